@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+)
+
+func TestAcceptedKeepsTheLastOne(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	a := config.NewAccepted(dir)
+	if _, err := a.Load(); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("Load without a copy: %v", err)
+	}
+	for _, text := range []string{`hosts: [a.example]`, `hosts: [b.example]`, ``} {
+		if err := a.Save([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		want, err := config.Parse("x", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(got.Hosts, " ") != strings.Join(want.Hosts, " ") {
+			t.Errorf("Load gives hosts %v, want %v", got.Hosts, want.Hosts)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("the state directory holds %v, want the copy alone", entries)
+	}
+}
+
+func TestAcceptedSaveSameIsNoWrite(t *testing.T) {
+	t.Parallel()
+	a := config.NewAccepted(t.TempDir())
+	if err := a.Save([]byte("hosts: []")); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(a.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Save([]byte("hosts: []")); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(a.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, after) {
+		t.Error("the copy was written again although nothing had changed")
+	}
+}
+
+func TestReadBounds(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if data, err := config.Read(path); err != nil || len(data) != 0 {
+		t.Errorf("absent file: %q, %v", data, err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Repeat("#", 300<<10)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Read(path); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("oversized file: %v", err)
+	}
+}

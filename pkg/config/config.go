@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Mode says whether and how the front door is deployed. The values are those
+// of http01ChallengeProxy.mode in the APIServer resource.
+type Mode string
+
+// The modes. An absent key means DefaultDeployment; the empty string, which
+// has to be written out, disables the front door.
+const (
+	ModeDefault  Mode = "DefaultDeployment"
+	ModeCustom   Mode = "CustomDeployment"
+	ModeDisabled Mode = ""
+)
+
+// The bounds of what a configuration may ask for.
+const (
+	DefaultInternalPort = 8888
+	minInternalPort     = 1024
+	maxPort             = 65535
+
+	minConnections = 1
+	maxConnections = 1 << 20
+
+	minHeadBytes = 512
+	maxHeadBytes = 64 << 10
+
+	minTimeout = 10 * time.Millisecond
+	// Let's Encrypt gives one fetch ten seconds (boulder va/http.go and the
+	// VA's timeouts); a longer wait than this serves nobody.
+	maxTimeout = 60 * time.Second
+)
+
+// Config is one accepted configuration. It is a value: whoever holds one may
+// read it from any goroutine, nobody changes it or what its slices point to.
+type Config struct {
+	Mode         Mode
+	InternalPort uint16 // where the front door listens: VIP:80 is led there
+	VIPs         VIPs
+	Upstream     Upstream
+	Hosts        []string // canonical names that the front door answers for; empty means any
+	Limits       Limits
+}
+
+// VIPs says where the virtual IPs come from.
+type VIPs struct {
+	KeepalivedConfig string       // absolute path of keepalived.conf
+	API, Ingress     []netip.Addr // explicit VIPs; when there are any, keepalived.conf is not asked
+}
+
+// Explicit reports whether the configuration names the VIPs itself.
+func (v VIPs) Explicit() bool { return len(v.API) > 0 }
+
+// Upstream says how the ingress is reached.
+type Upstream struct {
+	Port           uint16
+	ConnectTimeout time.Duration // one dial
+	Timeout        time.Duration // the whole of one challenge, over both families
+}
+
+// Limits bound what clients can take from the host.
+type Limits struct {
+	MaxConnections int
+	HeadTimeout    time.Duration // from accept until the request head is complete
+	HeadBytes      int
+}
+
+// Enabled reports whether the configuration asks for a front door at all.
+func (c Config) Enabled() bool { return c.Mode != ModeDisabled }
+
+// Default is the configuration of a host without a configuration file.
+func Default() Config {
+	return Config{
+		Mode:         ModeDefault,
+		InternalPort: DefaultInternalPort,
+		VIPs:         VIPs{KeepalivedConfig: "/etc/keepalived/keepalived.conf"},
+		Upstream:     Upstream{Port: 80, ConnectTimeout: 2 * time.Second, Timeout: 8 * time.Second},
+		Limits:       Limits{MaxConnections: 4096, HeadTimeout: 5 * time.Second, HeadBytes: 8192},
+	}
+}

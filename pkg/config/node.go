@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// reader walks the YAML tree and collects every problem it meets, so that an
+// admin mends a file once and not once for each mistake.
+type reader struct {
+	file     string
+	problems Problems
+}
+
+// key is one key that an object may have, and what takes its value.
+type key struct {
+	name string
+	take func(*yaml.Node)
+}
+
+func (r *reader) problem(n *yaml.Node, mend, format string, args ...any) {
+	r.at(n.Line, n.Column, mend, format, args...)
+}
+
+func (r *reader) at(line, column int, mend, format string, args ...any) {
+	r.problems = append(r.problems, Problem{
+		File: r.file, Line: max(line, 1), Column: max(column, 1),
+		Message: fmt.Sprintf(format, args...), Mend: mend,
+	})
+}
+
+// document returns the file's one document, or nil when it holds none (an
+// empty file, or comments alone) or cannot be read as YAML.
+func (r *reader) document(data []byte) *yaml.Node {
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		r.syntax(err)
+		return nil
+	}
+	var doc, second yaml.Node
+	if err := loader.Load(&doc); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		r.syntax(err)
+		return nil
+	}
+	if err := loader.Load(&second); err == nil {
+		r.problem(&second, "keep one document and delete the rest", "a second YAML document")
+	} else if !errors.Is(err, io.EOF) {
+		r.syntax(err)
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// syntax reports what the YAML library refuses, at the place it names.
+func (r *reader) syntax(err error) {
+	const mend = "correct the YAML syntax there"
+	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
+		if e.ContextMsg != "" { // the construct's beginning helps more than the place where it broke
+			r.at(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, e.Message)
+			return
+		}
+		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s", e.Message)
+		return
+	}
+	r.at(1, 1, mend, "not valid YAML: %v", err)
+}
+
+// object takes the keys of a mapping. A key without a value (its children
+// commented out, say) counts as an empty mapping. Anchors, aliases and merge
+// keys are refused: what stands in the file is what is in force, word by word.
+func (r *reader) object(n *yaml.Node, where string, keys ...key) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		r.problem(n, "write keys and values, such as "+keys[0].name+": …", "%s is %s, not a mapping", where, kind(n))
+		return
+	}
+	seen := make(map[string]int)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		if first, again := seen[name.Value]; again {
+			r.problem(name, "keep one of the two", "key %q of %s stands twice, first on line %d", name.Value, where, first)
+			continue
+		}
+		seen[name.Value] = name.Line
+		r.member(name, value, where, keys)
+	}
+}
+
+func (r *reader) member(name, value *yaml.Node, where string, keys []key) {
+	if name.Anchor != "" || value.Anchor != "" || value.Kind == yaml.AliasNode || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
+		r.problem(name, "write the value out", "anchors, aliases and merge keys are not taken")
+		return
+	}
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		if name.Kind == yaml.ScalarNode && k.name == name.Value {
+			k.take(value)
+			return
+		}
+		names[i] = k.name
+	}
+	r.problem(name, "use one of "+strings.Join(names, ", "), "unknown key %q in %s", name.Value, where)
+}
+
+// list takes the entries of a sequence; a key without a value is an empty one.
+func (r *reader) list(n *yaml.Node, where string, take func(*yaml.Node)) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		r.problem(n, "write a list, such as [a, b]", "%s is %s, not a list", where, kind(n))
+		return
+	}
+	for _, entry := range n.Content {
+		if entry.Anchor != "" || entry.Kind == yaml.AliasNode {
+			r.problem(entry, "write the value out", "anchors, aliases and merge keys are not taken")
+			continue
+		}
+		take(entry)
+	}
+}
+
+// scalar returns the text of a scalar whose YAML type is one of tags.
+func (r *reader) scalar(n *yaml.Node, where, mend string, tags ...string) (string, bool) {
+	if isNull(n) {
+		r.problem(n, mend+", or delete the key", "%s has no value", where)
+		return "", false
+	}
+	if n.Kind == yaml.ScalarNode {
+		for _, tag := range tags {
+			if n.Tag == tag {
+				return n.Value, true
+			}
+		}
+	}
+	r.problem(n, mend, "%s is %s", where, kind(n))
+	return "", false
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// kind names what stands in a place, in an admin's words.
+func kind(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind != yaml.ScalarNode:
+		return "an alias"
+	}
+	switch n.Tag {
+	case "!!null":
+		return "empty"
+	case "!!str":
+		return fmt.Sprintf("the text %q", n.Value)
+	case "!!int", "!!float":
+		return "the number " + n.Value
+	case "!!bool":
+		return "the truth value " + n.Value
+	default:
+		return fmt.Sprintf("%s %q", strings.TrimPrefix(n.Tag, "!!"), n.Value)
+	}
+}
