@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// recentChallenges is how many challenges a report lists.
+const recentChallenges = 20
+
+// Look is what one look of the reconcile loop at the host found.
+type Look struct {
+	Reason  Reason
+	Message string
+	VIPs    []VIP
+	Config  Config
+}
+
+// Board is where every part writes what it knows and from which reports are
+// drawn. Its methods may be called from any goroutine.
+type Board struct {
+	version string
+	changed chan struct{}
+
+	mu        sync.Mutex
+	look      Look
+	upstreams []Upstream
+	condition Condition
+	total     uint64
+	refused   map[Refusal]uint64
+	recent    []Challenge // a ring once it is full; next is where the oldest lies
+	next      int
+}
+
+// NewBoard returns the board of a service that has just started.
+func NewBoard(version string, now time.Time) *Board {
+	return &Board{
+		version:   version,
+		changed:   make(chan struct{}, 1),
+		condition: Condition{}.moved(Starting, "the first look at this host is not over yet", now),
+		refused:   make(map[Refusal]uint64),
+	}
+}
+
+// Changed yields a value after something on the board has changed; changes
+// that nobody has waited for are folded into one.
+func (b *Board) Changed() <-chan struct{} { return b.changed }
+
+func (b *Board) touch() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// SetLook takes the result of a look at the host and returns the condition
+// before and after it.
+func (b *Board) SetLook(look Look, now time.Time) (before, after Condition) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.look = look
+	return b.judge(now)
+}
+
+// SetUpstreams takes the result of a look at the ingress addresses and returns
+// the condition before and after it.
+func (b *Board) SetUpstreams(upstreams []Upstream, now time.Time) (before, after Condition) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.upstreams = upstreams
+	return b.judge(now)
+}
+
+func (b *Board) judge(now time.Time) (before, after Condition) {
+	before = b.condition
+	if b.look.Reason == "" {
+		return before, before
+	}
+	reason, message := b.look.Reason, b.look.Message
+	if reason == Serving && allUnreachable(b.upstreams) {
+		reason, message = UpstreamUnreachable, unreachableMessage(b.upstreams)
+	}
+	b.condition = before.moved(reason, message, now)
+	if b.condition != before {
+		b.touch()
+	}
+	return before, b.condition
+}
+
+// allUnreachable holds when every address has been tried and none took the
+// connection.
+func allUnreachable(upstreams []Upstream) bool {
+	return len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u Upstream) bool { return u.Reachable || u.Checked.IsZero() })
+}
+
+func unreachableMessage(upstreams []Upstream) string {
+	why := make([]string, len(upstreams))
+	for i, u := range upstreams {
+		why[i] = u.Error
+	}
+	return "no ingress address takes connections: " + strings.Join(why, "; ") +
+		": look at the ingress routers and at what lies between"
+}
+
+// Challenge records a request that went to the ingress.
+func (b *Board) Challenge(c Challenge) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total++
+	if len(b.recent) < recentChallenges {
+		b.recent = append(b.recent, c)
+	} else {
+		b.recent[b.next] = c
+		b.next = (b.next + 1) % recentChallenges
+	}
+	b.touch()
+}
+
+// Refused counts a request that was answered without asking the ingress.
+func (b *Board) Refused(reason Refusal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused[reason]++
+}
+
+// VIPs returns the API VIPs of the last look.
+func (b *Board) VIPs() []VIP {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.look.VIPs)
+}
+
+// Report draws the whole picture; table is what the caller has read back from
+// the kernel.
+func (b *Board) Report(table Table) Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	recent := make([]ReportChallenge, 0, len(b.recent))
+	for i := range b.recent {
+		recent = append(recent, b.recent[(b.next+i)%len(b.recent)].report())
+	}
+	return Report{
+		Version:    b.version,
+		Condition:  b.condition,
+		VIPs:       append([]VIP{}, b.look.VIPs...),
+		Table:      table,
+		Upstreams:  append([]Upstream{}, b.upstreams...),
+		Challenges: Challenges{Total: b.total, Refused: maps.Clone(b.refused), Recent: recent},
+		Config:     b.look.Config,
+	}
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status_test
+
+import (
+	"net/netip"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+var (
+	start   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ingress = netip.MustParseAddrPort("192.0.2.6:80")
+)
+
+func serving() status.Look {
+	return status.Look{
+		Reason: status.Serving, Message: "holds 192.0.2.5",
+		VIPs: []status.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: status.VIPHeld}},
+	}
+}
+
+func TestConditionTransitions(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("test", start)
+	type step struct {
+		name   string
+		act    func(now time.Time)
+		status string
+		reason status.Reason
+		moved  int // the step whose time is the transition's
+	}
+	set := func(reason status.Reason) func(time.Time) {
+		return func(now time.Time) { b.SetLook(status.Look{Reason: reason, Message: "m"}, now) }
+	}
+	upstream := func(u status.Upstream) func(time.Time) {
+		return func(now time.Time) { b.SetUpstreams([]status.Upstream{u}, now) }
+	}
+	down := status.Upstream{Address: ingress, Checked: start, Error: "refused"}
+	for i, s := range []step{
+		{"at the start", func(time.Time) {}, "False", status.Starting, 0},
+		{"standby", set(status.Standby), "True", status.Standby, 1},
+		{"serving keeps the time", set(status.Serving), "True", status.Serving, 1},
+		{"an address not tried yet says nothing", upstream(status.Upstream{Address: ingress}), "True", status.Serving, 1},
+		{"no upstream answers", upstream(down), "False", status.UpstreamUnreachable, 4},
+		{"on standby that does not count", set(status.Standby), "True", status.Standby, 5},
+		{"serving again, still unreachable", set(status.Serving), "False", status.UpstreamUnreachable, 6},
+		{"another failure keeps the time", set(status.PortInUse), "False", status.PortInUse, 6},
+		{"serving, unreachable", set(status.Serving), "False", status.UpstreamUnreachable, 6},
+		{"upstream is back", upstream(status.Upstream{Address: ingress, Checked: start, Reachable: true}), "True", status.Serving, 9},
+	} {
+		s.act(start.Add(time.Duration(i) * time.Minute))
+		got := b.Report(status.Table{}).Condition
+		want := status.Condition{
+			Type: "HTTP01ChallengeProxyReady", Status: s.status, Reason: s.reason, Message: got.Message,
+			LastTransitionTime: start.Add(time.Duration(s.moved) * time.Minute),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.name, diff)
+		}
+		if got.Message == "" {
+			t.Errorf("%s: no message", s.name)
+		}
+	}
+}
+
+func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("test", start)
+	b.SetLook(serving(), start)
+	b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
+	if got := b.Report(status.Table{}).Condition.Reason; got != status.Serving {
+		t.Errorf("reason %s", got)
+	}
+}
+
+func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("test", start)
+	for n := range 47 {
+		b.Challenge(status.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
+		var want []string
+		for i := max(0, n-19); i <= n; i++ {
+			want = append(want, strconv.Itoa(i))
+		}
+		var got []string
+		for _, c := range b.Report(status.Table{}).Challenges.Recent {
+			got = append(got, c.Host)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("after %d (-want +got):\n%s", n, diff)
+		}
+	}
+	if got := b.Report(status.Table{}).Challenges.Total; got != 47 {
+		t.Errorf("total %d", got)
+	}
+}
+
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	now := start.Add(time.Hour)
+	for name, tt := range map[string]struct {
+		do   func(*status.Board)
+		want string
+	}{
+		"starting": {func(*status.Board) {}, "Starting: the first look at this host is not over yet"},
+		"serving": {func(b *status.Board) {
+			b.SetLook(serving(), start)
+			b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start)
+			for range 12 {
+				b.Challenge(status.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
+			}
+		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
+		"one that went away": {func(b *status.Board) {
+			b.SetLook(status.Look{Reason: status.Standby, Message: "another host holds 192.0.2.5"}, start)
+			b.Challenge(status.Challenge{Time: now.Add(-30 * time.Second)})
+		}, "Standby: another host holds 192.0.2.5, 1 challenge, last without an answer 30s ago"},
+		"message over lines": {func(b *status.Board) {
+			b.SetLook(status.Look{Reason: status.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
+		}, "InvalidConfig: a READY=1 [31m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := status.NewBoard("test", start)
+			tt.do(b)
+			if got := b.Report(status.Table{}).Sentence(now); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m",
+		119 * time.Minute: "119m", 2 * time.Hour: "2h", 47 * time.Hour: "47h", 60 * 24 * time.Hour: "60d",
+	} {
+		if got := status.Age(d); got != want {
+			t.Errorf("Age(%v) = %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Challenge is one challenge request that was under the prefix and went to the
+// ingress, as the gate saw it end.
+type Challenge struct {
+	Time        time.Time      // when the request head was complete
+	Duration    time.Duration  // from then until the last byte was handed to the client's socket
+	VIP         netip.Addr     // the local address that the client connected to, unmapped
+	Client      netip.AddrPort // unmapped
+	Method      string         // GET or HEAD
+	Host        string         // in canonical form; empty when the request had none
+	TokenPrefix string         // first 8 characters at most, printable ASCII; never the whole token
+	Status      int            // what the client got; 0 when it went away before
+	Upstream    netip.AddrPort // the zero value when none was reached
+	Cause       string         // empty when all went well, else one of the upstream's fixed set
+	Detail      string         // diagnosis and mend in one line; empty when all went well
+}
+
+// Refusal is why a request was answered without asking the ingress. The set is
+// fixed, so that it can label a counter.
+type Refusal string
+
+// The reasons for which the gate refuses a request by itself.
+const (
+	NotChallenge Refusal = "not-challenge" // outside /.well-known/acme-challenge/: 400 with the fixed text
+	ForeignHost  Refusal = "foreign-host"  // a name that hosts does not list: the same 400
+	BadMethod    Refusal = "bad-method"    // under the prefix, but neither GET nor HEAD: 405
+	BadRequest   Refusal = "bad-request"   // not a request by RFC 9112, or one with a body: 4xx or 5xx
+	TooLarge     Refusal = "too-large"     // a head over the limit: 414 or 431
+	HeadTimeout  Refusal = "head-timeout"  // the head was not complete in time: 408, or nothing when no byte came
+	ClientGone   Refusal = "client-gone"   // closed or reset before the head was complete
+)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import "time"
+
+// ConditionType is the type of the one condition that sums everything up.
+const ConditionType = "HTTP01ChallengeProxyReady"
+
+// Reason says in one word what state the service is in. The set is fixed.
+type Reason string
+
+// The reasons with which the condition is True.
+const (
+	Serving     Reason = "Serving"     // this host holds an API VIP and answers on it
+	Standby     Reason = "Standby"     // another host holds the API VIPs
+	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no VIPs
+)
+
+// The reasons with which it is False.
+const (
+	Starting             Reason = "Starting"             // the first look at the host is not over yet
+	InvalidConfig        Reason = "InvalidConfig"        // the configuration is refused; the last good one is in force, if any
+	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is unreadable or has no API instance
+	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node
+	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be put into the kernel
+	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
+	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address takes connections
+	Disabled             Reason = "Disabled"             // mode is ""
+)
+
+// Ready reports whether the condition is True with this reason.
+func (r Reason) Ready() bool {
+	return r == Serving || r == Standby || r == NotRequired
+}
+
+// Condition has the shape of Kubernetes' metav1.Condition.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"` // "True" or "False"
+	Reason             Reason    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"` // when Status last changed
+}
+
+// moved returns the condition after a look that found reason and message.
+func (c Condition) moved(reason Reason, message string, now time.Time) Condition {
+	next := Condition{
+		Type: ConditionType, Status: "False", Reason: reason, Message: message,
+		LastTransitionTime: c.LastTransitionTime,
+	}
+	if reason.Ready() {
+		next.Status = "True"
+	}
+	if next.Status != c.Status {
+		next.LastTransitionTime = now
+	}
+	return next
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Report is everything that the service tells about itself, as
+// `status -o json` prints it.
+type Report struct {
+	Version    string     `json:"version"`
+	Condition  Condition  `json:"condition"`
+	VIPs       []VIP      `json:"vips"`
+	Table      Table      `json:"table"`
+	Upstreams  []Upstream `json:"upstreams"`
+	Challenges Challenges `json:"challenges"`
+	Config     Config     `json:"config"`
+}
+
+// VIPState says what an API VIP is to this host.
+type VIPState string
+
+// The states of an API VIP.
+const (
+	VIPHeld        VIPState = "Held"
+	VIPStandby     VIPState = "Standby"
+	VIPNotRequired VIPState = "NotRequired"
+)
+
+// VIP is one API VIP.
+type VIP struct {
+	Address netip.Addr `json:"address"`
+	Family  string     `json:"family"` // IPv4 or IPv6
+	State   VIPState   `json:"state"`
+}
+
+// Table is what the kernel holds under our table's name, read back from it.
+type Table struct {
+	Present  bool         `json:"present"`
+	Owned    bool         `json:"owned"`    // by this process: others can neither flush nor change it
+	Port     uint16       `json:"port"`     // where VIP:80 is led; 0 when not present
+	Elements []netip.Addr `json:"elements"` // the VIPs in its sets
+	Counters []Counter    `json:"counters"`
+	Error    string       `json:"error,omitempty"` // why it could not be read
+}
+
+// Counter is one rule's packet count.
+type Counter struct {
+	Chain   string `json:"chain"`
+	Rule    string `json:"rule"`
+	Packets uint64 `json:"packets"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+// Upstream is one ingress address and whether it took the last connection.
+type Upstream struct {
+	Address   netip.AddrPort `json:"address"`
+	Reachable bool           `json:"reachable"`
+	Checked   time.Time      `json:"checked,omitzero"` // zero: not tried yet
+	Error     string         `json:"error,omitempty"`
+}
+
+// Challenges counts what the gate has seen since the service started.
+type Challenges struct {
+	Total   uint64             `json:"total"`   // forwarded to the ingress
+	Refused map[Refusal]uint64 `json:"refused"` // answered without asking the ingress
+	Recent  []ReportChallenge  `json:"recent"`  // the last 20, oldest first
+}
+
+// ReportChallenge is a Challenge in the form in which it is reported.
+type ReportChallenge struct {
+	Time        time.Time `json:"time"`
+	DurationMS  float64   `json:"durationMs"`
+	VIP         string    `json:"vip"`
+	Client      string    `json:"client"`
+	Method      string    `json:"method"`
+	Host        string    `json:"host"`
+	TokenPrefix string    `json:"tokenPrefix"`
+	Status      int       `json:"status"`
+	Upstream    string    `json:"upstream,omitempty"`
+	Cause       string    `json:"cause,omitempty"`
+	Detail      string    `json:"detail,omitempty"`
+}
+
+// Config says which configuration is in force.
+type Config struct {
+	Source string `json:"source"` // file, default, last-accepted, or none
+	Path   string `json:"path"`
+	Error  string `json:"error,omitempty"` // why the file is refused
+}
+
+func (c Challenge) report() ReportChallenge {
+	r := ReportChallenge{
+		Time:        c.Time,
+		DurationMS:  float64(c.Duration.Microseconds()) / 1000,
+		VIP:         c.VIP.String(),
+		Client:      c.Client.String(),
+		Method:      c.Method,
+		Host:        c.Host,
+		TokenPrefix: c.TokenPrefix,
+		Status:      c.Status,
+		Cause:       c.Cause,
+		Detail:      c.Detail,
+	}
+	if c.Upstream.IsValid() {
+		r.Upstream = c.Upstream.String()
+	}
+	return r
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sentence sums the report up in one line, for systemd's STATUS=, such as
+// "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m
+// ago".
+func (r Report) Sentence(now time.Time) string {
+	parts := []string{r.Condition.Message}
+	if r.Condition.Reason == Serving {
+		for _, u := range r.Upstreams {
+			parts = append(parts, "upstream "+u.Address.String())
+		}
+	}
+	if r.Condition.Reason.Ready() || r.Challenges.Total > 0 {
+		parts = append(parts, r.challenges(now))
+	}
+	return oneLine(string(r.Condition.Reason) + ": " + strings.Join(parts, ", "))
+}
+
+func (r Report) challenges(now time.Time) string {
+	n := len(r.Challenges.Recent)
+	if n == 0 {
+		return "no challenges yet"
+	}
+	last := r.Challenges.Recent[n-1]
+	noun := "challenges"
+	if r.Challenges.Total == 1 {
+		noun = "challenge"
+	}
+	return fmt.Sprintf("%d %s, last %s %s ago", r.Challenges.Total, noun, outcome(last.Status), Age(now.Sub(last.Time)))
+}
+
+func outcome(status int) string {
+	if status == 0 {
+		return "without an answer"
+	}
+	return strconv.Itoa(status)
+}
+
+// Age gives a time span in its largest unit, as kubectl shows ages.
+func Age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+// oneLine keeps a message that quotes others' text on one line: sd_notify's
+// fields end at a newline.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	socketTimeout  = 5 * time.Second // one report, from connect to the last byte
+	maxReportBytes = 4 << 20
+	socketClients  = 8 // reports written at once; more wait in the backlog
+)
+
+// Listen makes the status socket, and its directory when that is absent. Only
+// root and the service's own user may connect: who can ask learns which names
+// get certificates. A socket that nobody answers on, left behind by a killed
+// process, is replaced; one that somebody answers on is an error.
+func Listen(ctx context.Context, path string) (*net.UnixListener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a /run directory is world-readable; the socket in it is not
+		return nil, fmt.Errorf("make the status socket's directory: %w", err)
+	}
+	if conn, err := dial(ctx, path); err == nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("listen on %s: another instance answers there: stop it, or give this one its own --status-socket", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the status socket of an earlier run: %w", err)
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on the status socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("close the status socket to others: %w", err), ln.Close())
+	}
+	return ln, nil
+}
+
+// Serve writes one report to whoever connects, until ctx ends, and then closes
+// the listener, which removes the socket. Nothing is read from a client.
+func Serve(ctx context.Context, ln *net.UnixListener, report func() Report) error {
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
+	defer stop()
+	slots := make(chan struct{}, socketClients)
+	for {
+		slots <- struct{}{}
+		conn, err := ln.Accept()
+		if err != nil {
+			<-slots
+			if ctx.Err() != nil {
+				return nil
+			}
+			if !errors.Is(err, net.ErrClosed) && waitOut(ctx, time.Second) {
+				continue // descriptors have run out, say; the next second may be better
+			}
+			return fmt.Errorf("accept on the status socket: %w", err)
+		}
+		go func() {
+			defer func() { <-slots }()
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(socketTimeout))
+			_ = json.NewEncoder(conn).Encode(report())
+		}()
+	}
+}
+
+// waitOut waits for d and reports whether ctx is still alive then.
+func waitOut(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Fetch asks the running service for its report.
+func Fetch(ctx context.Context, path string) (Report, error) {
+	conn, err := dial(ctx, path)
+	if err != nil {
+		return Report{}, fmt.Errorf("ask the service: %w: is it running (systemctl status http01-proxyd), and are you root?", err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(socketTimeout)); err != nil {
+		return Report{}, fmt.Errorf("ask the service: %w", err)
+	}
+	var r Report
+	if err := json.NewDecoder(io.LimitReader(conn, maxReportBytes)).Decode(&r); err != nil {
+		return Report{}, fmt.Errorf("read the service's report from %s: %w", path, err)
+	}
+	return r, nil
+}
+
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	d := net.Dialer{Timeout: socketTimeout}
+	return d.DialContext(ctx, "unix", path)
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// serve answers on a fresh socket until the test or stop ends it.
+func serve(t *testing.T, path string, report func() status.Report) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ln, err := status.Listen(ctx, path)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- status.Serve(ctx, ln, report) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func TestReportGoesThroughTheSocket(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("v1", start)
+	b.SetLook(serving(), start)
+	b.SetUpstreams([]status.Upstream{{Address: ingress}}, start)
+	b.Challenge(status.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
+	b.Refused(status.NotChallenge)
+	want := b.Report(status.Table{Present: true, Owned: true, Port: 8888})
+	path := filepath.Join(t.TempDir(), "run", "status.sock")
+	stop := serve(t, path, func() status.Report { return want })
+
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("the socket's mode is %o: who can ask learns which names get certificates", mode)
+	}
+	got, err := status.Fetch(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-sent +received):\n%s", diff)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
+}
+
+func TestSilentClientsDoNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	// Larger than a socket buffer, so that writing to a silent client blocks.
+	big := strings.Repeat("x", 1<<20)
+	stop := serve(t, path, func() status.Report {
+		return status.Report{Condition: status.Condition{Message: big}}
+	})
+	for range 7 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	got, err := status.Fetch(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Condition.Message) != len(big) {
+		t.Errorf("received %d bytes of the message", len(got.Condition.Message))
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestListenReplacesADeadSocketOnly(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false) // as after SIGKILL
+	dead.Close()
+	stop := serve(t, path, func() status.Report { return status.Report{Version: "alive"} })
+	if _, err := status.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
+		t.Errorf("a second instance: %v", err)
+	}
+	if got, err := status.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
+		t.Errorf("the first instance after that: %+v, %v", got, err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestFetchWithoutService(t *testing.T) {
+	t.Parallel()
+	_, err := status.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "systemctl status http01-proxyd") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("v1", start)
+	b.SetLook(serving(), start)
+	b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true}}, start)
+	b.Challenge(status.Challenge{
+		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
+		Client: ingress, Upstream: ingress, Status: 503, Detail: "no route",
+	})
+	b.Refused(status.NotChallenge)
+	var out strings.Builder
+	if err := b.Report(status.Table{Present: true, Owned: true, Port: 8888}).WriteText(&out, start.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	want := `State:          Serving (HTTP01ChallengeProxyReady=True for 60s)
+Message:        holds 192.0.2.5
+API VIP:        192.0.2.5 Held
+Table:          inet http01-proxyd present, leads port 80 of no VIP to port 8888
+Upstream:       192.0.2.6:80 reachable 10s ago
+Configuration:  
+Challenges:     1 forwarded, 1 refused
+
+AGE  STATUS  MS   HOST             TOKEN      CLIENT        UPSTREAM      DETAIL
+30s  503     3.1  api.example.com  abcdefgh…  192.0.2.6:80  192.0.2.6:80  no route
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
