@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNotifierSpeaksTheProtocol(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	receive := func() string {
+		t.Helper()
+		if err := manager.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 4096)
+		n, err := manager.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(buf[:n])
+	}
+	var n Notifier
+	for want, say := range map[string]func() error{
+		"READY=1\nSTATUS=Serving: x":      func() error { return n.Ready("Serving: x") },
+		"STOPPING=1\nSTATUS=Stopping":     func() error { return n.Stopping("Stopping") },
+		"STATUS=Standby: another has it.": func() error { return n.Status("Standby: another has it.") },
+	} {
+		if err := say(); err != nil {
+			t.Fatal(err)
+		}
+		if got := receive(); got != want {
+			t.Errorf("received %q, want %q", got, want)
+		}
+	}
+	if err := n.Reloading(); err != nil {
+		t.Fatal(err)
+	}
+	usec, found := strings.CutPrefix(receive(), "RELOADING=1\nMONOTONIC_USEC=")
+	if v, err := strconv.ParseInt(usec, 10, 64); !found || err != nil || v <= 0 {
+		t.Errorf("MONOTONIC_USEC=%q", usec)
+	}
+}
+
+func TestNotifierWithoutManager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	if err := (Notifier{}).Ready("x"); err != nil {
+		t.Errorf("without a manager: %v", err)
+	}
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
+	if err := (Notifier{}).Ready("x"); err == nil {
+		t.Error("a manager that is gone goes unnoticed")
+	}
+}
+
+func TestWatchdogWantsABeatFromEachSource(t *testing.T) {
+	t.Parallel()
+	sent := 0
+	w := newWatchdog(time.Nanosecond, func() { sent++ })
+	beatA, doneA := w.Source("a")
+	beatB, doneB := w.Source("b")
+	expect := func(what string, want int) {
+		t.Helper()
+		if sent != want {
+			t.Fatalf("%s: %d messages, want %d", what, sent, want)
+		}
+	}
+	beatA()
+	beatA()
+	expect("b has never beaten", 0)
+	beatB()
+	expect("both have", 1)
+	beatB()
+	expect("a hangs", 1)
+	doneA()
+	expect("a has ended as planned", 2)
+	beatB()
+	expect("b alone", 3)
+	doneB()
+	expect("nobody is left", 3)
+	beatB()
+	expect("a late beat of one that has ended", 3)
+}
+
+func TestWatchdogDoesNotFlood(t *testing.T) {
+	t.Parallel()
+	sent := 0
+	w := newWatchdog(time.Hour, func() { sent++ })
+	beat, _ := w.Source("a")
+	for range 1000 {
+		beat()
+	}
+	if sent != 1 {
+		t.Errorf("%d messages within an eighth of the interval", sent)
+	}
+}
+
+func TestWatchdogOff(t *testing.T) {
+	t.Setenv("WATCHDOG_USEC", "")
+	w, err := NewWatchdog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat, done := w.Source("a")
+	beat()
+	done()
+	t.Setenv("WATCHDOG_USEC", "soon")
+	if _, err := NewWatchdog(); err == nil {
+		t.Error("a broken WATCHDOG_USEC is taken")
+	}
+}
+
+type entry struct {
+	Message  string
+	Priority journal.Priority
+	Fields   map[string]string
+}
+
+func TestJournalFields(t *testing.T) {
+	t.Parallel()
+	var got []entry
+	log := slog.New(&journalHandler{send: func(m string, p journal.Priority, f map[string]string) error {
+		got = append(got, entry{m, p, f})
+		return nil
+	}})
+	log.Info("a challenge", slog.String("event", "challenge"), slog.Int("status", 200), slog.Float64("duration_ms", 3.5))
+	log.With(slog.String("vip", "192.0.2.5")).WithGroup("up").Warn("slow", slog.Any("error", errors.New("late")), slog.Group("x", slog.Bool("y", true)))
+	//nolint:sloglint // the point is what happens to odd keys
+	log.Error("odd keys", slog.String("_PID", "1"), slog.String("9lives", "2"), slog.String("a-b.c", "3"), slog.String("", "4"), slog.String(strings.Repeat("k", 100), "5"))
+	log.Debug("not for the journal")
+	want := []entry{
+		{"a challenge", journal.PriInfo, map[string]string{"EVENT": "challenge", "STATUS": "200", "DURATION_MS": "3.5"}},
+		{"slow: late", journal.PriWarning, map[string]string{"VIP": "192.0.2.5", "UP_ERROR": "late", "UP_X_Y": "true"}},
+		{"odd keys", journal.PriErr, map[string]string{"PID": "1", "LIVES": "2", "A_B_C": "3", strings.Repeat("K", 64): "5"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestJournalMessageNamesTheError(t *testing.T) {
+	t.Parallel()
+	var got string
+	log := slog.New(&journalHandler{send: func(m string, _ journal.Priority, _ map[string]string) error {
+		got = m
+		return nil
+	}})
+	log.Error("cannot remove the table", slog.Any("error", fmt.Errorf("flush: %w", errors.New("not permitted"))))
+	if want := "cannot remove the table: flush: not permitted"; got != want {
+		t.Errorf("journalctl shows %q, want %q", got, want)
+	}
+}
