@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package filewatch owns the hint that one of a set of files may have changed.
+//
+// It watches directories, not files: a file is replaced by rename, a
+// ConfigMap-style mount flips a "..data" link, and a file that is absent today
+// may come tomorrow, together with its directory. A hint says nothing about
+// what has changed; whoever gets one reads again and compares. Hints can be
+// lost (inotify limits, network file systems), so readers look again now and
+// then as well.
+package filewatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long a file is left alone after its last event: an editor or a
+// template renderer makes several in a row.
+const settle = 50 * time.Millisecond
+
+// maxDelay bounds how long a stream of events can hold a hint back.
+const maxDelay = time.Second
+
+// Watcher hints that one of the watched files may have changed.
+type Watcher struct {
+	log     *slog.Logger
+	notify  *fsnotify.Watcher
+	changed chan struct{}
+
+	mu    sync.Mutex
+	paths []string
+	names map[string]map[string]bool // directory → names in it that matter
+}
+
+// New returns a watcher that watches nothing yet. It has to be Run.
+func New(log *slog.Logger) (*Watcher, error) {
+	notify, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watch files: %w: raise fs.inotify.max_user_instances", err)
+	}
+	return &Watcher{log: log, notify: notify, changed: make(chan struct{}, 1)}, nil
+}
+
+// Changed yields a value after something may have changed; hints that nobody
+// has waited for are folded into one.
+func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+
+// Watch sets the absolute paths to watch, instead of those before. A path may
+// be absent, and so may its directories; of a directory, every entry matters.
+// Paths that were not watched before give a hint at once: they may have
+// changed since the caller read them.
+func (w *Watcher) Watch(paths ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fresh := slices.ContainsFunc(paths, func(p string) bool { return !slices.Contains(w.paths, p) })
+	w.paths = slices.Clone(paths)
+	w.arm()
+	if fresh {
+		w.hint()
+	}
+}
+
+func (w *Watcher) hint() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// arm derives the directories from the paths as they are now and brings the
+// kernel's watches in line.
+func (w *Watcher) arm() {
+	names := make(map[string]map[string]bool)
+	for _, path := range w.paths {
+		addNames(names, path)
+		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
+			addNames(names, target)
+		}
+	}
+	for dir := range w.names {
+		if names[dir] == nil {
+			_ = w.notify.Remove(dir) // it may be gone, and its watch with it
+		}
+	}
+	for dir := range names {
+		// Adding again is harmless and revives the watch of a directory that
+		// was removed and made anew.
+		if err := w.notify.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && w.names[dir] == nil {
+			w.log.Warn("cannot watch a directory; its files are read every 30 s instead",
+				slog.String("event", "file-watch"), slog.String("path", dir), slog.Any("error", err))
+		}
+	}
+	w.names = names
+}
+
+// everyName stands for all entries of a directory; no file can have it as its
+// name.
+const everyName = "/"
+
+// addNames adds what to look at for path: its name in its directory or, as
+// long as that is absent, the next missing name in the nearest ancestor.
+func addNames(names map[string]map[string]bool, path string) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		names[path] = map[string]bool{everyName: true}
+	}
+	name := filepath.Base(path)
+	dir := filepath.Dir(path)
+	for {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		name, dir = filepath.Base(dir), filepath.Dir(dir)
+	}
+	if names[dir] == nil {
+		names[dir] = make(map[string]bool)
+	}
+	names[dir][name] = true
+}
+
+// Run turns the kernel's events into hints until ctx ends, and then releases
+// the watches.
+func (w *Watcher) Run(ctx context.Context) error {
+	defer w.notify.Close()
+	var (
+		timer *time.Timer
+		fire  <-chan time.Time
+		first time.Time
+	)
+	hold := func() {
+		now := time.Now()
+		switch {
+		case fire == nil:
+			first = now
+			timer = time.NewTimer(settle)
+			fire = timer.C
+		case now.Sub(first) < maxDelay:
+			timer.Reset(settle)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event, open := <-w.notify.Events:
+			if !open {
+				return errors.New("watch files: the event queue was closed")
+			}
+			if w.matters(event) {
+				hold()
+			}
+		case err, open := <-w.notify.Errors:
+			if !open {
+				return errors.New("watch files: the event queue was closed")
+			}
+			// An overflow loses events: everything may have changed.
+			w.log.Warn("file events were lost; reading everything again",
+				slog.String("event", "file-watch"), slog.Any("error", err))
+			hold()
+		case <-fire:
+			fire = nil
+			w.mu.Lock()
+			w.arm() // directories may have come or gone, links may lead elsewhere
+			w.mu.Unlock()
+			w.hint()
+		}
+	}
+}
+
+// matters reports whether an event is about a watched name, about a link that
+// ConfigMap-style mounts flip, or about a watched directory itself.
+func (w *Watcher) matters(event fsnotify.Event) bool {
+	if event.Op == fsnotify.Chmod {
+		return true // a file may have become readable
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.names[event.Name] != nil {
+		return true
+	}
+	names := w.names[filepath.Dir(event.Name)]
+	base := filepath.Base(event.Name)
+	return names[base] || names[everyName] || (base == "..data" && names != nil)
+}

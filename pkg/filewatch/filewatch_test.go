@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filewatch_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/filewatch"
+)
+
+// watching runs a watcher over paths and swallows the hint that fresh paths
+// give.
+func watching(t *testing.T, paths ...string) *filewatch.Watcher {
+	t.Helper()
+	w, err := filewatch.New(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	w.Watch(paths...)
+	hint(t, w, "fresh paths")
+	return w
+}
+
+func hint(t *testing.T, w *filewatch.Watcher, what string) {
+	t.Helper()
+	select {
+	case <-w.Changed():
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no hint: %s", what)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHintsForAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.yaml")
+	w := watching(t, path)
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"created", func() { write(t, path, "a") }},
+		{"written in place", func() { write(t, path, "b") }},
+		{"replaced by rename", func() {
+			write(t, path+".new", "c")
+			must(t, os.Rename(path+".new", path))
+		}},
+		{"written after the rename", func() { write(t, path, "d") }},
+		{"removed", func() { must(t, os.Remove(path)) }},
+		{"created again", func() { write(t, path, "e") }},
+	} {
+		step.do()
+		hint(t, w, step.name)
+	}
+}
+
+func TestHintsForAConfigMapStyleMount(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, version := range []string{"..v1", "..v2"} {
+		must(t, os.Mkdir(filepath.Join(dir, version), 0o755))
+		write(t, filepath.Join(dir, version, "c.yaml"), version)
+	}
+	must(t, os.Symlink("..v1", filepath.Join(dir, "..data")))
+	must(t, os.Symlink("..data/c.yaml", filepath.Join(dir, "c.yaml")))
+	w := watching(t, filepath.Join(dir, "c.yaml"))
+	must(t, os.Symlink("..v2", filepath.Join(dir, "..tmp")))
+	must(t, os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
+	hint(t, w, "flip of ..data")
+	write(t, filepath.Join(dir, "..v2", "c.yaml"), "in place behind the link")
+	hint(t, w, "write behind the link")
+}
+
+func TestHintsForDirectoriesThatCome(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	path := filepath.Join(base, "etc", "http01-proxyd", "c.yaml")
+	w := watching(t, path)
+	must(t, os.Mkdir(filepath.Join(base, "etc"), 0o755))
+	hint(t, w, "first directory")
+	must(t, os.Mkdir(filepath.Dir(path), 0o755))
+	hint(t, w, "second directory")
+	write(t, path, "a")
+	hint(t, w, "file")
+	must(t, os.RemoveAll(filepath.Join(base, "etc")))
+	hint(t, w, "all gone")
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	hint(t, w, "all back")
+	// The directories came in one go: the last one may be watched only after
+	// the hint, and what is written before that must be seen all the same.
+	write(t, path, "b")
+	hint(t, w, "file is back")
+}
+
+func TestEveryEntryOfADirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := watching(t, dir)
+	write(t, filepath.Join(dir, "any.conf"), "a")
+	hint(t, w, "new entry")
+}
+
+func TestOtherFilesGiveNoHint(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "other")
+	w, clock := watching(t, path), watching(t, other)
+	// The second watcher gets its hint as late as the first would.
+	for range 2 {
+		write(t, other, "a")
+		hint(t, clock, "the other file")
+	}
+	select {
+	case <-w.Changed():
+		t.Error("a hint for a file that is not watched")
+	default:
+	}
+	write(t, path, "a")
+	hint(t, w, "the watched file")
+}
