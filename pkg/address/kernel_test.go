@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package address
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/mdlayher/netlink"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+)
+
+// patience bounds how long a test waits for the kernel on a busy machine;
+// nothing is asserted about how long it takes.
+const patience = 60 * time.Second
+
+func ip(t *testing.T, args ...string) string {
+	t.Helper()
+	return nstest.Run(t, "ip", args...)
+}
+
+// link makes a link with the given ip-link arguments, and removes it at the end.
+func link(t *testing.T, name string, args ...string) {
+	t.Helper()
+	ip(t, append([]string{"link", "add", name}, args...)...)
+	// The test's context is done by then, and the test may have removed it.
+	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "ip", "link", "del", name).Run() })
+	ip(t, "link", "set", name, "up")
+}
+
+// running opens a watcher and runs it until the test ends.
+func running(t *testing.T) *Watcher {
+	t.Helper()
+	w := open(t)
+	start(t, w)
+	return w
+}
+
+func open(t *testing.T, options ...Option) *Watcher {
+	t.Helper()
+	nstest.Need(t)
+	w, err := Open(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return w
+}
+
+func start(t *testing.T, w *Watcher) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// await takes snapshots, a further one at each Changed and at no other time,
+// until one is as wanted.
+func await(t *testing.T, w *Watcher, what string, ok func([]Address) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		list, err := w.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok(list) {
+			return
+		}
+		select {
+		case <-w.Changed():
+		case <-ctx.Done():
+			t.Fatalf("no event led to: %s; the addresses are %+v", what, list)
+		}
+	}
+}
+
+func find(list []Address, want string) (Address, bool) {
+	i := slices.IndexFunc(list, func(a Address) bool { return a.IP == netip.MustParseAddr(want) })
+	if i < 0 {
+		return Address{}, false
+	}
+	return list[i], true
+}
+
+func holds(want string) func([]Address) bool {
+	return func(list []Address) bool {
+		_, ok := find(list, want)
+		return ok
+	}
+}
+
+func lacks(want string) func([]Address) bool {
+	return func(list []Address) bool { return !holds(want)(list) }
+}
+
+// drained takes the signal of past events away, so that the next one is about
+// something new.
+func drained(t *testing.T, w *Watcher) {
+	t.Helper()
+	select {
+	case <-w.Changed():
+	default:
+	}
+}
+
+// fromIP is what ip(8) says about the addresses, which serves as the oracle.
+func fromIP(t *testing.T) []Address {
+	t.Helper()
+	var links []struct {
+		Ifindex  uint32 `json:"ifindex"`
+		AddrInfo []struct {
+			Local      string `json:"local"`
+			Tentative  bool   `json:"tentative"`
+			Optimistic bool   `json:"optimistic"`
+			DADFailed  bool   `json:"dadfailed"`
+			Deprecated bool   `json:"deprecated"`
+			Secondary  bool   `json:"secondary"`
+			Temporary  bool   `json:"temporary"`
+		} `json:"addr_info"`
+	}
+	if err := json.Unmarshal([]byte(ip(t, "-j", "addr")), &links); err != nil {
+		t.Fatal(err)
+	}
+	var list []Address
+	for _, l := range links {
+		for _, a := range l.AddrInfo {
+			if a.Local == "" {
+				continue
+			}
+			list = append(list, Address{
+				IP:         netip.MustParseAddr(a.Local),
+				Link:       l.Ifindex,
+				Tentative:  a.Tentative && !a.Optimistic,
+				DADFailed:  a.DADFailed,
+				Deprecated: a.Deprecated,
+				Secondary:  a.Secondary || a.Temporary,
+			})
+		}
+	}
+	return list
+}
+
+func diffAgainstIP(t *testing.T, w *Watcher) string {
+	t.Helper()
+	got, err := w.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fromIP(t)
+	for _, list := range [][]Address{got, want} {
+		slices.SortFunc(list, func(a, b Address) int {
+			return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Link, b.Link))
+		})
+	}
+	return gocmp.Diff(want, got, gocmp.Comparer(func(a, b netip.Addr) bool { return a == b }))
+}
+
+func TestVIPsComeAndGo(t *testing.T) {
+	tests := []struct {
+		name  string
+		setup func(*testing.T)
+		add   []string // ip addr add …
+		ip    string
+		want  Address // but for the link
+	}{
+		{
+			name: "IPv4 VIP with a label",
+			add:  []string{"192.0.2.5/32", "label", "v0:vip", "dev", "v0"},
+			ip:   "192.0.2.5",
+		},
+		{
+			name: "IPv6 VIP, nodad, preferred lifetime 0",
+			add:  []string{"2001:db8::5/128", "dev", "v0", "nodad", "preferred_lft", "0"},
+			ip:   "2001:db8::5",
+			want: Address{Deprecated: true},
+		},
+		{
+			name:  "IPv4 secondary",
+			setup: func(t *testing.T) { t.Helper(); ip(t, "addr", "add", "192.0.2.1/24", "dev", "v0") },
+			add:   []string{"192.0.2.5/24", "dev", "v0"},
+			ip:    "192.0.2.5",
+			want:  Address{Secondary: true},
+		},
+		{
+			name: "IPv4 with a peer: the own end counts",
+			add:  []string{"192.0.2.5", "peer", "198.51.100.1/32", "dev", "v0"},
+			ip:   "192.0.2.5",
+		},
+		{
+			name: "IPv6 with a peer: the own end counts",
+			add:  []string{"2001:db8::5", "peer", "2001:db8:1::1/128", "dev", "v0", "nodad"},
+			ip:   "2001:db8::5",
+		},
+		{
+			name: "on a macvlan, as with use_vmac",
+			setup: func(t *testing.T) {
+				t.Helper()
+				link(t, "vrrp.51", "link", "v0", "type", "macvlan", "mode", "private")
+			},
+			add: []string{"192.0.2.5/32", "dev", "vrrp.51"},
+			ip:  "192.0.2.5",
+		},
+		{
+			name: "on the loopback link",
+			add:  []string{"192.0.2.5/32", "dev", "lo"},
+			ip:   "192.0.2.5",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := running(t)
+			link(t, "v0", "type", "veth", "peer", "name", "v1")
+			if tt.setup != nil {
+				tt.setup(t)
+			}
+			drained(t, w)
+
+			ip(t, append([]string{"addr", "add"}, tt.add...)...)
+			await(t, w, "the VIP is here", holds(tt.ip))
+			list, err := w.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := find(list, tt.ip)
+			tt.want.IP, tt.want.Link = netip.MustParseAddr(tt.ip), got.Link
+			if got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			if diff := diffAgainstIP(t, w); diff != "" {
+				t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
+			}
+
+			drained(t, w)
+			del := []string{"addr", "del", tt.add[0], "dev", tt.add[slices.Index(tt.add, "dev")+1]}
+			if tt.add[1] == "peer" {
+				del = []string{"addr", "del", tt.add[0], "peer", tt.add[2], "dev", "v0"}
+			}
+			ip(t, del...)
+			await(t, w, "the VIP is gone", lacks(tt.ip))
+		})
+	}
+}
+
+func TestTentativeBecomesFinal(t *testing.T) {
+	w := running(t)
+	link(t, "v0", "type", "veth", "peer", "name", "v1")
+	ip(t, "link", "set", "v1", "up")
+
+	ip(t, "addr", "add", "2001:db8::7/64", "dev", "v0")
+	var wasTentative bool
+	await(t, w, "the address is final", func(list []Address) bool {
+		a, ok := find(list, "2001:db8::7")
+		wasTentative = wasTentative || a.Tentative
+		return ok && !a.Tentative && !a.DADFailed
+	})
+	if !wasTentative {
+		t.Error("the address was never seen tentative")
+	}
+}
+
+func TestDuplicateAddress(t *testing.T) {
+	w := running(t)
+	link(t, "v0", "type", "veth", "peer", "name", "v1")
+	ip(t, "link", "set", "v1", "up")
+	ip(t, "addr", "add", "2001:db8::8/64", "dev", "v1", "nodad")
+
+	// v1 answers for the address while v0 still probes for it.
+	ip(t, "addr", "add", "2001:db8::8/64", "dev", "v0")
+	await(t, w, "the address is marked as failed", func(list []Address) bool {
+		return slices.ContainsFunc(list, func(a Address) bool {
+			return a.IP == netip.MustParseAddr("2001:db8::8") && a.DADFailed
+		})
+	})
+	if diff := diffAgainstIP(t, w); diff != "" {
+		t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
+	}
+}
+
+func TestLinkDeleted(t *testing.T) {
+	w := running(t)
+	link(t, "v0", "type", "veth", "peer", "name", "v1")
+	ip(t, "addr", "add", "192.0.2.5/32", "dev", "v0")
+	ip(t, "addr", "add", "2001:db8::5/128", "dev", "v0", "nodad")
+	await(t, w, "both VIPs are here", func(list []Address) bool {
+		return holds("192.0.2.5")(list) && holds("2001:db8::5")(list)
+	})
+	drained(t, w)
+	ip(t, "link", "del", "v0")
+	await(t, w, "both VIPs are gone", func(list []Address) bool {
+		return lacks("192.0.2.5")(list) && lacks("2001:db8::5")(list)
+	})
+}
+
+// keepalived announces an address again and again; each announcement wakes, and
+// none changes what the snapshot says.
+func TestRepeatedAnnouncement(t *testing.T) {
+	w := running(t)
+	link(t, "v0", "type", "veth", "peer", "name", "v1")
+	ip(t, "addr", "add", "192.0.2.5/32", "dev", "v0")
+	await(t, w, "the VIP is here", holds("192.0.2.5"))
+	for range 3 {
+		drained(t, w)
+		ip(t, "addr", "replace", "192.0.2.5/32", "dev", "v0")
+		signalled(t, w)
+		if diff := diffAgainstIP(t, w); diff != "" {
+			t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
+		}
+	}
+}
+
+func signalled(t *testing.T, w *Watcher) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	select {
+	case <-w.Changed():
+	case <-ctx.Done():
+		t.Fatal("Changed did not fire")
+	}
+}
+
+// record is a log that a test can read while it is written to.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(b)
+}
+
+func (r *record) has(s string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Contains(r.text.String(), s)
+}
+
+func TestOverflow(t *testing.T) {
+	var log record
+	w := open(t, WithReceiveBuffer(1), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	link(t, "v0", "type", "veth", "peer", "name", "v1")
+	var batch strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&batch, "addr add 198.18.%d.%d/32 dev v0\n", i/250, i%250+1)
+	}
+	batch.WriteString("addr add 192.0.2.5/32 dev v0\n") // its event finds the queue full
+	nstest.Input(t, batch.String(), "ip", "-batch", "-")
+
+	start(t, w)
+	signalled(t, w)
+	if diff := diffAgainstIP(t, w); diff != "" {
+		t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !log.has("event=address_overflow") {
+		select {
+		case <-w.Changed():
+		case <-ctx.Done():
+			t.Fatal("the kernel never reported ENOBUFS: the test provokes nothing")
+		}
+	}
+
+	drained(t, w)
+	ip(t, "addr", "del", "192.0.2.5/32", "dev", "v0")
+	await(t, w, "events arrive after an overflow", lacks("192.0.2.5"))
+}
+
+// Snapshots that are taken while addresses change are each one that ip(8) could
+// have shown: an address that is never touched is in every one of them.
+func TestSnapshotDuringChanges(t *testing.T) {
+	w := running(t)
+	link(t, "v0", "type", "veth", "peer", "name", "v1")
+	var add, del strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&add, "addr add 198.18.%d.%d/32 dev v0\n", i/250, i%250+1)
+		fmt.Fprintf(&del, "addr del 198.18.%d.%d/32 dev v0\n", i/250, i%250+1)
+	}
+	add.WriteString("addr add 192.0.2.5/32 dev v0\n")
+	nstest.Input(t, add.String(), "ip", "-batch", "-")
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		cmd := exec.CommandContext(t.Context(), "ip", "-batch", "-")
+		cmd.Stdin = strings.NewReader(del.String())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("ip -batch: %v: %s", err, out)
+		}
+	}()
+	defer func() { <-done }()
+	for running := true; running; {
+		list, err := w.Snapshot()
+		switch {
+		case errors.Is(err, errInterrupted): // bounded, and said so
+		case err != nil:
+			t.Fatal(err)
+		case !holds("192.0.2.5")(list):
+			t.Fatalf("a dump missed an address that was never touched: %d addresses, from %v on", len(list), list[1])
+		}
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+	}
+	if diff := diffAgainstIP(t, w); diff != "" {
+		t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
+	}
+}
+
+// A socket that breaks is replaced, through failing attempts, and what changed
+// meanwhile is not missed.
+func TestBrokenSocketIsReplaced(t *testing.T) {
+	var log record
+	w := open(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	link(t, "v0", "type", "veth", "peer", "name", "v1")
+	attempts := 0
+	subscribe := w.subscribe
+	w.subscribe = func() (*netlink.Conn, error) {
+		if attempts++; attempts <= 2 {
+			return nil, errors.New("no sockets left")
+		}
+		ip(t, "addr", "add", "192.0.2.5/32", "dev", "v0") // makes no event that anyone hears
+		return subscribe()
+	}
+	if err := w.events.Close(); err != nil {
+		t.Fatal(err)
+	}
+	start(t, w)
+	await(t, w, "the change without a subscription is seen", holds("192.0.2.5"))
+	if attempts != 3 || !log.has("no sockets left") {
+		t.Errorf("%d attempts, want 3, each failure logged", attempts)
+	}
+	drained(t, w)
+	ip(t, "addr", "del", "192.0.2.5/32", "dev", "v0")
+	await(t, w, "events arrive over the new socket", lacks("192.0.2.5"))
+}
+
+// The dump socket is replaced as well.
+func TestSnapshotAfterBrokenDumpSocket(t *testing.T) {
+	w := running(t)
+	if _, err := w.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.dumper.conn.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Snapshot(); err == nil {
+		t.Error("a snapshot over a closed socket succeeded")
+	}
+	if diff := diffAgainstIP(t, w); diff != "" {
+		t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
+	}
+}
+
+func TestRunEnds(t *testing.T) {
+	t.Run("without an error when its context does", func(t *testing.T) {
+		w := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	})
+	t.Run("with an error when the watcher is closed", func(t *testing.T) {
+		w := open(t)
+		done := make(chan error, 1)
+		go func() { done <- w.Run(t.Context()) }()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Run = %v, want net.ErrClosed", err)
+		}
+	})
+}
+
+// BenchmarkSnapshot reads the addresses of a namespace with few addresses.
+func BenchmarkSnapshot(b *testing.B) {
+	nstest.Need(b)
+	w, err := Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	for b.Loop() {
+		if _, err := w.Snapshot(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

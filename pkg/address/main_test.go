@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package address
+
+import (
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }

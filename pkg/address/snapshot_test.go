@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package address
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/jsimonetti/rtnetlink/v2"
+	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nlenc"
+	"github.com/mdlayher/netlink/nltest"
+	"golang.org/x/sys/unix"
+)
+
+func TestFromMessage(t *testing.T) {
+	t.Parallel()
+	ip6 := net.ParseIP("2001:db8::5")
+	message := func(header uint8, flags uint32) *rtnetlink.AddressMessage {
+		return &rtnetlink.AddressMessage{
+			Flags: header, Index: 7,
+			Attributes: &rtnetlink.AddressAttributes{Address: ip6, Flags: flags},
+		}
+	}
+	want := func(change func(*Address)) *Address {
+		a := Address{IP: netip.MustParseAddr("2001:db8::5"), Link: 7}
+		change(&a)
+		return &a
+	}
+	tests := []struct {
+		name string
+		msg  *rtnetlink.AddressMessage
+		want *Address // nil: no address
+	}{
+		{"no attributes", &rtnetlink.AddressMessage{}, nil},
+		{"no address", &rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{}}, nil},
+		{"an address of a wrong length", &rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{Local: net.IP{1, 2, 3}}}, nil},
+		{"tentative", message(0, unix.IFA_F_TENTATIVE), want(func(a *Address) { a.Tentative = true })},
+		{"tentative by the header alone", message(unix.IFA_F_TENTATIVE, 0), want(func(a *Address) { a.Tentative = true })},
+		// The kernel uses an optimistic address while it still probes for it.
+		{"optimistic", message(0, unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC), want(func(*Address) {})},
+		{"failed", message(0, unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED), want(func(a *Address) { a.Tentative, a.DADFailed = true, true })},
+		{"flags above the header's eight bits", message(0, unix.IFA_F_NOPREFIXROUTE|unix.IFA_F_PERMANENT), want(func(*Address) {})},
+		{
+			"the own end of an IPv4 pair",
+			&rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{
+				Local: net.IPv4(192, 0, 2, 5).To4(), Address: net.IPv4(198, 51, 100, 1).To4(),
+			}},
+			&Address{IP: netip.MustParseAddr("192.0.2.5")},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := fromMessage(tt.msg)
+			switch {
+			case tt.want == nil && ok:
+				t.Errorf("got %+v, want none", got)
+			case tt.want != nil && (!ok || got != *tt.want):
+				t.Errorf("got %+v, %v, want %+v", got, ok, *tt.want)
+			}
+		})
+	}
+}
+
+// datagram encodes messages as the kernel sends them.
+func datagram(t *testing.T, messages ...netlink.Message) []byte {
+	t.Helper()
+	var b []byte
+	for _, m := range messages {
+		m.Header.Length = uint32(unix.NLMSG_HDRLEN + len(m.Data))
+		m.Header.Sequence = 7
+		raw, err := m.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, raw...)
+	}
+	return b
+}
+
+func TestFamilyDump(t *testing.T) {
+	t.Parallel()
+	address := func(family uint8, ip net.IP, flags netlink.HeaderFlags) netlink.Message {
+		// An attribute of a type that nobody knows yet is in every message.
+		data, err := (&rtnetlink.AddressMessage{Family: family, Attributes: &rtnetlink.AddressAttributes{Address: ip}}).MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := nltest.MustMarshalAttributes([]netlink.Attribute{{Type: 4000, Data: []byte("later")}})
+		return netlink.Message{Header: netlink.Header{Type: unix.RTM_NEWADDR, Flags: netlink.Multi | flags}, Data: append(data, unknown...)}
+	}
+	done := func(errno int32, flags netlink.HeaderFlags) netlink.Message {
+		return netlink.Message{Header: netlink.Header{Type: netlink.Done, Flags: netlink.Multi | flags}, Data: nlenc.Int32Bytes(-errno)}
+	}
+	ip6 := net.ParseIP("2001:db8::5")
+	const torn = netlink.DumpInterrupted
+	tests := []struct {
+		name      string
+		messages  []netlink.Message
+		addresses int
+		torn      bool
+		done      bool
+		err       error
+	}{
+		{name: "not done yet", messages: []netlink.Message{address(unix.AF_INET6, ip6, 0)}, addresses: 1},
+		{name: "no address", messages: []netlink.Message{done(0, 0)}, done: true},
+		{name: "clean", messages: []netlink.Message{address(unix.AF_INET6, ip6, 0), done(0, 0)}, addresses: 1, done: true},
+		{name: "torn at an address", messages: []netlink.Message{address(unix.AF_INET6, ip6, torn), done(0, 0)}, addresses: 1, torn: true, done: true},
+		{name: "torn at the end alone", messages: []netlink.Message{address(unix.AF_INET6, ip6, 0), done(0, torn)}, addresses: 1, torn: true, done: true},
+		{name: "another family", messages: []netlink.Message{address(unix.AF_INET, net.IPv4(192, 0, 2, 5).To4(), 0), done(0, 0)}, done: true},
+		{name: "an error at the end", messages: []netlink.Message{done(int32(unix.ENOMEM), 0)}, done: true, err: unix.ENOMEM},
+		{
+			name: "an error at once", done: true, err: unix.EPERM,
+			messages: []netlink.Message{{Header: netlink.Header{Type: netlink.Error}, Data: nlenc.Int32Bytes(-int32(unix.EPERM))}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := familyDump{family: unix.AF_INET6, sequence: 7}
+			err := d.add(datagram(t, tt.messages...))
+			if !errors.Is(err, tt.err) || len(d.addresses) != tt.addresses || d.torn != tt.torn || d.done != tt.done {
+				t.Errorf("%+v, error %v; want %d addresses, torn %v, done %v, error %v", d, err, tt.addresses, tt.torn, tt.done, tt.err)
+			}
+		})
+	}
+	t.Run("an answer to another request", func(t *testing.T) {
+		t.Parallel()
+		d := familyDump{family: unix.AF_INET6, sequence: 8}
+		if err := d.add(datagram(t, done(0, 0))); err == nil {
+			t.Error("accepted")
+		}
+	})
+	t.Run("cut off", func(t *testing.T) {
+		t.Parallel()
+		b := datagram(t, address(unix.AF_INET6, ip6, 0))
+		for n := range b {
+			d := familyDump{family: unix.AF_INET6, sequence: 7}
+			_ = d.add(b[:n]) // must not panic
+			if len(d.addresses) != 0 {
+				t.Errorf("%d of %d bytes made an address", n, len(b))
+			}
+		}
+	})
+}
+
+func TestRepeat(t *testing.T) {
+	t.Parallel()
+	one := []Address{{IP: netip.MustParseAddr("192.0.2.5")}}
+	broken := errors.New("broken")
+	tests := []struct {
+		name        string
+		interrupted int   // so many dumps first
+		then        error // of the dump after them
+		wantCalls   int
+		wantErr     error
+	}{
+		{"consistent at once", 0, nil, 1, nil},
+		{"consistent after some", 3, nil, 4, nil},
+		{"consistent at the last attempt", maxDumps - 1, nil, maxDumps, nil},
+		{"never consistent", maxDumps + 5, nil, maxDumps, errInterrupted},
+		{"broken", 1, broken, 2, broken},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			got, err := repeat(func() ([]Address, error) {
+				if calls++; calls <= tt.interrupted {
+					return nil, errInterrupted
+				}
+				return one, tt.then
+			})
+			if calls != tt.wantCalls || !errors.Is(err, tt.wantErr) {
+				t.Errorf("%d calls, error %v; want %d, %v", calls, err, tt.wantCalls, tt.wantErr)
+			}
+			if err == nil {
+				if diff := gocmp.Diff(one, got, gocmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+					t.Errorf("addresses (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
