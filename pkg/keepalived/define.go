@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"errors"
+	"strings"
+)
+
+// definition is the value of one $NAME. A multi-line one has more than its
+// first line, or none yet while it is being read.
+type definition struct {
+	lines     []string
+	multiline bool
+}
+
+func (d definition) first() string {
+	if len(d.lines) == 0 {
+		return ""
+	}
+	return d.lines[0]
+}
+
+func single(value string) definition { return definition{lines: []string{value}} }
+
+// parseDefinition recognises $NAME=VALUE (check_definition of lib/parser.c: no
+// blank before the equals sign). A value that ends in a backslash goes on in
+// the lines that follow.
+func parseDefinition(s string) (name string, def definition, ok bool) {
+	if s == "" || s[0] != '$' {
+		return "", definition{}, false
+	}
+	name = identifier(s[1:])
+	if name == "" || !strings.HasPrefix(s[1+len(name):], "=") {
+		return "", definition{}, false
+	}
+	value := strings.TrimLeft(s[len(name)+2:], blanks)
+	head, more := strings.CutSuffix(value, `\`)
+	if !more {
+		return name, single(value), true
+	}
+	def.multiline = true
+	if head = strings.TrimRight(head, blanks); head != "" {
+		def.lines = []string{head}
+	}
+	return name, def, true
+}
+
+// identifier returns the name that s starts with, or nothing.
+func identifier(s string) string {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		letter := c >= 'a' && c <= 'z' || s[i] == '_'
+		digit := s[i] >= '0' && s[i] <= '9'
+		if !letter && (!digit || i == 0) {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+var (
+	errLongExpansion = errors.New("a definition makes this line longer than keepalived takes: shorten it")
+	errExpansion     = errors.New("the definitions expand without end or to too much text: write the lines out")
+)
+
+// expander substitutes definitions and keeps count of what that costs.
+type expander struct {
+	defs          map[string]definition
+	bytes         int // of text that came out of definitions
+	substitutions int
+}
+
+func newExpander(configID, dir string) *expander {
+	return &expander{defs: map[string]definition{
+		// The definitions that keepalived makes itself (set_std_definitions),
+		// apart from _RANDOM and _ENV, whose values only its process knows.
+		"_INSTANCE": single(configID),
+		"_PWD":      single(dir),
+		"_HASH":     single("#"),
+		"_BANG":     single("!"),
+	}}
+}
+
+// charge takes one line of n bytes from the budget.
+func (e *expander) charge(n int) error {
+	e.bytes += n + lineCost
+	if e.bytes > maxExpandedBytes {
+		return errExpansion
+	}
+	return nil
+}
+
+// expand replaces $NAME and ${NAME} until none that is defined is left: values
+// may hold further names. rest is what multi-line definitions have after their
+// first lines; the last one comes first in the file that results.
+func (e *expander) expand(s string) (out string, rest [][]string, changed bool, err error) {
+	for at := 0; ; {
+		i := strings.IndexByte(s[at:], '$')
+		if i < 0 || at+i+1 == len(s) {
+			break
+		}
+		at += i
+		def, n, ok := e.lookup(s[at:])
+		if !ok {
+			at++
+			continue
+		}
+		changed = true
+		if e.substitutions++; e.substitutions > maxSubstitutions {
+			return "", nil, true, errExpansion
+		}
+		value := def.first()
+		if len(s)-n+len(value) > maxLine {
+			return "", nil, true, errLongExpansion
+		}
+		s = s[:at] + value + s[at+n:]
+		if len(def.lines) > 1 {
+			rest = append(rest, def.lines[1:])
+		}
+		if strings.HasPrefix(strings.TrimLeft(value, blanks), "~") {
+			break // what it repeats is expanded when it is repeated
+		}
+	}
+	if changed {
+		err = e.charge(len(s))
+	}
+	return s, rest, changed, err
+}
+
+// lookup finds the definition that the text s names at its start, where the
+// dollar sign is; n is how much of s stands for it. A name without braces must
+// be followed by a blank, a comma, a closing parenthesis or the end, and a
+// multi-line definition must be the last on its line (find_definition of
+// lib/parser.c).
+func (e *expander) lookup(s string) (def definition, n int, ok bool) {
+	if strings.HasPrefix(s, "${") {
+		name := identifier(s[2:])
+		n = 2 + len(name)
+		if name == "_RANDOM" || name == "_ENV" {
+			return unknowable(s, name)
+		}
+		if name == "" || !strings.HasPrefix(s[n:], "}") {
+			return definition{}, 0, false
+		}
+		n++
+		def, ok = e.defs[name]
+	} else {
+		name := identifier(s[1:])
+		n = 1 + len(name)
+		if name == "" || n < len(s) && strings.IndexByte(" \t,)", s[n]) < 0 {
+			return definition{}, 0, false
+		}
+		def, ok = e.defs[name]
+	}
+	if !ok || def.multiline && n != len(s) {
+		return definition{}, 0, false
+	}
+	return def, n, true
+}
+
+// unknowable takes the braces off ${_RANDOM MIN MAX} and ${_ENV NAME}, so that
+// they are not taken for a block's; the name stays and makes no address.
+func unknowable(s, name string) (def definition, n int, ok bool) {
+	end := strings.IndexByte(s, '}')
+	if end < 0 {
+		return definition{}, 0, false
+	}
+	return single("$" + name), end + 1, true
+}

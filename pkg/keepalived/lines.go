@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"bytes"
+	"strings"
+)
+
+// source is one configuration file.
+type source struct {
+	path string
+	dir  string // where its relative includes start
+	data []byte
+}
+
+// includer finds the files that an include line of a file in dir names, in the
+// order in which they are read. Files that are absent are no error.
+type includer func(dir, pattern string) ([]source, error)
+
+// line is one logical line: a brace alone, or text without braces.
+type line struct {
+	text     string
+	pos      Pos
+	expanded bool // offsets in text are not columns any more
+}
+
+// at returns the place of the byte at offset i.
+func (l line) at(i int) Pos {
+	p := l.pos
+	if !l.expanded {
+		p.Column += i
+	}
+	return p
+}
+
+// cut returns the line from offset i on.
+func (l line) cut(i int) line {
+	return line{text: l.text[i:], pos: l.at(i), expanded: l.expanded}
+}
+
+// openFile is a file that is being read; next waits in the same include.
+type openFile struct {
+	source
+	lineNo int
+	next   []source
+}
+
+// lines is keepalived's preprocessor: it turns files into logical lines. The
+// order of its sources is that of read_line in lib/parser.c: what is left of
+// the last line, then what is left of multi-line definitions, then the files.
+type lines struct {
+	include  includer
+	configID string
+	expander *expander
+
+	files    []*openFile
+	pending  []line   // at most one: the rest of a line that a brace cut
+	multi    []expans // innermost last
+	defining string   // the multi-line definition that is being read
+	total    int      // files opened
+
+	end   Pos  // behind the last line that was read
+	empty bool // no file has held anything but white space
+	torn  bool // a file ends in text without a newline
+}
+
+// expans is what is left of a multi-line definition, and where it was used.
+type expans struct {
+	lines []string
+	pos   Pos
+}
+
+func newLines(root source, configID string, include includer) *lines {
+	l := &lines{
+		include:  include,
+		configID: configID,
+		expander: newExpander(configID, root.dir),
+		empty:    true,
+		end:      Pos{File: root.path, Line: 1, Column: 1},
+	}
+	l.open([]source{root})
+	return l
+}
+
+func (l *lines) open(sources []source) {
+	if len(sources) == 0 {
+		return
+	}
+	l.files = append(l.files, &openFile{source: sources[0], next: sources[1:]})
+}
+
+// next returns the next logical line that is not empty; ok is false at the end
+// of all files.
+func (l *lines) next() (out line, ok bool, err error) {
+	for {
+		raw, ok, err := l.raw()
+		if err != nil || !ok {
+			return line{}, false, err
+		}
+		if l.defining != "" {
+			l.continueDefinition(raw.text)
+			continue
+		}
+		if raw, err = l.preprocess(raw); err != nil {
+			return line{}, false, err
+		}
+		if raw.text == "" || raw.text == `\` { // a backslash alone: what a comment that ends in one leaves
+			continue
+		}
+		if pattern, ok := includePattern(raw.text); ok {
+			if err := l.enter(raw, pattern); err != nil {
+				return line{}, false, err
+			}
+			continue
+		}
+		head, rest, at := splitBrace(raw.text)
+		if strings.HasSuffix(head, "$") && strings.HasPrefix(rest, "{") {
+			// Keepalived would take the braces for a block's.
+			return line{}, false, faultf(raw.at(at-1), "$%s is no definition that can be used here: define it above, and end the line after it when it has several lines", upToBrace(rest))
+		}
+		if rest != "" {
+			l.pending = append(l.pending, raw.cut(at))
+			l.pending[0].text = rest
+		}
+		raw.text = head
+		return raw, true, nil
+	}
+}
+
+// upToBrace cuts s behind its first closing brace.
+func upToBrace(s string) string {
+	name, _, _ := strings.Cut(s, "}")
+	return name + "}"
+}
+
+// raw returns the next line before its preprocessing.
+func (l *lines) raw() (line, bool, error) {
+	if n := len(l.pending); n > 0 {
+		out := l.pending[n-1]
+		l.pending = l.pending[:n-1]
+		return out, true, nil
+	}
+	for n := len(l.multi); n > 0; n = len(l.multi) {
+		top := &l.multi[n-1]
+		if len(top.lines) == 0 {
+			l.multi = l.multi[:n-1]
+			continue
+		}
+		out := line{text: top.lines[0], pos: top.pos, expanded: true}
+		top.lines = top.lines[1:]
+		if err := l.expander.charge(len(out.text)); err != nil {
+			return line{}, false, &ParseError{Pos: top.pos, Text: "use of a definition", Err: err}
+		}
+		return out, true, nil
+	}
+	return l.fileLine()
+}
+
+// fileLine returns the next line of the files that is more than a comment.
+func (l *lines) fileLine() (line, bool, error) {
+	for len(l.files) > 0 {
+		f := l.files[len(l.files)-1]
+		if len(f.data) == 0 {
+			l.close()
+			continue
+		}
+		text, tail, complete := bytes.Cut(f.data, []byte("\n"))
+		f.data = tail
+		f.lineNo++
+		out, err := l.physical(f, strings.TrimRight(string(text), "\r"), complete)
+		if err != nil {
+			return line{}, false, err
+		}
+		if out.text != "" {
+			return out, true, nil
+		}
+	}
+	return line{}, false, nil
+}
+
+// close ends the innermost file and goes on with the next of its include.
+func (l *lines) close() {
+	n := len(l.files) - 1
+	next := l.files[n].next
+	l.files = l.files[:n]
+	l.open(next)
+}
+
+// physical takes one line of a file.
+func (l *lines) physical(f *openFile, s string, complete bool) (line, error) {
+	indent := len(s) - len(strings.TrimLeft(s, blanks))
+	out := line{pos: Pos{File: f.path, Line: f.lineNo, Column: indent + 1}}
+	l.end = Pos{File: f.path, Line: f.lineNo, Column: len(s) + 1}
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		out.pos.Column = i + 1
+		return out, incompletef(out.pos, "a NUL byte")
+	}
+	if s == "" {
+		// An empty line, but not a comment, ends a definition.
+		l.defining = ""
+		return out, nil
+	}
+	var unterminated bool
+	out.text, unterminated = decomment(s)
+	// Keepalived's VRRP process reads the copy that its parent made of the
+	// lines that it had taken the comments off, and takes them off again: \#
+	// starts a comment after all (init_data and read_line of lib/parser.c).
+	out.text, _ = decomment(out.text)
+	l.empty = l.empty && strings.TrimLeft(s, blanks) == ""
+	switch {
+	case unterminated && !complete:
+		return out, incompletef(l.end, "the file ends inside a quoted string")
+	case unterminated:
+		return out, faultf(out.pos, "a double quote is opened and not closed on this line: close it")
+	case len(out.text) > maxLine:
+		return out, faultf(out.pos, "longer than the %d bytes that keepalived takes: split it", maxLine)
+	}
+	if !complete && out.text != "" && out.text != "}" {
+		l.torn = true
+	}
+	return out, nil
+}
+
+// continueDefinition adds a line to the definition that is being read; a line
+// without a backslash at its end is the last.
+func (l *lines) continueDefinition(s string) {
+	text, more := strings.CutSuffix(s, `\`)
+	if more {
+		text = strings.TrimRight(text, blanks)
+	}
+	def := l.expander.defs[l.defining]
+	if text != "" {
+		def.lines = append(def.lines, text)
+		l.expander.defs[l.defining] = def
+	}
+	if !more {
+		l.defining = ""
+	}
+}
+
+// preprocess applies conditions and definitions to a line; one that is used up
+// by them comes back empty.
+func (l *lines) preprocess(in line) (line, error) {
+	for {
+		in = l.conditional(in)
+		if name, def, ok := parseDefinition(in.text); ok {
+			l.expander.defs[name] = def
+			if def.multiline {
+				l.defining = name
+			}
+			in.text = ""
+			return in, nil
+		}
+		if s := in.text; strings.HasPrefix(s, "~SEQ") || strings.HasPrefix(s, "~LST") {
+			return in, faultf(in.pos, "%s is not supported here: write out the lines that it stands for", s[:4])
+		}
+		if !strings.Contains(in.text, "$") || strings.HasPrefix(in.text, "~") {
+			return in, nil
+		}
+		text, rest, changed, err := l.expander.expand(in.text)
+		if err != nil {
+			return in, &ParseError{Pos: in.pos, Text: "use of a definition", Err: err}
+		}
+		if !changed {
+			return in, nil
+		}
+		for _, lines := range rest {
+			l.multi = append(l.multi, expans{lines: lines, pos: in.pos})
+		}
+		in.expanded = true
+		in.text, _ = decomment(text)
+		if !strings.HasPrefix(in.text, "@") && !strings.Contains(in.text, "$") {
+			return in, nil
+		}
+	}
+}
+
+// conditional resolves @id and @^id in front of a line.
+func (l *lines) conditional(in line) line {
+	if !strings.HasPrefix(in.text, "@") {
+		return in
+	}
+	id, negated := strings.CutPrefix(in.text[1:], "^")
+	end := strings.IndexAny(id, blanks)
+	if end < 0 || (id[:end] == l.configID) == negated {
+		in.text = ""
+		return in
+	}
+	tail := strings.TrimLeft(id[end:], blanks)
+	return in.cut(len(in.text) - len(tail))
+}
+
+// includePattern recognises include and its strict variants (is_include of
+// lib/parser.c), which differ only in what keepalived says about absent files.
+// The rest of the line, quotes included, is the pattern.
+func includePattern(s string) (string, bool) {
+	rest, ok := strings.CutPrefix(s, "include")
+	if !ok || rest == "" {
+		return "", false
+	}
+	if strings.IndexByte("rmwba", rest[0]) >= 0 {
+		rest = rest[1:]
+	}
+	if rest == "" || strings.IndexByte(whitespace, rest[0]) < 0 {
+		return "", false
+	}
+	return strings.TrimLeft(rest[1:], blanks), true
+}
+
+// enter opens the files of an include line. The file that the line came from is
+// still open, even at its end: files are closed when a further line is wanted.
+func (l *lines) enter(at line, pattern string) error {
+	f := l.files
+	if len(f) > maxIncludeDepth {
+		return faultf(at.pos, "include %s: nested more than %d deep: does a file include itself?", pattern, maxIncludeDepth)
+	}
+	sources, err := l.include(f[len(f)-1].dir, pattern)
+	if err != nil {
+		return &ParseError{Pos: at.pos, Text: "include " + pattern, Err: err}
+	}
+	if l.total += len(sources); l.total > maxFiles {
+		return faultf(at.pos, "include %s: more than %d files", pattern, maxFiles)
+	}
+	for _, s := range sources {
+		for _, o := range f {
+			if o.path == s.path {
+				return faultf(at.pos, "include %s: %s includes itself", pattern, s.path)
+			}
+		}
+	}
+	l.open(sources)
+	return nil
+}

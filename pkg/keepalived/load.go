@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// fingerprint tells one content of the configuration from another.
+type fingerprint [sha256.Size]byte
+
+// reading is a Discovery with what Reader needs to judge it.
+type reading struct {
+	Discovery
+	content fingerprint // of everything that was read, in order
+	torn    bool        // see lines.torn
+}
+
+// loader reads files for one reading, within its bounds.
+type loader struct {
+	files []string
+	total int
+	sum   hash.Hash
+}
+
+func newLoader() *loader { return &loader{sum: sha256.New()} }
+
+func readFile(path string) (reading, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return reading{}, fmt.Errorf("read the host name, keepalived's config id: %w", err)
+	}
+	configID, _, _ := strings.Cut(host, ".")
+	return readAs(path, configID)
+}
+
+// readAs is readFile for a host with the given config id.
+func readAs(path, configID string) (reading, error) {
+	ld := newLoader()
+	r, err := ld.read(path, configID)
+	r.Files = ld.files
+	ld.sum.Sum(r.content[:0])
+	return r, err
+}
+
+func (ld *loader) read(path, configID string) (reading, error) {
+	ld.watch(path)
+	data, err := ld.load(path)
+	if err != nil {
+		return reading{}, err
+	}
+	found, err := parse(source{path: path, dir: filepath.Dir(path), data: data}, configID, ld.include)
+	return assemble(path, found, err)
+}
+
+// assemble makes a reading of what parsing the file at path found.
+func assemble(path string, found result, err error) (reading, error) {
+	r := reading{torn: found.torn}
+	r.Ignored = found.ignored
+	if err != nil {
+		return r, err
+	}
+	r.Instances = found.instances
+	r.VIPs = VIPs{API: vips(found.instances, RoleAPI), Ingress: vips(found.instances, RoleIngress)}
+	if len(r.VIPs.API) == 0 {
+		return r, fmt.Errorf("%s: %w", path, ErrNoAPIInstance)
+	}
+	return r, nil
+}
+
+// watch notes a path that the answer depends on.
+func (ld *loader) watch(path string) {
+	if !slices.Contains(ld.files, path) {
+		ld.files = append(ld.files, path)
+	}
+}
+
+// load reads a regular file whole. It does not block on a FIFO.
+func (ld *loader) load(path string) ([]byte, error) {
+	data, err := readRegular(path, min(maxFileBytes, maxTotalBytes-ld.total))
+	if err != nil {
+		return nil, fmt.Errorf("read keepalived's configuration: %w", err)
+	}
+	ld.total += len(data)
+	ld.digest(path, data)
+	return data, nil
+}
+
+// digest adds a file to the fingerprint.
+func (ld *loader) digest(path string, data []byte) {
+	for _, part := range [][]byte{[]byte(path), data} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		ld.sum.Write(size[:])
+		ld.sum.Write(part)
+	}
+}
+
+func readRegular(path string, limit int) (data []byte, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	data, err = io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > limit {
+		return nil, fmt.Errorf("%s is longer than the %d bytes that are left for it (%d for a file, %d for all): is it a keepalived.conf?", path, limit, maxFileBytes, maxTotalBytes)
+	}
+	return data, nil
+}
+
+// include is the includer of files on disk.
+func (ld *loader) include(dir, pattern string) ([]source, error) {
+	if !strings.HasPrefix(pattern, "/") {
+		// Not filepath.Join: x/../y is y only when x is no symbolic link.
+		pattern = dir + "/" + pattern
+	}
+	paths, searched, err := expandGlob(pattern)
+	for _, path := range searched {
+		ld.watch(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []source
+	for _, path := range paths {
+		ld.watch(path)
+		if !includable(path) {
+			continue
+		}
+		data, err := ld.load(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone since it was found
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, source{path: path, dir: path[:strings.LastIndexByte(path, '/')+1], data: data})
+	}
+	return out, nil
+}
+
+// includable applies keepalived's rule: it passes over what is not a regular
+// file and what anyone may execute (check_glob_file of lib/parser.c). A file
+// that cannot be looked at stays, for its reading to say why.
+func includable(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+	}
+	return info.Mode().IsRegular() && info.Mode().Perm()&0o111 == 0
+}

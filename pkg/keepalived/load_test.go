@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadRefuses(t *testing.T) {
+	valid := api(" virtual_ipaddress { 192.0.2.1 }")
+	tests := []struct {
+		name string
+		make func(t *testing.T, path string)
+		want string
+		is   error
+	}{
+		{name: "absent", make: func(*testing.T, string) {}, want: "no such file", is: fs.ErrNotExist},
+		{name: "directory", make: func(t *testing.T, path string) {
+			t.Helper()
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "is not a regular file"},
+		{name: "FIFO", make: func(t *testing.T, path string) {
+			t.Helper()
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "is not a regular file"},
+		{name: "link to itself", make: func(t *testing.T, path string) {
+			t.Helper()
+			if err := os.Symlink(path, path); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "too many levels of symbolic links"},
+		{name: "too long", make: func(t *testing.T, path string) {
+			t.Helper()
+			write(t, path, valid+strings.Repeat("#\n", maxFileBytes/2))
+		}, want: "is longer than the 1048576 bytes"},
+		{name: "too long in total", make: func(t *testing.T, path string) {
+			t.Helper()
+			write(t, path, "include *.part\n"+valid)
+			for i := range 5 {
+				write(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), strings.Repeat("#\n", maxFileBytes/2))
+			}
+		}, want: "for all"},
+		{name: "too many files", make: func(t *testing.T, path string) {
+			t.Helper()
+			write(t, path, "include *.part\n"+valid)
+			for i := range maxFiles + 1 {
+				write(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), "a\n")
+			}
+		}, want: "keepalived.conf:1:1: include *.part: more than 256 files match"},
+		{name: "too many braces", make: func(t *testing.T, path string) {
+			t.Helper()
+			write(t, path, "include "+strings.Repeat("{a,b}", 40)+"\n"+valid)
+		}, want: "more than 64 patterns"},
+		{name: "include loop on disk", make: func(t *testing.T, path string) {
+			t.Helper()
+			write(t, path, "include ./keepalived.conf\n"+valid)
+		}, want: "does a file include itself?"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "keepalived.conf")
+			tt.make(t, path)
+			got, err := Read(path)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+			if errors.Is(err, fs.ErrNotExist) != (tt.is != nil) {
+				t.Errorf("error %v: is fs.ErrNotExist, want %v", err, tt.is)
+			}
+			if len(got.Files) == 0 || got.Files[0] != path {
+				t.Errorf("files %q do not start with the path", got.Files)
+			}
+			if len(got.VIPs.API) > 0 {
+				t.Errorf("VIPs %v in spite of the error", got.VIPs)
+			}
+		})
+	}
+}
+
+func TestReadWithoutAPIInstance(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keepalived.conf")
+	write(t, path, "vrrp_instance x_INGRESS_0 { virtual_ipaddress { 192.0.2.6 } }\nvrrp_instance x_API_0 { virtual_ipaddress { /128 label vip } }\n")
+	got, err := Read(path)
+	if !errors.Is(err, ErrNoAPIInstance) || errors.Is(err, ErrIncomplete) {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff(addrs("192.0.2.6"), got.VIPs.Ingress, compareAddrs); diff != "" {
+		t.Errorf("ingress (-want +got):\n%s", diff)
+	}
+}
+
+// TestConfigID reads conditional lines under the host's own name.
+func TestConfigID(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(host, ".")
+	path := filepath.Join(t.TempDir(), "keepalived.conf")
+	write(t, path, api(" virtual_ipaddress {\n @"+id+" 192.0.2.1\n @^"+id+" 192.0.2.2\n @"+id+"x 192.0.2.3\n }"))
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(addrs("192.0.2.1"), got.VIPs.API, compareAddrs); diff != "" {
+		t.Errorf("API VIPs (-want +got):\n%s", diff)
+	}
+}
+
+func TestIncludePassesOver(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"a.conf": 0o600, "b.conf": 0o700, "c.conf": 0o601, ".d.conf": 0o600, "e.other": 0o600, "[f": 0o600} {
+		write(t, filepath.Join(dir, name), "x\n")
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "g.conf"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "h.conf")); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		pattern string
+		want    []string
+	}{
+		{"*.conf", []string{"a.conf"}},
+		{"*", []string{"[f", "a.conf", "e.other"}},
+		{".*.conf", []string{".d.conf"}},
+		{"{e.other,a.conf,absent}", []string{"e.other", "a.conf"}},
+		{"{a,{.d,e}}.{conf,other}", []string{"a.conf", ".d.conf", "e.other"}},
+		{"[!b-z]*", []string{"[f", "a.conf"}},
+		{"[f", []string{"[f"}},
+		{"a.conf/x", nil},
+		{"absent/*", nil},
+		{"../" + filepath.Base(dir) + "/a.conf", []string{"a.conf"}},
+		{"{}", nil},
+		{"{a.conf", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.pattern, func(t *testing.T) {
+			ld := newLoader()
+			found, err := ld.include(dir, tt.pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range found {
+				got = append(got, filepath.Base(s.path))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if len(ld.files) == 0 {
+				t.Error("nothing to watch")
+			}
+		})
+	}
+}
+
+func TestUserManaged(t *testing.T) {
+	dir := t.TempDir()
+	present := filepath.Join(dir, "present")
+	if err := os.Mkdir(present, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(present, "keepalived.yaml"), "kind: Pod\n")
+	write(t, filepath.Join(dir, "file"), "")
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, dir string
+		want      bool
+		err       string
+	}{
+		{name: "present", dir: present, want: true},
+		{name: "empty directory", dir: dir},
+		{name: "no directory", dir: filepath.Join(dir, "absent")},
+		{name: "not a directory", dir: filepath.Join(dir, "file"), err: "not a directory"},
+		{name: "unreachable", dir: loop, err: "too many levels"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := UserManaged(tt.dir)
+			if got != tt.want {
+				t.Errorf("UserManaged = %v, want %v", got, tt.want)
+			}
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// manifest is keepalived's static pod in a folder of kubelet's.
+const manifest = "keepalived.yaml"
+
+// ManifestPath is where keepalived's static pod lies in dir.
+func ManifestPath(dir string) string { return filepath.Join(dir, manifest) }
+
+// UserManaged reports whether OpenShift has put keepalived aside because the
+// cluster's loadBalancer.type is UserManaged: its static pod lies in dir
+// (/etc/kubernetes/disabled-manifests) then. An absent dir is no error.
+func UserManaged(dir string) (bool, error) {
+	path := ManifestPath(dir)
+	switch _, err := os.Lstat(path); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	default:
+		return false, fmt.Errorf("look for keepalived's disabled static pod (is %s a directory that this service may search?): %w", dir, err)
+	}
+}
+
+// ManifestVIPs reads the VIPs that OpenShift hands to keepalived's static pod:
+// the values of --api-vips and --ingress-vips in dir/keepalived.yaml
+// (machine-config-operator templates/common/on-prem/files/keepalived.yaml).
+// They are those of the whole cluster, in the cluster's order, while a node's
+// keepalived.conf has only the instances that the node takes part in
+// (templates/master/00-master/on-prem/files/keepalived-keepalived.yaml). An
+// absent manifest is fs.ErrNotExist.
+func ManifestVIPs(dir string) (VIPs, error) {
+	path := ManifestPath(dir)
+	f, err := os.Open(path)
+	if err != nil {
+		return VIPs{}, fmt.Errorf("read keepalived's static pod: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return VIPs{}, fmt.Errorf("read keepalived's static pod: %w", err)
+	}
+	if len(data) > maxFileBytes {
+		return VIPs{}, fmt.Errorf("read keepalived's static pod: %s is larger than %d bytes", path, maxFileBytes)
+	}
+	vips, err := parseManifest(data)
+	if err != nil {
+		return VIPs{}, fmt.Errorf("read keepalived's static pod: %s: %w", path, err)
+	}
+	return vips, nil
+}
+
+// pod is as much of a Pod as matters here.
+type pod struct {
+	Spec struct {
+		InitContainers []container `yaml:"initContainers"`
+		Containers     []container `yaml:"containers"`
+	} `yaml:"spec"`
+}
+
+type container struct {
+	Command []string `yaml:"command"`
+	Args    []string `yaml:"args"`
+}
+
+func parseManifest(data []byte) (VIPs, error) {
+	var p pod
+	if err := yaml.Load(data, &p); err != nil {
+		return VIPs{}, err
+	}
+	var vips VIPs
+	var errs []error
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		words := slices.Concat(c.Command, c.Args)
+		for flag, into := range map[string]*[]netip.Addr{"--api-vips": &vips.API, "--ingress-vips": &vips.Ingress} {
+			found, err := flagAddrs(words, flag)
+			errs = append(errs, err)
+			if len(*into) == 0 {
+				*into = found
+			}
+		}
+	}
+	return vips, errors.Join(errs...)
+}
+
+// flagAddrs returns the addresses of a flag's value, which is a list with
+// commas, in the next word or behind an equals sign.
+func flagAddrs(words []string, flag string) ([]netip.Addr, error) {
+	for i, word := range words {
+		value, joined := strings.CutPrefix(word, flag+"=")
+		if !joined {
+			if word != flag || i+1 == len(words) {
+				continue
+			}
+			value = words[i+1]
+		}
+		return splitAddrs(flag, value)
+	}
+	return nil, nil
+}
+
+func splitAddrs(flag, value string) ([]netip.Addr, error) {
+	var out []netip.Addr
+	for text := range strings.SplitSeq(value, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" || addr.Is4In6() {
+			return nil, fmt.Errorf("%s has %q, which is no VIP", flag, text)
+		}
+		out = append(out, addr)
+	}
+	return out, nil
+}
+
+// WithIngressOf returns v with the ingress VIPs of others for each family in
+// which v has an API VIP and no ingress VIP.
+func (v VIPs) WithIngressOf(others VIPs) VIPs {
+	out := VIPs{API: v.API, Ingress: slices.Clone(v.Ingress)}
+	for _, f := range []family{family4, family6} {
+		if count(v.API, f) == 0 || count(v.Ingress, f) > 0 {
+			continue
+		}
+		for _, a := range others.Ingress {
+			if familyOf(a) == f {
+				out.Ingress = append(out.Ingress, a)
+			}
+		}
+	}
+	return out
+}
+
+// LacksIngress reports whether an API VIP has no ingress VIP of its family.
+func (v VIPs) LacksIngress() bool {
+	return slices.ContainsFunc(v.API, func(a netip.Addr) bool { return count(v.Ingress, familyOf(a)) == 0 })
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// staticPod has the shape of machine-config-operator's
+// templates/common/on-prem/files/keepalived.yaml.
+const staticPod = `kind: Pod
+apiVersion: v1
+metadata:
+  name: keepalived
+  creationTimestamp:
+spec:
+  initContainers:
+  - name: render-config-keepalived
+    command:
+    - runtimecfg
+    - render
+    - "/etc/kubernetes/kubeconfig"
+    - "--api-vips"
+    - "192.168.111.5,fd2e:6f44:5dd8:c956::5"
+    - "--ingress-vips"
+    - "192.168.111.4,fd2e:6f44:5dd8:c956::4"
+    - "/config"
+    - "--out-dir"
+    - "/etc/keepalived"
+  containers:
+  - name: keepalived
+    command:
+    - /bin/bash
+    - -c
+    - |
+      remove_vip "192.168.111.5"
+  - name: keepalived-monitor
+    command:
+    - dynkeepalived
+    - "--api-vips"
+    - "192.168.111.5,fd2e:6f44:5dd8:c956::5"
+    - "--ingress-vips"
+    - "192.168.111.4,fd2e:6f44:5dd8:c956::4"
+`
+
+func vipList(texts ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}
+
+func TestManifestVIPs(t *testing.T) {
+	t.Parallel()
+	half, _, _ := strings.Cut(staticPod, "192.168.111.4")
+	for name, tt := range map[string]struct {
+		text string
+		want VIPs
+		err  string
+	}{
+		"OpenShift's": {staticPod, VIPs{
+			API:     vipList("192.168.111.5", "fd2e:6f44:5dd8:c956::5"),
+			Ingress: vipList("192.168.111.4", "fd2e:6f44:5dd8:c956::4"),
+		}, ""},
+		"args with equals sign": {
+			"spec: {containers: [{args: ['--api-vips=192.0.2.5', '--ingress-vips=192.0.2.6']}]}",
+			VIPs{API: vipList("192.0.2.5"), Ingress: vipList("192.0.2.6")},
+			"",
+		},
+		"none":                {"spec: {containers: [{command: [sleep]}]}", VIPs{}, ""},
+		"flag without value":  {"spec: {containers: [{command: ['--ingress-vips']}]}", VIPs{}, ""},
+		"empty value":         {"spec: {containers: [{command: ['--ingress-vips', '']}]}", VIPs{}, ""},
+		"no address":          {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", VIPs{}, `--ingress-vips has "a.example"`},
+		"half-written":        {half, VIPs{}, "keepalived.yaml: "},
+		"a list of other use": {"spec: {containers: 3}", VIPs{}, "keepalived.yaml: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.WriteFile(ManifestPath(dir), []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := ManifestVIPs(dir)
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("error %v, want %q", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := ManifestVIPs(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent manifest: %v", err)
+	}
+}
+
+func TestWithIngressOf(t *testing.T) {
+	t.Parallel()
+	manifest := VIPs{Ingress: vipList("192.0.2.4", "2001:db8::4")}
+	for name, tt := range map[string]struct {
+		own   VIPs
+		lacks bool
+		want  []netip.Addr
+	}{
+		"complete":              {VIPs{API: vipList("192.0.2.5"), Ingress: vipList("192.0.2.6")}, false, vipList("192.0.2.6")},
+		"no ingress at all":     {VIPs{API: vipList("192.0.2.5")}, true, vipList("192.0.2.4")},
+		"one family lacks":      {VIPs{API: vipList("192.0.2.5", "2001:db8::5"), Ingress: vipList("192.0.2.6")}, true, vipList("192.0.2.6", "2001:db8::4")},
+		"no API, nothing to do": {VIPs{}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := tt.own.LacksIngress(); got != tt.lacks {
+				t.Errorf("LacksIngress = %v", got)
+			}
+			if diff := cmp.Diff(tt.want, tt.own.WithIngressOf(manifest).Ingress, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

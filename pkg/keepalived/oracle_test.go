@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// corpusID is the config id under which the corpus is read.
+const corpusID = "node1"
+
+// corpus lists the configurations that keepalived itself takes.
+func corpus(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(paths, "testdata/includes/main.conf")
+}
+
+// TestAgainstKeepalived has the real keepalived load each file of the corpus
+// and compares what it says it has loaded with what this package finds.
+func TestAgainstKeepalived(t *testing.T) {
+	nstest.Need(t)
+	nstest.Run(t, "ip", "link", "add", "br-ex", "type", "veth", "peer", "name", "peer0")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "br-ex").Run() })
+	for _, dev := range []string{"br-ex", "peer0"} {
+		nstest.Run(t, "ip", "link", "set", dev, "up")
+	}
+	for _, path := range corpus(t) {
+		t.Run(path, func(t *testing.T) {
+			// Each keepalived takes a second to stop. Side by side they share
+			// the link only, of which nothing is asserted.
+			t.Parallel()
+			found, err := readAs(path, corpusID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(loadedByKeepalived(t, path), bySortedAddr(found.Instances)); diff != "" {
+				t.Errorf("instances (-keepalived +here):\n%s", diff)
+			}
+		})
+	}
+}
+
+func bySortedAddr(instances []Instance) map[string][]string {
+	out := make(map[string][]string)
+	for _, in := range instances {
+		addrs := slices.Clone(in.Addrs)
+		out[in.Name] = sortedStrings(addrs)
+	}
+	return out
+}
+
+func sortedStrings(addrs []netip.Addr) []string {
+	// Keepalived up to 2.2 keeps an address that is there twice; and it reads
+	// an include twice that is not a line of its own (the copy that it makes of
+	// the configuration has both the include and what was included).
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	out := []string{}
+	for _, a := range slices.Compact(addrs) {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// loadedByKeepalived runs keepalived in the foreground until it has dumped its
+// configuration (-d), and returns the addresses of each instance.
+func loadedByKeepalived(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	pid := func(name string) string { return filepath.Join(dir, name) }
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.CommandContext(ctx, "keepalived", "--dont-fork", "--no-syslog", "--log-console", "--log-detail", "--dump-conf", "--vrrp",
+		"--config-id", corpusID, "--use-file", path,
+		"--pid", pid("keepalived"), "--vrrp_pid", pid("vrrp"), "--checkers_pid", pid("checkers"), "--bfd_pid", pid("bfd"))
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Stdout, cmd.Stderr = in, in
+	err = cmd.Start()
+	in.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump, complete := readDump(out)
+	cancel()
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait()
+	if !complete {
+		t.Fatalf("keepalived ended before it had dumped its configuration:\n%s", strings.Join(dump, "\n"))
+	}
+	return instancesOfDump(t, dump)
+}
+
+// readDump reads the log up to the end of the instances.
+func readDump(r io.Reader) (lines []string, complete bool) {
+	stamp := regexp.MustCompile(`^\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}: `)
+	for sc := bufio.NewScanner(r); sc.Scan(); {
+		line := stamp.ReplaceAllString(sc.Text(), "")
+		if line == "------< Interfaces >------" {
+			return lines, true
+		}
+		lines = append(lines, line)
+	}
+	return lines, false
+}
+
+func instancesOfDump(t *testing.T, dump []string) map[string][]string {
+	t.Helper()
+	found := make(map[string][]netip.Addr)
+	name, inAddrs := "", false
+	for _, line := range dump {
+		if after, ok := strings.CutPrefix(line, " VRRP Instance = "); ok {
+			name, inAddrs = after, false
+			found[name] = nil
+			continue
+		}
+		text := strings.TrimLeft(line, " ")
+		switch indent := len(line) - len(text); {
+		case indent == 3:
+			inAddrs = strings.HasPrefix(text, "Virtual IP (") || strings.HasPrefix(text, "Virtual IP Excluded")
+		case indent == 5 && inAddrs:
+			addr, _, _ := strings.Cut(strings.Fields(text)[0], "/")
+			a, err := netip.ParseAddr(addr)
+			if err != nil {
+				t.Fatalf("dump of %s: %q: %v", name, line, err)
+			}
+			found[name] = append(found[name], a)
+		case indent == 1:
+			inAddrs = false
+			// Lines without indent are messages of the parent process, which may
+			// come in between.
+		}
+	}
+	out := make(map[string][]string)
+	for name, addrs := range found {
+		out[name] = sortedStrings(addrs)
+	}
+	return out
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// memoryReader is a Reader of a file in memory; one that f lacks is absent.
+func memoryReader(f files, name string) *Reader {
+	return &Reader{read: func() (reading, error) {
+		text, ok := f[name]
+		if !ok {
+			return reading{}, fmt.Errorf("open %s: %w", name, fs.ErrNotExist)
+		}
+		r, err := f.read(name)
+		r.content = sha256.Sum256([]byte(text))
+		return r, err
+	}}
+}
+
+// checkHeld has a Reader know the whole file and then meet what f has now.
+func checkHeld(t *testing.T, n int, f files, name string, whole reading) {
+	t.Helper()
+	cut := f[name]
+	now := time.Unix(1000, 0)
+	r := &Reader{known: true, good: whole}
+	r.read = memoryReader(files{name: cut}, name).read
+	for _, after := range []time.Duration{0, time.Millisecond, SettleTime - time.Nanosecond} {
+		got := r.Read(now.Add(after))
+		if !slices.Equal(whole.VIPs.API, got.Discovery.VIPs.API) || !slices.Equal(whole.VIPs.Ingress, got.Discovery.VIPs.Ingress) {
+			t.Fatalf("cut at byte %d, after %v: VIPs %v became %v", n, after, whole.VIPs, got.Discovery.VIPs)
+		}
+		if got.Stale != (got.RetryAfter > 0) || got.Stale != (got.Err != nil) {
+			t.Fatalf("cut at byte %d, after %v: %+v", n, after, got)
+		}
+	}
+}
+
+// config writes a file of instances: name and addresses (with commas) in turn.
+func config(instances ...string) string {
+	var out strings.Builder
+	out.WriteString("global_defs {\n}\n")
+	for i := 0; i < len(instances); i += 2 {
+		fmt.Fprintf(&out, "vrrp_instance x_%s {\n virtual_ipaddress {\n  %s\n }\n}\n", instances[i], strings.ReplaceAll(instances[i+1], ",", "\n  "))
+	}
+	return out.String()
+}
+
+func TestReader(t *testing.T) {
+	const absent = "absent"
+	var (
+		full  = config("API_0", "192.0.2.5", "INGRESS_0", "192.0.2.6")
+		dual  = full + config("API_1", "2001:db8::5", "INGRESS_1", "2001:db8::6")
+		noAPI = config("INGRESS_0", "192.0.2.6")
+		half  = full[:len(full)-3]
+	)
+	const s = time.Second
+	type step struct {
+		at    time.Duration
+		text  string
+		api   []string
+		ingr  []string
+		known bool
+		stale bool
+		err   error
+		retry time.Duration
+	}
+	v4, i4 := []string{"192.0.2.5"}, []string{"192.0.2.6"}
+	good := step{at: 0, text: full, api: v4, ingr: i4, known: true}
+	tests := []struct {
+		name  string
+		steps []step
+	}{
+		{name: "half-written at the start, then whole", steps: []step{
+			{text: "", err: ErrIncomplete, retry: minRetry},
+			{at: 1 * s, text: half, err: ErrIncomplete, retry: minRetry},
+			{at: 2 * s, text: half, err: ErrIncomplete, retry: 1 * s},
+			{at: 9 * s, text: half, err: ErrIncomplete, retry: maxRetry},
+			{at: 10 * s, text: full, api: v4, ingr: i4, known: true},
+		}},
+		{name: "no file is an answer", steps: []step{
+			{text: absent, known: true, err: fs.ErrNotExist},
+			{at: 1 * s, text: half, known: true, stale: true, err: ErrIncomplete, retry: minRetry},
+			{at: 1 * s, text: full, api: v4, ingr: i4, known: true},
+		}},
+		{name: "no instance is an answer after a while", steps: []step{
+			{text: noAPI, err: ErrNoAPIInstance, retry: minRetry},
+			{at: 1500 * time.Millisecond, text: noAPI, err: ErrUnsettled, retry: 500 * time.Millisecond},
+			{at: 2 * s, text: noAPI, ingr: i4, known: true, err: ErrNoAPIInstance},
+			{at: 3 * s, text: noAPI + "\n", ingr: i4, known: true, err: ErrNoAPIInstance},
+			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
+		}},
+		{name: "a broken file never replaces", steps: []step{
+			good,
+			{at: 1 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: minRetry},
+			{at: 1000 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: maxRetry},
+			{at: 1000 * s, text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
+		}},
+		{name: "a deleted file is believed after a while", steps: []step{
+			good,
+			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
+			{at: 3*s - 1, text: absent, api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: 1},
+			{at: 3 * s, text: absent, known: true, err: fs.ErrNotExist},
+		}},
+		{name: "deleted and made again in time", steps: []step{
+			good,
+			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
+			{at: 2 * s, text: full, api: v4, ingr: i4, known: true},
+			{at: 3 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
+		}},
+		{name: "a change of content starts the wait anew", steps: []step{
+			good,
+			{at: 1 * s, text: noAPI, api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: minRetry},
+			{at: 2 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: minRetry},
+			{at: 3 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: 1 * s},
+			{at: 4 * s, text: noAPI + "#\n", ingr: i4, known: true, err: ErrNoAPIInstance},
+		}},
+		{name: "a changed VIP takes effect at once", steps: []step{
+			good,
+			{at: 1, text: config("API_0", "192.0.2.7", "INGRESS_0", "192.0.2.8"), api: []string{"192.0.2.7"}, ingr: []string{"192.0.2.8"}, known: true},
+		}},
+		{name: "one family of two is lost", steps: []step{
+			{text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
+			{at: 1 * s, text: full, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true, stale: true, err: ErrUnsettled, retry: minRetry},
+			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
+		}},
+		{name: "the ingress is lost", steps: []step{
+			good,
+			{at: 1 * s, text: config("API_0", "192.0.2.5"), api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: minRetry},
+			{at: 3 * s, text: config("API_0", "192.0.2.5"), api: v4, known: true},
+		}},
+		{name: "an address of several is lost", steps: []step{
+			{text: config("API_0", "192.0.2.5,192.0.2.7", "INGRESS_0", "192.0.2.6"), api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true},
+			{at: 1 * s, text: full, api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: minRetry},
+			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
+		}},
+		{name: "text without a newline may still grow", steps: []step{
+			{text: full + "include more.con", err: ErrUnsettled, retry: minRetry},
+			{at: 1 * s, text: full + "include more.conf", err: ErrUnsettled, retry: minRetry},
+			{at: 3 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
+			{at: 4 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
+		}},
+		{name: "a clock that goes back starts the wait anew", steps: []step{
+			{at: 5 * s, text: full, api: v4, ingr: i4, known: true},
+			{at: 6 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
+			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
+			{at: 3 * s, text: absent, known: true, err: fs.ErrNotExist},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := files{}
+			r := memoryReader(f, "/k.conf")
+			for i, st := range tt.steps {
+				if st.text == absent {
+					delete(f, "/k.conf")
+				} else {
+					f["/k.conf"] = st.text
+				}
+				got := r.Read(time.Unix(1000, 0).Add(st.at))
+				if !errors.Is(got.Err, st.err) || (got.Err != nil) != (st.err != nil) {
+					t.Errorf("step %d: error %v, want %v", i, got.Err, st.err)
+				}
+				got.Err = nil
+				got.Discovery = Discovery{VIPs: got.Discovery.VIPs}
+				want := Answer{Discovery: Discovery{VIPs: VIPs{API: addrs(st.api...), Ingress: addrs(st.ingr...)}}, Known: st.known, Stale: st.stale, RetryAfter: st.retry}
+				if diff := cmp.Diff(want, got, compareAddrs); diff != "" {
+					t.Errorf("step %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestReaderNeverLosesEarly walks at random through cut, absent and whole files
+// and checks each loss against what the file has been since.
+func TestReaderNeverLosesEarly(t *testing.T) {
+	text, err := os.ReadFile("testdata/openshift-dual-unicast.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(50) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		f := files{}
+		r := memoryReader(f, "/k.conf")
+		now, since := time.Unix(1000, 0), time.Unix(1000, 0)
+		var before Answer
+		for i := range 200 {
+			now = now.Add(time.Duration(rnd.Int64N(int64(SettleTime))))
+			if rnd.IntN(3) > 0 {
+				old, had := f["/k.conf"]
+				change(rnd, f, string(text))
+				if now2, has := f["/k.conf"]; now2 != old || had != has {
+					since = now
+				}
+			}
+			got := r.Read(now)
+			kept := subset(before.Discovery.VIPs.API, got.Discovery.VIPs.API) && subset(before.Discovery.VIPs.Ingress, got.Discovery.VIPs.Ingress)
+			if !kept && now.Sub(since) < SettleTime {
+				t.Fatalf("seed %d, step %d: %v became %v %v after the last change", seed, i, before.Discovery.VIPs, got.Discovery.VIPs, now.Sub(since))
+			}
+			if before.Known && !got.Known {
+				t.Fatalf("seed %d, step %d: an answer was forgotten", seed, i)
+			}
+			before = got
+		}
+	}
+}
+
+// change gives the file other content.
+func change(rnd *rand.Rand, f files, text string) {
+	switch rnd.IntN(5) {
+	case 0:
+		delete(f, "/k.conf")
+	case 1:
+		f["/k.conf"] = text
+	default:
+		f["/k.conf"] = text[:rnd.IntN(len(text))]
+	}
+}
+
+func TestReaderOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	main, part := filepath.Join(dir, "keepalived.conf"), filepath.Join(dir, "part.vips")
+	write(t, main, "vrrp_instance x_API_0 {\n virtual_ipaddress {\n  include *.vips\n }\n}\n")
+	write(t, part, "192.0.2.5\n")
+	r := NewReader(main)
+	now := time.Unix(1000, 0)
+
+	got := r.Read(now)
+	if diff := cmp.Diff(addrs("192.0.2.5"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
+		t.Fatalf("at first: %+v\n%s", got, diff)
+	}
+	if diff := cmp.Diff([]string{main, dir, part}, got.Discovery.Files); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if err := os.Remove(part); err != nil {
+		t.Fatal(err)
+	}
+	if got = r.Read(now); !got.Stale || !errors.Is(got.Err, ErrNoAPIInstance) || !slices.Contains(got.Discovery.Files, part) {
+		t.Errorf("without the included file: %+v", got)
+	}
+	write(t, part, "192.0.2.7\n")
+	got = r.Read(now)
+	if diff := cmp.Diff(addrs("192.0.2.7"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
+		t.Errorf("with another included file: %+v\n%s", got, diff)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keepalived
+
+import "strings"
+
+const (
+	blanks     = " \t"
+	whitespace = " \t\f\n\r\v"
+)
+
+// decomment takes the comment and the surrounding blanks off one line, as
+// decomment of keepalived's lib/parser.c does (2.2.8):
+//   - # and ! start a comment anywhere outside double quotes;
+//   - \# and \! outside quotes stand for the character itself;
+//   - a backslash shields the character after it, so \" neither opens nor
+//     closes a quoted string;
+//   - a backslash that ends the line stays, also when a comment is before it:
+//     it continues a definition.
+//
+// Single quotes mean nothing here. unterminated reports an open double quote.
+func decomment(s string) (text string, unterminated bool) {
+	s = strings.TrimLeft(s, blanks)
+	var b strings.Builder
+	quoted, comment, continued := false, false, false
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '\\' && i+1 == len(s):
+			continued = true
+			continue
+		case c == '\\':
+			i++
+			if quoted || (s[i] != '#' && s[i] != '!') {
+				emit(&b, comment, c)
+			}
+			c = s[i]
+		case comment:
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == '#' || c == '!'):
+			comment = true
+		}
+		emit(&b, comment, c)
+	}
+	text = strings.TrimRight(b.String(), blanks)
+	if continued {
+		text += `\`
+	}
+	return text, quoted
+}
+
+func emit(b *strings.Builder, comment bool, c byte) {
+	if !comment {
+		b.WriteByte(c)
+	}
+}
+
+// splitBrace cuts a line before its first brace, or after it where the line
+// starts with one, so that each brace comes to stand alone; rest is empty when
+// there is nothing to cut. Braces inside double quotes are text, and nothing
+// after a double quote that is never closed is looked at (read_line of
+// lib/parser.c).
+func splitBrace(s string) (head, rest string, at int) {
+	at = firstBrace(s)
+	if at < 0 {
+		return s, "", 0
+	}
+	if at == 0 {
+		at = 1 + len(s[1:]) - len(strings.TrimLeft(s[1:], blanks))
+	}
+	return strings.TrimRight(s[:at], blanks), strings.TrimRight(s[at:], blanks), at
+}
+
+func firstBrace(s string) int {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '{', '}':
+			return i
+		case '"':
+			end := strings.IndexByte(s[i+1:], '"')
+			if end < 0 {
+				return -1
+			}
+			i += 1 + end
+		}
+	}
+	return -1
+}
+
+// word is one word of a line; at is its offset there.
+type word struct {
+	text string
+	at   int
+}
+
+// words splits a line as alloc_strvec of lib/parser.c does: at white space and
+// around double-quoted strings, whose quotes are taken off; what follows a
+// quote that is never closed is dropped.
+func words(s string) []word {
+	var out []word
+	for i := 0; i < len(s); {
+		if strings.IndexByte(whitespace, s[i]) >= 0 {
+			i++
+			continue
+		}
+		start, end := i, len(s)
+		if s[i] == '"' {
+			start++
+			n := strings.IndexByte(s[start:], '"')
+			if n < 0 {
+				return out
+			}
+			end = start + n
+			i = end + 1
+		} else {
+			if n := strings.IndexAny(s[i:], whitespace+`"`); n >= 0 {
+				end = i + n
+			}
+			i = end
+		}
+		out = append(out, word{text: s[start:end], at: start})
+	}
+	return out
+}
