@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package head owns one request head: its strict RFC 9112 grammar, the verdict
+// on it, and the head that is forwarded in its place.
+//
+// It does no I/O and keeps no copy: a [Request] refers into the caller's read
+// buffer, so that reading, judging and rewriting a head allocate nothing.
+//
+// Where RFC 9112 leaves a choice, or asks a general server for more, the choice
+// here is the narrow one, because a front door that two parsers read
+// differently is a way around it:
+//
+//   - Lines end in CRLF only (section 2.2 would allow a bare LF), and no empty
+//     line may come before the request line: that leniency is for what clients
+//     once sent after a body on a kept connection, and there is none here.
+//   - The verdict is on the raw target. An absolute-form target (section 3.2.2)
+//     does not begin with the prefix and is refused like every other target
+//     that does not: no validator sends one, and it would be a second place
+//     besides Host that names the authority.
+//   - The versions are HTTP/1.0 and HTTP/1.1, spelled so.
+//   - Content-Length comes once and is digits; Transfer-Encoding comes once,
+//     not with Content-Length and not from HTTP/1.0 (section 6.1).
+//   - Bytes after the head are neither a body (none is announced) nor a second
+//     request (one is served per connection): they are refused.
+package head

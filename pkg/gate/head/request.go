@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package head
+
+import "bytes"
+
+// MaxFields bounds the number of fields of a head.
+const MaxFields = 100
+
+type span struct{ from, to int }
+
+// Request is one request head in the caller's buffer. The zero value is ready
+// for Parse; after Reset it is ready for another head. It is not safe for
+// concurrent use.
+type Request struct {
+	buf  []byte
+	seen int // how far buf was searched for the end of the current line
+	line int // where the current line begins
+
+	fields span // the field lines, without the empty line
+	count  int
+
+	method, target span
+	minor          byte
+	challenge      bool
+
+	host  hostname
+	hosts int
+
+	lengths, codings int
+	hasBody, chunked bool
+	badExpect        bool
+	namesFields      bool // a Connection field does
+}
+
+// Reset forgets the head and the buffer.
+func (r *Request) Reset() { *r = Request{} }
+
+// Parse goes on reading the head at the beginning of buf, which holds what the
+// earlier calls saw and whatever came after it; the buffer may have moved. It
+// returns the length of the head when it is complete, and 0 with None when more
+// bytes are needed. A fault is final.
+//
+// The accessors refer into the last buf.
+func (r *Request) Parse(buf []byte) (n int, fault Fault) {
+	r.buf = buf
+	for {
+		lf := bytes.IndexByte(buf[r.seen:], '\n')
+		if lf < 0 {
+			r.seen = len(buf)
+			return 0, r.early()
+		}
+		lf += r.seen
+		if lf == r.line || buf[lf-1] != '\r' {
+			return 0, BadLineEnd
+		}
+		line := span{r.line, lf - 1}
+		r.seen, r.line = lf+1, lf+1
+		switch {
+		case r.fields.from == 0:
+			fault = r.requestLine(line)
+			r.fields = span{r.line, r.line}
+		case line.from == line.to:
+			return r.line, r.finish()
+		default:
+			fault = r.field(line)
+			r.fields.to = r.line
+		}
+		if fault != None {
+			return 0, fault
+		}
+	}
+}
+
+// early finds what can never become a request line, such as a TLS hello, while
+// the client may wait for an answer without ever sending an LF.
+func (r *Request) early() Fault {
+	if r.fields.from != 0 {
+		return None
+	}
+	for i, c := range r.buf {
+		if c == ' ' && i > 0 {
+			return None
+		}
+		if !isToken(c) {
+			return BadRequestLine
+		}
+	}
+	return None
+}
+
+func (r *Request) requestLine(at span) Fault {
+	line := r.buf[at.from:at.to]
+	sp := bytes.IndexByte(line, ' ')
+	if sp <= 0 {
+		return BadRequestLine
+	}
+	for _, c := range line[:sp] {
+		if !isToken(c) {
+			return BadRequestLine
+		}
+	}
+	rest := line[sp+1:]
+	length := bytes.IndexByte(rest, ' ')
+	if length <= 0 || bytes.IndexByte(rest[:length], '\r') >= 0 {
+		return BadRequestLine
+	}
+	r.method = span{at.from, at.from + sp}
+	r.target = span{at.from + sp + 1, at.from + sp + 1 + length}
+	r.challenge = underPrefix(rest[:length])
+	return r.version(rest[length+1:])
+}
+
+// version accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3).
+func (r *Request) version(b []byte) Fault {
+	if len(b) != len("HTTP/1.1") || string(b[:5]) != "HTTP/" ||
+		!isDigit(b[5]) || b[6] != '.' || !isDigit(b[7]) {
+		return BadRequestLine
+	}
+	if b[5] != '1' || b[7] > '1' {
+		return UnknownVersion
+	}
+	r.minor = b[7] - '0'
+	return None
+}
+
+func (r *Request) field(at span) Fault {
+	if r.count++; r.count > MaxFields {
+		return TooManyFields
+	}
+	name, value, fault := splitField(r.buf[at.from:at.to])
+	if fault != None {
+		return fault
+	}
+	switch kindOf(name) {
+	case host:
+		if r.hosts++; r.hosts == 1 && !r.host.set(value) {
+			return BadHost
+		}
+	case contentLength:
+		return r.length(value)
+	case transferEncoding:
+		r.codings++
+		r.chunked = equalFold(value, "chunked")
+	case connection:
+		// These two, which are nearly all there is, name no field that is passed on.
+		if !equalFold(value, "close") && !equalFold(value, "keep-alive") {
+			r.namesFields = true
+		}
+	case expect:
+		if !equalFold(value, "100-continue") {
+			r.badExpect = true
+		}
+	default:
+	}
+	return None
+}
+
+func (r *Request) length(value []byte) Fault {
+	r.lengths++
+	if len(value) == 0 {
+		return BadLength
+	}
+	for _, c := range value {
+		if !isDigit(c) {
+			return BadLength
+		}
+		if c != '0' {
+			r.hasBody = true
+		}
+	}
+	return None
+}
+
+// finish checks what only the whole head shows.
+func (r *Request) finish() Fault {
+	switch {
+	case r.hosts > 1:
+		return RepeatedHost
+	case r.hosts == 0 && r.minor > 0:
+		return MissingHost
+	case r.lengths > 1, r.codings > 1, r.codings > 0 && (r.lengths > 0 || r.minor == 0):
+		return BadFraming
+	default:
+		return None
+	}
+}
+
+// Overflow is the fault of a head that reached the limit before its end.
+func (r *Request) Overflow() Fault {
+	if r.fields.from == 0 {
+		return LineTooLong
+	}
+	return HeadTooLarge
+}
+
+// Judge is the verdict on a complete head: None means that Append's result may
+// be forwarded. allows is asked for the name in Host, as Hostname returns it;
+// surplus is how many bytes came after the head.
+func (r *Request) Judge(allows func(name []byte) bool, surplus int) Fault {
+	switch {
+	case !r.challenge:
+		return NotChallenge
+	case !allows(r.Hostname()):
+		return ForeignHost
+	case !r.IsHead() && string(r.Method()) != "GET":
+		return MethodNotAllowed
+	case r.codings > 0 && !r.chunked:
+		return UnknownCoding
+	case r.codings > 0 || r.hasBody:
+		return BodyNotAllowed
+	case r.badExpect && r.minor > 0:
+		// An HTTP/1.0 client's expectation is ignored, and 100-continue without a
+		// body asks for nothing (RFC 9110 section 10.1.1).
+		return UnknownExpect
+	case surplus > 0:
+		return BytesAfterHead
+	default:
+		return None
+	}
+}
+
+// HasBody reports whether the head announces a body.
+func (r *Request) HasBody() bool { return r.hasBody || r.codings > 0 }
+
+// Method is the method as sent.
+func (r *Request) Method() []byte { return r.buf[r.method.from:r.method.to] }
+
+// IsHead reports whether the method is HEAD, whose answer has no body.
+func (r *Request) IsHead() bool { return string(r.Method()) == "HEAD" }
+
+// Target is the request target as sent.
+func (r *Request) Target() []byte { return r.buf[r.target.from:r.target.to] }
+
+// Token is what follows the prefix in the path of a challenge, and nil for
+// other requests.
+func (r *Request) Token() []byte {
+	if !r.challenge {
+		return nil
+	}
+	token, _, _ := bytes.Cut(r.Target()[len(Prefix):], []byte{'?'})
+	return token
+}
+
+// Minor is the minor version: 0 for HTTP/1.0, 1 for HTTP/1.1.
+func (r *Request) Minor() int { return int(r.minor) }
+
+// Host is the Host field in canonical form, with the port unless it is 80;
+// empty when there was none.
+func (r *Request) Host() []byte { return r.host.text[:r.host.all] }
+
+// Hostname is Host without the port; an IPv6 address keeps its brackets.
+func (r *Request) Hostname() []byte { return r.host.text[:r.host.name] }
