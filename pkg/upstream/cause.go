@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Cause is what went wrong at the upstream. The set is fixed, so that it can
+// label a counter.
+type Cause string
+
+// Causes of an exchange without a usable answer.
+const (
+	NoUpstream          Cause = "no-upstream-for-family" // no ingress address is known
+	Refused             Cause = "refused"                // nothing listens there
+	ConnectTimeout      Cause = "timeout-connect"        // no reply to the connection attempt
+	Unreachable         Cause = "unreachable"            // no way there, or a firewall says so
+	ClosedWithoutAnswer Cause = "closed-without-answer"  // accepted the connection, closed it before the first byte
+	Reset               Cause = "reset"                  // reset the connection
+	AnswerTimeout       Cause = "timeout-answer"         // accepted the connection, did not answer in time
+	MalformedAnswer     Cause = "malformed-answer"       // what came is not one HTTP/1.x answer
+	AnswerTruncated     Cause = "answer-truncated"       // the answer broke off
+	LocalResources      Cause = "local-resources"        // this host lacks descriptors, ports or memory
+	Stopped             Cause = "stopped"                // the client was closed meanwhile
+)
+
+// Causes that are read off a complete answer, which was passed on untouched.
+const (
+	NoRoute         Cause = "router-no-route"   // the router's own 503 page
+	RedirectToHTTPS Cause = "redirect-to-https" // the router leads the validator away from port 80
+)
+
+// Error is an exchange with a finding. It is returned for answers as well that
+// were passed on but whose cause an operator wants to know.
+type Error struct {
+	Cause Cause
+	Addr  netip.AddrPort // the zero value when no address is known
+	// Status is what the client is to be answered with, 502 or 504; 0 when the
+	// upstream's answer went to the client, all of it or until it broke off.
+	Status int
+	Err    error    // what the system or the parser said; nil for findings about a complete answer
+	Also   []*Error // what the other addresses said that were asked afterwards
+}
+
+// Error names the address, the cause and what the system said.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("ask upstream %v: %s", e.Addr, e.Cause)
+	}
+	return fmt.Sprintf("ask upstream %v: %s: %v", e.Addr, e.Cause, e.Err)
+}
+
+// Unwrap returns what the system or the parser said.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Label is the cause as text of a fixed set.
+func (e *Error) Label() string { return string(e.Cause) }
+
+// Cut reports whether an answer broke off after a part of it went to the
+// client, which must then not take it for a whole one.
+func (e *Error) Cut() bool {
+	return e.Status == 0 && e.Cause != NoRoute && e.Cause != RedirectToHTTPS
+}
+
+// Answer is what to tell the client when no answer could be passed on: the
+// status and one line that reveals no more than the cause.
+func (e *Error) Answer() (status int, reason string) {
+	switch e.Cause {
+	case NoUpstream:
+		reason = "no upstream is configured"
+	case Refused:
+		reason = "upstream refused the connection"
+	case ConnectTimeout:
+		reason = "upstream did not accept the connection in time"
+	case Unreachable:
+		reason = "upstream is unreachable"
+	case ClosedWithoutAnswer:
+		reason = "upstream closed the connection without an answer"
+	case Reset:
+		reason = "upstream reset the connection"
+	case AnswerTimeout:
+		reason = "upstream did not answer in time"
+	case AnswerTruncated:
+		reason = "upstream sent an incomplete answer"
+	case LocalResources, Stopped:
+		reason = "the proxy could not ask the upstream"
+	default:
+		reason = "upstream sent a malformed answer"
+	}
+	return e.Status, reason
+}
+
+// Detail is the diagnosis and the mend for the operator, in one line.
+func (e *Error) Detail() string {
+	var b strings.Builder
+	b.WriteString(e.diagnosis())
+	for _, other := range e.Also {
+		b.WriteString("; then ")
+		b.WriteString(other.Error())
+	}
+	return b.String()
+}
+
+func (e *Error) diagnosis() string {
+	const proxyProtocol = "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController), " +
+		"which is not spoken here: set it to TCP, or see the router's log"
+	switch e.Cause {
+	case NoUpstream:
+		return "no ingress address is known: check the ingress instances in keepalived.conf, or set vips.ingress"
+	case Refused:
+		return fmt.Sprintf("%v refuses connections: check that a router runs on the holder of the ingress VIP and that upstream.port is its HTTP port", e.Addr)
+	case ConnectTimeout:
+		return fmt.Sprintf("%v does not reply to connection attempts: check that a host holds the ingress VIP and that no firewall drops the port", e.Addr)
+	case Unreachable:
+		return fmt.Sprintf("%v is unreachable (%v): check this host's routes and firewall towards the ingress VIP", e.Addr, e.Err)
+	case ClosedWithoutAnswer:
+		return fmt.Sprintf("%v accepted the connection and closed it without an answer: %s", e.Addr, proxyProtocol)
+	case Reset:
+		return fmt.Sprintf("%v reset the connection: %s", e.Addr, proxyProtocol)
+	case AnswerTimeout:
+		return fmt.Sprintf("%v accepted the connection but did not answer in time: check the router and the pods of cert-manager's solver; upstream.timeout is the budget", e.Addr)
+	case MalformedAnswer:
+		return fmt.Sprintf("%v sent no valid HTTP/1.x answer (%v): check that upstream.port is the router's plain HTTP port", e.Addr, e.Err)
+	case AnswerTruncated:
+		return fmt.Sprintf("%v broke off its answer (%v): see the router's log", e.Addr, e.Err)
+	case LocalResources:
+		return fmt.Sprintf("this host could not open a connection to %v (%v): check the service's descriptor limit and the host's free ports", e.Addr, e.Err)
+	case Stopped:
+		return fmt.Sprintf("the exchange with %v was ended because the service stops", e.Addr)
+	case NoRoute:
+		return fmt.Sprintf("%v answered 503 with the router's page: no route to a solver serves this name. With cert-manager 1.18 or newer switch its feature gate "+
+			"ACMEHTTP01IngressPathTypeExact off (routers skip pathType Exact); else look for a route of another namespace that claims the host", e.Addr)
+	case RedirectToHTTPS:
+		return fmt.Sprintf("%v redirects the challenge to https, where the API server answers: let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow)", e.Addr)
+	default:
+		return e.Error()
+	}
+}
+
+// dialError tells the ways apart in which a connection attempt fails.
+func dialError(addr netip.AddrPort, err error) *Error {
+	e := &Error{Addr: addr, Status: 502, Err: cleanError(err)}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Cause = Refused
+	case isTimeout(err), errors.Is(err, syscall.ETIMEDOUT):
+		e.Cause, e.Status = ConnectTimeout, 504
+	case errors.Is(err, syscall.ECONNRESET):
+		e.Cause = Reset
+	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EAGAIN):
+		e.Cause = LocalResources
+	default:
+		// ENETUNREACH and EHOSTUNREACH; EPERM and EACCES are a local firewall's.
+		e.Cause = Unreachable
+	}
+	return e
+}
+
+// talkError tells the ways apart in which a connection fails that was
+// accepted; got says whether a part of the answer had come.
+func talkError(addr netip.AddrPort, err error, got bool) *Error {
+	e := &Error{Addr: addr, Status: 502, Err: cleanError(err)}
+	switch {
+	case errors.Is(err, errMalformed):
+		e.Cause = MalformedAnswer
+	case isTimeout(err):
+		e.Cause, e.Status = AnswerTimeout, 504
+	case errors.Is(err, net.ErrClosed):
+		e.Cause = Stopped
+	case got:
+		e.Cause = AnswerTruncated
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE):
+		e.Cause = ClosedWithoutAnswer
+	default:
+		e.Cause = Reset
+	}
+	return e
+}
+
+// isGone reports whether the peer had given up the connection, as a router does
+// with one that was idle for too long.
+func isGone(err error) bool {
+	return errors.Is(err, io.EOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) || os.IsTimeout(err) }
+
+func isAny(err error, numbers ...syscall.Errno) bool {
+	for _, number := range numbers {
+		if errors.Is(err, number) {
+			return true
+		}
+	}
+	return false
+}
+
+// cleanError cuts the addresses off that the net package puts before the cause:
+// ours are named once, where they belong.
+func cleanError(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import "bytes"
+
+const (
+	maxChunkLine = 256     // a chunk size and its extensions
+	maxChunkWrap = 4 << 10 // extensions and trailers of one answer
+)
+
+// chunks reads a chunked body (RFC 9112 section 7.1). Extensions and trailers
+// are checked and dropped. The zero value stands before the first chunk.
+type chunks struct {
+	state chunkState
+	left  int64 // of the current chunk
+	wrap  int   // what extensions and trailers have taken
+}
+
+type chunkState uint8
+
+const (
+	chunkSize chunkState = iota
+	chunkData
+	chunkEnd
+	chunkTrailer
+	chunksDone
+)
+
+// next reads from b and returns how much of it is used up and the body's bytes
+// in it. Nothing used means that more bytes are needed, or that the body is
+// complete.
+func (c *chunks) next(b []byte) (used int, data []byte, err error) {
+	switch c.state {
+	case chunkData:
+		n := int(min(c.left, int64(len(b))))
+		if c.left -= int64(n); c.left == 0 {
+			c.state = chunkEnd
+		}
+		return n, b[:n], nil
+	case chunkEnd:
+		return c.end(b)
+	case chunksDone:
+		return 0, nil, nil
+	default:
+		line, used, err := c.lineOf(b)
+		if used == 0 || err != nil {
+			return 0, nil, err
+		}
+		if c.state == chunkTrailer {
+			return used, nil, c.trailer(line)
+		}
+		return used, nil, c.size(line)
+	}
+}
+
+func (c *chunks) done() bool { return c.state == chunksDone }
+
+func (c *chunks) lineOf(b []byte) (line []byte, used int, err error) {
+	limit := maxChunkLine
+	if c.state == chunkTrailer {
+		limit = maxChunkWrap
+	}
+	lf := bytes.IndexByte(b, '\n')
+	switch {
+	case lf > limit, lf < 0 && len(b) > limit:
+		return nil, 0, malformed("a chunk's line is too long")
+	case lf < 0:
+		return nil, 0, nil
+	case lf == 0 || b[lf-1] != '\r':
+		return nil, 0, malformed("a chunk's line does not end in CRLF")
+	default:
+		return b[:lf-1], lf + 1, nil
+	}
+}
+
+func (c *chunks) size(line []byte) error {
+	digits, extension, extended := bytes.Cut(line, []byte{';'})
+	// 15 digits stay below the largest int64.
+	if len(digits) == 0 || len(digits) > 15 {
+		return malformed("bad chunk size")
+	}
+	c.left = 0
+	for _, d := range digits {
+		switch d = lower(d); {
+		case d >= '0' && d <= '9':
+			c.left = c.left<<4 | int64(d-'0')
+		case d >= 'a' && d <= 'f':
+			c.left = c.left<<4 | int64(d-'a'+10)
+		default:
+			return malformed("bad chunk size")
+		}
+	}
+	if extended {
+		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !isText(extension) {
+			return malformed("bad chunk extension")
+		}
+	}
+	c.state = chunkData
+	if c.left == 0 {
+		c.state = chunkTrailer
+	}
+	return nil
+}
+
+func (c *chunks) end(b []byte) (used int, data []byte, err error) {
+	if len(b) == 0 || len(b) == 1 && b[0] == '\r' {
+		return 0, nil, nil
+	}
+	if len(b) < 2 || string(b[:2]) != "\r\n" {
+		return 0, nil, malformed("a chunk does not end where its size says")
+	}
+	c.state = chunkSize
+	return 2, nil, nil
+}
+
+func (c *chunks) trailer(line []byte) error {
+	if len(line) == 0 {
+		c.state = chunksDone
+		return nil
+	}
+	if c.wrap += len(line); c.wrap > maxChunkWrap {
+		return malformed("the trailers are too long")
+	}
+	if _, _, ok := splitField(line); !ok {
+		return malformed("bad trailer")
+	}
+	return nil
+}

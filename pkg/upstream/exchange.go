@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net/netip"
+	"time"
+)
+
+// exchange is the working memory of one challenge, reused for the next.
+type exchange struct {
+	in         [maxAnswerHead]byte
+	start, end int // what of in was read and not yet used
+	got        bool
+	out        []byte
+	answer     answer
+}
+
+func newExchange() *exchange { return &exchange{} }
+
+// maxKeptOut bounds what a reused exchange holds on to.
+const maxKeptOut = 4 * maxAnswerHead
+
+func (x *exchange) reset() {
+	x.start, x.end, x.got = 0, 0, false
+	x.out = x.out[:0]
+	if cap(x.out) > maxKeptOut {
+		x.out = nil
+	}
+	x.answer = answer{}
+}
+
+// Exchange sends request, one complete head of a GET or HEAD, to the ingress and
+// relays the answer to client, all by deadline. The addresses of vip's family
+// are asked first, then the others; the next one is asked only while no byte of
+// an answer has come. toHead says that the request is HEAD; http10 that the
+// client cannot read chunks.
+//
+// It returns the status that was relayed, or 0 when nothing was, and the address
+// that was asked last, the zero value when none was. The error is an *Error,
+// also for a relayed answer with a finding, or what client.Write returned.
+// Client gets the answer in whole parts as they come; nothing is written after
+// an error.
+func (c *Client) Exchange(deadline time.Time, vip netip.Addr, request []byte, toHead, http10 bool, client io.Writer) (status int, from netip.AddrPort, err error) {
+	x, _ := c.buffers.Get().(*exchange)
+	defer c.buffers.Put(x)
+	x.reset()
+
+	conn, failure := c.ask(x, deadline, vip, request)
+	if failure != nil {
+		return 0, failure.Addr, failure
+	}
+	body, err := x.answer.frame(toHead)
+	if err != nil {
+		c.discard(conn)
+		return 0, conn.addr, talkError(conn.addr, err, true)
+	}
+	err = x.relay(conn, client, body, http10)
+	if err == nil && body != untilClose && x.start == x.end && x.answer.minor > 0 && !x.answer.closes {
+		c.keep(conn, time.Now())
+	} else {
+		c.discard(conn)
+	}
+	return x.answer.status, conn.addr, x.verdict(conn.addr, err)
+}
+
+// verdict turns the outcome of a relay into Exchange's error.
+func (x *exchange) verdict(addr netip.AddrPort, err error) error {
+	if err != nil {
+		return relayError(addr, err)
+	}
+	if cause := x.answer.finding(); cause != "" {
+		return &Error{Cause: cause, Addr: addr}
+	}
+	return nil
+}
+
+// relayError tells what the upstream did wrong from what the client did.
+func relayError(addr netip.AddrPort, err error) error {
+	var broken *readError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	e := talkError(addr, broken.error, true)
+	e.Status = 0 // the client has a part of the answer
+	return e
+}
+
+// ask tries the addresses in turn until one sends the head of an answer, which
+// is then in x.
+func (c *Client) ask(x *exchange, deadline time.Time, vip netip.Addr, request []byte) (*conn, *Error) {
+	r, connect := c.current()
+	var first *Error
+	left := len(r.addrs)
+	for _, sameFamily := range [...]bool{true, false} {
+		for _, addr := range r.addrs {
+			if addr.Addr().Is4() == vip.Is4() != sameFamily {
+				continue
+			}
+			left--
+			conn, err := c.askOne(x, attempt{addr, r, connect, deadline, share(deadline, left)}, request)
+			if err == nil {
+				return conn, nil
+			}
+			if first == nil {
+				first = err
+			} else {
+				first.Also = append(first.Also, err)
+			}
+			if x.got {
+				return nil, first
+			}
+		}
+	}
+	if first == nil {
+		first = &Error{Cause: NoUpstream, Status: 502}
+	}
+	return nil, first
+}
+
+// share is how long an address may keep an answer's first byte waiting when
+// others are left to be asked: not so long that nothing remains for them.
+func share(deadline time.Time, others int) time.Time {
+	if others == 0 {
+		return deadline
+	}
+	return deadline.Add(-time.Until(deadline) / 4)
+}
+
+// attempt is what one address is asked with.
+type attempt struct {
+	addr     netip.AddrPort
+	route    *route
+	connect  time.Duration
+	deadline time.Time
+	first    time.Time // for the first byte of the answer
+}
+
+// askOne asks one address, on a kept connection if there is one. Should the
+// router have closed that one just now, the request is sent again on a fresh
+// one: GET and HEAD are idempotent (RFC 9110 section 9.2.2).
+func (c *Client) askOne(x *exchange, a attempt, request []byte) (*conn, *Error) {
+	if kept := c.reuse(a.addr, time.Now()); kept != nil {
+		err := x.ask(kept, a, request)
+		if err == nil {
+			return kept, nil
+		}
+		c.discard(kept)
+		if x.got || !isGone(err) {
+			return nil, talkError(a.addr, err, x.got)
+		}
+	}
+	timeout := min(a.connect, time.Until(a.first))
+	if timeout <= 0 {
+		return nil, talkError(a.addr, errNoTime, false)
+	}
+	fresh, err := c.dial(a.addr, a.route, timeout)
+	if err != nil {
+		if c.dialing.Err() != nil {
+			return nil, &Error{Cause: Stopped, Addr: a.addr, Status: 502, Err: err}
+		}
+		return nil, dialError(a.addr, err)
+	}
+	if err := x.ask(fresh, a, request); err != nil {
+		c.discard(fresh)
+		return nil, talkError(a.addr, err, x.got)
+	}
+	return fresh, nil
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// wire is a connection whose other side has said all it will say.
+type wire struct {
+	io.Reader
+}
+
+func (wire) Write(p []byte) (int, error)   { return len(p), nil }
+func (wire) SetDeadline(_ time.Time) error { return nil }
+
+// relayed runs the answer through everything between the two sockets.
+func relayed(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
+	x = newExchange()
+	w := wire{answer}
+	if err := x.ask(w, attempt{addr: netip.AddrPort{}}, nil); err != nil {
+		return nil, x, 0, err
+	}
+	if body, err = x.answer.frame(toHead); err != nil {
+		return nil, x, body, err
+	}
+	var client bytes.Buffer
+	err = x.relay(w, &client, body, http10)
+	return client.Bytes(), x, body, err
+}
+
+// seen is an answer as net/http reads it.
+type seen struct {
+	status     int
+	close      bool
+	body, rest []byte // rest is what comes after it
+}
+
+// reference reads the final answer with net/http.
+func reference(text []byte, method string) (s seen, err error) {
+	r := bufio.NewReader(bytes.NewReader(text))
+	for s.status < 200 {
+		resp, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil {
+			return s, err
+		}
+		s.status, s.close = resp.StatusCode, resp.Close
+		s.body, err = io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil {
+			return s, err
+		}
+	}
+	s.rest, _ = io.ReadAll(r)
+	return s, nil
+}
+
+// dribble returns one byte at a time.
+type dribble struct{ *bytes.Reader }
+
+func (d dribble) Read(p []byte) (int, error) { return d.Reader.Read(p[:min(len(p), 1)]) }
+
+// FuzzAnswer holds what pooling and relaying rest on: what is taken for a
+// complete answer is one to net/http too, with the same status and body; the
+// client gets exactly that; and it does not matter in which pieces it came.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n",
+		"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html></html>",
+		"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 302 Found\r\nLocation: https://a/\r\nConnection: x\r\nX: y\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 204 \r\nContent-Length: 3\r\n\r\n",
+		"HTTP/1.1 304\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n1\r\nx\r\n0\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+	} {
+		for mode := range byte(4) {
+			f.Add([]byte(text), mode)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte, mode byte) {
+		toHead, http10 := mode&1 != 0, mode&2 != 0
+		method := "GET"
+		if toHead {
+			method = "HEAD"
+		}
+		out, x, framed, err := relayed(bytes.NewReader(text), toHead, http10)
+		slow, _, _, slowErr := relayed(dribble{bytes.NewReader(text)}, toHead, http10)
+		if (err == nil) != (slowErr == nil) {
+			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
+		}
+		if err != nil {
+			return
+		}
+		want, err := reference(text, method)
+		if err != nil {
+			t.Fatalf("net/http refuses %q: %v", text, err)
+		}
+		if want.status != x.answer.status {
+			t.Fatalf("net/http sees status %d, we %d", want.status, x.answer.status)
+		}
+		if framed != untilClose && x.end < len(x.in) && !bytes.Equal(want.rest, x.in[x.start:x.end]) {
+			t.Fatalf("net/http sees %q after the answer, we %q", want.rest, x.in[x.start:x.end])
+		}
+		for name, text := range map[string][]byte{"at once": out, "byte by byte": slow} {
+			got, err := reference(text, method)
+			if err != nil {
+				t.Fatalf("%s: net/http refuses what the client gets, %q: %v", name, text, err)
+			}
+			if got.status != want.status || !bytes.Equal(got.body, want.body) || len(got.rest) > 0 || !got.close {
+				t.Fatalf("%s: the client gets %d %q %q, close %v; the upstream sent %d %q", name, got.status, got.body, got.rest, got.close, want.status, want.body)
+			}
+		}
+	})
+}

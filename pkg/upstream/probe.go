@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Reachability is what one ingress address said to a connection attempt.
+type Reachability struct {
+	Addr netip.AddrPort
+	Took time.Duration
+	Err  *Error // nil when it accepted
+}
+
+// Probe opens a connection to each ingress address, side by side, and closes it
+// again. The result is in the order of the settings.
+func (c *Client) Probe(ctx context.Context) []Reachability {
+	r, connect := c.current()
+	found := make([]Reachability, len(r.addrs))
+	var all sync.WaitGroup
+	for i, addr := range r.addrs {
+		all.Go(func() { found[i] = probe(ctx, addr, connect) })
+	}
+	all.Wait()
+	return found
+}
+
+func probe(ctx context.Context, addr netip.AddrPort, timeout time.Duration) Reachability {
+	begin := time.Now()
+	dialer := net.Dialer{Timeout: timeout, KeepAlive: -1}
+	tcp, err := dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, addr)
+	found := Reachability{Addr: addr, Took: time.Since(begin)}
+	if err != nil {
+		found.Err = dialError(addr, err)
+		return found
+	}
+	_ = tcp.Close()
+	return found
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+)
+
+// errNoTime is a budget that was used up before a connection was tried.
+var errNoTime = fmt.Errorf("the budget is used up: %w", os.ErrDeadlineExceeded)
+
+// readError marks what the upstream did wrong while its answer was relayed, to
+// tell it from what the client did.
+type readError struct{ error }
+
+// stream is what an exchange needs of a connection.
+type stream interface {
+	io.ReadWriter
+	SetDeadline(t time.Time) error
+}
+
+// ask sends the request and reads until the head of the final answer is
+// complete.
+func (x *exchange) ask(conn stream, a attempt, request []byte) error {
+	if err := conn.SetDeadline(a.first); err != nil {
+		return err
+	}
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
+	for interim := 0; ; {
+		n, err := x.answer.parse(x.in[x.start:x.end])
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			if err := x.readHead(conn, a); err != nil {
+				return err
+			}
+		case !x.answer.interim():
+			x.start += n
+			return nil
+		case x.answer.status == 101:
+			return malformed("it switches protocols, which was not asked for")
+		default:
+			if interim++; interim > maxInterim {
+				return malformed("more than %d interim answers", maxInterim)
+			}
+			x.start += n
+			x.answer = answer{}
+		}
+	}
+}
+
+// readHead reads more of the head. The first byte ends the wait that other
+// addresses have a share in.
+func (x *exchange) readHead(conn stream, a attempt) error {
+	if x.start > 0 {
+		// Behind an interim answer. The parser counts from the head's beginning, so
+		// that the head may move.
+		x.end = copy(x.in[:], x.in[x.start:x.end])
+		x.start = 0
+	}
+	if x.end == len(x.in) {
+		return malformed("its head is longer than %d bytes", maxAnswerHead)
+	}
+	n, err := conn.Read(x.in[x.end:])
+	if n > 0 && !x.got {
+		x.got = true
+		if err := conn.SetDeadline(a.deadline); err != nil {
+			return err
+		}
+	}
+	x.end += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// relay sends the answer whose head is in x.answer to the client. What has come
+// is sent before more is waited for.
+func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 bool) error {
+	rechunk := body == byChunks && !http10
+	x.out = x.answer.appendHead(x.out, rechunk)
+	switch body {
+	case byLength:
+		return x.relayLength(conn, client)
+	case byChunks:
+		return x.relayChunks(conn, client, rechunk)
+	case untilClose:
+		return x.relayRest(conn, client)
+	default:
+		return x.flush(client)
+	}
+}
+
+func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
+	for left := x.answer.length; ; {
+		n := int(min(left, int64(x.end-x.start)))
+		x.out = append(x.out, x.in[x.start:x.start+n]...)
+		x.start += n
+		if left -= int64(n); left == 0 {
+			return x.flush(client)
+		}
+		if err := x.more(conn, client); err != nil {
+			return err
+		}
+	}
+}
+
+func (x *exchange) relayRest(conn io.Reader, client io.Writer) error {
+	for {
+		x.out = append(x.out, x.in[x.start:x.end]...)
+		x.start = x.end
+		switch err := x.more(conn, client); {
+		case err == nil:
+		case isEOF(err):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// relayChunks decodes the body and, for a client that reads chunks, wraps it
+// again: what goes out is framed by what was understood of what came in.
+func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) error {
+	var c chunks
+	for {
+		used, data, err := c.next(x.in[x.start:x.end])
+		if err != nil {
+			return &readError{err}
+		}
+		x.start += used
+		if len(data) > 0 {
+			x.appendBody(data, rechunk)
+		}
+		if c.done() {
+			if rechunk {
+				x.out = append(x.out, "0\r\n\r\n"...)
+			}
+			return x.flush(client)
+		}
+		if used == 0 || x.start == x.end {
+			if err := x.more(conn, client); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (x *exchange) appendBody(data []byte, rechunk bool) {
+	if !rechunk {
+		x.out = append(x.out, data...)
+		return
+	}
+	x.out = strconv.AppendUint(x.out, uint64(len(data)), 16)
+	x.out = append(x.out, "\r\n"...)
+	x.out = append(x.out, data...)
+	x.out = append(x.out, "\r\n"...)
+}
+
+// more sends what is ready and reads what comes next.
+func (x *exchange) more(conn io.Reader, client io.Writer) error {
+	if err := x.flush(client); err != nil {
+		return err
+	}
+	x.end = copy(x.in[:], x.in[x.start:x.end])
+	x.start = 0
+	n, err := conn.Read(x.in[x.end:])
+	x.end += n
+	if n > 0 {
+		return nil
+	}
+	return &readError{err}
+}
+
+func (x *exchange) flush(client io.Writer) error {
+	if len(x.out) == 0 {
+		return nil
+	}
+	_, err := client.Write(x.out)
+	x.out = x.out[:0]
+	if err != nil {
+		return fmt.Errorf("relay the answer to the client: %w", err)
+	}
+	return nil
+}
+
+func isEOF(err error) bool {
+	var broken *readError
+	return errors.As(err, &broken) && errors.Is(broken.error, io.EOF)
+}

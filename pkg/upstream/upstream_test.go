@@ -1,0 +1,705 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// patience bounds what a test waits for; it is reached only when it fails.
+const patience = 30 * time.Second
+
+const request = "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
+
+var (
+	vip4 = netip.MustParseAddr("192.0.2.5")
+	vip6 = netip.MustParseAddr("2001:db8::5")
+)
+
+// router is an ingress on a loopback address. Each connection is handled by
+// talk, with the number of the connection.
+type router struct {
+	addr  netip.AddrPort
+	close func()
+
+	mu    sync.Mutex
+	count int
+}
+
+// accepted is the number of connections so far.
+func (r *router) accepted() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count
+}
+
+// requested reads one request head and reports whether there was one.
+func requested(b *bufio.Reader) bool {
+	for {
+		line, err := b.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		if line == "\r\n" {
+			return true
+		}
+	}
+}
+
+type talk func(n int, tcp *net.TCPConn, b *bufio.Reader)
+
+func serve(t testing.TB, addr string, handle talk) *router {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &router{addr: ln.Addr().(*net.TCPAddr).AddrPort()}
+	var all sync.WaitGroup
+	open := map[net.Conn]struct{}{}
+	all.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			r.mu.Lock()
+			r.count++
+			n := r.count
+			open[c] = struct{}{}
+			r.mu.Unlock()
+			all.Go(func() {
+				handle(n, c.(*net.TCPConn), bufio.NewReader(c))
+				_ = c.Close()
+			})
+		}
+	})
+	r.close = sync.OnceFunc(func() {
+		_ = ln.Close()
+		r.mu.Lock()
+		for c := range open {
+			_ = c.Close()
+		}
+		r.mu.Unlock()
+		all.Wait()
+	})
+	t.Cleanup(r.close)
+	return r
+}
+
+// says answers every request with text and keeps the connection.
+func says(text string) talk {
+	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for requested(b) {
+			_, _ = io.WriteString(tcp, text)
+		}
+	}
+}
+
+// saysOnce answers one request with text and ends the connection.
+func saysOnce(text string) talk {
+	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		if requested(b) {
+			_, _ = io.WriteString(tcp, text)
+		}
+	}
+}
+
+func bytewise(text string) talk {
+	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for requested(b) {
+			for i := range len(text) {
+				_, _ = tcp.Write([]byte{text[i]})
+			}
+		}
+	}
+}
+
+// resetsAfter answers with text and then resets the connection.
+func resetsAfter(text string) talk {
+	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		if requested(b) {
+			_, _ = io.WriteString(tcp, text)
+			_ = tcp.SetLinger(0)
+		}
+	}
+}
+
+// hangs answers with text and nothing more, until the client gives up.
+func hangs(text string) talk {
+	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		if requested(b) {
+			_, _ = io.WriteString(tcp, text)
+			_, _ = io.Copy(io.Discard, b)
+		}
+	}
+}
+
+func client(t testing.TB, port uint16, addrs ...netip.Addr) *Client {
+	t.Helper()
+	c := New()
+	c.Update(Settings{Ingress: addrs, Port: port, ConnectTimeout: patience})
+	t.Cleanup(c.Close)
+	return c
+}
+
+func clientOf(t testing.TB, r *router) *Client {
+	t.Helper()
+	return client(t, r.addr.Port(), r.addr.Addr())
+}
+
+// outcome is what an exchange came to.
+type outcome struct {
+	Out    string
+	Status int
+	From   netip.AddrPort
+	Cause  Cause
+	Code   int // what the client is to be told
+	Cut    bool
+}
+
+func exchangeOf(t testing.TB, c *Client, budget time.Duration, vip netip.Addr, toHead, http10 bool) outcome {
+	t.Helper()
+	var out bytes.Buffer
+	status, from, err := c.Exchange(time.Now().Add(budget), vip, []byte(request), toHead, http10, &out)
+	o := outcome{Out: out.String(), Status: status, From: from}
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		o.Cause, o.Cut = e.Cause, e.Cut()
+		o.Code, _ = e.Answer()
+		checkTexts(t, e)
+	case err != nil:
+		t.Fatalf("not an *Error: %v", err)
+	}
+	return o
+}
+
+// checkTexts checks that what people read is one line that says something.
+func checkTexts(t testing.TB, e *Error) {
+	t.Helper()
+	code, reason := e.Answer()
+	for name, text := range map[string]string{"reason": reason, "detail": e.Detail(), "error": e.Error()} {
+		if len(text) < 10 || strings.ContainsAny(text, "\r\n") {
+			t.Errorf("%s of %s is %q", name, e.Cause, text)
+		}
+	}
+	if code != 0 && strings.ContainsAny(reason, "0123456789") {
+		t.Errorf("the client is told more than the cause: %q", reason)
+	}
+	if e.Label() != string(e.Cause) {
+		t.Errorf("label %q of cause %q", e.Label(), e.Cause)
+	}
+}
+
+const tail = "Via: 1.1 http01-proxyd\r\nConnection: close\r\n\r\n"
+
+func TestAnswers(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	page := "HTTP/1.0 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\n\r\n<html>no route</html>"
+	long := strings.Repeat("x", 100_000)
+	for name, test := range map[string]struct {
+		talk           talk
+		toHead, http10 bool
+		want           outcome
+		twice          bool // the connection serves the next exchange
+	}{
+		"by length": {
+			talk:  says(ok + "Content-Length: 9\r\nSet-Cookie: a=b\r\n\r\ntoken.key"),
+			want:  outcome{Out: ok + "Content-Length: 9\r\nSet-Cookie: a=b\r\n" + tail + "token.key", Status: 200},
+			twice: true,
+		},
+		"byte by byte": {
+			talk:  bytewise(ok + "Content-Length: 9\r\n\r\ntoken.key"),
+			want:  outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token.key", Status: 200},
+			twice: true,
+		},
+		"an empty body": {
+			talk:  says(ok + "Content-Length: 0\r\n\r\n"),
+			want:  outcome{Out: ok + "Content-Length: 0\r\n" + tail, Status: 200},
+			twice: true,
+		},
+		"a long body": {
+			talk:  says(ok + "Content-Length: 100000\r\n\r\n" + long),
+			want:  outcome{Out: ok + "Content-Length: 100000\r\n" + tail + long, Status: 200},
+			twice: true,
+		},
+		"chunks for HTTP/1.0 are decoded": {
+			talk:   says(ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
+			http10: true,
+			want:   outcome{Out: ok + tail + "token.key", Status: 200},
+			twice:  true,
+		},
+		"chunks go on as chunks": {
+			talk:  says(ok + "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
+			want:  outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n4\r\n.key\r\n0\r\n\r\n", Status: 200},
+			twice: true,
+		},
+		"to HEAD": {
+			talk:   says(ok + "Content-Length: 9\r\n\r\n"),
+			toHead: true,
+			want:   outcome{Out: ok + "Content-Length: 9\r\n" + tail, Status: 200},
+			twice:  true,
+		},
+		"204": {
+			talk:  says("HTTP/1.1 204 No Content\r\nX: y\r\n\r\n"),
+			want:  outcome{Out: "HTTP/1.1 204 No Content\r\nX: y\r\n" + tail, Status: 204},
+			twice: true,
+		},
+		"304 with the length of what it is not sending": {
+			talk:  says("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"),
+			want:  outcome{Out: "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n" + tail, Status: 304},
+			twice: true,
+		},
+		"interim answers are dropped": {
+			talk:  says("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 1\r\n\r\nx"),
+			want:  outcome{Out: ok + "Content-Length: 1\r\n" + tail + "x", Status: 200},
+			twice: true,
+		},
+		"no reason phrase and no space": {
+			talk:  says("HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx"),
+			want:  outcome{Out: "HTTP/1.1 200 \r\nContent-Length: 1\r\n" + tail + "x", Status: 200},
+			twice: true,
+		},
+		"until close": {
+			talk: saysOnce(ok + "X: y\r\n\r\ntoken.key"),
+			want: outcome{Out: ok + "X: y\r\n" + tail + "token.key", Status: 200},
+		},
+		"the upstream closes afterwards": {
+			talk: saysOnce(ok + "Content-Length: 9\r\nConnection: close\r\n\r\ntoken.key"),
+			want: outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token.key", Status: 200},
+		},
+		"bytes behind the answer": {
+			talk: says(ok + "Content-Length: 5\r\n\r\ntoken.key"),
+			want: outcome{Out: ok + "Content-Length: 5\r\n" + tail + "token", Status: 200},
+		},
+		"hop-by-hop fields end here": {
+			talk:  says(ok + "Connection: keep-alive, X-A, Content-Length\r\nKeep-Alive: timeout=5\r\nX-A: 1\r\nProxy-Connection: x\r\nUpgrade: h2c\r\nTE: x\r\nContent-Length: 1\r\nX-B: 2\r\n\r\nx"),
+			want:  outcome{Out: ok + "Content-Length: 1\r\nX-B: 2\r\n" + tail + "x", Status: 200},
+			twice: true,
+		},
+		"HTTP/1.0": {
+			talk: saysOnce("HTTP/1.0 404 Not Found\r\nContent-Length: 1\r\n\r\nx"),
+			want: outcome{Out: "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\n\r\nx", Status: 404},
+		},
+		"a router without a route": {
+			talk: saysOnce(page),
+			want: outcome{
+				Out:    "HTTP/1.1 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\n\r\n<html>no route</html>",
+				Status: 503, Cause: NoRoute,
+			},
+		},
+		"another 503": {
+			talk:  says("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"),
+			want:  outcome{Out: "HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n" + tail, Status: 503},
+			twice: true,
+		},
+		"a redirect to https": {
+			talk:  says("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/\r\nContent-Length: 0\r\n\r\n"),
+			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/\r\nContent-Length: 0\r\n" + tail, Status: 302, Cause: RedirectToHTTPS},
+			twice: true,
+		},
+		"a redirect to http": {
+			talk:  says("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n\r\n"),
+			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n" + tail, Status: 302},
+			twice: true,
+		},
+		"cut by length":         {talk: saysOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut within a chunk":    {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut between chunks":    {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut in the head":       {talk: saysOnce(ok + "Content-Le"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"no bytes at all":       {talk: saysOnce(""), want: outcome{Cause: ClosedWithoutAnswer, Code: 502}},
+		"reset":                 {talk: resetsAfter(""), want: outcome{Cause: Reset, Code: 502}},
+		"another protocol":      {talk: saysOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a TLS alert":           {talk: saysOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"HTTP/2":                {talk: saysOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"switching protocols":   {talk: saysOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"endless interim":       {talk: saysOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"LF":                    {talk: saysOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"status of four digits": {talk: saysOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"status 600":            {talk: saysOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a folded field":        {talk: saysOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a space before colon":  {talk: saysOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a NUL in a value":      {talk: saysOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"two lengths":           {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"two lengths alike":     {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a negative length":     {talk: saysOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a length out of range": {talk: saysOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"length and coding":     {talk: saysOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"another coding":        {talk: saysOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a coding in HTTP/1.0":  {talk: saysOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"too many fields":       {talk: saysOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"too long a head":       {talk: saysOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a bad chunk size":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Out: "", Status: 200, Cause: MalformedAnswer, Cut: true}},
+		"a chunk too long":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Out: "", Status: 200, Cause: MalformedAnswer, Cut: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := serve(t, "127.0.0.1:0", test.talk)
+			c := clientOf(t, r)
+			got := exchangeOf(t, c, patience, vip4, test.toHead, test.http10)
+			test.want.From = r.addr
+			if diff := cmp.Diff(rejoin(test.want), rejoin(got), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+				t.Fatalf("(-want +got):\n%s", diff)
+			}
+			again := exchangeOf(t, c, patience, vip4, test.toHead, test.http10)
+			if again.Status != got.Status || again.Cause != got.Cause {
+				t.Errorf("the second exchange: %+v, the first: %+v", again, got)
+			}
+			want := 2
+			if test.twice {
+				want = 1
+			}
+			if n := r.accepted(); n != want {
+				t.Errorf("%d connections for two exchanges, want %d", n, want)
+			}
+		})
+	}
+}
+
+// rejoin makes the size of the relayed chunks, which follows the pieces that
+// come from the network, not matter.
+func rejoin(o outcome) outcome {
+	head, body, ok := strings.Cut(o.Out, "\r\n\r\n")
+	if !ok || !strings.Contains(head, "chunked") {
+		return o
+	}
+	var joined strings.Builder
+	for body != "" {
+		var n int
+		size, rest, found := strings.Cut(body, "\r\n")
+		if _, err := fmt.Sscanf(size, "%x", &n); !found || err != nil || len(rest) < n+2 {
+			break
+		}
+		if n == 0 {
+			joined.WriteString("(end)")
+		}
+		joined.WriteString(rest[:n])
+		body = rest[n+2:]
+	}
+	o.Out = head + "\r\n\r\n" + joined.String()
+	return o
+}
+
+// TestAnswerTimeout has an upstream that accepts and stays silent, or stops in
+// the middle.
+func TestAnswerTimeout(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for name, test := range map[string]struct {
+		text string
+		want outcome
+	}{
+		"silent":             {"", outcome{Cause: AnswerTimeout, Code: 504}},
+		"stops in the head":  {ok, outcome{Cause: AnswerTimeout, Code: 504}},
+		"stops in the body":  {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
+		"stops before close": {ok + "\r\ntoken", outcome{Out: ok + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := serve(t, "127.0.0.1:0", hangs(test.text))
+			got := exchangeOf(t, clientOf(t, r), 300*time.Millisecond, vip4, false, false)
+			test.want.From = r.addr
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+const good = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
+
+// TestKeptConnectionGone has an upstream that ends each connection after one
+// answer without saying so, just as the next request comes: the request is sent
+// again.
+func TestKeptConnectionGone(t *testing.T) {
+	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
+		t.Run(name, func(t *testing.T) {
+			r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+				if !requested(b) {
+					return
+				}
+				_, _ = io.WriteString(tcp, good)
+				// The next request is read, or its arrival seen, before the end.
+				_, _ = b.ReadByte()
+				_ = tcp.SetLinger(linger)
+			})
+			c := clientOf(t, r)
+			for i := range 5 {
+				if got := exchangeOf(t, c, patience, vip4, false, false); got.Status != 200 || got.Cause != "" {
+					t.Fatalf("exchange %d: %+v", i, got)
+				}
+			}
+			if accepted := r.accepted(); accepted != 5 {
+				t.Errorf("%d connections, want 5", accepted)
+			}
+		})
+	}
+}
+
+// TestKeptConnectionSpeaks has an upstream that says something unasked on a kept
+// connection: it would be read as the next answer.
+func TestKeptConnectionSpeaks(t *testing.T) {
+	said := make(chan struct{})
+	r := serve(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
+		for requested(b) {
+			_, _ = io.WriteString(tcp, good)
+			if n == 1 {
+				// Behind the client's back: once it has put the connection away.
+				<-said
+				_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+				said <- struct{}{}
+			}
+		}
+	})
+	c := clientOf(t, r)
+	for i := range 3 {
+		got := exchangeOf(t, c, patience, vip4, false, false)
+		if !strings.HasSuffix(got.Out, "token.key") {
+			t.Fatalf("exchange %d: %+v", i, got)
+		}
+		if i == 0 {
+			said <- struct{}{}
+			<-said
+		}
+	}
+	if accepted := r.accepted(); accepted != 2 {
+		t.Errorf("%d connections, want 2", accepted)
+	}
+}
+
+func idleOf(c *Client) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, list := range c.idle {
+		n += len(list)
+	}
+	return n
+}
+
+// eventually polls, because what it waits for happens behind a socket.
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(patience)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+func TestUnusedConnectionsAreClosed(t *testing.T) {
+	ended := make(chan struct{})
+	r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for requested(b) {
+			_, _ = io.WriteString(tcp, good)
+		}
+		close(ended)
+	})
+	c := clientOf(t, r)
+	c.unused = 20 * time.Millisecond
+	exchangeOf(t, c, patience, vip4, false, false)
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the connection is still open")
+	}
+	eventually(t, "nothing is kept", func() bool { return idleOf(c) == 0 })
+}
+
+func TestKeptConnectionsAreBounded(t *testing.T) {
+	const many = maxIdle + 16
+	var ready sync.WaitGroup
+	ready.Add(many)
+	r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for first := true; requested(b); first = false {
+			if first {
+				ready.Done()
+				ready.Wait() // so that all are open at once
+			}
+			_, _ = io.WriteString(tcp, good)
+		}
+	})
+	c := clientOf(t, r)
+	var all sync.WaitGroup
+	for range many {
+		all.Go(func() {
+			if got := exchangeOf(t, c, patience, vip4, false, false); got.Status != 200 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	all.Wait()
+	if n := idleOf(c); n != maxIdle {
+		t.Errorf("%d connections are kept, want %d", n, maxIdle)
+	}
+}
+
+func TestUpdateRetiresConnections(t *testing.T) {
+	old := serve(t, "127.0.0.1:0", says(good))
+	next := serve(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), says(good))
+	c := clientOf(t, old)
+	exchangeOf(t, c, patience, vip4, false, false)
+	c.Update(Settings{Ingress: []netip.Addr{old.addr.Addr()}, Port: old.addr.Port(), ConnectTimeout: time.Second})
+	if n := idleOf(c); n != 1 {
+		t.Errorf("%d connections kept after an update that leaves the addresses, want 1", n)
+	}
+	c.Update(Settings{Ingress: []netip.Addr{next.addr.Addr()}, Port: next.addr.Port(), ConnectTimeout: time.Second})
+	if n := idleOf(c); n != 0 {
+		t.Errorf("%d connections kept after the addresses changed, want 0", n)
+	}
+	if got := exchangeOf(t, c, patience, vip4, false, false); got.From != next.addr {
+		t.Errorf("asked %v, want %v", got.From, next.addr)
+	}
+}
+
+func TestCloseEndsExchanges(t *testing.T) {
+	asked := make(chan struct{})
+	r := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
+		if requested(b) {
+			close(asked)
+			_, _ = io.Copy(io.Discard, b)
+		}
+	})
+	c := clientOf(t, r)
+	done := make(chan outcome)
+	go func() { done <- exchangeOf(t, c, patience, vip4, false, false) }()
+	<-asked
+	c.Close()
+	if got := <-done; got.Cause != Stopped || got.Code != 502 {
+		t.Errorf("%+v", got)
+	}
+	if got := exchangeOf(t, c, patience, vip4, false, false); got.Cause != Stopped {
+		t.Errorf("after Close: %+v", got)
+	}
+}
+
+// TestFamilies has one router on each loopback address, on one port, and takes
+// them away in every way that a network knows.
+func TestFamilies(t *testing.T) {
+	nstest.Need(t)
+	v4, v6 := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
+	unroutable4, unroutable6 := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:ffff::1")
+	dropped4, dropped6 := netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("::9")
+	nstest.Run(t, "ip", "addr", "add", "::9/128", "dev", "lo", "nodad")
+	nstest.Input(t, "table inet blackhole {\nchain output {\ntype filter hook input priority 0\nip daddr 127.0.0.9 drop\nip6 daddr ::9 drop\n}\n}\n", "nft", "-f", "-")
+	defer nstest.Run(t, "ip", "addr", "del", "::9/128", "dev", "lo")
+	defer nstest.Run(t, "nft", "delete", "table", "inet", "blackhole")
+
+	r4 := serve(t, "127.0.0.1:0", says(good))
+	port := r4.addr.Port()
+	r6 := serve(t, fmt.Sprintf("[::1]:%d", port), says(good))
+	at := func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, port) }
+	refusing := netip.MustParseAddr("127.0.0.77")
+
+	for name, test := range map[string]struct {
+		vip     netip.Addr
+		ingress []netip.Addr
+		want    netip.AddrPort
+		cause   Cause
+		code    int
+	}{
+		"IPv4 asks IPv4":                  {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
+		"IPv6 asks IPv6":                  {vip6, []netip.Addr{v4, v6}, r6.addr, "", 0},
+		"IPv6 only":                       {vip4, []netip.Addr{v6}, r6.addr, "", 0},
+		"IPv4 only":                       {vip6, []netip.Addr{v4}, r4.addr, "", 0},
+		"IPv4 refuses":                    {vip4, []netip.Addr{refusing, v6}, r6.addr, "", 0},
+		"IPv4 is unroutable":              {vip4, []netip.Addr{unroutable4, v6}, r6.addr, "", 0},
+		"IPv6 is unroutable":              {vip6, []netip.Addr{v4, unroutable6}, r4.addr, "", 0},
+		"IPv4 drops":                      {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
+		"IPv6 drops":                      {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
+		"the second of a family":          {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
+		"all refuse":                      {vip4, []netip.Addr{refusing}, at(refusing), Refused, 502},
+		"all drop":                        {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), ConnectTimeout, 504},
+		"all unroutable":                  {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), Unreachable, 502},
+		"the request's family is told of": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), Refused, 502},
+		"none":                            {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			c.Update(Settings{Ingress: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond})
+			t.Cleanup(c.Close)
+			got := exchangeOf(t, c, patience, test.vip, false, false)
+			if got.From != test.want || got.Cause != test.cause || got.Code != test.code {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// TestSilentFamilyLeavesTime has an upstream of the request's family that
+// accepts and never answers: the other one is still asked within the budget.
+func TestSilentFamilyLeavesTime(t *testing.T) {
+	nstest.Need(t)
+	silent := serve(t, "127.0.0.1:0", hangs(""))
+	speaks := serve(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), says(good))
+	c := client(t, silent.addr.Port(), silent.addr.Addr(), speaks.addr.Addr())
+	if got := exchangeOf(t, c, 4*time.Second, vip4, false, false); got.Status != 200 || got.From != speaks.addr {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	nstest.Need(t)
+	r := serve(t, "127.0.0.1:0", says(good))
+	c := New()
+	t.Cleanup(c.Close)
+	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
+	c.Update(Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: patience})
+	got := map[netip.Addr]Cause{}
+	for _, found := range c.Probe(t.Context()) {
+		cause := Cause("")
+		if found.Err != nil {
+			cause = found.Err.Cause
+		}
+		got[found.Addr.Addr()] = cause
+	}
+	want := map[netip.Addr]Cause{r.addr.Addr(): "", refusing: Refused, unroutable: Unreachable}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestClientGone has a client that takes nothing: the upstream is not blamed.
+func TestClientGone(t *testing.T) {
+	r := serve(t, "127.0.0.1:0", says(good))
+	c := clientOf(t, r)
+	gone := errors.New("gone")
+	pr, pw := io.Pipe()
+	_ = pr.CloseWithError(gone)
+	_, _, err := c.Exchange(time.Now().Add(patience), vip4, []byte(request), false, false, pw)
+	var e *Error
+	if !errors.Is(err, gone) || errors.As(err, &e) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkExchange(b *testing.B) {
+	r := serve(b, "127.0.0.1:0", says(good))
+	c := clientOf(b, r)
+	text := []byte(request)
+	b.ReportAllocs()
+	for b.Loop() {
+		if status, _, err := c.Exchange(time.Now().Add(patience), vip4, text, false, false, io.Discard); status != 200 || err != nil {
+			b.Fatal(status, err)
+		}
+	}
+}
