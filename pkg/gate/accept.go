@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// Together below the 5 s that Serve promises between beats.
+	beatEvery  = time.Second
+	acceptWait = 3 * time.Second
+
+	minBackOff = 5 * time.Millisecond
+	maxBackOff = time.Second
+)
+
+// Serve accepts connections from ln until ctx is done or ln is closed, and
+// returns nil then; the conversations go on, see Drain. It does not close ln.
+//
+// While MaxConnections are in flight nothing is accepted: new connections wait
+// in the kernel's backlog. With several listeners the bound may be passed by
+// one connection for each listener but the first. What accept(2) complains of,
+// such as a lack of descriptors, is waited out and shown by Stats.
+//
+// beat is called at least every 5 s while the loop is alive, whatever it waits
+// for.
+func (g *Gate) Serve(ctx context.Context, ln *net.TCPListener, beat func()) error {
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		_ = ln.SetDeadline(time.Unix(1, 0))
+	})
+	defer func() {
+		if !stop() {
+			<-woken
+		}
+		// Whoever serves the listener next does not want ours.
+		_ = ln.SetDeadline(time.Time{})
+	}()
+
+	var lastBeat time.Time
+	backOff := minBackOff
+	for {
+		if now := time.Now(); now.Sub(lastBeat) >= beatEvery {
+			lastBeat = now
+			beat()
+			if err := ln.SetDeadline(now.Add(acceptWait)); err != nil {
+				return endOf(err)
+			}
+		}
+		// After the deadline was set, so that the one that wakes us is not lost.
+		if ctx.Err() != nil {
+			return nil
+		}
+		if changed, full := g.live.full(); full {
+			wait(ctx, changed, acceptWait)
+			continue
+		}
+		tcp, err := ln.AcceptTCP()
+		switch {
+		case err == nil:
+			backOff = minBackOff
+			g.begin(tcp)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		default:
+			g.trouble.note(err)
+			wait(ctx, nil, backOff)
+			backOff = min(2*backOff, maxBackOff)
+		}
+	}
+}
+
+func endOf(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("bound the wait of the accept loop: %w", err)
+}
+
+// wait returns when changed is closed, ctx is done or patience is used up.
+func wait(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// trouble counts what accept complains of.
+type trouble struct {
+	mu    sync.Mutex
+	count uint64
+	last  error
+	at    time.Time
+}
+
+func (t *trouble) note(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count++
+	t.last, t.at = err, time.Now()
+}
+
+func (t *trouble) stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Stats{Failures: t.count, LastFailure: t.last, FailedAt: t.at}
+}

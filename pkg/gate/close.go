@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate
+
+import (
+	"syscall"
+	"time"
+)
+
+// close ends the connection after an answer. A socket that is closed while
+// bytes of the client are unread, or still come, sends a reset, and that may
+// throw our answer away before the client has read it (RFC 9112 section 9.6).
+// So it is closed in two steps then; expected says that bytes are to come.
+func (c *conversation) close(expected bool) {
+	if !c.writer.failed && (expected || c.unread()) {
+		c.linger()
+	}
+	_ = c.tcp.Close()
+}
+
+// linger ends our side and reads on, within bounds, until the client ends its
+// own.
+func (c *conversation) linger() {
+	if c.tcp.CloseWrite() != nil || c.tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	waste := c.buf[:cap(c.buf)]
+	for total := 0; total < lingerBytes; {
+		n, err := c.tcp.Read(waste)
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}
+
+// abort ends the connection with a reset: the client has a part of an answer
+// that may look like a whole one.
+func (c *conversation) abort() {
+	_ = c.tcp.SetLinger(0)
+	_ = c.tcp.Close()
+}
+
+// unread reports whether the client has sent bytes that were not read.
+func (c *conversation) unread() bool {
+	// The deadline of the head may be over by now.
+	if c.tcp.SetReadDeadline(time.Time{}) != nil {
+		return false
+	}
+	raw, err := c.tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = raw.Read(func(fd uintptr) bool {
+		var one [1]byte
+		n, _, _ = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return true
+	})
+	return err == nil && n > 0
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// Settings are the bounds of the front door and the names that it answers for.
+// All bounds are positive.
+type Settings struct {
+	Hosts          []string      // canonical: lower case, no port, no trailing dot; empty: any name
+	MaxConnections int           // in flight at once, over all listeners
+	HeadTimeout    time.Duration // from accept until the request head is complete
+	Timeout        time.Duration // from then until the upstream's last byte
+	HeadBytes      int           // of a request head
+}
+
+// Upstream asks the ingress.
+type Upstream interface {
+	// Exchange sends request, one complete head, to the ingress and writes the
+	// answer to client, all by deadline. vip is the address that the client
+	// connected to; its family is asked first. toHead says that the request is
+	// HEAD, http10 that the client reads no chunks.
+	//
+	// It returns the status written to client, 0 when nothing was; the address
+	// that was asked; and an error that implements [Finding] unless client.Write
+	// failed.
+	Exchange(deadline time.Time, vip netip.Addr, request []byte, toHead, http10 bool, client io.Writer) (status int, from netip.AddrPort, err error)
+}
+
+// Finding is an error of Upstream: what was wrong with an answer, or why there
+// is none.
+type Finding interface {
+	error
+	// Label is the cause, of a fixed set.
+	Label() string
+	// Detail is the diagnosis and its mend in one line, for the operator.
+	Detail() string
+	// Answer is the status and the one line that the client is told when nothing
+	// was written to it.
+	Answer() (status int, reason string)
+	// Cut reports whether the client was written a part of an answer.
+	Cut() bool
+}
+
+// Recorder learns how each connection ended: exactly one call for each. It is
+// called from many goroutines and must not block.
+type Recorder interface {
+	// Challenge is called for a request that was forwarded.
+	Challenge(c status.Challenge)
+	// Refused is called for every other connection.
+	Refused(why status.Refusal)
+}
+
+// Gate is the front door. It is safe for concurrent use.
+type Gate struct {
+	upstream Upstream
+	recorder Recorder
+	rules    atomic.Pointer[rules]
+	live     live
+	memory   sync.Pool // of *conversation
+	trouble  trouble
+}
+
+// rules are accepted Settings, as a conversation needs them.
+type rules struct {
+	Settings
+	names map[string]struct{}
+}
+
+func newRules(s Settings) *rules {
+	r := &rules{Settings: s, names: make(map[string]struct{}, len(s.Hosts))}
+	for _, name := range s.Hosts {
+		r.names[name] = struct{}{}
+	}
+	return r
+}
+
+func (r *rules) allows(name []byte) bool {
+	if len(r.names) == 0 {
+		return true
+	}
+	_, ok := r.names[string(name)]
+	return ok
+}
+
+// New returns a front door that forwards challenges to up.
+func New(s Settings, up Upstream, rec Recorder) *Gate {
+	g := &Gate{
+		upstream: up,
+		recorder: rec,
+		memory:   sync.Pool{New: func() any { return newConversation() }},
+	}
+	g.live.all = make(map[*conversation]struct{})
+	g.Update(s)
+	return g
+}
+
+// Update puts settings in force for connections accepted from now on, and
+// MaxConnections at once.
+func (g *Gate) Update(s Settings) {
+	g.rules.Store(newRules(s))
+	g.live.setLimit(s.MaxConnections)
+}
+
+// Stats is what the front door does now.
+type Stats struct {
+	InFlight    int       // connections
+	Failures    uint64    // of accept, since New
+	LastFailure error     // the last of them; nil when there was none
+	FailedAt    time.Time // when that was
+}
+
+// Stats returns what the front door does now. A recent failure such as "too
+// many open files" means that connections wait in the kernel's backlog.
+func (g *Gate) Stats() Stats {
+	s := g.trouble.stats()
+	s.InFlight, _ = g.live.state()
+	return s
+}
+
+// drainHead is how long a connection whose request is not complete may still
+// take when the front door is drained.
+const drainHead = time.Second
+
+// Drain waits until no connection is in flight. Those whose request head is not
+// complete get a second more. When ctx ends, the connections that are left are
+// closed and an error says how many they were; an exchange of theirs with the
+// upstream ends with the upstream's own bounds. Call it after Serve has
+// returned, or new connections keep coming.
+func (g *Gate) Drain(ctx context.Context) error {
+	g.live.hurry(time.Now().Add(drainHead))
+	for {
+		n, changed := g.live.state()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("drain the front door: closed %d connections unfinished: %w", g.live.closeAll(), context.Cause(ctx))
+		}
+	}
+}

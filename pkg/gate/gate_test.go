@@ -1,0 +1,734 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// wantRefused waits for one report and expects it to be this refusal.
+func wantRefused(t *testing.T, f *front, want status.Refusal) {
+	t.Helper()
+	challenges, refusals := f.rec.await(t, 1)
+	if len(challenges) != 0 || len(refusals) != 1 || refusals[0] != want {
+		t.Errorf("reported %v and %v, want the refusal %q", challenges, refusals, want)
+	}
+}
+
+// hold waits for goOn, or for the end of a test that has failed before.
+func hold(t *testing.T, goOn <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-goOn:
+	case <-t.Context().Done():
+	}
+}
+
+func TestSilentClientIsClosed(t *testing.T) {
+	s := settings()
+	s.HeadTimeout = 50 * time.Millisecond
+	f := start(t, s)
+	if got := ask(t, f.addr, ""); got != "" {
+		t.Errorf("answered %q", got)
+	}
+	wantRefused(t, f, status.HeadTimeout)
+}
+
+func TestSlowHead(t *testing.T) {
+	s := settings()
+	s.HeadTimeout = 200 * time.Millisecond
+	for name, feed := range map[string]func(tcp *net.TCPConn){
+		"stops": func(tcp *net.TCPConn) { _, _ = io.WriteString(tcp, challenge[:60]) },
+		"drips": func(tcp *net.TCPConn) {
+			// Each byte comes in time; the head as a whole does not.
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			_, err := io.WriteString(tcp, "GET / HTTP/1.1\r\nX: ")
+			for ; err == nil; <-tick.C {
+				_, err = tcp.Write([]byte("x"))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, s)
+			tcp := dial(t, f.addr)
+			fed := make(chan struct{})
+			go func() { defer close(fed); feed(tcp) }()
+			answer, err := bufio.NewReader(tcp).ReadString('\n')
+			if err != nil || !strings.HasPrefix(answer, "HTTP/1.1 408 ") {
+				t.Errorf("answered %q, %v", answer, err)
+			}
+			_ = tcp.Close()
+			<-fed
+			wantRefused(t, f, status.HeadTimeout)
+		})
+	}
+}
+
+func TestClientGone(t *testing.T) {
+	for name, linger := range map[string]int{"closed at once": -1, "reset at once": 0} {
+		for sent, text := range map[string]string{"nothing sent": "", "half a head sent": challenge[:60]} {
+			t.Run(name+", "+sent, func(t *testing.T) {
+				f := start(t, settings())
+				tcp := dial(t, f.addr)
+				send(t, tcp, text)
+				_ = tcp.SetLinger(linger)
+				_ = tcp.Close()
+				wantRefused(t, f, status.ClientGone)
+			})
+		}
+	}
+}
+
+// TestAnswerSurvivesBody has clients that go on sending a body, which nobody
+// reads: they must get the answer nevertheless, and no reset before it.
+func TestAnswerSurvivesBody(t *testing.T) {
+	for name, test := range map[string]struct {
+		head string
+		want int
+	}{
+		"elsewhere":       {"POST /apis HTTP/1.1\r\nHost: a\r\nContent-Length: 131072\r\n\r\n", 400},
+		"a challenge":     {"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nContent-Length: 131072\r\n\r\n", 413},
+		"an endless head": {"GET / HTTP/1.1\r\nHost: a\r\nX: ", 431},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, settings())
+			tcp := dial(t, f.addr)
+			send(t, tcp, test.head+strings.Repeat("x", 128<<10))
+			if got := receive(t, tcp); !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", test.want)) {
+				t.Errorf("answered %q", got)
+			}
+		})
+	}
+}
+
+// TestLateBytes has a second request arrive after the first was judged: it is
+// neither served nor forwarded, and costs the first nothing.
+func TestLateBytes(t *testing.T) {
+	asked, goOn := make(chan string, 2), make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		for {
+			request := readHead(r)
+			if request == "" {
+				return
+			}
+			asked <- request
+			hold(t, goOn)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	})
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	send(t, tcp, challenge)
+	close(goOn)
+	if got := receive(t, tcp); strings.Count(got, "HTTP/1.1 ") != 1 || !strings.HasSuffix(got, "token.key") {
+		t.Errorf("answered %q", got)
+	}
+	if len(asked) > 0 {
+		t.Errorf("forwarded %q", <-asked)
+	}
+}
+
+func TestRecordedChallenge(t *testing.T) {
+	router := ingress(t, "127.0.0.1:0", answering)
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, strings.Replace(challenge, "api.example.com", "API.example.com.", 1))
+	receive(t, tcp)
+	got, _ := f.rec.await(t, 1)
+	want := []status.Challenge{{
+		VIP:         f.addr.Addr(),
+		Client:      tcp.LocalAddr().(*net.TCPAddr).AddrPort(),
+		Method:      "GET",
+		Host:        "api.example.com",
+		TokenPrefix: "token-of",
+		Status:      200,
+		Upstream:    router,
+	}}
+	opts := cmp.Options{cmpopts.IgnoreFields(status.Challenge{}, "Time", "Duration"), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})}
+	if diff := cmp.Diff(want, got, opts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got[0].Time.IsZero() || got[0].Duration <= 0 {
+		t.Errorf("time %v, duration %v", got[0].Time, got[0].Duration)
+	}
+}
+
+// TestUpstreamTrouble checks what the client is told and what is recorded.
+func TestUpstreamTrouble(t *testing.T) {
+	silent := func(_ *net.TCPConn, r *bufio.Reader) {
+		readHead(r)
+		_, _ = r.ReadByte()
+	}
+	once := func(answer string) func(*net.TCPConn, *bufio.Reader) {
+		return func(tcp *net.TCPConn, r *bufio.Reader) {
+			if readHead(r) != "" {
+				_, _ = io.WriteString(tcp, answer)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		talk   func(*net.TCPConn, *bufio.Reader)
+		budget time.Duration
+		status int
+		body   string
+		cause  string
+	}{
+		"refuses":            {nil, patience, 502, "upstream refused the connection", "refused"},
+		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not answer in time", "timeout-answer"},
+		"closes":             {once(""), patience, 502, "upstream closed the connection without an answer", "closed-without-answer"},
+		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
+		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
+		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), patience, 503, "<html>", "router-no-route"},
+		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://a/\r\nContent-Length: 0\r\n\r\n"), patience, 302, "", "redirect-to-https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var router netip.AddrPort
+			if test.talk != nil {
+				router = ingress(t, "127.0.0.1:0", test.talk)
+			} else {
+				ln := listen(t, "127.0.0.1:0")
+				router = ln.Addr().(*net.TCPAddr).AddrPort()
+				_ = ln.Close()
+			}
+			s := settings()
+			s.Timeout = test.budget
+			f := start(t, s, router)
+			got := ask(t, f.addr, challenge)
+			top, body, _ := strings.Cut(got, "\r\n\r\n")
+			if !strings.HasPrefix(top, fmt.Sprintf("HTTP/1.1 %d ", test.status)) || body != test.body {
+				t.Errorf("answered %q", got)
+			}
+			recorded, _ := f.rec.await(t, 1)
+			if c := recorded[0]; c.Status != test.status || c.Cause != test.cause || c.Upstream != router || !strings.Contains(c.Detail, router.String()) {
+				t.Errorf("recorded %+v", c)
+			}
+		})
+	}
+}
+
+// TestCutAnswerIsReset has the upstream end in the middle: whatever framing the
+// client knows, it must not take the part for the whole.
+func TestCutAnswerIsReset(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for name, test := range map[string]struct {
+		minor  byte
+		answer string
+	}{
+		"by length":           {'1', ok + "Content-Length: 9\r\n\r\ntoken"},
+		"chunks":              {'1', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
+		"chunks for HTTP/1.0": {'0', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+				if readHead(r) != "" {
+					_, _ = io.WriteString(tcp, test.answer)
+				}
+			})
+			f := start(t, settings(), router)
+			tcp := dial(t, f.addr)
+			send(t, tcp, strings.Replace(challenge, "HTTP/1.1", "HTTP/1."+string(test.minor), 1))
+			if b, err := io.ReadAll(tcp); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("read %q, %v; want a reset", b, err)
+			}
+			recorded, _ := f.rec.await(t, 1)
+			if c := recorded[0]; c.Status != 200 || c.Cause != "answer-truncated" {
+				t.Errorf("recorded %+v", c)
+			}
+		})
+	}
+}
+
+// TestSlowReader has an endless answer and a client that reads nothing.
+func TestSlowReader(t *testing.T) {
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) == "" {
+			return
+		}
+		_, err := io.WriteString(tcp, "HTTP/1.1 200 OK\r\n\r\n")
+		for block := make([]byte, 64<<10); err == nil; {
+			_, err = tcp.Write(block)
+		}
+	})
+	s := settings()
+	s.Timeout = 100 * time.Millisecond
+	f := start(t, s, router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	recorded, _ := f.rec.await(t, 1)
+	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-answer" {
+		t.Errorf("recorded %+v", c)
+	}
+}
+
+// TestClientResetsWhileWaiting has a client that goes away before the answer.
+func TestClientResetsWhileWaiting(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) != "" {
+			close(asked)
+			hold(t, goOn)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	})
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	_ = tcp.SetLinger(0)
+	_ = tcp.Close()
+	close(goOn)
+	recorded, _ := f.rec.await(t, 1)
+	if c := recorded[0]; c.Status != 0 || c.Cause != "" || c.Upstream != router {
+		t.Errorf("recorded %+v", c)
+	}
+}
+
+// TestMaxConnections has many more clients than slots, and an ingress that lets
+// the first wait: no more are accepted meanwhile, and all are served in the end.
+func TestMaxConnections(t *testing.T) {
+	const limit, clients = 4, 200
+	var now, most atomic.Int64
+	goOn := make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		for readHead(r) != "" {
+			n := now.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			hold(t, goOn)
+			now.Add(-1)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	})
+	s := settings()
+	s.MaxConnections = limit
+	f := start(t, s, router)
+	// A second listener shares the bound; it is full before this one begins.
+	var all sync.WaitGroup
+	client := func(addr netip.AddrPort) {
+		tcp, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = tcp.Close() }()
+		_ = tcp.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(tcp, challenge)
+		if b, err := io.ReadAll(tcp); err != nil || !strings.HasSuffix(string(b), "token.key") {
+			t.Errorf("answered %q, %v", b, err)
+		}
+	}
+	for range clients {
+		all.Go(func() { client(f.addr) })
+	}
+	waitFor(t, "every slot is taken", func() bool { return now.Load() >= limit })
+	ln := listen(t, "127.0.0.1:0")
+	all.Go(func() { client(ln.Addr().(*net.TCPAddr).AddrPort()) })
+	beats := make(chan struct{}, 1)
+	stop, ended := serving(f.Gate, ln, func() {
+		select {
+		case beats <- struct{}{}:
+		default:
+		}
+	})
+	// The loop has gone round, with clients waiting, when it beats again.
+	for range 2 {
+		select {
+		case <-beats:
+		case <-time.After(patience):
+			t.Fatal("no beat")
+		}
+	}
+	if n := f.Stats().InFlight; n != limit {
+		t.Errorf("%d connections in flight, want %d", n, limit)
+	}
+	close(goOn)
+	all.Wait()
+	if n := most.Load(); n > limit+1 {
+		t.Errorf("%d requests at once, want %d at most with two listeners", n, limit+1)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBacklog holds every slot and shows that the next client waits unaccepted
+// until a slot is there, whether by an end or by an update.
+func TestBacklog(t *testing.T) {
+	for name, free := range map[string]func(f *front, holder *net.TCPConn){
+		"a connection ends":   func(_ *front, holder *net.TCPConn) { _ = holder.Close() },
+		"the limit is raised": func(f *front, _ *net.TCPConn) { f.Update(settings()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settings()
+			s.MaxConnections = 1
+			f := start(t, s)
+			holder := dial(t, f.addr)
+			send(t, holder, "GET")
+			waitFor(t, "the holder is accepted", func() bool { return f.Stats().InFlight == 1 })
+			waiting := dial(t, f.addr)
+			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			if n := f.Stats().InFlight; n != 1 {
+				t.Errorf("%d connections in flight", n)
+			}
+			free(f, holder)
+			if got := receive(t, waiting); !strings.HasSuffix(got, head.OnlyChallenges) {
+				t.Errorf("answered %q", got)
+			}
+			_ = holder.Close()
+		})
+	}
+}
+
+func waitFor(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(patience)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+// serving runs Serve on ln and returns how to stop it and what it returns.
+func serving(g *gate.Gate, ln *net.TCPListener, beat func()) (stop func(), ended <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := make(chan error, 1)
+	go func() { c <- g.Serve(ctx, ln, beat) }()
+	return cancel, c
+}
+
+type nobody struct{}
+
+func (nobody) Exchange(time.Time, netip.Addr, []byte, bool, bool, io.Writer) (int, netip.AddrPort, error) {
+	panic("nothing may be forwarded")
+}
+
+// TestNoDescriptors takes the process's descriptors away while a connection
+// waits to be accepted: the loop neither ends nor spins, and still beats.
+func TestNoDescriptors(t *testing.T) {
+	g := gate.New(settings(), nobody{}, newRecorder())
+	ln := listen(t, "127.0.0.1:0")
+	tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
+	send(t, tcp, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	free, err := syscall.Dup(0) // the lowest number that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Close(free)
+	none := before
+	none.Cur = uint64(free)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	restore := sync.OnceFunc(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	defer restore()
+
+	beats := make(chan struct{}, 1)
+	stop, ended := serving(g, ln, func() {
+		select {
+		case beats <- struct{}{}:
+		default:
+		}
+	})
+	defer stop()
+	for range 3 {
+		select {
+		case <-beats:
+		case err := <-ended:
+			t.Fatalf("Serve ended: %v", err)
+		case <-time.After(patience):
+			t.Fatal("no beat")
+		}
+	}
+	s := g.Stats()
+	// Back-off doubles to a second, and beats are at most seconds apart: a loop
+	// that spins counts thousands.
+	if s.Failures == 0 || s.Failures > 50 || !errors.Is(s.LastFailure, syscall.EMFILE) {
+		t.Errorf("%d failures, the last %v", s.Failures, s.LastFailure)
+	}
+	restore()
+	if got := receive(t, tcp); !strings.HasSuffix(got, head.OnlyChallenges) {
+		t.Errorf("answered %q", got)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBeats shows that the loop beats while it has nothing to accept and while
+// it may not accept.
+func TestBeats(t *testing.T) {
+	for name, full := range map[string]bool{"idle": false, "full": true} {
+		t.Run(name, func(t *testing.T) {
+			s := settings()
+			s.MaxConnections = 1
+			g := gate.New(s, nobody{}, newRecorder())
+			ln := listen(t, "127.0.0.1:0")
+			beats := make(chan struct{}, 1)
+			stop, ended := serving(g, ln, func() {
+				select {
+				case beats <- struct{}{}:
+				default:
+				}
+			})
+			defer stop()
+			holder := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
+			if full {
+				waitFor(t, "the holder is accepted", func() bool { return g.Stats().InFlight == 1 })
+			} else {
+				_ = holder.Close()
+			}
+			for range 2 {
+				select {
+				case <-beats:
+				case <-time.After(patience):
+					t.Fatal("no beat")
+				}
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			_ = holder.Close()
+			drained(t, g)
+		})
+	}
+}
+
+func drained(t *testing.T, g *gate.Gate) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := g.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServeAgain shows that a listener is as it was after Serve: another Serve
+// goes on with it, and a closed one ends Serve without an error.
+func TestServeAgain(t *testing.T) {
+	g := gate.New(settings(), nobody{}, newRecorder())
+	ln := listen(t, "127.0.0.1:0")
+	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	for range 3 {
+		stop, ended := serving(g, ln, func() {})
+		if got := ask(t, addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, head.OnlyChallenges) {
+			t.Errorf("answered %q", got)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	stop, ended := serving(g, ln, func() {})
+	defer stop()
+	ask(t, addr, "GET / HTTP/1.0\r\n\r\n")
+	_ = ln.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	drained(t, g)
+}
+
+// TestDrainWaits shows that a challenge under way is finished.
+func TestDrainWaits(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) != "" {
+			close(asked)
+			hold(t, goOn)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	})
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	f.stop()
+	ended := make(chan error, 1)
+	go func() { ended <- f.Drain(t.Context()) }()
+	select {
+	case err := <-ended:
+		t.Fatalf("Drain returned %v before the challenge was over", err)
+	default:
+	}
+	close(goOn)
+	if got := receive(t, tcp); !strings.HasSuffix(got, "token.key") {
+		t.Errorf("answered %q", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDrainGivesUp shows what is left when the time for draining is over.
+func TestDrainGivesUp(t *testing.T) {
+	asked := make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) != "" {
+			close(asked)
+			_, _ = r.ReadByte()
+		}
+	})
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Drain(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 connections") {
+		t.Errorf("Drain: %v", err)
+	}
+	if b, err := io.ReadAll(tcp); len(b) > 0 {
+		t.Errorf("read %q, %v", b, err)
+	}
+	f.up.Close()
+}
+
+// TestDrainHurriesIdle shows that a client which has asked for nothing does not
+// hold up the end; its head would have had much longer.
+func TestDrainHurriesIdle(t *testing.T) {
+	s := settings()
+	s.HeadTimeout = time.Hour
+	f := start(t, s)
+	tcp := dial(t, f.addr)
+	waitFor(t, "it is accepted", func() bool { return f.Stats().InFlight == 1 })
+	f.stop()
+	drained(t, f.Gate)
+	if got := receive(t, tcp); got != "" {
+		t.Errorf("answered %q", got)
+	}
+}
+
+// TestDualStack has one wildcard listener: addresses of IPv4 come out as such,
+// and each family is asked at its own ingress.
+func TestDualStack(t *testing.T) {
+	r4 := ingress(t, "127.0.0.1:0", answering)
+	r6 := ingress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
+	f := start(t, settings(), r4, r6)
+	ln := listen(t, ":0")
+	stop, ended := serving(f.Gate, ln, func() {})
+	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
+	for i, router := range []netip.AddrPort{r4, r6} {
+		got := ask(t, netip.AddrPortFrom(router.Addr(), port), challenge)
+		if !strings.HasSuffix(got, "token.key") {
+			t.Errorf("answered %q", got)
+		}
+		recorded, _ := f.rec.await(t, i+1)
+		if c := recorded[i]; c.VIP != router.Addr() || c.Upstream != router || c.Client.Addr() != router.Addr() {
+			t.Errorf("recorded %+v", c)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUpdateHosts shows that settings hold for connections accepted from then
+// on.
+func TestUpdateHosts(t *testing.T) {
+	router := ingress(t, "127.0.0.1:0", answering)
+	f := start(t, settings(), router)
+	s := settings()
+	for _, step := range []struct {
+		hosts []string
+		want  string
+	}{
+		{nil, "token.key"},
+		{[]string{"other.example.com"}, head.OnlyChallenges},
+		{[]string{"other.example.com", "api.example.com"}, "token.key"},
+	} {
+		s.Hosts = step.hosts
+		f.Update(s)
+		if got := ask(t, f.addr, challenge); !strings.HasSuffix(got, step.want) {
+			t.Errorf("hosts %v: answered %q", step.hosts, got)
+		}
+	}
+	if _, refusals := f.rec.await(t, 3); len(refusals) != 1 || refusals[0] != status.ForeignHost {
+		t.Errorf("refusals %v", refusals)
+	}
+}
+
+// BenchmarkChallenge is one challenge over loopback, client and ingress
+// included: a connection each to the gate, a kept one to the ingress.
+func BenchmarkChallenge(b *testing.B) {
+	router := ingress(b, "127.0.0.1:0", answering)
+	f := start(b, settings(), router)
+	to := net.TCPAddrFromAddrPort(f.addr)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		buf := make([]byte, 4096)
+		for pb.Next() {
+			tcp, err := net.DialTCP("tcp", nil, to)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_, _ = io.WriteString(tcp, challenge)
+			n, err := io.ReadFull(tcp, buf)
+			if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasSuffix(string(buf[:n]), "token.key") {
+				b.Errorf("answered %q, %v", buf[:n], err)
+			}
+			_ = tcp.Close()
+		}
+	})
+}
+
+// TestHeadBytes has heads of exactly the limit, and of one byte more, for limits
+// below, at and above what is read at first.
+func TestHeadBytes(t *testing.T) {
+	for _, limit := range []int{200, 1024, 3000, 8192} {
+		t.Run(strconv.Itoa(limit), func(t *testing.T) {
+			s := settings()
+			s.HeadBytes = limit
+			f := start(t, s, ingress(t, "127.0.0.1:0", answering))
+			begin := strings.TrimSuffix(challenge, "\r\n") + "X: "
+			for over, want := range []string{"HTTP/1.1 200 ", "HTTP/1.1 431 "} {
+				request := begin + strings.Repeat("x", limit+over-len(begin)-4) + "\r\n\r\n"
+				if got := ask(t, f.addr, request); !strings.HasPrefix(got, want) {
+					t.Errorf("%d bytes: answered %q", len(request), got)
+				}
+			}
+		})
+	}
+}

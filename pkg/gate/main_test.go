@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// patience bounds what a test waits for; it is reached only when it fails.
+const patience = 30 * time.Second
+
+// settings are those of the tests: bounds that no correct run reaches.
+func settings() gate.Settings {
+	return gate.Settings{MaxConnections: 4096, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192}
+}
+
+// recorder keeps what the gate reports.
+type recorder struct {
+	mu         sync.Mutex
+	challenges []status.Challenge
+	refusals   []status.Refusal
+	changed    chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
+
+func (r *recorder) Challenge(c status.Challenge) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.challenges = append(r.challenges, c)
+	r.wake()
+}
+
+func (r *recorder) Refused(why status.Refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusals = append(r.refusals, why)
+	r.wake()
+}
+
+func (r *recorder) wake() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until n connections were reported and returns the reports.
+func (r *recorder) await(t testing.TB, n int) ([]status.Challenge, []status.Refusal) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		r.mu.Lock()
+		challenges, refusals := r.challenges, r.refusals
+		r.mu.Unlock()
+		if len(challenges)+len(refusals) >= n {
+			return challenges, refusals
+		}
+		select {
+		case <-r.changed:
+		case <-timeout:
+			t.Fatalf("%d connections reported, want %d", len(challenges)+len(refusals), n)
+		}
+	}
+}
+
+// front is a running gate with the real upstream client.
+type front struct {
+	*gate.Gate
+	rec  *recorder
+	up   *upstream.Client
+	addr netip.AddrPort
+	stop func()
+}
+
+// start runs a gate on a loopback address of its own; everything ends with the
+// test.
+func start(t testing.TB, s gate.Settings, ingress ...netip.AddrPort) *front {
+	t.Helper()
+	up := upstream.New()
+	us := upstream.Settings{ConnectTimeout: patience}
+	for _, a := range ingress {
+		us.Ingress, us.Port = append(us.Ingress, a.Addr()), a.Port()
+	}
+	up.Update(us)
+	f := &front{rec: newRecorder(), up: up}
+	f.Gate = gate.New(s, up, f.rec)
+	ln := listen(t, "127.0.0.1:0")
+	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(ctx, ln, func() {}) }()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		_ = ln.Close()
+	})
+	t.Cleanup(func() {
+		f.stop()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := f.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		up.Close()
+		noGoroutines(t)
+	})
+	return f
+}
+
+// noGoroutines checks that neither package has left a goroutine behind.
+func noGoroutines(t testing.TB) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var b bytes.Buffer
+		_ = pprof.Lookup("goroutine").WriteTo(&b, 2)
+		text := b.String()
+		if !strings.Contains(text, "gate.(*") && !strings.Contains(text, "upstream.(*") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("goroutines are left:\n%s", text)
+		}
+		<-tick.C
+	}
+}
+
+func listen(t testing.TB, addr string) *net.TCPListener {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln.(*net.TCPListener)
+}
+
+func dial(t testing.TB, addr netip.AddrPort) *net.TCPConn {
+	t.Helper()
+	tcp, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tcp.Close() })
+	if err := tcp.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return tcp
+}
+
+func send(t testing.TB, tcp *net.TCPConn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(tcp, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receive reads until the other side ends the connection in order.
+func receive(t testing.TB, tcp *net.TCPConn) string {
+	t.Helper()
+	b, err := io.ReadAll(tcp)
+	if err != nil {
+		t.Fatalf("after %q: %v", b, err)
+	}
+	return string(b)
+}
+
+// ask sends one request and returns the whole answer.
+func ask(t testing.TB, addr netip.AddrPort, request string) string {
+	t.Helper()
+	tcp := dial(t, addr)
+	send(t, tcp, request)
+	return receive(t, tcp)
+}
+
+const (
+	challenge = "GET /.well-known/acme-challenge/token-of-more-than-8 HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
+	plain     = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
+)
+
+// ingress accepts connections and has each handled by talk, which gets the
+// connection and a reader of it.
+func ingress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
+	t.Helper()
+	ln := listen(t, addr)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	open := map[*net.TCPConn]struct{}{}
+	all.Go(func() {
+		for {
+			tcp, err := ln.AcceptTCP()
+			if err != nil {
+				if !errors.Is(err, net.ErrClosed) {
+					t.Errorf("ingress: %v", err)
+				}
+				return
+			}
+			mu.Lock()
+			open[tcp] = struct{}{}
+			mu.Unlock()
+			all.Go(func() {
+				talk(tcp, bufio.NewReader(tcp))
+				_ = tcp.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		for tcp := range open {
+			_ = tcp.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// readHead reads up to and with the empty line; it returns "" at the end.
+func readHead(r *bufio.Reader) string {
+	var b strings.Builder
+	for {
+		line, err := r.ReadString('\n')
+		b.WriteString(line)
+		if err != nil {
+			return ""
+		}
+		if line == "\r\n" {
+			return b.String()
+		}
+	}
+}
+
+// answering answers each request on a connection with plain.
+func answering(tcp *net.TCPConn, r *bufio.Reader) {
+	for readHead(r) != "" {
+		if _, err := io.WriteString(tcp, plain); err != nil {
+			return
+		}
+	}
+}
+
+func fileText(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
