@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// sight is what one look at the host saw.
+type sight struct {
+	config      config.Config
+	configKnown bool // false: refused, and there is no last good one
+	userManaged bool // kubelet keeps keepalived's static pod among the disabled ones
+	keepalived  keepalived.Answer
+	addresses   []ownership.Address
+}
+
+// plan is what a sight asks for.
+type plan struct {
+	reason   status.Reason
+	message  string
+	decision ownership.Decision
+	listen   bool // there is a front door, with a table that leads to it
+	port     uint16
+	ingress  []netip.Addr
+}
+
+// table is the table that leads the held VIPs to a front door on port.
+func (p plan) table(port uint16) ruleset.Table {
+	return ruleset.New(port, p.decision.Held)
+}
+
+// decide turns a sight into a plan. It is pure.
+func decide(s sight) plan {
+	switch {
+	case !s.configKnown:
+		return plan{reason: status.InvalidConfig}
+	case !s.config.Enabled():
+		return plan{reason: status.Disabled, message: `mode is "": this host leads nothing to the ingress`}
+	}
+	vips, refusal := locate(s)
+	if refusal != nil {
+		return *refusal
+	}
+	d := ownership.Decide(vips.API, vips.Ingress, s.addresses)
+	p := plan{decision: d, port: s.config.InternalPort, ingress: vips.Ingress}
+	switch {
+	case len(d.Held) > 0:
+		p.reason, p.listen = status.Serving, true
+		p.message = "holds " + list(d.Held)
+		if len(d.Standby) > 0 {
+			p.message += "; another host holds " + list(d.Standby)
+		}
+	case len(d.Standby) > 0:
+		p.reason, p.listen = status.Standby, true
+		p.message = "another host holds " + list(d.Standby)
+	default:
+		p.reason = status.NotRequired
+		p.message = fmt.Sprintf("API and ingress share %s, whose port 80 is the ingress's already", list(d.NotRequired))
+		return p
+	}
+	if s.keepalived.Stale && !s.config.VIPs.Explicit() {
+		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in force)", s.keepalived.Err)
+	}
+	return p
+}
+
+// locate finds the VIPs, or says why there are none.
+func locate(s sight) (keepalived.VIPs, *plan) {
+	if s.config.VIPs.Explicit() {
+		return keepalived.VIPs{API: s.config.VIPs.API, Ingress: s.config.VIPs.Ingress}, nil
+	}
+	none := func(reason status.Reason, format string, args ...any) (keepalived.VIPs, *plan) {
+		return keepalived.VIPs{}, &plan{reason: reason, message: fmt.Sprintf(format, args...)}
+	}
+	const mend = "correct the file, or give vips.api and vips.ingress in the configuration"
+	path, vips, err := s.config.VIPs.KeepalivedConfig, s.keepalived.Discovery.VIPs, s.keepalived.Err
+	switch {
+	case s.userManaged:
+		return none(status.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer")
+	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist):
+		return none(status.NotRequired, "no %s and no VIPs given: this platform has no virtual IPs", path)
+	case len(vips.API) == 0 && err != nil:
+		return none(status.NoVIPs, "%v: %s", err, mend)
+	case len(vips.API) == 0:
+		return none(status.NoVIPs, "%s gives no API VIP: %s", path, mend)
+	}
+	if orphan, found := withoutIngress(vips); found {
+		return none(status.NoVIPs, "%s gives API VIP %v but no ingress VIP: %s", path, orphan, mend)
+	}
+	return vips, nil
+}
+
+// withoutIngress finds an API VIP without an ingress VIP of any family. One
+// of the other family will do: the gate falls back to it.
+func withoutIngress(vips keepalived.VIPs) (netip.Addr, bool) {
+	if len(vips.Ingress) == 0 && len(vips.API) > 0 {
+		return vips.API[0], true
+	}
+	return netip.Addr{}, false
+}
+
+func list(addrs []netip.Addr) string {
+	texts := make([]string, len(addrs))
+	for i, a := range addrs {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// describe lists the API VIPs for a report, in their order.
+func describe(d ownership.Decision) []status.VIP {
+	var out []status.VIP
+	add := func(addrs []netip.Addr, state status.VIPState) {
+		for _, a := range addrs {
+			family := "IPv6"
+			if a.Is4() {
+				family = "IPv4"
+			}
+			out = append(out, status.VIP{Address: a, Family: family, State: state})
+		}
+	}
+	add(d.Held, status.VIPHeld)
+	add(d.Standby, status.VIPStandby)
+	add(d.NotRequired, status.VIPNotRequired)
+	return out
+}

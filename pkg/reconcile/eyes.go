@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
+)
+
+// eyes read the host and keep what they saw last.
+type eyes struct {
+	log               *slog.Logger
+	addresses         Addresses
+	files             Files
+	manifests         string
+	disabledManifests string
+
+	configuration configuration
+	keepalived    *keepalived.Reader
+	keepalivedAt  string // the path that keepalived reads
+	sight         sight
+	said          map[string]string // the last complaint about each thing
+}
+
+func newEyes(parts Parts) eyes {
+	return eyes{
+		log:               parts.Log,
+		addresses:         parts.Addresses,
+		files:             parts.Files,
+		manifests:         parts.Manifests,
+		disabledManifests: parts.DisabledManifests,
+		configuration: configuration{
+			path:     parts.ConfigPath,
+			accepted: config.NewAccepted(parts.StateDir),
+			log:      parts.Log,
+		},
+		said: make(map[string]string),
+	}
+}
+
+// readFiles reads what the configuration in force points to and watches it.
+// It returns after how long to read again without a hint; 0 is no wish.
+func (e *eyes) readFiles(now time.Time) time.Duration {
+	c := e.configuration.config
+	e.sight.config, e.sight.configKnown = c, e.configuration.known
+	watch := []string{e.configuration.path}
+	defer func() { e.files.Watch(watch...) }()
+	if !e.sight.configKnown || !c.Enabled() || c.VIPs.Explicit() {
+		return 0
+	}
+	if e.keepalivedAt != c.VIPs.KeepalivedConfig {
+		e.keepalivedAt = c.VIPs.KeepalivedConfig
+		e.keepalived = keepalived.NewReader(e.keepalivedAt)
+	}
+	e.sight.keepalived = e.keepalived.Read(now)
+	files := e.sight.keepalived.Discovery.Files
+	e.complainAboutKeepalived(e.sight.keepalived)
+	e.readManifests()
+	watch = append(watch, e.keepalivedAt, keepalived.ManifestPath(e.manifests), keepalived.ManifestPath(e.disabledManifests))
+	watch = append(watch, files...)
+	return e.sight.keepalived.RetryAfter
+}
+
+// readManifests looks at keepalived's static pod: where it lies, and, when a
+// node's keepalived.conf lacks the ingress, which ingress VIPs it names.
+func (e *eyes) readManifests() {
+	managed, err := keepalived.UserManaged(e.disabledManifests)
+	e.complain("user-managed", "cannot tell whether the VIPs are user-managed; taking it that they are not", err)
+	e.sight.userManaged = managed
+
+	vips := &e.sight.keepalived.Discovery.VIPs
+	if !vips.LacksIngress() {
+		return
+	}
+	others, err := keepalived.ManifestVIPs(e.manifests)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // not OpenShift's keepalived: what is missing, the state says
+	}
+	e.complain("manifest", "cannot take the missing ingress VIPs from keepalived's static pod", err)
+	*vips = vips.WithIngressOf(others)
+}
+
+// complainAboutKeepalived says what of keepalived.conf is not taken as it
+// stands.
+func (e *eyes) complainAboutKeepalived(answer keepalived.Answer) {
+	var stale error
+	if answer.Stale {
+		stale = answer.Err
+	}
+	e.complain("keepalived", "the last good VIPs of keepalived.conf stay in force", stale)
+	var ignored error
+	if notes := answer.Discovery.Ignored; len(notes) > 0 {
+		ignored = errors.New(notes[0].String())
+		if len(notes) > 1 {
+			ignored = fmt.Errorf("%w, and %d more like it", ignored, len(notes)-1)
+		}
+	}
+	e.complain("keepalived-ignored", "a part of keepalived.conf is passed over, as keepalived does", ignored)
+}
+
+// complain logs an error when it is another one than last time.
+func (e *eyes) complain(about, message string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != e.said[about] && err != nil {
+		e.log.Warn(message, slog.String("event", about), slog.Any("error", err))
+	}
+	e.said[about] = text
+}
+
+// look takes a snapshot of the addresses and returns the whole sight. When
+// the snapshot fails, the last one stands.
+func (e *eyes) look() (sight, error) {
+	found, err := e.addresses.Snapshot()
+	if err != nil {
+		return e.sight, fmt.Errorf("list this host's addresses: %w", err)
+	}
+	e.sight.addresses = forOwnership(found)
+	return e.sight, nil
+}
+
+func forOwnership(found []address.Address) []ownership.Address {
+	out := make([]ownership.Address, len(found))
+	for i, a := range found {
+		out[i] = ownership.Address{IP: a.IP, Tentative: a.Tentative, DADFailed: a.DADFailed}
+	}
+	return out
+}

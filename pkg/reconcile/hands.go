@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// hands put a plan into force: door and table together, or neither.
+type hands struct {
+	log   *slog.Logger
+	table Table
+	door  Door
+	port  uint16 // where the table in force leads; 0: no table, no listener
+}
+
+// apply returns the reason and message that hold after it, and whether the
+// plan is in force as a whole.
+func (h *hands) apply(ctx context.Context, c config.Config, p plan) (reason status.Reason, message string, ok bool) {
+	if !p.listen {
+		h.withdraw(ctx)
+		return p.reason, p.message, true
+	}
+	h.door.Configure(c, p.ingress)
+	return h.install(ctx, p)
+}
+
+// install opens the door first and lets the table lead there afterwards: a
+// table that leads to a port where nobody listens would turn a refused
+// connection into a refused connection with our name on it, and a port that
+// another process has must never be led to. When the new port is taken, the
+// old one stays in force.
+func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, bool) {
+	port := p.port
+	busy := h.door.Open(port)
+	if busy != nil {
+		if port = h.port; port == 0 {
+			return status.PortInUse, busy.Error(), false
+		}
+	}
+	if err := h.table.Apply(p.table(port)); err != nil {
+		if h.port == 0 {
+			h.door.Close(ctx) // without the table its port would stand open to all
+		}
+		return status.NftablesUnavailable, err.Error(), false
+	}
+	if h.port != port {
+		h.log.Info(fmt.Sprintf("port 80 of the API VIPs leads to port %d", port),
+			slog.String("event", "port"), slog.Int("port", int(port)))
+	}
+	h.port = port
+	h.door.Settle(port)
+	if busy != nil {
+		return status.PortInUse, fmt.Sprintf("%v; port %d stays in force: %s", busy, port, p.message), false
+	}
+	return p.reason, p.message, true
+}
+
+// withdraw takes door and table away. The VIPs leave the table at once, so
+// that nobody new is led here, but the table itself outlives the challenges in
+// flight: the kernel translates their packets only as long as there is a chain
+// of type nat (net/netfilter/nf_nat_core.c, nf_nat_unregister_fn).
+func (h *hands) withdraw(ctx context.Context) {
+	if h.port == 0 {
+		return
+	}
+	if err := h.table.Apply(ruleset.New(h.port, nil)); err != nil {
+		h.log.Error("cannot take the VIPs out of the table", slog.String("event", "table"), slog.Any("error", err))
+	}
+	drain, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	h.door.Close(drain)
+	if err := h.table.Remove(); err != nil {
+		h.log.Error("cannot remove the table; the kernel does when this process ends",
+			slog.String("event", "table"), slog.Any("error", err))
+	}
+	h.port = 0
+}
+
+// verify compares the kernel's table with what should be there. The next
+// Apply builds a table anew that differs.
+func (h *hands) verify() {
+	if h.port == 0 {
+		return
+	}
+	if err := h.table.Verify(); err != nil {
+		h.log.Warn("the table in the kernel is not as it should be; building it anew",
+			slog.String("event", "table"), slog.Any("error", err))
+	}
+}

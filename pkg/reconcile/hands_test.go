@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// host stands in for the kernel's table and the front door where the order of
+// steps and their failures matter; the real ones cannot be made to fail at a
+// chosen step. It keeps the rules that the real ones live by: a table never
+// leads to a port where nobody listens.
+type host struct {
+	t       *testing.T
+	listen  []uint16
+	taken   uint16 // by another process
+	table   *ruleset.Table
+	refuses error // what Apply says
+	steps   []string
+}
+
+func (h *host) step(format string, args ...any) {
+	h.steps = append(h.steps, fmt.Sprintf(format, args...))
+}
+
+func (h *host) Apply(t ruleset.Table) error {
+	if h.refuses != nil {
+		h.step("apply fails")
+		return h.refuses
+	}
+	if len(t.VIPs()) > 0 && !slices.Contains(h.listen, t.Port()) {
+		h.t.Errorf("the table leads to port %d, where nobody listens", t.Port())
+	}
+	h.step("apply %d %v", t.Port(), t.VIPs())
+	h.table = &t
+	return nil
+}
+
+func (h *host) Verify() error { return nil }
+
+func (h *host) Remove() error {
+	h.step("remove")
+	h.table = nil
+	return nil
+}
+
+func (h *host) Configure(config.Config, []netip.Addr) {}
+
+func (h *host) Open(port uint16) error {
+	if port == h.taken {
+		return errors.New("taken")
+	}
+	if !slices.Contains(h.listen, port) {
+		h.step("listen %d", port)
+		h.listen = append(h.listen, port)
+	}
+	return nil
+}
+
+func (h *host) Settle(port uint16) {
+	if len(h.listen) > 1 || h.listen[0] != port {
+		h.step("settle %d", port)
+	}
+	h.listen = []uint16{port}
+}
+
+func (h *host) Close(context.Context) {
+	if h.table != nil && len(h.table.VIPs()) > 0 {
+		h.t.Error("the door closes while the table still leads to it")
+	}
+	if len(h.listen) > 0 {
+		h.step("close")
+	}
+	h.listen = nil
+}
+
+func TestHands(t *testing.T) {
+	t.Parallel()
+	holds := func(port uint16, vips ...string) plan {
+		return plan{reason: status.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs(vips...)}}
+	}
+	inert := plan{reason: status.NotRequired, message: "n"}
+	type act struct {
+		do    func(*host)
+		plan  plan
+		want  status.Reason
+		steps string
+	}
+	for name, acts := range map[string][]act{
+		"a VIP comes and goes": {
+			{nil, holds(8888), status.Serving, "listen 8888, apply 8888 []"},
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "apply 8888 [192.0.2.5]"},
+			{nil, holds(8888), status.Serving, "apply 8888 []"},
+		},
+		"port change": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, holds(9888, "192.0.2.5"), status.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+		},
+		"new port taken, and freed later": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.taken = 9888 }, holds(9888, "192.0.2.5"), status.PortInUse, "apply 8888 [192.0.2.5]"},
+			{nil, holds(9888), status.PortInUse, "apply 8888 []"},
+			{func(h *host) { h.taken = 0 }, holds(9888), status.Serving, "listen 9888, apply 9888 [], settle 9888"},
+		},
+		"port taken at the start": {
+			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), status.PortInUse, ""},
+			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+		},
+		"no nftables at the start: no open port either": {
+			{func(h *host) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), status.NftablesUnavailable, "listen 8888, apply fails, close"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+		},
+		"nftables fails later: what stands stays": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, holds(8888), status.NftablesUnavailable, "apply fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888), status.Serving, "apply 8888 []"},
+		},
+		"withdrawal lets nobody new in, drains, and removes last": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, inert, status.NotRequired, "apply 8888 [], close, remove"},
+			{nil, inert, status.NotRequired, ""},
+		},
+		"nothing to withdraw: the kernel is not asked": {
+			{func(h *host) { h.refuses = errors.New("no nftables here") }, inert, status.NotRequired, ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &host{t: t}
+			w := hands{log: slog.New(slog.DiscardHandler), table: h, door: h}
+			for i, a := range acts {
+				if a.do != nil {
+					a.do(h)
+				}
+				h.steps = nil
+				reason, message, ok := w.apply(t.Context(), config.Default(), a.plan)
+				if reason != a.want || message == "" || ok != (reason == a.plan.reason) {
+					t.Errorf("act %d: %s, %q, %v; want %s", i, reason, message, ok, a.want)
+				}
+				if diff := cmp.Diff(a.steps, strings.Join(h.steps, ", ")); diff != "" {
+					t.Errorf("act %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}

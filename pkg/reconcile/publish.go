@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// publish puts the result of a pass on the board and logs what has changed.
+func (l *Loop) publish(p plan, reason status.Reason, message string) {
+	reason, message = l.withConfigError(reason, message)
+	look := status.Look{
+		Reason:  reason,
+		Message: message,
+		VIPs:    describe(p.decision),
+		Config:  l.eyes.configuration.report(),
+	}
+	old := l.Board.VIPs()
+	before, after := l.Board.SetLook(look, time.Now())
+	l.noteMoves(old, look.VIPs)
+	LogCondition(l.Log, before, after)
+}
+
+// withConfigError lets the state say that the configuration is refused, even
+// while the last good one serves.
+func (l *Loop) withConfigError(reason status.Reason, message string) (status.Reason, string) {
+	c := &l.eyes.configuration
+	if c.err == nil {
+		return reason, message
+	}
+	refused := strings.ReplaceAll(c.err.Error(), "\n", "; ")
+	switch {
+	case !c.known:
+		return status.InvalidConfig, refused + "; nothing is installed until the file is mended"
+	case reason.Ready():
+		return status.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)", refused, reason, message)
+	default:
+		return reason, fmt.Sprintf("%s; besides, the configuration is refused: %s", message, refused)
+	}
+}
+
+// noteMoves names each API VIP that this host has gained or lost.
+func (l *Loop) noteMoves(before, after []status.VIP) {
+	was, is := held(before), held(after)
+	if !slices.Equal(was, is) {
+		l.Moved()
+	}
+	for _, vip := range is {
+		if !slices.Contains(was, vip) {
+			l.Log.Info(fmt.Sprintf("VIP %v is on this host now", vip),
+				slog.String("event", "vip-gained"), slog.String("vip", vip.String()))
+		}
+	}
+	for _, vip := range was {
+		if !slices.Contains(is, vip) {
+			l.Log.Info(fmt.Sprintf("VIP %v has left this host", vip),
+				slog.String("event", "vip-lost"), slog.String("vip", vip.String()))
+		}
+	}
+}
+
+func held(vips []status.VIP) []netip.Addr {
+	var out []netip.Addr
+	for _, v := range vips {
+		if v.State == status.VIPHeld {
+			out = append(out, v.Address)
+		}
+	}
+	return out
+}
+
+// LogCondition logs a condition that differs from the one before.
+func LogCondition(log *slog.Logger, before, after status.Condition) {
+	if before.Reason == after.Reason && before.Message == after.Message {
+		return
+	}
+	level := slog.LevelInfo
+	if !after.Reason.Ready() && after.Reason != status.Disabled && after.Reason != status.ExternalLoadBalancer {
+		level = slog.LevelError
+	}
+	log.Log(context.Background(), level, fmt.Sprintf("%s: %s", after.Reason, after.Message),
+		slog.String("event", "state"), slog.String("reason", string(after.Reason)), slog.String("condition", after.Status))
+}
