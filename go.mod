@@ -11,10 +11,8 @@ require (
 	github.com/mdlayher/netlink v1.8.1-0.20251028132421-dcc6cab9a6eb
 	github.com/mdlayher/socket v0.5.1
 	go.yaml.in/yaml/v4 v4.0.0
+	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 )
 
-require (
-	golang.org/x/net v0.43.0 // indirect
-	golang.org/x/sync v0.24.0 // indirect
-)
+require golang.org/x/net v0.43.0 // indirect

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+)
+
+const (
+	// statusRefresh keeps the "3m ago" of the status line true.
+	statusRefresh = 30 * time.Second
+	// statusPause bounds how often a stream of challenges changes the line.
+	statusPause = time.Second
+)
+
+// announcer tells systemd what the board says.
+type announcer struct {
+	log    *slog.Logger
+	board  *status.Board
+	notify systemd.Notifier
+}
+
+func (a *announcer) sentence() string {
+	return a.board.Report(status.Table{}).Sentence(time.Now())
+}
+
+// Ready says that the start or a reload is over.
+func (a *announcer) Ready() { a.complain(a.notify.Ready(a.sentence())) }
+
+// Reloading says that a reload has begun.
+func (a *announcer) Reloading() { a.complain(a.notify.Reloading()) }
+
+func (a *announcer) stopping() {
+	a.complain(a.notify.Stopping("Stopping: waiting for challenges in flight"))
+}
+
+func (a *announcer) complain(err error) {
+	if err != nil {
+		a.log.Warn("systemd was not told", slog.String("event", "notify"), slog.Any("error", err))
+	}
+}
+
+// run keeps the status line up to date.
+func (a *announcer) run(ctx context.Context) error {
+	refresh := time.NewTicker(statusRefresh)
+	defer refresh.Stop()
+	pause := time.NewTicker(statusPause)
+	defer pause.Stop()
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-refresh.C:
+		case <-a.board.Changed():
+		}
+		if line := a.sentence(); line != last {
+			last = line
+			a.complain(a.notify.Status(line))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pause.C:
+		}
+	}
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/filewatch"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// Options are what the command line decides.
+type Options struct {
+	ConfigPath        string
+	StateDir          string
+	StatusSocket      string
+	Manifests         string
+	DisabledManifests string
+	Version           string
+	Log               *slog.Logger
+	Reload            <-chan os.Signal // each value asks for a reload
+}
+
+// Run runs the service until ctx ends, and then lets challenges in flight end,
+// for 5 s at the longest, and takes everything away again. An error means
+// that the service could not start or a part of it broke.
+func Run(ctx context.Context, o Options) error {
+	s, err := build(ctx, o)
+	if err != nil {
+		return err
+	}
+	t := newTasks(ctx)
+	s.door.group = t.group
+	beat, done := s.watchdog.Source("reconcile")
+	s.parts.Beat = beat
+	loop := reconcile.New(s.parts)
+	t.start("address watch", s.addresses.Run)
+	t.start("file watch", s.files.Run)
+	t.start("status socket", func(ctx context.Context) error {
+		return status.Serve(ctx, s.socket, func() status.Report { return s.board.Report(s.table.report()) })
+	})
+	t.start("status line", s.announcer.run)
+	t.start("ingress probe", s.prober.run)
+	t.start("request log", s.recorder.run)
+	t.start("signals", func(ctx context.Context) error { return s.signals(ctx, loop, o.Reload) })
+	t.start("reconcile", func(ctx context.Context) error {
+		defer done()
+		return loop.Run(ctx)
+	})
+	err = t.wait()
+	s.recorder.flush()
+	s.upstream.Close()
+	err = errors.Join(err, s.addresses.Close())
+	if err != nil {
+		return err
+	}
+	o.Log.Info("stopped; nothing is left behind", slog.String("event", "stopped"))
+	return nil
+}
+
+// service is the parts, built and not yet running.
+type service struct {
+	board     *status.Board
+	watchdog  *systemd.Watchdog
+	addresses *address.Watcher
+	files     *filewatch.Watcher
+	socket    *net.UnixListener
+	table     *table
+	upstream  *upstream.Client
+	prober    *prober
+	recorder  *recorder
+	announcer *announcer
+	door      *door
+	parts     reconcile.Parts
+}
+
+func build(ctx context.Context, o Options) (*service, error) {
+	s := &service{board: status.NewBoard(o.Version, time.Now()), table: &table{}, upstream: upstream.New()}
+	var err error
+	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
+		return nil, err
+	}
+	if s.files, err = filewatch.New(o.Log); err != nil {
+		return nil, err
+	}
+	if s.addresses, err = address.Open(address.WithLogger(o.Log)); err != nil {
+		return nil, fmt.Errorf("watch this host's addresses: %w", err)
+	}
+	if s.socket, err = status.Listen(ctx, o.StatusSocket); err != nil {
+		return nil, errors.Join(err, s.addresses.Close())
+	}
+	s.prober = newProber(o.Log, s.board, s.upstream)
+	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
+	s.announcer = &announcer{log: o.Log, board: s.board}
+	s.door = &door{
+		log:      o.Log,
+		gate:     gate.New(gateSettings(config.Default(), 1), s.upstream, s.recorder),
+		upstream: s.upstream,
+		prober:   s.prober,
+		watchdog: s.watchdog,
+		open:     make(map[uint16]*listener),
+		leaving:  make(map[uint16]*listener),
+	}
+	s.recorder.stats = s.door.gate.Stats
+	s.parts = reconcile.Parts{
+		Log:               o.Log,
+		Board:             s.board,
+		Addresses:         s.addresses,
+		Files:             s.files,
+		Table:             s.table,
+		Door:              s.door,
+		Announcer:         s.announcer,
+		Moved:             s.prober.hurry,
+		ConfigPath:        o.ConfigPath,
+		StateDir:          o.StateDir,
+		Manifests:         o.Manifests,
+		DisabledManifests: o.DisabledManifests,
+	}
+	return s, nil
+}
+
+// signals turns SIGHUP into reloads and says when the end has begun.
+func (s *service) signals(ctx context.Context, loop *reconcile.Loop, reload <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			s.announcer.stopping()
+			return nil
+		case <-reload:
+			loop.Reload()
+		}
+	}
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+const (
+	vip      = "192.0.2.5"
+	ingress  = "192.0.2.6"
+	explicit = "vips: {api: [" + vip + "], ingress: [" + ingress + "]}\n"
+	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+)
+
+// network gives the namespace a link with the ingress's address on it, and an
+// ingress that answers with handler.
+func network(t *testing.T, handler http.HandlerFunc) {
+	t.Helper()
+	nstest.Need(t)
+	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
+	t.Cleanup(func() { nstest.Run(noContext{t}, "ip", "link", "del", "lan0") })
+	nstest.Run(t, "ip", "link", "set", "lan0", "up")
+	nstest.Run(t, "ip", "link", "set", "lan1", "up")
+	nstest.Run(t, "ip", "addr", "add", ingress+"/32", "dev", "lan0")
+	if handler == nil {
+		return
+	}
+	ln, err := net.Listen("tcp", ingress+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+// noContext lets a cleanup run commands: the test's own context has ended then.
+type noContext struct{ *testing.T }
+
+func (noContext) Context() context.Context { return context.Background() }
+
+func gainVIP(t *testing.T) {
+	t.Helper()
+	nstest.Run(t, "ip", "addr", "add", vip+"/32", "dev", "lan0")
+}
+
+func key(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "token.thumbprint") }
+
+// ask makes one request to the VIP from this host, as a self check does.
+func ask(t *testing.T, path string) (code int, body string) {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + vip + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+func TestChallengeThroughTheVIP(t *testing.T) {
+	network(t, key)
+	s := prepare(t, explicit)
+	s.start(nil)
+	if got := s.told("READY=1"); !strings.Contains(got, "STATUS=Standby: another host holds "+vip) {
+		t.Errorf("ready with %q", got)
+	}
+	gainVIP(t)
+	s.reason(status.Serving)
+	if code, body := ask(t, token); code != 200 || body != "token.thumbprint" {
+		t.Errorf("challenge: %d %q", code, body)
+	}
+	if code, body := ask(t, "/"); code != 400 || body != "Only /.well-known/acme-challenge/* is allowed" {
+		t.Errorf("anything else: %d %q", code, body)
+	}
+	r := s.await("one challenge, one refusal, ingress probed", func(r status.Report) bool {
+		return r.Challenges.Total == 1 && r.Challenges.Refused[status.NotChallenge] == 1 && r.Upstreams[0].Reachable
+	})
+	if !r.Table.Present || !r.Table.Owned || r.Table.Port != 8888 || len(r.Table.Elements) != 1 {
+		t.Errorf("table %+v", r.Table)
+	}
+	if c := r.Challenges.Recent[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.VIP != vip {
+		t.Errorf("challenge %+v", c)
+	}
+	if log := s.log.String(); !strings.Contains(log, "token_prefix=evaGxfAD ") || strings.Contains(log, "evaGxfADs") {
+		t.Errorf("the log must carry the token's first 8 characters and no more:\n%s", log)
+	}
+	s.told("STATUS=Serving: holds " + vip + ", upstream " + ingress + ":80, 1 challenge, last 200 ")
+	s.stop()
+}
+
+func TestReloadSpeaksTheProtocol(t *testing.T) {
+	network(t, key)
+	s := prepare(t, explicit)
+	s.start(nil)
+	s.told("READY=1")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.told("RELOADING=1\nMONOTONIC_USEC=")
+	s.told("READY=1")
+	s.configure(explicit + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+	s.told("RELOADING=1\nMONOTONIC_USEC=")
+	s.told("READY=1")
+	s.await("new port", func(r status.Report) bool { return r.Table.Port == 9888 })
+	s.configure(explicit + "mode: CustomDeployment\n")
+	s.told("RELOADING=1")
+	if got := s.told("READY=1"); !strings.Contains(got, "STATUS=InvalidConfig: ") {
+		t.Errorf("after a refused configuration: %q", got)
+	}
+	r := s.await("old port", func(r status.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
+	if want := "config.yaml:2:7: mode CustomDeployment needs customDeployment"; !strings.Contains(r.Condition.Message, want) {
+		t.Errorf("message %q lacks %q", r.Condition.Message, want)
+	}
+	s.configure(`mode: ""`)
+	s.await("nothing installed", func(r status.Report) bool {
+		return r.Condition.Reason == status.Disabled && !r.Table.Present
+	})
+	s.stop()
+	if log := s.log.String(); strings.Count(log, "event=state reason=InvalidConfig") != 1 {
+		t.Errorf("a refused configuration is one line:\n%s", log)
+	}
+}
+
+func TestWatchdogIsFedByTheWork(t *testing.T) {
+	network(t, key)
+	s := prepare(t, explicit)
+	s.start([]string{"WATCHDOG_USEC=8000000"})
+	s.told("READY=1")
+	s.told("WATCHDOG=1")
+	s.told("WATCHDOG=1")
+	s.stop()
+}
+
+func TestPortInUseNamesTheProcess(t *testing.T) {
+	network(t, key)
+	gainVIP(t)
+	squatter, err := net.Listen("tcp", ":8888")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer squatter.Close()
+	s := prepare(t, explicit)
+	s.start(nil)
+	s.told("READY=1\nSTATUS=PortInUse: ")
+	r := s.reason(status.PortInUse)
+	want := fmt.Sprintf("port 8888: it is taken by process %d (", os.Getpid())
+	if !strings.Contains(r.Condition.Message, want) {
+		t.Errorf("message %q does not name process %d", r.Condition.Message, os.Getpid())
+	}
+	if r.Table.Present {
+		t.Error("a table leads to a port that another process has")
+	}
+	squatter.Close()
+	s.reason(status.Serving)
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("challenge after that: %d", code)
+	}
+	s.stop()
+}
+
+func TestWithoutTheCapability(t *testing.T) {
+	network(t, key)
+	gainVIP(t)
+	s := prepare(t, explicit)
+	s.start(nil, "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
+	s.told("READY=1\nSTATUS=NftablesUnavailable: ")
+	r := s.reason(status.NftablesUnavailable)
+	if !strings.Contains(r.Condition.Message, "CAP_NET_ADMIN") {
+		t.Errorf("message %q does not name the capability", r.Condition.Message)
+	}
+	if conn, err := net.DialTimeout("tcp", vip+":8888", patience); err == nil {
+		conn.Close()
+		t.Error("the internal port stands open although no table guards it")
+	}
+	s.stop()
+}
+
+func TestStartWithARefusedConfiguration(t *testing.T) {
+	network(t, key)
+	gainVIP(t)
+	s := prepare(t, "")
+	s.configure("newKey: 1\n")
+	s.start(nil)
+	s.told("READY=1\nSTATUS=InvalidConfig: ")
+	if r := s.reason(status.InvalidConfig); r.Table.Present || r.Config.Source != "none" {
+		t.Errorf("with nothing ever accepted: %+v", r)
+	}
+	s.configure(explicit)
+	s.reason(status.Serving)
+	s.stop()
+
+	again := prepare(t, "newKey: 1\n")
+	if err := os.Rename(filepath.Join(s.dir, "state"), filepath.Join(again.dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+	again.start(nil)
+	again.told("READY=1")
+	r := again.await("last accepted in force", func(r status.Report) bool {
+		return r.Condition.Reason == status.InvalidConfig && r.Config.Source == "last-accepted" && len(r.Table.Elements) == 1
+	})
+	if !strings.Contains(r.Condition.Message, `unknown key "newKey"`) {
+		t.Errorf("message %q", r.Condition.Message)
+	}
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("challenge with the last accepted configuration: %d", code)
+	}
+	again.stop()
+}
+
+func TestUnreachableIngress(t *testing.T) {
+	network(t, nil)
+	gainVIP(t)
+	s := prepare(t, explicit)
+	s.start(nil)
+	s.told("READY=1")
+	r := s.reason(status.UpstreamUnreachable)
+	if !strings.Contains(r.Condition.Message, ingress+":80") {
+		t.Errorf("message %q does not name the address", r.Condition.Message)
+	}
+	if code, body := ask(t, token); code != 502 || strings.Contains(body, ingress) {
+		t.Errorf("the client gets %d %q", code, body)
+	}
+	ln, err := net.Listen("tcp", ingress+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	s.reason(status.Serving)
+	s.stop()
+}
+
+func TestStopLetsChallengesInFlightEnd(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	network(t, func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-answer
+		key(w, r)
+	})
+	gainVIP(t)
+	s := prepare(t, explicit)
+	s.start(nil)
+	s.told("READY=1")
+	conn, err := net.DialTimeout("tcp", vip+":80", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
+	<-asked
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.told("STOPPING=1")
+	if !poll(t.Context(), func() bool {
+		other, err := net.DialTimeout("tcp", vip+":80", patience)
+		if err == nil {
+			other.Close()
+		}
+		return err != nil
+	}) {
+		t.Error("new connections are still taken")
+	}
+	close(answer)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("the challenge in flight: %v", err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "token.thumbprint" {
+		t.Errorf("the challenge in flight: %q, %v", body, err)
+	}
+	s.ended()
+}
+
+func TestStopDoesNotWaitForEver(t *testing.T) {
+	asked := make(chan struct{})
+	network(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	})
+	gainVIP(t)
+	s := prepare(t, explicit+"upstream: {timeout: 60s}\n")
+	s.start(nil)
+	s.told("READY=1")
+	conn, err := net.DialTimeout("tcp", vip+":80", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
+	<-asked
+	begin := time.Now()
+	s.stop()
+	t.Logf("stopped after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+func TestTwoInstances(t *testing.T) {
+	network(t, key)
+	gainVIP(t)
+	first := prepare(t, explicit)
+	first.start(nil)
+	first.told("READY=1")
+	second := prepare(t, explicit+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+	second.start(nil)
+	r := second.reason(status.NftablesUnavailable)
+	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition.Message, want) {
+		t.Errorf("message %q does not name the table's owner", r.Condition.Message)
+	}
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("challenge through the first instance: %d", code)
+	}
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first.exited; err == nil {
+		t.Error("SIGKILL leaves exit code 0")
+	}
+	second.reason(status.Serving)
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("challenge through the second instance after the first was killed: %d", code)
+	}
+	second.stop()
+}
+
+// TestVIPsOfANodeWithoutTheIngress: a node that takes no part in the ingress
+// has no such instance in its keepalived.conf; the static pod names the VIPs.
+func TestVIPsOfANodeWithoutTheIngress(t *testing.T) {
+	network(t, key)
+	gainVIP(t)
+	s := prepare(t, "")
+	conf := filepath.Join(s.dir, "keepalived", "keepalived.conf")
+	s.configure("vips: {keepalivedConfig: " + conf + "}\n")
+	s.start(nil)
+	s.told("READY=1\nSTATUS=NotRequired: no " + conf)
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
+	s.reason(status.NoVIPs)
+	write(s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingress+"]}]}\n")
+	s.reason(status.Serving)
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("challenge: %d", code)
+	}
+	write(s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")
+	r := s.reason(status.ExternalLoadBalancer)
+	if r.Table.Present {
+		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
+	}
+	s.stop()
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+)
+
+// serviceDir, when it is set, makes this test binary the service itself, with
+// everything in that directory: signals, exit codes and capabilities are a
+// process's.
+const serviceDir = "HTTP01_PROXYD_TEST_SERVICE"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(serviceDir); dir != "" {
+		os.Exit(runService(dir))
+	}
+	nstest.Main(m)
+}
+
+func runService(dir string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	err := daemon.Run(ctx, daemon.Options{
+		ConfigPath:        dir + "/config.yaml",
+		StateDir:          dir + "/state",
+		StatusSocket:      dir + "/status.sock",
+		Manifests:         dir + "/manifests",
+		DisabledManifests: dir + "/disabled-manifests",
+		Version:           "test",
+		Log:               systemd.NewLogger(),
+		Reload:            reload,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+const (
+	// logWindow and logBurst bound what requests can write into the journal. A
+	// certificate order makes about a dozen lines: cert-manager's self checks
+	// and the CA's perspectives.
+	logWindow = time.Minute
+	logBurst  = 120
+)
+
+// recorder takes what the gate reports to the board and, in bounds, to the
+// log: a line for each challenge, a line a minute for everything refused.
+type recorder struct {
+	log    *slog.Logger
+	board  *status.Board
+	failed func()            // called after a challenge that the upstream failed
+	stats  func() gate.Stats // of the front door that reports here
+
+	mu      sync.Mutex
+	written int // challenge lines in this window
+	muted   int // challenges without a line in this window
+	refused map[status.Refusal]int
+	trouble uint64 // failures of accept that were logged
+}
+
+func newRecorder(log *slog.Logger, board *status.Board, failed func()) *recorder {
+	return &recorder{log: log, board: board, failed: failed, refused: make(map[status.Refusal]int)}
+}
+
+// Challenge implements gate.Recorder.
+func (r *recorder) Challenge(c status.Challenge) {
+	r.board.Challenge(c)
+	if c.Cause != "" {
+		r.failed()
+	}
+	if r.mayWrite() {
+		logChallenge(r.log, c)
+	}
+}
+
+func (r *recorder) mayWrite() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.written >= logBurst {
+		r.muted++
+		return false
+	}
+	r.written++
+	return true
+}
+
+// Refused implements gate.Recorder.
+func (r *recorder) Refused(reason status.Refusal) {
+	r.board.Refused(reason)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused[reason]++
+}
+
+// flushTrouble says what kept the front door from accepting. It needs no lock:
+// flush alone calls it.
+func (r *recorder) flushTrouble() {
+	s := r.stats()
+	if s.Failures == r.trouble {
+		return
+	}
+	r.log.Error(fmt.Sprintf("connections had to wait in the backlog: accept failed %d times in the last minute: raise LimitNOFILE, or lower limits.maxConnections", s.Failures-r.trouble),
+		slog.String("event", "accept"), slog.Any("error", s.LastFailure))
+	r.trouble = s.Failures
+}
+
+// run closes a window every minute until ctx ends.
+func (r *recorder) run(ctx context.Context) error {
+	tick := time.NewTicker(logWindow)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			r.flush()
+		}
+	}
+}
+
+// flush writes the sums of a window and begins the next.
+func (r *recorder) flush() {
+	r.flushTrouble()
+	r.mu.Lock()
+	muted, refused := r.muted, r.refused
+	r.written, r.muted, r.refused = 0, 0, make(map[status.Refusal]int)
+	r.mu.Unlock()
+	if muted > 0 {
+		r.log.Warn(fmt.Sprintf("%d more challenges in the last minute than the %d that have lines of their own", muted, logBurst),
+			slog.String("event", "challenges-muted"), slog.Int("count", muted))
+	}
+	if len(refused) == 0 {
+		return
+	}
+	total := 0
+	attrs := []slog.Attr{slog.String("event", "refused")}
+	parts := make([]string, 0, len(refused))
+	for _, reason := range slices.Sorted(maps.Keys(refused)) {
+		total += refused[reason]
+		parts = append(parts, fmt.Sprintf("%d %s", refused[reason], reason))
+		attrs = append(attrs, slog.Int("refused_"+strings.ReplaceAll(string(reason), "-", "_"), refused[reason]))
+	}
+	r.log.LogAttrs(context.Background(), slog.LevelInfo,
+		fmt.Sprintf("%d requests refused in the last minute: %s", total, strings.Join(parts, ", ")),
+		append(attrs, slog.Int("count", total))...)
+}
+
+// logChallenge writes one line that says it all, and the same as fields.
+func logChallenge(log *slog.Logger, c status.Challenge) {
+	level, outcome := slog.LevelInfo, fmt.Sprintf("answered %d", c.Status)
+	if c.Status == 0 {
+		outcome = "client went away"
+	}
+	var upstream string
+	if c.Upstream.IsValid() {
+		upstream = c.Upstream.String()
+		outcome += " by " + upstream
+	}
+	if c.Cause != "" {
+		level = slog.LevelWarn
+		outcome += " (" + c.Cause + ": " + c.Detail + ")"
+	}
+	ms := float64(c.Duration.Microseconds()) / 1000
+	log.LogAttrs(context.Background(), level,
+		fmt.Sprintf("challenge %s… for %q from %v: %s in %.1f ms", c.TokenPrefix, c.Host, c.Client.Addr(), outcome, ms),
+		slog.String("event", "challenge"), slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()),
+		slog.String("method", c.Method), slog.String("host", c.Host), slog.String("token_prefix", c.TokenPrefix),
+		slog.Int("status", c.Status), slog.String("upstream", upstream), slog.String("cause", c.Cause),
+		slog.Float64("duration_ms", ms))
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// table is the kernel's table over a connection that is opened when it is
+// first needed: a host where nothing is to be installed needs no nftables.
+type table struct {
+	mu   sync.Mutex
+	conn *nftable.Conn
+	held bool // a table of ours stands in the kernel, and goes with the connection
+}
+
+// Apply puts t in force. After a failure that left nothing in force, the next
+// attempt begins with a fresh connection.
+func (k *table) Apply(t ruleset.Table) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		conn, err := nftable.Open()
+		if err != nil {
+			return err
+		}
+		k.conn = conn
+	}
+	if err := k.conn.Apply(t); err != nil {
+		if !k.held {
+			err = errors.Join(err, k.close())
+		}
+		return err
+	}
+	k.held = true
+	return nil
+}
+
+// Verify compares what stands in the kernel with what was applied last.
+func (k *table) Verify() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		return nil
+	}
+	return k.conn.Verify()
+}
+
+// Remove takes the table out of the kernel.
+func (k *table) Remove() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		return nil
+	}
+	if err := k.conn.Remove(); err != nil {
+		return err
+	}
+	k.held = false
+	return k.close()
+}
+
+// close needs mu.
+func (k *table) close() error {
+	conn := k.conn
+	k.conn = nil
+	if err := conn.Close(); err != nil {
+		return fmt.Errorf("close the nftables connection: %w", err)
+	}
+	return nil
+}
+
+// report reads the table back from the kernel.
+func (k *table) report() status.Table {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		return status.Table{}
+	}
+	s, err := k.conn.State()
+	if err != nil {
+		return status.Table{Error: err.Error()}
+	}
+	return describe(s)
+}
+
+func describe(s nftable.State) status.Table {
+	t := status.Table{Present: s.Present, Owned: s.Owned, Port: s.Port, Elements: s.VIPs}
+	for _, c := range s.Counters {
+		t.Counters = append(t.Counters, status.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})
+	}
+	return t
+}
