@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/http01-proxyd/http01-proxyd/"
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+// list asks the go command for packages and what they import, tests left out.
+func list(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports"}, args...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// TestWhoImportsWhom holds the direction in which data flows: decisions know
+// nothing of those who carry them out.
+func TestWhoImportsWhom(t *testing.T) {
+	t.Parallel()
+	siblings := map[string][]string{
+		"pkg/address":         nil,
+		"pkg/config":          nil, // also judges files on the admin's machine
+		"pkg/filewatch":       nil,
+		"pkg/gate/head":       nil, // the parser must be readable, and fuzzed, by itself
+		"pkg/keepalived":      nil,
+		"pkg/ownership":       nil,
+		"pkg/ruleset":         nil,
+		"pkg/status":          nil,
+		"pkg/systemd":         nil,
+		"pkg/upstream":        nil, // the gate knows it through an interface of its own
+		"pkg/gate":            {"pkg/gate/head", "pkg/status"},
+		"pkg/nftable":         {"pkg/ruleset"},
+		"pkg/reconcile":       {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/ownership", "pkg/ruleset", "pkg/status"},
+		"pkg/daemon":          nil, // may import all: it joins the parts
+		"pkg/internal/nstest": nil,
+	}
+	for _, p := range list(t, module+"pkg/...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		allowed, known := siblings[name]
+		if !known {
+			t.Errorf("%s is new: say here what it may import", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			sibling, ours := strings.CutPrefix(imported, module)
+			if ours && name != "pkg/daemon" && !slices.Contains(allowed, sibling) {
+				t.Errorf("%s imports %s", name, sibling)
+			}
+		}
+	}
+}
+
+// TestOneDoorToEachLibrary keeps each kernel interface and library behind the
+// one package that owns it.
+func TestOneDoorToEachLibrary(t *testing.T) {
+	t.Parallel()
+	owners := map[string]string{
+		"github.com/jsimonetti/rtnetlink/": "pkg/address",
+		"github.com/google/nftables":       "pkg/nftable",
+		"github.com/fsnotify/fsnotify":     "pkg/filewatch",
+		"github.com/coreos/go-systemd/":    "pkg/systemd",
+	}
+	for _, p := range list(t, module+"...") {
+		for _, imported := range p.Imports {
+			for library, owner := range owners {
+				if strings.HasPrefix(imported, library) && p.ImportPath != module+owner {
+					t.Errorf("%s imports %s, which is %s's", strings.TrimPrefix(p.ImportPath, module), imported, owner)
+				}
+			}
+		}
+	}
+}
+
+// TestHostBinaryStaysSmall names what must never be linked into a process that
+// runs with a capability on a control-plane node.
+func TestHostBinaryStaysSmall(t *testing.T) {
+	t.Parallel()
+	forbidden := []string{"net/http", "testing", "k8s.io/", "sigs.k8s.io/", "github.com/coreos/butane"}
+	for _, p := range list(t, "-deps", module+"cmd/http01-proxyd") {
+		for _, name := range forbidden {
+			if p.ImportPath == name || (strings.HasSuffix(name, "/") && strings.HasPrefix(p.ImportPath, name)) || strings.HasPrefix(p.ImportPath, name+"/") {
+				t.Errorf("the host binary links %s", p.ImportPath)
+			}
+		}
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	nobody := filepath.Join(t.TempDir(), "none.sock")
+	for name, tt := range map[string]struct {
+		args     []string
+		code     int
+		out, err string // what each stream has to contain; "" wants it empty
+	}{
+		"nothing":            {nil, exitUsage, "", "Commands:"},
+		"help":               {[]string{"--help"}, exitOK, "Commands:", ""},
+		"help of a command":  {[]string{"run", "--help"}, exitOK, "--config FILE", ""},
+		"help, command":      {[]string{"help", "status"}, exitOK, "Examples:", ""},
+		"unknown command":    {[]string{"start"}, exitUsage, "", `unknown command "start"`},
+		"unknown flag":       {[]string{"run", "--port", "1"}, exitUsage, "", "http01-proxyd run --help"},
+		"argument":           {[]string{"version", "x"}, exitUsage, "", `got "x"`},
+		"version":            {[]string{"version"}, exitOK, "http01-proxyd ", ""},
+		"version flag":       {[]string{"--version"}, exitOK, "http01-proxyd ", ""},
+		"status, no service": {[]string{"status", "--status-socket", nobody}, exitFailure, "", "is it running"},
+		"status, format":     {[]string{"status", "-o", "yaml"}, exitUsage, "", "use text or json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, err strings.Builder
+			if code := execute(t.Context(), tt.args, &out, &err); code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			for stream, s := range map[string]struct{ got, want string }{"stdout": {out.String(), tt.out}, "stderr": {err.String(), tt.err}} {
+				if (s.want == "") != (s.got == "") || !strings.Contains(s.got, s.want) {
+					t.Errorf("%s is %q, want it to contain %q", stream, s.got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryCommandExplainsItself: help is how an admin meets a flag.
+func TestEveryCommandExplainsItself(t *testing.T) {
+	t.Parallel()
+	for _, c := range commands() {
+		var out, err strings.Builder
+		if code := execute(t.Context(), []string{c.name, "--help"}, &out, &err); code != exitOK || err.String() != "" {
+			t.Errorf("%s --help: exit code %d, %s", c.name, code, err.String())
+		}
+		for _, line := range strings.Split(out.String(), "\n") {
+			if len(line) > 120 && !strings.HasPrefix(line, "  --") {
+				t.Errorf("%s --help: a line of %d characters", c.name, len(line))
+			}
+		}
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+)
+
+const defaultSocket = "/run/http01-proxyd/status.sock"
+
+func runCommand() command {
+	return command{
+		name:    "run",
+		summary: "run the service in the foreground, as the unit does",
+		help: `Run the service in the foreground until SIGTERM or SIGINT. It needs the
+capability CAP_NET_ADMIN. SIGHUP reloads the configuration; so does changing it.
+
+Examples:
+  # as the unit does
+  http01-proxyd run
+
+  # a second instance beside it, in a network namespace of its own
+  ip netns exec lab http01-proxyd run --config /tmp/lab/config.yaml \
+    --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock`,
+		setup: func(flags *flag.FlagSet) func(context.Context, streams) error {
+			o := daemon.Options{Version: version()}
+			flags.StringVar(&o.ConfigPath, "config", "/etc/http01-proxyd/config.yaml", "configuration `FILE`; absent means the defaults")
+			flags.StringVar(&o.StateDir, "state-dir", "/var/lib/http01-proxyd", "`DIR` that keeps the last accepted configuration")
+			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
+			flags.StringVar(&o.Manifests, "manifests", "/etc/kubernetes/manifests", "kubelet's `DIR` of static pods, keepalived's among them")
+			flags.StringVar(&o.DisabledManifests, "disabled-manifests", "/etc/kubernetes/disabled-manifests",
+				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
+			return func(ctx context.Context, _ streams) error {
+				reload := make(chan os.Signal, 1)
+				signal.Notify(reload, syscall.SIGHUP)
+				defer signal.Stop(reload)
+				o.Reload, o.Log = reload, systemd.NewLogger()
+				return daemon.Run(ctx, o)
+			}
+		},
+	}
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+func statusCommand() command {
+	return command{
+		name:    "status",
+		summary: "show what the running service knows",
+		help: `Ask the running service for its state, the VIPs that this host holds, its
+table as the kernel has it, the ingress addresses and the last 20 challenges.
+Only root may ask.
+
+Examples:
+  http01-proxyd status
+  http01-proxyd status -o json | jq .condition`,
+		setup: func(flags *flag.FlagSet) func(context.Context, streams) error {
+			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` of the service")
+			format := flags.String("o", "text", "output `FORMAT`: text or json")
+			return func(ctx context.Context, s streams) error {
+				if *format != "text" && *format != "json" {
+					return fmt.Errorf("output format %q: use text or json: %w", *format, errUsage)
+				}
+				report, err := status.Fetch(ctx, *socket)
+				if err != nil {
+					return err
+				}
+				if *format == "json" {
+					e := json.NewEncoder(s.out)
+					e.SetIndent("", "  ")
+					return e.Encode(report)
+				}
+				return report.WriteText(s.out, time.Now())
+			}
+		},
+	}
+}
