@@ -141,6 +141,18 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestProblemsAreBounded(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("c.yaml", []byte(strings.Repeat("a: \n", 1000)))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if last := lines[len(lines)-1]; len(lines) != 51 || last != "and 950 more" {
+		t.Errorf("%d lines, the last %q", len(lines), last)
+	}
+}
+
 // FuzzParse: no input may panic, every refusal has a place inside the file and
 // a mend, and what is accepted keeps the rules that the rest builds on.
 func FuzzParse(f *testing.F) {

@@ -26,11 +26,19 @@ func (p Problem) Error() string {
 // is the error type of Parse and Load whenever the file could be read.
 type Problems []Problem
 
-// Error gives one problem a line.
+// shownProblems bounds a message: a file that is something else altogether has
+// a problem in every line.
+const shownProblems = 50
+
+// Error gives one problem a line, the first 50 of them.
 func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
+	lines := make([]string, 0, len(ps))
 	for i, p := range ps {
-		lines[i] = p.Error()
+		if i == shownProblems {
+			lines = append(lines, fmt.Sprintf("and %d more", len(ps)-i))
+			break
+		}
+		lines = append(lines, p.Error())
 	}
 	return strings.Join(lines, "\n")
 }

@@ -5,6 +5,7 @@ package status_test
 import (
 	"net/netip"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,9 @@ func TestSentence(t *testing.T) {
 		"message over lines": {func(b *status.Board) {
 			b.SetLook(status.Look{Reason: status.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
 		}, "InvalidConfig: a READY=1 [31m"},
+		"very long message": {func(b *status.Board) {
+			b.SetLook(status.Look{Reason: status.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
+		}, "NoVIPs: " + strings.Repeat("é", 496) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,18 @@ func (r Report) Sentence(now time.Time) string {
 	if r.Condition.Reason.Ready() || r.Challenges.Total > 0 {
 		parts = append(parts, r.challenges(now))
 	}
-	return oneLine(string(r.Condition.Reason) + ": " + strings.Join(parts, ", "))
+	return shorten(oneLine(string(r.Condition.Reason) + ": " + strings.Join(parts, ", ")))
+}
+
+// maxSentence bounds the status line, which is for a glance; the whole message
+// stands in the journal and in the report.
+const maxSentence = 1000
+
+func shorten(s string) string {
+	if len(s) <= maxSentence {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSentence], "") + "…"
 }
 
 func (r Report) challenges(now time.Time) string {
