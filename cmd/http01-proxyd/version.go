@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime/debug"
+	"strings"
 )
 
 func versionCommand() command {
@@ -23,12 +24,18 @@ func versionCommand() command {
 	}
 }
 
-// version describes the build as the Go toolchain has recorded it.
+// version describes this build as the Go toolchain has recorded it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
+	return describe(info)
+}
+
+// describe gives the version, which for a build between tags names the commit
+// by itself, the commit where it does not, and the Go release.
+func describe(info *debug.BuildInfo) string {
 	setting := make(map[string]string)
 	for _, s := range info.Settings {
 		setting[s.Key] = s.Value
@@ -37,11 +44,13 @@ func version() string {
 	if v == "" {
 		v = "(devel)"
 	}
-	if revision := setting["vcs.revision"]; revision != "" {
-		v += " commit " + revision[:min(len(revision), 12)]
-	}
-	if setting["vcs.modified"] == "true" {
-		v += " modified"
+	revision := setting["vcs.revision"]
+	revision = revision[:min(len(revision), 12)]
+	if !strings.Contains(v, revision) {
+		v += " commit " + revision
+		if setting["vcs.modified"] == "true" {
+			v += " with changes"
+		}
 	}
 	return v + " " + info.GoVersion
 }
