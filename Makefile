@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make build           the host binary, bin/http01-proxyd
+# make lint            formatting, static checks, units, scripts
+# make test            unit, namespace and lab tests (root: none is skipped)
+# make test-host       the unit on hosts with a real systemd (root)
+# make demo            the whole path in a lab of network namespaces (root)
+# make bench-failover  how fast a VIP's move is followed (root)
+# make fuzz            every fuzzer for FUZZTIME
+
+GO              ?= go
+BIN             := $(CURDIR)/bin
+TOOLS           := $(CURDIR)/.cache/tools
+GOLANGCI_LINT   := $(TOOLS)/golangci-lint-v2.15.0
+GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
+FUZZTIME        ?= 60s
+SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
+SHELL_FILES     := .ci/run test/install-packages test/run-readme
+UNITS           := $(wildcard systemd/*.service)
+
+export CGO_ENABLED ?= 0
+
+.PHONY: all build lint lint-go lint-shell lint-units test test-unit test-lab test-host demo bench-failover fuzz tidy clean
+
+all: build
+
+build:
+	$(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN)/http01-proxyd ./cmd/http01-proxyd
+
+lint: lint-go lint-shell lint-units
+
+lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
+	@out=$$($(GOFUMPT) -l cmd pkg test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
+	$(GO) mod tidy -diff
+	cd test && $(GO) mod tidy -diff
+	$(GO) vet ./...
+	cd test && $(GO) vet ./...
+	$(GOLANGCI_LINT) run ./...
+	cd test && $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+
+lint-shell:
+	shellcheck $(SHELL_FILES)
+
+# systemd-analyze wants the binary that a unit names to be there: check a copy
+# that names ours.
+lint-units: build
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	for unit in $(UNITS); do \
+		sed 's|^\(ExecStart=\)[^ ]*|\1$(BIN)/http01-proxyd|' "$$unit" > "$$dir/$$(basename "$$unit")" && \
+		systemd-analyze verify --man=no "$$dir/$$(basename "$$unit")" || exit 1; \
+	done
+
+test: test-unit test-lab
+
+# The race detector needs cgo.
+test-unit:
+	CGO_ENABLED=1 $(GO) test -race -count=1 ./...
+
+test-lab: build
+	cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 $$($(GO) list ./... | grep -v /host)
+
+test-host: build
+	cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 ./host/...
+
+demo: build
+	$(SUDO) test/install-packages lab
+	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
+	$(SUDO) $(BIN)/demo --binary $(BIN)/http01-proxyd
+
+bench-failover: build
+	$(SUDO) test/install-packages lab
+	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
+	$(SUDO) $(BIN)/bench-failover --binary $(BIN)/http01-proxyd
+
+fuzz:
+	@grep -rlE '^func Fuzz' --include=*_test.go pkg | while read -r file; do \
+		grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | cut -d' ' -f2 | while read -r name; do \
+			echo "$$name in $$(dirname "$$file")"; \
+			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done || exit 1; \
+	done
+
+tidy:
+	$(GO) mod tidy
+	cd test && $(GO) mod tidy
+
+clean:
+	rm -rf $(BIN)
+
+$(GOLANGCI_LINT):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+	mv $(TOOLS)/golangci-lint $@
+
+$(GOFUMPT):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) $(GO) install mvdan.cc/gofumpt@v0.12.0
+	mv $(TOOLS)/gofumpt $@

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// commandTimeout bounds every command that is run for its output.
+const commandTimeout = 60 * time.Second
+
+// ip runs ip(8) outside of the lab's namespaces, which it makes and enters by
+// itself.
+func ip(ctx context.Context, stdin string, args ...string) (string, error) {
+	return runFrom(ctx, func(start func() error) error { return start() }, stdin, "ip", args...)
+}
+
+// runFrom executes a command and returns its standard output; an error holds
+// its standard error. The start of the command, the fork, is done by do.
+func runFrom(ctx context.Context, do func(func() error) error, stdin, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = time.Second
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := do(cmd.Start)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
+		return stdout.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err,
+			strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}

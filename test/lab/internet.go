@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Ports of the CA and of its DNS server, as those programs have them by default.
+const (
+	acmePort          = "14000"
+	caManagementPort  = "15000"
+	dnsManagementPort = "8055"
+	dnsPort           = "53"
+)
+
+// Internet is the node that stands for everything outside: Pebble as the CA,
+// which validates from here, and the DNS that all nodes use.
+type Internet struct {
+	*Node
+
+	trust  *x509.CertPool // of the CA's own web server
+	client *http.Client
+
+	mu      sync.Mutex
+	account *account
+}
+
+func (i *Internet) at(port string) string { return net.JoinHostPort(i.Addresses.V4.String(), port) }
+
+func (i *Internet) up(ctx context.Context) error {
+	dns, err := i.Start(Command{Name: "dns", Path: i.lab.tools.DNS, Args: []string{
+		"-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "",
+		"-dnsserver", i.at(dnsPort), "-management", i.at(dnsManagementPort),
+		"-defaultIPv4", "", "-defaultIPv6", "",
+	}})
+	if err != nil {
+		return err
+	}
+	if err := i.writeCAFiles(); err != nil {
+		return err
+	}
+	ca, err := i.Start(Command{
+		Name: "pebble", Path: i.lab.tools.Pebble,
+		Args: []string{"-config", i.file("pebble.json"), "-dnsserver", i.at(dnsPort)},
+		// No chance may decide a test: Pebble sleeps before it validates,
+		// refuses good nonces and reuses authorizations if not told otherwise.
+		Env: []string{
+			"PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0",
+			// An order is locked for reading twice over while it is shown, and
+			// for good when the certificate is stored in between (v2.10.1:
+			// wfe.go, Order and orderForDisplay; ca.go, CompleteOrder). Without
+			// parallelism that does not meet.
+			"GOMAXPROCS=1",
+		},
+	})
+	if err != nil {
+		return err
+	}
+	i.client = &http.Client{
+		Timeout: dialTimeout,
+		Transport: &http.Transport{
+			DialContext:     i.Dial,
+			TLSClientConfig: &tls.Config{RootCAs: i.trust, MinVersion: tls.VersionTLS12},
+		},
+	}
+	return Eventually(ctx, "the CA and its DNS", func(ctx context.Context) error {
+		for _, p := range []*Process{dns, ca} {
+			if err := p.Alive(); err != nil {
+				return err
+			}
+		}
+		if err := i.probe(ctx, dnsManagementPort); err != nil {
+			return err
+		}
+		_, err := i.roots(ctx)
+		return err
+	})
+}
+
+func (i *Internet) probe(ctx context.Context, port string) error {
+	conn, err := i.Dial(ctx, "tcp", i.at(port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func (i *Internet) file(name string) string { return filepath.Join(i.Dir, name) }
+
+func (i *Internet) writeCAFiles() error {
+	cert, key, pool, err := selfSigned(i.Addresses.Both())
+	if err != nil {
+		return err
+	}
+	i.trust = pool
+	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress":           i.at(acmePort),
+		"managementListenAddress": i.at(caManagementPort),
+		"certificate":             i.file("pebble.crt"),
+		"privateKey":              i.file("pebble.key"),
+		"httpPort":                80,
+		"tlsPort":                 443,
+		"keyAlgorithm":            "ecdsa",
+		"retryAfter":              map[string]int{"authz": 1, "order": 1},
+	}})
+	if err != nil {
+		return fmt.Errorf("encode the CA's configuration: %w", err)
+	}
+	for name, text := range map[string][]byte{"pebble.json": config, "pebble.crt": cert, "pebble.key": key} {
+		if err := os.WriteFile(i.file(name), text, 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// SetName publishes the addresses of a name; those that are not valid are
+// left out, so that a name can have one family only.
+func (i *Internet) SetName(ctx context.Context, name string, addresses Pair) error {
+	fqdn := name + "."
+	for _, record := range []struct {
+		add, clear string
+		address    netip.Addr
+	}{
+		{"/add-a", "/clear-a", addresses.V4},
+		{"/add-aaaa", "/clear-aaaa", addresses.V6},
+	} {
+		if err := i.manage(ctx, record.clear, map[string]any{"host": fqdn}); err != nil {
+			return err
+		}
+		if !record.address.IsValid() {
+			continue
+		}
+		body := map[string]any{"host": fqdn, "addresses": []string{record.address.String()}}
+		if err := i.manage(ctx, record.add, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manage posts to the DNS server's management interface.
+func (i *Internet) manage(ctx context.Context, path string, body map[string]any) error {
+	url := "http://" + i.at(dnsManagementPort) + path
+	if _, err := postJSON(ctx, i.client, url, body); err != nil {
+		return fmt.Errorf("tell the DNS server: %w", err)
+	}
+	return nil
+}
+
+// Resolver answers from the lab's DNS, asked from a node.
+func (n *Node) Resolver() *net.Resolver {
+	return &net.Resolver{
+		PreferGo: true,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return n.Dial(ctx, network, n.lab.Internet.at(dnsPort))
+		},
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"text/template"
+
+	"golang.org/x/sys/unix"
+)
+
+//go:embed keepalived.conf.tmpl
+var keepalivedTemplate string
+
+// Priorities and router ids. The worker's is above the masters' for the
+// ingress, as in OpenShift, where the routers' health decides.
+const (
+	apiPriority     = 42 // of master 0; one less for each that follows
+	masterIngress   = 20
+	workerIngress   = 40
+	apiRouterID     = 57
+	ingressRouterID = 58
+)
+
+// vrrpInstance is one block of keepalived.conf.
+type vrrpInstance struct {
+	Name     string
+	RouterID int
+	Priority int
+	Source   netip.Addr
+	Peers    []netip.Addr
+	VIP      netip.Addr
+	Password string
+}
+
+// keepalived runs the real keepalived on one node.
+type keepalived struct {
+	node      *Node
+	instances []vrrpInstance
+
+	mu      sync.Mutex
+	process *Process
+}
+
+// render is the text of the node's keepalived.conf.
+func (k *keepalived) render() ([]byte, error) {
+	tmpl, err := template.New("keepalived.conf").Parse(keepalivedTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("parse keepalived's template: %w", err)
+	}
+	var text bytes.Buffer
+	err = tmpl.Execute(&text, struct {
+		Interface string
+		Instances []vrrpInstance
+	}{uplink, k.instances})
+	if err != nil {
+		return nil, fmt.Errorf("render keepalived.conf: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+// WriteKeepalivedConfig writes keepalived.conf as the topology has it.
+func (k *keepalived) WriteKeepalivedConfig() error {
+	text, err := k.render()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(k.node.KeepalivedConfig()), 0o750); err != nil {
+		return fmt.Errorf("make keepalived's directory: %w", err)
+	}
+	if err := os.WriteFile(k.node.KeepalivedConfig(), text, 0o600); err != nil {
+		return fmt.Errorf("write keepalived.conf: %w", err)
+	}
+	return nil
+}
+
+// StartKeepalived writes keepalived.conf and starts keepalived with the
+// arguments of OpenShift's static pod. It does not wait for a VIP.
+func (k *keepalived) StartKeepalived(context.Context) error {
+	if err := k.WriteKeepalivedConfig(); err != nil {
+		return err
+	}
+	p, err := k.node.Start(Command{
+		Name: "keepalived",
+		Path: "keepalived",
+		Args: []string{
+			"--dont-fork", "--vrrp", "--log-detail", "--log-console",
+			"--use-file", k.node.KeepalivedConfig(),
+			"--pid", filepath.Join(k.node.Dir, "keepalived.pid"),
+			"--vrrp_pid", filepath.Join(k.node.Dir, "vrrp.pid"),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.process = p
+	return nil
+}
+
+// StopKeepalived ends keepalived with SIGTERM, as a node that is drained does:
+// it gives its VIPs away.
+func (k *keepalived) StopKeepalived(ctx context.Context) error {
+	k.mu.Lock()
+	p := k.process
+	k.process = nil
+	k.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
+	}
+	return p.Stop(ctx)
+}
+
+// ReloadKeepalived makes keepalived read its file again.
+func (k *keepalived) ReloadKeepalived() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.process == nil {
+		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
+	}
+	return k.process.Signal(unix.SIGHUP)
+}
+
+func (k *keepalived) running() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.process != nil
+}
+
+// masterInstances are the instances of one master: API and ingress for each
+// family, numbered by family as runtimecfg does.
+func masterInstances(t Topology, index int) []vrrpInstance {
+	var out []vrrpInstance
+	for family := range 2 {
+		own := t.masters[index].Both()[family]
+		var masters []netip.Addr
+		for i, m := range t.masters {
+			if i != index {
+				masters = append(masters, m.Both()[family])
+			}
+		}
+		out = append(out, vrrpInstance{
+			Name:     fmt.Sprintf("%s_API_%d", t.Cluster, family),
+			RouterID: apiRouterID,
+			Priority: apiPriority - index,
+			Source:   own,
+			Peers:    masters,
+			VIP:      t.API.Both()[family],
+			Password: t.Cluster + "_api_vip",
+		}, ingressInstance(t, family, masterIngress, own, append(masters, t.worker.Both()[family])))
+	}
+	return out
+}
+
+// workerInstances are those of the worker: the ingress for each family.
+func workerInstances(t Topology) []vrrpInstance {
+	var out []vrrpInstance
+	for family := range 2 {
+		var masters []netip.Addr
+		for _, m := range t.masters {
+			masters = append(masters, m.Both()[family])
+		}
+		out = append(out, ingressInstance(t, family, workerIngress, t.worker.Both()[family], masters))
+	}
+	return out
+}
+
+func ingressInstance(t Topology, family, priority int, own netip.Addr, peers []netip.Addr) vrrpInstance {
+	return vrrpInstance{
+		Name:     fmt.Sprintf("%s_INGRESS_%d", t.Cluster, family),
+		RouterID: ingressRouterID,
+		Priority: priority,
+		Source:   own,
+		Peers:    peers,
+		VIP:      t.Ingress.Both()[family],
+		Password: t.Cluster + "_ingress_vip",
+	}
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// TestSideBySide has two labs with the same addresses not see each other.
+func TestSideBySide(t *testing.T) {
+	first, binary := cluster(t)
+	second, err := New(t.Context())
+	must(t, err)
+	t.Cleanup(func() { must(t, second.Close()) })
+	for _, l := range []*Lab{first, second} {
+		start(t, l.Masters[0].Node, ServiceOptions{Binary: binary})
+	}
+	for _, l := range []*Lab{first, second} {
+		name := named(t, l, "side-by-side", l.API)
+		_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]})
+		must(t, err)
+	}
+	must(t, second.Close())
+	if left := leftovers(t, second.ID); len(left) > 0 {
+		t.Errorf("the second lab left %v", left)
+	}
+	name := named(t, first, "side-by-side", first.API)
+	if _, err := first.Certificate(t.Context(), Order{Name: name}); err != nil {
+		t.Errorf("the first lab after the second has gone: %v", err)
+	}
+}
+
+// TestRemoval ends a lab's process in both ways: asked to, it removes what it
+// made; killed, Clean does, and leaves the labs that live.
+func TestRemoval(t *testing.T) {
+	living, _ := cluster(t)
+	tests := []struct {
+		name   string
+		signal unix.Signal
+		clean  bool // what is left needs Clean
+	}{
+		{"Ctrl-C", unix.SIGINT, false},
+		{"SIGKILL", unix.SIGKILL, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			process, id := holder(t)
+			if len(leftovers(t, id)) == 0 {
+				t.Fatalf("lab %s has no namespaces while it lives", id)
+			}
+			must(t, process.Process.Signal(tt.signal))
+			err := process.Wait()
+			if !tt.clean && err != nil {
+				t.Fatal(err)
+			}
+			if tt.clean {
+				// Children go with the parent, by the kernel's hand.
+				must(t, Eventually(t.Context(), "no process of the killed lab", func(ctx context.Context) error {
+					return unpopulated(ctx, id)
+				}))
+				removed, err := Clean(t.Context())
+				must(t, err)
+				// A lab that comes up elsewhere may have been faster.
+				if slices.Contains(removed, living.ID) {
+					t.Errorf("Clean removed %v, of which %s lives", removed, living.ID)
+				}
+			}
+			if left := leftovers(t, id); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+	must(t, living.Settled(t.Context()))
+}
+
+// holder starts a process that holds a lab, and returns the lab's name.
+func holder(t *testing.T) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), holdMarker+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	id := strings.TrimSpace(line)
+	if !strings.HasPrefix(id, prefix) {
+		t.Fatalf("the lab did not come up: %s", line)
+	}
+	return cmd, id
+}
+
+// unpopulated returns an error while one of a lab's namespaces has a process.
+// keepalived's and Pebble's own are killed with their parent; keepalived's
+// child ends by itself when its parent is gone.
+func unpopulated(ctx context.Context, id string) error {
+	for _, node := range nodeNames() {
+		list, err := pids(ctx, id+"-"+node)
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			return errors.New(node + " still has processes")
+		}
+	}
+	return nil
+}
+
+// leftovers lists the namespaces and the directory of a lab.
+func leftovers(t *testing.T, id string) []string {
+	t.Helper()
+	var left []string
+	for _, dir := range []string{netnsDir, baseDir} {
+		entries, err := os.ReadDir(dir)
+		must(t, err)
+		for _, e := range entries {
+			if e.Name() == id || strings.HasPrefix(e.Name(), id+"-") {
+				left = append(left, e.Name())
+			}
+		}
+	}
+	return left
+}
+
+func TestWithoutTable(t *testing.T) {
+	const ours = "table inet http01-proxyd { # handle 7\n\tchain input {\n\t}\n}\n"
+	const other = "table ip ocp_nat { # handle 1\n\tchain a {\n\t}\n}\n"
+	const similar = "table inet http01-proxyd-x { # handle 9\n\tset s {\n\t}\n}\n"
+	tests := []struct{ name, listing, want string }{
+		{"nothing", "", ""},
+		{"ours alone", ours, ""},
+		{"first", ours + other, other},
+		{"last", other + ours, other},
+		{"between", other + ours + similar, other + similar},
+		{"not there", other + similar, other + similar},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, withoutTable(tt.listing, ServiceTable)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEventually(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	flat := errors.New("flat tyre")
+	tries := 0
+	tests := []struct {
+		name string
+		try  func(context.Context) error
+		want string // a part of the error; empty for none
+	}{
+		{"at once", func(context.Context) error { return nil }, ""},
+		{"at last", func(context.Context) error {
+			if tries++; tries < 3 {
+				return flat
+			}
+			return nil
+		}, ""},
+		{"never", func(context.Context) error { return final(flat) }, "flat tyre"},
+		{"cancelled", func(context.Context) error { cancel(); return flat }, "flat tyre"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := Eventually(ctx, "the bus", tt.try)
+			if (err == nil) != (tt.want == "") {
+				t.Fatalf("got %v", err)
+			}
+			if err != nil && (!strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "the bus")) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// holdMarker makes the test binary a process that brings a lab up, says so and
+// waits for a signal: what the tests of crashes and of Ctrl-C need.
+const holdMarker = "HTTP01_LAB_HOLD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(holdMarker) != "" {
+		os.Exit(hold())
+	}
+	// Programs under the race detector sleep a second before they exit if not
+	// told otherwise, and the status command is run often.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the lab:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func hold() int {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	l, err := New(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(l.ID)
+	<-ctx.Done()
+	if err := l.Close(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// shared is the one lab that most tests use in turn.
+var shared sharedLab
+
+type sharedLab struct {
+	once   sync.Once
+	lab    *Lab
+	binary string
+	err    error
+}
+
+func (s *sharedLab) get(ctx context.Context) (*Lab, string, error) {
+	s.once.Do(func() {
+		if s.binary, s.err = serviceBinary(ctx); s.err != nil {
+			return
+		}
+		if s.lab, s.err = New(ctx); s.err != nil {
+			return
+		}
+		// Ctrl-C must not leave the lab behind; `go test` waits for us.
+		interrupted := make(chan os.Signal, 1)
+		signal.Notify(interrupted, unix.SIGINT, unix.SIGTERM)
+		go func() {
+			<-interrupted
+			_ = s.lab.Close()
+			os.Exit(130)
+		}()
+	})
+	return s.lab, s.binary, s.err
+}
+
+func (s *sharedLab) close() error {
+	if s.lab == nil {
+		return nil
+	}
+	return s.lab.Close()
+}
+
+// serviceBinary is the one named by the environment, or built from the
+// repository, under the race detector when the tests are.
+func serviceBinary(ctx context.Context) (string, error) {
+	if path := os.Getenv("HTTP01_PROXYD"); path != "" {
+		return path, nil
+	}
+	var flags []string
+	if raceEnabled {
+		flags = []string{"-race"}
+	}
+	return BuildService(ctx, flags...)
+}
+
+// needRoot skips where no namespace can be made; as root nothing is skipped.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+}
+
+// cluster is the shared lab, quiet: no service runs, every VIP is where it
+// belongs. When the test ends, no node's ruleset may differ from what it was.
+func cluster(t *testing.T) (*Lab, string) {
+	t.Helper()
+	needRoot(t)
+	l, binary, err := shared.get(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Settled(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := rulesets(t, l)
+	t.Cleanup(func() {
+		if diff := cmp.Diff(before, rulesets(t, l)); diff != "" {
+			t.Errorf("rulesets (-before +after the test):\n%s", diff)
+		}
+		if t.Failed() {
+			t.Log(l.Logs())
+		}
+	})
+	return l, binary
+}
+
+func rulesets(t *testing.T, l *Lab) []string {
+	t.Helper()
+	var all []string
+	for _, n := range l.nodes {
+		// Cleanups run after the test's context has ended.
+		text, err := n.Ruleset(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, n.Name+"\n"+text)
+	}
+	return all
+}
+
+// start runs the service on a node until the test ends; it then has to end
+// with status 0 and leave no table.
+func start(t *testing.T, n *Node, o ServiceOptions) *Service {
+	t.Helper()
+	if o.Binary == "" {
+		o.Binary = shared.binary
+	}
+	s, err := n.StartService(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, s) })
+	return s
+}
+
+// stop ends a service in order; one that has been killed is left alone.
+func stop(t *testing.T, s *Service) {
+	t.Helper()
+	ctx := context.Background()
+	select {
+	case <-s.Exited():
+		return
+	default:
+	}
+	if err := s.Stop(ctx); err != nil {
+		t.Errorf("stop the service on %s: %v", s.node.Name, err)
+	}
+	if left, err := s.node.HasServiceTable(ctx); left || err != nil {
+		t.Errorf("table left on %s: %t, %v", s.node.Name, left, err)
+	}
+}
+
+// startAll runs the service on every master and waits until the holder serves
+// and the others stand by.
+func startAll(t *testing.T, l *Lab) []*Service {
+	t.Helper()
+	var services []*Service
+	for _, m := range l.Masters {
+		services = append(services, start(t, m.Node, ServiceOptions{}))
+	}
+	awaitHolder(t, l, services, 0)
+	return services
+}
+
+// awaitHolder waits until one master serves and the others stand by.
+func awaitHolder(t *testing.T, l *Lab, services []*Service, holder int) {
+	t.Helper()
+	for i, s := range services {
+		want, state := "Standby", "Standby"
+		if i == holder {
+			want, state = "Serving", "Held"
+		}
+		_, err := s.Await(t.Context(), want, func(seen Status) error {
+			if seen.Condition.Reason != want {
+				return fmt.Errorf("reason is %s: %s", seen.Condition.Reason, seen.Condition.Message)
+			}
+			for _, vip := range l.API.Both() {
+				if got := seen.VIPState(vip.String()); got != state {
+					return fmt.Errorf("VIP %s is %q", vip, got)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// named publishes a name of the test's own with the given addresses.
+func named(t *testing.T, l *Lab, label string, addresses Pair) string {
+	t.Helper()
+	name := label + "." + l.Domain
+	if err := l.Internet.SetName(t.Context(), name, addresses); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused waits until nobody listens at an address any more.
+func refused(t *testing.T, from *Node, address string) {
+	t.Helper()
+	must(t, Eventually(t.Context(), address+" refused from "+from.Name, func(ctx context.Context) error {
+		conn, err := from.Dial(ctx, "tcp", address)
+		switch {
+		case err == nil:
+			_ = conn.Close()
+			return errors.New("connected")
+		case errors.Is(err, unix.ECONNREFUSED):
+			return nil
+		default:
+			return err
+		}
+	}))
+}

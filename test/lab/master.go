@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+)
+
+// Master is a control-plane node: keepalived, and the service when a test
+// starts it.
+type Master struct {
+	*Node
+	keepalived
+
+	Index     int
+	unplugged atomic.Bool
+}
+
+// Unplug pulls the master's cable: its own end loses the carrier, so that the
+// addresses stay on the link as they do on a real machine.
+func (m *Master) Unplug(ctx context.Context) error {
+	if err := m.cable(ctx, "down"); err != nil {
+		return err
+	}
+	m.unplugged.Store(true)
+	return nil
+}
+
+// Plug puts the cable back.
+func (m *Master) Plug(ctx context.Context) error {
+	if err := m.cable(ctx, "up"); err != nil {
+		return err
+	}
+	m.unplugged.Store(false)
+	return nil
+}
+
+func (m *Master) cable(ctx context.Context, state string) error {
+	if _, err := m.lab.Gateway.Run(ctx, "ip", "link", "set", m.Name, state); err != nil {
+		return fmt.Errorf("set the cable of %s %s: %w", m.Name, state, err)
+	}
+	return nil
+}

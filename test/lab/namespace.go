@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// netnsDir is where ip-netns(8) keeps the named namespaces.
+const netnsDir = "/run/netns"
+
+func netnsPath(namespace string) string { return filepath.Join(netnsDir, namespace) }
+
+func addNamespace(ctx context.Context, namespace string) error {
+	if _, err := ip(ctx, "", "netns", "add", namespace); err != nil {
+		return fmt.Errorf("make network namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// deleteNamespace removes a namespace's name; one that is not there is fine.
+func deleteNamespace(ctx context.Context, namespace string) error {
+	if _, err := os.Stat(netnsPath(namespace)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := ip(ctx, "", "netns", "delete", namespace); err != nil {
+		return fmt.Errorf("remove network namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// pids lists the processes of a namespace, without this one. Whatever is in a
+// namespace that a lab made was started by that lab.
+func pids(ctx context.Context, namespace string) ([]int, error) {
+	if _, err := os.Stat(netnsPath(namespace)); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	out, err := ip(ctx, "", "netns", "pids", namespace)
+	if err != nil {
+		return nil, fmt.Errorf("list the processes in %s: %w", namespace, err)
+	}
+	var list []int
+	for _, field := range strings.Fields(out) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("list the processes in %s: %w", namespace, err)
+		}
+		if pid != os.Getpid() {
+			list = append(list, pid)
+		}
+	}
+	return list, nil
+}
+
+// killAll ends every process in a namespace and waits until none is left.
+func killAll(ctx context.Context, namespace string) error {
+	return Eventually(ctx, "no process left in "+namespace, func(ctx context.Context) error {
+		list, err := pids(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		for _, pid := range list {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("kill process %d: %w", pid, err)
+			}
+		}
+		if len(list) > 0 {
+			return fmt.Errorf("still running: %v", list)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// dialTimeout bounds every connection attempt of the lab's own clients.
+const dialTimeout = 10 * time.Second
+
+// Node is one host of the lab: a network namespace and a directory.
+type Node struct {
+	Name      string // as in the topology, such as master0
+	Namespace string // as `ip netns` knows it
+	Addresses Pair   // its own, without VIPs
+	Dir       string // its files and logs
+
+	lab    *Lab
+	thread *thread
+
+	mu        sync.Mutex
+	processes []*Process
+}
+
+func newNode(ctx context.Context, l *Lab, name string, own Pair) (*Node, error) {
+	n := &Node{
+		Name:      name,
+		Namespace: l.namespace(name),
+		Addresses: own,
+		Dir:       filepath.Join(l.Dir, name),
+		lab:       l,
+	}
+	if err := os.Mkdir(n.Dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make the directory of %s: %w", name, err)
+	}
+	if err := addNamespace(ctx, n.Namespace); err != nil {
+		return nil, err
+	}
+	var err error
+	if n.thread, err = newThread(n.Namespace); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Run executes a command in the node's namespace and returns what it printed;
+// an error holds its standard error too.
+func (n *Node) Run(ctx context.Context, name string, args ...string) (string, error) {
+	return n.Input(ctx, "", name, args...)
+}
+
+// Input is Run with text on the command's standard input.
+func (n *Node) Input(ctx context.Context, stdin, name string, args ...string) (string, error) {
+	out, err := runFrom(ctx, n.thread.do, stdin, name, args...)
+	if err != nil {
+		return out, fmt.Errorf("on %s: %w", n.Name, err)
+	}
+	return out, nil
+}
+
+// Dial connects from the node to a literal address and port.
+func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	// A literal, so that the one attempt stays in this goroutine and with it
+	// on this thread: for a name, net would dial both families side by side.
+	if _, err := netip.ParseAddrPort(address); err != nil {
+		return nil, fmt.Errorf("dial from %s: %w", n.Name, err)
+	}
+	var conn net.Conn
+	err := onThreadIn(n.Namespace, func() error {
+		var err error
+		conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("from %s: %w", n.Name, err)
+	}
+	return conn, nil
+}
+
+// Listen opens a TCP listener in the node's namespace, in this process.
+func (n *Node) Listen(ctx context.Context, address string) (net.Listener, error) {
+	var listener net.Listener
+	err := onThreadIn(n.Namespace, func() error {
+		var err error
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("on %s: %w", n.Name, err)
+	}
+	return listener, nil
+}
+
+// Holds tells whether an address is on one of the node's links.
+func (n *Node) Holds(ctx context.Context, a netip.Addr) (bool, error) {
+	out, err := n.Run(ctx, "ip", "-o", "address", "show", "to", a.String())
+	return strings.TrimSpace(out) != "", err
+}
+
+// sysctl makes the gateway and the masters routers, the latter for their pods.
+// It runs before there are links, which inherit the defaults.
+func (n *Node) sysctl() error {
+	settings := map[string]string{
+		"ipv4/conf/all/send_redirects":     "0",
+		"ipv4/conf/default/send_redirects": "0",
+	}
+	if n.Name == nameGateway || strings.HasPrefix(n.Name, "master") {
+		settings["ipv4/ip_forward"] = "1"
+		settings["ipv6/conf/all/forwarding"] = "1"
+		settings["ipv6/conf/default/forwarding"] = "1"
+	}
+	return n.thread.do(func() error {
+		for key, value := range settings {
+			if err := os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0o600); err != nil {
+				return fmt.Errorf("set sysctl on %s: %w", n.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// close ends every process in the namespace and removes it.
+func (n *Node) close(ctx context.Context) error {
+	err := killAll(ctx, n.Namespace)
+	n.mu.Lock()
+	processes := n.processes
+	n.mu.Unlock()
+	for _, p := range processes {
+		err = errors.Join(err, p.reap(ctx))
+	}
+	if n.thread != nil {
+		n.thread.close()
+	}
+	return errors.Join(err, deleteNamespace(ctx, n.Namespace))
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxMessage bounds one sd_notify message.
+const maxMessage = 64 << 10
+
+// Notifications is a service manager's end of sd_notify(3): a real socket, and
+// everything that arrived at it in order.
+type Notifications struct {
+	Path string // for NOTIFY_SOCKET
+
+	conn *net.UnixConn
+	done chan struct{}
+
+	mu      sync.Mutex
+	lines   []string
+	readyAt time.Time
+}
+
+func listenNotify(dir, name string) (*Notifications, error) {
+	path := filepath.Join(dir, name)
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("listen for notifications: %w", err)
+	}
+	n := &Notifications{Path: path, conn: conn, done: make(chan struct{})}
+	go n.receive()
+	return n, nil
+}
+
+func (n *Notifications) receive() {
+	defer close(n.done)
+	message := make([]byte, maxMessage)
+	for {
+		size, err := n.conn.Read(message)
+		if err != nil {
+			return // closed with the service
+		}
+		n.take(strings.Split(strings.TrimSpace(string(message[:size])), "\n"), time.Now())
+	}
+}
+
+func (n *Notifications) take(lines []string, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, lines...)
+	if n.readyAt.IsZero() && slices.Contains(lines, "READY=1") {
+		n.readyAt = now
+	}
+}
+
+// ReadyAt is when the first READY=1 came; zero before that.
+func (n *Notifications) ReadyAt() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.readyAt
+}
+
+// All returns every assignment so far, such as READY=1, in order.
+func (n *Notifications) All() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.lines)
+}
+
+// Count says how often an assignment came.
+func (n *Notifications) Count(assignment string) int {
+	count := 0
+	for _, line := range n.All() {
+		if line == assignment {
+			count++
+		}
+	}
+	return count
+}
+
+// Status is the last STATUS text; empty when there was none.
+func (n *Notifications) Status() string {
+	last := ""
+	for _, line := range n.All() {
+		if text, ok := strings.CutPrefix(line, "STATUS="); ok {
+			last = text
+		}
+	}
+	return last
+}
+
+func (n *Notifications) close() error {
+	err := n.conn.Close()
+	<-n.done
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

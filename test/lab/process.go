@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is a long-running program on a node. Its output goes to a file.
+type Process struct {
+	Name    string    // as in the log's name
+	Log     string    // path of the file with its output
+	Started time.Time // just before the fork
+
+	node   *Node
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error // of Wait; valid once exited is closed
+}
+
+// Command is what Start is to run.
+type Command struct {
+	Name string   // for the log and for messages
+	Path string   // the program
+	Args []string // without the program's name
+	Env  []string // added to this process's environment
+}
+
+// Start runs a program on the node. It is killed with the lab.
+func (n *Node) Start(c Command) (*Process, error) {
+	p := &Process{node: n, Name: c.Name, Log: filepath.Join(n.Dir, c.Name+".log"), exited: make(chan struct{})}
+	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
+	}
+	defer func() { _ = log.Close() }()
+	p.cmd = exec.Command(c.Path, c.Args...) //nolint:noctx // lives until Stop, Kill or the lab's end
+	p.cmd.Dir = n.Dir
+	p.cmd.Env = append(os.Environ(), c.Env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	// A process group of its own: a Ctrl-C is for the lab, which then ends
+	// its processes in order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	err = n.thread.do(func() error {
+		p.Started = time.Now()
+		return p.cmd.Start()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start %s on %s: %w", c.Name, n.Name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	n.mu.Lock()
+	n.processes = append(n.processes, p)
+	n.mu.Unlock()
+	return p, nil
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Exited is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Alive returns an error that Eventually gives up on when the process has ended.
+func (p *Process) Alive() error {
+	select {
+	case <-p.exited:
+		return final(fmt.Errorf("%s has ended: %w\n%s", p.Name, errors.Join(p.err, errEnded), p.Tail(20)))
+	default:
+		return nil
+	}
+}
+
+// errEnded makes an exit with status 0 an error where none was expected.
+var errEnded = errors.New("ended by itself")
+
+// Signal sends a signal to the process alone.
+func (p *Process) Signal(s os.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("signal %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Stop sends SIGTERM and waits; the error says how the process ended when it
+// was not with status 0.
+func (p *Process) Stop(ctx context.Context) error {
+	if err := p.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.Wait(ctx)
+}
+
+// Kill sends SIGKILL to the process alone and waits.
+func (p *Process) Kill(ctx context.Context) error {
+	if err := p.Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.reap(ctx)
+}
+
+// Wait waits for the process's end; the error says how it ended when it was
+// not with status 0.
+func (p *Process) Wait(ctx context.Context) error {
+	if err := p.reap(ctx); err != nil {
+		return err
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s ended: %w\n%s", p.Name, p.err, p.Tail(20))
+	}
+	return nil
+}
+
+// reap waits until the process is gone, however it ended.
+func (p *Process) reap(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-p.exited:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s (process %d) does not end: %w", p.Name, p.PID(), context.Cause(ctx))
+	}
+}
+
+// forget leaves an ended process and its log out of later reports.
+func (p *Process) forget() {
+	p.node.mu.Lock()
+	defer p.node.mu.Unlock()
+	p.node.processes = slices.DeleteFunc(p.node.processes, func(q *Process) bool { return q == p })
+}
+
+// Tail returns the last lines of what the process printed.
+func (p *Process) Tail(lines int) string { return tail(p.Log, lines) }
+
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPortChange moves the service to another port while a challenge is in
+// flight: that one ends in order, new ones go the new way, and the old port is
+// given up.
+func TestPortChange(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	next := master.DefaultConfig() + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
+	tests := []struct {
+		name string
+		tell func(t *testing.T, s *Service)
+	}{
+		{"by the file alone", func(*testing.T, *Service) {}},
+		{"and told by SIGHUP", reload},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := start(t, master, ServiceOptions{})
+			host := named(t, l, "moved", l.API)
+			slow := slowSite(t, l, host)
+			inFlight := askAll(t, l, host, slow)
+			must(t, master.WriteConfig(next))
+			tt.tell(t, s)
+			_, err := s.Await(t.Context(), "the table leading to port 9888", func(seen Status) error {
+				if seen.Table.Port != 9888 || seen.Condition.Reason != "Serving" {
+					return fmt.Errorf("port %d, %s: %s", seen.Table.Port, seen.Condition.Reason, seen.Condition.Message)
+				}
+				return nil
+			})
+			must(t, err)
+			inFlight = append(inFlight, askAll(t, l, host, slow)...)
+			close(slow.release)
+			for _, r := range inFlight {
+				(<-r).complete(t)
+			}
+			givenUp(t, master, 8888)
+		})
+	}
+}
+
+// askAll has one challenge in flight over each family.
+func askAll(t *testing.T, l *Lab, host string, slow *site) []<-chan reply {
+	t.Helper()
+	var inFlight []<-chan reply
+	for _, vip := range l.API.Both() {
+		inFlight = append(inFlight, ask(t, l, vip, host))
+		slow.arrived(t)
+	}
+	return inFlight
+}
+
+// givenUp waits until nobody listens on a port of a node.
+func givenUp(t *testing.T, n *Node, port int) {
+	t.Helper()
+	must(t, Eventually(t.Context(), fmt.Sprintf("port %d given up", port), func(ctx context.Context) error {
+		out, err := n.Run(ctx, "ss", "-Hltn", "sport", "=", fmt.Sprintf(":%d", port))
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = errors.New(out)
+		}
+		return err
+	}))
+}
+
+// TestReloadSignal answers SIGHUP as systemd wants it: RELOADING=1 with its
+// time, then READY=1.
+func TestReloadSignal(t *testing.T) {
+	l, _ := cluster(t)
+	s := start(t, l.Masters[0].Node, ServiceOptions{})
+	reload(t, s)
+	all := s.Notifications.All()
+	at := slices.Index(all, "RELOADING=1")
+	stamped := slices.IndexFunc(all, func(line string) bool { return strings.HasPrefix(line, "MONOTONIC_USEC=") })
+	ready := len(all) - 1 - slices.Index(backwards(all), "READY=1")
+	if at < 0 || stamped < 0 || ready < at {
+		t.Errorf("notifications: %q", all)
+	}
+	if _, err := s.AwaitReason(t.Context(), "Serving"); err != nil {
+		t.Error(err)
+	}
+}
+
+func backwards(lines []string) []string {
+	out := slices.Clone(lines)
+	slices.Reverse(out)
+	return out
+}
+
+// reload sends SIGHUP and waits until the service has read everything anew.
+func reload(t *testing.T, s *Service) {
+	t.Helper()
+	before := s.Notifications.Count("READY=1")
+	must(t, s.Reload())
+	must(t, Eventually(t.Context(), "READY=1 after SIGHUP", func(context.Context) error {
+		if err := s.Alive(); err != nil {
+			return err
+		}
+		if s.Notifications.Count("READY=1") == before {
+			return fmt.Errorf("so far: %q", s.Notifications.All())
+		}
+		return nil
+	}))
+}
+
+// TestInvalidConfig never takes a working service down, and says line and
+// column of the mistake.
+func TestInvalidConfig(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	s := start(t, master, ServiceOptions{})
+	name := named(t, l, "invalid", l.API)
+	bad := master.DefaultConfig() + "hots: [api.lab.test]\nlimits: {headBytes: many}\n"
+	must(t, master.WriteConfig(bad))
+	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")
+	must(t, err)
+	for _, place := range []string{"config.yaml:3:1", "config.yaml:4:"} {
+		if !strings.Contains(seen.Condition.Message, place) {
+			t.Errorf("the message does not say %s: %s", place, seen.Condition.Message)
+		}
+	}
+	if seen.Condition.Status != "False" || seen.Condition.Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
+		t.Errorf("condition %+v, configuration %+v", seen.Condition, seen.Config)
+	}
+	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
+		t.Errorf("with an invalid file and a good one in force: %v", err)
+	}
+
+	t.Run("start with the last accepted one", func(t *testing.T) {
+		stop(t, s)
+		again := start(t, master, ServiceOptions{Keep: true})
+		seen, err := again.AwaitReason(t.Context(), "InvalidConfig")
+		must(t, err)
+		if seen.Config.Source != "last-accepted" || seen.VIPState(l.API.V4.String()) != "Held" {
+			t.Errorf("status: %+v", seen)
+		}
+		if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
+			t.Errorf("with the last accepted configuration: %v", err)
+		}
+		must(t, master.WriteConfig(master.DefaultConfig()))
+		seen, err = again.AwaitReason(t.Context(), "Serving")
+		must(t, err)
+		if seen.Config.Source != "file" || seen.Config.Error != "" {
+			t.Errorf("mended, but %+v", seen.Config)
+		}
+	})
+}
+
+// TestInvalidConfigAtFirstStart keeps the process up, installs nothing, and
+// picks up the mended file by itself.
+func TestInvalidConfigAtFirstStart(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	must(t, os.RemoveAll(master.serviceFile("state")))
+	s := start(t, master, ServiceOptions{Config: "mode: SomeDeployment\n"})
+	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")
+	must(t, err)
+	if seen.Table.Present || seen.Config.Source == "file" {
+		t.Errorf("something is in force: %+v", seen)
+	}
+	for _, vip := range l.API.Both() {
+		refused(t, l.Internet.Node, web(vip))
+	}
+	must(t, master.WriteConfig(master.DefaultConfig()))
+	_, err = s.AwaitReason(t.Context(), "Serving")
+	must(t, err)
+}
+
+// TestHalfWrittenKeepalivedConf keeps serving while keepalived.conf is being
+// rendered: OpenShift creates the file and then writes it.
+func TestHalfWrittenKeepalivedConf(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0]
+	s := start(t, master.Node, ServiceOptions{})
+	whole, err := os.ReadFile(master.KeepalivedConfig())
+	must(t, err)
+	t.Cleanup(func() { must(t, master.WriteKeepalivedConfig()) })
+	host := named(t, l, "rendered", l.API)
+	for _, size := range []int{0, len(whole) / 4, len(whole) / 2, len(whole) * 3 / 4, len(whole) - 8} {
+		must(t, os.WriteFile(master.KeepalivedConfig(), whole[:size], 0o644))
+		reload(t, s) // now the service has read exactly this
+		for _, vip := range l.API.Both() {
+			text, err := l.Internet.Raw(t.Context(), web(vip), challengeRequest(host, "any"))
+			must(t, err)
+			if !strings.HasPrefix(text, "HTTP/1.1 503 ") && !strings.HasPrefix(text, "HTTP/1.0 503 ") {
+				t.Errorf("with %d of %d bytes, the router behind %s is not reached: %.100q", size, len(whole), vip, text)
+			}
+		}
+	}
+	must(t, os.WriteFile(master.KeepalivedConfig(), whole, 0o644))
+	reload(t, s)
+	_, err = s.AwaitReason(t.Context(), "Serving")
+	must(t, err)
+}
+
+// TestNewVIP renumbers the API VIPs of a running cluster.
+func TestNewVIP(t *testing.T) {
+	l, _ := cluster(t)
+	services := startAll(t, l)
+	old := l.API
+	renumber(t, l, machine(7))
+	t.Cleanup(func() {
+		renumber(t, l, old)
+		must(t, l.Settled(context.Background()))
+	})
+	must(t, l.Settled(t.Context()))
+	awaitHolder(t, l, services, 0)
+	name := named(t, l, "renumbered", l.API)
+	_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[1]})
+	must(t, err)
+	seen, err := services[0].Await(t.Context(), "the new VIPs alone in the table", func(seen Status) error {
+		if !slices.Equal(seen.Table.Elements, texts(l.API)) {
+			return fmt.Errorf("elements: %v", seen.Table.Elements)
+		}
+		return nil
+	})
+	must(t, err)
+	if seen.VIPState(old.V4.String()) != "" {
+		t.Errorf("the old VIP is still listed: %+v", seen.VIPs)
+	}
+}
+
+// renumber gives the API other VIPs and has every keepalived read that.
+func renumber(t *testing.T, l *Lab, api Pair) {
+	t.Helper()
+	l.API = api
+	for _, m := range l.Masters {
+		m.instances = masterInstances(l.Topology, m.Index)
+		must(t, m.WriteKeepalivedConfig())
+		must(t, m.ReloadKeepalived())
+	}
+}
+
+// TestVIPTakenAwayByHand follows the addresses themselves: whoever adds or
+// removes the VIP, and without any file that changes.
+func TestVIPTakenAwayByHand(t *testing.T) {
+	l, _ := cluster(t)
+	node := l.Pods[0]
+	extra := Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")}
+	s := start(t, node, ServiceOptions{Config: explicit(extra, l.Ingress)})
+	_, err := s.AwaitReason(t.Context(), "Standby")
+	must(t, err)
+	host := named(t, l, "by-hand", extra)
+	address := func(act string) {
+		t.Helper()
+		for _, a := range extra.Both() {
+			_, err := node.Run(t.Context(), "ip", "address", act, fmt.Sprintf("%s/%d", a, a.BitLen()), "dev", "lo")
+			must(t, err)
+		}
+	}
+	for range 3 {
+		address("add")
+		_, err = s.AwaitReason(t.Context(), "Serving")
+		must(t, err)
+		for _, a := range extra.Both() {
+			text, err := node.Raw(t.Context(), web(a), challengeRequest(host, "any"))
+			must(t, err)
+			if !strings.Contains(text, " 503 ") {
+				t.Errorf("%s does not lead to the router: %.100q", a, text)
+			}
+		}
+		address("delete")
+		seen, err := s.AwaitReason(t.Context(), "Standby")
+		must(t, err)
+		if len(seen.Table.Elements) != 0 {
+			t.Errorf("elements left: %v", seen.Table.Elements)
+		}
+	}
+}
+
+// explicit is a configuration that names the VIPs itself.
+func explicit(api, ingress Pair) string {
+	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n", api.V4, api.V6, ingress.V4, ingress.V6)
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// onlyChallenges is the exact text that everything but a challenge gets.
+const onlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
+
+func TestNotAChallenge(t *testing.T) {
+	l, _ := cluster(t)
+	start(t, l.Masters[0].Node, ServiceOptions{})
+	targets := []string{
+		"/",
+		"/healthz",
+		"/.well-known/",
+		"/.well-known/acme-challenge",
+		"/.well-known/acme-challenge/../../console",
+		"/.well-known/acme-challenge/%2e%2e/console",
+		"/.well-known/acme-challenge/..%2fconsole",
+		"//.well-known/acme-challenge/token",
+		"/.well-known\\acme-challenge\\token",
+		"http://api.lab.test/.well-known/acme-challenge/token",
+	}
+	for _, vip := range l.API.Both() {
+		for _, target := range targets {
+			t.Run(vip.String()+" "+target, func(t *testing.T) {
+				text, err := l.Internet.Raw(t.Context(), web(vip), "GET "+target+" HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
+				must(t, err)
+				head, body, _ := strings.Cut(text, "\r\n\r\n")
+				if !strings.HasPrefix(head, "HTTP/1.1 400 ") || body != onlyChallenges {
+					t.Errorf("got %q", text)
+				}
+			})
+		}
+	}
+}
+
+// TestRouterAnswers has the router's own answers reach the client untouched,
+// and the cause of each named to the operator.
+func TestRouterAnswers(t *testing.T) {
+	l, _ := cluster(t)
+	s := start(t, l.Masters[0].Node, ServiceOptions{})
+	redirected := named(t, l, "redirected", l.API)
+	undo, err := l.Worker.RedirectToHTTPS(t.Context(), redirected)
+	must(t, err)
+	t.Cleanup(func() { must(t, undo(context.Background())) })
+
+	const path = "/.well-known/acme-challenge/no-such-token-anywhere"
+	tests := []struct {
+		name, host string
+		status     int
+		cause      string
+		shows      func(Answer) bool
+	}{
+		{
+			name: "no route", host: named(t, l, "unrouted", l.API), status: http.StatusServiceUnavailable,
+			cause: "router-no-route",
+			shows: func(a Answer) bool { return strings.Contains(a.Body, "Nothing is served here") },
+		},
+		{
+			name: "redirect to https", host: redirected, status: http.StatusFound,
+			cause: "redirect-to-https",
+			shows: func(a Answer) bool { return a.Header.Get("Location") == "https://"+redirected+path },
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			answer, err := l.Internet.Get(t.Context(), "http://"+tt.host+path)
+			must(t, err)
+			if answer.Status != tt.status || !tt.shows(answer) {
+				t.Errorf("got %+v", answer)
+			}
+			seen, err := s.Await(t.Context(), "the challenge", func(seen Status) error {
+				if n := len(seen.Challenges.Recent); n == 0 || seen.Challenges.Recent[n-1].Host != tt.host {
+					return errors.New("not listed yet")
+				}
+				return nil
+			})
+			must(t, err)
+			last := seen.Challenges.Recent[len(seen.Challenges.Recent)-1]
+			if last.Status != tt.status || last.Cause != tt.cause || last.Detail == "" {
+				t.Errorf("the status lists %+v", last)
+			}
+			if last.TokenPrefix != "no-such-" || strings.Contains(last.Detail+seen.Condition.Message, "no-such-token") {
+				t.Errorf("the status tells more of the token than 8 characters: %+v", last)
+			}
+		})
+	}
+	if log := s.Tail(1000); strings.Contains(log, "no-such-token") {
+		t.Errorf("the log tells the whole token:\n%s", log)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	l, _ := cluster(t)
+	listed := named(t, l, "listed", l.API)
+	other := named(t, l, "other", l.API)
+	node := l.Masters[0].Node
+	start(t, node, ServiceOptions{Config: node.DefaultConfig() + "hosts: [" + listed + "]\n"})
+	if _, err := l.Certificate(t.Context(), Order{Name: listed, SelfCheckFrom: l.Pods[0]}); err != nil {
+		t.Errorf("a listed name: %v", err)
+	}
+	answer, err := l.Internet.Get(t.Context(), "http://"+other+"/.well-known/acme-challenge/token")
+	must(t, err)
+	if answer.Status != http.StatusBadRequest || answer.Body != onlyChallenges {
+		t.Errorf("a name that is not listed: %+v", answer)
+	}
+}
+
+// TestDirect has the service's own port refuse whoever comes to it directly,
+// on the VIP and on the master's own address.
+func TestDirect(t *testing.T) {
+	l, _ := cluster(t)
+	start(t, l.Masters[0].Node, ServiceOptions{})
+	for _, from := range []*Node{l.Internet.Node, l.Pods[0], l.Masters[0].Node, l.Masters[1].Node} {
+		for _, to := range append(l.API.Both(), l.Masters[0].Addresses.Both()...) {
+			refused(t, from, netip.AddrPortFrom(to, 8888).String())
+		}
+	}
+}
+
+// TestOtherTraffic has what is not VIP:80 go where it went before: a long
+// connection to the API's port lives through start and stop, and the master's
+// own port 80 is its own (a compact cluster's router listens there on *:80).
+func TestOtherTraffic(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	echo(t, master, "[::]:6443")
+	echo(t, master, "[::]:80")
+
+	var api []net.Conn
+	for _, vip := range l.API.Both() {
+		conn, err := l.Internet.Dial(t.Context(), "tcp", netip.AddrPortFrom(vip, 6443).String())
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		api = append(api, conn)
+	}
+	same := func(when string) {
+		t.Helper()
+		for _, conn := range api {
+			if got := echoed(t, conn, when); got != when {
+				t.Errorf("%s, the connection to the API at %s said %q", when, conn.RemoteAddr(), got)
+			}
+		}
+		for _, own := range master.Addresses.Both() {
+			conn, err := l.Internet.Dial(t.Context(), "tcp", web(own))
+			must(t, err)
+			if got := echoed(t, conn, when); got != when {
+				t.Errorf("%s, the master's own port 80 said %q", when, got)
+			}
+			_ = conn.Close()
+		}
+	}
+	same("before")
+	s := start(t, master, ServiceOptions{})
+	same("during")
+	for _, vip := range l.API.Both() {
+		text, err := l.Internet.Raw(t.Context(), web(vip), "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		must(t, err)
+		if !strings.HasSuffix(text, onlyChallenges) {
+			t.Errorf("port 80 of %s is not the service's: %q", vip, text)
+		}
+	}
+	must(t, s.Stop(t.Context()))
+	same("after")
+}
+
+// echo answers on a node with whatever comes.
+func echo(t *testing.T, n *Node, address string) {
+	t.Helper()
+	listener, err := n.Listen(t.Context(), address)
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				_, _ = io.Copy(conn, conn)
+			}()
+		}
+	}()
+}
+
+func echoed(t *testing.T, conn net.Conn, text string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	must(t, conn.SetDeadline(deadline))
+	_, err := io.WriteString(conn, text)
+	must(t, err)
+	back := make([]byte, len(text))
+	if _, err := io.ReadFull(conn, back); err != nil && !errors.Is(err, unix.ECONNRESET) {
+		t.Fatal(err)
+	}
+	return string(back)
+}
+
+// TestUntouchedBody compares what comes through the VIP with what the router
+// says by itself: status, cookie and body.
+func TestUntouchedBody(t *testing.T) {
+	l, _ := cluster(t)
+	start(t, l.Masters[0].Node, ServiceOptions{})
+	host := named(t, l, "untouched", l.API)
+	slow := slowSite(t, l, host)
+	close(slow.release)
+	var answers []Answer
+	for _, vip := range []netip.Addr{l.Ingress.V4, l.API.V4, l.API.V6} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+web(vip)+"/.well-known/acme-challenge/token?query=kept", nil)
+		must(t, err)
+		request.Host = host
+		answer, err := do(l.Internet.Client(), request)
+		must(t, err)
+		answers = append(answers, answer)
+	}
+	for _, through := range answers[1:] {
+		if diff := cmp.Diff(answers[0].Body, through.Body); diff != "" {
+			t.Errorf("body (-router +through the VIP):\n%s", diff)
+		}
+		if answers[0].Status != through.Status || through.Header.Get("Set-Cookie") == "" ||
+			answers[0].Header.Get("Set-Cookie") != through.Header.Get("Set-Cookie") {
+			t.Errorf("router: %d %v, through the VIP: %d %v", answers[0].Status, answers[0].Header, through.Status, through.Header)
+		}
+	}
+}

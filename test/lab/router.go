@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"text/template"
+)
+
+//go:embed haproxy.cfg.tmpl
+var haproxyTemplate string
+
+//go:embed error-page-503.http
+var errorPage []byte
+
+// routerSlots is how many routes can stand at one time.
+const routerSlots = 16
+
+// Worker is the node with the ingress VIPs: keepalived and the router.
+type Worker struct {
+	*Node
+	keepalived
+
+	router  *Process
+	mu      sync.Mutex
+	slots   [routerSlots]bool
+	solvers int
+}
+
+// Route is one path of one host that the router serves.
+type Route struct {
+	worker  *Worker
+	slot    int
+	pattern string
+}
+
+func (w *Worker) file(name string) string { return filepath.Join(w.Dir, name) }
+
+func slotName(i int) string { return fmt.Sprintf("be_http:slot:%02d", i) }
+
+func (w *Worker) up(ctx context.Context) error {
+	if err := w.StartKeepalived(ctx); err != nil {
+		return err
+	}
+	if err := w.writeRouterFiles(); err != nil {
+		return err
+	}
+	p, err := w.Start(Command{Name: "haproxy", Path: "haproxy", Args: []string{"-db", "-f", w.file("haproxy.cfg")}})
+	if err != nil {
+		return err
+	}
+	w.router = p
+	return Eventually(ctx, "the router", func(ctx context.Context) error {
+		if err := p.Alive(); err != nil {
+			return err
+		}
+		return w.runtime(ctx, "show info")
+	})
+}
+
+func (w *Worker) writeRouterFiles() error {
+	tmpl, err := template.New("haproxy.cfg").Parse(haproxyTemplate)
+	if err != nil {
+		return fmt.Errorf("parse the router's template: %w", err)
+	}
+	var slots []string
+	for i := range routerSlots {
+		slots = append(slots, slotName(i))
+	}
+	var cfg bytes.Buffer
+	err = tmpl.Execute(&cfg, map[string]any{
+		"Socket": w.file("haproxy.sock"), "ErrorPage": w.file("error-page-503.http"),
+		"Routes": w.file("os_http_be.map"), "Redirects": w.file("os_route_http_redirect.map"),
+		"Slots": slots,
+	})
+	if err != nil {
+		return fmt.Errorf("render the router's configuration: %w", err)
+	}
+	for name, text := range map[string][]byte{
+		"haproxy.cfg": cfg.Bytes(), "os_http_be.map": nil, "os_route_http_redirect.map": nil,
+		"error-page-503.http": bytes.ReplaceAll(errorPage, []byte("\n"), []byte("\r\n")),
+	} {
+		if err := os.WriteFile(w.file(name), text, 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// AddRoute makes the router send one path of a host, and what is below it, to
+// a port of the worker.
+func (w *Worker) AddRoute(ctx context.Context, host, path string, port int) (*Route, error) {
+	slot, err := w.takeSlot()
+	if err != nil {
+		return nil, err
+	}
+	r := &Route{worker: w, slot: slot, pattern: routePattern(host, path)}
+	backend := slotName(slot)
+	for _, command := range []string{
+		fmt.Sprintf("set server %s/pod addr 127.0.0.1 port %d", backend, port),
+		fmt.Sprintf("set server %s/pod state ready", backend),
+		fmt.Sprintf("add map %s %s %s", w.file("os_http_be.map"), r.pattern, backend),
+	} {
+		if err := w.runtime(ctx, command); err != nil {
+			return nil, errors.Join(err, r.Remove(ctx))
+		}
+	}
+	return r, nil
+}
+
+// Remove takes the route away.
+func (r *Route) Remove(ctx context.Context) error {
+	w := r.worker
+	mapErr := w.runtime(ctx, fmt.Sprintf("del map %s %s", w.file("os_http_be.map"), r.pattern))
+	serverErr := w.runtime(ctx, fmt.Sprintf("set server %s/pod state maint", slotName(r.slot)))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slots[r.slot] = false
+	return errors.Join(mapErr, serverErr)
+}
+
+// RedirectToHTTPS makes the router answer a host with 302 to https, as a route
+// with insecureEdgeTerminationPolicy Redirect does. The returned function ends it.
+func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context.Context) error, error) {
+	pattern := routePattern(host, "")
+	redirects := w.file("os_route_http_redirect.map")
+	if err := w.runtime(ctx, fmt.Sprintf("add map %s %s 1", redirects, pattern)); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		return w.runtime(ctx, fmt.Sprintf("del map %s %s", redirects, pattern))
+	}, nil
+}
+
+func (w *Worker) takeSlot() (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, taken := range w.slots {
+		if !taken {
+			w.slots[i] = true
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("all %d routes of the lab's router are in use", routerSlots)
+}
+
+// routePattern is the key of a route in the router's map, as OpenShift's
+// template writes it, but for the dots: a backslash is an escape in the
+// runtime API.
+func routePattern(host, path string) string {
+	quote := func(s string) string { return strings.ReplaceAll(s, ".", "[.]") }
+	return "^" + quote(host) + "[.]?(:[0-9]+)?" + quote(path) + "(/.*)?$"
+}
+
+// runtime asks HAProxy's runtime API. It reports errors in plain text, so
+// whatever is answered to a command that should be silent is one.
+func (w *Worker) runtime(ctx context.Context, command string) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", w.file("haproxy.sock"))
+	if err != nil {
+		return fmt.Errorf("reach the router's runtime API: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return fmt.Errorf("bound the router's runtime API: %w", err)
+	}
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		return fmt.Errorf("tell the router %q: %w", command, err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, 1<<20))
+	if err != nil {
+		return fmt.Errorf("tell the router %q: %w", command, err)
+	}
+	text := strings.TrimSpace(string(answer))
+	if !strings.HasPrefix(command, "show ") && text != "" && !strings.Contains(text, "changed from") &&
+		!strings.Contains(text, "no need to change") {
+		return fmt.Errorf("tell the router %q: %s", command, text)
+	}
+	return nil
+}

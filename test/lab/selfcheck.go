@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// selfCheckPasses is how often in a row cert-manager wants the right answer
+// (pkg/issuer/acme/http, requiredPasses). It waits 2 s between them, for
+// routes to spread over many routers; here is one.
+const selfCheckPasses = 5
+
+// selfCheck asks for a challenge's URL as cert-manager does before it tells
+// the CA: from a client inside the cluster, and the body has to be the key
+// byte for byte.
+func (n *Node) selfCheck(ctx context.Context, name string, c *challenge) error {
+	return Eventually(ctx, "the self check from "+n.Name, func(ctx context.Context) error {
+		for range selfCheckPasses {
+			answer, err := n.Get(ctx, "http://"+name+acmePrefix+c.token)
+			if err != nil {
+				return err
+			}
+			if answer.Status != http.StatusOK {
+				return fmt.Errorf("status %d: %.200s", answer.Status, answer.Body)
+			}
+			if answer.Body != c.key {
+				return fmt.Errorf("got %q, not the key", answer.Body)
+			}
+		}
+		return nil
+	})
+}

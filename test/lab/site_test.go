@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// site is a solver under the test's control: its answers wait to be let go.
+type site struct {
+	entered chan struct{} // one value for each request that has arrived
+	release chan struct{} // close to let all answers go
+}
+
+// siteBody is more than one segment, so that a cut is seen.
+var siteBody = strings.Repeat("0123456789abcdef", 512)
+
+// slowSite routes the challenge path of a host to a site behind the router.
+func slowSite(t *testing.T, l *Lab, host string) *site {
+	t.Helper()
+	s := &site{entered: make(chan struct{}, 64), release: make(chan struct{})}
+	listener, err := l.Worker.Listen(t.Context(), "127.0.0.1:0")
+	must(t, err)
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.entered <- struct{}{}
+			select {
+			case <-s.release:
+				_, _ = w.Write([]byte(siteBody))
+			case <-r.Context().Done():
+			}
+		}),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	route, err := l.Worker.AddRoute(t.Context(), host, "/.well-known/acme-challenge", listener.Addr().(*net.TCPAddr).Port)
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, route.Remove(context.Background()))
+		must(t, server.Close())
+		<-done
+	})
+	return s
+}
+
+// arrived waits until a request is at the site.
+func (s *site) arrived(t *testing.T) {
+	t.Helper()
+	must(t, Eventually(t.Context(), "a request at the site", func(ctx context.Context) error {
+		select {
+		case <-s.entered:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}))
+}
+
+// reply is what a request came to.
+type reply struct {
+	text string
+	err  error
+}
+
+// ask sends a challenge request for a host to a VIP from the internet, in the
+// background.
+func ask(t *testing.T, l *Lab, vip netip.Addr, host string) <-chan reply {
+	t.Helper()
+	out := make(chan reply, 1)
+	go func() {
+		text, err := l.Internet.Raw(t.Context(), web(vip), challengeRequest(host, "token-of-the-test"))
+		out <- reply{text, err}
+	}()
+	return out
+}
+
+func web(vip netip.Addr) string { return netip.AddrPortFrom(vip, 80).String() }
+
+func challengeRequest(host, token string) string {
+	return "GET /.well-known/acme-challenge/" + token + " HTTP/1.1\r\nHost: " + host +
+		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+}
+
+// complete fails unless a request came to a whole answer of the site.
+func (r reply) complete(t *testing.T) {
+	t.Helper()
+	if r.err != nil {
+		t.Fatalf("request in flight: %v", r.err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(strings.NewReader(r.text)), nil)
+	must(t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK || string(body) != siteBody {
+		t.Fatalf("request in flight got %d with %d bytes, %v: %.300q", response.StatusCode, len(body), err, r.text)
+	}
+}

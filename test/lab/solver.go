@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+)
+
+// firstSolverPort is the port of cert-manager's solver pods; each further
+// solver of a lab takes the next one, because they share the worker's address.
+const firstSolverPort = 8089
+
+// acmePrefix is the path below which challenges are (RFC 8555 section 8.3).
+const acmePrefix = "/.well-known/acme-challenge/"
+
+// Solver is cert-manager's solver for one challenge, and the route to it.
+type Solver struct {
+	process *Process
+	route   *Route
+}
+
+// Solve starts cert-manager's solver for one challenge of a name and routes
+// its URL there. The caller has to Remove it.
+func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, error) {
+	w := l.Worker
+	port := w.solverPort()
+	p, err := w.Start(Command{
+		Name: "solver-" + strconv.Itoa(port), Path: l.tools.Solver,
+		Args: []string{
+			"--listen-port", strconv.Itoa(port), "--domain", name, "--token", token, "--key", key,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Solver{process: p}
+	err = Eventually(ctx, "the solver", func(ctx context.Context) error {
+		if err := p.Alive(); err != nil {
+			return err
+		}
+		return w.healthy(ctx, port)
+	})
+	if err == nil {
+		s.route, err = w.AddRoute(ctx, name, acmePrefix+token, port)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Remove(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+// Remove ends the solver and its route.
+func (s *Solver) Remove(ctx context.Context) error {
+	var err error
+	if s.route != nil {
+		err = s.route.Remove(ctx)
+	}
+	err = errors.Join(err, s.process.Kill(ctx))
+	s.process.forget()
+	return err
+}
+
+// healthy asks a solver's own health check.
+func (w *Worker) healthy(ctx context.Context, port int) error {
+	url := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + "/healthz"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("build the request: %w", err)
+	}
+	client := &http.Client{
+		Timeout:   dialTimeout,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: w.Dial},
+	}
+	answer, err := do(client, request)
+	if err != nil {
+		return err
+	}
+	if answer.Status != http.StatusOK {
+		return fmt.Errorf("%s answered %d", url, answer.Status)
+	}
+	return nil
+}
+
+func (w *Worker) solverPort() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.solvers++
+	return firstSolverPort + w.solvers - 1
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestState shows each state as an operator meets it, on a node where it is so.
+func TestState(t *testing.T) {
+	l, _ := cluster(t)
+	tests := []struct {
+		name    string
+		node    *Node
+		config  string
+		prepare func(t *testing.T, n *Node)
+		status  string
+		reason  string
+		message string // a part of it
+		table   bool
+	}{
+		{
+			name: "a host that holds the VIPs", node: l.Masters[0].Node,
+			status: "True", reason: "Serving", message: l.API.V4.String(), table: true,
+		},
+		{
+			name: "another host holds the VIPs", node: l.Masters[1].Node,
+			status: "True", reason: "Standby", table: true,
+		},
+		{
+			name: "no keepalived.conf and no VIPs given", node: l.Pods[0],
+			status: "True", reason: "NotRequired",
+		},
+		{
+			name: "API and ingress share an address", node: l.Worker.Node, config: explicit(l.Ingress, l.Ingress),
+			status: "True", reason: "NotRequired",
+		},
+		{
+			name: "keepalived.conf without an API instance", node: l.Worker.Node,
+			status: "False", reason: "NoVIPs", message: "keepalived.conf",
+		},
+		{
+			name: "user-managed load balancer", node: l.Pods[0],
+			prepare: func(t *testing.T, n *Node) {
+				t.Helper()
+				put(t, filepath.Join(n.DisabledManifests(), "keepalived.yaml"), "kind: Pod\n")
+			},
+			status: "False", reason: "ExternalLoadBalancer", message: "80",
+		},
+		{
+			name: "disabled", node: l.Masters[0].Node, config: l.Masters[0].DefaultConfig() + "mode: \"\"\n",
+			status: "False", reason: "Disabled",
+		},
+		{
+			name: "nobody listens at the ingress", node: l.Masters[0].Node,
+			config: l.Masters[0].DefaultConfig() + "upstream: {port: 81}\n",
+			status: "False", reason: "UpstreamUnreachable", message: l.Ingress.V4.String() + ":81", table: true,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			must(t, os.RemoveAll(tt.node.serviceFile("")))
+			if tt.prepare != nil {
+				tt.prepare(t, tt.node)
+			}
+			s := start(t, tt.node, ServiceOptions{Config: tt.config})
+			seen, err := s.AwaitReason(t.Context(), tt.reason)
+			must(t, err)
+			c := seen.Condition
+			if c.Type != "HTTP01ChallengeProxyReady" || c.Status != tt.status || !strings.Contains(c.Message, tt.message) ||
+				c.LastTransitionTime.IsZero() {
+				t.Errorf("condition: %+v", c)
+			}
+			if seen.Table.Present != tt.table {
+				t.Errorf("table: %+v", seen.Table)
+			}
+			present, err := tt.node.HasServiceTable(t.Context())
+			must(t, err)
+			if present != tt.table {
+				t.Errorf("nft sees the table: %t", present)
+			}
+			text, err := s.StatusText(t.Context())
+			must(t, err)
+			if !strings.Contains(text, tt.reason) {
+				t.Errorf("the status for people does not say %s:\n%s", tt.reason, text)
+			}
+			must(t, Eventually(t.Context(), "STATUS= of the state", saysStatus(s, tt.reason)))
+		})
+	}
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// TestPortInUse names the process that has the port, installs nothing, and
+// takes the port by itself once it is free.
+func TestPortInUse(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	taken, err := master.Listen(t.Context(), "[::]:8888")
+	must(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	s := start(t, master, ServiceOptions{})
+	seen, err := s.AwaitReason(t.Context(), "PortInUse")
+	must(t, err)
+	self := strconv.Itoa(os.Getpid())
+	if seen.Condition.Status != "False" || !strings.Contains(seen.Condition.Message, "8888") ||
+		!strings.Contains(seen.Condition.Message, self) {
+		t.Errorf("the message does not name port 8888 and process %s: %+v", self, seen.Condition)
+	}
+	if seen.Table.Present {
+		t.Errorf("a port that leads nowhere: %+v", seen.Table)
+	}
+	must(t, taken.Close())
+	_, err = s.AwaitReason(t.Context(), "Serving")
+	must(t, err)
+}
+
+// TestWithoutCapability says what is missing and stays up.
+func TestWithoutCapability(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	s := start(t, master, ServiceOptions{
+		Wrap: []string{"setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"},
+	})
+	seen, err := s.AwaitReason(t.Context(), "NftablesUnavailable")
+	must(t, err)
+	if seen.Condition.Status != "False" || !strings.Contains(seen.Condition.Message, "CAP_NET_ADMIN") {
+		t.Errorf("condition: %+v", seen.Condition)
+	}
+	for _, vip := range l.API.Both() {
+		refused(t, l.Internet.Node, web(vip))
+	}
+}
+
+// TestWatchdog has the watchdog, set as the unit sets it, fed again and again
+// while nothing happens.
+func TestWatchdog(t *testing.T) {
+	l, _ := cluster(t)
+	s := start(t, l.Masters[0].Node, ServiceOptions{Env: []string{"WATCHDOG_USEC=30000000"}})
+	must(t, Eventually(t.Context(), "two WATCHDOG=1", func(context.Context) error {
+		if n := s.Notifications.Count("WATCHDOG=1"); n < 2 {
+			return fmt.Errorf("%d so far", n)
+		}
+		return nil
+	}))
+}
+
+// saysStatus checks that the last STATUS= of sd_notify begins with a reason.
+func saysStatus(s *Service, reason string) func(context.Context) error {
+	return func(context.Context) error {
+		if text := s.Notifications.Status(); !strings.HasPrefix(text, reason) {
+			return fmt.Errorf("STATUS is %q", text)
+		}
+		return nil
+	}
+}

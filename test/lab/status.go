@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Status is what `http01-proxyd status -o json` prints: the shape that scripts
+// of operators read, written down here a second time so that a change of it
+// is seen.
+type Status struct {
+	Version    string     `json:"version"`
+	Condition  Condition  `json:"condition"`
+	VIPs       []VIP      `json:"vips"`
+	Table      Table      `json:"table"`
+	Upstreams  []Upstream `json:"upstreams"`
+	Challenges Challenges `json:"challenges"`
+	Config     Config     `json:"config"`
+}
+
+// Condition is the service's one condition.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+// VIP is one API VIP and where it is.
+type VIP struct {
+	Address string `json:"address"`
+	Family  string `json:"family"`
+	State   string `json:"state"`
+}
+
+// Table is the nftables table as the kernel has it.
+type Table struct {
+	Present  bool     `json:"present"`
+	Port     int      `json:"port"`
+	Elements []string `json:"elements"`
+}
+
+// Upstream is one ingress address.
+type Upstream struct {
+	Address   string `json:"address"`
+	Reachable bool   `json:"reachable"`
+	Error     string `json:"error"`
+}
+
+// Challenges are the last ones and how many there were.
+type Challenges struct {
+	Total  int         `json:"total"`
+	Recent []Challenge `json:"recent"`
+}
+
+// Challenge is one challenge as the service saw it end.
+type Challenge struct {
+	VIP         string `json:"vip"`
+	Client      string `json:"client"`
+	Method      string `json:"method"`
+	Host        string `json:"host"`
+	TokenPrefix string `json:"tokenPrefix"`
+	Status      int    `json:"status"`
+	Upstream    string `json:"upstream"`
+	Cause       string `json:"cause"`
+	Detail      string `json:"detail"`
+}
+
+// Config says which configuration is in force.
+type Config struct {
+	Source string `json:"source"`
+	Error  string `json:"error"`
+}
+
+func parseStatus(text string) (Status, error) {
+	var s Status
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("read the status: %w: %.300s", err, text)
+	}
+	return s, nil
+}
+
+// VIPState is the state of one VIP; empty when it is not listed.
+func (s Status) VIPState(address string) string {
+	for _, v := range s.VIPs {
+		if v.Address == address {
+			return v.State
+		}
+	}
+	return ""
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// TestOtherTables has every table of others byte for byte the same before,
+// during and after a run, and still doing its work.
+func TestOtherTables(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	must(t, master.LoadNodeRules(t.Context()))
+	t.Cleanup(func() {
+		_, err := master.Run(context.Background(), "nft", "flush", "ruleset")
+		must(t, err)
+	})
+	echo(t, master, "[::]:9445")
+	before, err := master.Ruleset(t.Context())
+	must(t, err)
+
+	s := start(t, master, ServiceOptions{})
+	name := named(t, l, "tables", l.API)
+	for _, from := range []*Node{l.Pods[0], master} {
+		if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: from}); err != nil {
+			t.Errorf("certificate with other tables in place: %v", err)
+		}
+	}
+	for _, vip := range l.API.Both() {
+		conn, err := l.Internet.Dial(t.Context(), "tcp", netip.AddrPortFrom(vip, 6443).String())
+		must(t, err)
+		if got := echoed(t, conn, "hello"); got != "hello" {
+			t.Errorf("the API's own redirect on %s said %q", vip, got)
+		}
+		_ = conn.Close()
+	}
+	if present, err := master.HasServiceTable(t.Context()); !present || err != nil {
+		t.Errorf("the service's table is not there: %v", err)
+	}
+	during, err := master.OtherTables(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(before, during); diff != "" {
+		t.Errorf("other tables during the run (-before +during):\n%s", diff)
+	}
+	must(t, s.Stop(t.Context()))
+	after, err := master.Ruleset(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("ruleset after the run (-before +after):\n%s", diff)
+	}
+}
+
+// TestFlushRuleset has somebody else flush the whole ruleset meanwhile, as
+// `systemctl restart nftables` does.
+func TestFlushRuleset(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	s := start(t, master, ServiceOptions{})
+	must(t, master.LoadNodeRules(t.Context()))
+	before, err := master.Run(t.Context(), "nft", "-s", "-a", "list", "table", "inet", "http01-proxyd")
+	must(t, err)
+	_, err = master.Run(t.Context(), "nft", "flush", "ruleset")
+	must(t, err)
+	after, err := master.Ruleset(t.Context())
+	must(t, err)
+	// The same handles: it was not made anew, but never went away.
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the flush should leave the service's table alone (-want +got):\n%s", diff)
+	}
+	name := named(t, l, "flushed", l.API)
+	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: master}); err != nil {
+		t.Errorf("certificate after a flush: %v", err)
+	}
+	seen, err := s.Status(t.Context())
+	must(t, err)
+	want := Table{Present: true, Port: 8888, Elements: texts(l.API)}
+	if diff := cmp.Diff(want, seen.Table); diff != "" {
+		t.Errorf("table (-want +status):\n%s", diff)
+	}
+}
+
+// texts lists the addresses of a pair as the status does.
+func texts(p Pair) []string {
+	var out []string
+	for _, a := range p.Both() {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// TestKill has the kernel clean up after a service that could not, and the
+// next start serve again.
+func TestKill(t *testing.T) {
+	l, binary := cluster(t)
+	master := l.Masters[0].Node
+	s, err := master.StartService(t.Context(), ServiceOptions{Binary: binary})
+	must(t, err)
+	before, err := master.OtherTables(t.Context())
+	must(t, err)
+	must(t, s.Kill(t.Context()))
+	must(t, Eventually(t.Context(), "the table gone with its owner", func(ctx context.Context) error {
+		present, err := master.HasServiceTable(ctx)
+		if err == nil && present {
+			err = errors.New("it is still there")
+		}
+		return err
+	}))
+	after, err := master.Ruleset(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("ruleset after SIGKILL (-before +after):\n%s", diff)
+	}
+	for _, vip := range l.API.Both() {
+		refused(t, l.Internet.Node, web(vip))
+	}
+	start(t, master, ServiceOptions{Keep: true})
+	name := named(t, l, "killed", l.API)
+	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
+		t.Errorf("certificate after a restart: %v", err)
+	}
+}
+
+// TestDrain lets a challenge in flight end in order while the service stops,
+// and leaves nothing behind.
+func TestDrain(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	for _, vip := range l.API.Both() {
+		t.Run(vip.String(), func(t *testing.T) {
+			s := start(t, master, ServiceOptions{})
+			host := named(t, l, "drained", l.API)
+			slow := slowSite(t, l, host)
+			inFlight := ask(t, l, vip, host)
+			slow.arrived(t)
+			must(t, s.Signal(unix.SIGTERM))
+			// The service is draining once it takes nobody new.
+			refused(t, l.Internet.Node, web(vip))
+			close(slow.release)
+			(<-inFlight).complete(t)
+			must(t, s.Wait(t.Context()))
+			if s.Notifications.Count("STOPPING=1") != 1 {
+				t.Errorf("notifications: %q", s.Notifications.All())
+			}
+			nothingLeft(t, master)
+		})
+	}
+}
+
+// TestDrainIsBounded has a challenge that never ends not keep the service.
+func TestDrainIsBounded(t *testing.T) {
+	l, _ := cluster(t)
+	master := l.Masters[0].Node
+	s := start(t, master, ServiceOptions{
+		Config: master.DefaultConfig() + "upstream: {timeout: 60s}\n",
+	})
+	host := named(t, l, "stuck", l.API)
+	slow := slowSite(t, l, host)
+	inFlight := ask(t, l, l.API.V4, host)
+	slow.arrived(t)
+	must(t, s.Signal(unix.SIGTERM))
+	must(t, s.Wait(t.Context()))
+	if r := <-inFlight; strings.HasSuffix(r.text, siteBody) {
+		t.Errorf("the answer that was never sent arrived: %+v", r)
+	}
+	nothingLeft(t, master)
+}
+
+// nothingLeft fails when a stopped service has left a table, a listener or its
+// socket.
+func nothingLeft(t *testing.T, n *Node) {
+	t.Helper()
+	if present, err := n.HasServiceTable(t.Context()); present || err != nil {
+		t.Errorf("table left: %t, %v", present, err)
+	}
+	listeners, err := n.Run(t.Context(), "ss", "-Hltn", "sport", "=", ":8888")
+	must(t, err)
+	if strings.TrimSpace(listeners) != "" {
+		t.Errorf("listener left: %s", listeners)
+	}
+	sockets, err := n.Run(t.Context(), "find", n.serviceFile(""), "-name", "status.sock")
+	must(t, err)
+	if strings.TrimSpace(sockets) != "" {
+		t.Errorf("socket left: %s", sockets)
+	}
+}

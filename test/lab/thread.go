@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNodeClosed says that the node's thread has ended with its lab.
+var errNodeClosed = errors.New("the lab is closed")
+
+// Inside runs f on a thread in the node's namespace that ends with f: sockets
+// that f opens are the node's, as long as f itself and no goroutine opens them.
+func (n *Node) Inside(f func() error) error { return onThreadIn(n.Namespace, f) }
+
+// onThreadIn runs f on a thread that is in the given network namespace and
+// ends with f. It returns when f has.
+//
+// A network namespace belongs to a thread, so the goroutine keeps its thread
+// to itself and the runtime throws the thread away afterwards. The main thread
+// is spared: it cannot be thrown away, and /proc/self shows its namespace.
+func onThreadIn(namespace string, f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			result <- onThreadIn(namespace, f)
+			runtime.UnlockOSThread()
+			return
+		}
+		if err := enter(namespace); err != nil {
+			result <- err
+			return
+		}
+		result <- f()
+	}()
+	return <-result
+}
+
+func enter(namespace string) error {
+	path := netnsPath(namespace)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open network namespace %s: %w", path, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter network namespace %s: %w", path, err)
+	}
+	return nil
+}
+
+// thread is one thread that stays in a namespace for the lab's whole life.
+// Processes are started from it, so that the parent-death signal, which
+// follows the thread that forked (prctl(2), PR_SET_PDEATHSIG), reaches them
+// when the lab's process is gone and not before.
+type thread struct {
+	work chan func()
+	quit chan struct{}
+	done chan struct{}
+}
+
+func newThread(namespace string) (*thread, error) {
+	t := &thread{work: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
+	ready := make(chan error, 1)
+	go func() {
+		defer close(t.done)
+		err := onThreadIn(namespace, func() error {
+			ready <- nil
+			t.loop()
+			return nil
+		})
+		if err != nil {
+			ready <- err
+		}
+	}()
+	return t, <-ready
+}
+
+func (t *thread) loop() {
+	for {
+		select {
+		case f := <-t.work:
+			f()
+		case <-t.quit:
+			return
+		}
+	}
+}
+
+// do runs f on the thread; f must not block for long.
+func (t *thread) do(f func() error) error {
+	result := make(chan error, 1)
+	select {
+	case t.work <- func() { result <- f() }:
+		return <-result
+	case <-t.done:
+		return errNodeClosed
+	}
+}
+
+func (t *thread) close() {
+	close(t.quit)
+	<-t.done
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// buildTimeout bounds the compiler, with a cold cache on a slow machine in mind.
+const buildTimeout = 10 * time.Minute
+
+// module is the Go module that the lab is in.
+const module = "github.com/http01-proxyd/http01-proxyd/test"
+
+// Tools are the programs of the lab that Go modules bring: nothing of them has
+// to be installed, and once built they are there offline.
+type Tools struct {
+	Pebble string // the CA
+	DNS    string // its DNS server, pebble-challtestsrv
+	Solver string // cert-manager's HTTP-01 solver
+}
+
+func toolsIn(dir string) Tools {
+	return Tools{
+		Pebble: filepath.Join(dir, "pebble"),
+		DNS:    filepath.Join(dir, "pebble-challtestsrv"),
+		Solver: filepath.Join(dir, "solver"),
+	}
+}
+
+// Build returns the tools that lie beside this program, where `make` puts
+// them. Without such it compiles them into the user's cache, or finds them
+// there.
+func Build(ctx context.Context) (Tools, error) {
+	if self, err := os.Executable(); err == nil {
+		if t := toolsIn(filepath.Dir(self)); t.there() {
+			return t, nil
+		}
+	}
+	dir, err := cacheDir()
+	if err != nil {
+		return Tools{}, err
+	}
+	in, err := moduleDir()
+	if err != nil {
+		return Tools{}, err
+	}
+	return toolsIn(dir), compile(ctx, in, dir+"/", "tool", module+"/cmd/solver")
+}
+
+func (t Tools) there() bool {
+	for _, path := range []string{t.Pebble, t.DNS, t.Solver} {
+		if _, err := os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// BuildService compiles the service from the repository that this module is a
+// folder of; flags are given to the compiler.
+func BuildService(ctx context.Context, flags ...string) (string, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	in, err := moduleDir()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, strings.Join(append([]string{"http01-proxyd"}, flags...), ""))
+	return binary, compile(ctx, filepath.Dir(in), binary, append(flags, "./cmd/http01-proxyd")...)
+}
+
+// moduleDir finds this module's folder from somewhere in the repository.
+func moduleDir() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		for _, candidate := range []string{dir, filepath.Join(dir, "test")} {
+			text, err := os.ReadFile(filepath.Join(candidate, "go.mod"))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+				return "", fmt.Errorf("find the repository: %w", err)
+			}
+			if strings.HasPrefix(string(text), "module "+module+"\n") {
+				return candidate, nil
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("%s is not in the repository: run this from inside it", start)
+		}
+	}
+}
+
+func cacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache directory: %w", err)
+	}
+	dir := filepath.Join(base, "http01-lab")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("make the cache directory: %w", err)
+	}
+	return dir, nil
+}
+
+// compile runs `go build` in a module; one at a time over all processes, for
+// they write the same files.
+func compile(ctx context.Context, in, output string, args ...string) error {
+	dir, err := cacheDir()
+	if err != nil {
+		return err
+	}
+	lock, err := lockFile(dir, unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-C", in, "-o", output}, args...)...)
+	// Nothing here needs cgo but the race detector.
+	cgo := "CGO_ENABLED=0"
+	if slices.Contains(args, "-race") {
+		cgo = "CGO_ENABLED=1"
+	}
+	cmd.Env = append(os.Environ(), cgo)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}

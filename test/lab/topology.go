@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Masters is how many masters a lab has.
+const Masters = 3
+
+// uplink is the interface of a cluster node that carries its address and the
+// VIPs, named as OVN-Kubernetes names it on a real node.
+const uplink = "br-ex"
+
+// Pair is one address of each family.
+type Pair struct {
+	V4, V6 netip.Addr
+}
+
+// Both lists the IPv4 address and the IPv6 address, in that order.
+func (p Pair) Both() []netip.Addr { return []netip.Addr{p.V4, p.V6} }
+
+// Topology says who is where. The IPv4 networks are those that RFC 5737 sets
+// aside for documentation, the IPv6 networks are unique local (RFC 4193).
+type Topology struct {
+	Cluster string // the cluster's name, as in the instance names of keepalived
+	Domain  string // below which the lab's DNS answers
+
+	API     Pair // the VIP of the API, on one of the masters
+	Ingress Pair // the VIP of the ingress, on the worker
+
+	gateway         Pair // of the machine network
+	internetGateway Pair
+	internet        Pair // the CA, its DNS and its validators
+	worker          Pair
+	masters         [Masters]Pair
+	podGates        [Masters]Pair // the masters' ends of the pod networks
+	pods            [Masters]Pair // one pod on each master
+}
+
+// defaultTopology is the one topology there is: labs differ by their
+// namespaces, so that several can have the same addresses side by side.
+func defaultTopology() Topology {
+	t := Topology{
+		Cluster:         "lab",
+		Domain:          "lab.test",
+		API:             machine(5),
+		Ingress:         machine(6),
+		gateway:         machine(1),
+		worker:          machine(21),
+		internet:        internet(10),
+		internetGateway: internet(1),
+	}
+	for i := range Masters {
+		t.masters[i] = machine(11 + i)
+		t.podGates[i] = pods(i, 1)
+		t.pods[i] = pods(i, 2)
+	}
+	return t
+}
+
+func machine(host int) Pair {
+	return Pair{
+		V4: netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", host)),
+		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:1::%d", host)),
+	}
+}
+
+func internet(host int) Pair {
+	return Pair{
+		V4: netip.MustParseAddr(fmt.Sprintf("198.51.100.%d", host)),
+		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:2::%d", host)),
+	}
+}
+
+func pods(master, host int) Pair {
+	return Pair{
+		V4: netip.MustParseAddr(fmt.Sprintf("10.128.%d.%d", master, host)),
+		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:8%d::%d", master, host)),
+	}
+}
+
+// onLink is an address with the prefix length of the network that it is in.
+func onLink(a netip.Addr) string {
+	if a.Is4() {
+		return netip.PrefixFrom(a, 24).String()
+	}
+	return netip.PrefixFrom(a, 64).String()
+}
+
+// network is the network that an address is in.
+func network(a netip.Addr) string {
+	return netip.MustParsePrefix(onLink(a)).Masked().String()
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+)
+
+// maxBody bounds every answer that the lab's own clients read.
+const maxBody = 1 << 20
+
+// Answer is what a client on a node got.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Client is an HTTP client on the node that resolves names by the lab's DNS,
+// IPv6 before IPv4, uses no proxy, and connects anew for each request.
+// Redirects are returned, not followed.
+func (n *Node) Client() *http.Client {
+	return &http.Client{
+		Timeout: dialTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: n.dialName},
+	}
+}
+
+// dialName connects to a name and port: to IPv6 first and to IPv4 when that
+// cannot be dialled, as Let's Encrypt does (boulder, va/http.go).
+func (n *Node) dialName(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("split %q: %w", address, err)
+	}
+	var last error
+	for _, family := range []string{"ip6", "ip4"} {
+		found, err := n.Resolver().LookupNetIP(ctx, family, host)
+		if err != nil {
+			last = err
+			continue
+		}
+		for _, a := range found {
+			conn, err := n.Dial(ctx, network, net.JoinHostPort(a.Unmap().String(), port))
+			if err == nil {
+				return conn, nil
+			}
+			last = err
+		}
+	}
+	return nil, last
+}
+
+// Get asks for a URL from the node.
+func (n *Node) Get(ctx context.Context, url string) (Answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Answer{}, fmt.Errorf("build the request: %w", err)
+	}
+	return do(n.Client(), request)
+}
+
+// Raw sends bytes to a literal address and port and returns all bytes that
+// come back until the other end closes.
+func (n *Node) Raw(ctx context.Context, address, request string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := n.Dial(ctx, "tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return "", fmt.Errorf("bound the connection: %w", err)
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
+		return "", fmt.Errorf("send to %s: %w", address, err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, maxBody))
+	if err != nil {
+		return string(answer), fmt.Errorf("read from %s: %w", address, err)
+	}
+	return string(answer), nil
+}
+
+func do(client *http.Client, request *http.Request) (Answer, error) {
+	response, err := client.Do(request)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: string(body)}
+	if err != nil {
+		return answer, fmt.Errorf("read the answer to %s: %w", request.URL, err)
+	}
+	return answer, nil
+}
+
+func postJSON(ctx context.Context, client *http.Client, url string, body any) (Answer, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return Answer{}, fmt.Errorf("encode the request: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
+	if err != nil {
+		return Answer{}, fmt.Errorf("build the request: %w", err)
+	}
+	answer, err := do(client, request)
+	if err == nil && answer.Status != http.StatusOK {
+		err = fmt.Errorf("%s answered %d: %s", url, answer.Status, answer.Body)
+	}
+	return answer, err
+}
