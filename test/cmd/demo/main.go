@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command demo shows the service's main job in a lab of real parts: a CA
+// validates a name that leads to the API VIP, also after the VIP has moved.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+func main() {
+	binary := flag.String("binary", "", "the http01-proxyd to show; built from the repository when empty")
+	flag.Parse()
+	ok, err := run(*binary)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// run shows everything and reports whether all steps went well.
+func run(binary string) (ok bool, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if os.Geteuid() != 0 {
+		return false, errors.New("the lab makes network namespaces and needs root: run it with sudo, or by `make demo`")
+	}
+	d := &demo{}
+	if binary == "" {
+		d.binary, err = lab.BuildService(ctx)
+	} else {
+		d.binary, err = filepath.Abs(binary)
+	}
+	if err != nil {
+		return false, err
+	}
+	// Compiled beforehand, so that the first step shows the lab's own time.
+	if _, err := lab.Build(ctx); err != nil {
+		return false, err
+	}
+	defer func() {
+		if closeErr := d.close(); closeErr != nil {
+			err = errors.Join(err, fmt.Errorf("remove the lab: %w", closeErr))
+			return
+		}
+		fmt.Println("The lab is removed.")
+	}()
+	results := newPrinter(os.Stdout, d.logs).show(ctx, d.steps())
+	return results.ok(), nil
+}
