@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/jsimonetti/rtnetlink/v2"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// links adds and removes addresses on one link of a node by netlink, and
+// listens to the kernel announcing them.
+type links struct {
+	index    uint32
+	requests *rtnetlink.Conn
+	news     *rtnetlink.Conn
+	arrived  chan arrival
+	done     chan struct{}
+}
+
+// arrival is one RTM_NEWADDR.
+type arrival struct {
+	address netip.Addr
+	at      time.Time
+}
+
+func openLinks(n *lab.Node, name string) (*links, error) {
+	l := &links{arrived: make(chan arrival, 64), done: make(chan struct{})}
+	err := n.Inside(func() error {
+		link, err := net.InterfaceByName(name)
+		if err != nil {
+			return fmt.Errorf("find the link: %w", err)
+		}
+		l.index = uint32(link.Index) //nolint:gosec // an ifindex is an int32 in the kernel
+		if l.requests, err = rtnetlink.Dial(nil); err != nil {
+			return fmt.Errorf("open netlink: %w", err)
+		}
+		groups := uint32(unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR)
+		if l.news, err = rtnetlink.Dial(&netlink.Config{Groups: groups}); err != nil {
+			return errors.Join(fmt.Errorf("listen on netlink: %w", err), l.requests.Close())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	go l.listen()
+	return l, nil
+}
+
+// listen notes when each announcement came. It ends with close.
+func (l *links) listen() {
+	defer close(l.done)
+	for {
+		messages, headers, err := l.news.Receive()
+		at := time.Now()
+		if err != nil {
+			return
+		}
+		for i, m := range messages {
+			added, ok := m.(*rtnetlink.AddressMessage)
+			if !ok || added.Attributes == nil || headers[i].Header.Type != unix.RTM_NEWADDR {
+				continue
+			}
+			if a, ok := netip.AddrFromSlice(added.Attributes.Address); ok {
+				select {
+				case l.arrived <- arrival{a.Unmap(), at}:
+				default: // nobody waits for old news
+				}
+			}
+		}
+	}
+}
+
+// add puts a VIP on the link as keepalived does and returns when the kernel's
+// announcement of it arrived.
+func (l *links) add(ctx context.Context, vip netip.Addr) (time.Time, error) {
+	for len(l.arrived) > 0 {
+		<-l.arrived // nobody waited for it
+	}
+	if err := l.requests.Address.New(l.message(vip)); err != nil {
+		return time.Time{}, fmt.Errorf("add %s: %w", vip, err)
+	}
+	for {
+		select {
+		case a := <-l.arrived:
+			if a.address == vip {
+				return a.at, nil
+			}
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("wait for the announcement of %s: %w", vip, context.Cause(ctx))
+		}
+	}
+}
+
+func (l *links) remove(vip netip.Addr) error {
+	if err := l.requests.Address.Delete(l.message(vip)); err != nil {
+		return fmt.Errorf("remove %s: %w", vip, err)
+	}
+	return nil
+}
+
+func (l *links) message(vip netip.Addr) *rtnetlink.AddressMessage {
+	m := &rtnetlink.AddressMessage{
+		Family:       unix.AF_INET,
+		PrefixLength: uint8(vip.BitLen()), //nolint:gosec // 32 or 128
+		Index:        l.index,
+		Attributes:   &rtnetlink.AddressAttributes{Address: vip.AsSlice(), Local: vip.AsSlice()},
+	}
+	if vip.Is6() {
+		m.Family = unix.AF_INET6
+		m.Attributes.Local = nil
+		// Without the flag the address would be tentative for a second.
+		m.Flags, m.Attributes.Flags = unix.IFA_F_NODAD, unix.IFA_F_NODAD
+	}
+	return m
+}
+
+func (l *links) close() error {
+	err := errors.Join(l.news.Close(), l.requests.Close())
+	<-l.done
+	return err
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench-failover measures, in a lab of real parts, how soon a challenge
+// succeeds after the kernel has announced the VIP's address, how long a start
+// takes, and how much memory the idle service holds. It prints and asserts
+// nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+func main() {
+	binary := flag.String("binary", "", "the http01-proxyd to measure; built from the repository when empty")
+	count := flag.Int("moves", 200, "how often the VIP comes, in turns over IPv4 and IPv6")
+	starts := flag.Int("starts", 20, "how often the service is started")
+	flag.Parse()
+	if err := run(*binary, *count, *starts); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-failover:", err)
+		os.Exit(1)
+	}
+}
+
+func run(binary string, count, starts int) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if binary == "" {
+		binary, err = lab.BuildService(ctx)
+	} else {
+		binary, err = filepath.Abs(binary)
+	}
+	if err != nil {
+		return err
+	}
+	l, err := lab.New(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := measureStarts(ctx, l, binary, starts); err != nil {
+		return err
+	}
+	if err := measureMemory(ctx, l, binary); err != nil {
+		return err
+	}
+	return measureMoves(ctx, l, binary, count)
+}
+
+// measureStarts prints the time from fork and exec to READY=1.
+func measureStarts(ctx context.Context, l *lab.Lab, binary string, starts int) error {
+	var took []time.Duration
+	for range starts {
+		s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
+		if err != nil {
+			return err
+		}
+		took = append(took, s.Notifications.ReadyAt().Sub(s.Started))
+		if err := s.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	report("exec to READY=1 (holds both VIPs)", took)
+	return nil
+}
+
+// settle is how long the service idles before its memory is read.
+const settle = 5 * time.Second
+
+// measureMemory prints what the idle service holds.
+func measureMemory(ctx context.Context, l *lab.Lab, binary string) error {
+	s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
+	if err != nil {
+		return err
+	}
+	if _, err := s.AwaitReason(ctx, "Serving"); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	m, err := memoryOf(s.PID())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-44s RSS %.1f MiB (of it anonymous %.1f MiB), PSS %.1f MiB\n",
+		fmt.Sprintf("memory, idle %v after the start", settle), mib(m.rss), mib(m.anonymous), mib(m.pss))
+	return s.Stop(ctx)
+}
+
+// report prints the spread of measured times.
+func report(what string, took []time.Duration) {
+	if len(took) == 0 {
+		return
+	}
+	slices.Sort(took)
+	at := func(q float64) float64 {
+		i := min(int(q*float64(len(took))), len(took)-1)
+		return float64(took[i].Microseconds()) / 1000
+	}
+	fmt.Printf("%-44s n %3d  min %7.3f  p50 %7.3f  p90 %7.3f  p99 %7.3f  max %7.3f ms\n",
+		what, len(took), at(0), at(0.5), at(0.9), at(0.99), at(1))
+}
