@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"net/netip"
+)
+
+// AddBridge makes a bridge in the cell's network namespace, with addresses of
+// its own: hosts are plugged into it, and this process is on their network.
+func (c *Cell) AddBridge(ctx context.Context, name string, addresses ...netip.Prefix) error {
+	// Without a forwarding delay a port works as soon as it is up.
+	if _, err := run(ctx, "ip", "link", "add", name, "type", "bridge", "forward_delay", "0"); err != nil {
+		return err
+	}
+	for _, a := range addresses {
+		args := []string{"address", "add", a.String(), "dev", name}
+		if a.Addr().Is6() {
+			args = append(args, "nodad") // it is there before the first carrier
+		}
+		if _, err := run(ctx, "ip", args...); err != nil {
+			return err
+		}
+	}
+	_, err := run(ctx, "ip", "link", "set", name, "up")
+	return err
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseMountinfo(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		text string
+		want hierarchies
+	}{
+		"version 2 alone": {
+			"24 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n" +
+				"35 25 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 none rw,nsdelegate,memory_recursiveprot\n",
+			hierarchies{unified: "/sys/fs/cgroup"},
+		},
+		"both, with optional fields and without": {
+			"30 29 0:26 / /sys/fs/cgroup/memory rw,relatime shared:10 - cgroup none rw,memory\n" +
+				"31 29 0:27 / /sys/fs/cgroup/systemd rw,relatime - cgroup none rw,xattr,name=systemd\n" +
+				"32 29 0:28 / /sys/fs/cgroup/unified rw,relatime shared:12 master:3 - cgroup2 none rw\n",
+			hierarchies{unified: "/sys/fs/cgroup/unified", named: "/sys/fs/cgroup/systemd"},
+		},
+		"version 1 alone": {
+			"31 29 0:27 / /sys/fs/cgroup/systemd rw,relatime - cgroup none rw,name=systemd\n",
+			hierarchies{named: "/sys/fs/cgroup/systemd"},
+		},
+		"a name that only begins so":  {"31 29 0:27 / /x rw - cgroup none rw,name=systemd2\n", hierarchies{}},
+		"nothing of the kind, broken": {"31 29 0:27 / /x rw cgroup2\n\n - cgroup2\n", hierarchies{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, parseMountinfo(tt.text), cmp.AllowUnexported(hierarchies{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A process that hangs is ended and started again by the watchdog.
+func TestWatchdog(t *testing.T) {
+	s := serving(t)
+	if own := s.property("WatchdogUSec"); own != "30s" {
+		t.Errorf("WatchdogSec of the unit as it is: %q", own)
+	}
+	// Shorter, for the test; the loops give a beat every 5 s.
+	s.must(s.master.WriteFile(dropIn, "[Service]\nWatchdogSec=12s\n", 0o644))
+	s.systemctl("daemon-reload")
+	s.systemctl("restart", unit)
+	s.awaitStatus("Serving: ")
+	pid := s.property("MainPID")
+	s.run("kill", "-STOP", pid)
+	s.awaitRestart()
+	s.challenge()
+	if again := s.property("MainPID"); again == pid {
+		t.Errorf("still process %s", pid)
+	}
+	found := false
+	for _, e := range s.journal() {
+		found = found || strings.Contains(e["MESSAGE"], "Watchdog timeout (limit 12s)!")
+	}
+	if !found {
+		t.Error("systemd does not say that it was the watchdog")
+	}
+}
+
+func TestKilled(t *testing.T) {
+	s := serving(t)
+	pid := s.property("MainPID")
+	s.run("kill", "-KILL", pid)
+	s.awaitRestart()
+	s.challenge()
+	if again := s.property("MainPID"); again == pid {
+		t.Errorf("still process %s", pid)
+	}
+}
+
+// othersTables stand for those of OpenShift's own redirect and of an admin.
+const othersTables = `
+table ip ocp_nat {
+	chain ocp_prerouting {
+		type nat hook prerouting priority dstnat;
+		ip daddr 192.0.2.5 tcp dport 6443 counter redirect to :9445 comment "OCP_API_LB_REDIRECT"
+	}
+}
+table inet admin {
+	set blocked { type ipv4_addr; elements = { 203.0.113.7 }; }
+	chain input {
+		type filter hook input priority filter; policy accept;
+		ip saddr @blocked drop
+	}
+}
+`
+
+// A stop leaves the host as it was.
+func TestStopLeavesNothing(t *testing.T) {
+	s := fresh(t, true)
+	_, err := s.master.Input(t.Context(), othersTables, "nft", "-f", "-")
+	s.must(err)
+	t.Cleanup(func() {
+		for _, table := range []string{"ip ocp_nat", "inet admin"} {
+			_, err := s.master.Run(context.Background(), "nft", append([]string{"delete", "table"}, strings.Fields(table)...)...)
+			s.must(err)
+		}
+	})
+	ruleset := func() string { return s.run("nft", "-s", "-a", "list", "ruleset") }
+	before := ruleset()
+	s.systemctl("start", unit)
+	s.awaitStatus("Serving: ")
+	s.challenge()
+	if !s.hasTable() {
+		t.Error("it serves without a table")
+	}
+	s.systemctl("stop", unit)
+	s.awaitProperties(map[string]string{"Result": "success", "ExecMainStatus": "0", "ActiveState": "inactive", "NRestarts": "0"})
+	if diff := cmp.Diff(before, ruleset()); diff != "" {
+		t.Errorf("ruleset (-before +after):\n%s", diff)
+	}
+	if out, err := s.master.Run(t.Context(), "ls", "/run/http01-proxyd"); err == nil {
+		t.Errorf("left in /run/http01-proxyd: %q", out)
+	}
+	if listening := s.run("ss", "-Hltn"); strings.TrimSpace(listening) != "" {
+		t.Errorf("something listens:\n%s", listening)
+	}
+	s.wantClosed()
+}
+
+// An enabled unit serves after a reboot and after a power loss without
+// anybody's help.
+func TestBoot(t *testing.T) {
+	s := fresh(t, true)
+	s.systemctl("enable", "--now", unit)
+	s.awaitStatus("Serving: ")
+	for name, again := range map[string]func(context.Context) error{
+		"reboot": s.master.Reboot,
+		"power loss": func(ctx context.Context) error {
+			if err := s.master.Kill(ctx); err != nil {
+				return err
+			}
+			return s.master.Boot(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &service{site: s.site, t: t, before: s.before}
+			boot := s.run("cat", "/proc/sys/kernel/random/boot_id")
+			s.must(again(t.Context()))
+			if s.run("cat", "/proc/sys/kernel/random/boot_id") == boot {
+				t.Fatal("the host has not booted")
+			}
+			s.awaitStatus("Serving: ")
+			s.challenge()
+			s.awaitProperties(map[string]string{"NRestarts": "0", "Result": "success"})
+		})
+	}
+}

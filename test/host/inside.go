@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// environment is that of a root shell on the host.
+func environment() []string {
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=/root", "USER=root", "LOGNAME=root", "LANG=C.UTF-8", "TERM=dumb",
+		"SYSTEMD_PAGER=", "SYSTEMD_COLORS=0",
+	}
+}
+
+// Run executes a command on the host as root and returns its standard output;
+// an error holds its standard error and, as *exec.ExitError, its exit code.
+func (h *Host) Run(ctx context.Context, name string, args ...string) (string, error) {
+	return h.Input(ctx, "", name, args...)
+}
+
+// Input is Run with text on the command's standard input.
+func (h *Host) Input(ctx context.Context, stdin, name string, args ...string) (string, error) {
+	m, err := h.on()
+	if err != nil {
+		return "", err
+	}
+	leader, err := m.leader()
+	if err != nil {
+		return "", err
+	}
+	enter := append([]string{"--target", strconv.Itoa(leader), "--all", "--", name}, args...)
+	out, err := runEnv(ctx, environment(), stdin, "nsenter", enter...)
+	if err != nil {
+		return out, fmt.Errorf("on %s: %w", h.Name, err)
+	}
+	return out, nil
+}
+
+// Listen opens a TCP listener on the host, in this process. It is to be closed
+// before the host is switched off.
+func (h *Host) Listen(ctx context.Context, address string) (net.Listener, error) {
+	m, err := h.on()
+	if err != nil {
+		return nil, err
+	}
+	leader, err := m.leader()
+	if err != nil {
+		return nil, err
+	}
+	var listener net.Listener
+	err = onThreadIn(fmt.Sprintf("/proc/%d/ns/net", leader), func() (err error) {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", h.Name, err)
+	}
+	return listener, nil
+}
+
+// onThreadIn runs f on a thread in another network namespace. The goroutine
+// never gives the thread back, so the runtime ends it with f; only the main
+// thread cannot be ended, so it is spared.
+func onThreadIn(namespace string, f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			result <- onThreadIn(namespace, f)
+			runtime.UnlockOSThread()
+			return
+		}
+		fd, err := unix.Open(namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			result <- fmt.Errorf("open network namespace %s: %w", namespace, err)
+			return
+		}
+		err = unix.Setns(fd, unix.CLONE_NEWNET)
+		_ = unix.Close(fd)
+		if err != nil {
+			result <- fmt.Errorf("enter network namespace %s: %w", namespace, err)
+			return
+		}
+		result <- f()
+	}()
+	return <-result
+}
+
+// Properties reads properties of a unit as `systemctl show` gives them.
+func (h *Host) Properties(ctx context.Context, unit string, names ...string) (map[string]string, error) {
+	out, err := h.Run(ctx, "systemctl", "show", "--property="+strings.Join(names, ","), unit)
+	if err != nil {
+		return nil, err
+	}
+	properties := make(map[string]string, len(names))
+	for line := range strings.Lines(out) {
+		if key, value, found := strings.Cut(strings.TrimRight(line, "\n"), "="); found {
+			properties[key] = value
+		}
+	}
+	return properties, nil
+}

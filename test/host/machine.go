@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// rebootCode is systemd-nspawn's exit code when the container has asked for a
+// reboot (src/nspawn/nspawn.c, EXIT_FORCE_RESTART).
+const rebootCode = 133
+
+// machine is a host that is on: systemd-nspawn, again after each reboot.
+type machine struct {
+	host    *Host
+	console *os.File
+	off     chan struct{} // closed when it is off
+	err     error         // why, if not by a clean power-off; valid once off is closed
+
+	mu    sync.Mutex
+	boots int
+}
+
+func (h *Host) switchOn() (*machine, error) {
+	console, err := os.OpenFile(h.consolePath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the console of %s: %w", h.Name, err)
+	}
+	m := &machine{host: h, console: console, off: make(chan struct{})}
+	go m.run()
+	return m, nil
+}
+
+func (h *Host) consolePath() string { return filepath.Join(h.dir, "console.log") }
+
+// run boots until the host doesn't ask for another boot.
+func (m *machine) run() {
+	defer close(m.off)
+	defer func() { _ = m.console.Close() }()
+	for {
+		m.mu.Lock()
+		m.boots++
+		group := m.group(m.boots)
+		m.mu.Unlock()
+		err := m.boot(group)
+		cleared := removeCgroups(context.Background(), group)
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == rebootCode && cleared == nil {
+			continue
+		}
+		m.err = errors.Join(err, cleared)
+		return
+	}
+}
+
+// boot is one run of systemd-nspawn. It needs a cgroup that holds nothing
+// else, in each hierarchy, and to be in it from the start (--keep-unit).
+func (m *machine) boot(group string) error {
+	if err := makeCgroups(group); err != nil {
+		return err
+	}
+	trees, err := findHierarchies()
+	if err != nil {
+		return err
+	}
+	var script strings.Builder
+	for _, tree := range trees.all() {
+		// 0 stands for whoever writes it (cgroups(7)).
+		fmt.Fprintf(&script, "echo 0 >'%s' && ", filepath.Join(tree, group, "cgroup.procs"))
+	}
+	script.WriteString(`exec systemd-nspawn "$@"`)
+	h := m.host
+	cmd := exec.Command("sh", "-c", script.String(), "sh", //nolint:noctx // ends with the host, and with the cell
+		"--quiet", "--machine="+h.Name, "--directory="+h.Root, "--boot",
+		"--register=no", "--keep-unit", "--network-bridge="+h.options.Bridge,
+		"--console=pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+		"--kill-signal=SIGRTMIN+3", "--capability=all",
+		"--system-call-filter=bpf", "--system-call-filter=@keyring")
+	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
+	cmd.Stdout, cmd.Stderr = m.console, m.console
+	// A session of its own: it must not take the terminal.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("systemd-nspawn of %s: %w", h.Name, err)
+	}
+	return nil
+}
+
+func (m *machine) group(boot int) string {
+	return filepath.Join(m.host.cell.cgroup, m.host.Name+"-"+strconv.Itoa(boot))
+}
+
+// generation counts the boots since the host was switched on.
+func (m *machine) generation() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.boots
+}
+
+// leader is the id, in the cell, of the host's first process.
+func (m *machine) leader() (int, error) {
+	trees, err := findHierarchies()
+	if err != nil {
+		return 0, err
+	}
+	path := filepath.Join(trees.unified, m.group(m.generation()), "payload/init.scope/cgroup.procs")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("find the first process of %s: %w", m.host.Name, err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return 0, fmt.Errorf("find the first process of %s: %w", m.host.Name, err)
+	}
+	return pid, nil
+}
+
+// signal sends a signal to the host's first process.
+func (m *machine) signal(s unix.Signal) error {
+	pid, err := m.leader()
+	if err != nil {
+		return err
+	}
+	if err := unix.Kill(pid, s); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal %s: %w", m.host.Name, err)
+	}
+	return nil
+}

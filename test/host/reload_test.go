@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"strings"
+	"testing"
+)
+
+const (
+	onPort9888    = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9888\n"
+	onPort9889    = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9889\n"
+	refusedConfig = onPort9889 + "colour: green\n"
+)
+
+func TestReloadMovesThePort(t *testing.T) {
+	s := serving(t)
+	s.awaitPort(8888)
+	pid := s.property("MainPID")
+	s.configure(onPort9888)
+	s.systemctl("reload", unit)
+	s.awaitPort(9888)
+	s.challenge()
+	const tells = "leads to port 9888"
+	if shown := s.systemctl("status", unit); !strings.Contains(shown, tells) {
+		t.Errorf("systemctl status does not tell that it %s:\n%s", tells, shown)
+	}
+	s.awaitProperties(map[string]string{"NRestarts": "0", "MainPID": pid, "ActiveState": "active"})
+
+	// A changed file is noticed without a reload.
+	s.configure(onPort9889)
+	s.awaitPort(9889)
+	s.challenge()
+	s.awaitProperties(map[string]string{"NRestarts": "0", "MainPID": pid, "ActiveState": "active"})
+}
+
+func TestRefusedConfigurationKeepsServing(t *testing.T) {
+	s := fresh(t, true)
+	s.configure(onPort9888)
+	s.systemctl("start", unit)
+	s.awaitStatus("Serving: ")
+	s.configure(refusedConfig)
+	s.systemctl("reload", unit)
+	check := func() {
+		t.Helper()
+		if line := s.awaitStatus("InvalidConfig: " + configPath + ":4:1: "); !strings.Contains(line, "colour") {
+			t.Errorf("the status line does not name the key: %s", line)
+		}
+		s.awaitPort(9888)
+		s.challenge()
+		s.awaitProperties(map[string]string{"NRestarts": "0", "ActiveState": "active"})
+	}
+	check()
+
+	// A restart takes the last accepted one from the state directory.
+	s.systemctl("restart", unit)
+	check()
+	report, err := s.report(t.Context())
+	s.must(err)
+	if report.Config.Source != "last-accepted" {
+		t.Errorf("configuration from %q", report.Config.Source)
+	}
+
+	s.configure(onPort9889)
+	s.awaitStatus("Serving: ")
+	s.awaitPort(9889)
+}

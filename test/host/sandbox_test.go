@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// capNetAdmin is a set with CAP_NET_ADMIN alone, which has number 12
+// (linux/capability.h), as proc_pid_status(5) prints it.
+const capNetAdmin = "0000000000001000"
+
+func TestSandbox(t *testing.T) {
+	s := fresh(t, true)
+	s.configure(onPort9888)
+	s.systemctl("start", unit)
+	s.awaitStatus("Serving: ")
+	s.challenge()
+	s.configure(onPort9889)
+	s.systemctl("reload", unit)
+	s.awaitPort(9889)
+	pid := s.property("MainPID")
+
+	process := make(map[string]string)
+	for line := range strings.Lines(s.run("cat", "/proc/"+pid+"/status")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		process[name] = strings.TrimSpace(value)
+	}
+	want := map[string]string{
+		"CapInh": capNetAdmin, "CapPrm": capNetAdmin, "CapEff": capNetAdmin, "CapBnd": capNetAdmin, "CapAmb": capNetAdmin,
+		"NoNewPrivs": "1", "Seccomp": "2",
+	}
+	got := make(map[string]string)
+	for name := range want {
+		got[name] = process[name]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("process (-want +got):\n%s", diff)
+	}
+	for _, ids := range []string{"Uid", "Gid"} {
+		if fields := strings.Fields(process[ids]); len(fields) != 4 || strings.Contains(" "+strings.Join(fields, " ")+" ", " 0 ") {
+			t.Errorf("%s: %q, want four that are not root's", ids, process[ids])
+		}
+	}
+
+	kept, err := s.master.ReadFile("/var/lib/private/http01-proxyd/last-accepted.yaml")
+	if err != nil || kept != onPort9889 {
+		t.Errorf("last accepted configuration: %q, %v", kept, err)
+	}
+	s.systemctl("stop", unit)
+	denied := regexp.MustCompile(`(?i)operation not permitted|permission denied|read-only file system|\bEPERM\b|\bEACCES\b`)
+	for _, e := range s.journal() {
+		if denied.MatchString(e["MESSAGE"]) {
+			t.Errorf("the sandbox is in the way: %s", e["MESSAGE"])
+		}
+	}
+}
+
+func TestUnitFile(t *testing.T) {
+	s := fresh(t, false)
+	if out := s.run("sh", "-c", "systemd-analyze verify --man=no "+unitPath+" 2>&1"); strings.TrimSpace(out) != "" {
+		t.Errorf("systemd-analyze verify: %s", out)
+	}
+	lines := strings.Split(strings.TrimSpace(s.run("systemd-analyze", "security", "--offline=true", unitPath)), "\n")
+	t.Log(lines[len(lines)-1])
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// On a host without configuration and keepalived.conf the unit is up and does
+// nothing.
+func TestNothingToDo(t *testing.T) {
+	s := fresh(t, false)
+	s.systemctl("start", unit)
+	shown := s.systemctl("status", unit)
+	for _, want := range []string{"Active: active (running)", `Status: "NotRequired: no /etc/keepalived/keepalived.conf`} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("systemctl status lacks %q:\n%s", want, shown)
+		}
+	}
+	if s.hasTable() {
+		t.Error("there is a table")
+	}
+	if listening := s.run("ss", "-Hltn"); strings.TrimSpace(listening) != "" {
+		t.Errorf("something listens:\n%s", listening)
+	}
+}
+
+// A keepalived that starts after the unit is found, its VIPs are served, and
+// every front end of the state tells so.
+func TestServesWhatKeepalivedBrings(t *testing.T) {
+	s := fresh(t, false)
+	s.systemctl("start", unit)
+	s.awaitStatus("NotRequired: ")
+	s.keepalived(true)
+	s.awaitStatus("Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, no challenges yet")
+	s.challenge()
+	for _, vip := range s.api {
+		status, body, err := s.get(vip, "/healthz")
+		if err != nil || status != http.StatusBadRequest || strings.TrimSpace(body) != refusal {
+			t.Errorf("%v: wrong path: %d %q %v", vip, status, body, err)
+		}
+	}
+	s.awaitStatus("Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 challenges, last 200 ")
+
+	text := s.run(binaryPath, "status")
+	for _, want := range []string{
+		`(?m)^State: +Serving \(HTTP01ChallengeProxyReady=True for `,
+		`(?m)^API VIP: +192\.0\.2\.5 Held$`,
+		`(?m)^API VIP: +fd4e:5f2a:9c01:1::5 Held$`,
+		`(?m)^Table: +inet http01-proxyd present, leads port 80 of .* to port 8888$`,
+		`(?m)^Upstream: +192\.0\.2\.6:80 reachable `,
+		`(?m)^Configuration: +default /etc/http01-proxyd/config\.yaml$`,
+		`(?m)^Challenges: +2 forwarded, 2 refused$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("status lacks %s:\n%s", want, text)
+		}
+	}
+	report, err := s.report(t.Context())
+	s.must(err)
+	var held []string
+	for _, v := range report.VIPs {
+		held = append(held, v.Address+" "+v.State)
+	}
+	if diff := cmp.Diff([]string{"192.0.2.5 Held", "fd4e:5f2a:9c01:1::5 Held"}, held); diff != "" {
+		t.Errorf("VIPs (-want +got):\n%s", diff)
+	}
+	if report.Condition.Reason != "Serving" || report.Condition.Status != "True" || report.Challenges.Total != 2 {
+		t.Errorf("status -o json: %+v", report)
+	}
+}
+
+// Who may ask for the status learns which names get certificates: that is
+// root's alone.
+func TestStatusIsForRoot(t *testing.T) {
+	s := serving(t)
+	for _, user := range []string{"nobody", "daemon"} {
+		out, err := s.master.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status")
+		if err == nil || out != "" {
+			t.Errorf("as %s: %q, %v", user, out, err)
+		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "are you root?") {
+			t.Errorf("as %s, the message does not help: %v", user, err)
+		}
+	}
+}

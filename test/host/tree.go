@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// TreeVariable names the environment variable with a directory to use
+	// instead of a tree of our own making.
+	TreeVariable = "HTTP01_HOST_TREE"
+
+	suite        = "bookworm"
+	treePrefix   = "host-tree-"
+	buildTimeout = 15 * time.Minute // with a slow mirror in mind
+)
+
+// packages are what a host has beyond Debian's minimum.
+func packages() []string {
+	return []string{"systemd", "systemd-sysv", "dbus", "iproute2", "nftables", "keepalived", "procps"}
+}
+
+// hooks change a fresh tree, whose path the shell has as $1. networkd gives a
+// host its address at every boot; Debian's housekeeping would only get in the
+// tests' way.
+func hooks() []string {
+	return []string{
+		`chroot "$1" systemctl enable systemd-networkd.service`,
+		`chroot "$1" systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service`,
+		`rm "$1/etc/hostname" "$1/etc/resolv.conf"`,
+	}
+}
+
+// Tree returns the directory of a Debian system to lay hosts upon, and makes
+// it in the directory cache when it is not there yet, which takes a minute and
+// the network. Nothing may write into it. Several processes may call this at
+// once.
+func Tree(ctx context.Context, cache string) (string, error) {
+	if given := os.Getenv(TreeVariable); given != "" {
+		if _, err := os.Stat(filepath.Join(given, "usr/lib/systemd/systemd")); err != nil { //nolint:gosec // root's own choice
+			return "", fmt.Errorf("%s is not a tree with systemd in it: %w", TreeVariable, err)
+		}
+		return given, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // a repository's directory
+		return "", fmt.Errorf("make the cache directory: %w", err)
+	}
+	tree := filepath.Join(cache, treePrefix+treeHash())
+	lock, err := lockFile(ctx, filepath.Join(cache, "host-tree.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	if _, err := os.Stat(tree); err == nil {
+		return tree, nil
+	}
+	fmt.Fprintf(os.Stderr, "making a Debian %s tree for test hosts, once: %s\n", suite, tree)
+	return tree, build(ctx, cache, tree)
+}
+
+func treeHash() string {
+	sum := sha256.Sum256([]byte(strings.Join(append(packages(), hooks()...), "\n") + "\n" + suite))
+	return hex.EncodeToString(sum[:6])
+}
+
+// build makes the tree aside and renames it into place, so that there is a
+// whole one or none. Needs the lock.
+func build(ctx context.Context, cache, tree string) error {
+	// What a killed build has left; with the lock held, no other one runs.
+	left, err := filepath.Glob(filepath.Join(cache, "."+treePrefix+"*"))
+	if err != nil {
+		return fmt.Errorf("list unfinished trees: %w", err)
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove an unfinished tree: %w", err)
+		}
+	}
+	aside, err := os.MkdirTemp(cache, "."+treePrefix)
+	if err != nil {
+		return fmt.Errorf("make the tree's directory: %w", err)
+	}
+	err = bootstrap(ctx, aside)
+	if err == nil {
+		// It becomes "/" of the hosts, whose users must be able to enter it.
+		err = os.Chmod(aside, 0o755) //nolint:gosec // as every "/"
+	}
+	if err == nil {
+		err = os.Rename(aside, tree)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make the tree: %w", err), os.RemoveAll(aside))
+	}
+	return nil
+}
+
+func bootstrap(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	defer cancel()
+	args := []string{"--mode=root", "--variant=minbase", "--format=directory", "--include=" + strings.Join(packages(), ",")}
+	for _, hook := range hooks() {
+		args = append(args, "--customize-hook="+hook)
+	}
+	cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, suite, dir)...)
+	// It removes its own mounts when it is asked to end.
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("mmdebstrap: %w\n%s", errors.Join(err, context.Cause(ctx)), out)
+	}
+	return nil
+}
+
+// lockFile makes and locks a file; closing it drops the lock. It waits for
+// another holder as long as ctx lives.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock: %w", err)
+	}
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for the lock %s: %w", path, context.Cause(ctx)), f.Close())
+		case <-look.C:
+		}
+	}
+}
