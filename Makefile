@@ -8,6 +8,9 @@
 # make bench-failover  how fast a VIP's move is followed (root)
 # make fuzz            every fuzzer for FUZZTIME
 
+SHELL           := bash
+.SHELLFLAGS     := -o pipefail -c
+
 GO              ?= go
 BIN             := $(CURDIR)/bin
 TOOLS           := $(CURDIR)/.cache/tools
@@ -50,17 +53,25 @@ lint-units: build
 		systemd-analyze verify --man=no "$$dir/$$(basename "$$unit")" || exit 1; \
 	done
 
-test: test-unit test-lab
-
 # The race detector needs cgo.
-test-unit:
-	CGO_ENABLED=1 $(GO) test -race -count=1 ./...
+UNIT_TESTS := CGO_ENABLED=1 $(GO) test -race -count=1 -json ./...
+LAB_TESTS  := cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 -json $$($(GO) list ./... | grep -v /host)
+HOST_TESTS := cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 -json ./host/...
 
-test-lab: build
-	cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 $$($(GO) list ./... | grep -v /host)
+test: build $(BIN)/testsum
+	( $(UNIT_TESTS); unit=$$?; $(LAB_TESTS) && exit $$unit ) | $(BIN)/testsum
 
-test-host: build
-	cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 ./host/...
+test-unit: $(BIN)/testsum
+	( $(UNIT_TESTS) ) | $(BIN)/testsum
+
+test-lab: build $(BIN)/testsum
+	( $(LAB_TESTS) ) | $(BIN)/testsum
+
+test-host: build $(BIN)/testsum
+	( $(HOST_TESTS) ) | $(BIN)/testsum
+
+$(BIN)/testsum: $(wildcard test/cmd/testsum/*.go)
+	cd test && $(GO) build -o $@ ./cmd/testsum
 
 demo: build
 	$(SUDO) test/install-packages lab
