@@ -97,7 +97,7 @@ func (w *Watcher) arm() {
 		// Adding again is harmless and revives the watch of a directory that
 		// was removed and made anew.
 		if err := w.notify.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && w.names[dir] == nil {
-			w.log.Warn("cannot watch a directory; its files are read every 30 s instead",
+			w.log.Warn(fmt.Sprintf("cannot watch %s; its files are read every 30 s instead", dir),
 				slog.String("event", "file-watch"), slog.String("path", dir), slog.Any("error", err))
 		}
 	}
