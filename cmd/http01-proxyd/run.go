@@ -41,7 +41,9 @@ Examples:
 				reload := make(chan os.Signal, 1)
 				signal.Notify(reload, syscall.SIGHUP)
 				defer signal.Stop(reload)
-				o.Reload, o.Log = reload, systemd.NewLogger()
+				log, flush := systemd.NewLogger()
+				defer flush()
+				o.Reload, o.Log = reload, log
 				return daemon.Run(ctx, o)
 			}
 		},

@@ -32,6 +32,8 @@ func runService(dir string) int {
 	defer stop()
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
+	log, flush := systemd.NewLogger()
+	defer flush()
 	err := daemon.Run(ctx, daemon.Options{
 		ConfigPath:        dir + "/config.yaml",
 		StateDir:          dir + "/state",
@@ -39,7 +41,7 @@ func runService(dir string) int {
 		Manifests:         dir + "/manifests",
 		DisabledManifests: dir + "/disabled-manifests",
 		Version:           "test",
-		Log:               systemd.NewLogger(),
+		Log:               log,
 		Reload:            reload,
 	})
 	if err != nil {

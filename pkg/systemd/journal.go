@@ -14,12 +14,14 @@ import (
 
 // NewLogger logs into the journal, with every attribute as a field of its own,
 // when standard error is connected to it, and as text to standard error
-// otherwise.
-func NewLogger() *slog.Logger {
+// otherwise. Logging into the journal never blocks; flush, which is called
+// once, at the end, waits for what is on its way.
+func NewLogger() (log *slog.Logger, flush func()) {
 	if journaled, err := journal.StderrIsJournalStream(); err == nil && journaled && journal.Enabled() {
-		return slog.New(&journalHandler{send: journal.Send})
+		q := newQueue(journal.Send)
+		return slog.New(&journalHandler{send: q.put}), q.flush
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, nil))
+	return slog.New(slog.NewTextHandler(os.Stderr, nil)), func() {}
 }
 
 // journalHandler sends a record as a journal entry: the message as MESSAGE,

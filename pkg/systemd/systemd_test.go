@@ -127,7 +127,7 @@ func TestWatchdogOff(t *testing.T) {
 	}
 }
 
-type entry struct {
+type record struct {
 	Message  string
 	Priority journal.Priority
 	Fields   map[string]string
@@ -135,9 +135,9 @@ type entry struct {
 
 func TestJournalFields(t *testing.T) {
 	t.Parallel()
-	var got []entry
+	var got []record
 	log := slog.New(&journalHandler{send: func(m string, p journal.Priority, f map[string]string) error {
-		got = append(got, entry{m, p, f})
+		got = append(got, record{m, p, f})
 		return nil
 	}})
 	log.Info("a challenge", slog.String("event", "challenge"), slog.Int("status", 200), slog.Float64("duration_ms", 3.5))
@@ -145,7 +145,7 @@ func TestJournalFields(t *testing.T) {
 	//nolint:sloglint // the point is what happens to odd keys
 	log.Error("odd keys", slog.String("_PID", "1"), slog.String("9lives", "2"), slog.String("a-b.c", "3"), slog.String("", "4"), slog.String(strings.Repeat("k", 100), "5"))
 	log.Debug("not for the journal")
-	want := []entry{
+	want := []record{
 		{"a challenge", journal.PriInfo, map[string]string{"EVENT": "challenge", "STATUS": "200", "DURATION_MS": "3.5"}},
 		{"slow: late", journal.PriWarning, map[string]string{"VIP": "192.0.2.5", "UP_ERROR": "late", "UP_X_Y": "true"}},
 		{"odd keys", journal.PriErr, map[string]string{"PID": "1", "LIVES": "2", "A_B_C": "3", strings.Repeat("K", 64): "5"}},
@@ -166,4 +166,55 @@ func TestJournalMessageNamesTheError(t *testing.T) {
 	if want := "cannot remove the table: flush: not permitted"; got != want {
 		t.Errorf("journalctl shows %q, want %q", got, want)
 	}
+}
+
+func TestAHangingJournalBlocksNobody(t *testing.T) {
+	t.Parallel()
+	var got []string
+	hang, passed := make(chan struct{}), make(chan string, 10*queueLength)
+	q := newQueue(func(m string, _ journal.Priority, _ map[string]string) error {
+		<-hang
+		passed <- m
+		return nil
+	})
+	for n := range 3 * queueLength {
+		if err := q.put(strconv.Itoa(n), journal.PriInfo, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(hang)
+	q.flush()
+	close(passed)
+	for m := range passed {
+		got = append(got, m)
+	}
+	lost, owned := 0, false
+	for _, m := range got {
+		if n, found := strings.CutSuffix(m, " log entries were lost: the journal did not take them in time"); found {
+			owned = true
+			v, err := strconv.Atoi(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost += v
+		}
+	}
+	if !owned || len(got)-1+lost != 3*queueLength {
+		t.Errorf("%d passed on, %d owned up to as lost, of %d", len(got)-1, lost, 3*queueLength)
+	}
+	if got[0] != "0" {
+		t.Errorf("the first entry is %q", got[0])
+	}
+}
+
+func TestFlushDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	defer close(hang)
+	q := newQueue(func(string, journal.Priority, map[string]string) error {
+		<-hang
+		return nil
+	})
+	_ = q.put("x", journal.PriInfo, nil)
+	q.flush()
 }
