@@ -13,12 +13,15 @@ import (
 // maxFileBytes is far above any real configuration.
 const maxFileBytes = 256 << 10
 
-// Read returns the text of a configuration file. An absent file has the empty
-// text, which is the default configuration.
+// Read returns the text of a configuration file, which is nil for an absent
+// file and not nil for an empty one. Both mean the default configuration.
 func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("read the configuration: %w: the service is not root: make it world-readable (chmod 0644)", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)

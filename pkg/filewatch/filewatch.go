@@ -183,9 +183,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 // matters reports whether an event is about a watched name, about a link that
 // ConfigMap-style mounts flip, or about a watched directory itself.
 func (w *Watcher) matters(event fsnotify.Event) bool {
-	if event.Op == fsnotify.Chmod {
-		return true // a file may have become readable
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.names[event.Name] != nil {
