@@ -23,7 +23,7 @@ UNITS           := $(wildcard systemd/*.service)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build lint lint-go lint-shell lint-units test test-unit test-lab test-host demo bench-failover fuzz tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host demo bench-failover fuzz tidy clean
 
 all: build
 
@@ -58,20 +58,23 @@ UNIT_TESTS := CGO_ENABLED=1 $(GO) test -race -count=1 -json ./...
 LAB_TESTS  := cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 -json $$($(GO) list ./... | grep -v /host)
 HOST_TESTS := cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 -json ./host/...
 
-test: build $(BIN)/testsum
+test: packages build $(BIN)/testsum
 	( $(UNIT_TESTS); unit=$$?; $(LAB_TESTS) && exit $$unit ) | $(BIN)/testsum
 
-test-unit: $(BIN)/testsum
+test-unit: packages $(BIN)/testsum
 	( $(UNIT_TESTS) ) | $(BIN)/testsum
 
-test-lab: build $(BIN)/testsum
+test-lab: packages build $(BIN)/testsum
 	( $(LAB_TESTS) ) | $(BIN)/testsum
 
-test-host: build $(BIN)/testsum
+test-host: packages build $(BIN)/testsum
 	( $(HOST_TESTS) ) | $(BIN)/testsum
 
 $(BIN)/testsum: $(wildcard test/cmd/testsum/*.go)
 	cd test && $(GO) build -o $@ ./cmd/testsum
+
+packages:
+	$(SUDO) test/install-packages all
 
 demo: build
 	$(SUDO) test/install-packages lab
