@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -100,6 +102,15 @@ func sameForDoor(a, b config.Config) bool {
 	return a.Upstream == b.Upstream && a.Limits == b.Limits && slices.Equal(a.Hosts, b.Hosts)
 }
 
+func (l *listener) isGone() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Open implements reconcile.Door. The listener is a wildcard one, since VIPs
 // come and go; the table keeps everything but redirected connections off it.
 func (d *door) Open(port uint16) error {
@@ -112,7 +123,7 @@ func (d *door) Open(port uint16) error {
 	}
 	ln, err := listen(port)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, holder(port))
+		return fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, holder.OfTCPPort(port))
 	}
 	if err != nil {
 		return fmt.Errorf("listen on port %d: %w", port, err)
@@ -124,7 +135,9 @@ func (d *door) Open(port uint16) error {
 func listen(port uint16) (*net.TCPListener, error) {
 	// The conversations are short and bounded: TCP keep-alive would be set up
 	// for nothing.
-	config := net.ListenConfig{KeepAlive: -1}
+	config := net.ListenConfig{KeepAlive: -1, Control: smallBuffers}
+	// No protocol on a public port that the table says nothing about.
+	config.SetMultipathTCP(false)
 	ln, err := config.Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
 	if err != nil {
 		return nil, err
@@ -134,6 +147,24 @@ func listen(port uint16) (*net.TCPListener, error) {
 		return nil, fmt.Errorf("the listener is a %T", ln)
 	}
 	return tcp, nil
+}
+
+// socketBuffer bounds what the kernel keeps for one client in each direction:
+// a head has 8 KiB, an answer hardly more than its fields. Left to themselves
+// the buffers of a few thousand hostile clients would grow to gigabytes.
+const socketBuffer = 16 << 10
+
+// smallBuffers is set on the listener, before listen: accepted sockets inherit
+// it, and the window is advertised accordingly (tcp(7), SO_RCVBUF).
+func smallBuffers(_, _ string, conn syscall.RawConn) error {
+	var set error
+	err := conn.Control(func(fd uintptr) {
+		set = errors.Join(
+			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer),
+			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer),
+		)
+	})
+	return errors.Join(err, set)
 }
 
 func (d *door) serve(port uint16, ln *net.TCPListener) {
@@ -161,6 +192,7 @@ func (d *door) serve(port uint16, ln *net.TCPListener) {
 // when the table changed still arrives at the old port: it is served for
 // backlogTime more.
 func (d *door) Settle(port uint16) {
+	maps.DeleteFunc(d.leaving, func(_ uint16, l *listener) bool { return l.isGone() })
 	for other, l := range d.open {
 		if other != port {
 			delete(d.open, other)
@@ -172,6 +204,8 @@ func (d *door) Settle(port uint16) {
 
 // Close implements reconcile.Door.
 func (d *door) Close(ctx context.Context) {
+	d.set = false
+	d.prober.retarget(nil, 0)
 	maps.Copy(d.leaving, d.open)
 	clear(d.open)
 	for port, l := range d.leaving {

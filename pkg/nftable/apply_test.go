@@ -236,10 +236,25 @@ func commOf(t *testing.T, pid int) string {
 }
 
 func TestOwnerName(t *testing.T) {
-	c := opened(t)
-	_ = c
-	if got := ownerName(1); strings.HasPrefix(got, "process") {
-		t.Errorf("ownerName(1) = %q, but process 1 holds no such socket", got)
+	first, second := opened(t), opened(t)
+	if int(second.sock.port) == os.Getpid() {
+		t.Fatal("the second socket has the pid as port id, so this tests nothing")
+	}
+	us := fmt.Sprintf("process %d (%s)", os.Getpid(), commOf(t, os.Getpid()))
+	for name, tt := range map[string]struct {
+		port uint32
+		want string
+	}{
+		"the first socket of a process":  {first.sock.port, us},
+		"another, whose port is no pid":  {second.sock.port, us},
+		"process 1 holds no such socket": {1, "the netlink socket with port id 1 (see /proc/net/netlink, protocol 12)"},
+		"nobody has a socket of that id": {1 << 30, "the netlink socket with port id 1073741824 (see /proc/net/netlink, protocol 12)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ownerName(tt.port); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Who has the port is named from within the sandbox, where other processes are
+// invisible.
+func TestPortInUse(t *testing.T) {
+	s := fresh(t, true)
+	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", "squatter.service") })
+	s.run("systemd-run", "--unit=squatter", "systemd-socket-activate", "--listen=8888", "cat")
+	s.until("a squatter on port 8888", func(ctx context.Context) error {
+		listening, err := s.master.Run(ctx, "ss", "-Hltn", "sport = :8888")
+		if err == nil && strings.TrimSpace(listening) == "" {
+			err = errors.New("nobody listens")
+		}
+		return err
+	})
+	squatter, err := s.master.Properties(t.Context(), "squatter.service", "MainPID")
+	s.must(err)
+
+	s.systemctl("start", unit)
+	line := s.awaitStatus("PortInUse: ")
+	want := "port 8888: it is taken by unit squatter.service, whose one process is " + squatter["MainPID"] + " (see: ss -ltnp 'sport = :8888'): stop that, or "
+	if !strings.Contains(line, want) {
+		t.Errorf("status line %q lacks %q", line, want)
+	}
+	if s.hasTable() {
+		t.Error("there is a table that leads to somebody else's port")
+	}
+	s.systemctl("stop", "squatter.service")
+	s.awaitStatus("Serving: ")
+	s.challenge()
+}
