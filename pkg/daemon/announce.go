@@ -45,7 +45,8 @@ func (a *announcer) complain(err error) {
 	}
 }
 
-// run keeps the status line up to date.
+// run keeps the status line up to date until ctx ends, and then says that the
+// end has begun.
 func (a *announcer) run(ctx context.Context) error {
 	refresh := time.NewTicker(statusRefresh)
 	defer refresh.Stop()
@@ -55,17 +56,17 @@ func (a *announcer) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			a.stopping()
 			return nil
 		case <-refresh.C:
 		case <-a.board.Changed():
 		}
-		if line := a.sentence(); line != last {
+		if line := a.sentence(); line != last && ctx.Err() == nil {
 			last = line
 			a.complain(a.notify.Status(line))
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-pause.C:
 		}
 	}

@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) error {
 	t.start("status line", s.announcer.run)
 	t.start("ingress probe", s.prober.run)
 	t.start("request log", s.recorder.run)
-	t.start("signals", func(ctx context.Context) error { return s.signals(ctx, loop, o.Reload) })
+	t.start("reload signal", func(ctx context.Context) error { return reloads(ctx, loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer done()
 		return loop.Run(ctx)
@@ -87,7 +87,7 @@ type service struct {
 }
 
 func build(ctx context.Context, o Options) (*service, error) {
-	s := &service{board: status.NewBoard(o.Version, time.Now()), table: &table{}, upstream: upstream.New()}
+	s := &service{board: status.NewBoard(o.Version, time.Now(), logMoves(o.Log)), table: &table{}, upstream: upstream.New()}
 	var err error
 	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if s.socket, err = status.Listen(ctx, o.StatusSocket); err != nil {
 		return nil, errors.Join(err, s.addresses.Close())
 	}
-	s.prober = newProber(o.Log, s.board, s.upstream)
+	s.prober = newProber(s.board, s.upstream)
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
 	s.door = &door{
@@ -131,12 +131,23 @@ func build(ctx context.Context, o Options) (*service, error) {
 	return s, nil
 }
 
-// signals turns SIGHUP into reloads and says when the end has begun.
-func (s *service) signals(ctx context.Context, loop *reconcile.Loop, reload <-chan os.Signal) error {
+// logMoves logs each change of the condition.
+func logMoves(log *slog.Logger) func(before, after status.Condition) {
+	return func(_, after status.Condition) {
+		level := slog.LevelInfo
+		if !after.Reason.Ready() && after.Reason != status.Disabled && after.Reason != status.ExternalLoadBalancer {
+			level = slog.LevelError
+		}
+		log.Log(context.Background(), level, fmt.Sprintf("%s: %s", after.Reason, after.Message),
+			slog.String("event", "state"), slog.String("reason", string(after.Reason)), slog.String("condition", after.Status))
+	}
+}
+
+// reloads turns signals into reloads.
+func reloads(ctx context.Context, loop *reconcile.Loop, reload <-chan os.Signal) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.announcer.stopping()
 			return nil
 		case <-reload:
 			loop.Reload()

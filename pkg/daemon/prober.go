@@ -4,20 +4,22 @@ package daemon
 
 import (
 	"context"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 const (
-	probeSoon    = 5 * time.Second  // while the ingress cannot be reached
-	probeLater   = 30 * time.Second // while it can
+	probeSoon  = 5 * time.Second  // while the ingress cannot be reached
+	probeLater = 30 * time.Second // while it can
+	probePause = time.Second      // between two looks at the least, whatever clients do
+	// probeDelay is how long a look waits after what asked for it: right after
+	// a VIP has come, what waits for it comes first.
+	probeDelay   = 200 * time.Millisecond
 	probeTimeout = 10 * time.Second // all addresses together, which are asked side by side
 )
 
@@ -25,7 +27,6 @@ const (
 // tells before the next challenge does. It looks only while this host holds a
 // VIP, and does no more than connect.
 type prober struct {
-	log   *slog.Logger
 	board *status.Board
 	probe func(context.Context) []upstream.Reachability
 	now   chan struct{}
@@ -34,8 +35,8 @@ type prober struct {
 	targets []netip.AddrPort
 }
 
-func newProber(log *slog.Logger, board *status.Board, client *upstream.Client) *prober {
-	return &prober{log: log, board: board, probe: client.Probe, now: make(chan struct{}, 1)}
+func newProber(board *status.Board, client *upstream.Client) *prober {
+	return &prober{board: board, probe: client.Probe, now: make(chan struct{}, 1)}
 }
 
 // retarget lists the ingress addresses anew; what was known of others is
@@ -71,7 +72,8 @@ func untried(targets []netip.AddrPort) []status.Upstream {
 	return upstreams
 }
 
-// hurry asks for a look at once: a challenge has just failed, or a VIP moved.
+// hurry asks for a look as soon as may be: a challenge could not be delivered,
+// or a VIP moved.
 func (p *prober) hurry() {
 	select {
 	case p.now <- struct{}{}:
@@ -81,30 +83,40 @@ func (p *prober) hurry() {
 
 // run looks now and then until ctx ends.
 func (p *prober) run(ctx context.Context) error {
-	tick := time.NewTicker(probeSoon)
-	defer tick.Stop()
+	next := time.NewTimer(probeSoon)
+	defer next.Stop()
+	due := time.Now().Add(probeSoon)
+	plan := func(wait time.Duration) {
+		due = time.Now().Add(wait)
+		next.Reset(wait)
+	}
 	var last time.Time
-	reachable, holding := true, false
+	holding := false
 	for {
-		hurried := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.now:
-			hurried = true
-		case <-tick.C:
+			// Never later than planned: a stream of wishes must not put it off.
+			if wait := max(probeDelay, time.Until(last.Add(probePause))); wait < time.Until(due) {
+				plan(wait)
+			}
+			continue
+		case <-next.C:
 		}
 		held := p.holding()
 		if holding && !held {
 			p.forget()
 		}
 		holding = held
-		due := hurried || !reachable || time.Since(last) >= probeLater
-		if !holding || !due {
-			continue
+		again := probeLater
+		if holding {
+			last = time.Now()
+			if !p.look(ctx) {
+				again = probeSoon
+			}
 		}
-		last = time.Now()
-		reachable = p.look(ctx)
+		plan(again)
 	}
 }
 
@@ -134,8 +146,7 @@ func (p *prober) look(ctx context.Context) bool {
 	if !sameTargets(found, p.targets) {
 		return false // retargeted meanwhile: this says nothing about the new ones
 	}
-	before, after := p.board.SetUpstreams(upstreams, time.Now())
-	reconcile.LogCondition(p.log, before, after)
+	p.board.SetUpstreams(upstreams, time.Now())
 	return all
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 type recorder struct {
 	log    *slog.Logger
 	board  *status.Board
-	failed func()            // called after a challenge that the upstream failed
+	failed func()            // called after a challenge that did not reach the ingress
 	stats  func() gate.Stats // of the front door that reports here
 
 	mu      sync.Mutex
@@ -46,11 +47,21 @@ func newRecorder(log *slog.Logger, board *status.Board, failed func()) *recorder
 // Challenge implements gate.Recorder.
 func (r *recorder) Challenge(c status.Challenge) {
 	r.board.Challenge(c)
-	if c.Cause != "" {
+	if undelivered(c.Cause) {
 		r.failed()
 	}
 	if r.mayWrite() {
 		logChallenge(r.log, c)
+	}
+}
+
+// undelivered holds for causes that say that the ingress may be unreachable.
+func undelivered(cause string) bool {
+	switch upstream.Cause(cause) {
+	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -132,10 +143,10 @@ func logChallenge(log *slog.Logger, c status.Challenge) {
 	if c.Status == 0 {
 		outcome = "client went away"
 	}
-	var upstream string
+	var asked string
 	if c.Upstream.IsValid() {
-		upstream = c.Upstream.String()
-		outcome += " by " + upstream
+		asked = c.Upstream.String()
+		outcome += " by " + asked
 	}
 	if c.Cause != "" {
 		level = slog.LevelWarn
@@ -146,6 +157,6 @@ func logChallenge(log *slog.Logger, c status.Challenge) {
 		fmt.Sprintf("challenge %s… for %q from %v: %s in %.1f ms", c.TokenPrefix, c.Host, c.Client.Addr(), outcome, ms),
 		slog.String("event", "challenge"), slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()),
 		slog.String("method", c.Method), slog.String("host", c.Host), slog.String("token_prefix", c.TokenPrefix),
-		slog.Int("status", c.Status), slog.String("upstream", upstream), slog.String("cause", c.Cause),
+		slog.Int("status", c.Status), slog.String("upstream", asked), slog.String("cause", c.Cause),
 		slog.Float64("duration_ms", ms))
 }

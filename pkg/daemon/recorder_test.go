@@ -17,7 +17,7 @@ import (
 func recording(stats func() gate.Stats) (*recorder, *strings.Builder, *int) {
 	var out strings.Builder
 	failed := 0
-	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), status.NewBoard("test", time.Now()), func() { failed++ })
+	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), func() { failed++ })
 	r.stats = stats
 	return r, &out, &failed
 }
@@ -35,6 +35,8 @@ func TestChallengeLine(t *testing.T) {
 	c.Status, c.Upstream, c.Cause, c.Detail = 502, netip.AddrPort{}, "refused", "start the router"
 	r.Challenge(c)
 	c.Status, c.Cause = 0, ""
+	r.Challenge(c)
+	c.Status, c.Cause = 503, "router-no-route" // the router was there to say so
 	r.Challenge(c)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{

@@ -43,13 +43,14 @@ func (k *table) Apply(t ruleset.Table) error {
 }
 
 // Verify compares what stands in the kernel with what was applied last.
-func (k *table) Verify() error {
+func (k *table) Verify() (differs bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {
-		return nil
+		return false, nil
 	}
-	return k.conn.Verify()
+	err = k.conn.Verify()
+	return errors.Is(err, nftable.ErrDiffers), err
 }
 
 // Remove takes the table out of the kernel.

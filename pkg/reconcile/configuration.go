@@ -3,10 +3,10 @@
 package reconcile
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"log/slog"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -24,9 +24,10 @@ type configuration struct {
 	source string // where it came from
 	err    error  // why the file is refused
 
-	seen bool   // the file has been looked at
-	text []byte // what stood in it
-	fail string // the read error then
+	seen    bool // the file has been looked at
+	content content
+	doubt   *content // what the last look found, if that has not settled
+	since   time.Time
 }
 
 // The values of status.Config.Source.
@@ -37,26 +38,61 @@ const (
 	sourceNone     = "none"
 )
 
-// changed reads the file and reports whether it differs from the last look.
-func (c *configuration) changed() bool {
-	text, err := config.Read(c.path)
-	fail := ""
-	if err != nil {
-		fail = err.Error()
-	}
-	if c.seen && bytes.Equal(text, c.text) && fail == c.fail {
-		return false
-	}
-	c.seen, c.text, c.fail, c.err = true, text, fail, err
-	return true
+const (
+	// settled is how long a changed file must have had the same text before it
+	// counts: a file that is written in place is cut short for a moment, and a
+	// part of a configuration is a valid one.
+	settled = 100 * time.Millisecond
+	// settledEmpty is the same for a file that is there and empty, which would
+	// undo every setting.
+	settledEmpty = 2 * time.Second
+)
+
+// content is what a look at the file found.
+type content struct {
+	text   string
+	absent bool
+	fail   string // the read error
 }
 
-// take judges what changed has read and puts it in force if it is good. That
+// look reads the file and reports whether there is a text to take. While a
+// changed file settles it says after how long to look again. asked says that
+// the admin has asked for a reload, who knows that the file is complete.
+func (c *configuration) look(now time.Time, asked bool) (changed bool, again time.Duration) {
+	text, err := config.Read(c.path)
+	found := content{text: string(text), absent: text == nil && err == nil}
+	if err != nil {
+		found.fail = err.Error()
+	}
+	if c.seen && found == c.content {
+		c.doubt = nil
+		return false, 0
+	}
+	if c.seen && !asked {
+		if c.doubt == nil || *c.doubt != found {
+			c.doubt, c.since = &found, now
+		}
+		if wait := found.settles() - now.Sub(c.since); wait > 0 {
+			return false, wait
+		}
+	}
+	c.seen, c.content, c.err, c.doubt = true, found, err, nil
+	return true, 0
+}
+
+func (c content) settles() time.Duration {
+	if c.text == "" && c.fail == "" && !c.absent {
+		return settledEmpty
+	}
+	return settled
+}
+
+// take judges what look has found and puts it in force if it is good. That
 // it is refused, the state says.
 func (c *configuration) take() {
 	var next config.Config
 	if c.err == nil {
-		next, c.err = config.Parse(c.path, c.text)
+		next, c.err = config.Parse(c.path, []byte(c.content.text))
 	}
 	if c.err == nil {
 		c.accept(next)
@@ -72,12 +108,12 @@ func (c *configuration) accept(next config.Config) {
 		c.log.Info("a new configuration is in force", slog.String("event", "config"), slog.String("path", c.path))
 	}
 	c.config, c.known, c.source = next, true, sourceFile
-	if len(c.text) == 0 {
+	if c.content.absent {
 		c.source = sourceDefault
 	}
 	// The copy serves a later start; failing to keep it must not stop a good
 	// configuration now.
-	if err := c.accepted.Save(c.text); err != nil {
+	if err := c.accepted.Save([]byte(c.content.text)); err != nil {
 		c.log.Warn("a later start with a refused configuration would find no last good one",
 			slog.String("event", "config"), slog.Any("error", err))
 	}

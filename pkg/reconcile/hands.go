@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -18,13 +19,16 @@ type hands struct {
 	table Table
 	door  Door
 	port  uint16 // where the table in force leads; 0: no table, no listener
+	said  string // the last complaint of verify
 }
 
 // apply returns the reason and message that hold after it, and whether the
 // plan is in force as a whole.
 func (h *hands) apply(ctx context.Context, c config.Config, p plan) (reason status.Reason, message string, ok bool) {
 	if !p.listen {
-		h.withdraw(ctx)
+		if err := h.withdraw(ctx); err != nil {
+			return status.NftablesUnavailable, err.Error(), false
+		}
 		return p.reason, p.message, true
 	}
 	h.door.Configure(c, p.ingress)
@@ -46,7 +50,7 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 	}
 	if err := h.table.Apply(p.table(port)); err != nil {
 		if h.port == 0 {
-			h.door.Close(ctx) // without the table its port would stand open to all
+			h.closeDoor(ctx) // without the table its port would stand open to all
 		}
 		return status.NftablesUnavailable, err.Error(), false
 	}
@@ -66,31 +70,46 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 // that nobody new is led here, but the table itself outlives the challenges in
 // flight: the kernel translates their packets only as long as there is a chain
 // of type nat (net/netfilter/nf_nat_core.c, nf_nat_unregister_fn).
-func (h *hands) withdraw(ctx context.Context) {
+//
+// After an error the table may stand; the next call tries again.
+func (h *hands) withdraw(ctx context.Context) error {
 	if h.port == 0 {
-		return
+		return nil
 	}
-	if err := h.table.Apply(ruleset.New(h.port, nil)); err != nil {
-		h.log.Error("cannot take the VIPs out of the table", slog.String("event", "table"), slog.Any("error", err))
-	}
-	drain, cancel := context.WithTimeout(ctx, drainTime)
-	defer cancel()
-	h.door.Close(drain)
+	emptied := h.table.Apply(ruleset.New(h.port, nil))
+	h.closeDoor(ctx)
 	if err := h.table.Remove(); err != nil {
-		h.log.Error("cannot remove the table; the kernel does when this process ends",
-			slog.String("event", "table"), slog.Any("error", err))
+		return errors.Join(err, emptied)
 	}
 	h.port = 0
+	return nil
 }
 
-// verify compares the kernel's table with what should be there. The next
-// Apply builds a table anew that differs.
+// closeDoor gives the challenges in flight drainTime, also when the service is
+// about to end.
+func (h *hands) closeDoor(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	h.door.Close(ctx)
+}
+
+// verify compares the kernel's table with what should be there. One that
+// differs is put right by the next Apply.
 func (h *hands) verify() {
 	if h.port == 0 {
 		return
 	}
-	if err := h.table.Verify(); err != nil {
+	differs, err := h.table.Verify()
+	said := ""
+	switch {
+	case differs:
 		h.log.Warn("the table in the kernel is not as it should be; building it anew",
 			slog.String("event", "table"), slog.Any("error", err))
+	case err != nil:
+		if said = err.Error(); said != h.said {
+			h.log.Warn("cannot compare the table in the kernel with what it should be",
+				slog.String("event", "table"), slog.Any("error", err))
+		}
 	}
+	h.said = said
 }

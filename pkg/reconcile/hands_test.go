@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,7 @@ import (
 // leads to a port where nobody listens.
 type host struct {
 	t       *testing.T
+	mu      sync.Mutex // a loop's goroutine calls it, a test looks at it
 	listen  []uint16
 	taken   uint16 // by another process
 	table   *ruleset.Table
@@ -38,6 +40,8 @@ func (h *host) step(format string, args ...any) {
 }
 
 func (h *host) Apply(t ruleset.Table) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.refuses != nil {
 		h.step("apply fails")
 		return h.refuses
@@ -50,9 +54,15 @@ func (h *host) Apply(t ruleset.Table) error {
 	return nil
 }
 
-func (h *host) Verify() error { return nil }
+func (h *host) Verify() (bool, error) { return false, nil }
 
 func (h *host) Remove() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuses != nil {
+		h.step("remove fails")
+		return h.refuses
+	}
 	h.step("remove")
 	h.table = nil
 	return nil
@@ -61,6 +71,8 @@ func (h *host) Remove() error {
 func (h *host) Configure(config.Config, []netip.Addr) {}
 
 func (h *host) Open(port uint16) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if port == h.taken {
 		return errors.New("taken")
 	}
@@ -72,15 +84,22 @@ func (h *host) Open(port uint16) error {
 }
 
 func (h *host) Settle(port uint16) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if len(h.listen) > 1 || h.listen[0] != port {
 		h.step("settle %d", port)
 	}
 	h.listen = []uint16{port}
 }
 
-func (h *host) Close(context.Context) {
-	if h.table != nil && len(h.table.VIPs()) > 0 {
+func (h *host) Close(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuses == nil && h.table != nil && len(h.table.VIPs()) > 0 {
 		h.t.Error("the door closes while the table still leads to it")
+	}
+	if _, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil {
+		h.t.Error("challenges in flight get no time, or no end of it")
 	}
 	if len(h.listen) > 0 {
 		h.step("close")
@@ -133,6 +152,17 @@ func TestHands(t *testing.T) {
 			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 			{nil, inert, status.NotRequired, "apply 8888 [], close, remove"},
 			{nil, inert, status.NotRequired, ""},
+		},
+		"a withdrawal that fails is tried again": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, status.NftablesUnavailable, "apply fails, close, remove fails"},
+			{nil, inert, status.NftablesUnavailable, "apply fails, remove fails"},
+			{func(h *host) { h.refuses = nil }, inert, status.NotRequired, "apply 8888 [], remove"},
+		},
+		"a withdrawal that fails, and then the door is wanted again": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, status.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"nothing to withdraw: the kernel is not asked": {
 			{func(h *host) { h.refuses = errors.New("no nftables here") }, inert, status.NotRequired, ""},

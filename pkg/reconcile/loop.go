@@ -52,7 +52,10 @@ type Files interface {
 // Table is the kernel's side. Apply puts a whole table in force in one step.
 type Table interface {
 	Apply(t ruleset.Table) error
-	Verify() error
+	// Verify compares what stands in the kernel with what was applied. When it
+	// differs, err says how and the next Apply puts it right; otherwise an err
+	// says why the kernel could not be asked.
+	Verify() (differs bool, err error)
 	Remove() error
 }
 
@@ -99,11 +102,12 @@ type Parts struct {
 // addresses. Everything but Reload belongs to the goroutine of Run.
 type Loop struct {
 	Parts
-	reload  chan struct{}
-	eyes    eyes
-	hands   hands
-	ready   bool
-	started time.Time
+	reload   chan struct{}
+	eyes     eyes
+	hands    hands
+	agenda   agenda
+	failures int  // passes in a row
+	ready    bool // the manager has been told
 }
 
 // New returns a loop over parts. It does nothing before Run.
@@ -124,42 +128,68 @@ func (l *Loop) Reload() {
 	}
 }
 
-// wake is why a pass happens.
+// wake is what a pass has to do besides looking at the addresses.
 type wake struct {
-	files  bool // read the files, not the addresses alone
+	files  bool // read the files
 	reload bool // the manager asked for it
 	verify bool // compare the kernel's table with what should be there
 }
 
+// agenda is when to do what without an event. Events come in between; they do
+// not put off what is due. The zero time is no appointment.
+type agenda struct {
+	look  time.Time // at everything
+	files time.Time
+	retry time.Time // what has failed
+	ready time.Time // the start counts as over
+}
+
+// next is the first appointment.
+func (a agenda) next() time.Time {
+	first := a.look
+	for _, t := range []time.Time{a.files, a.retry, a.ready} {
+		if !t.IsZero() && t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// due adds to w what is to be done by now.
+func (a agenda) due(w wake, now time.Time) wake {
+	all := !now.Before(a.look)
+	w.verify = w.verify || all
+	w.files = w.files || all || (!a.files.IsZero() && !now.Before(a.files))
+	return w
+}
+
 // Run looks and acts until ctx ends, and then takes everything away again.
 func (l *Loop) Run(ctx context.Context) error {
-	// What is taken away takes its time after ctx has ended.
-	defer l.hands.withdraw(context.WithoutCancel(ctx))
-	l.started = time.Now()
+	defer l.leave(ctx)
+	l.agenda.ready = time.Now().Add(readyGrace)
 	w := wake{files: true}
-	failures := 0
 	for {
-		ok, again := l.pass(ctx, w)
-		if ok {
-			failures = 0
-		} else {
-			again = soonest(again, backOff(failures))
-			failures++
-		}
-		if !l.ready {
-			again = soonest(again, max(time.Until(l.started.Add(readyGrace)), time.Millisecond))
-		}
+		w = l.agenda.due(w, time.Now())
+		l.pass(ctx, w)
 		var alive bool
-		if w, alive = l.wait(ctx, again); !alive {
+		if w, alive = l.wait(ctx); !alive {
 			return nil
 		}
 	}
 }
 
+// leave takes everything away. That takes its time after ctx has ended.
+func (l *Loop) leave(ctx context.Context) {
+	if err := l.hands.withdraw(ctx); err != nil {
+		l.Log.Error("cannot remove the table; the kernel does when this process ends",
+			slog.String("event", "table"), slog.Any("error", err))
+	}
+}
+
 // wait sleeps until there is a reason for a pass, and shows meanwhile that the
 // loop lives. It reports false when ctx has ended.
-func (l *Loop) wait(ctx context.Context, again time.Duration) (wake, bool) {
-	timer := time.NewTimer(soonest(again, lookAgain))
+func (l *Loop) wait(ctx context.Context) (wake, bool) {
+	timer := time.NewTimer(time.Until(l.agenda.next()))
 	defer timer.Stop()
 	pulse := time.NewTicker(heartbeat)
 	defer pulse.Stop()
@@ -175,47 +205,63 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) (wake, bool) {
 		case <-l.reload:
 			return wake{files: true, reload: true}, true
 		case <-timer.C:
-			return wake{files: true, verify: true}, true
+			return wake{}, true
 		case <-pulse.C:
 		}
 	}
 }
 
-// pass looks, decides and acts once. It reports whether all is in order, and
-// after how long to look again without an event; 0 is no wish.
-func (l *Loop) pass(ctx context.Context, w wake) (ok bool, again time.Duration) {
-	reloading := false
-	if w.files {
-		changed := l.eyes.configuration.changed()
-		reloading = l.ready && (changed || w.reload)
-		if reloading {
-			l.Announcer.Reloading()
-		}
-		if changed {
-			l.eyes.configuration.take()
-		}
-		again = l.eyes.readFiles(time.Now())
-	}
+// pass looks, decides and acts once.
+func (l *Loop) pass(ctx context.Context, w wake) {
+	now := time.Now()
+	reloading := w.files && l.readFiles(w.reload, now)
 	if w.verify {
+		l.agenda.look = now.Add(lookAgain)
 		l.hands.verify()
 	}
 	s, err := l.eyes.look()
-	if err != nil {
-		l.Log.Error("cannot read this host's addresses; the last ones stay in force",
-			slog.String("event", "address"), slog.Any("error", err))
-	}
+	l.eyes.complain("address", "cannot read this host's addresses; the last ones stay in force", err)
 	p := decide(s)
 	reason, message, ok := l.hands.apply(ctx, s.config, p)
 	l.publish(p, reason, message)
-	ok = ok && err == nil && reason != status.NoVIPs && s.configKnown
-	l.announce(ok, reloading)
-	return ok, again
+	ok = ok && err == nil
+	l.schedule(ok, now)
+	l.announce(ok && reason != status.NoVIPs && s.configKnown, reloading)
+}
+
+// readFiles reads the configuration and what it points to, and reports whether
+// that is a reload, which has been announced then.
+func (l *Loop) readFiles(asked bool, now time.Time) (reloading bool) {
+	changed, settling := l.eyes.configuration.look(now, asked)
+	reloading = l.ready && (changed || asked)
+	if reloading {
+		l.Announcer.Reloading()
+	}
+	if changed {
+		l.eyes.configuration.take()
+	}
+	l.agenda.files = time.Time{}
+	if again := soonest(settling, l.eyes.readFiles(now)); again > 0 {
+		l.agenda.files = now.Add(again)
+	}
+	return reloading
+}
+
+// schedule plans the retry of what has failed.
+func (l *Loop) schedule(ok bool, now time.Time) {
+	if ok {
+		l.failures, l.agenda.retry = 0, time.Time{}
+		return
+	}
+	l.agenda.retry = now.Add(backOff(l.failures))
+	l.failures++
 }
 
 // announce tells the manager that a reload is over or the start is.
 func (l *Loop) announce(ok, reloading bool) {
-	if reloading || (!l.ready && (ok || time.Since(l.started) >= readyGrace)) {
-		l.ready = true
+	over := ok || !time.Now().Before(l.agenda.ready)
+	if reloading || (!l.ready && over) {
+		l.ready, l.agenda.ready = true, time.Time{}
 		l.Announcer.Ready()
 	}
 }

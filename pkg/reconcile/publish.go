@@ -3,7 +3,6 @@
 package reconcile
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -14,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
-// publish puts the result of a pass on the board and logs what has changed.
+// publish puts the result of a pass on the board.
 func (l *Loop) publish(p plan, reason status.Reason, message string) {
 	reason, message = l.withConfigError(reason, message)
 	look := status.Look{
@@ -24,9 +23,8 @@ func (l *Loop) publish(p plan, reason status.Reason, message string) {
 		Config:  l.eyes.configuration.report(),
 	}
 	old := l.Board.VIPs()
-	before, after := l.Board.SetLook(look, time.Now())
 	l.noteMoves(old, look.VIPs)
-	LogCondition(l.Log, before, after)
+	l.Board.SetLook(look, time.Now())
 }
 
 // withConfigError lets the state say that the configuration is refused, even
@@ -75,17 +73,4 @@ func held(vips []status.VIP) []netip.Addr {
 		}
 	}
 	return out
-}
-
-// LogCondition logs a condition that differs from the one before.
-func LogCondition(log *slog.Logger, before, after status.Condition) {
-	if before.Reason == after.Reason && before.Message == after.Message {
-		return
-	}
-	level := slog.LevelInfo
-	if !after.Reason.Ready() && after.Reason != status.Disabled && after.Reason != status.ExternalLoadBalancer {
-		level = slog.LevelError
-	}
-	log.Log(context.Background(), level, fmt.Sprintf("%s: %s", after.Reason, after.Message),
-		slog.String("event", "state"), slog.String("reason", string(after.Reason)), slog.String("condition", after.Status))
 }

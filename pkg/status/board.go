@@ -4,6 +4,7 @@ package status
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,8 @@ type Look struct {
 type Board struct {
 	version string
 	changed chan struct{}
+	moved   func(before, after Condition)
+	moving  sync.Mutex // held over a transition and its moved, so that these come in order
 
 	mu        sync.Mutex
 	look      Look
@@ -37,10 +40,12 @@ type Board struct {
 	next      int
 }
 
-// NewBoard returns the board of a service that has just started.
-func NewBoard(version string, now time.Time) *Board {
+// NewBoard returns the board of a service that has just started. moved is
+// called for each change of the condition's reason or message, in order.
+func NewBoard(version string, now time.Time, moved func(before, after Condition)) *Board {
 	return &Board{
 		version:   version,
+		moved:     moved,
 		changed:   make(chan struct{}, 1),
 		condition: Condition{}.moved(Starting, "the first look at this host is not over yet", now),
 		refused:   make(map[Refusal]uint64),
@@ -58,24 +63,29 @@ func (b *Board) touch() {
 	}
 }
 
-// SetLook takes the result of a look at the host and returns the condition
-// before and after it.
-func (b *Board) SetLook(look Look, now time.Time) (before, after Condition) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.look = look
-	return b.judge(now)
+// SetLook takes the result of a look at the host.
+func (b *Board) SetLook(look Look, now time.Time) {
+	b.change(func() { b.look = look }, now)
 }
 
-// SetUpstreams takes the result of a look at the ingress addresses and returns
-// the condition before and after it.
-func (b *Board) SetUpstreams(upstreams []Upstream, now time.Time) (before, after Condition) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.upstreams = upstreams
-	return b.judge(now)
+// SetUpstreams takes the result of a look at the ingress addresses.
+func (b *Board) SetUpstreams(upstreams []Upstream, now time.Time) {
+	b.change(func() { b.upstreams = upstreams }, now)
 }
 
+func (b *Board) change(set func(), now time.Time) {
+	b.moving.Lock()
+	defer b.moving.Unlock()
+	b.mu.Lock()
+	set()
+	before, after := b.judge(now)
+	b.mu.Unlock()
+	if before.Reason != after.Reason || before.Message != after.Message {
+		b.moved(before, after)
+	}
+}
+
+// judge needs mu.
 func (b *Board) judge(now time.Time) (before, after Condition) {
 	before = b.condition
 	if b.look.Reason == "" {
@@ -143,6 +153,12 @@ func (b *Board) Report(table Table) Report {
 	recent := make([]ReportChallenge, 0, len(b.recent))
 	for i := range b.recent {
 		recent = append(recent, b.recent[(b.next+i)%len(b.recent)].report())
+	}
+	if table.Elements == nil {
+		table.Elements = []netip.Addr{}
+	}
+	if table.Counters == nil {
+		table.Counters = []Counter{}
 	}
 	return Report{
 		Version:    b.version,

@@ -19,6 +19,8 @@ var (
 	ingress = netip.MustParseAddrPort("192.0.2.6:80")
 )
 
+func ignore(_, _ status.Condition) {}
+
 func serving() status.Look {
 	return status.Look{
 		Reason: status.Serving, Message: "holds 192.0.2.5",
@@ -28,7 +30,13 @@ func serving() status.Look {
 
 func TestConditionTransitions(t *testing.T) {
 	t.Parallel()
-	b := status.NewBoard("test", start)
+	moves := 0
+	b := status.NewBoard("test", start, func(before, after status.Condition) {
+		if before == after {
+			t.Errorf("no change from %+v", before)
+		}
+		moves++
+	})
 	type step struct {
 		name   string
 		act    func(now time.Time)
@@ -68,11 +76,14 @@ func TestConditionTransitions(t *testing.T) {
 			t.Errorf("%s: no message", s.name)
 		}
 	}
+	if moves != 8 {
+		t.Errorf("told of %d changes, want 8", moves)
+	}
 }
 
 func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 	t.Parallel()
-	b := status.NewBoard("test", start)
+	b := status.NewBoard("test", start, ignore)
 	b.SetLook(serving(), start)
 	b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
 	if got := b.Report(status.Table{}).Condition.Reason; got != status.Serving {
@@ -82,7 +93,7 @@ func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 
 func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	t.Parallel()
-	b := status.NewBoard("test", start)
+	b := status.NewBoard("test", start, ignore)
 	for n := range 47 {
 		b.Challenge(status.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
 		var want []string
@@ -130,7 +141,7 @@ func TestSentence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := status.NewBoard("test", start)
+			b := status.NewBoard("test", start, ignore)
 			tt.do(b)
 			if got := b.Report(status.Table{}).Sentence(now); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -29,12 +31,8 @@ func Listen(ctx context.Context, path string) (*net.UnixListener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a /run directory is world-readable; the socket in it is not
 		return nil, fmt.Errorf("make the status socket's directory: %w", err)
 	}
-	if conn, err := dial(ctx, path); err == nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("listen on %s: another instance answers there: stop it, or give this one its own --status-socket", path)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the status socket of an earlier run: %w", err)
+	if err := removeDead(ctx, path); err != nil {
+		return nil, err
 	}
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -46,6 +44,31 @@ func Listen(ctx context.Context, path string) (*net.UnixListener, error) {
 	return ln, nil
 }
 
+// removeDead removes a socket that nobody listens on.
+func removeDead(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at the status socket: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("listen on %s: that is no socket: give another --status-socket", path)
+	}
+	conn, err := dial(ctx, path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return fmt.Errorf("listen on %s: another instance may be there: stop it, or give this one its own --status-socket", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove the status socket of an earlier run: %w", err)
+	}
+	return nil
+}
+
 // Serve writes one report to whoever connects, until ctx ends, and then closes
 // the listener, which removes the socket. Nothing is read from a client.
 func Serve(ctx context.Context, ln *net.UnixListener, report func() Report) error {
@@ -53,7 +76,11 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report) erro
 	defer stop()
 	slots := make(chan struct{}, socketClients)
 	for {
-		slots <- struct{}{}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
 		conn, err := ln.Accept()
 		if err != nil {
 			<-slots

@@ -39,7 +39,7 @@ func serve(t *testing.T, path string, report func() status.Report) (stop func() 
 
 func TestReportGoesThroughTheSocket(t *testing.T) {
 	t.Parallel()
-	b := status.NewBoard("v1", start)
+	b := status.NewBoard("v1", start, ignore)
 	b.SetLook(serving(), start)
 	b.SetUpstreams([]status.Upstream{{Address: ingress}}, start)
 	b.Challenge(status.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
@@ -118,6 +118,20 @@ func TestListenReplacesADeadSocketOnly(t *testing.T) {
 	}
 }
 
+func TestListenLeavesOtherFilesAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := status.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFetchWithoutService(t *testing.T) {
 	t.Parallel()
 	_, err := status.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
@@ -128,7 +142,7 @@ func TestFetchWithoutService(t *testing.T) {
 
 func TestWriteText(t *testing.T) {
 	t.Parallel()
-	b := status.NewBoard("v1", start)
+	b := status.NewBoard("v1", start, ignore)
 	b.SetLook(serving(), start)
 	b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true}}, start)
 	b.Challenge(status.Challenge{

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// probing is a prober in a synctest bubble, with an ingress that answers as
+// told.
+type probing struct {
+	*prober
+	board *status.Board
+	looks atomic.Int64
+	down  atomic.Bool
+}
+
+func probe(t *testing.T, test func(p *probing)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ingress := netip.MustParseAddr("192.0.2.6")
+		p := &probing{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})}
+		p.prober = &prober{board: p.board, now: make(chan struct{}, 1), probe: func(context.Context) []upstream.Reachability {
+			p.looks.Add(1)
+			found := upstream.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
+			if p.down.Load() {
+				found.Err = &upstream.Error{Cause: upstream.Refused, Addr: found.Addr}
+			}
+			return []upstream.Reachability{found}
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.run(ctx) }()
+		p.retarget([]netip.Addr{ingress}, 80)
+		test(p)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+func (p *probing) hold(state status.VIPState, reason status.Reason) {
+	p.board.SetLook(status.Look{
+		Reason: reason, Message: "m",
+		VIPs: []status.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}},
+	}, time.Now())
+	p.hurry()
+	p.after(probePause)
+}
+
+func (p *probing) after(d time.Duration) (looks int64) {
+	before := p.looks.Load()
+	<-time.After(d)
+	synctest.Wait()
+	return p.looks.Load() - before
+}
+
+func (p *probing) reason() status.Reason { return p.board.Report(status.Table{}).Condition.Reason }
+
+func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
+	probe(t, func(p *probing) {
+		p.hold(status.VIPStandby, status.Standby)
+		if n := p.after(5 * time.Minute); n != 0 {
+			t.Errorf("%d looks on standby", n)
+		}
+		p.hold(status.VIPHeld, status.Serving)
+		if p.looks.Load() != 1 {
+			t.Error("no look when a VIP comes")
+		}
+		if n := p.after(5 * time.Minute); n < 8 || n > 10 {
+			t.Errorf("%d looks in five minutes while all is well", n)
+		}
+		p.down.Store(true)
+		p.after(probeLater + probeSoon)
+		if got := p.reason(); got != status.UpstreamUnreachable {
+			t.Errorf("reason %s", got)
+		}
+		if n := p.after(time.Minute); n < 11 || n > 13 {
+			t.Errorf("%d looks a minute while the ingress is away", n)
+		}
+		p.down.Store(false)
+		p.after(probeSoon)
+		if got := p.reason(); got != status.Serving {
+			t.Errorf("reason %s after the ingress is back", got)
+		}
+		p.hold(status.VIPStandby, status.Standby)
+		if u := p.board.Report(status.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
+			t.Errorf("what was found then is still told: %+v", u)
+		}
+	})
+}
+
+func TestClientsDoNotDriveTheProber(t *testing.T) {
+	probe(t, func(p *probing) {
+		p.hold(status.VIPHeld, status.Serving)
+		before := p.looks.Load()
+		for range 1000 { // ten seconds of failures
+			p.hurry()
+			p.after(10 * time.Millisecond)
+		}
+		if n := p.looks.Load() - before; n < 9 || n > 11 {
+			t.Errorf("%d looks in ten seconds of failing challenges", n)
+		}
+	})
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// world is what a loop lives in, inside a synctest bubble: time passes only
+// when everybody waits.
+type world struct {
+	host
+	dir      string
+	loop     *Loop
+	board    *status.Board
+	events   chan struct{} // addresses
+	hints    chan struct{} // files
+	held     []address.Address
+	told     []string // what the manager was told, and when
+	beats    []time.Duration
+	verified int
+	start    time.Time
+	stop     func()
+}
+
+func (w *world) Snapshot() ([]address.Address, error) { return w.held, nil }
+
+// addresses and hinted are the two sides that share method names.
+type addresses struct{ *world }
+
+func (a addresses) Changed() <-chan struct{} { return a.events }
+
+type hinted struct{ *world }
+
+func (f hinted) Changed() <-chan struct{} { return f.hints }
+func (hinted) Watch(...string)            {}
+
+func (w *world) Verify() (bool, error) {
+	w.look(func() { w.verified++ })
+	return false, nil
+}
+
+func (w *world) Ready()     { w.tell("ready") }
+func (w *world) Reloading() { w.tell("reloading") }
+
+func (w *world) tell(what string) {
+	w.look(func() { w.told = append(w.told, time.Since(w.start).String()+" "+what) })
+}
+
+// look reads or changes what the loop's goroutine works with.
+func (w *world) look(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+func (w *world) timesVerified() (n int) {
+	w.look(func() { n = w.verified })
+	return n
+}
+
+func (w *world) manager() (told []string) {
+	w.look(func() { told, w.told = w.told, nil })
+	return told
+}
+
+func (w *world) done() (steps []string) {
+	w.look(func() { steps, w.steps = w.steps, nil })
+	return steps
+}
+
+// run starts the loop; prepare may change the world before.
+func run(t *testing.T, prepare func(*world)) *world {
+	t.Helper()
+	w := &world{
+		host: host{t: t}, dir: t.TempDir(), start: time.Now(),
+		events: make(chan struct{}, 1), hints: make(chan struct{}, 1),
+	}
+	w.board = status.NewBoard("test", w.start, func(_, _ status.Condition) {})
+	w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
+	prepare(w)
+	w.loop = New(Parts{
+		Log: slog.New(slog.DiscardHandler), Board: w.board, Addresses: addresses{w}, Files: hinted{w},
+		Table: w, Door: w, Announcer: w,
+		Beat:       func() { w.look(func() { w.beats = append(w.beats, time.Since(w.start)) }) },
+		Moved:      func() {},
+		ConfigPath: filepath.Join(w.dir, "config.yaml"), StateDir: w.dir,
+		Manifests: filepath.Join(w.dir, "manifests"), DisabledManifests: filepath.Join(w.dir, "disabled"),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.loop.Run(ctx) }()
+	w.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	synctest.Wait()
+	return w
+}
+
+func (w *world) configure(text string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, "config.yaml"), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pass lets time go by, with an address event in each step of it.
+func (w *world) pass(d, step time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		<-time.After(step)
+		select {
+		case w.events <- struct{}{}:
+		default:
+		}
+		synctest.Wait()
+	}
+}
+
+func quiet(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func (w *world) reason() status.Reason {
+	return w.board.Report(status.Table{}).Condition.Reason
+}
+
+const twoInstances = `vrrp_instance c_API_0 {
+    virtual_ipaddress {
+        192.0.2.5/32
+    }
+}
+vrrp_instance c_INGRESS_0 {
+    virtual_ipaddress {
+        192.0.2.6/32
+    }
+}
+`
+
+func TestAddressEventsDoNotPutOffWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conf := ""
+		w := run(t, func(w *world) {
+			conf = filepath.Join(w.dir, "keepalived.conf")
+			w.configure("vips: {keepalivedConfig: " + conf + "}\n")
+			if err := os.WriteFile(conf, []byte(twoInstances), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+		defer w.stop()
+		if got := w.reason(); got != status.Standby {
+			t.Fatalf("reason %s", got)
+		}
+		if err := os.WriteFile(conf, []byte("global_defs {\n}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.hints <- struct{}{}
+		w.pass(1500*time.Millisecond, 50*time.Millisecond)
+		if got := w.reason(); got != status.Standby {
+			t.Errorf("reason %s: a loss is believed before it has settled", got)
+		}
+		w.pass(3*time.Second, 50*time.Millisecond)
+		if got := w.reason(); got != status.NoVIPs {
+			t.Errorf("reason %s: address events have put off the second look at keepalived.conf", got)
+		}
+		verified := w.timesVerified()
+		w.pass(95*time.Second, 10*time.Second)
+		if w.timesVerified() != verified {
+			t.Errorf("a table is verified where there is none")
+		}
+	})
+}
+
+func TestEverythingIsLookedAtEvery30Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(*world) {})
+		defer w.stop()
+		w.pass(95*time.Second, 7*time.Second)
+		if n := w.timesVerified(); n != 3 {
+			t.Errorf("the table was verified %d times in 95 s", n)
+		}
+		// A change without any hint: inotify has lost it.
+		w.configure(`mode: ""`)
+		w.pass(31*time.Second, 7*time.Second)
+		if got := w.reason(); got != status.Disabled {
+			t.Errorf("reason %s", got)
+		}
+	})
+}
+
+func TestFailuresAreRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(w *world) { w.refuses = errors.New("no") })
+		defer w.stop()
+		if told := w.manager(); len(told) != 0 {
+			t.Errorf("ready although nothing works: %v", told)
+		}
+		quiet(20 * time.Second)
+		tries := strings.Count(strings.Join(w.done(), "\n"), "apply fails")
+		if tries < 7 || tries > 12 {
+			t.Errorf("%d tries in 20 s", tries)
+		}
+		if diff := cmp.Diff([]string{"2s ready"}, w.manager()); diff != "" {
+			t.Errorf("a start that does not work counts as over after the grace (-want +got):\n%s", diff)
+		}
+		w.look(func() { w.refuses = nil })
+		quiet(lastRetry)
+		if got := w.reason(); got != status.Standby {
+			t.Errorf("reason %s after the cause has gone", got)
+		}
+		w.done()
+		quiet(20 * time.Second)
+		if more := w.done(); len(more) > 1 { // the look at everything falls in between
+			t.Errorf("success is retried: %v", more)
+		}
+	})
+}
+
+func TestReadyAtOnceWhenItWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(*world) {})
+		if diff := cmp.Diff([]string{"0s ready"}, w.manager()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		w.stop()
+		if last := w.steps[len(w.steps)-1]; last != "remove" || w.table != nil {
+			t.Errorf("the end leaves %v, the last step is %q", w.table, last)
+		}
+	})
+}
+
+func TestConfigurationSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const other = "vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
+		w := run(t, func(*world) {})
+		defer w.stop()
+		w.manager()
+		port := func(want uint16, when string) {
+			t.Helper()
+			w.look(func() {
+				if len(w.listen) != 1 || w.listen[0] != want {
+					t.Errorf("%s: listening on %v, want %d", when, w.listen, want)
+				}
+			})
+		}
+		hint := func() {
+			w.hints <- struct{}{}
+			synctest.Wait()
+		}
+		w.configure("")
+		hint()
+		quiet(time.Second)
+		if got := w.reason(); got != status.Standby {
+			t.Errorf("an emptied file is believed within a second: %s", got)
+		}
+		w.configure(other[:len(other)-20])
+		hint()
+		quiet(50 * time.Millisecond)
+		w.configure(other)
+		hint()
+		quiet(50 * time.Millisecond)
+		port(8888, "before the text has settled")
+		quiet(60 * time.Millisecond)
+		port(9888, "after it has")
+		if told := w.manager(); len(told) != 2 || !strings.HasSuffix(told[0], " reloading") || !strings.HasSuffix(told[1], " ready") {
+			t.Errorf("the manager was told %v", told)
+		}
+		w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
+		w.loop.Reload()
+		synctest.Wait()
+		port(8888, "when the admin asks for a reload")
+		w.configure("")
+		hint()
+		quiet(2 * time.Second)
+		if got := w.reason(); got != status.NotRequired {
+			t.Errorf("an empty file that stays counts as no configuration: %s", got)
+		}
+	})
+}
+
+func TestTheLoopBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(*world) {})
+		quiet(2 * time.Minute)
+		w.stop()
+		for i := 1; i < len(w.beats); i++ {
+			if gap := w.beats[i] - w.beats[i-1]; gap > heartbeat {
+				t.Errorf("no beat for %v", gap)
+			}
+		}
+		if n := len(w.beats); n < 24 {
+			t.Errorf("%d beats in two minutes", n)
+		}
+	})
+}
