@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package field
+
+import "encoding/binary"
+
+// tchar (RFC 9110 section 5.6.2) as two words of bits: a constant instead of a
+// table that something could change.
+const (
+	digitBits = (1<<10 - 1) << '0'
+	alphaBits = (1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64)
+
+	tokenLow  = digitBits | 1<<'!' | 1<<'#' | 1<<'$' | 1<<'%' | 1<<'&' | 1<<'\'' | 1<<'*' | 1<<'+' | 1<<'-' | 1<<'.'
+	tokenHigh = alphaBits | 1<<('^'-64) | 1<<('_'-64) | 1<<('`'-64) | 1<<('|'-64) | 1<<('~'-64)
+)
+
+func isTchar(c byte) bool {
+	switch {
+	case c < 64:
+		return uint64(tokenLow)>>c&1 != 0
+	case c < 128:
+		return uint64(tokenHigh)>>(c-64)&1 != 0
+	default:
+		return false
+	}
+}
+
+// TokenLength is the length of the token (RFC 9110 section 5.6.2) that b begins
+// with; 0 when it begins with none.
+func TokenLength(b []byte) int {
+	n := 0
+	for n < len(b) && isTchar(b[n]) {
+		n++
+	}
+	return n
+}
+
+// IsText reports whether b is made of what a field value may hold (RFC 9110
+// section 5.5) and a reason phrase too (RFC 9112 section 4): visible characters,
+// obs-text, spaces and tabs.
+func IsText(b []byte) bool {
+	// Eight bytes at a time as long as there is not even a tab.
+	for len(b) >= 8 && !hasControl(binary.LittleEndian.Uint64(b)) {
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// hasControl reports whether one of the eight bytes of x is below 0x20 or is
+// 0x7f. (x-n)&^x has a byte's high bit set only if a byte is below n.
+func hasControl(x uint64) bool {
+	const ones = 0x0101010101010101
+	del := x ^ ones*0x7f
+	return ((x-ones*0x20)&^x|(del-ones)&^del)&(ones*0x80) != 0
+}
+
+// IsDigit reports whether c is a decimal digit.
+func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// IsDigits reports whether b is one decimal digit or more.
+func IsDigits(b []byte) bool {
+	for _, c := range b {
+		if !IsDigit(c) {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// Hex returns the value of one hexadecimal digit, and false for other bytes.
+func Hex(c byte) (value byte, ok bool) {
+	switch c = Lower(c); {
+	case IsDigit(c):
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	default:
+		return 0, false
+	}
+}
+
+// Lower returns an ASCII letter in lower case and every other byte as it is.
+func Lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
+}
+
+// Fold writes name in lower case to buf and returns it there, or nil when it is
+// longer than buf and so none of the names that the caller knows.
+func Fold(buf, name []byte) []byte {
+	if len(name) > len(buf) {
+		return nil
+	}
+	for i, c := range name {
+		buf[i] = Lower(c)
+	}
+	return buf[:len(name)]
+}
+
+// EqualFold compares b with text, which is ASCII in lower case.
+func EqualFold(b []byte, text string) bool { return len(b) == len(text) && HasPrefixFold(b, text) }
+
+// HasPrefixFold reports whether b begins with prefix, which is ASCII in lower
+// case.
+func HasPrefixFold(b []byte, prefix string) bool {
+	if len(b) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		if Lower(b[i]) != prefix[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Trim cuts optional white space (RFC 9110 section 5.6.3) from both ends.
+func Trim(b []byte) []byte {
+	for len(b) > 0 && isBlank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isBlank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }

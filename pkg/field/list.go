@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package field
+
+import "bytes"
+
+// ListHas reports whether the comma-separated list (RFC 9110 section 5.6.1) has
+// member, whatever the case of its letters.
+func ListHas(list, member []byte) bool {
+	for len(list) > 0 {
+		var item []byte
+		item, list, _ = bytes.Cut(list, []byte{','})
+		if bytes.EqualFold(Trim(item), member) {
+			return true
+		}
+	}
+	return false
+}
+
+// ConnectionNames reports whether a Connection field among lines, as Next reads
+// them, names the field: such a field ends at this hop (RFC 9110 section
+// 7.6.1).
+func ConnectionNames(lines, field []byte) bool {
+	for len(lines) > 0 {
+		var name, value []byte
+		name, value, lines = Next(lines)
+		if EqualFold(name, "connection") && ListHas(value, field) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package field
+
+import "bytes"
+
+const (
+	// Pseudonym is this service's name in Via (RFC 9110 section 7.6.3).
+	Pseudonym = "http01-proxyd"
+
+	// LoopDetected is what Proxy-Status (RFC 9209) says of a request that has
+	// been here before: it travels back to where the request came in first.
+	LoopDetected = Pseudonym + "; error=proxy_loop_detected"
+)
+
+// AppendVia appends a Via line, with its CRLF, for a message that was received
+// as HTTP/1.minor.
+func AppendVia(dst []byte, minor byte) []byte {
+	dst = append(dst, "Via: 1."...)
+	dst = append(dst, '0'+minor)
+	return append(dst, " "+Pseudonym+"\r\n"...)
+}
+
+// PassedHere reports whether a Via field names this service. A comma within a
+// comment splits it into members as well, so that a comment can look like a
+// member but no member can hide.
+func PassedHere(via []byte) bool {
+	for len(via) > 0 {
+		var member []byte
+		member, via, _ = bytes.Cut(via, []byte{','})
+		member = Trim(member)
+		// received-protocol RWS received-by [ RWS comment ]
+		blank := bytes.IndexAny(member, " \t")
+		if blank < 0 {
+			continue
+		}
+		by := Trim(member[blank:])
+		if end := bytes.IndexAny(by, " \t"); end >= 0 {
+			by = by[:end]
+		}
+		if EqualFold(by, Pseudonym) {
+			return true
+		}
+	}
+	return false
+}
