@@ -102,18 +102,17 @@ type trouble struct {
 	mu    sync.Mutex
 	count uint64
 	last  error
-	at    time.Time
 }
 
 func (t *trouble) note(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count++
-	t.last, t.at = err, time.Now()
+	t.last = err
 }
 
 func (t *trouble) stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Stats{Failures: t.count, LastFailure: t.last, FailedAt: t.at}
+	return Stats{Failures: t.count, LastFailure: t.last}
 }

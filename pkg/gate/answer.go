@@ -6,17 +6,32 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 )
 
 // refuse answers a request that is not forwarded.
 func (c *conversation) refuse(f head.Fault, toHead bool) {
-	c.answer(f.Status(), f.String(), toHead)
+	c.answer(f.Status(), f.String(), extraField(f), toHead)
 }
 
-// answer writes an answer of our own. That it cannot be written is remembered
-// by the writer.
-func (c *conversation) answer(code int, text string, toHead bool) {
+// extraField is what the answer to a fault says besides what all say.
+func extraField(f head.Fault) string {
+	switch f {
+	case head.MethodNotAllowed:
+		return "\r\nAllow: GET, HEAD" // RFC 9110 section 15.5.6
+	case head.Loop:
+		// RFC 9209: so that the front door that the request came through first,
+		// perhaps this one, can say why there is no answer.
+		return "\r\nProxy-Status: " + field.LoopDetected
+	default:
+		return ""
+	}
+}
+
+// answer writes an answer of our own; extra is one more field for its head, with
+// the CRLF before it, or empty. That it cannot be written is remembered by the writer.
+func (c *conversation) answer(code int, text, extra string, toHead bool) {
 	now := time.Now()
 	b := c.out[:0]
 	b = append(b, "HTTP/1.1 "...)
@@ -28,9 +43,7 @@ func (c *conversation) answer(code int, text string, toHead bool) {
 	b = now.UTC().AppendFormat(b, "Mon, 02 Jan 2006 15:04:05 GMT")
 	b = append(b, "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(text)), 10)
-	if code == 405 {
-		b = append(b, "\r\nAllow: GET, HEAD"...)
-	}
+	b = append(b, extra...)
 	// RFC 9110 section 15.5: some of these answers could be stored otherwise.
 	b = append(b, "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"...)
 	if !toHead {

@@ -19,8 +19,10 @@ const (
 	// firstRead is what a head is read into at first: a validator's fits, and one
 	// that is never completed does not hold the full size.
 	firstRead = 1 << 10
+	// longRead is what a longer head is read into: the default limit of a head.
+	longRead = 8 << 10
 	// maxKept bounds what reused memory holds on to.
-	maxKept = 4 << 10
+	maxKept = 2 << 10
 
 	// answerWrite bounds the writing of an answer of our own, and what a slow
 	// reader gets beyond the challenge's budget.
@@ -43,9 +45,12 @@ type conversation struct {
 	vip    netip.Addr
 	client netip.AddrPort
 
-	buf     []byte // what the client has sent
+	first   [firstRead]byte
+	buf     []byte // what the client has sent: in first, or a larger buffer that is given back
 	request head.Request
 	out     []byte // what is written next
+	toHead  bool   // a challenge is asked for with HEAD
+	done    status.Challenge
 	writer  clientWriter
 }
 
@@ -60,10 +65,6 @@ func (w *clientWriter) Write(p []byte) (int, error) {
 	n, err := w.tcp.Write(p)
 	w.failed = w.failed || err != nil
 	return n, err
-}
-
-func newConversation() *conversation {
-	return &conversation{buf: make([]byte, 0, firstRead)}
 }
 
 // begin holds the conversation with a new client in a goroutine of its own.
@@ -84,20 +85,27 @@ func (g *Gate) begin(tcp *net.TCPConn) {
 func (g *Gate) converse(c *conversation) {
 	g.serve(c)
 	g.live.remove(c)
+	g.forgetRequest(c)
 	c.forget()
 	g.memory.Put(c)
 }
 
 func (c *conversation) forget() {
-	c.tcp, c.rules, c.writer = nil, nil, clientWriter{}
-	c.request.Reset()
-	c.buf, c.out = c.buf[:0], c.out[:0]
-	if cap(c.buf) > maxKept {
-		c.buf = make([]byte, 0, firstRead)
-	}
+	c.tcp, c.rules, c.writer, c.done = nil, nil, clientWriter{}, status.Challenge{}
+	c.out = c.out[:0]
 	if cap(c.out) > maxKept {
 		c.out = nil
 	}
+}
+
+// forgetRequest drops what the client has sent: while the upstream is waited
+// for, a long head is held in the form that is forwarded only.
+func (g *Gate) forgetRequest(c *conversation) {
+	c.request.Reset()
+	if cap(c.buf) == longRead {
+		g.long.Put((*[longRead]byte)(c.buf[:longRead]))
+	}
+	c.buf = c.first[:0]
 }
 
 func addrOf(a net.Addr) netip.AddrPort {
@@ -111,7 +119,7 @@ func addrOf(a net.Addr) netip.AddrPort {
 
 // serve reads the head, decides, and answers or forwards.
 func (g *Gate) serve(c *conversation) {
-	length, fault, silent := c.readHead()
+	length, fault, silent := g.readHead(c)
 	c.reading.Store(false)
 	if silent {
 		g.recorder.Refused(refusalOf(fault))
@@ -133,10 +141,13 @@ func (g *Gate) serve(c *conversation) {
 // readHead reads until the head is complete. It returns the head's length, or
 // 0 with the fault that ended it; silent says that the client is not there to
 // read an answer, or has asked for nothing.
-func (c *conversation) readHead() (length int, fault head.Fault, silent bool) {
+func (g *Gate) readHead(c *conversation) (length int, fault head.Fault, silent bool) {
 	limit := c.rules.HeadBytes
+	c.buf = c.first[:0]
 	for {
-		c.grow(limit)
+		if len(c.buf) == cap(c.buf) {
+			g.grow(c, limit)
+		}
 		n, err := c.tcp.Read(c.buf[len(c.buf):min(cap(c.buf), limit)])
 		c.buf = c.buf[:len(c.buf)+n]
 		if n > 0 {
@@ -160,14 +171,21 @@ func (c *conversation) readHead() (length int, fault head.Fault, silent bool) {
 	}
 }
 
-// grow makes room for the next read.
-func (c *conversation) grow(limit int) {
-	if len(c.buf) < cap(c.buf) {
-		return
+// grow makes room for the next read. Long buffers go round: a flood of long
+// heads must not leave as many of them behind as garbage.
+func (g *Gate) grow(c *conversation, limit int) {
+	var bigger []byte
+	if cap(c.buf) < longRead {
+		long, _ := g.long.Get().(*[longRead]byte)
+		bigger = long[:]
+	} else {
+		bigger = make([]byte, min(2*cap(c.buf), limit))
 	}
-	bigger := make([]byte, len(c.buf), min(2*cap(c.buf), limit))
-	copy(bigger, c.buf)
-	c.buf = bigger
+	n := copy(bigger, c.buf)
+	if cap(c.buf) == longRead {
+		g.long.Put((*[longRead]byte)(c.buf[:longRead]))
+	}
+	c.buf = bigger[:n]
 }
 
 // forward has the upstream answer, and answers itself when that cannot.
@@ -176,32 +194,44 @@ func (g *Gate) forward(c *conversation) {
 	deadline := begin.Add(c.rules.Timeout)
 	_ = c.tcp.SetWriteDeadline(deadline.Add(answerWrite))
 	c.out = c.request.Append(c.out[:0], c.client.Addr(), c.vip)
-	code, from, err := g.upstream.Exchange(deadline, c.vip, c.out, c.request.IsHead(), c.request.Minor() == 0, &c.writer)
-
-	done := status.Challenge{
-		Time:        begin,
-		VIP:         c.vip,
-		Client:      c.client,
-		Method:      c.method(),
-		Host:        string(c.request.Host()),
-		TokenPrefix: c.tokenPrefix(),
-		Status:      code,
-		Upstream:    from,
-	}
-	cut := false
-	if err != nil && !c.writer.failed {
-		cut = c.explain(&done, err)
-	}
-	if c.writer.failed {
-		done.Status = 0
-	}
-	done.Duration = time.Since(begin)
-	g.recorder.Challenge(done)
-	if cut {
+	c.toHead = c.request.IsHead()
+	http10 := c.request.Minor() == 0
+	c.note(begin)
+	g.forgetRequest(c)
+	code, from, err := g.upstream.Exchange(deadline, c.vip, c.out, c.toHead, http10, &c.writer)
+	if g.conclude(c, code, from, err) {
 		c.abort()
 		return
 	}
 	c.close(false)
+}
+
+// note begins the record of a challenge. It is not on the stack, which waits
+// with the upstream: thousands of them do.
+func (c *conversation) note(begin time.Time) {
+	c.done = status.Challenge{
+		Time:        begin,
+		VIP:         c.vip,
+		Client:      c.client,
+		Method:      methodOf(c.toHead),
+		Host:        string(c.request.Host()),
+		TokenPrefix: tokenPrefix(c.request.Token()),
+	}
+}
+
+// conclude ends the record and tells the client what it has not been told. It
+// reports whether the client has a part of an answer only.
+func (g *Gate) conclude(c *conversation, code int, from netip.AddrPort, err error) (cut bool) {
+	c.done.Status, c.done.Upstream = code, from
+	if err != nil && !c.writer.failed {
+		cut = c.explain(&c.done, err)
+	}
+	if c.writer.failed {
+		c.done.Status = 0
+	}
+	c.done.Duration = time.Since(c.done.Time)
+	g.recorder.Challenge(c.done)
+	return cut
 }
 
 // explain records what was found at the upstream, and tells the client when
@@ -219,23 +249,25 @@ func (c *conversation) explain(done *status.Challenge, err error) (cut bool) {
 	}
 	if done.Status == 0 {
 		done.Status = code
-		c.answer(code, reason, c.request.IsHead())
+		c.answer(code, reason, "", c.toHead)
 	}
 	return cut
 }
 
-func (c *conversation) method() string {
-	if c.request.IsHead() {
+func methodOf(toHead bool) string {
+	if toHead {
 		return "HEAD"
 	}
 	return "GET"
 }
 
-// tokenPrefix is as much of the token as a log may hold. A token that was
-// judged is printable ASCII.
-func (c *conversation) tokenPrefix() string {
-	token := c.request.Token()
-	return string(token[:min(len(token), 8)])
+// maxShown bounds what a log may hold of a token.
+const maxShown = 8
+
+// tokenPrefix is as much of the token as a log may hold: never more than half
+// of it. A token that was judged is printable ASCII.
+func tokenPrefix(token []byte) string {
+	return string(token[:min(len(token)/2, maxShown)])
 }
 
 func refusalOf(f head.Fault) status.Refusal {
@@ -252,6 +284,8 @@ func refusalOf(f head.Fault) status.Refusal {
 		return status.HeadTimeout
 	case head.HeadNotTerminated:
 		return status.ClientGone
+	case head.Loop:
+		return status.Loop
 	default:
 		return status.BadRequest
 	}

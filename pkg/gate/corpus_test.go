@@ -204,6 +204,9 @@ func checkAnswerHead(t *testing.T, answer *http.Response, c script, whole string
 	if allow := answer.Header.Get("Allow"); (allow == "GET, HEAD") != (c.Status == 405) {
 		t.Errorf("Allow is %q with status %d", allow, c.Status)
 	}
+	if said := answer.Header.Get("Proxy-Status"); (said == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
+		t.Errorf("Proxy-Status is %q with status %d", said, c.Status)
+	}
 	if c.Status == 200 {
 		return
 	}

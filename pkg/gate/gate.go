@@ -68,6 +68,7 @@ type Gate struct {
 	rules    atomic.Pointer[rules]
 	live     live
 	memory   sync.Pool // of *conversation
+	long     sync.Pool // of *[longRead]byte
 	trouble  trouble
 }
 
@@ -98,7 +99,8 @@ func New(s Settings, up Upstream, rec Recorder) *Gate {
 	g := &Gate{
 		upstream: up,
 		recorder: rec,
-		memory:   sync.Pool{New: func() any { return newConversation() }},
+		memory:   sync.Pool{New: func() any { return new(conversation) }},
+		long:     sync.Pool{New: func() any { return new([longRead]byte) }},
 	}
 	g.live.all = make(map[*conversation]struct{})
 	g.Update(s)
@@ -114,18 +116,14 @@ func (g *Gate) Update(s Settings) {
 
 // Stats is what the front door does now.
 type Stats struct {
-	InFlight    int       // connections
-	Failures    uint64    // of accept, since New
-	LastFailure error     // the last of them; nil when there was none
-	FailedAt    time.Time // when that was
+	Failures    uint64 // of accept, since New
+	LastFailure error  // the last of them; nil when there was none
 }
 
 // Stats returns what the front door does now. A recent failure such as "too
 // many open files" means that connections wait in the kernel's backlog.
 func (g *Gate) Stats() Stats {
-	s := g.trouble.stats()
-	s.InFlight, _ = g.live.state()
-	return s
+	return g.trouble.stats()
 }
 
 // drainHead is how long a connection whose request is not complete may still

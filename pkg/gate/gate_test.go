@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // wantRefused waits for one report and expects it to be this refusal.
@@ -201,6 +203,8 @@ func TestUpstreamTrouble(t *testing.T) {
 		"closes":             {once(""), patience, 502, "upstream closed the connection without an answer", "closed-without-answer"},
 		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
 		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
+		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
+		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
 		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), patience, 503, "<html>", "router-no-route"},
 		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://a/\r\nContent-Length: 0\r\n\r\n"), patience, 302, "", "redirect-to-https"},
 	} {
@@ -227,6 +231,95 @@ func TestUpstreamTrouble(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTokenPrefix: what is recorded of a token never makes up the whole.
+func TestTokenPrefix(t *testing.T) {
+	f := start(t, settings(), ingress(t, "127.0.0.1:0", answering))
+	for i, test := range []struct{ token, want string }{
+		{"", ""},
+		{"a", ""},
+		{"ab", "a"},
+		{"abcde", "ab"},
+		{"abcdefgh", "abcd"},
+		{"abcdefghijklmno", "abcdefg"},
+		{"abcdefghijklmnop", "abcdefgh"},
+		{"abcdefghijklmnopqrstuvwxyz", "abcdefgh"},
+		{"ab?cdefghijklmnopqrstuvwxyz", "a"},
+	} {
+		ask(t, f.addr, strings.Replace(challenge, "token-of-more-than-8", test.token, 1))
+		recorded, _ := f.rec.await(t, i+1)
+		if got := recorded[i].TokenPrefix; got != test.want {
+			t.Errorf("of %q: %q, want %q", test.token, got, test.want)
+		}
+	}
+}
+
+// TestLoop has an ingress that is the front door itself: the request comes back
+// once and no further, and both ends of the loop are told.
+func TestLoop(t *testing.T) {
+	f := start(t, settings())
+	f.up.Update(upstream.Settings{Ingress: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: patience})
+	got := ask(t, f.addr, challenge)
+	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this name leads back to this front door") ||
+		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {
+		t.Errorf("answered %q", got)
+	}
+	challenges, refusals := f.rec.await(t, 2)
+	if len(challenges) != 1 || len(refusals) != 1 || refusals[0] != status.Loop {
+		t.Fatalf("recorded %+v and %v", challenges, refusals)
+	}
+	if c := challenges[0]; c.Status != 502 || c.Cause != "loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "let the route lead to cert-manager's solver") {
+		t.Errorf("recorded %+v", c)
+	}
+}
+
+// waiting is an upstream that never answers, until it is let go.
+type waiting struct{ asked, goOn chan struct{} }
+
+func (w waiting) Exchange(time.Time, netip.Addr, []byte, bool, bool, io.Writer) (int, netip.AddrPort, error) {
+	w.asked <- struct{}{}
+	<-w.goOn
+	return 0, netip.AddrPort{}, errors.New("let go")
+}
+
+// TestWaitingMemory has many clients with the longest heads that are forwarded
+// whole, whose answers do not come.
+func TestWaitingMemory(t *testing.T) {
+	const clients, most = 256, 16 << 10 // a head of 7 KiB as it is forwarded, the stack, the sockets; not the head as it came
+	up := waiting{make(chan struct{}, clients), make(chan struct{})}
+	g := gate.New(settings(), up, newRecorder())
+	ln := listen(t, "127.0.0.1:0")
+	stop, ended := serving(g, ln, func() {})
+	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
+	ask := func() {
+		send(t, dial(t, addr), request)
+		<-up.asked
+	}
+	ask() // what is allocated once
+	before := held()
+	for range clients {
+		ask()
+	}
+	if each := (held() - before) / clients; each > most {
+		t.Errorf("each connection holds %d bytes, want %d at most", each, most)
+	}
+	close(up.goOn)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	drained(t, g)
+}
+
+// held is the memory in use that is not garbage, stacks included.
+func held() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }
 
 // TestCutAnswerIsReset has the upstream end in the middle: whatever framing the
@@ -361,7 +454,7 @@ func TestMaxConnections(t *testing.T) {
 			t.Fatal("no beat")
 		}
 	}
-	if n := f.Stats().InFlight; n != limit {
+	if n := f.InFlight(); n != limit {
 		t.Errorf("%d connections in flight, want %d", n, limit)
 	}
 	close(goOn)
@@ -388,10 +481,10 @@ func TestBacklog(t *testing.T) {
 			f := start(t, s)
 			holder := dial(t, f.addr)
 			send(t, holder, "GET")
-			waitFor(t, "the holder is accepted", func() bool { return f.Stats().InFlight == 1 })
+			waitFor(t, "the holder is accepted", func() bool { return f.InFlight() == 1 })
 			waiting := dial(t, f.addr)
 			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-			if n := f.Stats().InFlight; n != 1 {
+			if n := f.InFlight(); n != 1 {
 				t.Errorf("%d connections in flight", n)
 			}
 			free(f, holder)
@@ -512,7 +605,7 @@ func TestBeats(t *testing.T) {
 			defer stop()
 			holder := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 			if full {
-				waitFor(t, "the holder is accepted", func() bool { return g.Stats().InFlight == 1 })
+				waitFor(t, "the holder is accepted", func() bool { return g.InFlight() == 1 })
 			} else {
 				_ = holder.Close()
 			}
@@ -630,7 +723,7 @@ func TestDrainHurriesIdle(t *testing.T) {
 	s.HeadTimeout = time.Hour
 	f := start(t, s)
 	tcp := dial(t, f.addr)
-	waitFor(t, "it is accepted", func() bool { return f.Stats().InFlight == 1 })
+	waitFor(t, "it is accepted", func() bool { return f.InFlight() == 1 })
 	f.stop()
 	drained(t, f.Gate)
 	if got := receive(t, tcp); got != "" {

@@ -16,7 +16,7 @@ type Challenge struct {
 	Client      netip.AddrPort // unmapped
 	Method      string         // GET or HEAD
 	Host        string         // in canonical form; empty when the request had none
-	TokenPrefix string         // first 8 characters at most, printable ASCII; never the whole token
+	TokenPrefix string         // first 8 characters, or half of a shorter token: never the whole; printable ASCII
 	Status      int            // what the client got; 0 when it went away before
 	Upstream    netip.AddrPort // the zero value when none was reached
 	Cause       string         // empty when all went well, else one of the upstream's fixed set
@@ -36,4 +36,5 @@ const (
 	TooLarge     Refusal = "too-large"     // a head over the limit: 414 or 431
 	HeadTimeout  Refusal = "head-timeout"  // the head was not complete in time: 408, or nothing when no byte came
 	ClientGone   Refusal = "client-gone"   // closed or reset before the head was complete
+	Loop         Refusal = "loop"          // Via names this service: the route of the name leads back to the API VIP: 502
 )

@@ -3,10 +3,11 @@
 package upstream
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
 const (
@@ -37,8 +38,8 @@ type span struct{ from, to int }
 // answer is the head of one answer in the caller's buffer. The zero value is
 // ready for parse.
 type answer struct {
-	buf        []byte
-	seen, line int // as far as searched; begin of the current line
+	buf   []byte
+	lines field.Lines
 
 	minor  byte
 	status int
@@ -52,7 +53,7 @@ type answer struct {
 	connections      bool // has a Connection field
 	closes           bool
 
-	html, https bool // a page; a redirect to https: read for the diagnosis only
+	html, https, looped bool // a page; a redirect to https; sent back to us: read for the diagnosis only
 }
 
 // parse goes on reading the head at the beginning of buf. It returns the head's
@@ -60,26 +61,20 @@ type answer struct {
 func (a *answer) parse(buf []byte) (n int, err error) {
 	a.buf = buf
 	for {
-		lf := bytes.IndexByte(buf[a.seen:], '\n')
-		if lf < 0 {
-			a.seen = len(buf)
-			return 0, a.early()
-		}
-		lf += a.seen
-		if lf == a.line || buf[lf-1] != '\r' {
-			return 0, malformed("a line does not end in CRLF")
-		}
-		line := span{a.line, lf - 1}
-		a.seen, a.line = lf+1, lf+1
+		from, to, found, ok := a.lines.Next(buf)
 		switch {
+		case !ok:
+			err = malformed("a line does not end in CRLF")
+		case !found:
+			return 0, a.early()
 		case a.fields.from == 0:
-			err = a.statusLine(line)
-			a.fields = span{a.line, a.line}
-		case line.from == line.to:
-			return a.line, nil
+			err = a.statusLine(span{from, to})
+			a.fields = span{a.lines.Used(), a.lines.Used()}
+		case from == to:
+			return a.lines.Used(), nil
 		default:
-			err = a.field(buf[line.from:line.to])
-			a.fields.to = a.line
+			err = a.field(buf[from:to])
+			a.fields.to = a.lines.Used()
 		}
 		if err != nil {
 			return 0, err
@@ -103,7 +98,7 @@ func (a *answer) statusLine(at span) error {
 	line := a.buf[at.from:at.to]
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
-		line[8] != ' ' || !isDigits(line[9:12]) || len(line) > least && line[least] != ' ' || !isText(line[least:]) {
+		line[8] != ' ' || !field.IsDigits(line[9:12]) || len(line) > least && line[least] != ' ' || !field.IsText(line[least:]) {
 		return malformed("bad status line")
 	}
 	a.minor = line[7] - '0'
@@ -115,44 +110,44 @@ func (a *answer) statusLine(at span) error {
 	return nil
 }
 
+// longestName is the longest field name that matters here.
+const longestName = len("proxy-authenticate")
+
 func (a *answer) field(line []byte) error {
 	if a.count++; a.count > maxFields {
 		return malformed("more than %d fields", maxFields)
 	}
-	name, value, ok := splitField(line)
-	if !ok {
+	name, value, problem := field.Split(line)
+	if problem != field.None {
 		return malformed("bad field line")
 	}
-	switch len(name) {
-	case len("trailer"):
-		if equalFold(name, "trailer") && namesFraming(value) {
+	var low [longestName]byte
+	switch string(field.Fold(low[:], name)) {
+	case "trailer":
+		if namesFraming(value) {
 			return malformed("framing announced in a trailer")
 		}
-	case len("location"):
-		a.https = a.https || equalFold(name, "location") && hasPrefixFold(value, "https://")
-	case len("connection"):
-		if equalFold(name, "connection") {
-			a.connections = true
-			a.closes = a.closes || listHas(value, []byte("close"))
-		}
-	case len("content-type"):
-		a.html = a.html || equalFold(name, "content-type") && hasPrefixFold(value, "text/html")
-	case len("content-length"):
-		if equalFold(name, "content-length") {
-			return a.contentLength(value)
-		}
-	case len("transfer-encoding"):
-		if equalFold(name, "transfer-encoding") {
-			a.codings++
-			a.chunked = equalFold(value, "chunked")
-		}
+	case "location":
+		a.https = a.https || field.HasPrefixFold(value, "https://")
+	case "connection":
+		a.connections = true
+		a.closes = a.closes || field.ListHas(value, []byte("close"))
+	case "content-type":
+		a.html = a.html || field.HasPrefixFold(value, "text/html")
+	case "proxy-status":
+		a.looped = a.looped || field.ListHas(value, []byte(field.LoopDetected))
+	case "content-length":
+		return a.contentLength(value)
+	case "transfer-encoding":
+		a.codings++
+		a.chunked = field.EqualFold(value, "chunked")
 	}
 	return nil
 }
 
 func (a *answer) contentLength(value []byte) (err error) {
 	a.lengths++
-	if !isDigits(value) {
+	if !field.IsDigits(value) {
 		return malformed("bad Content-Length")
 	}
 	if a.length, err = strconv.ParseInt(string(value), 10, 64); err != nil {
@@ -164,7 +159,7 @@ func (a *answer) contentLength(value []byte) (err error) {
 // namesFraming reports whether a Trailer field announces what a trailer may not
 // be (RFC 9110 section 6.5.1).
 func namesFraming(list []byte) bool {
-	return listHas(list, []byte("content-length")) || listHas(list, []byte("transfer-encoding")) || listHas(list, []byte("trailer"))
+	return field.ListHas(list, []byte("content-length")) || field.ListHas(list, []byte("transfer-encoding")) || field.ListHas(list, []byte("trailer"))
 }
 
 // interim reports whether a final answer follows.
@@ -197,6 +192,8 @@ func (a *answer) finding() Cause {
 		return NoRoute
 	case a.https && a.status >= 300 && a.status < 400:
 		return RedirectToHTTPS
+	case a.looped && a.status == 502:
+		return Loop
 	default:
 		return ""
 	}
@@ -211,12 +208,11 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, a.buf[a.reason.from:a.reason.to]...)
 	dst = append(dst, "\r\n"...)
-	rest := a.buf[a.fields.from:a.fields.to]
-	for len(rest) > 0 {
-		end := bytes.IndexByte(rest, '\n')
-		name, value := cutField(rest[:end-1])
-		rest = rest[end+1:]
-		if !a.passes(name) {
+	lines := a.buf[a.fields.from:a.fields.to]
+	for rest := lines; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = field.Next(rest)
+		if !a.passes(name, lines) {
 			continue
 		}
 		dst = append(dst, name...)
@@ -227,57 +223,22 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 	if chunked {
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	}
-	dst = append(dst, "Via: 1."...)
-	dst = append(dst, '0'+a.minor)
-	return append(dst, " http01-proxyd\r\nConnection: close\r\n\r\n"...)
+	dst = field.AppendVia(dst, a.minor)
+	return append(dst, "Connection: close\r\n\r\n"...)
 }
 
-// passes reports whether a field is end-to-end (RFC 9110 section 7.6.1).
-func (a *answer) passes(name []byte) bool {
-	switch len(name) {
-	case len("te"):
-		if equalFold(name, "te") {
-			return false
-		}
-	case len("trailer"):
-		if equalFold(name, "trailer") || equalFold(name, "upgrade") {
-			return false
-		}
-	case len("connection"):
-		if equalFold(name, "connection") || equalFold(name, "keep-alive") {
-			return false
-		}
-	case len("content-length"):
-		if equalFold(name, "content-length") {
-			// Whatever Connection says: the body is framed by it. A 204 has none
-			// (RFC 9110 section 8.6).
-			return a.status != 204
-		}
-	case len("proxy-connection"):
-		if equalFold(name, "proxy-connection") {
-			return false
-		}
-	case len("transfer-encoding"):
-		if equalFold(name, "transfer-encoding") {
-			return false
-		}
-	case len("proxy-authenticate"):
-		if equalFold(name, "proxy-authenticate") {
-			return false
-		}
+// passes reports whether a field, one of lines, is end-to-end (RFC 9110 section
+// 7.6.1).
+func (a *answer) passes(name, lines []byte) bool {
+	var low [longestName]byte
+	switch string(field.Fold(low[:], name)) {
+	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
+		return false
+	case "content-length":
+		// Whatever Connection says: the body is framed by it. A 204 has none (RFC
+		// 9110 section 8.6).
+		return a.status != 204
+	default:
+		return !a.connections || !field.ConnectionNames(lines, name)
 	}
-	return !a.connections || !a.connectionNames(name)
-}
-
-func (a *answer) connectionNames(field []byte) bool {
-	rest := a.buf[a.fields.from:a.fields.to]
-	for len(rest) > 0 {
-		end := bytes.IndexByte(rest, '\n')
-		name, value := cutField(rest[:end-1])
-		rest = rest[end+1:]
-		if equalFold(name, "connection") && listHas(value, field) {
-			return true
-		}
-	}
-	return false
 }

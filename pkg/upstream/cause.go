@@ -36,6 +36,7 @@ const (
 const (
 	NoRoute         Cause = "router-no-route"   // the router's own 503 page
 	RedirectToHTTPS Cause = "redirect-to-https" // the router leads the validator away from port 80
+	Loop            Cause = "loop"              // the router led the request back to a front door
 )
 
 // Error is an exchange with a finding. It is returned for answers as well that
@@ -67,7 +68,12 @@ func (e *Error) Label() string { return string(e.Cause) }
 // Cut reports whether an answer broke off after a part of it went to the
 // client, which must then not take it for a whole one.
 func (e *Error) Cut() bool {
-	return e.Status == 0 && e.Cause != NoRoute && e.Cause != RedirectToHTTPS
+	switch e.Cause {
+	case NoRoute, RedirectToHTTPS, Loop:
+		return false
+	default:
+		return e.Status == 0
+	}
 }
 
 // Answer is what to tell the client when no answer could be passed on: the
@@ -140,6 +146,9 @@ func (e *Error) diagnosis() string {
 			"ACMEHTTP01IngressPathTypeExact off (routers skip pathType Exact); else look for a route of another namespace that claims the host", e.Addr)
 	case RedirectToHTTPS:
 		return fmt.Sprintf("%v redirects the challenge to https, where the API server answers: let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow)", e.Addr)
+	case Loop:
+		return fmt.Sprintf("%v led the challenge back to the API VIP: the route or ingress of this name has the API VIP as its back end, "+
+			"or upstream leads there: let the route lead to cert-manager's solver", e.Addr)
 	default:
 		return e.Error()
 	}

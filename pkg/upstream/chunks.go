@@ -2,11 +2,15 @@
 
 package upstream
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+)
 
 const (
-	maxChunkLine = 256     // a chunk size and its extensions
-	maxChunkWrap = 4 << 10 // extensions and trailers of one answer
+	maxChunkLine = 256       // a chunk size and its extensions
+	maxChunkWrap = piece / 2 // extensions and trailers of one answer: a line has to fit
 )
 
 // chunks reads a chunked body (RFC 9112 section 7.1). Extensions and trailers
@@ -82,17 +86,14 @@ func (c *chunks) size(line []byte) error {
 	}
 	c.left = 0
 	for _, d := range digits {
-		switch d = lower(d); {
-		case d >= '0' && d <= '9':
-			c.left = c.left<<4 | int64(d-'0')
-		case d >= 'a' && d <= 'f':
-			c.left = c.left<<4 | int64(d-'a'+10)
-		default:
+		value, ok := field.Hex(d)
+		if !ok {
 			return malformed("bad chunk size")
 		}
+		c.left = c.left<<4 | int64(value)
 	}
 	if extended {
-		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !isText(extension) {
+		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !field.IsText(extension) {
 			return malformed("bad chunk extension")
 		}
 	}
@@ -122,7 +123,7 @@ func (c *chunks) trailer(line []byte) error {
 	if c.wrap += len(line); c.wrap > maxChunkWrap {
 		return malformed("the trailers are too long")
 	}
-	if _, _, ok := splitField(line); !ok {
+	if _, _, problem := field.Split(line); problem != field.None {
 		return malformed("bad trailer")
 	}
 	return nil

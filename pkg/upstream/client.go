@@ -196,9 +196,7 @@ func (c *Client) closeUnused() {
 
 // dial opens a connection within timeout.
 func (c *Client) dial(addr netip.AddrPort, r *route, timeout time.Duration) (*conn, error) {
-	// The connections are short: TCP keep-alive would be set up for nothing.
-	dialer := net.Dialer{Timeout: timeout, KeepAlive: -1}
-	tcp, err := dialer.DialTCP(c.dialing, "tcp", netip.AddrPort{}, addr)
+	tcp, err := c.connect(addr, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -215,4 +213,17 @@ func (c *Client) dial(addr netip.AddrPort, r *route, timeout time.Duration) (*co
 	}
 	c.busy[conn] = struct{}{}
 	return conn, nil
+}
+
+// connect has the connection opened on another stack. It takes twice what
+// waiting for an answer does, and a stack that has grown shrinks only with a
+// garbage collection: thousands that wait would hold it all the while.
+func (c *Client) connect(addr netip.AddrPort, timeout time.Duration) (tcp *net.TCPConn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tcp, err = newDialer(timeout).DialTCP(c.dialing, "tcp", netip.AddrPort{}, addr)
+	}()
+	<-done // within timeout
+	return tcp, err
 }

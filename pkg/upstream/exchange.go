@@ -9,27 +9,46 @@ import (
 	"time"
 )
 
+const (
+	// firstAnswer is what an answer is read into at first: that of a solver fits,
+	// and one that is waited for does not hold more.
+	firstAnswer = 1 << 10
+	// piece is what a body is relayed in.
+	piece = 4 << 10
+)
+
 // exchange is the working memory of one challenge, reused for the next.
 type exchange struct {
-	in         [maxAnswerHead]byte
-	start, end int // what of in was read and not yet used
-	got        bool
-	out        []byte
+	in         []byte // all of it is room
+	start, end int    // what of in was read and not yet used
+	got        bool   // something came
+	out        []byte // what the client is written next
+	sent       bool   // something was written
 	answer     answer
 }
 
 func newExchange() *exchange { return &exchange{} }
 
-// maxKeptOut bounds what a reused exchange holds on to.
-const maxKeptOut = 4 * maxAnswerHead
-
+// reset forgets the exchange, and gives back what was more than most need.
 func (x *exchange) reset() {
-	x.start, x.end, x.got = 0, 0, false
-	x.out = x.out[:0]
-	if cap(x.out) > maxKeptOut {
-		x.out = nil
+	in, out := x.in, x.out[:0]
+	if len(in) > firstAnswer {
+		in = nil
 	}
-	x.answer = answer{}
+	if cap(out) > 2*firstAnswer {
+		out = nil
+	}
+	*x = exchange{in: in, out: out}
+}
+
+// room makes x.in of size bytes, with what was read and not used at its
+// beginning; size is at least that much.
+func (x *exchange) room(size int) {
+	unused := x.in[x.start:x.end]
+	if len(x.in) != size {
+		x.in = make([]byte, size)
+	}
+	x.start, x.end = 0, copy(x.in, unused)
 }
 
 // Exchange sends request, one complete head of a GET or HEAD, to the ingress and
@@ -41,12 +60,14 @@ func (x *exchange) reset() {
 // It returns the status that was relayed, or 0 when nothing was, and the address
 // that was asked last, the zero value when none was. The error is an *Error,
 // also for a relayed answer with a finding, or what client.Write returned.
-// Client gets the answer in whole parts as they come; nothing is written after
-// an error.
+// Client gets the answer in parts as they come, its head not before the first
+// byte of its body; nothing is written after an error.
 func (c *Client) Exchange(deadline time.Time, vip netip.Addr, request []byte, toHead, http10 bool, client io.Writer) (status int, from netip.AddrPort, err error) {
 	x, _ := c.buffers.Get().(*exchange)
-	defer c.buffers.Put(x)
-	x.reset()
+	defer func() {
+		x.reset()
+		c.buffers.Put(x)
+	}()
 
 	conn, failure := c.ask(x, deadline, vip, request)
 	if failure != nil {
@@ -63,13 +84,16 @@ func (c *Client) Exchange(deadline time.Time, vip netip.Addr, request []byte, to
 	} else {
 		c.discard(conn)
 	}
-	return x.answer.status, conn.addr, x.verdict(conn.addr, err)
+	if x.sent {
+		status = x.answer.status
+	}
+	return status, conn.addr, x.verdict(conn.addr, err)
 }
 
 // verdict turns the outcome of a relay into Exchange's error.
 func (x *exchange) verdict(addr netip.AddrPort, err error) error {
 	if err != nil {
-		return relayError(addr, err)
+		return x.relayError(addr, err)
 	}
 	if cause := x.answer.finding(); cause != "" {
 		return &Error{Cause: cause, Addr: addr}
@@ -78,13 +102,15 @@ func (x *exchange) verdict(addr netip.AddrPort, err error) error {
 }
 
 // relayError tells what the upstream did wrong from what the client did.
-func relayError(addr netip.AddrPort, err error) error {
+func (x *exchange) relayError(addr netip.AddrPort, err error) error {
 	var broken *readError
 	if !errors.As(err, &broken) {
 		return err
 	}
 	e := talkError(addr, broken.error, true)
-	e.Status = 0 // the client has a part of the answer
+	if x.sent {
+		e.Status = 0 // the client has a part of the answer
+	}
 	return e
 }
 

@@ -4,7 +4,6 @@ package upstream
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 // Reachability is what one ingress address said to a connection attempt.
 type Reachability struct {
 	Addr netip.AddrPort
-	Took time.Duration
 	Err  *Error // nil when it accepted
 }
 
@@ -31,10 +29,9 @@ func (c *Client) Probe(ctx context.Context) []Reachability {
 }
 
 func probe(ctx context.Context, addr netip.AddrPort, timeout time.Duration) Reachability {
-	begin := time.Now()
-	dialer := net.Dialer{Timeout: timeout, KeepAlive: -1}
+	dialer := newDialer(timeout)
 	tcp, err := dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, addr)
-	found := Reachability{Addr: addr, Took: time.Since(begin)}
+	found := Reachability{Addr: addr}
 	if err != nil {
 		found.Err = dialError(addr, err)
 		return found

@@ -60,14 +60,17 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 // readHead reads more of the head. The first byte ends the wait that other
 // addresses have a share in.
 func (x *exchange) readHead(conn stream, a attempt) error {
-	if x.start > 0 {
-		// Behind an interim answer. The parser counts from the head's beginning, so
-		// that the head may move.
-		x.end = copy(x.in[:], x.in[x.start:x.end])
-		x.start = 0
-	}
-	if x.end == len(x.in) {
+	switch unused := x.end - x.start; {
+	case unused == maxAnswerHead:
 		return malformed("its head is longer than %d bytes", maxAnswerHead)
+	case x.end < len(x.in):
+	default:
+		// The parser counts from the head's beginning, so that the head may move.
+		size := max(firstAnswer, len(x.in))
+		if unused == size {
+			size = min(2*size, maxAnswerHead)
+		}
+		x.room(size)
 	}
 	n, err := conn.Read(x.in[x.end:])
 	if n > 0 && !x.got {
@@ -84,10 +87,12 @@ func (x *exchange) readHead(conn stream, a attempt) error {
 }
 
 // relay sends the answer whose head is in x.answer to the client. What has come
-// is sent before more is waited for.
+// is sent before more is waited for, but for a head whose body has not begun:
+// until it has, another answer can still be given.
 func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 bool) error {
 	rechunk := body == byChunks && !http10
 	x.out = x.answer.appendHead(x.out, rechunk)
+	x.answer.buf = nil // it may be larger than what is needed from here on
 	switch body {
 	case byLength:
 		return x.relayLength(conn, client)
@@ -103,12 +108,13 @@ func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 
 func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
 	for left := x.answer.length; ; {
 		n := int(min(left, int64(x.end-x.start)))
-		x.out = append(x.out, x.in[x.start:x.start+n]...)
-		x.start += n
+		if err := x.pass(client, n); err != nil {
+			return err
+		}
 		if left -= int64(n); left == 0 {
 			return x.flush(client)
 		}
-		if err := x.more(conn, client); err != nil {
+		if err := x.more(conn); err != nil {
 			return err
 		}
 	}
@@ -116,12 +122,13 @@ func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
 
 func (x *exchange) relayRest(conn io.Reader, client io.Writer) error {
 	for {
-		x.out = append(x.out, x.in[x.start:x.end]...)
-		x.start = x.end
-		switch err := x.more(conn, client); {
+		if err := x.pass(client, x.end-x.start); err != nil {
+			return err
+		}
+		switch err := x.more(conn); {
 		case err == nil:
 		case isEOF(err):
-			return nil
+			return x.flush(client)
 		default:
 			return err
 		}
@@ -132,6 +139,7 @@ func (x *exchange) relayRest(conn io.Reader, client io.Writer) error {
 // again: what goes out is framed by what was understood of what came in.
 func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) error {
 	var c chunks
+	begun := false
 	for {
 		used, data, err := c.next(x.in[x.start:x.end])
 		if err != nil {
@@ -139,6 +147,7 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 		}
 		x.start += used
 		if len(data) > 0 {
+			begun = true
 			x.appendBody(data, rechunk)
 		}
 		if c.done() {
@@ -147,10 +156,16 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 			}
 			return x.flush(client)
 		}
-		if used == 0 || x.start == x.end {
-			if err := x.more(conn, client); err != nil {
+		if used > 0 && x.start < x.end {
+			continue
+		}
+		if begun {
+			if err := x.flush(client); err != nil {
 				return err
 			}
+		}
+		if err := x.more(conn); err != nil {
+			return err
 		}
 	}
 }
@@ -166,13 +181,26 @@ func (x *exchange) appendBody(data []byte, rechunk bool) {
 	x.out = append(x.out, "\r\n"...)
 }
 
-// more sends what is ready and reads what comes next.
-func (x *exchange) more(conn io.Reader, client io.Writer) error {
-	if err := x.flush(client); err != nil {
-		return err
+// pass sends the next n bytes of the body: behind the head if that was not sent
+// yet, else from where they lie.
+func (x *exchange) pass(client io.Writer, n int) error {
+	data := x.in[x.start : x.start+n]
+	x.start += n
+	switch {
+	case n == 0:
+		return nil
+	case len(x.out) == 0:
+		return x.write(client, data)
+	default:
+		x.out = append(x.out, data...)
+		return x.flush(client)
 	}
-	x.end = copy(x.in[:], x.in[x.start:x.end])
-	x.start = 0
+}
+
+// more reads what comes next. What is left unread fits: of a body, it is less
+// than a line of its chunks.
+func (x *exchange) more(conn io.Reader) error {
+	x.room(piece)
 	n, err := conn.Read(x.in[x.end:])
 	x.end += n
 	if n > 0 {
@@ -181,12 +209,23 @@ func (x *exchange) more(conn io.Reader, client io.Writer) error {
 	return &readError{err}
 }
 
+// flush sends what is ready. A buffer that a long head has made large is given
+// back.
 func (x *exchange) flush(client io.Writer) error {
 	if len(x.out) == 0 {
 		return nil
 	}
-	_, err := client.Write(x.out)
+	err := x.write(client, x.out)
 	x.out = x.out[:0]
+	if cap(x.out) > 2*piece {
+		x.out = nil
+	}
+	return err
+}
+
+func (x *exchange) write(client io.Writer, b []byte) error {
+	n, err := client.Write(b)
+	x.sent = x.sent || n > 0
 	if err != nil {
 		return fmt.Errorf("relay the answer to the client: %w", err)
 	}

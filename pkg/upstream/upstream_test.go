@@ -346,8 +346,25 @@ func TestAnswers(t *testing.T) {
 		"a coding in HTTP/1.0":  {talk: saysOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
 		"too many fields":       {talk: saysOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
 		"too long a head":       {talk: saysOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a bad chunk size":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Out: "", Status: 200, Cause: MalformedAnswer, Cut: true}},
-		"a chunk too long":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Out: "", Status: 200, Cause: MalformedAnswer, Cut: true}},
+		"a bad chunk size":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a chunk too long":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"cut before the body":   {talk: saysOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"cut before a chunk":    {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"reset before the end":  {talk: resetsAfter(ok + "\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"an empty body until close": {
+			talk: saysOnce(ok + "\r\n"),
+			want: outcome{Out: ok + tail, Status: 200},
+		},
+		"sent back to us": {
+			talk:  says("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n\r\nx"),
+			want:  outcome{Out: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n" + tail + "x", Status: 502, Cause: Loop},
+			twice: true,
+		},
+		"another proxy's loop": {
+			talk:  says("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n\r\nx"),
+			want:  outcome{Out: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n" + tail + "x", Status: 502},
+			twice: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := serve(t, "127.0.0.1:0", test.talk)
@@ -404,10 +421,12 @@ func TestAnswerTimeout(t *testing.T) {
 		text string
 		want outcome
 	}{
-		"silent":             {"", outcome{Cause: AnswerTimeout, Code: 504}},
-		"stops in the head":  {ok, outcome{Cause: AnswerTimeout, Code: 504}},
-		"stops in the body":  {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
-		"stops before close": {ok + "\r\ntoken", outcome{Out: ok + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
+		"silent":                  {"", outcome{Cause: AnswerTimeout, Code: 504}},
+		"stops in the head":       {ok, outcome{Cause: AnswerTimeout, Code: 504}},
+		"stops behind the head":   {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: AnswerTimeout, Code: 504}},
+		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{Cause: AnswerTimeout, Code: 504}},
+		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
+		"stops before close":      {ok + "\r\ntoken", outcome{Out: ok + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := serve(t, "127.0.0.1:0", hangs(test.text))

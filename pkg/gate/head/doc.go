@@ -20,6 +20,15 @@
 //   - The versions are HTTP/1.0 and HTTP/1.1, spelled so.
 //   - Content-Length comes once and is digits; Transfer-Encoding comes once,
 //     not with Content-Length and not from HTTP/1.0 (section 6.1).
+//   - Of the client's fields a short list goes on, see kindOf, and nothing else.
+//     RFC 9110 section 5.1 lets a proxy block fields by configuration, and this
+//     one forwards a single kind of request, to which cookies, credentials and
+//     extensions mean nothing. What servers take for routing or for the
+//     client's address has too many names to list (X-Original-URL undoes the
+//     path's verdict; X_Forwarded_For becomes X-Forwarded-For behind CGI), and
+//     hop-by-hop fields (section 7.6.1) need no list either.
+//   - A request whose Via names this service has been here before: it is refused
+//     as a loop, before a route that leads back here makes a hundred of it.
 //   - Bytes after the head are neither a body (none is announced) nor a second
 //     request (one is served per connection): they are refused.
 package head

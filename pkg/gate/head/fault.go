@@ -33,6 +33,7 @@ const (
 	BodyNotAllowed    // a challenge with a body
 	UnknownExpect     // an expectation other than 100-continue
 	BytesAfterHead    // bytes beyond the head, without an announced body
+	Loop              // the request has been here: where it would go leads back
 	LineTooLong       // the limit was reached within the request line
 	HeadTooLarge      // the limit was reached within the fields
 	HeadTimeout       // the head was not complete in time
@@ -58,6 +59,10 @@ func (f Fault) Status() int {
 		return 431
 	case UnknownCoding:
 		return 501
+	case Loop:
+		// RFC 9209 section 2.3, proxy_loop_detected. 508 is WebDAV's, for a loop
+		// among resources (RFC 5842 section 7.2).
+		return 502
 	case UnknownVersion:
 		return 505
 	default:
@@ -105,6 +110,8 @@ func (f Fault) String() string {
 		return "unknown expectation"
 	case BytesAfterHead:
 		return "unexpected bytes after the request head"
+	case Loop:
+		return "the route of this name leads back to this front door"
 	case LineTooLong:
 		return "request line too long"
 	case HeadTooLarge:

@@ -5,14 +5,13 @@ package head
 import (
 	"bytes"
 	"net/netip"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
-// pseudonym is this service's name in Via (RFC 9110 section 7.6.3).
-const pseudonym = "http01-proxyd"
-
 // Append appends to dst the head that is forwarded for this one: the judged
-// method and target, the canonical Host, the client's end-to-end fields in
-// their order, and what a proxy says of its client. vip, the address that the
+// method and target, the canonical Host, those of the client's fields that are
+// passed on, in their order, and what a proxy says of its client. vip, the address that the
 // client connected to, stands in for the Host that an HTTP/1.0 request may
 // lack (RFC 9112 section 3.3).
 //
@@ -33,15 +32,14 @@ func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
 	return r.appendOurs(dst, client)
 }
 
-// appendFields appends the client's end-to-end fields but those that its
+// appendFields appends the client's fields that are passed on but those that its
 // Connection fields name (RFC 9110 section 7.6.1).
 func (r *Request) appendFields(dst []byte) []byte {
-	rest := r.buf[r.fields.from:r.fields.to]
-	for len(rest) > 0 {
-		end := bytes.IndexByte(rest, '\n')
-		name, value := cutField(rest[:end-1])
-		rest = rest[end+1:]
-		if kindOf(name) != endToEnd || r.namesFields && r.connectionNames(name) {
+	lines := r.buf[r.fields.from:r.fields.to]
+	for rest := lines; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = field.Next(rest)
+		if k := kindOf(name); k != passed && k != via || r.namesFields && field.ConnectionNames(lines, name) {
 			continue
 		}
 		dst = append(dst, name...)
@@ -50,19 +48,6 @@ func (r *Request) appendFields(dst []byte) []byte {
 		dst = append(dst, "\r\n"...)
 	}
 	return dst
-}
-
-func (r *Request) connectionNames(field []byte) bool {
-	rest := r.buf[r.fields.from:r.fields.to]
-	for len(rest) > 0 {
-		end := bytes.IndexByte(rest, '\n')
-		name, value := cutField(rest[:end-1])
-		rest = rest[end+1:]
-		if kindOf(name) == connection && listHas(value, field) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *Request) appendOurs(dst []byte, client netip.Addr) []byte {
@@ -78,9 +63,8 @@ func (r *Request) appendOurs(dst []byte, client netip.Addr) []byte {
 		dst = append(dst, ";host="...)
 		dst = appendValue(dst, r.Host())
 	}
-	dst = append(dst, ";proto=http\r\nVia: 1."...)
-	dst = append(dst, '0'+r.minor)
-	return append(dst, " "+pseudonym+"\r\n\r\n"...)
+	dst = field.AppendVia(append(dst, ";proto=http\r\n"...), r.minor)
+	return append(dst, "\r\n"...)
 }
 
 // appendHost appends an address as uri-host.

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"net/netip"
 	"strconv"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
 const (
@@ -60,14 +62,14 @@ func (h *hostname) setLiteral(value []byte) (rest []byte, ok bool) {
 func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
 	label, n := 0, 0
 	for ; n < len(value) && value[n] != ':'; n++ {
-		c := lower(value[n])
+		c := field.Lower(value[n])
 		switch {
 		case c == '.':
 			if label == 0 {
 				return nil, false
 			}
 			label = -1
-		case !isLowerAlpha(c) && !isDigit(c) && c != '-' && c != '_', label == maxLabel:
+		case !isLowerAlpha(c) && !field.IsDigit(c) && c != '-' && c != '_', label == maxLabel:
 			return nil, false
 		}
 		label++
@@ -96,7 +98,7 @@ func (h *hostname) setPort(rest []byte) bool {
 	}
 	port := uint64(0)
 	for _, c := range digits {
-		if !isDigit(c) {
+		if !field.IsDigit(c) {
 			return false
 		}
 		port = port*10 + uint64(c-'0')

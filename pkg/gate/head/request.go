@@ -2,7 +2,11 @@
 
 package head
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+)
 
 // MaxFields bounds the number of fields of a head.
 const MaxFields = 100
@@ -13,9 +17,8 @@ type span struct{ from, to int }
 // for Parse; after Reset it is ready for another head. It is not safe for
 // concurrent use.
 type Request struct {
-	buf  []byte
-	seen int // how far buf was searched for the end of the current line
-	line int // where the current line begins
+	buf   []byte
+	lines field.Lines
 
 	fields span // the field lines, without the empty line
 	count  int
@@ -31,6 +34,7 @@ type Request struct {
 	hasBody, chunked bool
 	badExpect        bool
 	namesFields      bool // a Connection field does
+	looped           bool // Via says that the request has been here
 }
 
 // Reset forgets the head and the buffer.
@@ -45,26 +49,20 @@ func (r *Request) Reset() { *r = Request{} }
 func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 	r.buf = buf
 	for {
-		lf := bytes.IndexByte(buf[r.seen:], '\n')
-		if lf < 0 {
-			r.seen = len(buf)
-			return 0, r.early()
-		}
-		lf += r.seen
-		if lf == r.line || buf[lf-1] != '\r' {
-			return 0, BadLineEnd
-		}
-		line := span{r.line, lf - 1}
-		r.seen, r.line = lf+1, lf+1
+		from, to, found, ok := r.lines.Next(buf)
 		switch {
+		case !ok:
+			fault = BadLineEnd
+		case !found:
+			return 0, r.early()
 		case r.fields.from == 0:
-			fault = r.requestLine(line)
-			r.fields = span{r.line, r.line}
-		case line.from == line.to:
-			return r.line, r.finish()
+			fault = r.requestLine(span{from, to})
+			r.fields = span{r.lines.Used(), r.lines.Used()}
+		case from == to:
+			return r.lines.Used(), r.finish()
 		default:
-			fault = r.field(line)
-			r.fields.to = r.line
+			fault = r.field(buf[from:to])
+			r.fields.to = r.lines.Used()
 		}
 		if fault != None {
 			return 0, fault
@@ -78,27 +76,18 @@ func (r *Request) early() Fault {
 	if r.fields.from != 0 {
 		return None
 	}
-	for i, c := range r.buf {
-		if c == ' ' && i > 0 {
-			return None
-		}
-		if !isToken(c) {
-			return BadRequestLine
-		}
+	n := field.TokenLength(r.buf)
+	if n == len(r.buf) || n > 0 && r.buf[n] == ' ' {
+		return None
 	}
-	return None
+	return BadRequestLine
 }
 
 func (r *Request) requestLine(at span) Fault {
 	line := r.buf[at.from:at.to]
-	sp := bytes.IndexByte(line, ' ')
-	if sp <= 0 {
+	sp := field.TokenLength(line)
+	if sp == 0 || sp == len(line) || line[sp] != ' ' {
 		return BadRequestLine
-	}
-	for _, c := range line[:sp] {
-		if !isToken(c) {
-			return BadRequestLine
-		}
 	}
 	rest := line[sp+1:]
 	length := bytes.IndexByte(rest, ' ')
@@ -114,7 +103,7 @@ func (r *Request) requestLine(at span) Fault {
 // version accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3).
 func (r *Request) version(b []byte) Fault {
 	if len(b) != len("HTTP/1.1") || string(b[:5]) != "HTTP/" ||
-		!isDigit(b[5]) || b[6] != '.' || !isDigit(b[7]) {
+		!field.IsDigit(b[5]) || b[6] != '.' || !field.IsDigit(b[7]) {
 		return BadRequestLine
 	}
 	if b[5] != '1' || b[7] > '1' {
@@ -124,13 +113,13 @@ func (r *Request) version(b []byte) Fault {
 	return None
 }
 
-func (r *Request) field(at span) Fault {
+func (r *Request) field(line []byte) Fault {
 	if r.count++; r.count > MaxFields {
 		return TooManyFields
 	}
-	name, value, fault := splitField(r.buf[at.from:at.to])
-	if fault != None {
-		return fault
+	name, value, problem := field.Split(line)
+	if problem != field.None {
+		return faultOf(problem)
 	}
 	switch kindOf(name) {
 	case host:
@@ -141,16 +130,18 @@ func (r *Request) field(at span) Fault {
 		return r.length(value)
 	case transferEncoding:
 		r.codings++
-		r.chunked = equalFold(value, "chunked")
+		r.chunked = field.EqualFold(value, "chunked")
 	case connection:
 		// These two, which are nearly all there is, name no field that is passed on.
-		if !equalFold(value, "close") && !equalFold(value, "keep-alive") {
+		if !field.EqualFold(value, "close") && !field.EqualFold(value, "keep-alive") {
 			r.namesFields = true
 		}
 	case expect:
-		if !equalFold(value, "100-continue") {
+		if !field.EqualFold(value, "100-continue") {
 			r.badExpect = true
 		}
+	case via:
+		r.looped = r.looped || field.PassedHere(value)
 	default:
 	}
 	return None
@@ -162,7 +153,7 @@ func (r *Request) length(value []byte) Fault {
 		return BadLength
 	}
 	for _, c := range value {
-		if !isDigit(c) {
+		if !field.IsDigit(c) {
 			return BadLength
 		}
 		if c != '0' {
@@ -215,6 +206,8 @@ func (r *Request) Judge(allows func(name []byte) bool, surplus int) Fault {
 		return UnknownExpect
 	case surplus > 0:
 		return BytesAfterHead
+	case r.looped:
+		return Loop
 	default:
 		return None
 	}

@@ -2,6 +2,8 @@
 
 package head
 
+import "github.com/http01-proxyd/http01-proxyd/pkg/field"
+
 // Prefix is the path under which challenges are asked for (RFC 8555 section
 // 8.3).
 const Prefix = "/.well-known/acme-challenge/"
@@ -62,8 +64,8 @@ func harmlessEscape(b []byte) bool {
 	if len(b) < 3 {
 		return false
 	}
-	high, ok1 := unhex(b[1])
-	low, ok2 := unhex(b[2])
+	high, ok1 := field.Hex(b[1])
+	low, ok2 := field.Hex(b[2])
 	if !ok1 || !ok2 {
 		return false
 	}
@@ -85,10 +87,10 @@ func isQuery(b []byte) bool {
 			if len(b)-i < 3 {
 				return false
 			}
-			if _, ok := unhex(b[i+1]); !ok {
+			if _, ok := field.Hex(b[i+1]); !ok {
 				return false
 			}
-			if _, ok := unhex(b[i+2]); !ok {
+			if _, ok := field.Hex(b[i+2]); !ok {
 				return false
 			}
 			i += 2

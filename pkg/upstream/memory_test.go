@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMalformedBegin has bodies that are wrong in their first bytes, however
+// they come: nothing of the answer may have gone out, so that the client can be
+// told.
+func TestMalformedBegin(t *testing.T) {
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for name, body := range map[string]string{
+		"no size":            "x\r\n",
+		"a size too long":    "1234567812345678\r\n",
+		"LF":                 "5\ntoken",
+		"a page, not chunks": "<html></html>\r\n",
+		"an endless line":    strings.Repeat("1", maxChunkLine+1),
+		"a bad extension":    "5;\x00\r\ntoken\r\n0\r\n\r\n",
+		"a bad trailer":      "0\r\n x\r\n\r\n",
+		"endless trailers":   "0\r\n" + strings.Repeat("X: y\r\n", maxChunkWrap),
+		"ends":               "5\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for piecewise, answer := range map[string]io.Reader{
+				"at once":      bytes.NewReader([]byte(chunked + body)),
+				"byte by byte": dribble{bytes.NewReader([]byte(chunked + body))},
+			} {
+				out, x, _, err := relayed(answer, false, false)
+				var broken *readError
+				if !errors.As(err, &broken) || len(out) > 0 || x.sent {
+					t.Errorf("%s: %v after %q", piecewise, err, out)
+				}
+			}
+		})
+	}
+}
+
+// measuring is a client that checks, whenever it is written to, what the
+// exchange holds.
+type measuring struct {
+	t *testing.T
+	x *exchange
+	n int
+}
+
+func (m *measuring) Write(p []byte) (int, error) {
+	first := m.n == 0
+	m.n += len(p)
+	if first {
+		return len(p), nil // the head, and what came with it
+	}
+	if in, out := len(m.x.in), cap(m.x.out); in > piece || out > 2*piece || len(p) > piece+len("1000\r\n\r\n0\r\n\r\n") {
+		m.t.Errorf("after %d bytes: %d are written, %d held for reading and %d for writing", m.n, len(p), in, out)
+	}
+	return len(p), nil
+}
+
+// TestRelayMemory holds what a slow reader of a long answer can cost, also after
+// a head that took all that a head may.
+func TestRelayMemory(t *testing.T) {
+	const size = 1 << 20
+	body := strings.Repeat("x", size)
+	for name, answer := range map[string]string{
+		"by length":   "Content-Length: 1048576\r\n\r\n" + body,
+		"chunks":      "Transfer-Encoding: chunked\r\n\r\n100000\r\n" + body + "\r\n0\r\n\r\n",
+		"small ones":  "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", size) + "0\r\n\r\n",
+		"until close": "\r\n" + body,
+	} {
+		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxAnswerHead-200) + "\r\n"} {
+			t.Run(name+filled, func(t *testing.T) {
+				x := newExchange()
+				w := wire{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + answer)}
+				if err := x.ask(w, attempt{}, nil); err != nil {
+					t.Fatal(err)
+				}
+				framed, err := x.answer.frame(false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := &measuring{t: t, x: x}
+				if err := x.relay(w, m, framed, false); err != nil || m.n < size {
+					t.Errorf("%d bytes relayed: %v", m.n, err)
+				}
+				x.reset()
+				if len(x.in) > firstAnswer || cap(x.out) > 2*firstAnswer {
+					t.Errorf("%d and %d bytes are kept for the next exchange", len(x.in), cap(x.out))
+				}
+			})
+		}
+	}
+}
+
+// TestWaitingMemory looks at what is held while the first byte is waited for.
+func TestWaitingMemory(t *testing.T) {
+	x := newExchange()
+	pr, pw := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- x.ask(wire{pr}, attempt{}, nil) }()
+	// The write is taken when the exchange has begun to read.
+	if _, err := pw.Write([]byte("H")); err != nil {
+		t.Fatal(err)
+	}
+	_ = pw.Close()
+	if err := <-done; !errors.Is(err, io.EOF) {
+		t.Errorf("ask: %v", err)
+	}
+	if len(x.in) != firstAnswer || cap(x.out) != 0 {
+		t.Errorf("%d and %d bytes", len(x.in), cap(x.out))
+	}
+}
+
+// TestSocketBuffers: what the kernel holds for a connection to the ingress is
+// bounded too.
+func TestSocketBuffers(t *testing.T) {
+	r := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
+	c := clientOf(t, r)
+	route, connect := c.current()
+	conn, err := c.dial(r.addr, route, connect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.discard(conn)
+	for name, option := range map[string]int{"receive": syscall.SO_RCVBUF, "send": syscall.SO_SNDBUF} {
+		var size int
+		if err := conn.raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil || size == 0 || size > 2*socketBuffer {
+			t.Errorf("the %s buffer has %d bytes, %v", name, size, err)
+		}
+	}
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+}
