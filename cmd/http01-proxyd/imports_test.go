@@ -44,23 +44,24 @@ func list(t *testing.T, args ...string) []listed {
 func TestWhoImportsWhom(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
-		"pkg/address":         nil,
-		"pkg/config":          nil, // also judges files on the admin's machine
-		"pkg/field":           nil, // one grammar for both directions
-		"pkg/filewatch":       nil,
-		"pkg/gate/head":       {"pkg/field"}, // the parser must be readable, and fuzzed, by itself
-		"pkg/holder":          nil,
-		"pkg/keepalived":      nil,
-		"pkg/ownership":       nil,
-		"pkg/ruleset":         nil,
-		"pkg/status":          nil,
-		"pkg/systemd":         nil,
-		"pkg/upstream":        {"pkg/field"}, // the gate knows it through an interface of its own
-		"pkg/gate":            {"pkg/field", "pkg/gate/head", "pkg/status"},
-		"pkg/nftable":         {"pkg/holder", "pkg/ruleset"},
-		"pkg/reconcile":       {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/ownership", "pkg/ruleset", "pkg/status"},
-		"pkg/daemon":          nil, // may import all: it joins the parts
-		"pkg/internal/nstest": nil,
+		"pkg/address":           nil,
+		"pkg/config":            {"pkg/internal/textfile"}, // also judges files on the admin's machine
+		"pkg/field":             nil,                       // one grammar for both directions
+		"pkg/filewatch":         nil,
+		"pkg/gate/head":         {"pkg/field"}, // the parser must be readable, and fuzzed, by itself
+		"pkg/holder":            nil,
+		"pkg/keepalived":        {"pkg/internal/textfile"},
+		"pkg/ownership":         nil,
+		"pkg/ruleset":           nil,
+		"pkg/status":            nil,
+		"pkg/systemd":           nil,
+		"pkg/upstream":          {"pkg/field"}, // the gate knows it through an interface of its own
+		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/status"},
+		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},
+		"pkg/reconcile":         {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/ownership", "pkg/ruleset", "pkg/status"},
+		"pkg/daemon":            nil, // may import all: it joins the parts
+		"pkg/internal/nstest":   nil,
+		"pkg/internal/textfile": nil,
 	}
 	for _, p := range list(t, module+"pkg/...") {
 		name := strings.TrimPrefix(p.ImportPath, module)

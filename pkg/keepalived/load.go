@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
 )
 
 // fingerprint tells one content of the configuration from another.
@@ -88,7 +89,10 @@ func (ld *loader) watch(path string) {
 
 // load reads a regular file whole. It does not block on a FIFO.
 func (ld *loader) load(path string) ([]byte, error) {
-	data, err := readRegular(path, min(maxFileBytes, maxTotalBytes-ld.total))
+	data, err := textfile.Read(path, min(maxFileBytes, maxTotalBytes-ld.total))
+	if errors.Is(err, textfile.ErrTooLong) {
+		err = fmt.Errorf("%w (%d for a file, %d for all): is it a keepalived.conf?", err, maxFileBytes, maxTotalBytes)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read keepalived's configuration: %w", err)
 	}
@@ -105,29 +109,6 @@ func (ld *loader) digest(path string, data []byte) {
 		ld.sum.Write(size[:])
 		ld.sum.Write(part)
 	}
-}
-
-func readRegular(path string, limit int) (data []byte, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	data, err = io.ReadAll(io.LimitReader(f, int64(limit)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > limit {
-		return nil, fmt.Errorf("%s is longer than the %d bytes that are left for it (%d for a file, %d for all): is it a keepalived.conf?", path, limit, maxFileBytes, maxTotalBytes)
-	}
-	return data, nil
 }
 
 // include is the includer of files on disk.

@@ -5,7 +5,6 @@ package keepalived
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
 )
 
 // manifest is keepalived's static pod in a folder of kubelet's.
@@ -37,30 +38,22 @@ func UserManaged(dir string) (bool, error) {
 	}
 }
 
-// ManifestVIPs reads the VIPs that OpenShift hands to keepalived's static pod:
-// the values of --api-vips and --ingress-vips in dir/keepalived.yaml
+// ManifestIngress reads the ingress VIPs that OpenShift hands to keepalived's
+// static pod: the value of --ingress-vips in dir/keepalived.yaml
 // (machine-config-operator templates/common/on-prem/files/keepalived.yaml).
 // They are those of the whole cluster, in the cluster's order, while a node's
 // keepalived.conf has only the instances that the node takes part in
 // (templates/master/00-master/on-prem/files/keepalived-keepalived.yaml). An
 // absent manifest is fs.ErrNotExist.
-func ManifestVIPs(dir string) (VIPs, error) {
+func ManifestIngress(dir string) ([]netip.Addr, error) {
 	path := ManifestPath(dir)
-	f, err := os.Open(path)
+	data, err := textfile.Read(path, maxFileBytes)
 	if err != nil {
-		return VIPs{}, fmt.Errorf("read keepalived's static pod: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return VIPs{}, fmt.Errorf("read keepalived's static pod: %w", err)
-	}
-	if len(data) > maxFileBytes {
-		return VIPs{}, fmt.Errorf("read keepalived's static pod: %s is larger than %d bytes", path, maxFileBytes)
+		return nil, fmt.Errorf("read keepalived's static pod: %w", err)
 	}
 	vips, err := parseManifest(data)
 	if err != nil {
-		return VIPs{}, fmt.Errorf("read keepalived's static pod: %s: %w", path, err)
+		return nil, fmt.Errorf("read keepalived's static pod: %s: %w", path, err)
 	}
 	return vips, nil
 }
@@ -78,24 +71,18 @@ type container struct {
 	Args    []string `yaml:"args"`
 }
 
-func parseManifest(data []byte) (VIPs, error) {
+func parseManifest(data []byte) ([]netip.Addr, error) {
 	var p pod
 	if err := yaml.Load(data, &p); err != nil {
-		return VIPs{}, err
+		return nil, err
 	}
-	var vips VIPs
-	var errs []error
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-		words := slices.Concat(c.Command, c.Args)
-		for flag, into := range map[string]*[]netip.Addr{"--api-vips": &vips.API, "--ingress-vips": &vips.Ingress} {
-			found, err := flagAddrs(words, flag)
-			errs = append(errs, err)
-			if len(*into) == 0 {
-				*into = found
-			}
+		vips, err := flagAddrs(slices.Concat(c.Command, c.Args), "--ingress-vips")
+		if err != nil || len(vips) > 0 {
+			return vips, err
 		}
 	}
-	return vips, errors.Join(errs...)
+	return nil, nil
 }
 
 // flagAddrs returns the addresses of a flag's value, which is a list with
@@ -121,7 +108,7 @@ func splitAddrs(flag, value string) ([]netip.Addr, error) {
 			continue
 		}
 		addr, err := netip.ParseAddr(text)
-		if err != nil || addr.Zone() != "" || addr.Is4In6() {
+		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() {
 			return nil, fmt.Errorf("%s has %q, which is no VIP", flag, text)
 		}
 		out = append(out, addr)
@@ -129,15 +116,15 @@ func splitAddrs(flag, value string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// WithIngressOf returns v with the ingress VIPs of others for each family in
-// which v has an API VIP and no ingress VIP.
-func (v VIPs) WithIngressOf(others VIPs) VIPs {
+// WithIngress returns v with those of others for each family in which v has an
+// API VIP and no ingress VIP.
+func (v VIPs) WithIngress(others []netip.Addr) VIPs {
 	out := VIPs{API: v.API, Ingress: slices.Clone(v.Ingress)}
 	for _, f := range []family{family4, family6} {
 		if count(v.API, f) == 0 || count(v.Ingress, f) > 0 {
 			continue
 		}
-		for _, a := range others.Ingress {
+		for _, a := range others {
 			if familyOf(a) == f {
 				out.Ingress = append(out.Ingress, a)
 			}

@@ -59,29 +59,29 @@ func vipList(texts ...string) []netip.Addr {
 	return out
 }
 
-func TestManifestVIPs(t *testing.T) {
+func TestManifestIngress(t *testing.T) {
 	t.Parallel()
 	half, _, _ := strings.Cut(staticPod, "192.168.111.4")
 	for name, tt := range map[string]struct {
 		text string
-		want VIPs
+		want []netip.Addr
 		err  string
 	}{
-		"OpenShift's": {staticPod, VIPs{
-			API:     vipList("192.168.111.5", "fd2e:6f44:5dd8:c956::5"),
-			Ingress: vipList("192.168.111.4", "fd2e:6f44:5dd8:c956::4"),
-		}, ""},
+		"OpenShift's": {staticPod, vipList("192.168.111.4", "fd2e:6f44:5dd8:c956::4"), ""},
 		"args with equals sign": {
 			"spec: {containers: [{args: ['--api-vips=192.0.2.5', '--ingress-vips=192.0.2.6']}]}",
-			VIPs{API: vipList("192.0.2.5"), Ingress: vipList("192.0.2.6")},
+			vipList("192.0.2.6"),
 			"",
 		},
-		"none":                {"spec: {containers: [{command: [sleep]}]}", VIPs{}, ""},
-		"flag without value":  {"spec: {containers: [{command: ['--ingress-vips']}]}", VIPs{}, ""},
-		"empty value":         {"spec: {containers: [{command: ['--ingress-vips', '']}]}", VIPs{}, ""},
-		"no address":          {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", VIPs{}, `--ingress-vips has "a.example"`},
-		"half-written":        {half, VIPs{}, "keepalived.yaml: "},
-		"a list of other use": {"spec: {containers: 3}", VIPs{}, "keepalived.yaml: "},
+		"none":                       {"spec: {containers: [{command: [sleep]}]}", nil, ""},
+		"flag without value":         {"spec: {containers: [{command: ['--ingress-vips']}]}", nil, ""},
+		"empty value":                {"spec: {containers: [{command: ['--ingress-vips', '']}]}", nil, ""},
+		"no address":                 {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", nil, `--ingress-vips has "a.example"`},
+		"half-written":               {half, nil, "keepalived.yaml: "},
+		"a list of other use":        {"spec: {containers: 3}", nil, "keepalived.yaml: "},
+		"bad API VIPs do not matter": {"spec: {containers: [{args: ['--api-vips=x', '--ingress-vips=192.0.2.6']}]}", vipList("192.0.2.6"), ""},
+		"loopback":                   {"spec: {containers: [{args: ['--ingress-vips=127.0.0.1']}]}", nil, `"127.0.0.1", which is no VIP`},
+		"link-local":                 {"spec: {containers: [{args: ['--ingress-vips=fe80::1']}]}", nil, `"fe80::1", which is no VIP`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func TestManifestVIPs(t *testing.T) {
 			if err := os.WriteFile(ManifestPath(dir), []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, err := ManifestVIPs(dir)
+			got, err := ManifestIngress(dir)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("error %v, want %q", err, tt.err)
 			}
@@ -98,14 +98,14 @@ func TestManifestVIPs(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ManifestVIPs(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ManifestIngress(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent manifest: %v", err)
 	}
 }
 
-func TestWithIngressOf(t *testing.T) {
+func TestWithIngress(t *testing.T) {
 	t.Parallel()
-	manifest := VIPs{Ingress: vipList("192.0.2.4", "2001:db8::4")}
+	manifest := vipList("192.0.2.4", "2001:db8::4")
 	for name, tt := range map[string]struct {
 		own   VIPs
 		lacks bool
@@ -121,7 +121,7 @@ func TestWithIngressOf(t *testing.T) {
 			if got := tt.own.LacksIngress(); got != tt.lacks {
 				t.Errorf("LacksIngress = %v", got)
 			}
-			if diff := cmp.Diff(tt.want, tt.own.WithIngressOf(manifest).Ingress, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, tt.own.WithIngress(manifest).Ingress, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

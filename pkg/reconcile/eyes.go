@@ -80,12 +80,12 @@ func (e *eyes) readManifests() {
 	if !vips.LacksIngress() {
 		return
 	}
-	others, err := keepalived.ManifestVIPs(e.manifests)
+	others, err := keepalived.ManifestIngress(e.manifests)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // not OpenShift's keepalived: what is missing, the state says
 	}
 	e.complain("manifest", "cannot take the missing ingress VIPs from keepalived's static pod", err)
-	*vips = vips.WithIngressOf(others)
+	*vips = vips.WithIngress(others)
 }
 
 // complainAboutKeepalived says what of keepalived.conf is not taken as it

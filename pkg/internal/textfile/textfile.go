@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package textfile owns the reading of a whole small file that somebody else
+// wrote: within a bound, and without ever waiting for a FIFO's other end.
+package textfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// ErrTooLong says that a file is longer than the caller's limit.
+var ErrTooLong = errors.New("file too long")
+
+// Read returns the content of a regular file of at most limit bytes, which is
+// not nil. Errors name the path and wrap fs.ErrNotExist, fs.ErrPermission or
+// ErrTooLong where these apply.
+func Read(path string, limit int) (data []byte, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	data, err = io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > limit {
+		return nil, fmt.Errorf("%w: %s is longer than the %d bytes that it may have", ErrTooLong, path, limit)
+	}
+	return data, nil
+}
