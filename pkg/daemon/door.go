@@ -43,6 +43,7 @@ type door struct {
 	config  config.Config
 	ingress []netip.Addr
 	set     bool
+	cut     int // what maxConnections was last said to be cut to
 	open    map[uint16]*listener
 	leaving map[uint16]*listener // no longer led to, still serving their backlog
 }
@@ -93,6 +94,10 @@ func (d *door) affordable(maxConnections int) int {
 	if maxConnections <= affordable {
 		return maxConnections
 	}
+	if d.cut == affordable {
+		return affordable
+	}
+	d.cut = affordable
 	d.log.Warn(fmt.Sprintf("limits.maxConnections is cut to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
 		affordable, limit.Cur, 2*maxConnections+reservedDescriptors), slog.String("event", "limits"))
 	return affordable

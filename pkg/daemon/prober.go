@@ -126,11 +126,11 @@ func (p *prober) holding() bool {
 
 // look probes all addresses and reports whether each took the connection.
 func (p *prober) look(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	found := p.probe(ctx)
-	if ctx.Err() != nil && len(found) == 0 {
-		return false
+	found := p.probe(bounded)
+	if ctx.Err() != nil {
+		return false // what was broken off by our own end says nothing of the ingress
 	}
 	all := true
 	upstreams := make([]status.Upstream, len(found))

@@ -99,6 +99,25 @@ func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 	})
 }
 
+func TestAStopIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &prober{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), now: make(chan struct{}, 1)}
+		p.probe = func(ctx context.Context) []upstream.Reachability {
+			<-ctx.Done()
+			addr := netip.MustParseAddrPort("192.0.2.6:80")
+			return []upstream.Reachability{{Addr: addr, Err: &upstream.Error{Cause: upstream.Unreachable, Addr: addr, Err: ctx.Err()}}}
+		}
+		p.retarget([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
+		p.board.SetLook(status.Look{Reason: status.Serving, Message: "m"}, time.Now())
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		p.look(ctx)
+		if got := p.board.Report(status.Table{}).Condition.Reason; got != status.Serving {
+			t.Errorf("reason %s", got)
+		}
+	})
+}
+
 func TestClientsDoNotDriveTheProber(t *testing.T) {
 	probe(t, func(p *probing) {
 		p.hold(status.VIPHeld, status.Serving)

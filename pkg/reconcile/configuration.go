@@ -24,10 +24,10 @@ type configuration struct {
 	source string // where it came from
 	err    error  // why the file is refused
 
-	seen    bool // the file has been looked at
-	content content
-	doubt   *content // what the last look found, if that has not settled
-	since   time.Time
+	looked bool     // at the file, once at least
+	taken  *content // what was judged last; nil while an earlier run's copy stands in
+	doubt  *content // what the last look found, if that has not settled
+	since  time.Time
 }
 
 // The values of status.Config.Source.
@@ -64,11 +64,13 @@ func (c *configuration) look(now time.Time, asked bool) (changed bool, again tim
 	if err != nil {
 		found.fail = err.Error()
 	}
-	if c.seen && found == c.content {
+	first := !c.looked
+	c.looked = true
+	if c.taken != nil && *c.taken == found {
 		c.doubt = nil
 		return false, 0
 	}
-	if c.seen && !asked {
+	if !asked && !c.atOnce(first, found) {
 		if c.doubt == nil || *c.doubt != found {
 			c.doubt, c.since = &found, now
 		}
@@ -76,8 +78,21 @@ func (c *configuration) look(now time.Time, asked bool) (changed bool, again tim
 			return false, wait
 		}
 	}
-	c.seen, c.content, c.err, c.doubt = true, found, err, nil
+	c.taken, c.err, c.doubt = &found, err, nil
 	return true, 0
+}
+
+// atOnce holds for what the first look finds, so that a start waits for
+// nothing. But an empty file may be what a power cut has left: if an earlier
+// run has accepted a configuration, that one stands in until it is clear.
+func (c *configuration) atOnce(first bool, found content) bool {
+	if !first {
+		return false
+	}
+	if found.settles() == settledEmpty {
+		c.fallBack()
+	}
+	return !c.known
 }
 
 func (c content) settles() time.Duration {
@@ -92,7 +107,7 @@ func (c content) settles() time.Duration {
 func (c *configuration) take() {
 	var next config.Config
 	if c.err == nil {
-		next, c.err = config.Parse(c.path, []byte(c.content.text))
+		next, c.err = config.Parse(c.path, []byte(c.taken.text))
 	}
 	if c.err == nil {
 		c.accept(next)
@@ -108,12 +123,12 @@ func (c *configuration) accept(next config.Config) {
 		c.log.Info("a new configuration is in force", slog.String("event", "config"), slog.String("path", c.path))
 	}
 	c.config, c.known, c.source = next, true, sourceFile
-	if c.content.absent {
+	if c.taken.absent {
 		c.source = sourceDefault
 	}
 	// The copy serves a later start; failing to keep it must not stop a good
 	// configuration now.
-	if err := c.accepted.Save([]byte(c.content.text)); err != nil {
+	if err := c.accepted.Save([]byte(c.taken.text)); err != nil {
 		c.log.Warn("a later start with a refused configuration would find no last good one",
 			slog.String("event", "config"), slog.Any("error", err))
 	}

@@ -15,11 +15,12 @@ import (
 
 // hands put a plan into force: door and table together, or neither.
 type hands struct {
-	log   *slog.Logger
-	table Table
-	door  Door
-	port  uint16 // where the table in force leads; 0: no table, no listener
-	said  string // the last complaint of verify
+	log    *slog.Logger
+	table  Table
+	door   Door
+	port   uint16 // that the door is settled on and the table leads to; 0: the door is closed
+	stands uint16 // the port of a table that may stand; 0: there is none
+	said   string // the last complaint of verify
 }
 
 // apply returns the reason and message that hold after it, and whether the
@@ -45,13 +46,13 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 	busy := h.door.Open(port)
 	if busy != nil {
 		if port = h.port; port == 0 {
-			return status.PortInUse, busy.Error(), false
+			// What a failed withdrawal has left must not lead to a stranger.
+			return status.PortInUse, errors.Join(busy, h.clear()).Error(), false
 		}
 	}
+	h.stands = port // or may, whatever Apply says
 	if err := h.table.Apply(p.table(port)); err != nil {
-		if h.port == 0 {
-			h.closeDoor(ctx) // without the table its port would stand open to all
-		}
+		h.shut(ctx)
 		return status.NftablesUnavailable, err.Error(), false
 	}
 	if h.port != port {
@@ -66,6 +67,17 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 	return p.reason, p.message, true
 }
 
+// shut closes what the table does not lead to: without its rules a port stands
+// open to all.
+func (h *hands) shut(ctx context.Context) {
+	if h.port != 0 {
+		h.stands = h.port
+		h.door.Settle(h.port)
+		return
+	}
+	h.closeDoor(ctx)
+}
+
 // withdraw takes door and table away. The VIPs leave the table at once, so
 // that nobody new is led here, but the table itself outlives the challenges in
 // flight: the kernel translates their packets only as long as there is a chain
@@ -74,14 +86,26 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 // After an error the table may stand; the next call tries again.
 func (h *hands) withdraw(ctx context.Context) error {
 	if h.port == 0 {
-		return nil
+		return h.clear()
 	}
 	emptied := h.table.Apply(ruleset.New(h.port, nil))
 	h.closeDoor(ctx)
-	if err := h.table.Remove(); err != nil {
+	h.port = 0
+	if err := h.clear(); err != nil {
 		return errors.Join(err, emptied)
 	}
-	h.port = 0
+	return nil
+}
+
+// clear removes a table that may stand.
+func (h *hands) clear() error {
+	if h.stands == 0 {
+		return nil
+	}
+	if err := h.table.Remove(); err != nil {
+		return err
+	}
+	h.stands = 0
 	return nil
 }
 

@@ -156,8 +156,22 @@ func TestHands(t *testing.T) {
 		"a withdrawal that fails is tried again": {
 			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 			{func(h *host) { h.refuses = errors.New("no") }, inert, status.NftablesUnavailable, "apply fails, close, remove fails"},
-			{nil, inert, status.NftablesUnavailable, "apply fails, remove fails"},
-			{func(h *host) { h.refuses = nil }, inert, status.NotRequired, "apply 8888 [], remove"},
+			{nil, inert, status.NftablesUnavailable, "remove fails"},
+			{func(h *host) { h.refuses = nil }, inert, status.NotRequired, "remove"},
+			{nil, inert, status.NotRequired, ""},
+		},
+		"after a withdrawal that failed the port is another's: the table must not lead there": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, status.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), status.PortInUse, "remove fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), status.PortInUse, "remove"},
+			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+		},
+		"a port change that fails: the new port does not stay open": {
+			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), status.NftablesUnavailable, "listen 9888, apply fails, settle 8888"},
+			{func(h *host) { h.refuses = nil }, holds(9888, "192.0.2.5"), status.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+			{nil, inert, status.NotRequired, "apply 9888 [], close, remove"},
 		},
 		"a withdrawal that fails, and then the door is wanted again": {
 			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
@@ -106,7 +107,8 @@ type Loop struct {
 	eyes     eyes
 	hands    hands
 	agenda   agenda
-	failures int  // passes in a row
+	last     attempt
+	failures int  // of attempts in a row
 	ready    bool // the manager has been told
 }
 
@@ -222,11 +224,34 @@ func (l *Loop) pass(ctx context.Context, w wake) {
 	s, err := l.eyes.look()
 	l.eyes.complain("address", "cannot read this host's addresses; the last ones stay in force", err)
 	p := decide(s)
-	reason, message, ok := l.hands.apply(ctx, s.config, p)
-	l.publish(p, reason, message)
-	ok = ok && err == nil
-	l.schedule(ok, now)
-	l.announce(ok && reason != status.NoVIPs && s.configKnown, reloading)
+	a := l.act(ctx, attempt{config: s.config, plan: p}, w.reload, now)
+	if err != nil {
+		l.agenda.retry = now.Add(lastRetry)
+	}
+	l.publish(p, a.reason, a.message)
+	l.announce(a.ok && err == nil && a.reason != status.NoVIPs && s.configKnown, reloading)
+}
+
+// attempt is a plan, and what came of putting it into force.
+type attempt struct {
+	config  config.Config
+	plan    plan
+	reason  status.Reason
+	message string
+	ok      bool
+}
+
+// act puts a plan into force. What has failed and has not changed since waits
+// for its next try: a busy host has many address events, and a try costs.
+func (l *Loop) act(ctx context.Context, a attempt, asked bool, now time.Time) attempt {
+	same := reflect.DeepEqual(a.config, l.last.config) && reflect.DeepEqual(a.plan, l.last.plan)
+	if same && !l.last.ok && !asked && now.Before(l.agenda.retry) {
+		return l.last
+	}
+	a.reason, a.message, a.ok = l.hands.apply(ctx, a.config, a.plan)
+	l.last = a
+	l.schedule(a.ok, now)
+	return a
 }
 
 // readFiles reads the configuration and what it points to, and reports whether

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +37,10 @@ type world struct {
 	stop     func()
 }
 
-func (w *world) Snapshot() ([]address.Address, error) { return w.held, nil }
+func (w *world) Snapshot() (held []address.Address, err error) {
+	w.look(func() { held = w.held })
+	return held, nil
+}
 
 // addresses and hinted are the two sides that share method names.
 type addresses struct{ *world }
@@ -228,6 +232,42 @@ func TestFailuresAreRetried(t *testing.T) {
 		quiet(20 * time.Second)
 		if more := w.done(); len(more) > 1 { // the look at everything falls in between
 			t.Errorf("success is retried: %v", more)
+		}
+	})
+}
+
+func TestAddressEventsDoNotMultiplyRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(w *world) { w.refuses = errors.New("no") })
+		defer w.stop()
+		w.pass(10*time.Second, 10*time.Millisecond)
+		if tries := strings.Count(strings.Join(w.done(), "\n"), "apply fails"); tries < 5 || tries > 9 {
+			t.Errorf("%d tries in 10 s of address events", tries)
+		}
+		// What has changed is tried at once.
+		w.look(func() { w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}} })
+		w.pass(10*time.Millisecond, 10*time.Millisecond)
+		if tries := strings.Count(strings.Join(w.done(), "\n"), "apply fails"); tries != 1 {
+			t.Errorf("%d tries for a VIP that has come", tries)
+		}
+	})
+}
+
+func TestAnEmptyFileAtTheStartDoesNotUndoTheLastConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(w *world) {
+			if err := os.WriteFile(filepath.Join(w.dir, "last-accepted.yaml"), []byte(`mode: ""`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w.configure("")
+		})
+		defer w.stop()
+		if got := w.reason(); got != status.Disabled {
+			t.Errorf("reason %s", got)
+		}
+		quiet(settledEmpty)
+		if got := w.reason(); got != status.NotRequired {
+			t.Errorf("reason %s after the empty file has settled", got)
 		}
 	})
 }

@@ -70,7 +70,12 @@ func (b *Board) SetLook(look Look, now time.Time) {
 
 // SetUpstreams takes the result of a look at the ingress addresses.
 func (b *Board) SetUpstreams(upstreams []Upstream, now time.Time) {
-	b.change(func() { b.upstreams = upstreams }, now)
+	b.change(func() {
+		if !slices.EqualFunc(b.upstreams, upstreams, func(x, y Upstream) bool { return x.Address == y.Address }) {
+			b.touch() // the sentence names them
+		}
+		b.upstreams = upstreams
+	}, now)
 }
 
 func (b *Board) change(set func(), now time.Time) {

@@ -81,6 +81,36 @@ func TestConditionTransitions(t *testing.T) {
 	}
 }
 
+func TestChangesAreTold(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("test", start, ignore)
+	told := func() bool {
+		select {
+		case <-b.Changed():
+			return true
+		default:
+			return false
+		}
+	}
+	for _, s := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"a look", func() { b.SetLook(serving(), start) }, true},
+		{"the same look", func() { b.SetLook(serving(), start) }, false},
+		{"an upstream", func() { b.SetUpstreams([]status.Upstream{{Address: ingress}}, start) }, true},
+		{"the same, tried", func() { b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start) }, false},
+		{"another one", func() { b.SetUpstreams([]status.Upstream{{Address: netip.MustParseAddrPort("192.0.2.7:80")}}, start) }, true},
+		{"a challenge", func() { b.Challenge(status.Challenge{}) }, true},
+	} {
+		s.do()
+		if got := told(); got != s.want {
+			t.Errorf("%s: told %v, want %v", s.name, got, s.want)
+		}
+	}
+}
+
 func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 	t.Parallel()
 	b := status.NewBoard("test", start, ignore)
