@@ -1,6 +1,6 @@
 module github.com/http01-proxyd/http01-proxyd/test
 
-go 1.26.8
+go 1.26.0
 
 tool (
 	github.com/letsencrypt/pebble/v2/cmd/pebble

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -82,24 +83,34 @@ func (c command) execute(ctx context.Context, args []string, stdout, stderr io.W
 		c.usage(stdout, flags)
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "http01-proxyd %s: %v; see http01-proxyd %s --help\n", c.name, err, c.name)
+		c.complain(stderr, strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag --", 1))
 		return exitUsage
 	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "http01-proxyd %s: takes no argument, got %q; see http01-proxyd %s --help\n", c.name, flags.Arg(0), c.name)
+		c.complain(stderr, fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 		return exitUsage
 	}
-	if err := run(ctx, streams{out: stdout}); err != nil {
+	err = run(ctx, streams{out: stdout})
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		c.complain(stderr, err.Error())
+		return exitUsage
+	case err != nil:
 		fmt.Fprintf(stderr, "http01-proxyd %s: %v\n", c.name, err)
-		if errors.Is(err, errUsage) {
-			return exitUsage
-		}
 		return exitFailure
 	}
 	return exitOK
 }
 
-// errUsage marks what is wrong with the command line itself.
-var errUsage = errors.New("see --help")
+// complain says what is wrong with the command line.
+func (c command) complain(w io.Writer, what string) {
+	fmt.Fprintf(w, "http01-proxyd %s: %s; see http01-proxyd %s --help\n", c.name, what, c.name)
+}
+
+// usageError is what is wrong with the command line itself.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
 
 func usage(w io.Writer) {
 	fmt.Fprint(w, `http01-proxyd leads ACME HTTP-01 challenges that arrive at the API VIP to the

@@ -22,7 +22,7 @@ func TestCommandLine(t *testing.T) {
 		"help of a command":  {[]string{"run", "--help"}, exitOK, "--config FILE", ""},
 		"help, command":      {[]string{"help", "status"}, exitOK, "Examples:", ""},
 		"unknown command":    {[]string{"start"}, exitUsage, "", `unknown command "start"`},
-		"unknown flag":       {[]string{"run", "--port", "1"}, exitUsage, "", "http01-proxyd run --help"},
+		"unknown flag":       {[]string{"run", "--port", "1"}, exitUsage, "", "unknown flag --port; see http01-proxyd run --help"},
 		"argument":           {[]string{"version", "x"}, exitUsage, "", `got "x"`},
 		"version":            {[]string{"version"}, exitOK, "http01-proxyd ", ""},
 		"version flag":       {[]string{"--version"}, exitOK, "http01-proxyd ", ""},

@@ -5,8 +5,10 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
@@ -38,6 +40,14 @@ Examples:
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", "/etc/kubernetes/disabled-manifests",
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
 			return func(ctx context.Context, _ streams) error {
+				// Messages name whole paths, and files are watched by them.
+				for _, path := range []*string{&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests} {
+					whole, err := filepath.Abs(*path)
+					if err != nil {
+						return fmt.Errorf("find out where %s is: %w", *path, err)
+					}
+					*path = whole
+				}
 				reload := make(chan os.Signal, 1)
 				signal.Notify(reload, syscall.SIGHUP)
 				defer signal.Stop(reload)

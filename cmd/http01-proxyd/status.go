@@ -25,10 +25,11 @@ Examples:
   http01-proxyd status -o json | jq .condition`,
 		setup: func(flags *flag.FlagSet) func(context.Context, streams) error {
 			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` of the service")
-			format := flags.String("o", "text", "output `FORMAT`: text or json")
+			format := flags.String("output", "text", "output `FORMAT`: text or json")
+			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
 			return func(ctx context.Context, s streams) error {
 				if *format != "text" && *format != "json" {
-					return fmt.Errorf("output format %q: use text or json: %w", *format, errUsage)
+					return usageError(fmt.Sprintf("output format %q: use text or json", *format))
 				}
 				report, err := status.Fetch(ctx, *socket)
 				if err != nil {

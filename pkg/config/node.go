@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -16,6 +17,7 @@ import (
 // admin mends a file once and not once for each mistake.
 type reader struct {
 	file     string
+	lines    int // of the file, the last one included when it has no newline
 	problems Problems
 }
 
@@ -39,6 +41,11 @@ func (r *reader) at(line, column int, mend, format string, args ...any) {
 // document returns the file's one document, or nil when it holds none (an
 // empty file, or comments alone) or cannot be read as YAML.
 func (r *reader) document(data []byte) *yaml.Node {
+	r.lines = bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) + 1
+	if !utf8.Valid(data) {
+		r.encoding(data)
+		return nil
+	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
 		r.syntax(err)
@@ -62,18 +69,38 @@ func (r *reader) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
+// encoding reports the first byte that is not UTF-8, which the YAML library
+// gives no place for.
+func (r *reader) encoding(data []byte) {
+	line, column := 1, 1
+	for len(data) > 0 {
+		c, size := utf8.DecodeRune(data)
+		if c == utf8.RuneError && size == 1 {
+			break
+		}
+		column++
+		if c == '\n' {
+			line, column = line+1, 1
+		}
+		data = data[size:]
+	}
+	r.at(line, column, "write the file in UTF-8", "not UTF-8: byte 0x%02x", data[0])
+}
+
 // syntax reports what the YAML library refuses, at the place it names.
 func (r *reader) syntax(err error) {
 	const mend = "correct the YAML syntax there"
-	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
-		if e.ContextMsg != "" { // the construct's beginning helps more than the place where it broke
-			r.at(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, e.Message)
-			return
-		}
+	e, ok := errors.AsType[*yaml.LoadError](err)
+	switch {
+	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines: // it broke at the end: its beginning helps more
+		r.at(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, e.Message)
+	case ok && e.ContextMsg != "":
+		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, e.Message)
+	case ok:
 		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s", e.Message)
-		return
+	default:
+		r.at(1, 1, mend, "not valid YAML: %v", err)
 	}
-	r.at(1, 1, mend, "not valid YAML: %v", err)
 }
 
 // object takes the keys of a mapping. A key without a value (its children
@@ -101,7 +128,11 @@ func (r *reader) object(n *yaml.Node, where string, keys ...key) {
 
 func (r *reader) member(name, value *yaml.Node, where string, keys []key) {
 	if name.Anchor != "" || value.Anchor != "" || value.Kind == yaml.AliasNode || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
-		r.problem(name, "write the value out", "anchors, aliases and merge keys are not taken")
+		place := value
+		if name.Anchor != "" || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
+			place = name
+		}
+		r.problem(place, "write the value out", "anchors, aliases and merge keys are not taken")
 		return
 	}
 	names := make([]string, len(keys))
@@ -116,12 +147,12 @@ func (r *reader) member(name, value *yaml.Node, where string, keys []key) {
 }
 
 // list takes the entries of a sequence; a key without a value is an empty one.
-func (r *reader) list(n *yaml.Node, where string, take func(*yaml.Node)) {
+func (r *reader) list(n *yaml.Node, where, example string, take func(*yaml.Node)) {
 	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.problem(n, "write a list, such as [a, b]", "%s is %s, not a list", where, kind(n))
+		r.problem(n, "write a list, such as "+example, "%s is %s, not a list", where, kind(n))
 		return
 	}
 	for _, entry := range n.Content {

@@ -41,7 +41,7 @@ func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml
 
 // duration sets a positive time span.
 func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
-	mend := fmt.Sprintf("give a time span with its unit from %v to %v, such as 2s or 500ms", minTimeout, maxTimeout)
+	mend := fmt.Sprintf("give a time span with its unit from %v to %v, such as 2s or 500ms", minTimeout, strings.TrimSuffix(maxTimeout.String(), "0s"))
 	return func(n *yaml.Node) {
 		text, ok := r.scalar(n, where, mend, "!!str")
 		if !ok {
@@ -83,7 +83,7 @@ func (r *reader) addresses(into *[]placedAddr, where string) func(*yaml.Node) {
 	const mend = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
 	seen := make(map[netip.Addr]bool)
 	return func(n *yaml.Node) {
-		r.list(n, where, func(n *yaml.Node) {
+		r.list(n, where, `["192.0.2.5", "2001:db8::5"]`, func(n *yaml.Node) {
 			text, ok := r.scalar(n, "an entry of "+where, mend, "!!str")
 			if !ok {
 				return
@@ -115,7 +115,7 @@ func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
 	const mend = "give a DNS name such as api.cluster.example.com, without port, path or wildcard"
 	seen := make(map[string]bool)
 	return func(n *yaml.Node) {
-		r.list(n, where, func(n *yaml.Node) {
+		r.list(n, where, "[api.cluster.example.com]", func(n *yaml.Node) {
 			text, ok := r.scalar(n, "an entry of "+where, mend, "!!str")
 			if !ok {
 				return

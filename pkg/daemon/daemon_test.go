@@ -81,7 +81,7 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 	network(t, key)
 	s := prepare(t, explicit)
 	s.start(nil)
-	if got := s.told("READY=1"); !strings.Contains(got, "STATUS=Standby: another host holds "+vip) {
+	if got := s.told("READY=1"); !strings.Contains(got, "STATUS=Standby: not on this host: "+vip) {
 		t.Errorf("ready with %q", got)
 	}
 	gainVIP(t)
@@ -372,6 +372,9 @@ func TestVIPsOfANodeWithoutTheIngress(t *testing.T) {
 	r := s.reason(status.ExternalLoadBalancer)
 	if r.Table.Present {
 		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
+	}
+	if log := s.log.String(); !strings.Contains(log, "port 80 of "+vip+" is released") || strings.Contains(log, "has left this host") {
+		t.Errorf("the VIP is still on this host, and the log must not deny it:\n%s", log)
 	}
 	s.stop()
 }

@@ -138,7 +138,7 @@ func (p *prober) look(ctx context.Context) bool {
 		upstreams[i] = status.Upstream{Address: f.Addr, Reachable: f.Err == nil, Checked: time.Now()}
 		if f.Err != nil {
 			all = false
-			upstreams[i].Error = f.Err.Error()
+			upstreams[i].Error = f.Err.Detail()
 		}
 	}
 	p.mu.Lock()

@@ -146,11 +146,13 @@ func logChallenge(log *slog.Logger, c status.Challenge) {
 	var asked string
 	if c.Upstream.IsValid() {
 		asked = c.Upstream.String()
-		outcome += " by " + asked
+		if c.Status != 0 && upstream.Cause(c.Cause).PassedOn() {
+			outcome += " by " + asked
+		}
 	}
 	if c.Cause != "" {
 		level = slog.LevelWarn
-		outcome += " (" + c.Cause + ": " + c.Detail + ")"
+		outcome += fmt.Sprintf(" (%s: %s)", c.Cause, c.Detail)
 	}
 	ms := float64(c.Duration.Microseconds()) / 1000
 	log.LogAttrs(context.Background(), level,

@@ -32,7 +32,7 @@ func TestChallengeLine(t *testing.T) {
 		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
 	}
 	r.Challenge(c)
-	c.Status, c.Upstream, c.Cause, c.Detail = 502, netip.AddrPort{}, "refused", "start the router"
+	c.Status, c.Cause, c.Detail = 502, "refused", "start the router"
 	r.Challenge(c)
 	c.Status, c.Cause = 0, ""
 	r.Challenge(c)

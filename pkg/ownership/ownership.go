@@ -22,7 +22,7 @@ type Address struct {
 // sorted, unmapped and without duplicates; an empty one is nil.
 type Decision struct {
 	Held        []netip.Addr // this host holds it: its port 80 is ours
-	Standby     []netip.Addr // another host holds it, or none does
+	Standby     []netip.Addr // it is not here: another host holds it, or none does
 	NotRequired []netip.Addr // it is an ingress VIP too, so the routers answer there already
 }
 

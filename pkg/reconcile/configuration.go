@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"time"
@@ -119,8 +120,12 @@ func (c *configuration) take() {
 }
 
 func (c *configuration) accept(next config.Config) {
-	if c.known {
-		c.log.Info("a new configuration is in force", slog.String("event", "config"), slog.String("path", c.path))
+	switch {
+	case !c.known: // the start; the state says the rest
+	case c.taken.absent:
+		c.log.Info(fmt.Sprintf("there is no %s any more: the defaults are in force", c.path), slog.String("event", "config"))
+	default:
+		c.log.Info("a new configuration is in force: "+c.path, slog.String("event", "config"))
 	}
 	c.config, c.known, c.source = next, true, sourceFile
 	if c.taken.absent {
@@ -146,13 +151,22 @@ func (c *configuration) fallBack() {
 	}
 }
 
+// logUnchanged answers an admin who has asked for a reload.
+func (c *configuration) logUnchanged() {
+	if c.err != nil {
+		c.log.Error(fmt.Sprintf("reload: %s has not changed and is refused", c.path), slog.String("event", "config"), slog.Any("error", c.err))
+		return
+	}
+	c.log.Info(fmt.Sprintf("reload: %s has not changed", c.path), slog.String("event", "config"))
+}
+
 func (c *configuration) report() status.Config {
 	r := status.Config{Source: c.source, Path: c.path}
+	if c.err != nil {
+		r.Source, r.Error = sourceAccepted, c.err.Error()
+	}
 	if !c.known {
 		r.Source = sourceNone
-	}
-	if c.err != nil {
-		r.Error = c.err.Error()
 	}
 	return r
 }

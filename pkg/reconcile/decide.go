@@ -59,11 +59,11 @@ func decide(s sight) plan {
 		p.reason, p.listen = status.Serving, true
 		p.message = "holds " + list(d.Held)
 		if len(d.Standby) > 0 {
-			p.message += "; another host holds " + list(d.Standby)
+			p.message += "; not on this host: " + list(d.Standby)
 		}
 	case len(d.Standby) > 0:
 		p.reason, p.listen = status.Standby, true
-		p.message = "another host holds " + list(d.Standby)
+		p.message = "not on this host: " + list(d.Standby)
 	default:
 		p.reason = status.NotRequired
 		p.message = fmt.Sprintf("API and ingress share %s, whose port 80 is the ingress's already", list(d.NotRequired))

@@ -73,21 +73,21 @@ func TestDecide(t *testing.T) {
 		"explicit outranks keepalived.conf and user-managed": {
 			config: explicit, sight: sight{userManaged: true, keepalived: dual, addresses: has("2001:db8::5")},
 			want: plan{
-				reason: status.Standby, message: "another host holds 192.0.2.5", listen: true, port: 8888,
+				reason: status.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
 		},
 		"custom port": {
 			config: explicit + "\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}",
 			want: plan{
-				reason: status.Standby, message: "another host holds 192.0.2.5", listen: true, port: 9888,
+				reason: status.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 9888,
 				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
 		},
 		"dual stack, one VIP each on two hosts": {
 			sight: sight{keepalived: dual, addresses: has("2001:db8::5")},
 			want: plan{
-				reason: status.Serving, message: "holds 2001:db8::5; another host holds 192.0.2.5", listen: true, port: 8888,
+				reason: status.Serving, message: "holds 2001:db8::5; not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
 				ingress:  addrs("192.0.2.6", "2001:db8::6"),
 			},

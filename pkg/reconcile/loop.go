@@ -262,8 +262,11 @@ func (l *Loop) readFiles(asked bool, now time.Time) (reloading bool) {
 	if reloading {
 		l.Announcer.Reloading()
 	}
-	if changed {
+	switch {
+	case changed:
 		l.eyes.configuration.take()
+	case asked:
+		l.eyes.configuration.logUnchanged()
 	}
 	l.agenda.files = time.Time{}
 	if again := soonest(settling, l.eyes.readFiles(now)); again > 0 {

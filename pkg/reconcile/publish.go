@@ -38,7 +38,7 @@ func (l *Loop) withConfigError(reason status.Reason, message string) (status.Rea
 	switch {
 	case !c.known:
 		return status.InvalidConfig, refused + "; nothing is installed until the file is mended"
-	case reason.Ready():
+	case reason.Ready(), reason == status.Disabled, reason == status.ExternalLoadBalancer:
 		return status.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)", refused, reason, message)
 	default:
 		return reason, fmt.Sprintf("%s; besides, the configuration is refused: %s", message, refused)
@@ -47,7 +47,7 @@ func (l *Loop) withConfigError(reason status.Reason, message string) (status.Rea
 
 // noteMoves names each API VIP that this host has gained or lost.
 func (l *Loop) noteMoves(before, after []status.VIP) {
-	was, is := held(before), held(after)
+	was, is := inState(before, status.VIPHeld), inState(after, status.VIPHeld)
 	if !slices.Equal(was, is) {
 		l.Moved()
 	}
@@ -57,18 +57,24 @@ func (l *Loop) noteMoves(before, after []status.VIP) {
 				slog.String("event", "vip-gained"), slog.String("vip", vip.String()))
 		}
 	}
+	gone := inState(after, status.VIPStandby)
 	for _, vip := range was {
-		if !slices.Contains(is, vip) {
+		switch {
+		case slices.Contains(is, vip):
+		case slices.Contains(gone, vip):
 			l.Log.Info(fmt.Sprintf("VIP %v has left this host", vip),
 				slog.String("event", "vip-lost"), slog.String("vip", vip.String()))
+		default: // it may well be here still
+			l.Log.Info(fmt.Sprintf("port 80 of %v is released: it is no API VIP to be served any more", vip),
+				slog.String("event", "vip-released"), slog.String("vip", vip.String()))
 		}
 	}
 }
 
-func held(vips []status.VIP) []netip.Addr {
+func inState(vips []status.VIP, state status.VIPState) []netip.Addr {
 	var out []netip.Addr
 	for _, v := range vips {
-		if v.State == status.VIPHeld {
+		if v.State == state {
 			out = append(out, v.Address)
 		}
 	}

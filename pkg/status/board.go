@@ -118,8 +118,7 @@ func unreachableMessage(upstreams []Upstream) string {
 	for i, u := range upstreams {
 		why[i] = u.Error
 	}
-	return "no ingress address takes connections: " + strings.Join(why, "; ") +
-		": look at the ingress routers and at what lies between"
+	return "no ingress address takes connections: " + strings.Join(why, "; ")
 }
 
 // Challenge records a request that went to the ingress.

@@ -159,9 +159,9 @@ func TestSentence(t *testing.T) {
 			}
 		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
 		"one that went away": {func(b *status.Board) {
-			b.SetLook(status.Look{Reason: status.Standby, Message: "another host holds 192.0.2.5"}, start)
+			b.SetLook(status.Look{Reason: status.Standby, Message: "not on this host: 192.0.2.5"}, start)
 			b.Challenge(status.Challenge{Time: now.Add(-30 * time.Second)})
-		}, "Standby: another host holds 192.0.2.5, 1 challenge, last without an answer 30s ago"},
+		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without an answer 30s ago"},
 		"message over lines": {func(b *status.Board) {
 			b.SetLook(status.Look{Reason: status.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
 		}, "InvalidConfig: a READY=1 [31m"},

@@ -13,7 +13,7 @@ type Reason string
 // The reasons with which the condition is True.
 const (
 	Serving     Reason = "Serving"     // this host holds an API VIP and answers on it
-	Standby     Reason = "Standby"     // another host holds the API VIPs
+	Standby     Reason = "Standby"     // no API VIP is on this host
 	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no VIPs
 )
 

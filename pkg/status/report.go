@@ -86,7 +86,7 @@ type ReportChallenge struct {
 
 // Config says which configuration is in force.
 type Config struct {
-	Source string `json:"source"` // file, default, last-accepted, or none
+	Source string `json:"source"` // of what is in force: file, default, last-accepted, or none
 	Path   string `json:"path"`
 	Error  string `json:"error,omitempty"` // why the file is refused
 }

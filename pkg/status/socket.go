@@ -117,7 +117,10 @@ func waitOut(ctx context.Context, d time.Duration) bool {
 func Fetch(ctx context.Context, path string) (Report, error) {
 	conn, err := dial(ctx, path)
 	if err != nil {
-		return Report{}, fmt.Errorf("ask the service: %w: is it running (systemctl status http01-proxyd), and are you root?", err)
+		if errors.Is(err, fs.ErrPermission) {
+			return Report{}, fmt.Errorf("ask the service: %w: only root may ask", err)
+		}
+		return Report{}, fmt.Errorf("ask the service: %w: is it running (systemctl status http01-proxyd)?", err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(socketTimeout)); err != nil {

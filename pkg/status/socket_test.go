@@ -140,10 +140,35 @@ func TestFetchWithoutService(t *testing.T) {
 	}
 }
 
+func TestWriteTextOfARefusedConfiguration(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("v1", start, ignore)
+	look := status.Look{Reason: status.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
+	look.Config = status.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
+	b.SetLook(look, start)
+	var out strings.Builder
+	if err := b.Report(status.Table{}).WriteText(&out, start); err != nil {
+		t.Fatal(err)
+	}
+	want := `State:          InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
+Message:        a; b; the last good configuration stays in force
+Table:          absent
+Configuration:  the last good one in force: /etc/c.yaml is refused
+                /etc/c.yaml:1:1: a
+                /etc/c.yaml:2:1: b
+Challenges:     0 forwarded
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestWriteText(t *testing.T) {
 	t.Parallel()
 	b := status.NewBoard("v1", start, ignore)
-	b.SetLook(serving(), start)
+	look := serving()
+	look.Config = status.Config{Source: "file", Path: "/etc/c.yaml"}
+	b.SetLook(look, start)
 	b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true}}, start)
 	b.Challenge(status.Challenge{
 		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
@@ -151,16 +176,16 @@ func TestWriteText(t *testing.T) {
 	})
 	b.Refused(status.NotChallenge)
 	var out strings.Builder
-	if err := b.Report(status.Table{Present: true, Owned: true, Port: 8888}).WriteText(&out, start.Add(time.Minute)); err != nil {
+	if err := b.Report(status.Table{Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}).WriteText(&out, start.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	want := `State:          Serving (HTTP01ChallengeProxyReady=True for 60s)
 Message:        holds 192.0.2.5
 API VIP:        192.0.2.5 Held
-Table:          inet http01-proxyd present, leads port 80 of no VIP to port 8888
-Upstream:       192.0.2.6:80 reachable 10s ago
-Configuration:  
-Challenges:     1 forwarded, 1 refused
+Table:          inet http01-proxyd present, leads port 80 of 192.0.2.5 to port 8888
+Upstream:       192.0.2.6:80 reachable, looked at 10s ago
+Configuration:  /etc/c.yaml
+Challenges:     1 forwarded, 1 refused as not-challenge
 
 AGE  STATUS  MS   HOST             TOKEN      CLIENT        UPSTREAM      DETAIL
 30s  503     3.1  api.example.com  abcdefgh…  192.0.2.6:80  192.0.2.6:80  no route

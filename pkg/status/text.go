@@ -5,6 +5,8 @@ package status
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,7 +16,10 @@ import (
 func (r Report) WriteText(w io.Writer, now time.Time) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(tw, "%s:\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
+		if name != "" {
+			name += ":"
+		}
+		fmt.Fprintf(tw, "%s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
 	}
 	row("State", "%s (%s=%s for %s)", r.Condition.Reason, r.Condition.Type, r.Condition.Status, Age(now.Sub(r.Condition.LastTransitionTime)))
 	row("Message", "%s", r.Condition.Message)
@@ -26,7 +31,10 @@ func (r Report) WriteText(w io.Writer, now time.Time) error {
 		row("Upstream", "%s", u.describe(now))
 	}
 	row("Configuration", "%s", r.Config.describe())
-	row("Challenges", "%d forwarded, %d refused", r.Challenges.Total, r.Challenges.refusedTotal())
+	for problem := range strings.Lines(r.Config.Error) {
+		row("", "%s", strings.TrimSuffix(problem, "\n"))
+	}
+	row("Challenges", "%s", r.Challenges.describe())
 	if err := tw.Flush(); err != nil {
 		return err
 	}
@@ -56,42 +64,44 @@ func (t Table) describe() string {
 	case !t.Owned:
 		return "present, but not this process's"
 	}
-	vips := "no VIP"
-	if len(t.Elements) > 0 {
-		names := make([]string, len(t.Elements))
-		for i, e := range t.Elements {
-			names[i] = e.String()
-		}
-		vips = strings.Join(names, ", ")
+	if len(t.Elements) == 0 {
+		return "inet http01-proxyd present, empty: no API VIP is here"
 	}
-	return fmt.Sprintf("inet http01-proxyd present, leads port 80 of %s to port %d", vips, t.Port)
+	names := make([]string, len(t.Elements))
+	for i, e := range t.Elements {
+		names[i] = e.String()
+	}
+	return fmt.Sprintf("inet http01-proxyd present, leads port 80 of %s to port %d", strings.Join(names, ", "), t.Port)
 }
 
 func (u Upstream) describe(now time.Time) string {
 	if u.Reachable {
-		return fmt.Sprintf("%v reachable %s ago", u.Address, Age(now.Sub(u.Checked)))
+		return fmt.Sprintf("%v reachable, looked at %s ago", u.Address, Age(now.Sub(u.Checked)))
 	}
 	if u.Checked.IsZero() {
 		return fmt.Sprintf("%v not tried yet", u.Address)
 	}
-	return fmt.Sprintf("%v unreachable: %s", u.Address, u.Error)
+	return u.Error
 }
 
 func (c Config) describe() string {
-	s := c.Source
-	if c.Path != "" {
-		s += " " + c.Path
+	switch {
+	case c.Error != "" && c.Source == "none":
+		return "none in force: " + c.Path + " is refused"
+	case c.Error != "":
+		return "the last good one in force: " + c.Path + " is refused"
+	case c.Source == "default":
+		return "defaults (no " + c.Path + ")"
+	default:
+		return c.Path
 	}
-	if c.Error != "" {
-		s += ": " + c.Error
-	}
-	return s
 }
 
-func (c Challenges) refusedTotal() uint64 {
-	var n uint64
-	for _, v := range c.Refused {
-		n += v
+// describe names what was refused, reason by reason.
+func (c Challenges) describe() string {
+	parts := []string{fmt.Sprintf("%d forwarded", c.Total)}
+	for _, reason := range slices.Sorted(maps.Keys(c.Refused)) {
+		parts = append(parts, fmt.Sprintf("%d refused as %s", c.Refused[reason], reason))
 	}
-	return n
+	return strings.Join(parts, ", ")
 }

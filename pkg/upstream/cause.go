@@ -39,6 +39,12 @@ const (
 	Loop            Cause = "loop"              // the router led the request back to a front door
 )
 
+// PassedOn reports whether it is the upstream's own answer that the client got,
+// rather than one that says what is wrong with the upstream.
+func (c Cause) PassedOn() bool {
+	return c == "" || c == NoRoute || c == RedirectToHTTPS || c == Loop
+}
+
 // Error is an exchange with a finding. It is returned for answers as well that
 // were passed on but whose cause an operator wants to know.
 type Error struct {
@@ -109,8 +115,8 @@ func (e *Error) Detail() string {
 	var b strings.Builder
 	b.WriteString(e.diagnosis())
 	for _, other := range e.Also {
-		b.WriteString("; then ")
-		b.WriteString(other.Error())
+		_, reason := other.Answer()
+		fmt.Fprintf(&b, "; then %v %s", other.Addr, strings.TrimPrefix(reason, "upstream "))
 	}
 	return b.String()
 }
