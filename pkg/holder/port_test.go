@@ -31,7 +31,7 @@ func hint(port uint16) string { return fmt.Sprintf(" (see: ss -ltnp 'sport = :%d
 
 // ours names a cgroup that no other run of these tests uses.
 func ours(unit string) string {
-	return "http01-holder-" + strconv.Itoa(os.Getpid()) + ".slice/" + unit
+	return "http01-holder-" + nstest.ID() + ".slice/" + unit
 }
 
 func TestOfTCPPort(t *testing.T) {

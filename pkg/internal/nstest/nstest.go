@@ -10,40 +10,44 @@
 // instead of inside it: every goroutine, and every child process such as nft
 // or ip, is in it without further ado, and the kernel removes it with all
 // tables and addresses when the process is gone.
+//
+// Three processes run this program: the one outside, which `go test` started;
+// the first of the PID namespace, which does what init does; and its child,
+// which runs the tests as any process would.
 package nstest
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
-// marker says that this process is the one inside the fresh namespace.
+// marker says that this process is inside the fresh namespaces; its value is
+// the process id of the one outside that made them.
 const marker = "HTTP01_PROXYD_NSTEST"
 
 // Main is the body of a TestMain: it runs the package's tests again in a fresh
-// network namespace with lo up, and exits with their result. Without root it
-// runs them where they are; tests that need the namespace call Need.
+// network namespace with lo up, and exits with their result. They also have a
+// PID namespace of their own, so that the kernel ends every process that they
+// started, however they end themselves. Without root it runs the tests where
+// they are; those that need the namespaces call Need.
 func Main(m *testing.M) {
-	if os.Geteuid() != 0 {
+	switch {
+	case os.Geteuid() != 0:
+		os.Exit(m.Run())
+	case os.Getenv(marker) == "":
+		os.Exit(outside())
+	case os.Getpid() == 1:
+		os.Exit(first())
+	default:
 		os.Exit(m.Run())
 	}
-	if os.Getenv(marker) != "" {
-		if err := loopbackUp(); err != nil {
-			fmt.Fprintln(os.Stderr, "nstest:", err)
-			os.Exit(1)
-		}
-		os.Exit(m.Run())
-	}
-	os.Exit(reexec())
 }
+
+// ID tells the tests of one process from those of others that run at the same
+// time on this machine, which their own process id does not.
+func ID() string { return os.Getenv(marker) }
 
 // Need skips the test where no fresh namespace could be made, which is
 // anywhere but as root.
@@ -72,34 +76,4 @@ func Input(t testing.TB, stdin, name string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, stdout.String(), stderr.String())
 	}
 	return stdout.String()
-}
-
-func reexec() int {
-	// The parent-death signal follows the thread that forked.
-	runtime.LockOSThread()
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), marker+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNET,
-		Pdeathsig:  unix.SIGKILL,
-	}
-	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		return exit.ExitCode()
-	default:
-		fmt.Fprintln(os.Stderr, "nstest: run the tests in a fresh network namespace:", err)
-		return 1
-	}
-}
-
-func loopbackUp() error {
-	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-		return fmt.Errorf("set lo up: %w: %s", err, out)
-	}
-	return nil
 }

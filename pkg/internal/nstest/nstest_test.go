@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nstest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds every wait for a condition on a loaded machine.
+const patience = 30 * time.Second
+
+const (
+	// roleKey makes this test binary a further one, whose tests are a role.
+	roleKey = "HTTP01_PROXYD_NSTEST_ROLE"
+	// roleHold starts a process that nothing ends, says in which PID namespace
+	// it is and waits for a signal; roleLeave exits instead, with exitLeave.
+	roleHold, roleLeave = "hold", "leave"
+	// roleOrphan is the process that nothing ends.
+	roleOrphan = "orphan"
+
+	exitLeave = 3
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleKey); role != "" && os.Getenv(marker) != "" && os.Getpid() != 1 {
+		os.Exit(play(role))
+	}
+	Main(m)
+}
+
+func play(role string) int {
+	if role == roleOrphan {
+		signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT)
+		return wait()
+	}
+	orphan := exec.Command("/proc/self/exe")
+	orphan.Env = append(os.Environ(), roleKey+"="+roleOrphan)
+	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err := orphan.Start()
+	if err != nil {
+		return failed("start the orphan", err)
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return failed("find the PID namespace", err)
+	}
+	fmt.Println(namespace)
+	if role == roleLeave {
+		return exitLeave
+	}
+	return wait()
+}
+
+// wait is for ever: this process holds the end that would have to be closed.
+func wait() int {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return failed("wait", err)
+	}
+	defer w.Close()
+	_, _ = r.Read(make([]byte, 1))
+	return 0
+}
+
+// Whatever ends the tests, nothing that they started outlives them.
+func TestEnd(t *testing.T) {
+	Need(t)
+	for name, tt := range map[string]struct {
+		role   string
+		signal unix.Signal // 0: they end by themselves
+		code   int
+	}{
+		"by themselves": {role: roleLeave, code: exitLeave},
+		"SIGKILL":       {roleHold, unix.SIGKILL, -1},
+		"SIGTERM":       {roleHold, unix.SIGTERM, 1},
+		"Ctrl-C":        {roleHold, unix.SIGINT, 1},
+		// The runtime prints every goroutine and exits with 2.
+		"go test -timeout": {roleHold, unix.SIGQUIT, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, marker+"=") })
+			cmd.Env = append(cmd.Env, roleKey+"="+tt.role, "GORACE=atexit_sleep_ms=0")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			namespace := strings.TrimSpace(line)
+			if own, err := os.Readlink("/proc/self/ns/pid"); err != nil || own == namespace {
+				t.Fatalf("the tests' PID namespace is ours: %s, %v", own, err)
+			}
+			if tt.signal != 0 {
+				if err := cmd.Process.Signal(tt.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != tt.code {
+				t.Errorf("exit code %d, want %d", got, tt.code)
+			}
+			awaitEmpty(t, namespace)
+		})
+	}
+}
+
+// What the tests see is a process in namespaces of its own: not process 1, and
+// with a /proc that is theirs.
+func TestInside(t *testing.T) {
+	Need(t)
+	if os.Getpid() == 1 {
+		t.Error("the tests run as process 1")
+	}
+	self, err := os.Readlink("/proc/self")
+	if err != nil || self != strconv.Itoa(os.Getpid()) {
+		t.Errorf("/proc/self is %s, this process is %d: %v", self, os.Getpid(), err)
+	}
+	if ID() == "" {
+		t.Error("no ID")
+	}
+	if lo, err := net.InterfaceByName("lo"); err != nil || lo.Flags&net.FlagUp == 0 {
+		t.Errorf("lo is not up: %+v, %v", lo, err)
+	}
+}
+
+// awaitEmpty waits until a PID namespace has no process.
+func awaitEmpty(t *testing.T, namespace string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		left := members(t, namespace)
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("still there: %v", left)
+		}
+	}
+}
+
+func members(t *testing.T, namespace string) []string {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in []string
+	for _, path := range paths {
+		of, err := os.Readlink(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EACCES) {
+			t.Fatal(err)
+		}
+		if of == namespace {
+			in = append(in, path)
+		}
+	}
+	return in
+}
