@@ -9,7 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,11 +29,8 @@ const (
 // lock with this process, which is how Clean tells a crashed lab from one that
 // lives, whatever became of the process id.
 func claim() (id, dir string, lock *os.File, err error) {
-	if err := os.MkdirAll(baseDir, 0o750); err != nil {
-		return "", "", nil, fmt.Errorf("make the directory of labs: %w", err)
-	}
 	// No Clean may look at a directory before it is locked.
-	base, err := lockFile(baseDir, unix.LOCK_EX)
+	base, err := lockBase()
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -56,40 +54,60 @@ func claim() (id, dir string, lock *os.File, err error) {
 	return id, dir, lock, err
 }
 
-func release(dir string, lock *os.File) error {
-	return errors.Join(os.RemoveAll(dir), lock.Close())
+// lockBase makes no other lab be claimed or cleaned until it is closed.
+func lockBase() (*os.File, error) {
+	if err := os.MkdirAll(baseDir, 0o750); err != nil {
+		return nil, fmt.Errorf("make the directory of labs: %w", err)
+	}
+	return lockFile(baseDir, unix.LOCK_EX)
 }
 
 // Clean removes what labs left whose process is gone, and returns their names.
 // It never touches a lab that lives.
 func Clean(ctx context.Context) ([]string, error) {
-	base, err := lockFile(baseDir, unix.LOCK_EX)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	base, err := lockBase()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = base.Close() }()
-	entries, err := os.ReadDir(baseDir)
+	ids, err := found()
 	if err != nil {
 		return nil, fmt.Errorf("list labs: %w", err)
 	}
 	var removed []string
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) {
-			continue
-		}
-		dead, err := cleanOne(ctx, e.Name())
+	for _, id := range ids {
+		dead, err := cleanOne(ctx, id)
 		if err != nil {
-			return removed, fmt.Errorf("remove lab %s: %w", e.Name(), err)
+			return removed, fmt.Errorf("remove lab %s: %w", id, err)
 		}
 		if dead {
-			removed = append(removed, e.Name())
+			removed = append(removed, id)
 		}
 	}
 	return removed, nil
 }
+
+// found lists the labs that have a directory or the name of a namespace. A lab
+// that lives always has its directory.
+func found() ([]string, error) {
+	var ids []string
+	for _, dir := range []string{netnsDir, baseDir} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if id := labID.FindString(e.Name()); id != "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// labID is the part of a name that says which lab it is of.
+var labID = regexp.MustCompile("^" + prefix + `[0-9]+-[0-9]+`)
 
 // cleanOne removes one lab unless its process lives.
 func cleanOne(ctx context.Context, id string) (bool, error) {
@@ -103,17 +121,28 @@ func cleanOne(ctx context.Context, id string) (bool, error) {
 	case err == nil:
 		defer func() { _ = lock.Close() }()
 	}
-	for _, node := range nodeNames() {
-		namespace := id + "-" + node
-		if err := killAll(ctx, namespace); err != nil {
-			return false, err
-		}
-		if err := deleteNamespace(ctx, namespace); err != nil {
-			return false, err
-		}
+	if err := removeNamespaces(ctx, id); err != nil {
+		return false, err
 	}
 	return true, os.RemoveAll(dir)
 }
+
+// removeNamespaces ends every process in a lab's namespaces and removes these;
+// what cannot be removed doesn't spare the rest.
+func removeNamespaces(ctx context.Context, id string) error {
+	var errs []error
+	for _, node := range nodeNames() {
+		namespace := namespaceOf(id, node)
+		err := killAll(ctx, namespace)
+		if err == nil {
+			err = deleteNamespace(ctx, namespace)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func namespaceOf(id, node string) string { return id + "-" + node }
 
 // lockFile opens and locks a file or directory; closing it drops the lock.
 func lockFile(path string, how int) (*os.File, error) {

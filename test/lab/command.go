@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -27,6 +28,9 @@ func runFrom(ctx context.Context, do func(func() error) error, stdin, name strin
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second
+	// A process group of its own: a Ctrl-C is for the lab, not for a command
+	// that makes or removes a part of it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)
 	}
@@ -35,6 +39,9 @@ func runFrom(ctx context.Context, do func(func() error) error, stdin, name strin
 	err := do(cmd.Start)
 	if err == nil {
 		err = cmd.Wait()
+	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	if err != nil {
 		return stdout.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err,

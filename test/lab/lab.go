@@ -51,7 +51,13 @@ func New(ctx context.Context) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	return raise(ctx, tools)
+}
+
+// raise brings a lab up, and takes away what there is of it when that fails.
+func raise(ctx context.Context, tools Tools) (*Lab, error) {
 	l := &Lab{Topology: defaultTopology(), tools: tools}
+	var err error
 	if l.ID, l.Dir, l.lock, err = claim(); err != nil {
 		return nil, err
 	}
@@ -94,9 +100,7 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 	byName := map[string]*Node{}
 	for _, name := range nodeNames() {
 		n, err := newNode(ctx, l, name, own[name])
-		if n != nil {
-			l.nodes = append(l.nodes, n)
-		}
+		l.nodes = append(l.nodes, n)
 		if err != nil {
 			return err
 		}
@@ -195,7 +199,8 @@ func (l *Lab) Holder(ctx context.Context, vip netip.Addr) (*Master, error) {
 }
 
 // Close ends every process of the lab and removes its namespaces and its
-// directory. Further calls return what the first one did.
+// directory; when something stays, so does the directory, by which Clean finds
+// it. Further calls return what the first one did.
 func (l *Lab) Close() error {
 	l.closing.Do(func() {
 		// Cleaning up must work above all when the caller's context has ended.
@@ -205,7 +210,12 @@ func (l *Lab) Close() error {
 		for _, n := range slices.Backward(l.nodes) {
 			errs = append(errs, n.close(ctx))
 		}
-		l.closed = errors.Join(append(errs, release(l.Dir, l.lock))...)
+		errs = append(errs, removeNamespaces(ctx, l.ID))
+		l.closed = errors.Join(errs...)
+		if l.closed == nil {
+			l.closed = os.RemoveAll(l.Dir)
+		}
+		l.closed = errors.Join(l.closed, l.lock.Close())
 	})
 	return l.closed
 }
@@ -229,7 +239,7 @@ func (l *Lab) Logs() string {
 	return text.String()
 }
 
-func (l *Lab) namespace(node string) string { return l.ID + "-" + node }
+func (l *Lab) namespace(node string) string { return namespaceOf(l.ID, node) }
 
 func names(nodes []*Node) []string {
 	out := make([]string, 0, len(nodes))

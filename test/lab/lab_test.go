@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ import (
 // TestSideBySide has two labs with the same addresses not see each other.
 func TestSideBySide(t *testing.T) {
 	first, binary := cluster(t)
-	second, err := New(t.Context())
+	second, err := living.bring()
 	must(t, err)
 	t.Cleanup(func() { must(t, second.Close()) })
 	for _, l := range []*Lab{first, second} {
@@ -40,10 +41,10 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// TestRemoval ends a lab's process in both ways: asked to, it removes what it
-// made; killed, Clean does, and leaves the labs that live.
+// TestRemoval ends the process of two labs in both ways: asked to, it removes
+// what it made; killed, Clean does, and leaves the labs that live.
 func TestRemoval(t *testing.T) {
-	living, _ := cluster(t)
+	bystander, _ := cluster(t)
 	tests := []struct {
 		name   string
 		signal unix.Signal
@@ -54,65 +55,76 @@ func TestRemoval(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			process, id := holder(t)
-			if len(leftovers(t, id)) == 0 {
-				t.Fatalf("lab %s has no namespaces while it lives", id)
+			process, ids := holder(t, 2)
+			for _, id := range ids {
+				if len(leftovers(t, id)) == 0 {
+					t.Fatalf("lab %s has no namespaces while it lives", id)
+				}
 			}
 			must(t, process.Process.Signal(tt.signal))
-			err := process.Wait()
-			if !tt.clean && err != nil {
-				t.Fatal(err)
+			_ = process.Wait()
+			if got := process.ProcessState.ExitCode(); !tt.clean && got != exitInterrupted {
+				t.Errorf("exit code %d, want %d", got, exitInterrupted)
 			}
 			if tt.clean {
 				// Children go with the parent, by the kernel's hand.
-				must(t, Eventually(t.Context(), "no process of the killed lab", func(ctx context.Context) error {
-					return unpopulated(ctx, id)
+				must(t, Eventually(t.Context(), "no process of the killed labs", func(ctx context.Context) error {
+					return unpopulated(ctx, ids)
 				}))
 				removed, err := Clean(t.Context())
 				must(t, err)
 				// A lab that comes up elsewhere may have been faster.
-				if slices.Contains(removed, living.ID) {
-					t.Errorf("Clean removed %v, of which %s lives", removed, living.ID)
+				if slices.Contains(removed, bystander.ID) {
+					t.Errorf("Clean removed %v, of which %s lives", removed, bystander.ID)
 				}
 			}
-			if left := leftovers(t, id); len(left) > 0 {
-				t.Errorf("left: %v", left)
+			for _, id := range ids {
+				if left := leftovers(t, id); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
 			}
 		})
 	}
-	must(t, living.Settled(t.Context()))
+	must(t, bystander.Settled(t.Context()))
 }
 
-// holder starts a process that holds a lab, and returns the lab's name.
-func holder(t *testing.T) (*exec.Cmd, string) {
+// holder starts a process that holds labs, and returns their names.
+func holder(t *testing.T, count int) (*exec.Cmd, []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), holdMarker+"=1")
+	cmd.Env = append(os.Environ(), holdMarker+"="+strconv.Itoa(count))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	must(t, err)
-	id := strings.TrimSpace(line)
-	if !strings.HasPrefix(id, prefix) {
-		t.Fatalf("the lab did not come up: %s", line)
+	lines := bufio.NewReader(out)
+	var ids []string
+	for range count {
+		line, err := lines.ReadString('\n')
+		must(t, err)
+		id := strings.TrimSpace(line)
+		if !strings.HasPrefix(id, prefix) {
+			t.Fatalf("the lab did not come up: %s", line)
+		}
+		ids = append(ids, id)
 	}
-	return cmd, id
+	return cmd, ids
 }
 
-// unpopulated returns an error while one of a lab's namespaces has a process.
+// unpopulated returns an error while one of the labs' namespaces has a process.
 // keepalived's and Pebble's own are killed with their parent; keepalived's
 // child ends by itself when its parent is gone.
-func unpopulated(ctx context.Context, id string) error {
-	for _, node := range nodeNames() {
-		list, err := pids(ctx, id+"-"+node)
-		if err != nil {
-			return err
-		}
-		if len(list) > 0 {
-			return errors.New(node + " still has processes")
+func unpopulated(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		for _, node := range nodeNames() {
+			list, err := pids(ctx, namespaceOf(id, node))
+			if err != nil {
+				return err
+			}
+			if len(list) > 0 {
+				return errors.New(node + " still has processes")
+			}
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -15,13 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdMarker makes the test binary a process that brings a lab up, says so and
-// waits for a signal: what the tests of crashes and of Ctrl-C need.
+// holdMarker makes the test binary a process that brings labs up, as many as it
+// says, names them and waits for a signal: what the tests of crashes and of
+// Ctrl-C need.
 const holdMarker = "HTTP01_LAB_HOLD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(holdMarker) != "" {
-		os.Exit(hold())
+	living.watch()
+	if count := os.Getenv(holdMarker); count != "" {
+		// On standard output, where the names are awaited.
+		fmt.Println(hold(count))
+		os.Exit(1)
 	}
 	// Programs under the race detector sleep a second before they exit if not
 	// told otherwise, and the status command is run often.
@@ -30,28 +34,31 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if err := shared.close(); err != nil {
-		fmt.Fprintln(os.Stderr, "remove the lab:", err)
+	if err := living.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the labs:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-func hold() int {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	l, err := New(ctx)
+// hold returns on a failure alone: a signal ends the process.
+func hold(count string) error {
+	n, err := strconv.Atoi(count)
 	if err != nil {
-		fmt.Println(err)
-		return 1
+		return err
 	}
-	fmt.Println(l.ID)
-	<-ctx.Done()
-	if err := l.Close(); err != nil {
-		fmt.Println(err)
-		return 1
+	failed := make(chan error)
+	for range n {
+		go func() {
+			l, err := living.bring()
+			if err != nil {
+				failed <- err
+				return
+			}
+			fmt.Println(l.ID)
+		}()
 	}
-	return 0
+	return <-failed
 }
 
 // shared is the one lab that most tests use in turn.
@@ -64,31 +71,14 @@ type sharedLab struct {
 	err    error
 }
 
-func (s *sharedLab) get(ctx context.Context) (*Lab, string, error) {
+func (s *sharedLab) get() (*Lab, string, error) {
 	s.once.Do(func() {
-		if s.binary, s.err = serviceBinary(ctx); s.err != nil {
+		if s.binary, s.err = serviceBinary(living.ctx); s.err != nil {
 			return
 		}
-		if s.lab, s.err = New(ctx); s.err != nil {
-			return
-		}
-		// Ctrl-C must not leave the lab behind; `go test` waits for us.
-		interrupted := make(chan os.Signal, 1)
-		signal.Notify(interrupted, unix.SIGINT, unix.SIGTERM)
-		go func() {
-			<-interrupted
-			_ = s.lab.Close()
-			os.Exit(130)
-		}()
+		s.lab, s.err = living.bring()
 	})
 	return s.lab, s.binary, s.err
-}
-
-func (s *sharedLab) close() error {
-	if s.lab == nil {
-		return nil
-	}
-	return s.lab.Close()
 }
 
 // serviceBinary is the one named by the environment, or built from the
@@ -117,7 +107,7 @@ func needRoot(t *testing.T) {
 func cluster(t *testing.T) (*Lab, string) {
 	t.Helper()
 	needRoot(t)
-	l, binary, err := shared.get(context.Background())
+	l, binary, err := shared.get()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,14 +20,21 @@ const netnsDir = "/run/netns"
 
 func netnsPath(namespace string) string { return filepath.Join(netnsDir, namespace) }
 
+// addNamespace is not to be stopped halfway: ip(8) makes the name first and the
+// namespace after it, and a name alone fails every later look at namespaces.
 func addNamespace(ctx context.Context, namespace string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("make network namespace %s: %w", namespace, context.Cause(ctx))
+	}
+	ctx = context.WithoutCancel(ctx)
 	if _, err := ip(ctx, "", "netns", "add", namespace); err != nil {
 		return fmt.Errorf("make network namespace %s: %w", namespace, err)
 	}
 	return nil
 }
 
-// deleteNamespace removes a namespace's name; one that is not there is fine.
+// deleteNamespace removes a namespace's name, also one without a namespace
+// behind it; one that is not there is fine.
 func deleteNamespace(ctx context.Context, namespace string) error {
 	if _, err := os.Stat(netnsPath(namespace)); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -32,6 +32,8 @@ type Node struct {
 	processes []*Process
 }
 
+// newNode returns the node also beside an error: what there is of it by then
+// has to be closed.
 func newNode(ctx context.Context, l *Lab, name string, own Pair) (*Node, error) {
 	n := &Node{
 		Name:      name,
@@ -41,16 +43,14 @@ func newNode(ctx context.Context, l *Lab, name string, own Pair) (*Node, error) 
 		lab:       l,
 	}
 	if err := os.Mkdir(n.Dir, 0o750); err != nil {
-		return nil, fmt.Errorf("make the directory of %s: %w", name, err)
+		return n, fmt.Errorf("make the directory of %s: %w", name, err)
 	}
 	if err := addNamespace(ctx, n.Namespace); err != nil {
-		return nil, err
+		return n, err
 	}
 	var err error
-	if n.thread, err = newThread(n.Namespace); err != nil {
-		return nil, err
-	}
-	return n, nil
+	n.thread, err = newThread(n.Namespace)
+	return n, err
 }
 
 // Run executes a command in the node's namespace and returns what it printed;
@@ -129,7 +129,7 @@ func (n *Node) sysctl() error {
 	})
 }
 
-// close ends every process in the namespace and removes it.
+// close ends every process in the namespace and the thread that started them.
 func (n *Node) close(ctx context.Context) error {
 	err := killAll(ctx, n.Namespace)
 	n.mu.Lock()
@@ -141,5 +141,5 @@ func (n *Node) close(ctx context.Context) error {
 	if n.thread != nil {
 		n.thread.close()
 	}
-	return errors.Join(err, deleteNamespace(ctx, n.Namespace))
+	return err
 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestInterruptedBringUp cancels a lab on its way up at many moments, and looks
+// for what is left of it: nothing may be, and nothing is in the next one's way.
+func TestInterruptedBringUp(t *testing.T) {
+	needRoot(t)
+	tools, err := Build(t.Context())
+	must(t, err)
+
+	type moment struct {
+		name string
+		// until waits for the moment.
+		until func(ctx context.Context, before []string) error
+	}
+	moments := []moment{{"at once", func(context.Context, []string) error { return nil }}}
+	// ip(8) makes the name before the namespace, so this is while it runs.
+	for _, node := range nodeNames() {
+		moments = append(moments, moment{"name of " + node, func(ctx context.Context, before []string) error {
+			return appears(ctx, before, filepath.Join(netnsDir, ownPrefix()+"*-"+node))
+		}})
+	}
+	for _, file := range []string{
+		"worker/*.log", "internet/*.log", "master0/keepalived.log", "master2/keepalived.log",
+	} {
+		moments = append(moments, moment{"file " + file, func(ctx context.Context, before []string) error {
+			return appears(ctx, before, filepath.Join(baseDir, ownPrefix()+"*", file))
+		}})
+	}
+	for after := time.Millisecond; after < 2*time.Second; after = after * 5 / 2 {
+		moments = append(moments, moment{"after " + after.String(), func(ctx context.Context, _ []string) error {
+			select {
+			case <-time.After(after):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}})
+	}
+	for _, m := range moments {
+		t.Run(m.name, func(t *testing.T) {
+			before := remains(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			missed := make(chan error, 1)
+			go func() {
+				missed <- m.until(ctx, before)
+				cancel()
+			}()
+			l, err := raise(ctx, tools)
+			if err == nil {
+				// It was faster than the moment.
+				err = l.Close()
+			}
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			cancel()
+			if err := <-missed; err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			if left := added(before, remains(t)); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+	l, err := raise(t.Context(), tools)
+	must(t, err)
+	must(t, l.Close())
+}
+
+// TestCleanBroken removes what hard ends leave: a name that has no namespace
+// behind it, and namespaces whose lab has no directory any more.
+func TestCleanBroken(t *testing.T) {
+	needRoot(t)
+	tests := []struct {
+		name      string
+		directory bool
+	}{
+		{"with its directory", true},
+		{"without a directory", false},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			// No process has this id: it is above the kernel's limit of 4194304.
+			id := fmt.Sprintf("%s%d-%d", prefix, 1<<23+os.Getpid(), i)
+			if tt.directory {
+				must(t, os.MkdirAll(filepath.Join(baseDir, id), 0o750))
+			}
+			must(t, addNamespace(t.Context(), namespaceOf(id, nameWorker)))
+			must(t, os.WriteFile(netnsPath(namespaceOf(id, nameGateway)), nil, 0))
+			if _, err := Clean(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// Who has removed it does not matter: labs come up elsewhere too.
+			if left := leftovers(t, id); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// TestCloseKeepsTrack makes Close fail: what stays is what Clean then finds.
+func TestCloseKeepsTrack(t *testing.T) {
+	needRoot(t)
+	l := &Lab{}
+	var err error
+	l.ID, l.Dir, l.lock, err = claim()
+	must(t, err)
+	// A directory in a namespace's place is what ip(8) cannot remove.
+	stuck := netnsPath(namespaceOf(l.ID, nameGateway))
+	must(t, os.Mkdir(stuck, 0o700))
+	t.Cleanup(func() { _ = os.Remove(stuck) })
+	if err := l.Close(); err == nil {
+		t.Fatal("Close reports nothing")
+	}
+	if _, err := os.Stat(l.Dir); err != nil {
+		t.Errorf("the directory: %v", err)
+	}
+	must(t, os.Remove(stuck))
+	if _, err := Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := leftovers(t, l.ID); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// ownPrefix begins the names of this process's labs.
+func ownPrefix() string { return fmt.Sprintf("%s%d-", prefix, os.Getpid()) }
+
+// appears waits until a pattern matches what was not there before.
+func appears(ctx context.Context, before []string, pattern string) error {
+	tick := time.NewTicker(100 * time.Microsecond)
+	defer tick.Stop()
+	for {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, path := range found {
+			if !slices.ContainsFunc(before, func(old string) bool { return strings.HasPrefix(path+"/", old+"/") }) {
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// remains lists what this process's labs have: namespaces, directories, and
+// processes, each of which has its working directory or an argument in its
+// lab's directory.
+func remains(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, dir := range []string{netnsDir, baseDir} {
+		found, err := filepath.Glob(filepath.Join(dir, ownPrefix()+"*"))
+		must(t, err)
+		all = append(all, found...)
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	must(t, err)
+	for _, p := range processes {
+		// It may have ended by now.
+		arguments, _ := os.ReadFile(filepath.Join(p, "cmdline"))
+		directory, _ := os.Readlink(filepath.Join(p, "cwd"))
+		if bytes.Contains(arguments, []byte(ownPrefix())) || strings.Contains(directory, ownPrefix()) {
+			all = append(all, fmt.Sprintf("%s %s in %s", p, bytes.ReplaceAll(arguments, []byte{0}, []byte{' '}), directory))
+		}
+	}
+	return all
+}
+
+func added(before, after []string) []string {
+	return slices.DeleteFunc(after, func(s string) bool { return slices.Contains(before, s) })
+}
