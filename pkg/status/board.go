@@ -121,8 +121,12 @@ func unreachableMessage(upstreams []Upstream) string {
 	return "no ingress address takes connections: " + strings.Join(why, "; ")
 }
 
-// Challenge records a request that went to the ingress.
+// Challenge records a request that went to the ingress. One that went well is
+// proof that its address can be reached.
 func (b *Board) Challenge(c Challenge) {
+	if c.Cause == "" && c.Status != 0 && b.unproven(c.Upstream) {
+		b.change(func() { b.prove(c.Upstream, c.Time) }, c.Time)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total++
@@ -133,6 +137,22 @@ func (b *Board) Challenge(c Challenge) {
 		b.next = (b.next + 1) % recentChallenges
 	}
 	b.touch()
+}
+
+func (b *Board) unproven(addr netip.AddrPort) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.upstreams, func(u Upstream) bool { return u.Address == addr && !u.Reachable })
+}
+
+// prove needs mu.
+func (b *Board) prove(addr netip.AddrPort, at time.Time) {
+	b.upstreams = slices.Clone(b.upstreams)
+	for i, u := range b.upstreams {
+		if u.Address == addr {
+			b.upstreams[i] = Upstream{Address: addr, Reachable: true, Checked: at}
+		}
+	}
 }
 
 // Refused counts a request that was answered without asking the ingress.

@@ -81,6 +81,33 @@ func TestConditionTransitions(t *testing.T) {
 	}
 }
 
+func TestAChallengeProvesItsUpstream(t *testing.T) {
+	t.Parallel()
+	other := netip.MustParseAddrPort("192.0.2.7:80")
+	down := []status.Upstream{{Address: ingress, Checked: start, Error: "refused"}, {Address: other, Checked: start, Error: "refused"}}
+	for name, tt := range map[string]struct {
+		challenge status.Challenge
+		want      status.Reason
+	}{
+		"answered":          {status.Challenge{Upstream: ingress, Status: 200}, status.Serving},
+		"failed":            {status.Challenge{Upstream: ingress, Status: 502, Cause: "refused"}, status.UpstreamUnreachable},
+		"client went away":  {status.Challenge{Upstream: ingress}, status.UpstreamUnreachable},
+		"address of before": {status.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, status.UpstreamUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := status.NewBoard("test", start, ignore)
+			b.SetLook(serving(), start)
+			b.SetUpstreams(down, start)
+			b.Challenge(tt.challenge)
+			r := b.Report(status.Table{})
+			if r.Condition.Reason != tt.want || r.Upstreams[0].Reachable != (tt.want == status.Serving) || r.Upstreams[1].Reachable {
+				t.Errorf("reason %s, upstreams %+v", r.Condition.Reason, r.Upstreams)
+			}
+		})
+	}
+}
+
 func TestChangesAreTold(t *testing.T) {
 	t.Parallel()
 	b := status.NewBoard("test", start, ignore)

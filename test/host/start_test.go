@@ -53,9 +53,9 @@ func TestServesWhatKeepalivedBrings(t *testing.T) {
 		`(?m)^API VIP: +192\.0\.2\.5 Held$`,
 		`(?m)^API VIP: +fd4e:5f2a:9c01:1::5 Held$`,
 		`(?m)^Table: +inet http01-proxyd present, leads port 80 of .* to port 8888$`,
-		`(?m)^Upstream: +192\.0\.2\.6:80 reachable `,
-		`(?m)^Configuration: +default /etc/http01-proxyd/config\.yaml$`,
-		`(?m)^Challenges: +2 forwarded, 2 refused$`,
+		`(?m)^Upstream: +192\.0\.2\.6:80 reachable, `,
+		`(?m)^Configuration: +defaults \(no /etc/http01-proxyd/config\.yaml\)$`,
+		`(?m)^Challenges: +2 forwarded, 2 refused as not-challenge$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("status lacks %s:\n%s", want, text)
@@ -83,7 +83,7 @@ func TestStatusIsForRoot(t *testing.T) {
 		out, err := s.master.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status")
 		if err == nil || out != "" {
 			t.Errorf("as %s: %q, %v", user, out, err)
-		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "are you root?") {
+		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "only root may ask") {
 			t.Errorf("as %s, the message does not help: %v", user, err)
 		}
 	}
