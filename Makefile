@@ -92,7 +92,7 @@ fuzz:
 	@grep -rlE '^func Fuzz' --include=*_test.go pkg | while read -r file; do \
 		grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | cut -d' ' -f2 | while read -r name; do \
 			echo "$$name in $$(dirname "$$file")"; \
-			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) || exit 1; \
+			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
 		done || exit 1; \
 	done
 
