@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -75,5 +76,20 @@ func TestVersionNamesTheCommitOnce(t *testing.T) {
 		if got := describe(info); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestPathsBecomeAbsolute(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, whole := "etc/../config.yaml", "/etc/config.yaml"
+	if err := absolute(&relative, &whole); err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(here, "config.yaml"); relative != want || whole != "/etc/config.yaml" {
+		t.Errorf("got %s and %s, want %s and the other unchanged", relative, whole, want)
 	}
 }

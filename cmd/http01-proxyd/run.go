@@ -40,13 +40,8 @@ Examples:
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", "/etc/kubernetes/disabled-manifests",
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
 			return func(ctx context.Context, _ streams) error {
-				// Messages name whole paths, and files are watched by them.
-				for _, path := range []*string{&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests} {
-					whole, err := filepath.Abs(*path)
-					if err != nil {
-						return fmt.Errorf("find out where %s is: %w", *path, err)
-					}
-					*path = whole
+				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests); err != nil {
+					return err
 				}
 				reload := make(chan os.Signal, 1)
 				signal.Notify(reload, syscall.SIGHUP)
@@ -58,4 +53,17 @@ Examples:
 			}
 		},
 	}
+}
+
+// absolute makes paths absolute: messages name them whole, and files are
+// watched by them.
+func absolute(paths ...*string) error {
+	for _, path := range paths {
+		whole, err := filepath.Abs(*path)
+		if err != nil {
+			return fmt.Errorf("find out where %s is: %w", *path, err)
+		}
+		*path = whole
+	}
+	return nil
 }

@@ -22,9 +22,6 @@ func NewAccepted(dir string) Accepted {
 	return Accepted{path: filepath.Join(dir, "last-accepted.yaml")}
 }
 
-// Path is where the copy lies.
-func (a Accepted) Path() string { return a.path }
-
 // Load parses the copy. Without one the error is fs.ErrNotExist.
 func (a Accepted) Load() (Config, error) {
 	if _, err := os.Stat(a.path); err != nil {

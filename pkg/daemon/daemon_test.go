@@ -136,8 +136,12 @@ func TestReloadSpeaksTheProtocol(t *testing.T) {
 		return r.Condition.Reason == status.Disabled && !r.Table.Present
 	})
 	s.stop()
-	if log := s.log.String(); strings.Count(log, "event=state reason=InvalidConfig") != 1 {
+	log := s.log.String()
+	if strings.Count(log, "event=state reason=InvalidConfig") != 1 {
 		t.Errorf("a refused configuration is one line:\n%s", log)
+	}
+	if strings.Count(log, "config.yaml has not changed") != 1 {
+		t.Errorf("the reload that found nothing new has no line of its own:\n%s", log)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // tasks is the one group that owns every long-running goroutine.
 type tasks struct {
 	group *errgroup.Group
-	ctx   context.Context //nolint:containedctx // the group's own context, which ends with its first error
+	ctx   context.Context // the group's own, which ends with its first error
 }
 
 func newTasks(ctx context.Context) *tasks {

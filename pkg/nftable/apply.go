@@ -138,7 +138,7 @@ func (c *Conn) table() (t *nftables.Table, err error) {
 		return err
 	})
 	if errors.Is(err, unix.ENOENT) {
-		return nil, nil //nolint:nilnil // no table is an answer like any other
+		return nil, nil // no table is an answer like any other
 	}
 	return t, err
 }

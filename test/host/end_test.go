@@ -96,6 +96,11 @@ func TestStopLeavesNothing(t *testing.T) {
 		t.Errorf("something listens:\n%s", listening)
 	}
 	s.wantClosed()
+	s.run("ls", "/var/lib/private/http01-proxyd/last-accepted.yaml")
+	s.systemctl("clean", "--what=state", unit)
+	if out, err := s.master.Run(t.Context(), "ls", "/var/lib/private/http01-proxyd"); err == nil {
+		t.Errorf("systemctl clean leaves state behind: %q", out)
+	}
 }
 
 // An enabled unit serves after a reboot and after a power loss without
