@@ -18,8 +18,8 @@ GOLANGCI_LINT   := $(TOOLS)/golangci-lint-v2.15.0
 GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme
-UNITS           := $(wildcard systemd/*.service)
+SHELL_FILES     := .ci/run test/install-packages test/run-readme systemd/http01-proxyd-install
+UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
@@ -44,14 +44,15 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 lint-shell:
 	shellcheck $(SHELL_FILES)
 
-# systemd-analyze wants the binary that a unit names to be there: check a copy
-# that names ours.
+# systemd-analyze wants the programs that units name to be there: check copies
+# that name ours.
 lint-units: build
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	for unit in $(UNITS); do \
-		sed 's|^\(ExecStart=\)[^ ]*|\1$(BIN)/http01-proxyd|' "$$unit" > "$$dir/$$(basename "$$unit")" && \
-		systemd-analyze verify --man=no "$$dir/$$(basename "$$unit")" || exit 1; \
-	done
+		sed -e 's|/usr/local/bin/http01-proxyd-install|$(CURDIR)/systemd/http01-proxyd-install|' \
+			-e 's|/usr/local/bin/http01-proxyd|$(BIN)/http01-proxyd|' "$$unit" > "$$dir/$$(basename "$$unit")" || exit 1; \
+	done && \
+	systemd-analyze verify --man=no "$$dir"/*
 
 # The race detector needs cgo.
 UNIT_TESTS := CGO_ENABLED=1 $(GO) test -race -count=1 -json ./...

@@ -34,7 +34,7 @@ Examples:
 		setup: func(flags *flag.FlagSet) func(context.Context, streams) error {
 			o := daemon.Options{Version: version()}
 			flags.StringVar(&o.ConfigPath, "config", "/etc/http01-proxyd/config.yaml", "configuration `FILE`; absent means the defaults")
-			flags.StringVar(&o.StateDir, "state-dir", "/var/lib/http01-proxyd", "`DIR` that keeps the last accepted configuration")
+			flags.StringVar(&o.StateDir, "state-dir", "/var/lib/http01-proxyd/state", "`DIR` that keeps the last accepted configuration")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
 			flags.StringVar(&o.Manifests, "manifests", "/etc/kubernetes/manifests", "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", "/etc/kubernetes/disabled-manifests",
