@@ -3,7 +3,12 @@
 # make build           the host binary, bin/http01-proxyd
 # make lint            formatting, static checks, units, scripts
 # make test            unit, namespace and lab tests (root: none is skipped)
-# make test-host       the unit on hosts with a real systemd (root)
+# make test-host       the unit, and its delivery, on hosts that boot (root)
+# make test-release    image, release and `make install`
+# make machineconfigs  the MachineConfigs: IMAGE CONFIG POOL SUMS OUT
+# make image           the container image, for all architectures
+# make release         all of a release: VERSION IMAGE_REPOSITORY
+# make install         binary and unit onto this host: DESTDIR PREFIX
 # make demo            the whole path in a lab of network namespaces (root)
 # make bench-failover  how fast a VIP's move is followed (root)
 # make fuzz            every fuzzer for FUZZTIME
@@ -18,14 +23,16 @@ GOLANGCI_LINT   := $(TOOLS)/golangci-lint-v2.15.0
 GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme systemd/http01-proxyd-install
+SHELL_FILES     := .ci/run test/install-packages test/run-readme systemd/http01-proxyd-install build/release
 UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host demo bench-failover fuzz tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench-failover fuzz machineconfigs tidy clean
 
 all: build
+
+include build/release.mk
 
 build:
 	$(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN)/http01-proxyd ./cmd/http01-proxyd
@@ -33,13 +40,14 @@ build:
 lint: lint-go lint-shell lint-units
 
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
-	@out=$$($(GOFUMPT) -l cmd pkg test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
+	@out=$$($(GOFUMPT) -l *.go cmd pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
-	cd test && $(GO) mod tidy -diff
 	$(GO) vet ./...
-	cd test && $(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
-	cd test && $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+	for module in build test; do \
+		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && $(GO) vet ./... && \
+		$(GOLANGCI_LINT) run --config ../.golangci.yml ./... || exit 1; \
+	done
 
 lint-shell:
 	shellcheck $(SHELL_FILES)
@@ -58,8 +66,13 @@ lint-units: build
 UNIT_TESTS := CGO_ENABLED=1 $(GO) test -race -count=1 -json ./...
 # Without HTTP01_PROXYD the lab builds the service itself, with the race
 # detector too.
-LAB_TESTS  := cd test && CGO_ENABLED=1 $(GO) test -race -count=1 -json $$($(GO) list ./... | grep -v /host)
-HOST_TESTS := cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -count=1 -json ./host/...
+LAB_TESTS  := cd test && CGO_ENABLED=1 $(GO) test -race -count=1 -json $$($(GO) list ./... | grep -vE '/(host|cluster|delivery)$$')
+# What boots hosts. One package after the other: each brings machines up side
+# by side as it is.
+HOSTS      := ./host/... ./cluster/... ./delivery/...
+HOST_TESTS := cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -p 1 -timeout 30m -count=1 -json $(HOSTS)
+# These build for every architecture, and twice.
+BUILD_TESTS := cd build && $(GO) test -timeout 30m -count=1 -json ./...
 
 test: packages $(BIN)/testsum
 	( $(UNIT_TESTS); unit=$$?; $(LAB_TESTS) && exit $$unit ) | $(BIN)/testsum
@@ -72,6 +85,9 @@ test-lab: packages $(BIN)/testsum
 
 test-host: packages build $(BIN)/testsum
 	( $(HOST_TESTS) ) | $(BIN)/testsum
+
+test-release: packages $(BIN)/testsum
+	( $(BUILD_TESTS) ) | $(BIN)/testsum
 
 $(BIN)/testsum: $(wildcard test/cmd/testsum/*.go)
 	cd test && $(GO) build -o $@ ./cmd/testsum
@@ -97,12 +113,25 @@ fuzz:
 		done || exit 1; \
 	done
 
+# Without IMAGE: the committed example.
+IMAGE  ?= $(if $(LAYERED)$(FCOS),,quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef)
+CONFIG ?=
+POOL   ?=
+SUMS   ?=
+OUT    ?= machineconfigs
+
+machineconfigs:
+	$(GO) run ./cmd/http01-machineconfig render $(if $(IMAGE),--image '$(IMAGE)') $(if $(CONFIG),--config '$(CONFIG)') \
+		$(if $(POOL),--pool '$(POOL)') $(if $(SUMS),--sums '$(SUMS)') $(if $(LAYERED),--layered) \
+		$(if $(FCOS),--fcos --binary $(BIN)/http01-proxyd) --out '$(OUT)'
+
 tidy:
 	$(GO) mod tidy
+	cd build && $(GO) mod tidy
 	cd test && $(GO) mod tidy
 
 clean:
-	rm -rf $(BIN)
+	rm -rf $(BIN) $(DIST)
 
 $(GOLANGCI_LINT):
 	@mkdir -p $(TOOLS)

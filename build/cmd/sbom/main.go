@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sbom writes the bill of materials of a release.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/http01-proxyd/http01-proxyd/build/binary"
+	"github.com/http01-proxyd/http01-proxyd/build/image"
+	"github.com/http01-proxyd/http01-proxyd/build/internal/program"
+	"github.com/http01-proxyd/http01-proxyd/build/sbom"
+)
+
+func main() { sbomProgram().Main() }
+
+type flags struct {
+	binaries string
+	image    string
+	out      string
+}
+
+func sbomProgram() program.Program {
+	return program.Program{
+		Name: "sbom",
+		Help: `Write the bill of materials (CycloneDX, JSON) of the binaries that "make binaries"
+built and, with --image, of the image that holds them. Everything in it comes
+from the binaries: the same binaries give the same file.
+
+Example:
+  sbom --binaries dist --out dist/sbom.cdx.json \
+    --image "quay.io/http01-proxyd/http01-proxyd@$(cat dist/image.digest)"`,
+		Setup: func(set *flag.FlagSet) func(context.Context, io.Writer) error {
+			var f flags
+			set.StringVar(&f.binaries, "binaries", "dist", "`DIR` of the binaries")
+			set.StringVar(&f.image, "image", "", "the image's `REFERENCE` by digest, REGISTRY/NAME@sha256:HEX")
+			set.StringVar(&f.out, "out", "-", "`FILE` to write, - for the standard output")
+			return f.run
+		},
+	}
+}
+
+func (f *flags) run(_ context.Context, out io.Writer) error {
+	binaries, err := binary.ReadAll(f.binaries, "http01-proxyd-*-*", "http01-machineconfig-*-*")
+	if err != nil {
+		return err
+	}
+	if len(binaries) == 0 {
+		return fmt.Errorf("there is no binary in %s; run: make binaries", f.binaries)
+	}
+	roots, err := image.RootsModule()
+	if err != nil {
+		return err
+	}
+	bom, err := sbom.New(sbom.Options{Binaries: binaries, Image: f.image, Roots: roots})
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := sbom.Write(&text, bom); err != nil {
+		return err
+	}
+	if f.out == "-" {
+		_, err = out.Write(text.Bytes())
+		return err
+	}
+	if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil { //nolint:gosec // to be read by anyone
+		return fmt.Errorf("write the bill of materials: %w", err)
+	}
+	return nil
+}

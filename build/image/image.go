@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Where the files of the image are.
+const (
+	BinaryPath       = "/usr/bin/http01-proxyd"
+	CertificatesPath = "/etc/ssl/certs/ca-certificates.crt" // the first place where crypto/x509 looks
+)
+
+// Source is where the code of the image is.
+const Source = "https://github.com/http01-proxyd/http01-proxyd"
+
+// Options say what an image is made of.
+type Options struct {
+	// Binaries are the paths of the host binary, by GOARCH: one platform each,
+	// all of them linux. At least one is needed.
+	Binaries map[string]string
+	// Created is when the image says it was made: the commit's time, since the
+	// clock's would give each build a digest of its own. Zero, an unknown one, is
+	// shown as 1970.
+	Created time.Time
+	// Version and Revision (a commit) go into labels and annotations; an empty
+	// one is left out.
+	Version  string
+	Revision string
+}
+
+// Architectures are those that a release has, as GOARCH, sorted.
+func Architectures() []string {
+	return []string{"amd64", "arm64", "ppc64le", "s390x"}
+}
+
+// Build makes the image: an OCI index with a manifest for each binary, in the
+// order of their architectures. Equal contents and options give an equal digest.
+func Build(o Options) (v1.ImageIndex, error) {
+	if len(o.Binaries) == 0 {
+		return nil, errors.New("build the image: there is no binary to put into it")
+	}
+	if o.Created.IsZero() {
+		o.Created = time.Unix(0, 0)
+	}
+	roots, err := rootsLayer()
+	if err != nil {
+		return nil, err
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range slices.Sorted(maps.Keys(o.Binaries)) {
+		img, err := o.platform(arch, roots)
+		if err != nil {
+			return nil, fmt.Errorf("build the image for %s: %w", arch, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add:        img,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+		})
+	}
+	return mutate.Annotations(index, o.annotations()).(v1.ImageIndex), nil
+}
+
+// platform makes the image for one architecture.
+func (o Options) platform(arch string, roots v1.Layer) (v1.Image, error) {
+	data, err := os.ReadFile(o.Binaries[arch])
+	if err != nil {
+		return nil, err
+	}
+	program, err := newLayer(file{path: BinaryPath, mode: 0o755, data: data})
+	if err != nil {
+		return nil, err
+	}
+	created := v1.Time{Time: o.Created.UTC()}
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	// The certificates come first: they change least, so that an upgrade finds
+	// their layer on the host.
+	img, err = mutate.Append(
+		img,
+		mutate.Addendum{Layer: roots, History: v1.History{Created: created, Comment: CertificatesPath}},
+		mutate.Addendum{Layer: program, History: v1.History{Created: created, Comment: BinaryPath}},
+	)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", arch, created
+	config.Config = v1.Config{Entrypoint: []string{BinaryPath}, Labels: o.annotations()}
+	if img, err = mutate.ConfigFile(img, config); err != nil {
+		return nil, err
+	}
+	return mutate.Annotations(img, o.annotations()).(v1.Image), nil
+}
+
+// annotations are the keys that tools know
+// (https://github.com/opencontainers/image-spec/blob/v1.1.1/annotations.md).
+func (o Options) annotations() map[string]string {
+	const prefix = "org.opencontainers.image."
+	all := map[string]string{
+		prefix + "title":       "http01-proxyd",
+		prefix + "description": "ACME HTTP-01 front door on the API VIP: the binary for the host, to be copied out",
+		prefix + "source":      Source,
+		prefix + "licenses":    "Apache-2.0",
+		prefix + "created":     o.Created.UTC().Format(time.RFC3339),
+		prefix + "version":     o.Version,
+		prefix + "revision":    o.Revision,
+	}
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
+}

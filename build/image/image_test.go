@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/http01-proxyd/http01-proxyd/build/image"
+)
+
+// made is when the images of these tests say that they were made.
+func made() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
+
+// write puts files into a new directory.
+func write(t *testing.T, contents map[string]string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	paths := make(map[string]string)
+	for name, content := range contents {
+		paths[name] = filepath.Join(dir, name)
+		if err := os.WriteFile(paths[name], []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+// options are those of an image for two platforms.
+func options(t *testing.T) image.Options {
+	t.Helper()
+	return image.Options{
+		Binaries: write(t, map[string]string{"s390x": "for s390x", "amd64": "for amd64"}),
+		Created:  made(),
+		Version:  "v1.2.3",
+		Revision: "0123456789abcdef0123456789abcdef01234567",
+	}
+}
+
+func build(t *testing.T, o image.Options) v1.ImageIndex {
+	t.Helper()
+	index, err := image.Build(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index
+}
+
+func digest(t *testing.T, index v1.ImageIndex) string {
+	t.Helper()
+	d, err := index.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.String()
+}
+
+// entries lists what the layers of an image hold: what `ls -l` would show, and
+// for a file its content.
+func entries(t *testing.T, img v1.Image) (listing []string, contents map[string]string) {
+	t.Helper()
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents = make(map[string]string)
+	for _, layer := range layers {
+		if kind, err := layer.MediaType(); err != nil || kind != types.OCILayer {
+			t.Errorf("a layer is %s (%v), want %s", kind, err, types.OCILayer)
+		}
+		data, err := layer.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r := tar.NewReader(data); ; {
+			h, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			listing = append(listing, fmt.Sprintf("%s %d:%d %q %q %d /%s", h.FileInfo().Mode(), h.Uid, h.Gid, h.Uname, h.Gname, h.ModTime.Unix(), h.Name))
+			if h.Typeflag == tar.TypeReg {
+				content, err := io.ReadAll(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				contents["/"+h.Name] = string(content)
+			}
+		}
+		if err := data.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return listing, contents
+}
+
+func TestImageHoldsTwoFiles(t *testing.T) {
+	t.Parallel()
+	roots, err := image.Roots()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantListing := []string{
+		`drwxr-xr-x 0:0 "" "" 0 /etc/`,
+		`drwxr-xr-x 0:0 "" "" 0 /etc/ssl/`,
+		`drwxr-xr-x 0:0 "" "" 0 /etc/ssl/certs/`,
+		`-rw-r--r-- 0:0 "" "" 0 /etc/ssl/certs/ca-certificates.crt`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/bin/`,
+		`-rwxr-xr-x 0:0 "" "" 0 /usr/bin/http01-proxyd`,
+	}
+	index := build(t, options(t))
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archs []string
+	for _, m := range manifest.Manifests {
+		arch := m.Platform.Architecture
+		archs = append(archs, arch)
+		img, err := index.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listing, contents := entries(t, img)
+		if diff := cmp.Diff(wantListing, listing); diff != "" {
+			t.Errorf("%s: entries, -want +got:\n%s", arch, diff)
+		}
+		want := map[string]string{image.BinaryPath: "for " + arch, image.CertificatesPath: string(roots)}
+		if diff := cmp.Diff(want, contents); diff != "" {
+			t.Errorf("%s: contents, -want +got:\n%s", arch, diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"amd64", "s390x"}, archs); diff != "" {
+		t.Errorf("platforms, -want +got:\n%s", diff)
+	}
+}
+
+func TestImageSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	labels := map[string]string{
+		"org.opencontainers.image.title":       "http01-proxyd",
+		"org.opencontainers.image.description": "ACME HTTP-01 front door on the API VIP: the binary for the host, to be copied out",
+		"org.opencontainers.image.source":      "https://github.com/http01-proxyd/http01-proxyd",
+		"org.opencontainers.image.licenses":    "Apache-2.0",
+		"org.opencontainers.image.created":     "2026-03-04T05:06:07Z",
+		"org.opencontainers.image.version":     "v1.2.3",
+		"org.opencontainers.image.revision":    "0123456789abcdef0123456789abcdef01234567",
+	}
+	anonymous := maps.Clone(labels)
+	delete(anonymous, "org.opencontainers.image.version")
+	delete(anonymous, "org.opencontainers.image.revision")
+	anonymous["org.opencontainers.image.created"] = "1970-01-01T00:00:00Z"
+
+	known := options(t)
+	for name, tt := range map[string]struct {
+		options image.Options
+		created time.Time
+		labels  map[string]string
+	}{
+		"a commit":        {known, made(), labels},
+		"no known commit": {image.Options{Binaries: known.Binaries}, time.Unix(0, 0).UTC(), anonymous},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			index := build(t, tt.options)
+			manifest, err := index.IndexManifest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if manifest.MediaType != types.OCIImageIndex {
+				t.Errorf("the index is %s", manifest.MediaType)
+			}
+			if diff := cmp.Diff(tt.labels, manifest.Annotations); diff != "" {
+				t.Errorf("annotations of the index, -want +got:\n%s", diff)
+			}
+			for _, m := range manifest.Manifests {
+				if diff := cmp.Diff(&v1.Platform{OS: "linux", Architecture: m.Platform.Architecture}, m.Platform); diff != "" {
+					t.Errorf("platform, -want +got:\n%s", diff)
+				}
+				img, err := index.Image(m.Digest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkImage(t, img, m, tt.created, tt.labels)
+			}
+		})
+	}
+}
+
+// checkImage compares what the image for one platform says of itself.
+func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, labels map[string]string) {
+	t.Helper()
+	own, err := img.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.MediaType != types.OCIManifestSchema1 || own.MediaType != m.MediaType || own.Config.MediaType != types.OCIConfigJSON {
+		t.Errorf("media types %s, %s and %s are not OCI's", m.MediaType, own.MediaType, own.Config.MediaType)
+	}
+	if diff := cmp.Diff(labels, own.Annotations); diff != "" {
+		t.Errorf("annotations, -want +got:\n%s", diff)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.OS != "linux" || config.Architecture != m.Platform.Architecture || !config.Created.Equal(created) {
+		t.Errorf("the config says %s/%s, %s", config.OS, config.Architecture, config.Created)
+	}
+	if diff := cmp.Diff(v1.Config{Entrypoint: []string{"/usr/bin/http01-proxyd"}, Labels: labels}, config.Config); diff != "" {
+		t.Errorf("config, -want +got:\n%s", diff)
+	}
+	if len(config.RootFS.DiffIDs) != 2 || len(config.History) != 2 {
+		t.Errorf("%d layers and %d lines of history, want 2 and 2", len(config.RootFS.DiffIDs), len(config.History))
+	}
+}
+
+func TestDigestFollowsContents(t *testing.T) {
+	t.Parallel()
+	first := options(t)
+	want := digest(t, build(t, first))
+	for name, tt := range map[string]struct {
+		change func(*image.Options)
+		equal  bool
+	}{
+		"the same files elsewhere": {func(o *image.Options) {
+			o.Binaries = write(t, map[string]string{"amd64": "for amd64", "s390x": "for s390x"})
+		}, true},
+		"the same files, later": {func(o *image.Options) {
+			if err := os.Chtimes(o.Binaries["amd64"], time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		"the same time in another zone": {func(o *image.Options) {
+			o.Created = o.Created.In(time.FixedZone("", 3600))
+		}, true},
+		"another binary": {func(o *image.Options) {
+			o.Binaries = write(t, map[string]string{"amd64": "for amd64!", "s390x": "for s390x"})
+		}, false},
+		"fewer platforms":  {func(o *image.Options) { delete(o.Binaries, "s390x") }, false},
+		"another version":  {func(o *image.Options) { o.Version = "v1.2.4" }, false},
+		"another commit":   {func(o *image.Options) { o.Revision = "f" + o.Revision[1:] }, false},
+		"made another day": {func(o *image.Options) { o.Created = o.Created.AddDate(0, 0, 1) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := first
+			o.Binaries = maps.Clone(first.Binaries)
+			tt.change(&o)
+			if got := digest(t, build(t, o)); (got == want) != tt.equal {
+				t.Errorf("%s, and %s before", got, want)
+			}
+		})
+	}
+}
+
+// TestUpgradeSharesTheCertificates: what did not change is not pulled again.
+func TestUpgradeSharesTheCertificates(t *testing.T) {
+	t.Parallel()
+	layers := func(o image.Options) []string {
+		index := build(t, o)
+		manifest, err := index.IndexManifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := index.Image(manifest.Manifests[0].Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := img.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, l := range own.Layers {
+			all = append(all, l.Digest.String())
+		}
+		return all
+	}
+	old := options(t)
+	upgraded := old
+	upgraded.Version, upgraded.Created = "v1.3.0", made().AddDate(0, 1, 0)
+	upgraded.Binaries = write(t, map[string]string{"amd64": "upgraded"})
+	before, after := layers(old), layers(upgraded)
+	if before[0] != after[0] || before[1] == after[1] {
+		t.Errorf("layers %q became %q: want the first the same and the second another", before, after)
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, tt := range map[string]struct {
+		binaries map[string]string
+		want     string
+	}{
+		"no binary":     {nil, "there is no binary to put into it"},
+		"a missing one": {map[string]string{"arm64": missing}, "build the image for arm64: open " + missing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := image.Build(image.Options{Binaries: tt.binaries}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// raw is an index as a registry would send it.
+func raw(t *testing.T, index v1.ImageIndex) []byte {
+	t.Helper()
+	manifest, err := index.RawManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(manifest)
+}

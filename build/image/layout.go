@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// marker is in every OCI layout
+// (https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md).
+const marker = "oci-layout"
+
+// WriteLayout writes the image as an OCI layout, in place of one that is there;
+// a directory that holds something else is refused. podman, skopeo and others
+// read it as oci:DIR.
+func WriteLayout(dir string, index v1.ImageIndex) error {
+	if err := refuseForeign(dir); err != nil {
+		return fmt.Errorf("write the image to %s: %w", dir, err)
+	}
+	next := filepath.Clean(dir) + ".next"
+	if err := replace(dir, next, index); err != nil {
+		return errors.Join(fmt.Errorf("write the image to %s: %w", dir, err), os.RemoveAll(next))
+	}
+	return nil
+}
+
+// refuseForeign fails if there is a dir with something in it that is no OCI
+// layout: it would be deleted.
+func refuseForeign(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) == 0:
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, marker)); err != nil {
+		return errors.New("the directory holds something else: name another one, or empty it")
+	}
+	return nil
+}
+
+// replace writes the layout to next and puts that in dir's place. The layout's
+// one entry is the image, so that copying the layout gives its digest.
+func replace(dir, next string, index v1.ImageIndex) error {
+	if err := os.RemoveAll(next); err != nil {
+		return err
+	}
+	path, err := layout.Write(next, empty.Index)
+	if err != nil {
+		return err
+	}
+	if err := path.AppendIndex(index); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(next, dir)
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/http01-proxyd/http01-proxyd/build/image"
+)
+
+func TestLayoutTakesThePlaceOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "dist", "image")
+	before := options(t)
+	before.Version = "v1.2.2"
+	now := build(t, options(t))
+	if err := image.WriteLayout(dir, build(t, before)); err != nil {
+		t.Fatal(err)
+	}
+	if err := image.WriteLayout(dir+"/", now); err != nil {
+		t.Fatal(err)
+	}
+
+	path, err := layout.FromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := path.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(root); err != nil {
+		t.Error(err)
+	}
+	manifest, err := root.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range manifest.Manifests {
+		got = append(got, m.Digest.String())
+	}
+	if diff := cmp.Diff([]string{digest(t, now)}, got); diff != "" {
+		t.Errorf("images of the layout, -want +got:\n%s", diff)
+	}
+	// Index, two manifests and configs, three layers: nothing of the one before.
+	if blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "sha256", "*")); err != nil || len(blobs) != 8 {
+		t.Errorf("%d blobs (%v), want 8", len(blobs), err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "*")); err != nil || len(left) != 1 {
+		t.Errorf("beside the layout there is something left: %q (%v)", left, err)
+	}
+}
+
+func TestLayoutSparesWhatIsNotAnImage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	precious := filepath.Join(dir, "precious")
+	if err := os.WriteFile(precious, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := image.WriteLayout(dir, build(t, options(t)))
+	if err == nil || !strings.Contains(err.Error(), "name another one, or empty it") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLayoutGoesIntoAnEmptyDirectory(t *testing.T) {
+	t.Parallel()
+	if err := image.WriteLayout(t.TempDir(), build(t, options(t))); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// PushOptions say how a registry is spoken to. The zero value speaks TLS, and
+// as whom the default keychain says: ~/.docker/config.json, else what
+// $REGISTRY_AUTH_FILE names, else podman's auth.json.
+type PushOptions struct {
+	// PlainHTTP allows a registry without TLS. On loopback and private addresses
+	// that is allowed anyway.
+	PlainHTTP bool
+	// Keychain is who to be; nil means the default one.
+	Keychain authn.Keychain
+}
+
+// Push puts the image, all platforms, into the registry that ref
+// (REGISTRY/NAME[:TAG]) names, and returns its reference by digest. Without a
+// tag the image can be had by digest only, and a registry that collects garbage
+// may take it away. What the registry has already is not sent again.
+func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (string, error) {
+	digest, err := index.Digest()
+	if err != nil {
+		return "", fmt.Errorf("push the image to %s: %w", ref, err)
+	}
+	target, err := o.parse(ref, digest)
+	if err != nil {
+		return "", fmt.Errorf("push the image: %w", err)
+	}
+	keychain := o.Keychain
+	if keychain == nil {
+		keychain = authn.DefaultKeychain
+	}
+	if err := remote.WriteIndex(target, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain)); err != nil {
+		return "", fmt.Errorf("push the image to %s: %w%s", target, err, mend(err, target))
+	}
+	return target.Context().Digest(digest.String()).String(), nil
+}
+
+// mend says what to do about a registry that does not know us.
+func mend(err error, target name.Reference) string {
+	const unauthorized, forbidden = 401, 403
+	var answer *transport.Error
+	if errors.As(err, &answer) && slices.Contains([]int{unauthorized, forbidden}, answer.StatusCode) {
+		return "; log in as someone who may push there: podman login " + target.Context().RegistryStr()
+	}
+	return ""
+}
+
+// parse reads a reference that has a tag, and names the image by its digest in
+// one that has none.
+func (o PushOptions) parse(ref string, digest v1.Hash) (name.Reference, error) {
+	var options []name.Option
+	if o.PlainHTTP {
+		options = append(options, name.Insecure)
+	}
+	if repository, err := name.NewRepository(ref, options...); err == nil {
+		return repository.Digest(digest.String()), nil
+	}
+	tag, err := name.NewTag(ref, options...)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name it as REGISTRY/NAME[:TAG]", err)
+	}
+	return tag, nil
+}

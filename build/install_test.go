@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// program writes what is installed as the binary.
+func program(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "http01-proxyd-linux-amd64")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// admin runs make as an admin does, here in the tree.
+func admin(t *testing.T, env []string, args ...string) (string, error) {
+	t.Helper()
+	return run(t, "..", env, "make", append([]string{"-f", "build/release.mk"}, args...)...)
+}
+
+// installed lists the files below dir as "mode path".
+func installed(t *testing.T, dir string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		all = append(all, fmt.Sprintf("%04o %s", info.Mode().Perm(), strings.TrimPrefix(path, dir)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestInstallAndUninstall(t *testing.T) {
+	t.Parallel()
+	binary := program(t)
+	for name, tt := range map[string]struct {
+		args   []string
+		files  []string
+		unit   string
+		starts string
+	}{
+		"by default": {nil, []string{
+			"0755 /usr/local/bin/http01-proxyd",
+			"0644 /usr/local/lib/systemd/system/http01-proxyd.service",
+		}, "/usr/local/lib/systemd/system/http01-proxyd.service", "/usr/local/bin/http01-proxyd"},
+		"as a package": {[]string{"PREFIX=/usr"}, []string{
+			"0755 /usr/bin/http01-proxyd",
+			"0644 /usr/lib/systemd/system/http01-proxyd.service",
+		}, "/usr/lib/systemd/system/http01-proxyd.service", "/usr/bin/http01-proxyd"},
+		"where systemd does not look": {[]string{"PREFIX=/opt/http01"}, []string{
+			"0644 /etc/systemd/system/http01-proxyd.service",
+			"0755 /opt/http01/bin/http01-proxyd",
+		}, "/etc/systemd/system/http01-proxyd.service", "/opt/http01/bin/http01-proxyd"},
+		"units elsewhere": {[]string{"UNITDIR=/run/systemd/system"}, []string{
+			"0644 /run/systemd/system/http01-proxyd.service",
+			"0755 /usr/local/bin/http01-proxyd",
+		}, "/run/systemd/system/http01-proxyd.service", "/usr/local/bin/http01-proxyd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			args := append([]string{"DESTDIR=" + root, "BINARY=" + binary}, tt.args...)
+			// Twice: an upgrade is another install.
+			for range 2 {
+				if out, err := admin(t, nil, append(args, "install")...); err != nil || strings.Contains(out, "systemctl") {
+					t.Fatalf("into a staging directory: %v, and no word of what to start:\n%s", err, out)
+				}
+			}
+			if diff := cmp.Diff(tt.files, installed(t, root)); diff != "" {
+				t.Errorf("files, -want +got:\n%s", diff)
+			}
+			checkUnit(t, filepath.Join(root, tt.unit), tt.starts)
+
+			foreign := filepath.Join(root, filepath.Dir(tt.unit), "foreign.service")
+			if err := os.WriteFile(foreign, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := admin(t, nil, append(args, "uninstall")...); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if diff := cmp.Diff([]string{"0600 " + strings.TrimPrefix(foreign, root)}, installed(t, root)); diff != "" {
+				t.Errorf("after the uninstall, -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// checkUnit: it is the one in systemd/, but for where the binary is.
+func checkUnit(t *testing.T, file, starts string) {
+	t.Helper()
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../systemd/http01-proxyd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.ReplaceAll(string(want), "/usr/local/bin/http01-proxyd", starts), string(got)); diff != "" {
+		t.Errorf("the unit, -want +got:\n%s", diff)
+	}
+	if !strings.Contains(string(got), "\nExecStart="+starts+" run\n") {
+		t.Errorf("the unit does not start %s:\n%s", starts, got)
+	}
+}
+
+// TestInstalledUnitIsSound has systemd judge what was installed under a prefix
+// of its own, next to the binary that it names.
+func TestInstalledUnitIsSound(t *testing.T) {
+	t.Parallel()
+	prefix := t.TempDir()
+	out, err := admin(t, nil, "install", "PREFIX="+prefix, "UNITDIR="+prefix, "BINARY="+program(t))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"not started", "systemctl enable --now http01-proxyd", "systemctl restart http01-proxyd"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the admin does not read %q:\n%s", want, out)
+		}
+	}
+	must(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"))
+}
+
+func TestInstallNamesWhatLacks(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	out, err := admin(t, nil, "install", "DESTDIR="+root, "BINARY="+root+"/missing")
+	if err == nil || !strings.Contains(out, root+"/missing is not there: run make build first") {
+		t.Errorf("got %v and %q", err, out)
+	}
+	if got := installed(t, root); len(got) > 0 {
+		t.Errorf("it has installed %q", got)
+	}
+}
+
+// TestUninstallMindsTheService stands a systemctl in for the host's, which the
+// tests must not ask for changes.
+func TestUninstallMindsTheService(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		active, enabled int
+		removed         bool
+	}{
+		"running":            {0, 1, false},
+		"enabled":            {3, 0, false},
+		"running, enabled":   {0, 0, false},
+		"stopped, forgotten": {3, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prefix, tools := t.TempDir(), t.TempDir()
+			script := fmt.Sprintf("#!/bin/sh\ncase $1 in is-active) exit %d ;; is-enabled) exit %d ;; esac\nexit 99\n", tt.active, tt.enabled)
+			if err := os.WriteFile(filepath.Join(tools, "systemctl"), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"PREFIX=" + prefix, "UNITDIR=" + prefix, "BINARY=" + program(t)}
+			env := []string{"PATH=" + tools + ":" + os.Getenv("PATH")}
+			if out, err := admin(t, env, append(args, "install")...); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			out, err := admin(t, env, append(args, "uninstall")...)
+			left := files(t, prefix)
+			if tt.removed && (err != nil || len(left) > 0 || !strings.Contains(out, "systemctl daemon-reload")) {
+				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
+			}
+			if !tt.removed && (err == nil || len(left) != 2 || !strings.Contains(out, "systemctl disable --now http01-proxyd")) {
+				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Part of the Makefile; `make -f build/release.mk TARGET` works as well.
+#
+# make binaries  dist/http01-proxyd-linux-ARCH and dist/http01-machineconfig-*
+# make image     dist/image, the OCI image for all architectures, and its digest;
+#                PUSH=registry/name[:tag] pushes it too
+# make release   VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name]: all that, and
+#                what build/release says
+# make install   onto a plain systemd host: [PREFIX=/usr/local] [DESTDIR=]
+#                [BINARY=bin/http01-proxyd]; enables and starts nothing
+# make uninstall takes away just what install has put there
+
+SHELL            := bash
+.SHELLFLAGS      := -o pipefail -c
+
+GO               ?= go
+DIST             ?= $(CURDIR)/dist
+PUSH             ?=
+VERSION          ?= $(shell git describe --tags --always --dirty)
+IMAGE_REPOSITORY ?= quay.io/http01-proxyd/http01-proxyd
+ALLOW_DIRTY      ?=
+
+ARCHITECTURES           := amd64 arm64 ppc64le s390x
+# Where admins sit.
+MACHINECONFIG_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
+
+HOST_BINARIES  := $(ARCHITECTURES:%=http01-proxyd-linux-%)
+ADMIN_BINARIES := $(foreach p,$(MACHINECONFIG_PLATFORMS),http01-machineconfig-$p$(if $(filter windows-%,$p),.exe))
+DIST_BINARIES  := $(addprefix $(DIST)/,$(HOST_BINARIES) $(ADMIN_BINARIES))
+
+# What else would decide over the code that is generated is fixed here, so that
+# one commit and one Go release give the same bytes anywhere. (An empty GOFLAGS
+# would let those of `go env -w` in.)
+REPRODUCIBLY := GOFLAGS=-trimpath GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
+	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
+
+.PHONY: binaries image release install uninstall $(DIST_BINARIES)
+
+binaries: $(DIST_BINARIES)
+
+# PROGRAM-OS-ARCH[.exe]; the toolchain knows best what is up to date.
+$(DIST_BINARIES): $(DIST)/%:
+	@echo "building $@"; mkdir -p $(DIST); \
+	name=$(basename $*); arch=$${name##*-}; name=$${name%-*}; \
+	$(REPRODUCIBLY) GOOS=$${name##*-} GOARCH=$$arch \
+		$(GO) build -buildvcs=auto -ldflags '-s -w' -o $@ ./cmd/$${name%-*}
+
+image: $(addprefix $(DIST)/,$(HOST_BINARIES))
+	@cd build && CGO_ENABLED=0 $(GO) run ./cmd/image --binaries $(DIST) --out $(DIST)/image $(if $(PUSH),--push $(PUSH))
+
+release:
+	+@GO="$(GO)" MAKE="$(MAKE)" MAKEFILE="$(firstword $(MAKEFILE_LIST))" DIST="$(DIST)" \
+		VERSION="$(VERSION)" IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" ALLOW_DIRTY="$(ALLOW_DIRTY)" \
+		build/release $(HOST_BINARIES) $(ADMIN_BINARIES)
+
+# Plain systemd hosts. Below these two prefixes systemd looks for units by itself
+# (systemd.unit(5), "Unit File Load Path"); what is in /etc/systemd/system goes
+# before them, and stays the admin's.
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+UNITDIR  ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX)/lib/systemd/system,/etc/systemd/system)
+BINARY   ?= $(CURDIR)/bin/http01-proxyd
+
+INSTALLED_BINARY := $(DESTDIR)$(PREFIX)/bin/http01-proxyd
+INSTALLED_UNIT   := $(DESTDIR)$(UNITDIR)/http01-proxyd.service
+
+# It builds nothing: root need not have Go.
+install:
+	@[ -x "$(BINARY)" ] || { echo "make install: $(BINARY) is not there: run make build first, or name another with BINARY=" >&2; exit 1; }
+	install -D -m 0755 "$(BINARY)" "$(INSTALLED_BINARY)"
+	install -d -m 0755 "$(dir $(INSTALLED_UNIT))"
+	sed 's|/usr/local/bin/http01-proxyd|$(PREFIX)/bin/http01-proxyd|g' systemd/http01-proxyd.service > "$(INSTALLED_UNIT).next"
+	chmod 0644 "$(INSTALLED_UNIT).next"
+	mv -f "$(INSTALLED_UNIT).next" "$(INSTALLED_UNIT)"
+	@[ -n "$(DESTDIR)" ] || { \
+		if command -v restorecon >/dev/null; then restorecon "$(INSTALLED_BINARY)" "$(INSTALLED_UNIT)"; fi; \
+		echo; \
+		echo "Installed, and not started. Next, the first time:"; \
+		echo "  systemctl daemon-reload && systemctl enable --now http01-proxyd"; \
+		echo "and after an upgrade:"; \
+		echo "  systemctl daemon-reload && systemctl restart http01-proxyd"; \
+	}
+
+# What runs, or starts at boot, is stopped first: without its unit file systemd
+# could not even disable it.
+uninstall:
+	@if [ -z "$(DESTDIR)" ] && command -v systemctl >/dev/null && \
+		{ systemctl is-active --quiet http01-proxyd || systemctl is-enabled --quiet http01-proxyd 2>/dev/null; }; then \
+		echo "make uninstall: http01-proxyd is active or enabled; run this first, then again:" >&2; \
+		echo "  systemctl disable --now http01-proxyd && systemctl clean --what=state http01-proxyd" >&2; \
+		exit 1; \
+	fi
+	rm -f "$(INSTALLED_BINARY)" "$(INSTALLED_UNIT)"
+	@[ -n "$(DESTDIR)" ] || { echo; echo "Removed. Next:"; echo "  systemctl daemon-reload"; }

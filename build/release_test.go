@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build_test
+
+import (
+	"io"
+	"log"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/http01-proxyd/http01-proxyd/build/image"
+)
+
+const (
+	version    = "v0.98.7"
+	repository = "registry.example/some/http01-proxyd"
+	// maxHostBinary is what the binary may cost on a host's disk.
+	maxHostBinary = 12 << 20
+)
+
+// release makes a release the way the Makefile's reader would, with the one
+// platform of http01-machineconfig that is needed to render.
+func release(t *testing.T, dir string, env []string, args ...string) (string, error) {
+	t.Helper()
+	args = append([]string{
+		"-f", "build/release.mk", "release", "IMAGE_REPOSITORY=" + repository,
+		"MACHINECONFIG_PLATFORMS=" + runtime.GOOS + "-" + runtime.GOARCH,
+	}, args...)
+	return run(t, dir, env, "make", args...)
+}
+
+// TestReleaseIsReproducible makes one release in two clones, under what differs
+// between two people's machines, and compares all of both.
+func TestReleaseIsReproducible(t *testing.T) {
+	t.Parallel()
+	source := snapshot(t)
+	must(t, source, "git", "tag", version)
+	one, other := clone(t, source, "one"), clone(t, source, "some/where/else")
+	if out, err := release(t, one, []string{"TZ=UTC", "LC_ALL=C"}, "VERSION="+version); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The version is the tag, when none is given.
+	if out, err := release(t, other, []string{"TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-buildvcs=false -ldflags=-X=a.b=c", "GOPPC64=power10"}, "-j4"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+
+	got, again := files(t, filepath.Join(one, "dist")), files(t, filepath.Join(other, "dist"))
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(again))); diff != "" {
+		t.Errorf("files of the two, -one +other:\n%s", diff)
+	}
+	for name, data := range got {
+		if again[name] != data {
+			t.Errorf("%s differs between the two", name)
+		}
+	}
+	t.Run("contents", func(t *testing.T) { checkContents(t, filepath.Join(one, "dist"), got) })
+	t.Run("image", func(t *testing.T) { checkLayout(t, filepath.Join(one, "dist"), got) })
+	t.Run("clean", func(t *testing.T) {
+		if changes := must(t, one, "git", "status", "--porcelain"); changes != "" {
+			t.Errorf("making the release has changed the tree:\n%s", changes)
+		}
+	})
+	t.Run("push", func(t *testing.T) { checkPush(t, one, got["image.digest"]) })
+	t.Run("a tag that is no version of the module", func(t *testing.T) {
+		must(t, one, "git", "tag", "v9.0.0")
+		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the binaries say that they are "+version+" and not v9.0.0") {
+			t.Errorf("got %v and\n%s", err, out)
+		}
+	})
+}
+
+// checkContents looks at what admins download.
+func checkContents(t *testing.T, dist string, all map[string]string) {
+	t.Helper()
+	host := []string{"http01-proxyd-linux-amd64", "http01-proxyd-linux-arm64", "http01-proxyd-linux-ppc64le", "http01-proxyd-linux-s390x"}
+	admin := "http01-machineconfig-" + runtime.GOOS + "-" + runtime.GOARCH
+	wantSums := append(slices.Clone(host), admin, "machineconfigs-"+version+".tar.gz", "sbom.cdx.json")
+	var sums []string
+	for _, line := range strings.Split(strings.TrimSpace(all["SHA256SUMS"]), "\n") {
+		sums = append(sums, strings.Fields(line)[1])
+	}
+	if diff := cmp.Diff(wantSums, sums); diff != "" {
+		t.Errorf("files of SHA256SUMS, -want +got:\n%s", diff)
+	}
+	must(t, dist, "sha256sum", "--check", "--strict", "SHA256SUMS")
+
+	for _, name := range host {
+		t.Logf("%s: %d bytes", name, len(all[name]))
+		if size := len(all[name]); size == 0 || size > maxHostBinary {
+			t.Errorf("%s has %d bytes, want at most %d", name, size, maxHostBinary)
+		}
+	}
+	if runtime.GOOS == "linux" {
+		out := must(t, dist, "./http01-proxyd-linux-"+runtime.GOARCH, "version")
+		if !strings.HasPrefix(out, "http01-proxyd "+version+" ") {
+			t.Errorf("the binary says that it is %q, want %s", out, version)
+		}
+	}
+
+	ref := repository + "@" + strings.TrimSpace(all["image.digest"])
+	unit := all["machineconfigs/98-master-http01-proxyd.yaml"]
+	if !strings.Contains(unit, ref) {
+		t.Errorf("the MachineConfig does not name %s:\n%s", ref, unit)
+	}
+	packed := strings.Fields(must(t, dist, "tar", "--list", "--file", "machineconfigs-"+version+".tar.gz"))
+	var rendered []string
+	for name := range all {
+		if strings.HasPrefix(name, "machineconfigs/") {
+			rendered = append(rendered, name)
+		}
+	}
+	packed = slices.DeleteFunc(packed, func(name string) bool { return strings.HasSuffix(name, "/") })
+	slices.Sort(packed)
+	slices.Sort(rendered)
+	if diff := cmp.Diff(rendered, packed); diff != "" || len(packed) < 3 {
+		t.Errorf("files of the tarball, -rendered +packed:\n%s", diff)
+	}
+
+	bill := all["sbom.cdx.json"]
+	for _, want := range append(slices.Clone(host), admin, "golang.org/x/crypto/x509roots/fallback@v0.0.0-20", "pkg:oci/http01-proxyd@", "2026-03-04T05:06:07Z", version) {
+		if !strings.Contains(bill, want) {
+			t.Errorf("the bill of materials lacks %q", want)
+		}
+	}
+}
+
+// checkLayout reads the image back from its layout.
+func checkLayout(t *testing.T, dist string, all map[string]string) {
+	t.Helper()
+	root, err := layout.ImageIndexFromPath(filepath.Join(dist, "image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, err := root.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(outer.Manifests) != 1 || outer.Manifests[0].Digest.String()+"\n" != all["image.digest"] {
+		t.Fatalf("the layout has %v, want the one image of image.digest, %s", outer.Manifests, all["image.digest"])
+	}
+	index, err := root.ImageIndex(outer.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := manifest.Annotations["org.opencontainers.image.version"]; got != version {
+		t.Errorf("the image says that it is %s, want %s", got, version)
+	}
+	var archs []string
+	for _, m := range manifest.Manifests {
+		archs = append(archs, m.Platform.Architecture)
+	}
+	if diff := cmp.Diff(image.Architectures(), archs); diff != "" {
+		t.Errorf("platforms, -want +got:\n%s", diff)
+	}
+	// The image has the very binaries that SHA256SUMS is about: building it from
+	// them gives the same digest.
+	binaries := make(map[string]string)
+	for _, arch := range archs {
+		binaries[arch] = filepath.Join(dist, "http01-proxyd-linux-"+arch)
+	}
+	again, err := image.Build(image.Options{
+		Binaries: binaries,
+		Created:  commitTime(),
+		Version:  version,
+		Revision: manifest.Annotations["org.opencontainers.image.revision"],
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest, err := again.Digest(); err != nil || digest.String()+"\n" != all["image.digest"] {
+		t.Errorf("an image of the same binaries is %s (%v), want %s", digest, err, all["image.digest"])
+	}
+}
+
+// checkPush does what the release tells to do next: the image in the registry is
+// the one that the MachineConfigs name.
+func checkPush(t *testing.T, dir, digest string) {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	ref := strings.TrimPrefix(server.URL, "http://") + "/some/http01-proxyd"
+	out, err := run(t, dir, nil, "make", "-f", "build/release.mk", "image", "PUSH="+ref)
+	if err != nil || !strings.HasSuffix(out, "\n"+ref+"@"+digest) {
+		t.Errorf("%v, and the last line is not %s@%s:\n%s", err, ref, digest, out)
+	}
+	tag, err := name.NewTag(ref + ":" + version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := remote.Head(tag, remote.WithContext(t.Context()))
+	if err != nil || got.Digest.String()+"\n" != digest {
+		t.Errorf("%s is %v (%v), want %s", tag, got, err, digest)
+	}
+}
+
+// TestReleaseRefuses what nobody could make again.
+func TestReleaseRefuses(t *testing.T) {
+	t.Parallel()
+	source := snapshot(t)
+	must(t, source, "git", "tag", version)
+	for name, tt := range map[string]struct {
+		prepare func(t *testing.T, dir string)
+		version string
+		want    []string
+	}{
+		"changes": {func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.WriteFile(filepath.Join(dir, "surprise.go"), []byte("package main\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, version, []string{"surprise.go", "Commit them, or rehearse with ALLOW_DIRTY=1"}},
+		"no such tag": {func(*testing.T, string) {}, "v0.99.9", []string{"this commit has no tag v0.99.9", "git tag -s v0.99.9"}},
+		"the commit after the tag": {func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
+		}, version, []string{"this commit has no tag " + version}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := clone(t, source, "clone")
+			tt.prepare(t, dir)
+			out, err := release(t, dir, nil, "VERSION="+tt.version)
+			if err == nil {
+				t.Error("it has made a release")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("got %q, want %q in it", out, want)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(dir, "dist")); err == nil {
+				t.Error("it has begun to build before it refused")
+			}
+		})
+	}
+}
