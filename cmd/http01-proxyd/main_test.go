@@ -5,9 +5,10 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -18,22 +19,22 @@ func TestCommandLine(t *testing.T) {
 		code     int
 		out, err string // what each stream has to contain; "" wants it empty
 	}{
-		"nothing":            {nil, exitUsage, "", "Commands:"},
-		"help":               {[]string{"--help"}, exitOK, "Commands:", ""},
-		"help of a command":  {[]string{"run", "--help"}, exitOK, "--config FILE", ""},
-		"help, command":      {[]string{"help", "status"}, exitOK, "Examples:", ""},
-		"unknown command":    {[]string{"start"}, exitUsage, "", `unknown command "start"`},
-		"unknown flag":       {[]string{"run", "--port", "1"}, exitUsage, "", "unknown flag --port; see http01-proxyd run --help"},
-		"argument":           {[]string{"version", "x"}, exitUsage, "", `got "x"`},
-		"version":            {[]string{"version"}, exitOK, "http01-proxyd ", ""},
-		"version flag":       {[]string{"--version"}, exitOK, "http01-proxyd ", ""},
-		"status, no service": {[]string{"status", "--status-socket", nobody}, exitFailure, "", "is it running"},
-		"status, format":     {[]string{"status", "-o", "yaml"}, exitUsage, "", "use text or json"},
+		"nothing":            {nil, command.Usage, "", "Commands:"},
+		"help":               {[]string{"--help"}, command.OK, "Commands:", ""},
+		"help of a command":  {[]string{"run", "--help"}, command.OK, "--config FILE", ""},
+		"help, command":      {[]string{"help", "status"}, command.OK, "Examples:", ""},
+		"unknown command":    {[]string{"start"}, command.Usage, "", `unknown command "start"`},
+		"unknown flag":       {[]string{"run", "--port", "1"}, command.Usage, "", "unknown flag --port; see http01-proxyd run --help"},
+		"argument":           {[]string{"version", "x"}, command.Usage, "", `got "x"`},
+		"version":            {[]string{"version"}, command.OK, "http01-proxyd ", ""},
+		"version flag":       {[]string{"--version"}, command.OK, "http01-proxyd ", ""},
+		"status, no service": {[]string{"status", "--status-socket", nobody}, command.Failure, "", "is it running"},
+		"status, format":     {[]string{"status", "-o", "yaml"}, command.Usage, "", "use text or json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, err strings.Builder
-			if code := execute(t.Context(), tt.args, &out, &err); code != tt.code {
+			if code := program().Execute(t.Context(), tt.args, command.Streams{Out: &out, Err: &err}); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			for stream, s := range map[string]struct{ got, want string }{"stdout": {out.String(), tt.out}, "stderr": {err.String(), tt.err}} {
@@ -48,33 +49,15 @@ func TestCommandLine(t *testing.T) {
 // TestEveryCommandExplainsItself: help is how an admin meets a flag.
 func TestEveryCommandExplainsItself(t *testing.T) {
 	t.Parallel()
-	for _, c := range commands() {
+	for _, c := range program().Commands {
 		var out, err strings.Builder
-		if code := execute(t.Context(), []string{c.name, "--help"}, &out, &err); code != exitOK || err.String() != "" {
-			t.Errorf("%s --help: exit code %d, %s", c.name, code, err.String())
+		if code := program().Execute(t.Context(), []string{c.Name, "--help"}, command.Streams{Out: &out, Err: &err}); code != command.OK || err.String() != "" {
+			t.Errorf("%s --help: exit code %d, %s", c.Name, code, err.String())
 		}
 		for _, line := range strings.Split(out.String(), "\n") {
 			if len(line) > 120 && !strings.HasPrefix(line, "  --") {
-				t.Errorf("%s --help: a line of %d characters", c.name, len(line))
+				t.Errorf("%s --help: a line of %d characters", c.Name, len(line))
 			}
-		}
-	}
-}
-
-func TestVersionNamesTheCommitOnce(t *testing.T) {
-	t.Parallel()
-	const revision = "0123456789abcdef0123456789abcdef01234567"
-	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
-		return &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: version}, Settings: settings}
-	}
-	vcs := []debug.BuildSetting{{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: "true"}}
-	for want, info := range map[string]*debug.BuildInfo{
-		"(devel) go1.26.0": built(""),
-		"v1.2.3 commit 0123456789ab with changes go1.26.0":    built("v1.2.3", vcs...),
-		"v1.2.4-0.20260102030405-0123456789ab+dirty go1.26.0": built("v1.2.4-0.20260102030405-0123456789ab+dirty", vcs...),
-	} {
-		if got := describe(info); got != want {
-			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

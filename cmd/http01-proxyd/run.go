@@ -11,17 +11,18 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 const defaultSocket = "/run/http01-proxyd/status.sock"
 
-func runCommand() command {
-	return command{
-		name:    "run",
-		summary: "run the service in the foreground, as the unit does",
-		help: `Run the service in the foreground until SIGTERM or SIGINT. It needs the
+func runCommand() command.Command {
+	return command.Command{
+		Name:    "run",
+		Summary: "run the service in the foreground, as the unit does",
+		Help: `Run the service in the foreground until SIGTERM or SIGINT. It needs the
 capability CAP_NET_ADMIN. SIGHUP reloads the configuration; so does changing it.
 
 Examples:
@@ -31,15 +32,15 @@ Examples:
   # a second instance beside it, in a network namespace of its own
   ip netns exec lab http01-proxyd run --config /tmp/lab/config.yaml \
     --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock`,
-		setup: func(flags *flag.FlagSet) func(context.Context, streams) error {
-			o := daemon.Options{Version: version()}
+		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
+			o := daemon.Options{Version: command.Version()}
 			flags.StringVar(&o.ConfigPath, "config", "/etc/http01-proxyd/config.yaml", "configuration `FILE`; absent means the defaults")
 			flags.StringVar(&o.StateDir, "state-dir", "/var/lib/http01-proxyd/state", "`DIR` that keeps the last accepted configuration")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
 			flags.StringVar(&o.Manifests, "manifests", "/etc/kubernetes/manifests", "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", "/etc/kubernetes/disabled-manifests",
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
-			return func(ctx context.Context, _ streams) error {
+			return func(ctx context.Context, _ command.Streams) error {
 				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests); err != nil {
 					return err
 				}

@@ -9,38 +9,39 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
-func statusCommand() command {
-	return command{
-		name:    "status",
-		summary: "show what the running service knows",
-		help: `Ask the running service for its state, the VIPs that this host holds, its
+func statusCommand() command.Command {
+	return command.Command{
+		Name:    "status",
+		Summary: "show what the running service knows",
+		Help: `Ask the running service for its state, the VIPs that this host holds, its
 table as the kernel has it, the ingress addresses and the last 20 challenges.
 Only root may ask.
 
 Examples:
   http01-proxyd status
   http01-proxyd status -o json | jq .condition`,
-		setup: func(flags *flag.FlagSet) func(context.Context, streams) error {
+		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` of the service")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")
 			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
-			return func(ctx context.Context, s streams) error {
+			return func(ctx context.Context, s command.Streams) error {
 				if *format != "text" && *format != "json" {
-					return usageError(fmt.Sprintf("output format %q: use text or json", *format))
+					return command.UsageError(fmt.Sprintf("output format %q: use text or json", *format))
 				}
 				report, err := status.Fetch(ctx, *socket)
 				if err != nil {
 					return err
 				}
 				if *format == "json" {
-					e := json.NewEncoder(s.out)
+					e := json.NewEncoder(s.Out)
 					e.SetIndent("", "  ")
 					return e.Encode(report)
 				}
-				return report.WriteText(s.out, time.Now())
+				return report.WriteText(s.Out, time.Now())
 			}
 		},
 	}

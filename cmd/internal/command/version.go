@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package command
 
 import (
 	"context"
@@ -10,22 +10,26 @@ import (
 	"strings"
 )
 
-func versionCommand() command {
-	return command{
-		name:    "version",
-		summary: "print the version",
-		help:    "Print the version, the commit it was built from and the Go release.",
-		setup: func(*flag.FlagSet) func(context.Context, streams) error {
-			return func(_ context.Context, s streams) error {
-				_, err := fmt.Fprintln(s.out, "http01-proxyd", version())
+const versionName = "version"
+
+func versionCommand(program string) Command {
+	return Command{
+		Name:    versionName,
+		Summary: "print the version",
+		Help:    "Print the version, the commit it was built from and the Go release.",
+		Setup: func(*flag.FlagSet) func(context.Context, Streams) error {
+			return func(_ context.Context, s Streams) error {
+				_, err := fmt.Fprintln(s.Out, program, Version())
 				return err
 			}
 		},
 	}
 }
 
-// version describes this build as the Go toolchain has recorded it.
-func version() string {
+// Version describes this build as the Go toolchain has recorded it: the
+// version, the commit where the version does not name it, and the Go release;
+// "unknown" where nothing is recorded.
+func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

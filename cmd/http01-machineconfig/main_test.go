@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	sources "github.com/http01-proxyd/http01-proxyd"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+const image = "registry.example.com/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// outcome is what one command line gives.
+type outcome struct {
+	code     int
+	out, err string
+}
+
+func runLine(t *testing.T, stdin string, args ...string) outcome {
+	t.Helper()
+	var out, err strings.Builder
+	code := program().Execute(t.Context(), args, command.Streams{In: strings.NewReader(stdin), Out: &out, Err: &err})
+	return outcome{code, out.String(), err.String()}
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args     []string
+		code     int
+		out, err string // what each stream has to contain; "" wants it empty
+	}{
+		"nothing":           {nil, command.Usage, "", "Commands:"},
+		"help":              {[]string{"--help"}, command.OK, "Commands:", ""},
+		"help of a command": {[]string{"render", "--help"}, command.OK, "--image REF", ""},
+		"help, command":     {[]string{"help", "policy"}, command.OK, "Examples:", ""},
+		"version":           {[]string{"version"}, command.OK, "http01-machineconfig ", ""},
+		"version flag":      {[]string{"--version"}, command.OK, "http01-machineconfig ", ""},
+		"release":           {[]string{"policy", "--release"}, command.OK, "spec: {}\n", ""},
+		"layered policy":    {[]string{"policy", "--layered"}, command.OK, "files:\n    - path: /etc/http01-proxyd\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := runLine(t, "", tt.args...)
+			if got.code != tt.code {
+				t.Errorf("exit code %d, want %d", got.code, tt.code)
+			}
+			for stream, s := range map[string]struct{ got, want string }{"stdout": {got.out, tt.out}, "stderr": {got.err, tt.err}} {
+				if (s.want == "") != (s.got == "") || !strings.Contains(s.got, s.want) {
+					t.Errorf("%s is %q, want it to contain %q", stream, s.got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// TestMessages runs the script in testdata/messages.txt: command lines that
+// are refused, every line of the answer and the exit code.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("testdata/messages.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, block := range regexp.MustCompile(`\n{2,}`).Split(strings.TrimSpace(string(script)), -1) {
+		if strings.HasPrefix(block, "#") {
+			continue
+		}
+		ran++
+		line, want, _ := strings.Cut(block, "\n")
+		t.Run(strings.ReplaceAll(line, "/", "|"), func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(strings.TrimPrefix(line, "$ "))
+			out := filepath.Join(t.TempDir(), "out")
+			if args[0] == "render" {
+				args = append(args, "--out", out)
+			}
+			got := runLine(t, "", args...)
+			if diff := cmp.Diff(want, got.err+"exit "+strconv.Itoa(got.code)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.out != "" {
+				t.Errorf("on standard output: %s", got.out)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("something was written")
+			}
+		})
+	}
+	if ran < 25 {
+		t.Errorf("the script has %d command lines only", ran)
+	}
+}
+
+// TestEveryCommandExplainsItself: help is how an admin meets a flag.
+func TestEveryCommandExplainsItself(t *testing.T) {
+	t.Parallel()
+	for _, c := range program().Commands {
+		got := runLine(t, "", c.Name, "--help")
+		if got.code != command.OK || got.err != "" {
+			t.Errorf("%s --help: %+v", c.Name, got)
+		}
+		for line := range strings.SplitSeq(got.out, "\n") {
+			if len(line) > 125 {
+				t.Errorf("%s --help: a line of %d characters: %s", c.Name, len(line), line)
+			}
+		}
+	}
+}
+
+// tree reads all files below a directory.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	got := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		got[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestCommittedAreRendered: rendering again gives what is committed, byte for
+// byte, and there is nothing besides.
+func TestCommittedAreRendered(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if got := runLine(t, "", "render", "--image", machineconfig.ExampleImage, "--out", dir); got.code != command.OK {
+		t.Fatalf("%+v", got)
+	}
+	committed := tree(t, "../../machineconfigs")
+	delete(committed, "README.md")
+	for name, text := range tree(t, dir) {
+		if committed[name] != text {
+			t.Errorf("machineconfigs/%s is not what would be rendered: run make machineconfigs", name)
+		}
+		delete(committed, name)
+	}
+	for name := range committed {
+		t.Errorf("machineconfigs/%s is rendered from nothing: delete it", name)
+	}
+}
+
+// TestEveryChangeIsCovered: nothing that is delivered lacks an entry in the
+// policy that goes with it, or a change of it would reboot the hosts; and the
+// policy speaks of nothing that is not delivered.
+func TestEveryChangeIsCovered(t *testing.T) {
+	t.Parallel()
+	objects, err := machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := disruption.Standard()
+	var paths, units []string
+	for _, o := range objects {
+		paths, units = append(paths, o.Paths...), append(units, o.Units...)
+	}
+	if missing := policy.Uncovered(paths, units); len(missing) > 0 {
+		t.Errorf("a change of %q reboots the hosts", missing)
+	}
+	if len(policy.Units) != len(units) || len(policy.Files) != len(paths) || len(policy.Delivered) != len(paths) {
+		t.Errorf("the policy has %v, delivered are %q and %q", policy, paths, units)
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	got := runLine(t, "", "render", "--image", image, "--pool", "infra", "--out", dir, "-o", "json")
+	if got.code != command.OK || got.err != "" {
+		t.Fatalf("%+v", got)
+	}
+	var r report
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
+		t.Fatal(err)
+	}
+	names, total := make([]string, 0, len(r.Files)), 0
+	for _, f := range r.Files {
+		names = append(names, f.Path)
+		if f.Percent != nil {
+			total += f.Bytes
+		}
+	}
+	want := []string{dir + "/98-infra-http01-proxyd.yaml", dir + "/98-infra-http01-proxyd-config.yaml", dir + "/policy/policy.yaml", dir + "/policy/removal/policy.yaml"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if r.TotalBytes != total || r.LimitBytes != 1572864 || r.TotalPercent != 100*float64(total)/1572864 || r.Example {
+		t.Errorf("%+v", r)
+	}
+
+	text := runLine(t, "", "render", "--image", image, "--pool", "infra", "--out", dir)
+	for _, want := range []string{
+		dir + "/98-infra-http01-proxyd.yaml",
+		strconv.Itoa(total) + " bytes  " + machineconfig.Share(total) + " of the 1572864 that the machine-config-operator takes for a pool",
+	} {
+		if !strings.Contains(text.out, want) {
+			t.Errorf("no %q in\n%s", want, text.out)
+		}
+	}
+}
+
+// TestPrinted: one stream with the MachineConfigs and nothing else in it; the
+// policy has to come first and by itself.
+func TestPrinted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	written := runLine(t, "", "render", "--image", image, "--out", dir)
+	printed := runLine(t, "", "render", "--image", image, "--out", "-")
+	if written.code != command.OK || printed.code != command.OK {
+		t.Fatalf("%+v %+v", written, printed)
+	}
+	files := tree(t, dir)
+	want := files["98-master-http01-proxyd.yaml"] + "---\n" + files["98-master-http01-proxyd-config.yaml"]
+	if diff := cmp.Diff(want, printed.out); diff != "" {
+		t.Errorf("(-files +stream):\n%s", diff)
+	}
+	if !strings.Contains(printed.err, "MachineConfigs together") {
+		t.Errorf("the report: %s", printed.err)
+	}
+}
+
+// TestWrittenWhole: files are replaced, not written to, readable by all, and
+// nothing else is left in the directory.
+func TestWrittenWhole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old := filepath.Join(dir, "98-master-http01-proxyd.yaml")
+	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if got := runLine(t, "", "render", "--image", image, "--out", dir); got.code != command.OK {
+		t.Fatalf("%+v", got)
+	}
+	text := make([]byte, 10)
+	if n, _ := held.Read(text); string(text[:n]) != "old" {
+		t.Errorf("a reader of the old file sees %q", text[:n])
+	}
+	for name := range tree(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != 0o644 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+	}
+	if names := len(tree(t, dir)); names != 4 {
+		t.Errorf("%d files", names)
+	}
+}
+
+func TestLayered(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	got := runLine(t, "", "render", "--layered", "--out", dir)
+	if got.code != command.OK || got.err != "" || strings.Contains(got.out, "warning") {
+		t.Fatalf("%+v", got)
+	}
+	files := tree(t, dir)
+	for name, text := range files {
+		if strings.Contains(text, "http01-proxyd-install") {
+			t.Errorf("%s speaks of the installer", name)
+		}
+	}
+	if !strings.Contains(files["98-master-http01-proxyd.yaml"], "ExecStart=/usr/bin/http01-proxyd run\n") {
+		t.Errorf("%s", files["98-master-http01-proxyd.yaml"])
+	}
+}
+
+func TestFCOS(t *testing.T) {
+	t.Parallel()
+	binary, err := exec.LookPath("true") // a small one
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	got := runLine(t, "", "render", "--fcos", "--binary", binary, "--out", dir)
+	if got.code != command.OK || got.err != "" || strings.Contains(got.out, "%") {
+		t.Fatalf("%+v", got)
+	}
+	var ignition struct {
+		Ignition struct{ Version string }
+		Storage  struct{ Files []struct{ Path string } }
+	}
+	if err := json.Unmarshal([]byte(tree(t, dir)["http01-proxyd.ign"]), &ignition); err != nil {
+		t.Fatal(err)
+	}
+	if ignition.Ignition.Version != "3.4.0" || len(ignition.Storage.Files) != 2 {
+		t.Errorf("%+v", ignition)
+	}
+}
+
+// TestPolicyStream: the object goes through, what was done is told beside it.
+func TestPolicyStream(t *testing.T) {
+	t.Parallel()
+	current, err := os.ReadFile("testdata/current.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := runLine(t, string(current), "policy", "--merge", "-")
+	if merged.code != command.OK || strings.Count(merged.err, "added ") != 5 || !strings.Contains(merged.out, "    # chrony") {
+		t.Errorf("%+v", merged)
+	}
+	byName := runLine(t, "", "policy", "--merge", "testdata/current.yaml")
+	if diff := cmp.Diff(merged, byName, cmp.AllowUnexported(outcome{})); diff != "" {
+		t.Errorf("(-stream +file):\n%s", diff)
+	}
+	removed := runLine(t, merged.out, "policy", "--remove", "-")
+	if diff := cmp.Diff(outcome{
+		command.OK, string(current),
+		"removed files /etc/http01-proxyd\nremoved files /usr/local/bin/http01-proxyd-install\n" +
+			"removed units http01-proxyd.service\nremoved units http01-proxyd-install.service\nremoved units http01-proxyd-install.timer\n",
+	}, removed, cmp.AllowUnexported(outcome{})); diff != "" {
+		t.Errorf("removal (-want +got):\n%s", diff)
+	}
+	idle := runLine(t, string(current), "policy", "--remove", "-")
+	if diff := cmp.Diff(outcome{command.OK, string(current), "nothing to change\n"}, idle, cmp.AllowUnexported(outcome{})); diff != "" {
+		t.Errorf("nothing to remove (-want +got):\n%s", diff)
+	}
+}
+
+// TestPolicyForced: what is replaced is told.
+func TestPolicyForced(t *testing.T) {
+	t.Parallel()
+	got := runLine(t, "", "policy", "--force", "--merge", "testdata/conflict.yaml")
+	want := "replaced the actions of files /etc/http01-proxyd, which were [Drain], by [None]\n"
+	if got.code != command.OK || !strings.HasPrefix(got.err, want) || !strings.Contains(got.err, "warning: a change of /etc/http01-proxyd/config.yaml is followed by [Reboot]") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+
+	sources "github.com/http01-proxyd/http01-proxyd"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+// What is read is bounded far above anything real.
+const (
+	maxSums   = 1 << 20
+	maxBinary = 64 << 20
+)
+
+// renderFlags are those of render.
+type renderFlags struct {
+	image, config, pool, sums, out, binary, format string
+	allowTag, layered, fcos                        bool
+}
+
+func renderCommand() command.Command {
+	return command.Command{
+		Name:    "render",
+		Summary: "render the MachineConfigs of a pool, and the policy they rely on",
+		Help: `Render 98-POOL-http01-proxyd.yaml (units and installer),
+98-POOL-http01-proxyd-config.yaml (the hosts' configuration),
+policy/policy.yaml, and policy/removal/policy.yaml for the end. The configuration is judged as on a host, the result as the
+machine-config-operator judges it; nothing is written unless all is well.
+
+Examples:
+  # for the master pool, with the default configuration, into ./machineconfigs
+  http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:...
+
+  # with a configuration, and the binaries' checksums of a release
+  http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:... \
+    --config my.yaml --sums dist/SHA256SUMS --out rendered
+
+  # for hosts whose operating system image holds the binary in /usr/bin
+  http01-machineconfig render --layered --out rendered
+
+  # an Ignition configuration for a host without the machine-config-operator
+  http01-machineconfig render --fcos --binary bin/http01-proxyd --out rendered`,
+		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
+			var f renderFlags
+			flags.StringVar(&f.image, "image", "", "container image that holds the binary, by digest: `REF` is registry/name@sha256:...")
+			flags.StringVar(&f.config, "config", "", "configuration `FILE` for the hosts; without it, mode: DefaultDeployment")
+			flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
+			flags.StringVar(&f.sums, "sums", "", "`FILE` of sha256sum that names http01-proxyd-linux-amd64 or others: the installer checks the binary against it")
+			flags.StringVar(&f.out, "out", "machineconfigs", "`DIR` to write to, made when it is absent; - prints the MachineConfigs, without the policy")
+			flags.BoolVar(&f.allowTag, "allow-tag", false, "take an image by tag: each host then runs what the tag meant when it pulled")
+			flags.BoolVar(&f.layered, "layered", false, "no installer: the operating system image holds the binary")
+			flags.BoolVar(&f.fcos, "fcos", false, "an Ignition configuration that holds the binary, http01-proxyd.ign")
+			flags.StringVar(&f.binary, "binary", "", "with --fcos: `FILE` that is the Linux binary for the host")
+			flags.StringVar(&f.format, "output", "text", "`FORMAT` of the report: text or json")
+			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
+			return func(ctx context.Context, s command.Streams) error {
+				given := make(map[string]bool)
+				flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+				if err := f.check(given); err != nil {
+					return err
+				}
+				return refuse(f.run(ctx, s))
+			}
+		},
+	}
+}
+
+// check refuses flags that do not go together.
+func (f renderFlags) check(given map[string]bool) error {
+	if f.format != "text" && f.format != "json" {
+		return command.UsageError(fmt.Sprintf("output format %q: use text or json", f.format))
+	}
+	without := map[string][]string{ // what says nothing beside each way
+		"fcos":    {"image", "pool", "sums", "allow-tag", "layered"},
+		"layered": {"image", "sums", "allow-tag"},
+	}
+	for _, way := range []string{"fcos", "layered"} {
+		for _, other := range without[way] {
+			if given[way] && given[other] {
+				return command.UsageError(fmt.Sprintf("--%s does not go with --%s", other, way))
+			}
+		}
+	}
+	switch {
+	case f.fcos && f.binary == "":
+		return command.UsageError("--fcos needs --binary FILE")
+	case !f.fcos && f.binary != "":
+		return command.UsageError("--binary goes with --fcos only")
+	case !f.fcos && !f.layered && f.image == "":
+		return command.UsageError("--image REF is missing")
+	}
+	return nil
+}
+
+func (f renderFlags) run(ctx context.Context, s command.Streams) error {
+	outputs, err := f.render()
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stopped before anything was written: %w", err)
+	}
+	if f.out == "-" {
+		if err := printAll(s.Out, outputs); err != nil {
+			return err
+		}
+		return f.report(s.Err, outputs, "")
+	}
+	if err := write(f.out, outputs); err != nil {
+		return err
+	}
+	if f.image == machineconfig.ExampleImage {
+		fmt.Fprintln(s.Err, "note: this is the documented example; its image does not exist")
+	}
+	return f.report(s.Out, outputs, f.out)
+}
+
+// render makes everything in memory.
+func (f renderFlags) render() ([]output, error) {
+	configuration, configErr := readConfig(f.config)
+	if f.fcos {
+		binary, err := readInput(f.binary, maxBinary)
+		if err := errors.Join(configErr, err); err != nil {
+			return nil, err
+		}
+		o, err := machineconfig.Ignition(sources.Files, configuration, *binary)
+		return []output{{Object: o}}, err
+	}
+	sums, err := readInput(f.sums, maxSums)
+	if err := errors.Join(configErr, err); err != nil {
+		return nil, err
+	}
+	objects, err := machineconfig.Render(sources.Files, machineconfig.Request{
+		Image: f.image, AllowTag: f.allowTag, Pool: f.pool, Config: configuration, Sums: sums, Layered: f.layered,
+	})
+	if err != nil {
+		return nil, err
+	}
+	policy := disruption.Standard()
+	if f.layered {
+		policy = disruption.Layered()
+	}
+	var outputs []output
+	for _, o := range objects {
+		outputs = append(outputs, output{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
+	}
+	if f.out == "-" { // the policy has to be in force first: not one stream
+		return outputs, nil
+	}
+	manifest, err := policy.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	release, err := disruption.Release()
+	if err != nil {
+		return nil, err
+	}
+	// Each in a folder of its own: oc takes all files of the one that it is given.
+	return append(outputs, policyOutput("policy/policy.yaml", manifest), policyOutput("policy/removal/policy.yaml", release)), nil
+}
+
+func policyOutput(file string, text []byte) output {
+	return output{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
+}
+
+// uncovered names what reboots a host when it changes. A layered host's unit
+// does so by design.
+func uncovered(policy disruption.Policy, o machineconfig.Object, layered bool) []string {
+	units := o.Units
+	if layered {
+		units = nil
+	}
+	return policy.Uncovered(o.Paths, units)
+}

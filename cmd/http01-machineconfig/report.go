@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+// output is one file to write.
+type output struct {
+	machineconfig.Object
+	machineConfig bool     // counts against the operator's limit
+	uncovered     []string // what has no entry in the policy
+}
+
+// reported is one file in the JSON report.
+type reported struct {
+	Path    string   `json:"path"`
+	Bytes   int      `json:"bytes"`             // a MachineConfig's as JSON, another file's own
+	Percent *float64 `json:"percent,omitempty"` // of the operator's limit
+	Reboots []string `json:"reboots,omitempty"` // what reboots a host when it changes
+}
+
+type report struct {
+	Files        []reported `json:"files"`
+	TotalBytes   int        `json:"totalBytes"` // of the MachineConfigs
+	TotalPercent float64    `json:"totalPercent"`
+	LimitBytes   int        `json:"limitBytes"`
+	Example      bool       `json:"example,omitempty"`
+}
+
+func percent(size int) float64 { return 100 * float64(size) / machineconfig.OperatorLimit }
+
+// report tells what was written below dir, and how large it is.
+func (f renderFlags) report(w io.Writer, outputs []output, dir string) error {
+	r := report{LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
+	for _, o := range outputs {
+		file := reported{Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Reboots: o.uncovered}
+		if o.machineConfig {
+			share := percent(o.Size)
+			file.Percent = &share
+			r.TotalBytes += o.Size
+		}
+		r.Files = append(r.Files, file)
+	}
+	r.TotalPercent = percent(r.TotalBytes)
+	if f.format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return r.text(w)
+}
+
+func (r report) text(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range r.Files {
+		share := ""
+		if f.Percent != nil {
+			share = machineconfig.Share(f.Bytes)
+		}
+		fmt.Fprintf(table, "%s\t%d bytes\t%s\n", f.Path, f.Bytes, share)
+	}
+	if r.TotalBytes > 0 {
+		fmt.Fprintf(table, "MachineConfigs together\t%d bytes\t%s of the %d that the machine-config-operator takes for a pool\n", r.TotalBytes, machineconfig.Share(r.TotalBytes), r.LimitBytes)
+	}
+	for _, f := range r.Files {
+		for _, name := range f.Reboots {
+			fmt.Fprintf(table, "warning: a change of %s reboots every host: the policy has no entry for it\n", name)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	return nil
+}

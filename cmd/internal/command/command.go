@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Command is one verb of a program. It takes flags and no argument.
+type Command struct {
+	Name    string
+	Summary string // one line for the program's list of commands
+	Help    string // what it does, and examples; no newline at the end
+	// Setup adds the flags and returns what runs once they are parsed: until its
+	// context ends, at the longest. It is called for help, too, and so does
+	// nothing else. What runs returns a UsageError where the flags are wrong.
+	Setup func(*flag.FlagSet) func(context.Context, Streams) error
+}
+
+// UsageError is what is wrong with the command line itself. The message that is
+// made of it ends by naming the way to the command's help.
+type UsageError string
+
+func (e UsageError) Error() string { return string(e) }
+
+// execute runs the command as one of the program of that name.
+func (c Command) execute(ctx context.Context, program string, args []string, s Streams) int {
+	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	run := c.Setup(flags)
+	whole := program + " " + c.Name
+	complain := func(what string) int {
+		fmt.Fprintf(s.Err, "%s: %s; see %s --help\n", whole, what, whole)
+		return Usage
+	}
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(s.Out, "%s\n\nUsage:\n  %s [flags]\n", c.Help, whole)
+		describeFlags(s.Out, flags)
+		return OK
+	case err != nil:
+		return complain(strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag --", 1))
+	case flags.NArg() > 0:
+		return complain(fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
+	}
+	err = run(ctx, s)
+	var usage UsageError
+	switch {
+	case errors.As(err, &usage):
+		return complain(err.Error())
+	case err != nil:
+		fmt.Fprintf(s.Err, "%s: %v\n", whole, err)
+		return Failure
+	}
+	return OK
+}
+
+// describeFlags lists the flags in the order of their names; none, no list.
+func describeFlags(w io.Writer, flags *flag.FlagSet) {
+	title := "\nFlags:\n"
+	flags.VisitAll(func(f *flag.Flag) {
+		fmt.Fprint(w, title)
+		title = ""
+		dashes := "--"
+		if len(f.Name) == 1 {
+			dashes = "-"
+		}
+		kind, text := flag.UnquoteUsage(f)
+		if kind != "" { // a boolean has none
+			kind = " " + kind
+		}
+		fmt.Fprintf(w, "  %s%s%s\n        %s", dashes, f.Name, kind, text)
+		if f.DefValue != "" && f.DefValue != "false" {
+			fmt.Fprintf(w, " (default %s)", f.DefValue)
+		}
+		fmt.Fprintln(w)
+	})
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+)
+
+// asTool makes the test binary the tool itself.
+const asTool = "HTTP01_PROXYD_COMMAND_TOOL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asTool) != "" {
+		tool().Main()
+	}
+	os.Exit(m.Run())
+}
+
+// waitCommand waits for the end of its context, and with --forever for more.
+func waitCommand() command.Command {
+	return command.Command{
+		Name: "wait", Summary: "stay until the end", Help: "Wait.",
+		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
+			forever := flags.Bool("forever", false, "and after it")
+			return func(ctx context.Context, s command.Streams) error {
+				fmt.Fprintln(s.Out, "waiting")
+				<-ctx.Done()
+				fmt.Fprintln(s.Out, "stopping")
+				if *forever { // until the test closes the input
+					_, err := io.Copy(io.Discard, s.In)
+					return err
+				}
+				return nil
+			}
+		},
+	}
+}
+
+// child is the tool as a process of its own.
+type child struct {
+	cmd *exec.Cmd
+	out *bufio.Scanner
+}
+
+// start runs a command line until the test ends, at the longest.
+func start(t *testing.T, args ...string) child {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	c := child{cmd: exec.CommandContext(ctx, os.Args[0], args...)}
+	c.cmd.Env = append(os.Environ(), asTool+"=1", "GORACE=atexit_sleep_ms=0")
+	c.cmd.Stderr = os.Stderr
+	if _, err := c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewScanner(out)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// says waits for a line.
+func (c child) says(t *testing.T, want string) {
+	t.Helper()
+	if !c.out.Scan() || c.out.Text() != want {
+		t.Fatalf("it says %q, want %q", c.out.Text(), want)
+	}
+}
+
+// signal sends a signal; a process that is gone already is not missed.
+func (c child) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+}
+
+// TestMainExits: the process has the code of its command line.
+func TestMainExits(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]int{"version": command.OK, "breaking": command.Failure, "paste": command.Usage} {
+		c := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(line)...)
+		c.Env = append(os.Environ(), asTool+"=1")
+		var exit *exec.ExitError
+		if err := c.Run(); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if got := c.ProcessState.ExitCode(); got != want {
+			t.Errorf("%s: exit code %d, want %d", line, got, want)
+		}
+	}
+}
+
+// TestSignalStops: either signal ends the context, and the command says how the
+// process ends.
+func TestSignalStops(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			c := start(t, "wait")
+			c.says(t, "waiting")
+			c.signal(t, s)
+			c.says(t, "stopping")
+			if err := c.cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSecondSignalEnds: what does not stop is ended by the signal itself. The
+// first one's handler may still be there for a moment, hence more than one.
+func TestSecondSignalEnds(t *testing.T) {
+	t.Parallel()
+	c := start(t, "wait", "--forever")
+	c.says(t, "waiting")
+	c.signal(t, syscall.SIGTERM)
+	c.says(t, "stopping")
+	ended := make(chan error, 1)
+	go func() { ended <- c.cmd.Wait() }()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			c.signal(t, syscall.SIGTERM)
+		case err := <-ended:
+			status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if !status.Signaled() || status.Signal() != syscall.SIGTERM {
+				t.Errorf("it ended with %v", err)
+			}
+			return
+		}
+	}
+}

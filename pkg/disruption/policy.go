@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package disruption
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// FieldManager is whom the entries belong to under server-side apply. Without
+// a name of our own they would belong to "kubectl", like all that an admin has
+// applied that way before, and an apply of ours would take that away.
+const FieldManager = "http01-proxyd"
+
+// Action types of the API (operator.openshift.io/v1, NodeDisruptionPolicySpecAction).
+const (
+	None         = "None"
+	DaemonReload = "DaemonReload"
+	Restart      = "Restart"
+	Reload       = "Reload"
+)
+
+// Action is one thing that the machine-config-daemon does.
+type Action struct {
+	Type    string
+	Service string // of Restart and Reload
+}
+
+func (a Action) String() string {
+	if a.Service == "" {
+		return a.Type
+	}
+	return a.Type + " " + a.Service
+}
+
+// Entry says what follows a change of what the key names.
+type Entry struct {
+	Key     string // a path, exact or a directory above, or a unit's name
+	Actions []Action
+}
+
+// Policy is a set of entries. It is not changed after it was made.
+type Policy struct {
+	Files, Units []Entry
+	// Delivered are the files that the MachineConfigs put on a host.
+	Delivered []string
+}
+
+// Standard is the policy for hosts where an installer brings the binary. Both
+// of its services lead to the installer: it alone knows whether the service
+// has to be restarted, and when the MachineConfig is deleted a unit of the same
+// name remains that takes everything away, so that the action finds it.
+func Standard() Policy {
+	install := []Action{{Type: DaemonReload}, {Type: Restart, Service: "http01-proxyd-install.service"}}
+	return Policy{
+		Files: []Entry{
+			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches it
+			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
+		},
+		Units: []Entry{
+			{"http01-proxyd.service", install},
+			{"http01-proxyd-install.service", install},
+			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
+		},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install"},
+	}
+}
+
+// Layered is the policy for hosts whose operating system image holds the
+// binary. A change of the unit goes with the reboot that a new image needs.
+func Layered() Policy {
+	return Policy{
+		Files:     []Entry{{"/etc/http01-proxyd", []Action{{Type: None}}}},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml"},
+	}
+}
+
+// Uncovered names those of the files and units for which the policy has no
+// entry: a change of them reboots a host.
+func (p Policy) Uncovered(paths, units []string) []string {
+	var out []string
+	for _, file := range paths {
+		if closest(p.Files, file) == nil {
+			out = append(out, file)
+		}
+	}
+	for _, unit := range units {
+		if find(p.Units, unit) == nil {
+			out = append(out, unit)
+		}
+	}
+	return out
+}
+
+func find(entries []Entry, key string) *Entry {
+	for i := range entries {
+		if entries[i].Key == key {
+			return &entries[i]
+		}
+	}
+	return nil
+}
+
+// closest gives the entry that is in force for a file: the longest one that is
+// its path or a directory above, the first of several (the
+// machine-config-operator's pkg/controller/common/helpers.go,
+// FindClosestFilePolicyPathMatch and IsSubdirectory).
+func closest(entries []Entry, file string) *Entry {
+	var found *Entry
+	for i, e := range entries {
+		if file != e.Key && !strings.HasPrefix(path.Clean(file), path.Clean(e.Key)+"/") {
+			continue
+		}
+		if found == nil || len(e.Key) > len(found.Key) {
+			found = &entries[i]
+		}
+	}
+	return found
+}
+
+func describe(actions []Action) string {
+	words := make([]string, len(actions))
+	for i, a := range actions {
+		words[i] = a.String()
+	}
+	return fmt.Sprintf("[%s]", strings.Join(words, ", "))
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package disruption_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/disruption"
+)
+
+func TestUncovered(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		policy       disruption.Policy
+		paths, units []string
+		want         []string
+	}{
+		"nothing":   {disruption.Standard(), nil, nil, nil},
+		"ours":      {disruption.Standard(), disruption.Standard().Delivered, []string{"http01-proxyd.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
+		"layered":   {disruption.Layered(), disruption.Layered().Delivered, nil, nil},
+		"below":     {disruption.Standard(), []string{"/etc/http01-proxyd/conf.d/a"}, nil, nil},
+		"beside":    {disruption.Standard(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, nil, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
+		"a unit":    {disruption.Standard(), nil, []string{"x.service"}, []string{"x.service"}},
+		"no suffix": {disruption.Standard(), nil, []string{"http01-proxyd"}, []string{"http01-proxyd"}},
+	} {
+		if diff := cmp.Diff(tt.want, tt.policy.Uncovered(tt.paths, tt.units)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestManifest: the fragment holds what the policy says and no field besides,
+// since server-side apply would take each one into our ownership.
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	none := []any{map[string]any{"type": "None"}}
+	files := []any{map[string]any{"path": "/etc/http01-proxyd", "actions": none}}
+	reload := map[string]any{"type": "DaemonReload"}
+	install := []any{reload, map[string]any{"type": "Restart", "restart": map[string]any{"serviceName": "http01-proxyd-install.service"}}}
+	for name, tt := range map[string]struct {
+		text func() ([]byte, error)
+		want map[string]any
+	}{
+		"standard": {disruption.Standard().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
+			"files": append(files[:1:1], map[string]any{"path": "/usr/local/bin/http01-proxyd-install", "actions": none}),
+			"units": []any{
+				map[string]any{"name": "http01-proxyd.service", "actions": install},
+				map[string]any{"name": "http01-proxyd-install.service", "actions": install},
+				map[string]any{"name": "http01-proxyd-install.timer", "actions": []any{reload}},
+			},
+		}}},
+		"layered": {disruption.Layered().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": files}}},
+		"release": {disruption.Release, map[string]any{}},
+	} {
+		text, err := tt.text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := yaml.Load(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{
+			"apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",
+			"metadata": map[string]any{"name": "cluster"}, "spec": tt.want,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+)
+
+const imageForm = "registry.example.com/name@sha256:<64 lower-case hexadecimal digits>"
+
+// checkImage wants a whole reference that means the same bytes for ever.
+func checkImage(image string, allowTag bool) error {
+	problem := func(mend, format string, args ...any) error {
+		return Problem{Where: fmt.Sprintf("image %q", image), Message: fmt.Sprintf(format, args...), Mend: mend}
+	}
+	if image == "" {
+		return problem("give "+imageForm, "none is given")
+	}
+	parsed, err := reference.Parse(image)
+	if err != nil {
+		return problem("give "+imageForm, "not an image reference (%v)", err)
+	}
+	named, ok := parsed.(reference.Named)
+	if !ok || !hasRegistry(named) {
+		return problem("begin with the registry, as in "+imageForm,
+			"no registry stands before the name, and podman would have to guess one")
+	}
+	tagged, byTag := parsed.(reference.Tagged)
+	digested, byDigest := parsed.(reference.Digested)
+	switch {
+	case byTag && byDigest:
+		return problem("leave :"+tagged.Tag()+" out", "a tag beside the digest says nothing")
+	case byDigest && digested.Digest().Algorithm() != digest.SHA256:
+		return problem("give the sha256 digest", "podman pulls by sha256, not by %s", digested.Digest().Algorithm())
+	case byDigest, allowTag && byTag:
+		return nil
+	case byTag:
+		return problem(`give the digest that "skopeo inspect --format '{{.Digest}}' docker://`+image+`" prints, as in `+imageForm+", or --allow-tag to follow the tag",
+			"a tag can be moved to another image at any time")
+	default:
+		return problem("give "+imageForm, "neither digest nor tag")
+	}
+}
+
+// hasRegistry holds when the first component is a host, told apart as the
+// reference grammar's own normalisation does (a dot, a port, or localhost).
+func hasRegistry(named reference.Named) bool {
+	domain := reference.Domain(named)
+	return domain == "localhost" || strings.ContainsAny(domain, ".:")
+}

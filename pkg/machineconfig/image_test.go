@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+const sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestImage(t *testing.T) {
+	t.Parallel()
+	const form = "registry.example.com/name@sha256:<64 lower-case hexadecimal digits>"
+	const byTag = `a tag can be moved to another image at any time: give the digest that "skopeo inspect --format '{{.Digest}}' docker://IMAGE" prints, as in ` + form + ", or --allow-tag to follow the tag"
+	for name, tt := range map[string]struct {
+		image    string
+		allowTag bool
+		want     string // the message after the image; "" wants acceptance
+	}{
+		"digest":              {"quay.io/a/b@sha256:" + sum, false, ""},
+		"example":             {machineconfig.ExampleImage, false, ""},
+		"port":                {"registry.example.com:5000/b@sha256:" + sum, false, ""},
+		"localhost":           {"localhost/b@sha256:" + sum, false, ""},
+		"address":             {"192.0.2.1:5000/b@sha256:" + sum, false, ""},
+		"IPv6 address":        {"[2001:db8::1]:5000/b@sha256:" + sum, false, ""},
+		"digest, tags too":    {"quay.io/a/b@sha256:" + sum, true, ""},
+		"tag allowed":         {"quay.io/a/b:v1", true, ""},
+		"tag":                 {"quay.io/a/b:v1", false, strings.ReplaceAll(byTag, "IMAGE", "quay.io/a/b:v1")},
+		"tag and digest":      {"quay.io/a/b:v1@sha256:" + sum, true, "a tag beside the digest says nothing: leave :v1 out"},
+		"neither":             {"quay.io/a/b", false, "neither digest nor tag: give " + form},
+		"neither, tags too":   {"quay.io/a/b", true, "neither digest nor tag: give " + form},
+		"none":                {"", false, "none is given: give " + form},
+		"no registry":         {"b@sha256:" + sum, false, "no registry stands before the name, and podman would have to guess one: begin with the registry, as in " + form},
+		"no registry, path":   {"a/b@sha256:" + sum, false, "no registry stands before the name, and podman would have to guess one: begin with the registry, as in " + form},
+		"digest alone":        {"sha256:" + sum, true, "no registry stands before the name, and podman would have to guess one: begin with the registry, as in " + form},
+		"sha512":              {"quay.io/a/b@sha512:" + sum + sum, false, "podman pulls by sha256, not by sha512: give the sha256 digest"},
+		"short digest":        {"quay.io/a/b@sha256:0123456789abcdef0123456789abcdef", false, "not an image reference (invalid checksum digest length): give " + form},
+		"upper-case digest":   {"quay.io/a/b@sha256:" + strings.ToUpper(sum), false, "not an image reference (invalid checksum digest format): give " + form},
+		"unknown algorithm":   {"quay.io/a/b@md5:0123456789abcdef0123456789abcdef", false, "not an image reference (unsupported digest algorithm): give " + form},
+		"transport":           {"docker://quay.io/a/b@sha256:" + sum, false, "not an image reference (invalid reference format): give " + form},
+		"upper-case name":     {"quay.io/A/b@sha256:" + sum, false, "not an image reference (repository name must be lowercase): give " + form},
+		"blank":               {"quay.io/a/b@sha256:" + sum + " ", false, "not an image reference (invalid reference format): give " + form},
+		"second line":         {"quay.io/a/b:v1\nExecStart=/bin/sh", true, "not an image reference (invalid reference format): give " + form},
+		"systemd specifier":   {"quay.io/a/%H:v1", true, "not an image reference (invalid reference format): give " + form},
+		"overlong":            {"quay.io/" + strings.Repeat("a", 300) + "@sha256:" + sum, false, "not an image reference (repository name must not be more than 255 characters): give " + form},
+		"nothing after the @": {"quay.io/a/b@", false, "not an image reference (invalid reference format): give " + form},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			if err := machineconfig.CheckImage(tt.image, tt.allowTag); err != nil {
+				_, got, _ = strings.Cut(err.Error(), `": `)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzImage: what is accepted stands in a unit as one word that systemd takes
+// literally.
+func FuzzImage(f *testing.F) {
+	f.Add(machineconfig.ExampleImage)
+	f.Add("localhost:5000/a/b:v1.2_3-x")
+	f.Add("[::1]/b@sha256:" + sum)
+	f.Fuzz(func(t *testing.T, image string) {
+		strict, loose := machineconfig.CheckImage(image, false), machineconfig.CheckImage(image, true)
+		if strict == nil && (loose != nil || !strings.Contains(image, "@sha256:")) {
+			t.Errorf("%q is accepted without its digest, or only without tags", image)
+		}
+		if loose == nil && (strings.ContainsAny(image, " \t\r\n\"'\\%$=") || len(image) > 255+1+128+1+7+64) {
+			t.Errorf("%q is accepted", image)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/google/go-cmp/cmp"
+
+	sources "github.com/http01-proxyd/http01-proxyd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+func to[T any](v T) *T { return &v }
+
+// file is an acceptable one with one thing changed.
+func file(change func(*types.File)) types.Config {
+	f := types.File{
+		Node:          types.Node{Path: "/etc/x"},
+		FileEmbedded1: types.FileEmbedded1{Mode: to(0o644), Contents: types.Resource{Source: to("data:,x")}},
+	}
+	change(&f)
+	return types.Config{Storage: types.Storage{Files: []types.File{f}}}
+}
+
+func packed(t *testing.T, text []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return "data:;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+func unit(u types.Unit) types.Config {
+	return types.Config{Systemd: types.Systemd{Units: []types.Unit{u}}}
+}
+
+// TestJudge holds the verdict on what Butane would not let through, so that it
+// does not hang on Butane's version.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const (
+		section = ": the machine-config-daemon applies no change of it to a running host, and calls the node degraded: take it out; files and units are what a running host takes"
+		users   = `passwd.users %q: the machine-config-daemon changes the keys and the password of core and nothing else: take it out`
+		gone    = ": it does not outlast a reboot, and a node whose files are missing is called degraded: use /etc, /usr/local or /var"
+		written = ": it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs: "
+	)
+	at := func(path string) types.Config { return file(func(f *types.File) { f.Path = path }) }
+	for name, tt := range map[string]struct {
+		config types.Config
+		want   string // "" wants acceptance
+	}{
+		"nothing":       {types.Config{Ignition: types.Ignition{Version: "3.4.0"}}, ""},
+		"file":          {file(func(*types.File) {}), ""},
+		"empty file":    {file(func(f *types.File) { f.Contents.Source = nil }), ""},
+		"root's file":   {file(func(f *types.File) { f.User.Name, f.Group.ID = to("root"), to(0) }), ""},
+		"widest mode":   {file(func(f *types.File) { f.Mode = to(0o777) }), ""},
+		"set-user-ID":   {file(func(f *types.File) { f.Mode = to(0o4755) }), "/etc/x: mode 04755: give one up to 0777, without set-user-ID, set-group-ID and sticky bit"},
+		"sticky":        {file(func(f *types.File) { f.Mode = to(0o1777) }), "/etc/x: mode 01777: give one up to 0777, without set-user-ID, set-group-ID and sticky bit"},
+		"append":        {file(func(f *types.File) { f.Append = []types.Resource{{}} }), "/etc/x: appends to a file: write the whole file"},
+		"user by id":    {file(func(f *types.File) { f.User.ID = to(1000) }), "/etc/x: belongs to a user other than root: leave user out, or give root"},
+		"group by name": {file(func(f *types.File) { f.Group.Name = to("adm") }), "/etc/x: belongs to a group other than root: leave group out, or give root"},
+		"remote":        {file(func(f *types.File) { f.Contents.Source = to("https://example.com/") }), "/etc/x: its contents come from elsewhere, and the machine-config-daemon fetches nothing: use inline or local contents"},
+		"bad data URL":  {file(func(f *types.File) { f.Contents.Source = to("data:;base64,%%%") }), "/etc/x: not a data URL (invalid data character): use inline or local contents"},
+		"not gzip":      {file(func(f *types.File) { f.Contents.Compression = to("gzip") }), "/etc/x: not gzip (unexpected EOF): leave compression out: it is chosen by itself"},
+		"torn gzip": {file(func(f *types.File) {
+			f.Contents.Compression, f.Contents.Source = to("gzip"), to("data:;base64,H4sIAAAAAAAA/w==")
+		}), "/etc/x: its contents cannot be unpacked (unexpected EOF): leave compression out: it is chosen by itself"},
+		"xz": {file(func(f *types.File) { f.Contents.Compression = to("xz") }), `/etc/x: compression "xz": leave it out: gzip is chosen by itself where it helps`},
+		"bomb": {file(func(f *types.File) {
+			f.Contents.Compression, f.Contents.Source = to("gzip"), to(packed(t, make([]byte, 4<<20)))
+		}), "/etc/x: longer than 262144 bytes: put it into the image"},
+		"larger": {file(func(f *types.File) {
+			f.Contents.Compression, f.Contents.Source = to("gzip"), to(packed(t, make([]byte, machineconfig.MaxFile+1)))
+		}), "/etc/x: longer than 262144 bytes: put it into the image"},
+		"largest": {file(func(f *types.File) {
+			f.Contents.Compression, f.Contents.Source = to("gzip"), to(packed(t, make([]byte, machineconfig.MaxFile)))
+		}), ""},
+
+		"below /usr/local":  {at("/usr/local/bin/x"), ""},
+		"below /var":        {at("/var/lib/x"), ""},
+		"beside /usr/local": {at("/usr/localx/y"), "/usr/localx/y: read-only on hosts whose system is an image: use /etc, /usr/local or /var"},
+		"/run":              {at("/run/x"), "/run/x" + gone},
+		"force file":        {at("/run/machine-config-daemon-force"), "/run/machine-config-daemon-force: the machine-config-operator refuses it: leave it out"},
+		"operator's":        {at("/etc/mco/proxy.env"), "/etc/mco/proxy.env: it is the machine-config-daemon's own: leave it out"},
+		"not shortest":      {at("/etc//x/../x"), "/etc//x/../x: not in its shortest form, so that policies by path miss it: write /etc/x"},
+		"installer's":       {at("/usr/local/bin/http01-proxyd.previous"), "/usr/local/bin/http01-proxyd.previous" + written + "leave it to the installer"},
+		"service's":         {at("/var/lib/http01-proxyd/state/x"), "/var/lib/http01-proxyd/state/x" + written + "leave it out"},
+		"unit as a file":    {at("/etc/systemd/system/x.service"), "/etc/systemd/system/x.service: units are delivered as units: list it under systemd.units"},
+
+		"merge":       {types.Config{Ignition: types.Ignition{Config: types.IgnitionConfig{Merge: []types.Resource{{}}}}}, "ignition" + section},
+		"CA":          {types.Config{Ignition: types.Ignition{Security: types.Security{TLS: types.TLS{CertificateAuthorities: []types.Resource{{}}}}}}, "ignition" + section},
+		"kernel":      {types.Config{KernelArguments: types.KernelArguments{ShouldExist: []types.KernelArgument{"quiet"}}}, "kernelArguments" + section},
+		"group":       {types.Config{Passwd: types.Passwd{Groups: []types.PasswdGroup{{Name: "x"}}}}, "passwd.groups" + section},
+		"directory":   {types.Config{Storage: types.Storage{Directories: []types.Directory{{}}}}, "storage.directories" + section},
+		"disk":        {types.Config{Storage: types.Storage{Disks: []types.Disk{{}}}}, "storage.disks" + section},
+		"filesystem":  {types.Config{Storage: types.Storage{Filesystems: []types.Filesystem{{}}}}, "storage.filesystems" + section},
+		"link":        {types.Config{Storage: types.Storage{Links: []types.Link{{}}}}, "storage.links" + section},
+		"luks":        {types.Config{Storage: types.Storage{Luks: []types.Luks{{}}}}, "storage.luks" + section},
+		"raid":        {types.Config{Storage: types.Storage{Raid: []types.Raid{{}}}}, "storage.raid" + section},
+		"core":        {types.Config{Passwd: types.Passwd{Users: []types.PasswdUser{{Name: "core", SSHAuthorizedKeys: []types.SSHAuthorizedKey{"k"}}}}}, ""},
+		"core, shell": {types.Config{Passwd: types.Passwd{Users: []types.PasswdUser{{Name: "core", Shell: to("/bin/sh")}}}}, fmt.Sprintf(users, "core")},
+		"other user":  {types.Config{Passwd: types.Passwd{Users: []types.PasswdUser{{Name: "proxy"}}}}, fmt.Sprintf(users, "proxy")},
+
+		"unit":             {unit(types.Unit{Name: "x.service", Contents: to("[Service]\n")}), ""},
+		"masked":           {unit(types.Unit{Name: "x.service", Mask: to(true)}), ""},
+		"masked, contents": {unit(types.Unit{Name: "x.service", Mask: to(true), Contents: to("x")}), "x.service: masked, and something else as well: mask it or deliver it"},
+		"masked, enabled":  {unit(types.Unit{Name: "x.service", Mask: to(true), Enabled: to(true)}), "x.service: masked, and something else as well: mask it or deliver it"},
+		"empty drop-in":    {unit(types.Unit{Name: "x.service", Dropins: []types.Dropin{{Name: "a.conf"}}}), "x.service.d/a.conf: an empty drop-in is not written: leave it out"},
+		"the daemon's":     {unit(types.Unit{Name: "machine-config-daemon-pull.service"}), "machine-config-daemon-pull.service: it is OpenShift's own: leave it out"},
+		"several": {
+			types.Config{Storage: types.Storage{
+				Links: []types.Link{{}},
+				Files: append(at("/run/x").Storage.Files, file(func(f *types.File) { f.Path, f.Mode = "/tmp/y", to(0o2755) }).Storage.Files...),
+			}},
+			"storage.links" + section + "\nx.bu: /run/x" + gone + "\nx.bu: /tmp/y" + gone + "\nx.bu: /tmp/y: mode 02755: give one up to 0777, without set-user-ID, set-group-ID and sticky bit",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			if err := machineconfig.JudgeIgnition(tt.config); err != nil {
+				got = strings.TrimPrefix(err.Error(), "x.bu: ")
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestJudgeSpec: what lies beside the Ignition configuration, and what
+// Ignition's own validation says.
+func TestJudgeSpec(t *testing.T) {
+	t.Parallel()
+	ignition := func(version string, files ...any) map[string]any {
+		return map[string]any{"ignition": map[string]any{"version": version}, "storage": map[string]any{"files": files}}
+	}
+	const reboots = ": a change of it reboots every host, whatever the policy says: keep it in a MachineConfig of its own"
+	for name, tt := range map[string]struct {
+		spec map[string]any
+		want []string
+	}{
+		"config alone":  {map[string]any{"config": ignition("3.4.0")}, nil},
+		"older version": {map[string]any{"config": ignition("3.2.0")}, nil},
+		"reboots": {
+			map[string]any{"osImageURL": "x", "kernelType": "realtime", "fips": true, "config": ignition("3.4.0")},
+			[]string{"x.bu: spec.fips" + reboots, "x.bu: spec.kernelType" + reboots, "x.bu: spec.osImageURL" + reboots},
+		},
+		"newer version": {
+			map[string]any{"config": ignition("3.5.0")},
+			[]string{`x.bu: spec.config: not an Ignition 3.4 configuration (unsupported config version): let the source say "version: 4.17.0", which every release since takes`},
+		},
+		"no configuration": {
+			map[string]any{},
+			[]string{`x.bu: spec.config: not an Ignition 3.4 configuration (invalid config version (couldn't parse)): let the source say "version: 4.17.0", which every release since takes`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			if err := machineconfig.Judge(tt.spec); err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// noise does not compress.
+func noise(size int) []byte {
+	out := make([]byte, size)
+	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(out); i++ {
+		out[i] = byte(r.Uint32())
+	}
+	return out
+}
+
+// TestTotal: two files of the largest size that do not compress are too many
+// together, and the refusal says what to do.
+func TestTotal(t *testing.T) {
+	t.Parallel()
+	var files strings.Builder
+	for i := range 2 {
+		fmt.Fprintf(&files, "\n    - path: /etc/noise/%d\n      contents:\n        local: butane/noise", i)
+	}
+	changed := edited(t, "butane/config.bu", "  files:", "  files:"+files.String())
+	changed["butane/noise"] = &fstest.MapFile{Data: noise(machineconfig.MaxFile)}
+	_, err := machineconfig.Render(changed, machineconfig.Request{Image: image, Pool: "master"})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	want := regexp.MustCompile(`^MachineConfigs: together (6[0-9]|7[0-9])[0-9]{4} bytes of JSON, and 524288 is the most that they may take of the 1572864 that the machine-config-operator gives a whole pool: take files out of butane/\*\.bu; what is large belongs into the image$`)
+	if !want.MatchString(err.Error()) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMoreFilesAreDelivered: a user's own file beside ours is rendered, and
+// named for the policy.
+func TestMoreFilesAreDelivered(t *testing.T) {
+	t.Parallel()
+	changed := edited(t, "butane/config.bu", "  files:", "  files:\n    - path: /etc/mine\n      contents:\n        local: butane/mine")
+	changed["butane/mine"] = &fstest.MapFile{Data: []byte("mine")}
+	objects, err := machineconfig.Render(changed, machineconfig.Request{Image: image, Pool: "master"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/etc/mine", "/etc/http01-proxyd/config.yaml"}, objects[1].Paths); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master"}); err != nil {
+		t.Errorf("the sources as they are: %v", err)
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+)
+
+// Render makes the two MachineConfigs of a pool, service and configuration,
+// out of the Butane files in sources (butane/*.bu, and the files below
+// butane/ and systemd/ that these name). The same request and sources give the
+// same bytes. The error holds every problem that was found.
+func Render(sources fs.FS, r Request) ([]Object, error) {
+	sums, configuration, err := r.check(sources)
+	if err != nil {
+		return nil, err
+	}
+	service, generated := layeredSource, map[string][]byte{configFile: configuration.Text}
+	if !r.Layered {
+		service, generated[imageDropin] = serviceSource, imageDropinText(r.Image, sums)
+	}
+	var objects []Object
+	err = inStage(sources, generated, func(dir string) error {
+		var problems []error
+		for _, source := range []string{service, configSource} {
+			object, err := renderOne(sources, dir, source, r, configuration)
+			objects, problems = append(objects, object), append(problems, err)
+		}
+		return errors.Join(problems...)
+	})
+	if err == nil {
+		err = checkTotal(objects)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return objects, nil
+}
+
+func renderOne(sources fs.FS, dir, source string, r Request, configuration Input) (Object, error) {
+	text, err := translate(sources, dir, source)
+	if err != nil {
+		return Object{}, err
+	}
+	m, err := parseMachineConfig(text)
+	if err != nil {
+		return Object{}, err
+	}
+	ignition, err := judge(source, m)
+	if err := errors.Join(err, m.moveTo(r.Pool, source)); err != nil {
+		return Object{}, err
+	}
+	size, err := m.json()
+	if err != nil {
+		return Object{}, err
+	}
+	body, err := m.yaml()
+	if err != nil {
+		return Object{}, err
+	}
+	o := Object{File: m.name() + ".yaml", Size: len(size)}
+	o.Paths, o.Units = contents(ignition)
+	about := "Image: " + r.Image
+	switch source {
+	case configSource:
+		about = "Configuration: " + path.Base(configuration.Name)
+	case layeredSource:
+		about = "Image: the operating system's own, with the binary in /usr/bin"
+	}
+	o.Text = append(head(m.name(), source, about, o.Size, r.Image == ExampleImage), body...)
+	return o, nil
+}
+
+// checkTotal keeps our share of a pool's configuration small.
+func checkTotal(objects []Object) error {
+	total := 0
+	for _, o := range objects {
+		total += o.Size
+	}
+	if total <= TotalLimit {
+		return nil
+	}
+	return Problem{
+		"MachineConfigs", fmt.Sprintf("together %d bytes of JSON, and %d is the most that they may take of the %d that the machine-config-operator gives a whole pool", total, TotalLimit, OperatorLimit),
+		"take files out of butane/*.bu; what is large belongs into the image",
+	}
+}

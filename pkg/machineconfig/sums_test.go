@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+func TestSums(t *testing.T) {
+	t.Parallel()
+	other := strings.Repeat("f", 64)
+	const prefix = "HTTP01_PROXYD_SHA256_"
+	for name, tt := range map[string]struct {
+		text string
+		want map[string]string
+		err  string
+	}{
+		"all four": {
+			sum + "  http01-proxyd-linux-amd64\n" + other + "  http01-proxyd-linux-arm64\n" + sum + "  http01-proxyd-linux-ppc64le\n" + sum + "  http01-proxyd-linux-s390x\n",
+			map[string]string{prefix + "X86_64": sum, prefix + "AARCH64": other, prefix + "PPC64LE": sum, prefix + "S390X": sum},
+			"",
+		},
+		"among others": {"# a release\n" + other + "  sbom.json\n\n" + sum + "  http01-proxyd-linux-arm64\n", map[string]string{prefix + "AARCH64": sum}, ""},
+		"other forms":  {strings.ToUpper(other) + " *./dist/http01-proxyd-linux-amd64\r\n", map[string]string{prefix + "X86_64": other}, ""},
+		"twice alike":  {sum + "  a/http01-proxyd-linux-amd64\n" + sum + "  b/http01-proxyd-linux-amd64", map[string]string{prefix + "X86_64": sum}, ""},
+		"twice":        {sum + "  http01-proxyd-linux-amd64\n" + other + "  http01-proxyd-linux-amd64", nil, "S:2:1: http01-proxyd-linux-amd64 stands twice, with two checksums: keep that of the image's binary"},
+		"empty":        {"", nil, "S: names no binary: give a file with a line for at least one of http01-proxyd-linux-amd64, http01-proxyd-linux-arm64, http01-proxyd-linux-ppc64le, http01-proxyd-linux-s390x"},
+		"others alone": {sum + "  http01-proxyd\n", nil, "S: names no binary: give a file with a line for at least one of http01-proxyd-linux-amd64, http01-proxyd-linux-arm64, http01-proxyd-linux-ppc64le, http01-proxyd-linux-s390x"},
+		"malformed": {
+			"sha256:" + sum + "\n" + sum + "  http01-proxyd-linux-amd64\n" + sum[1:] + "  http01-proxyd-linux-arm64\n" + sum + " http01-proxyd-linux-arm64\n", nil,
+			"S:1:1: not a line of sha256sum: write 64 hexadecimal digits, two spaces and the file's name\n" +
+				"S:3:1: not a line of sha256sum: write 64 hexadecimal digits, two spaces and the file's name\n" +
+				"S:4:1: not a line of sha256sum: write 64 hexadecimal digits, two spaces and the file's name",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := machineconfig.ParseSums(machineconfig.Input{Name: "S", Text: []byte(tt.text)})
+			message := ""
+			if err != nil {
+				got, message = nil, err.Error()
+			}
+			if diff := cmp.Diff(tt.err, message); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzSums: what is accepted is fit for a unit, and comes from the text.
+func FuzzSums(f *testing.F) {
+	f.Add(sum + "  http01-proxyd-linux-amd64\n")
+	f.Add("# x\r\n" + sum + " *a/http01-proxyd-linux-s390x")
+	form := regexp.MustCompile(`^[0-9a-f]{64}$`)
+	f.Fuzz(func(t *testing.T, text string) {
+		sums, err := machineconfig.ParseSums(machineconfig.Input{Name: "S", Text: []byte(text)})
+		if err == nil && len(sums) == 0 {
+			t.Error("accepted without a checksum")
+		}
+		for variable, s := range sums {
+			if !form.MatchString(s) || !strings.Contains(strings.ToLower(text), s) {
+				t.Errorf("%s is %q", variable, s)
+			}
+		}
+	})
+}

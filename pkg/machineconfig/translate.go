@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	butane "github.com/coreos/butane/config"
+	"github.com/coreos/butane/config/common"
+	"github.com/coreos/vcontext/report"
+)
+
+// translate turns one Butane source into what its variant stands for. Whatever
+// Butane remarks is an error: a warning here is a surprise on a host.
+func translate(sources fs.FS, dir, source string) ([]byte, error) {
+	text, err := fs.ReadFile(sources, source)
+	if err != nil {
+		return nil, fmt.Errorf("read the Butane source: %w", err)
+	}
+	out, remarks, err := butane.TranslateBytes(text, common.TranslateBytesOptions{
+		TranslateOptions: common.TranslateOptions{FilesDir: dir},
+	})
+	problems := make([]error, 0, len(remarks.Entries))
+	for _, remark := range remarks.Entries {
+		problems = append(problems, remarkOf(source, dir, remark))
+	}
+	if err != nil && len(problems) == 0 {
+		problems = append(problems, failureOf(source, err))
+	}
+	return out, errors.Join(problems...)
+}
+
+// failureOf gives a failure before any remark its line, where the YAML library
+// below Butane has put one into the text.
+func failureOf(source string, err error) Problem {
+	if found := regexp.MustCompile(`yaml: line (\d+): (.+)`).FindStringSubmatch(err.Error()); found != nil {
+		return Problem{source + ":" + found[1], "not valid YAML: " + found[2], mendSource(source)}
+	}
+	return Problem{source, err.Error(), mendSource(source)}
+}
+
+// remarkOf gives a remark its place in the source; one about a generated field
+// has a path only.
+func remarkOf(source, dir string, remark report.Entry) Problem {
+	where := source
+	if at := remark.Marker.StartP; at != nil {
+		where = fmt.Sprintf("%s:%d:%d", source, at.Line, at.Column)
+	}
+	message := strings.ReplaceAll(remark.Message, dir+"/", "")
+	if remark.Context.Len() > 0 {
+		message = strings.TrimPrefix(remark.Context.String(), "$.") + ": " + message
+	}
+	return Problem{where, message, mendSource(source)}
+}
+
+func mendSource(source string) string {
+	return "correct " + source + " and render again"
+}
