@@ -65,12 +65,14 @@ func enclose(prepare func(context.Context) ([]string, error)) (code int, err err
 	if err := sweepCgroups(); err != nil {
 		return 1, err
 	}
-	name := cgroupName(os.Getpid())
-	if err := makeCgroups(name); err != nil {
+	name, lock, err := claimCgroups()
+	if err != nil {
 		return 1, err
 	}
+	defer func() { _ = lock.Close() }()
 	code, err = runInside(signals, append(env, insideMarker+"="+name))
-	return code, errors.Join(err, removeCgroups(context.Background(), name))
+	// Within this cell may have been others that were killed.
+	return code, errors.Join(err, removeCgroups(context.Background(), name), sweepCgroups())
 }
 
 // interruptible runs prepare with a context that ends at the first signal.

@@ -23,7 +23,63 @@ import (
 // so that process does, and the next cell for one that could not.
 const cgroupPrefix = "http01-host-"
 
-func cgroupName(pid int) string { return cgroupPrefix + strconv.Itoa(pid) }
+// claimCgroups makes a cgroup in every hierarchy under a name of this process's
+// own, and locks it. The kernel drops the lock with this process, and that is
+// how another one knows: ids of processes say nothing, since cells are made
+// within cells.
+func claimCgroups() (name string, lock *os.File, err error) {
+	h, err := findHierarchies()
+	if err != nil {
+		return "", nil, err
+	}
+	name = cgroupPrefix + strconv.Itoa(os.Getpid())
+	for n := 1; ; n++ {
+		lock, err := claimCgroup(filepath.Join(h.unified, name))
+		if errors.Is(err, errTaken) {
+			name = fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), n)
+			continue
+		}
+		if err == nil {
+			err = makeCgroups(name)
+		}
+		return name, lock, err
+	}
+}
+
+// errTaken says that a name is in use, or was a moment ago.
+var errTaken = errors.New("the cgroup is another cell's")
+
+func claimCgroup(path string) (*os.File, error) {
+	if err := os.Mkdir(path, 0o755); errors.Is(err, fs.ErrExist) { //nolint:gosec // as systemd makes them
+		return nil, errTaken
+	} else if err != nil {
+		return nil, fmt.Errorf("make cgroup: %w", err)
+	}
+	lock, err := lockCgroup(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errTaken // swept before it was locked
+	}
+	return lock, err
+}
+
+// lockCgroup locks a cgroup that nobody has locked; closing it drops the lock.
+func lockCgroup(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the cgroup: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errTaken
+	}
+	if err == nil {
+		err = stillAt(path, f)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock cgroup %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
 
 // hierarchies are the cgroup trees that systemd uses: cgroup2, and beside it,
 // where version 1 is in use too, the tree named "systemd" (cgroups(7)).
@@ -69,6 +125,20 @@ func parseMountinfo(text string) hierarchies {
 		}
 	}
 	return h
+}
+
+// stillAt returns an error if what is open has been removed meanwhile, by who
+// had its lock before; another of its name may be there.
+func stillAt(path string, f *os.File) error {
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(path)
+	if err == nil && !os.SameFile(opened, there) {
+		err = errTaken
+	}
+	return err
 }
 
 // makeCgroups makes a cgroup of that name in every hierarchy.
@@ -126,7 +196,8 @@ func removeCgroup(path string) error {
 	return nil
 }
 
-// sweepCgroups removes what cells have left whose outer process was killed.
+// sweepCgroups removes what cells have left whose outer process was killed, and
+// nothing of one that lives.
 func sweepCgroups() error {
 	h, err := findHierarchies()
 	if err != nil {
@@ -138,10 +209,15 @@ func sweepCgroups() error {
 			return fmt.Errorf("list cgroups: %w", err)
 		}
 		for _, path := range left {
-			pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(path), cgroupPrefix))
-			if err != nil || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-				// Best effort: whatever still runs in it is not ours to end.
-				_ = removeCgroup(path)
+			// Made and locked before the others of its name.
+			lock, err := lockCgroup(filepath.Join(h.unified, filepath.Base(path)))
+			if errors.Is(err, errTaken) {
+				continue
+			}
+			// Best effort: whatever still runs in it is not ours to end.
+			_ = removeCgroup(path)
+			if err == nil {
+				_ = lock.Close()
 			}
 		}
 	}

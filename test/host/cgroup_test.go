@@ -3,10 +3,67 @@
 package host
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// What a cell has claimed stays its own while its process lives, whoever sweeps.
+func TestClaimCgroups(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: cgroups")
+	}
+	trees, err := findHierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	var locks []*os.File
+	for range 2 {
+		name, lock, err := claimCgroups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, locks = append(names, name), append(locks, lock)
+		t.Cleanup(func() {
+			_ = lock.Close()
+			if err := removeCgroups(context.Background(), name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if names[0] == names[1] {
+		t.Fatalf("two claims of %s", names[0])
+	}
+	// In which of the hierarchies they are after a sweep.
+	where := func() (found [2]int) {
+		t.Helper()
+		if err := sweepCgroups(); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range names {
+			for _, tree := range trees.all() {
+				if _, err := os.Stat(filepath.Join(tree, name)); err == nil {
+					found[i]++
+				}
+			}
+		}
+		return found
+	}
+	all := len(trees.all())
+	if got := where(); got != [2]int{all, all} {
+		t.Errorf("after a sweep the claimed ones are in %v hierarchies, want all %d", got, all)
+	}
+	if err := locks[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := where(); got != [2]int{0, all} {
+		t.Errorf("after a sweep with the first one given up they are in %v hierarchies, want none and all %d", got, all)
+	}
+}
 
 func TestParseMountinfo(t *testing.T) {
 	t.Parallel()

@@ -96,9 +96,9 @@ func TestStopLeavesNothing(t *testing.T) {
 		t.Errorf("something listens:\n%s", listening)
 	}
 	s.wantClosed()
-	s.run("ls", "/var/lib/private/http01-proxyd/last-accepted.yaml")
+	s.run("ls", "/var/lib/private/http01-proxyd/state/last-accepted.yaml")
 	s.systemctl("clean", "--what=state", unit)
-	if out, err := s.master.Run(t.Context(), "ls", "/var/lib/private/http01-proxyd"); err == nil {
+	if out, err := s.master.Run(t.Context(), "ls", "/var/lib/private/http01-proxyd/state"); err == nil {
 		t.Errorf("systemctl clean leaves state behind: %q", out)
 	}
 }

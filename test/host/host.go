@@ -24,9 +24,15 @@ const maxName = 12
 type Options struct {
 	Name      string         // at most 12 letters, digits and hyphens
 	Tree      string         // as Tree returns it
-	Bridge    string         // as given to AddBridge
+	Namespace string         // path of the network namespace that the bridge is in; empty for the cell's own
+	Bridge    string         // that the host is plugged into, such as AddBridge makes
 	Addresses []netip.Prefix // of its link, host0; at least one, since a boot waits for the network
+	Routers   []netip.Addr   // its default routes, at most one for each family
+	DNS       []netip.Addr   // the servers that it asks for names
 }
+
+// Link is the name of every host's network link, as the host itself sees it.
+const Link = "host0"
 
 // Host is one machine. It is off until Boot. Its disk outlives power-offs; its
 // processes, links and rules don't. Run and the like may be called from
@@ -42,6 +48,9 @@ type Host struct {
 	mu      sync.Mutex
 	machine *machine // nil while the host is off
 }
+
+// String is the host's name.
+func (h *Host) String() string { return h.Name }
 
 // NewHost lays a fresh disk upon the tree.
 func (c *Cell) NewHost(o Options) (*Host, error) {
@@ -74,15 +83,23 @@ func (h *Host) personalise() error {
 		return fmt.Errorf("make a machine id: %w", err)
 	}
 	var network strings.Builder
-	network.WriteString("[Match]\nName=host0\n\n[Network]\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n")
+	network.WriteString("[Match]\nName=" + Link + "\n\n[Network]\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n")
+	for _, r := range h.options.Routers {
+		fmt.Fprintf(&network, "Gateway=%s\n", r)
+	}
 	for _, a := range h.options.Addresses {
 		// Nobody else has the address, and a boot need not wait for the proof.
 		fmt.Fprintf(&network, "\n[Address]\nAddress=%s\nDuplicateAddressDetection=none\n", a)
+	}
+	var resolver strings.Builder
+	for _, s := range h.options.DNS {
+		fmt.Fprintf(&resolver, "nameserver %s\n", s)
 	}
 	return errors.Join(
 		h.WriteFile("/etc/machine-id", hex.EncodeToString(id)+"\n", 0o444),
 		h.WriteFile("/etc/hostname", h.Name+"\n", 0o644),
 		h.WriteFile("/etc/systemd/network/10-host0.network", network.String(), 0o644),
+		h.WriteFile("/etc/resolv.conf", resolver.String(), 0o644),
 	)
 }
 

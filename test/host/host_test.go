@@ -11,13 +11,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/host"
 )
 
-// A boot in which a unit fails is an error that names it and shows the journal.
-func TestBootTellsWhatFailed(t *testing.T) {
+// spare is a host beside the site's, for one test, that starts a unit at boot.
+func spare(t *testing.T, name, unit, text string) *host.Host {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
 	}
 	h, err := shared.cell.NewHost(host.Options{
-		Name: "broken", Tree: os.Getenv(treeVariable), Bridge: bridge, Addresses: address(12).onLink(),
+		Name: name, Tree: os.Getenv(treeVariable), Bridge: bridge, Addresses: address(12).onLink(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -30,18 +31,49 @@ func TestBootTellsWhatFailed(t *testing.T) {
 			t.Errorf("%s is still there", h.Root)
 		}
 	})
-	const (
-		name = "fails.service"
-		text = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo the reason is this; exit 3'\n"
-		dir  = "/etc/systemd/system/"
-	)
-	if err := h.WriteFile(dir+name, text, 0o644); err != nil {
+	const dir = "/etc/systemd/system/"
+	if err := h.WriteFile(dir+unit, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.WriteFile(dir+"multi-user.target.d/50-wants.conf", "[Unit]\nWants="+name+"\n", 0o644); err != nil {
+	if err := h.WriteFile(dir+"multi-user.target.d/50-wants.conf", "[Unit]\nWants="+unit+"\n", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err = h.Boot(t.Context())
+	return h
+}
+
+// A unit that hangs holds up the end of a boot, but not what it is not ordered
+// before.
+func TestBootTo(t *testing.T) {
+	h := spare(t, "busy", "hangs.service", "[Unit]\nDefaultDependencies=no\n\n[Service]\nType=oneshot\nExecStart=sleep infinity\nTimeoutStartSec=infinity\n")
+	if h.On() {
+		t.Error("it is on before it was switched on")
+	}
+	if err := h.BootTo(t.Context(), "multi-user.target"); err != nil {
+		t.Fatal(err)
+	}
+	if !h.On() {
+		t.Error("it is off after the boot")
+	}
+	out, err := h.Run(t.Context(), "systemctl", "is-system-running")
+	if strings.TrimSpace(out) != "starting" {
+		t.Errorf("the system is %q, %v", out, err)
+	}
+	if held, err := h.Holds(t.Context(), address(12)[1]); !held || err != nil {
+		t.Errorf("it has its address: %t, %v", held, err)
+	}
+	if err := h.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := h.Holds(t.Context(), address(12)[1]); held || err != nil {
+		t.Errorf("off, it has its address: %t, %v", held, err)
+	}
+}
+
+// A boot in which a unit fails is an error that names it and shows the journal.
+func TestBootTellsWhatFailed(t *testing.T) {
+	const name = "fails.service"
+	h := spare(t, "broken", name, "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo the reason is this; exit 3'\n")
+	err := h.Boot(t.Context())
 	if err == nil {
 		t.Fatal("the boot counts as good")
 	}

@@ -4,8 +4,10 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
@@ -95,6 +97,16 @@ func onThreadIn(namespace string, f func() error) error {
 		result <- f()
 	}()
 	return <-result
+}
+
+// Holds tells whether an address is on one of the host's links. A host that is
+// off holds none.
+func (h *Host) Holds(ctx context.Context, a netip.Addr) (bool, error) {
+	out, err := h.Run(ctx, "ip", "-o", "address", "show", "to", a.String())
+	if errors.Is(err, errOff) {
+		return false, nil
+	}
+	return strings.TrimSpace(out) != "", err
 }
 
 // Properties reads properties of a unit as `systemctl show` gives them.

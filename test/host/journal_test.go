@@ -3,15 +3,17 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/test/host"
 )
@@ -32,6 +34,11 @@ func TestJournal(t *testing.T) {
 		}
 		return nil
 	})
+	// A challenge is noted once its answer is out: two may be noted the other
+	// way round.
+	slices.SortFunc(entries, func(a, b host.Entry) int {
+		return cmp.Compare(tokenIndex(tokens, a), tokenIndex(tokens, b))
+	})
 	for i, e := range entries {
 		client, err := netip.ParseAddrPort(e["CLIENT"])
 		if err != nil || client.Addr() != s.client[i] {
@@ -46,7 +53,7 @@ func TestJournal(t *testing.T) {
 			"TOKEN_PREFIX": tokens[i][:8], "STATUS": "200", "UPSTREAM": netip.AddrPortFrom(s.ingress[i], 80).String(),
 			"PRIORITY": "6", "_SYSTEMD_UNIT": unit,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("challenge %d (-want +got):\n%s", i, diff)
 		}
 		if !regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`).MatchString(e["DURATION_MS"]) {
@@ -60,6 +67,11 @@ func TestJournal(t *testing.T) {
 	}
 	s.wantNoTokens(tokens)
 	s.wantPlainMessages()
+}
+
+// tokenIndex says which of the tokens an entry is about; -1 if none.
+func tokenIndex(tokens []string, e host.Entry) int {
+	return slices.IndexFunc(tokens, func(token string) bool { return token[:8] == e["TOKEN_PREFIX"] })
 }
 
 // wantNoTokens looks through the whole journal, not the unit's alone.

@@ -79,8 +79,15 @@ func (m *machine) boot(group string) error {
 		// 0 stands for whoever writes it (cgroups(7)).
 		fmt.Fprintf(&script, "echo 0 >'%s' && ", filepath.Join(tree, group, "cgroup.procs"))
 	}
-	script.WriteString(`exec systemd-nspawn "$@"`)
 	h := m.host
+	// Unlike `ip netns exec`, nsenter leaves the mounts as they are: the
+	// cgroups are among them.
+	if h.options.Namespace != "" {
+		fmt.Fprintf(&script, "exec nsenter --net='%s' ", h.options.Namespace)
+	} else {
+		script.WriteString("exec ")
+	}
+	script.WriteString(`systemd-nspawn "$@"`)
 	cmd := exec.Command("sh", "-c", script.String(), "sh", //nolint:noctx // ends with the host, and with the cell
 		"--quiet", "--machine="+h.Name, "--directory="+h.Root, "--boot",
 		"--register=no", "--keep-unit", "--network-bridge="+h.options.Bridge,

@@ -31,6 +31,12 @@ func (h *Host) on() (*machine, error) {
 	return h.machine, nil
 }
 
+// On tells whether the host is switched on.
+func (h *Host) On() bool {
+	_, err := h.on()
+	return err == nil
+}
+
 func (h *Host) set(m *machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,15 +46,39 @@ func (h *Host) set(m *machine) {
 // Boot switches the host on and waits until systemd says that it runs, with no
 // unit failed.
 func (h *Host) Boot(ctx context.Context) error {
-	if _, err := h.on(); err == nil {
-		return fmt.Errorf("boot %s: it is on already", h.Name)
-	}
-	m, err := h.switchOn()
+	m, err := h.start()
 	if err != nil {
 		return err
 	}
-	h.set(m)
 	return h.awaitRunning(ctx, m, 1)
+}
+
+// BootTo switches the host on and waits until a unit is active, whatever else
+// is still on its way or has failed. Boot waits until the job queue is empty for
+// the first time (systemctl(1), is-system-running), and so for whatever hangs.
+func (h *Host) BootTo(ctx context.Context, unit string) error {
+	m, err := h.start()
+	if err != nil {
+		return err
+	}
+	return h.await(ctx, m, 1, func(ctx context.Context) (bool, error) {
+		out, err := h.Run(ctx, "systemctl", "is-active", unit)
+		if err != nil {
+			return false, fmt.Errorf("%s is %q: %w", unit, strings.TrimSpace(out), err)
+		}
+		return true, nil
+	})
+}
+
+func (h *Host) start() (*machine, error) {
+	if h.On() {
+		return nil, fmt.Errorf("boot %s: it is on already", h.Name)
+	}
+	m, err := h.switchOn()
+	if err == nil {
+		h.set(m)
+	}
+	return m, err
 }
 
 // Reboot lets systemd reboot the host and waits as Boot does.
@@ -67,7 +97,24 @@ func (h *Host) Reboot(ctx context.Context) error {
 }
 
 func (h *Host) awaitRunning(ctx context.Context, m *machine, boot int) error {
-	var broken error // what no further look would change
+	return h.await(ctx, m, boot, func(ctx context.Context) (bool, error) {
+		out, err := h.Run(ctx, "systemctl", "is-system-running")
+		switch state := strings.TrimSpace(out); state {
+		case "running":
+			return true, nil
+		case "degraded":
+			failed, err := h.Run(ctx, "systemctl", "--failed", "--no-legend", "--plain")
+			return true, errors.Join(fmt.Errorf("units failed at the boot of %s: %s", h.Name, strings.TrimSpace(failed)), err)
+		default:
+			return false, fmt.Errorf("state %q: %w", state, err)
+		}
+	})
+}
+
+// await waits until check says that it has ended in that boot, well or with an
+// error that no further look would change.
+func (h *Host) await(ctx context.Context, m *machine, boot int, check func(context.Context) (ended bool, err error)) error {
+	var broken error
 	err := lab.Eventually(ctx, fmt.Sprintf("boot %d of %s", boot, h.Name), func(ctx context.Context) error {
 		select {
 		case <-m.off:
@@ -78,17 +125,12 @@ func (h *Host) awaitRunning(ctx context.Context, m *machine, boot int) error {
 		if got := m.generation(); got < boot {
 			return fmt.Errorf("still in boot %d", got)
 		}
-		out, err := h.Run(ctx, "systemctl", "is-system-running")
-		switch state := strings.TrimSpace(out); state {
-		case "running":
+		ended, err := check(ctx)
+		if ended {
+			broken = err
 			return nil
-		case "degraded":
-			failed, err := h.Run(ctx, "systemctl", "--failed", "--no-legend", "--plain")
-			broken = errors.Join(fmt.Errorf("units failed at the boot of %s: %s", h.Name, strings.TrimSpace(failed)), err)
-			return nil
-		default:
-			return fmt.Errorf("state %q: %w", state, err)
 		}
+		return err
 	})
 	if err := errors.Join(err, broken); err != nil {
 		return fmt.Errorf("%w\n%s", err, h.Diagnosis(context.WithoutCancel(ctx)))
@@ -125,7 +167,10 @@ func (h *Host) Kill(ctx context.Context) error {
 		return err
 	}
 	// The link may not be there yet, or no more.
-	_, _ = run(ctx, "ip", "link", "set", h.link(), "down")
+	_ = h.outside(func() error {
+		_, err := run(ctx, "ip", "link", "set", h.link(), "down")
+		return err
+	})
 	err = lab.Eventually(ctx, h.Name+" killed", func(context.Context) error {
 		select {
 		case <-m.off:
@@ -149,15 +194,25 @@ func (h *Host) awaitOff(ctx context.Context, m *machine) error {
 			return errors.New("systemd-nspawn still runs")
 		}
 		// The kernel takes a dead host's link away in its own time.
-		if _, err := os.Stat(filepath.Join("/proc/sys/net/ipv4/conf", h.link())); err == nil {
-			return fmt.Errorf("link %s is still there", h.link())
-		}
-		return nil
+		return h.outside(func() error {
+			if _, err := os.Stat(filepath.Join("/proc/sys/net/ipv4/conf", h.link())); err == nil {
+				return fmt.Errorf("link %s is still there", h.link())
+			}
+			return nil
+		})
 	})
 	if err == nil {
 		h.set(nil)
 	}
 	return err
+}
+
+// outside calls f in the network namespace of the host's bridge.
+func (h *Host) outside(f func() error) error {
+	if h.options.Namespace == "" {
+		return f()
+	}
+	return onThreadIn(h.options.Namespace, f)
 }
 
 // link is the bridge's end of the host's link, named by systemd-nspawn.

@@ -47,7 +47,7 @@ func TestSandbox(t *testing.T) {
 		}
 	}
 
-	kept, err := s.master.ReadFile("/var/lib/private/http01-proxyd/last-accepted.yaml")
+	kept, err := s.master.ReadFile("/var/lib/private/http01-proxyd/state/last-accepted.yaml")
 	if err != nil || kept != onPort9889 {
 		t.Errorf("last accepted configuration: %q, %v", kept, err)
 	}

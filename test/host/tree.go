@@ -27,18 +27,28 @@ const (
 	buildTimeout = 15 * time.Minute // with a slow mirror in mind
 )
 
-// packages are what a host has beyond Debian's minimum.
+// packages are what a host has beyond Debian's minimum. crun, netavark and gpg
+// are the smallest of what podman lets one choose from.
 func packages() []string {
-	return []string{"systemd", "systemd-sysv", "dbus", "iproute2", "nftables", "keepalived", "procps"}
+	return []string{
+		"systemd", "systemd-sysv", "dbus", "iproute2", "nftables", "keepalived", "procps",
+		"podman", "crun", "netavark", "gpg", "ca-certificates", "curl",
+	}
 }
 
-// hooks change a fresh tree, whose path the shell has as $1. networkd gives a
-// host its address at every boot; Debian's housekeeping would only get in the
-// tests' way.
+// hooks change a fresh tree, whose path the shell has as $1, into what RHEL
+// CoreOS has: nothing is enabled that no preset names (systemd.preset(5)), and
+// /usr/local is below /var. networkd gives a host its address at every boot.
+// podman keeps images as plain files, since overlayfs takes no overlayfs as its
+// upper layer.
 func hooks() []string {
 	return []string{
-		`chroot "$1" systemctl enable systemd-networkd.service`,
-		`chroot "$1" systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service`,
+		`mkdir "$1/etc/systemd/system-preset"`,
+		`printf 'enable %s\n' systemd-networkd.service systemd-networkd-wait-online.service keepalived.service >"$1/etc/systemd/system-preset/10-host.preset"`,
+		`echo 'disable *' >"$1/etc/systemd/system-preset/99-default.preset"`,
+		`chroot "$1" systemctl preset-all`,
+		`mv "$1/usr/local" "$1/var/usrlocal" && ln -s ../var/usrlocal "$1/usr/local"`,
+		`printf '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' >"$1/etc/containers/storage.conf"`,
 		`rm "$1/etc/hostname" "$1/etc/resolv.conf"`,
 	}
 }

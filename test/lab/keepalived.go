@@ -49,8 +49,9 @@ type keepalived struct {
 	process *Process
 }
 
-// render is the text of the node's keepalived.conf.
-func (k *keepalived) render() ([]byte, error) {
+// renderKeepalived is the text of a keepalived.conf whose addresses are on a
+// link.
+func renderKeepalived(link string, instances []vrrpInstance) ([]byte, error) {
 	tmpl, err := template.New("keepalived.conf").Parse(keepalivedTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("parse keepalived's template: %w", err)
@@ -59,7 +60,7 @@ func (k *keepalived) render() ([]byte, error) {
 	err = tmpl.Execute(&text, struct {
 		Interface string
 		Instances []vrrpInstance
-	}{uplink, k.instances})
+	}{link, instances})
 	if err != nil {
 		return nil, fmt.Errorf("render keepalived.conf: %w", err)
 	}
@@ -68,7 +69,7 @@ func (k *keepalived) render() ([]byte, error) {
 
 // WriteKeepalivedConfig writes keepalived.conf as the topology has it.
 func (k *keepalived) WriteKeepalivedConfig() error {
-	text, err := k.render()
+	text, err := renderKeepalived(uplink, k.instances)
 	if err != nil {
 		return err
 	}

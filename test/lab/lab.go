@@ -26,9 +26,10 @@ type Lab struct {
 	Gateway  *Node // the switch of the machine network and the way out
 	Internet *Internet
 	Worker   *Worker
-	Masters  []*Master
-	Pods     []*Node // pod i lives on master i
+	Masters  []*Master // none WithoutMasters
+	Pods     []*Node   // pod i lives on master i
 
+	own   int // how many masters it has of its own
 	tools Tools
 	nodes []*Node // in the order in which they were made
 	lock  *os.File
@@ -40,7 +41,7 @@ type Lab struct {
 // New brings a lab up: when it returns, every VIP is where it belongs, the
 // router answers on the ingress VIPs, and the CA is ready. Labs that crashed
 // are removed first. The caller has to Close it.
-func New(ctx context.Context) (*Lab, error) {
+func New(ctx context.Context, options ...Option) (*Lab, error) {
 	if err := ready(); err != nil {
 		return nil, err
 	}
@@ -51,12 +52,15 @@ func New(ctx context.Context) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return raise(ctx, tools)
+	return raise(ctx, tools, options...)
 }
 
 // raise brings a lab up, and takes away what there is of it when that fails.
-func raise(ctx context.Context, tools Tools) (*Lab, error) {
-	l := &Lab{Topology: defaultTopology(), tools: tools}
+func raise(ctx context.Context, tools Tools, options ...Option) (*Lab, error) {
+	l := &Lab{Topology: defaultTopology(), own: Masters, tools: tools}
+	for _, o := range options {
+		o(l)
+	}
 	var err error
 	if l.ID, l.Dir, l.lock, err = claim(); err != nil {
 		return nil, err
@@ -87,6 +91,9 @@ func (l *Lab) up(ctx context.Context) error {
 	if err := parts.Wait(); err != nil {
 		return err
 	}
+	if l.own == 0 {
+		return nil
+	}
 	return l.Settled(ctx)
 }
 
@@ -94,11 +101,11 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 	own := map[string]Pair{
 		nameGateway: l.gateway, nameInternet: l.internet, nameWorker: l.worker,
 	}
-	for i := range Masters {
+	for i := range l.own {
 		own[masterName(i)], own[podName(i)] = l.masters[i], l.pods[i]
 	}
 	byName := map[string]*Node{}
-	for _, name := range nodeNames() {
+	for _, name := range nodeNamesWith(l.own) {
 		n, err := newNode(ctx, l, name, own[name])
 		l.nodes = append(l.nodes, n)
 		if err != nil {
@@ -110,7 +117,7 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 	l.Internet = &Internet{Node: byName[nameInternet]}
 	worker := byName[nameWorker]
 	l.Worker = &Worker{Node: worker, keepalived: keepalived{node: worker, instances: workerInstances(l.Topology)}}
-	for i := range Masters {
+	for i := range l.own {
 		n := byName[masterName(i)]
 		m := &Master{Node: n, Index: i, keepalived: keepalived{node: n, instances: masterInstances(l.Topology, i)}}
 		l.Masters = append(l.Masters, m)
@@ -128,17 +135,7 @@ func (l *Lab) Settled(ctx context.Context) error {
 		if want == nil {
 			return final(errors.New("keepalived runs on no master"))
 		}
-		for _, vip := range l.API.Both() {
-			if err := l.heldOnlyBy(ctx, vip, want.Node); err != nil {
-				return err
-			}
-		}
-		for _, vip := range l.Ingress.Both() {
-			if err := l.heldOnlyBy(ctx, vip, l.Worker.Node); err != nil {
-				return err
-			}
-		}
-		return nil
+		return l.inPlace(ctx, want.Node, l.connected())
 	})
 }
 
@@ -151,37 +148,15 @@ func (l *Lab) preferred() *Master {
 	return l.Masters[i]
 }
 
-func (l *Lab) heldOnlyBy(ctx context.Context, vip netip.Addr, want *Node) error {
-	holders, err := l.holders(ctx, vip)
-	if err != nil {
-		return err
-	}
-	if len(holders) != 1 || holders[0] != want {
-		return fmt.Errorf("%s is on %v, not on %s alone", vip, names(holders), want.Name)
-	}
-	return nil
-}
-
-// holders lists the nodes that have an address; one whose cable is out does
-// not count.
-func (l *Lab) holders(ctx context.Context, a netip.Addr) ([]*Node, error) {
-	candidates := []*Node{l.Worker.Node}
+// connected are the masters; one whose cable is out does not count.
+func (l *Lab) connected() []Candidate {
+	var all []Candidate
 	for _, m := range l.Masters {
 		if !m.unplugged.Load() {
-			candidates = append(candidates, m.Node)
+			all = append(all, m.Node)
 		}
 	}
-	var holders []*Node
-	for _, n := range candidates {
-		held, err := n.Holds(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		if held {
-			holders = append(holders, n)
-		}
-	}
-	return holders, nil
+	return all
 }
 
 // Holder returns the master that holds a VIP now.
@@ -240,11 +215,3 @@ func (l *Lab) Logs() string {
 }
 
 func (l *Lab) namespace(node string) string { return namespaceOf(l.ID, node) }
-
-func names(nodes []*Node) []string {
-	out := make([]string, 0, len(nodes))
-	for _, n := range nodes {
-		out = append(out, n.Name)
-	}
-	return out
-}

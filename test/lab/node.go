@@ -101,6 +101,9 @@ func (n *Node) Listen(ctx context.Context, address string) (net.Listener, error)
 	return listener, nil
 }
 
+// String is the node's name.
+func (n *Node) String() string { return n.Name }
+
 // Holds tells whether an address is on one of the node's links.
 func (n *Node) Holds(ctx context.Context, a netip.Addr) (bool, error) {
 	out, err := n.Run(ctx, "ip", "-o", "address", "show", "to", a.String())

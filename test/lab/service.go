@@ -150,7 +150,7 @@ func (s *Service) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return parseStatus(text)
+	return ParseStatus(text)
 }
 
 // Await waits until the status is as check wants it; check returns what is

@@ -76,7 +76,8 @@ type Config struct {
 	Error  string `json:"error"`
 }
 
-func parseStatus(text string) (Status, error) {
+// ParseStatus reads what the status command printed.
+func ParseStatus(text string) (Status, error) {
 	var s Status
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return s, fmt.Errorf("read the status: %w: %.300s", err, text)

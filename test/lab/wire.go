@@ -19,10 +19,13 @@ func masterName(i int) string { return fmt.Sprintf("master%d", i) }
 
 func podName(i int) string { return fmt.Sprintf("pod%d", i) }
 
-// nodeNames lists every node.
-func nodeNames() []string {
+// nodeNames lists every node that a lab can have.
+func nodeNames() []string { return nodeNamesWith(Masters) }
+
+// nodeNamesWith lists every node of a lab with that many masters of its own.
+func nodeNamesWith(masters int) []string {
 	names := []string{nameGateway, nameInternet, nameWorker}
-	for i := range Masters {
+	for i := range masters {
 		names = append(names, masterName(i), podName(i))
 	}
 	return names
@@ -37,12 +40,12 @@ type cable struct {
 // cables lists who is plugged into whom: the gateway is the switch of the
 // machine network and the router to the internet, and behind each master is
 // the network of its pods.
-func cables() []cable {
+func cables(masters int) []cable {
 	out := []cable{
 		{nameInternet, "eth0", nameGateway, "internet"},
 		{nameWorker, uplink, nameGateway, nameWorker},
 	}
-	for i := range Masters {
+	for i := range masters {
 		out = append(out,
 			cable{masterName(i), uplink, nameGateway, masterName(i)},
 			cable{podName(i), "eth0", masterName(i), "pods"})
@@ -58,14 +61,14 @@ type address struct {
 	gateway    Pair
 }
 
-func addresses(t Topology) []address {
+func addresses(t Topology, masters int) []address {
 	out := []address{
 		{nameGateway, machineBridge, t.gateway, Pair{}},
 		{nameGateway, "internet", t.internetGateway, Pair{}},
 		{nameInternet, "eth0", t.internet, t.internetGateway},
 		{nameWorker, uplink, t.worker, t.gateway},
 	}
-	for i := range Masters {
+	for i := range masters {
 		out = append(out,
 			address{masterName(i), uplink, t.masters[i], t.gateway},
 			address{masterName(i), "pods", t.podGates[i], Pair{}},
@@ -86,41 +89,41 @@ func (s script) add(node, format string, args ...any) {
 
 // cabling makes every link. A veth pair is made right inside its two
 // namespaces, so the host never sees one of the names.
-func cabling(namespace func(node string) string) script {
+func cabling(masters int, namespace func(node string) string) script {
 	s := script{}
 	s.add(nameGateway, "link add %s type bridge", machineBridge)
-	for _, c := range cables() {
+	for _, c := range cables(masters) {
 		s.add(c.node, "link add %s type veth peer name %s netns %s", c.link, c.peerLink, namespace(c.peerNode))
 	}
 	return s
 }
 
 // addressing brings every link up and gives addresses and routes.
-func addressing(t Topology) script {
+func addressing(t Topology, masters int) script {
 	s := script{}
-	for _, node := range nodeNames() {
+	for _, node := range nodeNamesWith(masters) {
 		s.add(node, "link set lo up")
 	}
 	s.add(nameGateway, "link set %s up", machineBridge)
-	for _, c := range cables() {
+	for _, c := range cables(masters) {
 		s.add(c.node, "link set %s up", c.link)
 		s.add(c.peerNode, "link set %s up", c.peerLink)
 		if c.link == uplink {
 			s.add(nameGateway, "link set %s master %s", c.peerLink, machineBridge)
 		}
 	}
-	for _, a := range addresses(t) {
+	for _, a := range addresses(t, masters) {
 		// Duplicate address detection would only cost a second here.
 		s.add(a.node, "address add %s dev %s", onLink(a.own.V4), a.link)
 		s.add(a.node, "address add %s dev %s nodad", onLink(a.own.V6), a.link)
 	}
-	for _, a := range addresses(t) {
+	for _, a := range addresses(t, masters) {
 		if a.gateway.V4.IsValid() {
 			s.add(a.node, "route add default via %s", a.gateway.V4)
 			s.add(a.node, "route add default via %s", a.gateway.V6)
 		}
 	}
-	for i := range Masters {
+	for i := range masters {
 		s.add(nameGateway, "route add %s via %s", network(t.pods[i].V4), t.masters[i].V4)
 		s.add(nameGateway, "route add %s via %s", network(t.pods[i].V6), t.masters[i].V6)
 	}
@@ -134,8 +137,8 @@ func (l *Lab) wire(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, s := range []script{cabling(l.namespace), addressing(l.Topology)} {
-		for _, name := range nodeNames() {
+	for _, s := range []script{cabling(l.own, l.namespace), addressing(l.Topology, l.own)} {
+		for _, name := range nodeNamesWith(l.own) {
 			if len(s[name]) == 0 {
 				continue
 			}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/http01-proxyd/http01-proxyd/test/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/host"
+)
+
+const (
+	unit       = "http01-proxyd.service"
+	unitPath   = "/etc/systemd/system/" + unit
+	binaryPath = "/usr/local/bin/http01-proxyd"
+	ours       = "http01-proxyd*" // the pattern of our units
+)
+
+// What a master has beside the service is as on RHEL CoreOS, where it counts for
+// an installation.
+func TestMastersAreLikeCoreOS(t *testing.T) {
+	c := whole(t)
+	for name, tt := range map[string]struct {
+		command []string
+		want    string
+	}{
+		"/usr/local":            {[]string{"readlink", "/usr/local"}, "../var/usrlocal"},
+		"a unit of no preset":   {[]string{"sh", "-c", "systemctl is-enabled podman.socket || true"}, "disabled"},
+		"keepalived":            {[]string{"systemctl", "is-active", "keepalived.service"}, "active"},
+		"systemd's generation":  {[]string{"sh", "-c", "systemctl --version | cut -d' ' -f2 | head -n 1"}, "252"},
+		"the credentials' mode": {[]string{"stat", "-c", "%a %U", "/var/lib/kubelet/config.json"}, "600 root"},
+		"none of our units":     {[]string{"systemctl", "list-units", "--all", "--no-legend", ours}, ""},
+		"the way out":           {[]string{"sh", "-c", "ip route show default; ip -6 route show default"}, "default via 192.0.2.1 dev host0 proto static \ndefault via fd4e:5f2a:9c01:1::1 dev host0 proto static metric 1024 pref medium"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, m := range c.Masters {
+				out, err := m.Run(t.Context(), tt.command[0], tt.command[1:]...)
+				if diff := cmp.Diff(tt.want, strings.TrimRight(out, "\n")); diff != "" || err != nil {
+					t.Errorf("%s: %v (-want +got):\n%s", m, err, diff)
+				}
+			}
+		})
+	}
+}
+
+// Certificates come through whichever master holds the VIPs, also after its
+// power is lost and after it has come back. What was put onto the hosts can be
+// taken away again, and a snapshot tells.
+func TestCertificatesFollowTheVIP(t *testing.T) {
+	c := whole(t)
+	before := snapshots(t, c)
+	serve(t, c)
+	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	issue(t, c, "first")
+
+	must(t, c.Masters[0].Kill(t.Context()))
+	must(t, c.SettledOn(t.Context(), c.Masters[1]))
+	must(t, c.AwaitServing(t.Context(), c.Masters[1]))
+	issue(t, c, "without-master0")
+
+	must(t, c.Masters[0].Boot(t.Context()))
+	must(t, c.Settled(t.Context()))
+	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	issue(t, c, "with-master0-again")
+
+	// The snapshots see what is there now.
+	for i, now := range snapshots(t, c) {
+		diff := before[i].Diff(now)
+		for _, want := range []string{
+			"/var/usrlocal/bin/http01-proxyd\n\t+ -rwxr-xr-x 0:0 ",
+			"\t+ http01-proxyd.service enabled disabled\n",
+			"\t+ http01-proxyd.service loaded active running ",
+			"\t+ table inet http01-proxyd {",
+		} {
+			if !strings.Contains(diff, want) {
+				t.Errorf("%s: with the service, the snapshot does not show %q:\n%s", c.Masters[i], want, diff)
+			}
+		}
+		if holds := i == 0; strings.Contains(diff, "elements = { 192.0.2.5 }") != holds {
+			t.Errorf("%s: the snapshot has the VIP in the ruleset: %t, want %t:\n%s", c.Masters[i], !holds, holds, diff)
+		}
+	}
+	takeAway(t, c)
+	for i, after := range snapshots(t, c) {
+		if diff := before[i].Diff(after); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", c.Masters[i], diff)
+		}
+	}
+}
+
+func issue(t *testing.T, c *cluster.Cluster, label string) {
+	t.Helper()
+	certificate, err := c.Certificate(t.Context(), label)
+	must(t, err)
+	if want := label + "." + c.Lab.Domain; !slices.Equal(certificate.DNSNames, []string{want}) {
+		t.Errorf("the certificate is for %v, want %s", certificate.DNSNames, want)
+	}
+}
+
+func snapshots(t *testing.T, c *cluster.Cluster) []host.Snapshot {
+	t.Helper()
+	all := make([]host.Snapshot, len(c.Masters))
+	each(t, c, func(ctx context.Context, i int, m *host.Host) (err error) {
+		all[i], err = m.Snapshot(ctx, ours)
+		return err
+	})
+	return all
+}
+
+// each runs act for all masters side by side.
+func each(t *testing.T, c *cluster.Cluster, act func(ctx context.Context, i int, m *host.Host) error) {
+	t.Helper()
+	group, ctx := errgroup.WithContext(t.Context())
+	for i, m := range c.Masters {
+		group.Go(func() error { return act(ctx, i, m) })
+	}
+	must(t, group.Wait())
+}
+
+// serve puts the service onto every master by hand.
+func serve(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
+		err := errors.Join(
+			m.Install(os.Getenv(binaryVariable), binaryPath, 0o755),
+			m.Install(filepath.Join(repository(), "systemd", unit), unitPath, 0o644))
+		if err != nil {
+			return err
+		}
+		_, err = m.Run(ctx, "systemctl", "enable", "--now", unit)
+		return err
+	})
+}
+
+// takeAway undoes serve, and what the service has made.
+func takeAway(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
+		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {
+			return err
+		}
+		for _, path := range []string{binaryPath, unitPath, "/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd"} {
+			if err := m.RemoveFile(path); err != nil {
+				return err
+			}
+		}
+		_, err := m.Run(ctx, "systemctl", "daemon-reload")
+		return err
+	})
+}

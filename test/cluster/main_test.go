@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+const (
+	// binaryVariable names the service's program, as `make` sets it; it is
+	// built when that is not set.
+	binaryVariable = "HTTP01_PROXYD"
+	// holdMarker makes the test binary a process that brings a cluster up in a
+	// cell of its own, says so and stays.
+	holdMarker = "HTTP01_CLUSTER_TEST_HOLD"
+	// cellVariable is host.Enclose's own: it names the cell's cgroups.
+	cellVariable = "HTTP01_HOST_CELL"
+	held         = "the cluster is up"
+)
+
+// shared is the one cluster that the tests use in turn.
+var shared *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	if os.Geteuid() != 0 {
+		os.Exit(m.Run()) // the tests skip themselves, saying why
+	}
+	if os.Getenv(holdMarker) != "" {
+		// The environment has what prepare would find.
+		ready := func(context.Context) ([]string, error) { return nil, nil }
+		os.Exit(host.Enclose(ready, hold))
+	}
+	os.Exit(host.Enclose(prepare, func(c *host.Cell) int { return inside(m, c) }))
+}
+
+func prepare(ctx context.Context) ([]string, error) {
+	env, err := cluster.Prepare(ctx, filepath.Join(repository(), ".cache"))
+	if err != nil || os.Getenv(binaryVariable) != "" {
+		return env, err
+	}
+	binary, err := lab.BuildService(ctx)
+	return append(env, binaryVariable+"="+binary), err
+}
+
+func inside(m *testing.M, cell *host.Cell) int {
+	// The tests' own contexts end with them; the cluster outlives them.
+	ctx := context.Background()
+	begin := time.Now()
+	c, err := cluster.New(ctx, cell)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Printf("three booted masters, the lab and the registry came up in %v\n", time.Since(begin).Round(10*time.Millisecond))
+	shared = c
+	code := m.Run()
+	if err := c.Close(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "take the cluster away:", err)
+		return max(code, 1)
+	}
+	if left := remains(cell); left != "" {
+		fmt.Fprintln(os.Stderr, "the cluster has left:", left)
+		return max(code, 1)
+	}
+	return code
+}
+
+func hold(cell *host.Cell) int {
+	if _, err := cluster.New(context.Background(), cell); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(held)
+	select {}
+}
+
+// repository is its root: go test runs in the package's folder.
+func repository() string {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}
+
+// whole gives the test the cluster with every master on and the VIPs in their
+// places, and shows what to read when it fails.
+func whole(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: hosts that boot")
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(shared.Diagnosis(context.Background()))
+		}
+	})
+	must(t, shared.Settled(t.Context()))
+	return shared
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

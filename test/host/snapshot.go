@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Snapshot is what there is of a host besides its processes, as values to be
+// compared.
+type Snapshot struct {
+	Files   map[string]string // the whole disk: kind, mode, owner, and content by size and hash or target
+	Outputs map[string]string // what commands print, by command line
+}
+
+// Volatile is what changes by itself on the disk: the paths of a pattern (as
+// path.Match has them) with all below them, and why they do.
+type Volatile struct{ Pattern, Reason string }
+
+// Volatiles are what a snapshot leaves out.
+func Volatiles() []Volatile {
+	return []Volatile{
+		{"/var/log", "logs, the journal above all"},
+		{"/var/lib/systemd/timers", "stamps of when timers have last elapsed (systemd.timer(5), Persistent=)"},
+		{"/var/lib/systemd/random-seed", "new at every boot and power-off (systemd-random-seed.service(8))"},
+		{"/var/lib/systemd/linger", "logind makes it when it starts"},
+		{"/var/lib/containers", "podman's own books and locks; its images and containers are listed instead"},
+		{"/var/tmp/systemd-private-*", "directories of running units that have PrivateTmp=, named anew at every start"},
+		{"/var/cache/containers", "podman's notes of where it has seen blobs"},
+	}
+}
+
+// Diff lists what is other in a later snapshot of the same host; it is empty
+// when nothing is.
+func (s Snapshot) Diff(later Snapshot) string {
+	return diffOf(s.Files, later.Files) + diffOf(s.Outputs, later.Outputs)
+}
+
+// diffOf shows each entry that differs: of a text of many lines those that are
+// on one side alone.
+func diffOf(before, after map[string]string) string {
+	keys := slices.Concat(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)))
+	slices.Sort(keys)
+	var text strings.Builder
+	for _, key := range slices.Compact(keys) {
+		was, is := before[key], after[key]
+		if was == is {
+			continue
+		}
+		fmt.Fprintf(&text, "%s\n", key)
+		went, came := without(was, is), without(is, was)
+		for _, line := range went {
+			fmt.Fprintf(&text, "\t- %s\n", line)
+		}
+		for _, line := range came {
+			fmt.Fprintf(&text, "\t+ %s\n", line)
+		}
+		if len(went)+len(came) == 0 {
+			text.WriteString("\tthe same lines in another order or number\n")
+		}
+	}
+	return text.String()
+}
+
+// without are the lines of a text that another lacks.
+func without(text, other string) []string {
+	if text == "" {
+		return nil
+	}
+	known := strings.Split(other, "\n")
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return slices.Contains(known, line) })
+}
+
+// snapshotCommands print what is not on the disk: the whole ruleset without
+// counters, who listens where, what podman keeps, what lies on the host's own
+// mounts, every unit file, and the units of the patterns.
+func snapshotCommands(units []string) [][]string {
+	return [][]string{
+		{"nft", "--stateless", "list", "ruleset"},
+		{"ss", "--no-header", "--listening", "--tcp", "--udp", "--numeric"},
+		{"podman", "images", "--all", "--noheading", "--format={{.ID}} {{.Repository}} {{.Digest}}"},
+		{"podman", "ps", "--all", "--external", "--noheading", "--format={{.ID}} {{.Names}} {{.Image}}"},
+		{"find", "/run", "/tmp", "/var/tmp", "/dev/shm", "-maxdepth", "1", "-not", "-name", "systemd-private-*", "-printf", "%p %M %u:%g %l\\n"},
+		{"systemctl", "list-unit-files", "--no-legend", "--plain"},
+		append([]string{"systemctl", "list-units", "--all", "--no-legend", "--plain", "--full"}, units...),
+	}
+}
+
+// Snapshot takes one of a host that is on. Units are patterns as systemctl
+// takes them.
+func (h *Host) Snapshot(ctx context.Context, units ...string) (Snapshot, error) {
+	s := Snapshot{Outputs: map[string]string{}}
+	// podman makes its directories at its first call; the commands' order makes
+	// that be before /run is listed.
+	for _, command := range snapshotCommands(units) {
+		out, err := h.Run(ctx, command[0], command[1:]...)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		s.Outputs[strings.Join(command, " ")] = sorted(out)
+	}
+	var err error
+	s.Files, err = h.files(ctx)
+	return s, err
+}
+
+// sorted puts lines whose order is chance into one, and their columns, whose
+// width depends on other lines, side by side. A ruleset is nested, and stays as
+// it is.
+func sorted(out string) string {
+	if strings.HasPrefix(out, "table ") {
+		return out
+	}
+	var lines []string
+	for line := range strings.Lines(out) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// files lists the host's disk, but not what the host mounts upon it.
+func (h *Host) files(ctx context.Context) (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(h.Root, func(place string, entry fs.DirEntry, err error) error {
+		if gone(err) {
+			return nil // between being listed and looked at
+		}
+		if err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(place, h.Root)
+		skip, err := volatile(name)
+		if err != nil {
+			return err
+		}
+		if skip && entry.IsDir() {
+			return fs.SkipDir
+		}
+		if skip {
+			return nil
+		}
+		about, err := describe(place, entry)
+		if gone(err) {
+			return nil
+		}
+		files[name] = about
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the disk of %s: %w", h.Name, err)
+	}
+	return files, nil
+}
+
+// volatile tells whether a snapshot leaves a path out.
+func volatile(name string) (bool, error) {
+	for _, v := range Volatiles() {
+		if matched, err := path.Match(v.Pattern, name); matched || err != nil {
+			return matched, err
+		}
+	}
+	return false, nil
+}
+
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// describe is all that matters of a file but its times.
+func describe(place string, entry fs.DirEntry) (string, error) {
+	info, err := entry.Info()
+	if err != nil {
+		return "", err
+	}
+	system, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", fmt.Errorf("%s: the owner is unknown", place)
+	}
+	about := fmt.Sprintf("%v %d:%d", info.Mode(), system.Uid, system.Gid)
+	switch info.Mode().Type() {
+	case 0:
+		sum, err := hash(place)
+		return fmt.Sprintf("%s %d bytes %s", about, info.Size(), sum), err
+	case fs.ModeSymlink:
+		target, err := os.Readlink(place)
+		return about + " -> " + target, err
+	default:
+		return about, nil
+	}
+}
+
+func hash(place string) (string, error) {
+	f, err := os.Open(place)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	ours   = "http01-proxyd"
+	theirs = "admin"
+)
+
+// entries writes a policy with the given files, each leading to a reload of its
+// service, or to nothing where it is empty.
+func entries(files ...[2]string) []byte {
+	var b strings.Builder
+	b.WriteString(policyHead + "    units: []\n    files:\n")
+	for _, f := range files {
+		action := "{type: None}"
+		if f[1] != "" {
+			action = "{type: Reload, reload: {serviceName: " + f[1] + "}}"
+		}
+		b.WriteString("    - {path: " + f[0] + ", actions: [" + action + "]}\n")
+	}
+	return []byte(strings.Replace(b.String(), "files:\n", "files:"+map[bool]string{true: " []"}[len(files) == 0]+"\n", 1))
+}
+
+// paths reads them back, in order.
+func paths(t *testing.T, object []byte) []string {
+	t.Helper()
+	var o struct {
+		Spec struct {
+			NodeDisruptionPolicy struct {
+				Files []struct{ Path string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(object, &o); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range o.Spec.NodeDisruptionPolicy.Files {
+		all = append(all, f.Path)
+	}
+	return all
+}
+
+// A policy's way through a cluster whose admin has one already.
+func TestApply(t *testing.T) {
+	j := open(t)
+	apply := func(t *testing.T, live, applied []byte, manager string) []byte {
+		t.Helper()
+		merged, err := j.Apply(live, applied, manager, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return merged
+	}
+	foreign := entries([2]string{"/etc/z", "z.service"}, [2]string{"/etc/a", ""})
+	fragment := entries([2]string{"/etc/http01-proxyd", ""}, [2]string{"/etc/b", ""})
+
+	for _, tt := range []struct {
+		name string
+		live func(t *testing.T) []byte
+	}{
+		{"applied by another manager", func(t *testing.T) []byte { t.Helper(); return apply(t, nil, foreign, theirs) }},
+		{"made in any other way", func(*testing.T) []byte { return foreign }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			live := tt.live(t)
+			merged := apply(t, live, fragment, ours)
+			want := []string{"/etc/z", "/etc/a", "/etc/http01-proxyd", "/etc/b"}
+			if diff := cmp.Diff(want, paths(t, merged)); diff != "" {
+				t.Fatalf("files after the first apply (-want +got):\n%s", diff)
+			}
+			again := apply(t, merged, fragment, ours)
+			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
+				t.Errorf("a second apply (-first +second):\n%s", diff)
+			}
+			gone := apply(t, again, entries(), ours)
+			if diff := cmp.Diff([]string{"/etc/z", "/etc/a"}, paths(t, gone)); diff != "" {
+				t.Errorf("files after an empty apply (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A key that somebody else has with other actions is told, and taken by force
+// alone; with the same actions it is shared.
+func TestApplyConflict(t *testing.T) {
+	j := open(t)
+	live, err := j.Apply(nil, entries([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fragment := entries([2]string{"/etc/a", ""}, [2]string{"/etc/b", "b.service"})
+	_, err = j.Apply(live, fragment, ours, false)
+	var conflicts Conflicts
+	if !errors.As(err, &conflicts) {
+		t.Fatalf("error: %v", err)
+	}
+	want := Conflicts{{
+		Field:   `.spec.nodeDisruptionPolicy.files[path="/etc/a"].actions`,
+		Message: `conflict with "admin"`,
+	}}
+	if diff := cmp.Diff(want, conflicts); diff != "" {
+		t.Errorf("conflicts (-want +got):\n%s", diff)
+	}
+	if want := `conflicts: .spec.nodeDisruptionPolicy.files[path="/etc/a"].actions: conflict with "admin"`; err.Error() != want {
+		t.Errorf("error: %v", err)
+	}
+
+	merged, err := j.Apply(live, fragment, ours, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(merged); strings.Contains(text, "serviceName: a.service") || !strings.Contains(text, "serviceName: b.service") {
+		t.Errorf("after force:\n%s", text)
+	}
+	// The admin still has the entry, but no longer its actions: what is left of
+	// it without us is not valid, so the way back is theirs.
+	_, err = j.Apply(merged, entries(), ours, false)
+	verdict(t, err, "files[0].actions: Required value")
+	back, err := j.Apply(merged, entries([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := j.Apply(back, entries(), ours, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := paths(t, gone); !slices.Equal(got, []string{"/etc/a", "/etc/b"}) {
+		t.Errorf("shared keys went with us: %q", got)
+	}
+}
+
+// What would come out is judged as well.
+func TestApplyRefuses(t *testing.T) {
+	j := open(t)
+	var many [][2]string
+	for i := range 30 {
+		many = append(many, [2]string{"/etc/" + strings.Repeat("x", i+1), ""})
+	}
+	var more [][2]string
+	for _, m := range many {
+		more = append(more, [2]string{m[0] + "y", ""})
+	}
+	tests := []struct {
+		name          string
+		live, applied []byte
+		want          string
+	}{
+		{"together over 50", entries(many...), entries(more...), "Too many: 60: must have at most 50 items"},
+		{"a bad new object", nil, entries([2]string{"/etc/a", "a"}), "Invalid ${SERVICETYPE} in service name"},
+		{"an unknown field", nil, []byte(policyHead + "    unit: []\n"), `unknown field "spec.nodeDisruptionPolicy.unit"`},
+		{"managed fields in what is applied", nil, []byte(strings.Replace(string(entries()), "{name: cluster}", "{name: cluster, managedFields: [{manager: a}]}", 1)), "managedFields must be nil"},
+		{"another object", []byte(strings.Replace(string(entries()), "{name: cluster}", "{name: other}", 1)), entries(), `"cluster" is applied to MachineConfiguration "other"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := j.Apply(tt.live, tt.applied, ours, false)
+			verdict(t, err, tt.want)
+		})
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	// The packages hold the CRDs as plain files; the imports keep the module in
+	// go.mod.
+	_ "github.com/openshift/api/machineconfiguration/v1/zz_generated.crd-manifests"
+	_ "github.com/openshift/api/operator/v1/zz_generated.crd-manifests"
+)
+
+// Judge is an API server that knows MachineConfig, MachineConfiguration and
+// MachineOSConfig, without storage. It is safe for concurrent use.
+type Judge struct {
+	kinds map[schema.GroupVersionKind]*kind
+}
+
+// Open reads and compiles the schemas, which takes about a second.
+func Open(ctx context.Context) (*Judge, error) {
+	j := &Judge{kinds: map[schema.GroupVersionKind]*kind{}}
+	for folder, files := range map[string][]string{
+		"machineconfiguration/v1": {
+			"0000_80_machine-config_01_machineconfigs.crd.yaml",
+			"0000_80_machine-config_01_machineosconfigs.crd.yaml",
+		},
+		"operator/v1": {"0000_80_machine-config_01_machineconfigurations.crd.yaml"},
+	} {
+		dir, err := manifests(ctx, folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			raw, err := os.ReadFile(filepath.Join(dir, f))
+			if err != nil {
+				return nil, fmt.Errorf("read a CRD of openshift/api: %w", err)
+			}
+			if err := j.add(raw); err != nil {
+				return nil, fmt.Errorf("CRD %s: %w", f, err)
+			}
+		}
+	}
+	return j, nil
+}
+
+// manifests finds the folder with the CRDs of one API group and version.
+func manifests(ctx context.Context, folder string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-find", "-f", "{{.Dir}}",
+		"github.com/openshift/api/"+folder+"/zz_generated.crd-manifests")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("find the CRDs of openshift/api %s by the go command: %w", folder, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func (j *Judge) add(crd []byte) error {
+	kinds, err := parseCRD(crd)
+	if err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		j.kinds[k.gvk] = k
+	}
+	return nil
+}
+
+// Object judges one YAML document as the API server judges an object that is
+// created with strict field validation, as kubectl and oc ask for: unknown and
+// repeated fields are errors.
+func (j *Judge) Object(document []byte) error {
+	_, err := j.create(document)
+	return err
+}
+
+// MachineConfig judges a MachineConfig as Object does and the config in it as
+// Ignition does.
+func (j *Judge) MachineConfig(document []byte) error {
+	u, err := j.create(document)
+	if err != nil {
+		return err
+	}
+	config, found, err := unstructured.NestedMap(u.Object, "spec", "config")
+	if err != nil || !found || u.GetKind() != "MachineConfig" {
+		return asError(u, errors.New("it is no MachineConfig with spec.config"), err)
+	}
+	raw, err := json.Marshal(config)
+	if err != nil {
+		return asError(u, err)
+	}
+	return asError(u, Ignition(raw))
+}
+
+// create gives the object as it would be stored.
+func (j *Judge) create(document []byte) (*unstructured.Unstructured, error) {
+	u, k, err := j.decode(document)
+	if err != nil {
+		return nil, err
+	}
+	if k.hasStatus {
+		unstructured.RemoveNestedField(u.Object, "status")
+	}
+	k.setDefaults(u)
+	return u, asError(u, k.validateCreate(context.Background(), u))
+}
+
+// Update judges the second document as an update of the first one, which is
+// taken for granted. Rules may compare the two, and what was wrong before and
+// is unchanged passes.
+func (j *Judge) Update(before, after []byte) error {
+	old, k, err := j.decode(before)
+	if err != nil {
+		return fmt.Errorf("the object to be updated: %w", err)
+	}
+	u, to, err := j.decode(after)
+	if err != nil {
+		return err
+	}
+	if k != to {
+		return fmt.Errorf("a %s cannot become a %s", k.gvk.Kind, to.gvk.Kind)
+	}
+	k.setDefaults(old)
+	k.setDefaults(u)
+	return k.update(old, u)
+}
+
+func (j *Judge) decode(document []byte) (*unstructured.Unstructured, *kind, error) {
+	raw, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		return nil, nil, err
+	}
+	k := j.kinds[u.GroupVersionKind()]
+	if k == nil {
+		return nil, nil, fmt.Errorf("no schema for %s", u.GroupVersionKind())
+	}
+	return u, k, k.coerce(u)
+}

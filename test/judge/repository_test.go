@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+const root = "../.."
+
+// Everything that `oc apply -f machineconfigs/` would send.
+func TestRepositoryMachineConfigs(t *testing.T) {
+	j := open(t)
+	for name, document := range shipped(t, "machineconfigs/*.yaml") {
+		t.Run(name, func(t *testing.T) {
+			if err := j.MachineConfig(document); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The policy fragment is good by itself, and beside what an admin has.
+func TestRepositoryPolicy(t *testing.T) {
+	j := open(t)
+	const foreign = policyHead + `    files:
+    - {path: /etc/z, actions: [{type: Reload, reload: {serviceName: z.service}}]}
+    - {path: /etc/a, actions: [{type: None}]}
+    units:
+    - {name: z.service, actions: [{type: Drain}]}
+    - {name: a.service, actions: [{type: Reboot}]}
+    sshkey: {actions: [{type: Drain}]}
+  managedBootImages: {machineManagers: []}
+`
+	for name, fragment := range shipped(t, "machineconfigs/policy/*.yaml") {
+		t.Run(name, func(t *testing.T) {
+			if err := j.Object(fragment); err != nil {
+				t.Fatal(err)
+			}
+			if u := object(t, fragment); u.GetKind() != "MachineConfiguration" || u.GetName() != "cluster" {
+				t.Errorf("it is %s %s: the operator reads MachineConfiguration cluster alone", u.GetKind(), u.GetName())
+			}
+			live, err := j.Apply(nil, []byte(foreign), theirs, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			merged, err := j.Apply(live, fragment, ours, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantSpec := nodeDisruption(t, []byte(foreign))
+			own := nodeDisruption(t, fragment)
+			for _, list := range []string{"files", "units"} {
+				entries := slices.Concat(items(wantSpec, list), items(own, list))
+				if len(items(own, list)) == 0 {
+					t.Errorf("the fragment has no %s", list)
+				}
+				wantSpec[list] = entries
+			}
+			if diff := cmp.Diff(wantSpec, nodeDisruption(t, merged)); diff != "" {
+				t.Errorf("merged policy (-want +got):\n%s", diff)
+			}
+			again, err := j.Apply(merged, fragment, ours, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
+				t.Errorf("a second apply (-first +second):\n%s", diff)
+			}
+			for file, release := range shipped(t, "machineconfigs/policy/removal/*.yaml") {
+				gone, err := j.Apply(again, release, ours, false)
+				if err != nil {
+					t.Fatalf("%s: %v", file, err)
+				}
+				if diff := cmp.Diff(nodeDisruption(t, live), nodeDisruption(t, gone)); diff != "" {
+					t.Errorf("policy after %s (-before +after):\n%s", file, diff)
+				}
+			}
+		})
+	}
+}
+
+// An admin who has one of our keys with other actions is told, not overruled.
+func TestRepositoryPolicyConflict(t *testing.T) {
+	j := open(t)
+	for name, fragment := range shipped(t, "machineconfigs/policy/*.yaml") {
+		own := nodeDisruption(t, fragment)
+		for _, list := range []string{"files", "units"} {
+			for _, item := range items(own, list) {
+				key, _ := item.(map[string]any)
+				for _, by := range []string{"path", "name"} {
+					if key[by] == nil {
+						continue
+					}
+					value, _ := key[by].(string)
+					t.Run(name+" "+value, func(t *testing.T) {
+						live, err := j.Apply(nil, []byte(policyHead+"    "+list+": [{"+by+": "+value+", actions: [{type: Drain}]}]\n"), theirs, false)
+						if err != nil {
+							t.Fatal(err)
+						}
+						_, err = j.Apply(live, fragment, ours, false)
+						verdict(t, err, `conflicts: .spec.nodeDisruptionPolicy.`+list+`[`+by+`="`+value+`"].actions: conflict with "admin"`)
+					})
+				}
+			}
+		}
+	}
+}
+
+// The objects of our kinds that the documents tell admins to apply.
+func TestRepositoryDocuments(t *testing.T) {
+	j := open(t)
+	seen := map[string]int{}
+	for file, text := range shippedText(t, "docs/*.md") {
+		for i, block := range fenced(text, "yaml") {
+			documents, err := Documents([]byte(block))
+			if err != nil {
+				t.Errorf("%s, YAML block %d: %v", file, i+1, err)
+				continue
+			}
+			for _, d := range documents {
+				u := object(t, d)
+				if u.GetKind() != "MachineOSConfig" && u.GetKind() != "MachineConfig" && u.GetKind() != "MachineConfiguration" {
+					continue
+				}
+				seen[u.GetKind()]++
+				err := j.Object(d)
+				if u.GetKind() == "MachineConfig" && hasConfig(u) {
+					err = j.MachineConfig(d)
+				}
+				if err != nil {
+					t.Errorf("%s, YAML block %d: %v", file, i+1, err)
+				}
+			}
+		}
+	}
+	if seen["MachineOSConfig"] == 0 {
+		t.Error("no document shows a MachineOSConfig")
+	}
+}
+
+// One that only sets osImageURL has none.
+func hasConfig(u *unstructured.Unstructured) bool {
+	_, found, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "config")
+	return found && err == nil
+}
+
+// fenced gives the blocks of a Markdown text that are marked with a language.
+func fenced(text, language string) []string {
+	var blocks []string
+	var block *strings.Builder
+	for line := range strings.Lines(text) {
+		switch mark := strings.TrimSpace(line); {
+		case block == nil && (mark == "```"+language || strings.HasPrefix(mark, "```"+language+" ")):
+			block = &strings.Builder{}
+		case block != nil && mark == "```":
+			blocks, block = append(blocks, block.String()), nil
+		case block != nil:
+			block.WriteString(line)
+		}
+	}
+	return blocks
+}
+
+func TestFenced(t *testing.T) {
+	got := fenced("a\n```yaml\nb: 1\n```\n```\nc\n```\n```yaml title\nd: 2\n```\n", "yaml")
+	if diff := cmp.Diff([]string{"b: 1\n", "d: 2\n"}, got); diff != "" {
+		t.Errorf("blocks (-want +got):\n%s", diff)
+	}
+}
+
+// shipped reads the repository's files of a pattern, by name and, where there
+// are several documents in one, its number; none is an error.
+func shipped(t *testing.T, pattern string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for name, text := range shippedText(t, pattern) {
+		documents, err := Documents([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(documents) != 1 {
+			t.Fatalf("%s holds %d objects: one a file, so that each can be told apart", name, len(documents))
+		}
+		all[name] = documents[0]
+	}
+	return all
+}
+
+func shippedText(t *testing.T, pattern string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatalf("the repository has no %s: make machineconfigs", pattern)
+	}
+	all := map[string]string{}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(f)] = string(raw)
+	}
+	return all
+}
+
+func object(t *testing.T, document []byte) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(document, &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func nodeDisruption(t *testing.T, document []byte) map[string]any {
+	t.Helper()
+	policy, _, err := unstructured.NestedMap(object(t, document).Object, "spec", "nodeDisruptionPolicy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
+
+func items(policy map[string]any, list string) []any {
+	all, _ := policy[list].([]any)
+	return all
+}

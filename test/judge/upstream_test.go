@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// suite is a file of openshift/api's own tests of a CRD, which it runs against
+// a real API server (openshift/api tests/README.md).
+type suite struct {
+	CRDName string
+	Tests   struct {
+		OnCreate []struct{ Name, Initial, Expected, ExpectedError string }
+		OnUpdate []struct{ Name, Initial, Updated, ExpectedError, ExpectedStatusError string }
+	}
+}
+
+// The judge says what a real API server was seen to say.
+func TestUpstreamSuites(t *testing.T) {
+	j := open(t)
+	var creates, updates int
+	for _, folder := range []string{"machineconfiguration/v1", "operator/v1"} {
+		dir, err := manifests(t.Context(), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pattern := range []string{"machineconfigs.*", "machineosconfigs.*", "machineconfigurations.*"} {
+			files, err := filepath.Glob(filepath.Join(dir, "..", "tests", pattern, "*.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				s := readSuite(t, f)
+				for _, tt := range s.Tests.OnCreate {
+					creates++
+					t.Run(filepath.Base(f)+"/create/"+tt.Name, func(t *testing.T) {
+						got, err := j.create(named(t, tt.Initial))
+						sameVerdict(t, err, tt.ExpectedError)
+						if err == nil {
+							sameSpec(t, tt.Expected, got)
+						}
+					})
+				}
+				for _, tt := range s.Tests.OnUpdate {
+					updates++
+					t.Run(filepath.Base(f)+"/update/"+tt.Name, func(t *testing.T) {
+						// The real one takes spec and status in two requests.
+						sameVerdict(t, j.Update(named(t, tt.Initial), named(t, tt.Updated)), tt.ExpectedError+tt.ExpectedStatusError)
+					})
+				}
+			}
+		}
+	}
+	if creates < 30 || updates < 15 {
+		t.Errorf("found %d cases of creation and %d of updates: where are the others?", creates, updates)
+	}
+}
+
+// printed is where an error repeats the offending value, whose form depends on
+// the API server's version.
+var printed = regexp.MustCompile(`(Invalid value: )"[^"]*"|(Duplicate value: )(map\[string\]interface \{\})?\{[^}]*\}`)
+
+func sameVerdict(t *testing.T, err error, want string) {
+	t.Helper()
+	if err != nil {
+		err = errors.New(printed.ReplaceAllString(err.Error(), "$1$2"))
+	}
+	verdict(t, err, strings.TrimSpace(printed.ReplaceAllString(want, "$1$2")))
+}
+
+func readSuite(t *testing.T, file string) suite {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s suite
+	if err := yaml.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// named gives an object the name that the suites' runner would generate.
+func named(t *testing.T, document string) []byte {
+	t.Helper()
+	var o map[string]any
+	if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+		t.Fatal(err)
+	}
+	u := unstructured.Unstructured{Object: o}
+	if u.GetName() == "" {
+		u.SetName("cluster")
+	}
+	raw, err := yaml.Marshal(u.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func sameSpec(t *testing.T, want string, got *unstructured.Unstructured) {
+	t.Helper()
+	var o, g map[string]any
+	raw, err := yaml.Marshal(got.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(want), &o); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(raw, &g); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(o["spec"], g["spec"]); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}

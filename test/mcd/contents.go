@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcd
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/vincent-petithory/dataurl"
+)
+
+const (
+	defaultMode fs.FileMode = 0o644 // pkg/daemon/update.go, defaultFilePermissions
+	// maxFile bounds what a compressed file may unfold to: generous beside
+	// maxRendered.
+	maxFile = 64 << 20
+)
+
+// contents decodes what a file is to hold. Data URLs, compressed with gzip or
+// not at all, are the only source that the MCO takes
+// (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
+func contents(f types.File) (string, error) {
+	if f.Contents.Source == nil {
+		return "", nil
+	}
+	url, err := dataurl.DecodeString(*f.Contents.Source)
+	if err != nil {
+		return "", fmt.Errorf("decode the contents of %s: %w", f.Path, err)
+	}
+	switch compression := f.Contents.Compression; {
+	case compression == nil || *compression == "":
+		return string(url.Data), nil
+	case *compression != "gzip":
+		return "", fmt.Errorf("decode the contents of %s: compression %q is not supported", f.Path, *compression)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(url.Data))
+	if err != nil {
+		return "", fmt.Errorf("decompress the contents of %s: %w", f.Path, err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return "", fmt.Errorf("decompress the contents of %s: %w", f.Path, err)
+	}
+	if len(plain) > maxFile {
+		return "", fmt.Errorf("decompress the contents of %s: more than %d bytes", f.Path, maxFile)
+	}
+	return string(plain), nil
+}
+
+func fileMode(f types.File) fs.FileMode {
+	if f.Mode == nil {
+		return defaultMode
+	}
+	return fs.FileMode(*f.Mode & int(fs.ModePerm)) // more was refused by parse
+}

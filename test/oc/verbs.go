@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	kindConfig = "MachineConfig"
+	kindPolicy = "MachineConfiguration"
+)
+
+// defaultManager is the field manager of kubectl and oc (kubectl's
+// pkg/cmd/apply/apply.go, FieldManagerClientSideApply and its default for
+// --server-side).
+const defaultManager = "kubectl"
+
+// Run executes oc with arguments in a directory and returns what it prints.
+func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, error) {
+	if len(args) == 0 {
+		return "", errors.New("oc: a verb is missing")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	verbs := map[string]func(context.Context, string, []string) (string, error){
+		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug,
+	}
+	verb, known := verbs[args[0]]
+	if !known {
+		return "", fmt.Errorf("oc %s: the documentation has no such verb", args[0])
+	}
+	out, err := verb(ctx, dir, args[1:])
+	if err != nil {
+		return out, fmt.Errorf("oc %s: %w", strings.Join(args, " "), err)
+	}
+	return out, nil
+}
+
+// parse lets flags stand before and after arguments, as oc does.
+func parse(flags *flag.FlagSet, args []string) ([]string, error) {
+	flags.SetOutput(io.Discard)
+	var rest []string
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err //nolint:wrapcheck // Run adds the command
+		}
+		if flags.NArg() == 0 {
+			return rest, nil
+		}
+		rest, args = append(rest, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
+// parseAndRead is for verbs that take no argument beside -f.
+func parseAndRead(flags *flag.FlagSet, file *string, dir string, args []string) (map[object][]byte, error) {
+	rest, err := parse(flags, args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected arguments %q", rest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return read(dir, *file)
+}
+
+type object struct {
+	Kind     string
+	Metadata struct{ Name string }
+}
+
+// read reads the objects that -f names: the files of a folder, not of those in
+// it, with the endings that oc takes (cli-runtime's pkg/resource/builder.go).
+func read(dir, name string) (map[object][]byte, error) {
+	path := filepath.Join(dir, name)
+	files := []string{path}
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("read what -f names: %w", err)
+	} else if info.IsDir() {
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("read what -f names: %w", err)
+		}
+		files = nil
+		for _, e := range entries {
+			if !e.IsDir() && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(e.Name())) {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	all := make(map[object][]byte, len(files))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read what -f names: %w", err)
+		}
+		var o object
+		if err := yaml.Unmarshal(text, &o); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all[o] = text
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s holds no object", path)
+	}
+	return all, nil
+}
+
+func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string, error) {
+	flags := flag.NewFlagSet("apply", flag.ContinueOnError)
+	file := flags.String("f", "", "")
+	server := flags.Bool("server-side", false, "")
+	manager := flags.String("field-manager", defaultManager, "")
+	objects, err := parseAndRead(flags, file, dir, args)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	changed := false
+	for o, text := range objects {
+		switch {
+		case o.Kind == kindPolicy && *server:
+			if c.policy, err = c.judge.Apply(c.policy, text, *manager, false); err != nil {
+				return "", err
+			}
+			fmt.Fprintln(&out, "machineconfiguration.operator.openshift.io/"+o.Metadata.Name, "serverside-applied")
+		case o.Kind == kindConfig && !*server:
+			if err := c.judge.MachineConfig(text); err != nil {
+				return "", err
+			}
+			changed = changed || !bytes.Equal(c.configs[o.Metadata.Name], text)
+			c.configs[o.Metadata.Name] = text
+			fmt.Fprintln(&out, "machineconfig.machineconfiguration.openshift.io/"+o.Metadata.Name, "configured")
+		default:
+			return "", fmt.Errorf("the documentation does not apply a %s like this", o.Kind)
+		}
+	}
+	if !changed {
+		return out.String(), nil
+	}
+	return out.String(), c.rollOut(ctx)
+}
+
+func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string, error) {
+	flags := flag.NewFlagSet("delete", flag.ContinueOnError)
+	file := flags.String("f", "", "")
+	objects, err := parseAndRead(flags, file, dir, args)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for o := range objects {
+		if _, there := c.configs[o.Metadata.Name]; o.Kind != kindConfig || !there {
+			return "", fmt.Errorf("%s %s is not in the cluster", o.Kind, o.Metadata.Name)
+		}
+		delete(c.configs, o.Metadata.Name)
+		fmt.Fprintf(&out, "machineconfig.machineconfiguration.openshift.io %q deleted\n", o.Metadata.Name)
+	}
+	return out.String(), c.rollOut(ctx)
+}
+
+// wait looks once: what it would wait for has happened when the command before
+// it returned, or never will.
+func (c *Cluster) wait(_ context.Context, _ string, args []string) (string, error) {
+	flags := flag.NewFlagSet("wait", flag.ContinueOnError)
+	what := flags.String("for", "", "")
+	_ = flags.Duration("timeout", 30*time.Second, "")
+	rest, err := parse(flags, args)
+	if err != nil {
+		return "", err
+	}
+	if len(rest) != 1 {
+		return "", fmt.Errorf("give one object, not %q", rest)
+	}
+	met := errors.New("timed out waiting for the condition")
+	switch {
+	case rest[0] == "mcp/master" && *what == "condition=Updating" && c.updating:
+		c.updating, met = false, nil
+	case rest[0] == "mcp/master" && *what == "condition=Updated":
+		met = c.settled()
+	}
+	if met != nil {
+		return "", met
+	}
+	return rest[0] + " condition met\n", nil
+}
+
+// withStatus is the policy with the status that the operator would write, as
+// far as entries of the spec go.
+func (c *Cluster) withStatus() (map[string]any, error) {
+	var o map[string]any
+	if err := yaml.Unmarshal(c.policy, &o); err != nil {
+		return nil, fmt.Errorf("read the policy: %w", err)
+	}
+	spec, _ := o["spec"].(map[string]any)
+	o["status"] = map[string]any{"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": spec["nodeDisruptionPolicy"]}}
+	return o, nil
+}
+
+func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error) {
+	flags := flag.NewFlagSet("get", flag.ContinueOnError)
+	format := flags.String("o", "", "")
+	rest, err := parse(flags, args)
+	if err != nil {
+		return "", err
+	}
+	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) {
+		return "", fmt.Errorf("the documentation does not get %q", rest)
+	}
+	o, err := c.withStatus()
+	if err != nil {
+		return "", err
+	}
+	expression, isPath := strings.CutPrefix(*format, "jsonpath=")
+	switch {
+	case *format == "yaml":
+		text, err := yaml.Marshal(o)
+		return string(text), err //nolint:wrapcheck // Run adds the command
+	case isPath:
+		path := jsonpath.New("get").AllowMissingKeys(true)
+		if err := path.Parse(expression); err != nil {
+			return "", fmt.Errorf("%s: %w", expression, err)
+		}
+		var got strings.Builder
+		err := path.Execute(&got, o)
+		return got.String(), err //nolint:wrapcheck // Run adds the command
+	default:
+		return "", fmt.Errorf("the documentation has no format %q", *format)
+	}
+}
+
+// debug runs a command on a node: oc debug node/NAME -- chroot /host COMMAND.
+func (c *Cluster) debug(ctx context.Context, _ string, args []string) (string, error) {
+	if len(args) < 5 || args[1] != "--" || args[2] != "chroot" || args[3] != "/host" {
+		return "", errors.New("give node/NAME -- chroot /host COMMAND")
+	}
+	n, err := c.node(strings.TrimPrefix(args[0], "node/"))
+	if err != nil {
+		return "", err
+	}
+	return n.Daemon.Machine.Run(ctx, args[4], args[5:]...) //nolint:wrapcheck // Run adds the command
+}

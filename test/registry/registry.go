@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+const (
+	port = "443" // so that references need not name it
+
+	headTimeout = 10 * time.Second
+	// wholeTimeout is for one request with its answer, a binary's worth of
+	// bytes on a machine under load.
+	wholeTimeout = 2 * time.Minute
+)
+
+// Registry keeps images in memory and serves them on one node. Its methods may
+// be called from several goroutines.
+type Registry struct {
+	Name string // of the host in references, such as registry.lab.test
+
+	node    *lab.Node
+	content http.Handler
+	tls     *tls.Config
+	trust   *x509.CertPool
+	ca      []byte
+	nodes   account // pulls
+	owner   account // pushes, and is not counted
+
+	counting sync.Mutex
+	pulls    Pulls
+
+	stalled   atomic.Bool
+	switching sync.Mutex
+	outage    Outage
+	server    *server // nil while refused
+}
+
+// account is who may ask, by HTTP basic authentication.
+type account struct{ user, password string }
+
+// New starts a registry on the lab's internet node and publishes its name.
+func New(ctx context.Context, l *lab.Lab, label string) (*Registry, error) {
+	node := l.Internet.Node
+	r := &Registry{
+		Name:    label + "." + l.Domain,
+		node:    node,
+		content: registry.New(registry.Logger(log.New(io.Discard, "", 0))),
+		nodes:   account{"nodes", rand.Text()},
+		owner:   account{"owner", rand.Text()},
+	}
+	certificate, err := issue(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	r.ca, r.trust = certificate.ca, certificate.trust
+	r.tls = &tls.Config{Certificates: []tls.Certificate{certificate.leaf}, MinVersion: tls.VersionTLS12}
+	if err := l.Internet.SetName(ctx, r.Name, node.Addresses); err != nil {
+		return nil, fmt.Errorf("publish the registry's name: %w", err)
+	}
+	return r, r.Up(ctx)
+}
+
+// CA is the certificate, in PEM, that whoever pulls has to trust.
+func (r *Registry) CA() string { return string(r.ca) }
+
+// TrustPath is where podman looks for it (containers-certs.d(5)); the
+// machine-config-daemon, too, puts the CAs of registries there.
+func (r *Registry) TrustPath() string { return "/etc/docker/certs.d/" + r.Name + "/ca.crt" }
+
+// Authfile is what lies on a node as /var/lib/kubelet/config.json: the
+// credentials of the account that may pull (containers-auth.json(5)).
+func (r *Registry) Authfile() (string, error) {
+	type entry struct {
+		Auth string `json:"auth"`
+	}
+	text, err := json.Marshal(map[string]map[string]entry{"auths": {
+		r.Name: {base64.StdEncoding.EncodeToString([]byte(r.nodes.user + ":" + r.nodes.password))},
+	}})
+	if err != nil {
+		return "", fmt.Errorf("encode the registry's credentials: %w", err)
+	}
+	return string(text), nil
+}
+
+// Close ends the registry.
+func (r *Registry) Close() error {
+	r.switching.Lock()
+	defer r.switching.Unlock()
+	return r.stop()
+}
+
+// server is one run of the registry's web server.
+type server struct {
+	http   *http.Server
+	served chan error
+}
+
+func (r *Registry) start(ctx context.Context) error {
+	listener, err := r.node.Listen(ctx, ":"+port)
+	if err != nil {
+		return fmt.Errorf("start the registry: %w", err)
+	}
+	s := &server{
+		http: &http.Server{
+			Handler: http.HandlerFunc(r.serve), TLSConfig: r.tls,
+			ReadHeaderTimeout: headTimeout, ReadTimeout: wholeTimeout, WriteTimeout: wholeTimeout,
+			// Clients that are killed in mid-pull are part of the tests.
+			ErrorLog: log.New(io.Discard, "", 0),
+		},
+		served: make(chan error, 1),
+	}
+	go func() { s.served <- s.http.ServeTLS(listener, "", "") }()
+	r.server = s
+	return nil
+}
+
+// stop ends every connection, too.
+func (r *Registry) stop() error {
+	if r.server == nil {
+		return nil
+	}
+	err := r.server.http.Close()
+	if served := <-r.server.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	r.server = nil
+	return err
+}
