@@ -31,9 +31,10 @@ func renderCommand() command.Command {
 		Name:    "render",
 		Summary: "render the MachineConfigs of a pool, and the policy they rely on",
 		Help: `Render 98-POOL-http01-proxyd.yaml (units and installer),
-98-POOL-http01-proxyd-config.yaml (the hosts' configuration),
-policy/policy.yaml, and policy/removal/policy.yaml for the end. The configuration is judged as on a host, the result as the
-machine-config-operator judges it; nothing is written unless all is well.
+98-POOL-http01-proxyd-config.yaml (the hosts' configuration), policy/policy.yaml,
+and policy/removal/policy.yaml for the end. The configuration is judged as on a
+host, the result as the machine-config-operator judges it; nothing is written
+unless all is well.
 
 Examples:
   # for the master pool, with the default configuration, into ./machineconfigs
