@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/registry"
+)
+
+// node is one master under a machine-config-daemon, for what goes wrong on it.
+type node struct {
+	*site
+	*host.Host
+
+	t      *testing.T
+	daemon *mcd.Daemon
+	shell  *shell
+}
+
+// newNode gives a test a master that has nothing of ours, and looks in the end
+// that it has nothing of ours again.
+func newNode(t *testing.T, s *site) *node {
+	t.Helper()
+	n := &node{site: s, Host: s.Masters[1], t: t, daemon: &mcd.Daemon{Machine: s.Masters[1]}, shell: newShell(t, nil)}
+	before, err := snapshot(t.Context(), n.Host)
+	must(t, err)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		must(t, s.Registry.Up(ctx))
+		report := n.daemon.Update(ctx, mcd.Rendered{})
+		if report.Degraded != nil || report.Rebooted {
+			t.Errorf("the removal: degraded: %v, reboot: %v", report.Degraded, report.Rebooted)
+		}
+		after, err := snapshot(ctx, n.Host)
+		must(t, err)
+		if diff := withoutRemover(before).Diff(withoutRemover(after)); diff != "" {
+			t.Errorf("%s is not as it was:\n%s", n.Host, diff)
+		}
+	})
+	return n
+}
+
+// apply renders an image's MachineConfigs, brings them and others to the node,
+// and demands that the daemon sees no failure.
+func (n *node) apply(image string, more ...string) mcd.Report {
+	n.t.Helper()
+	_, err := n.shell.run(n.t.Context(), renderer+` render --out rendered --image "$IMAGE" `+strings.Join(more, " "), "IMAGE="+image)
+	must(n.t, err)
+	policy, err := mcd.ReadPolicy([]byte(n.shell.read("rendered/policy/policy.yaml")))
+	must(n.t, err)
+	n.daemon.Policy = policy
+	return n.update()
+}
+
+// update brings what lies in the shell's directory to the node.
+func (n *node) update() mcd.Report {
+	n.t.Helper()
+	files, err := filepath.Glob(filepath.Join(n.shell.dir, "rendered", "*.yaml"))
+	must(n.t, err)
+	var objects [][]byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(n.t, err)
+		objects = append(objects, text)
+	}
+	rendered, err := mcd.Merge(objects...)
+	must(n.t, err)
+	report := n.daemon.Update(n.t.Context(), rendered)
+	if err := errors.Join(report.Degraded, n.daemon.Drift(n.t.Context())); err != nil || report.Rebooted {
+		n.t.Fatalf("%v\n%s", err, report)
+	}
+	return report
+}
+
+// with adds a MachineConfig of somebody else's to what update brings.
+func (n *node) with(name, spec string) {
+	n.t.Helper()
+	n.shell.write("rendered/"+name+".yaml", `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: `+name+`
+  labels: {machineconfiguration.openshift.io/role: master}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+`+spec)
+}
+
+// dropIn sets something of a unit until undo or the test's end, where no
+// MachineConfig has a say.
+func (n *node) dropIn(unit, text string) (undo func()) {
+	n.t.Helper()
+	dir := "/run/systemd/system/" + unit + ".d"
+	do := func(ctx context.Context, script string) {
+		_, err := n.Input(ctx, text, "sh", "-c", script+" && systemctl daemon-reload")
+		must(n.t, err)
+	}
+	do(n.t.Context(), "mkdir -p "+dir+" && cat >"+dir+"/test.conf")
+	undo = func() { do(context.Background(), "rm -rf "+dir) }
+	n.t.Cleanup(undo)
+	return undo
+}
+
+func (n *node) starts() int {
+	n.t.Helper()
+	count, err := starts(n.t.Context(), n.Host)
+	must(n.t, err)
+	return count
+}
+
+// is waits for a state of a unit.
+func (n *node) is(unit, state string) {
+	n.t.Helper()
+	must(n.t, eventually(n.t, fmt.Sprintf("%s of %s to be %s", unit, n.Host, state), func(ctx context.Context) error {
+		got, err := n.Properties(ctx, unit, "ActiveState")
+		if err == nil && got["ActiveState"] != state {
+			err = fmt.Errorf("it is %s", got["ActiveState"])
+		}
+		return err
+	}))
+}
+
+// script makes an image whose program is a shell script.
+func (n *node) script(name, text string) string {
+	n.t.Helper()
+	path := filepath.Join(n.t.TempDir(), name)
+	must(n.t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o600))
+	must(n.t, n.push(n.t.Context(), name, path))
+	return n.images[name]
+}
+
+// A MachineConfig can be deleted before the installer has ever succeeded.
+func TestRemovedBeforeItWasInstalled(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	n.apply(s.images[first])
+	n.saysOn(t, n.Host, "cannot pull")
+	n.is(service, "inactive")
+	if text := status(t.Context(), n.Host, service); strings.Contains(text, "failed") {
+		t.Errorf("a service that waits for its binary counts as failed:\n%s", text)
+	}
+}
+
+// The timer brings what the first attempt could not, without anybody.
+func TestTimerTriesAgain(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	n.dropIn(timer, "[Timer]\nOnUnitInactiveSec=1s\n")
+	n.apply(s.images[first])
+	n.saysOn(t, n.Host, "cannot pull")
+	// An attempt soon after a failure is left out; make it be long ago.
+	_, err := n.Run(t.Context(), "touch", "--date=1 hour ago", "/run/http01-proxyd-install/failed")
+	must(t, err)
+	must(t, s.Registry.Up(t.Context()))
+	n.is(service, "active")
+	n.saysOn(t, n.Host, "is installed")
+	n.is(timer, "inactive")
+}
+
+// A pull that hangs is given up, and one that was killed leaves nothing in the
+// way of the next.
+func TestPullThatHangs(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	before := n.starts()
+	must(t, s.Registry.Down(t.Context(), registry.Stalled))
+	undo := n.dropIn(installer, "[Service]\nEnvironment=HTTP01_PROXYD_PULL_TIMEOUT=2\n")
+	n.apply(s.images[second])
+	n.saysOn(t, n.Host, "cannot pull")
+
+	undo()
+	_, err := n.Run(t.Context(), "systemctl", "start", "--no-block", installer)
+	must(t, err)
+	must(t, eventually(t, "a pull under way", func(ctx context.Context) error {
+		_, err := n.Run(ctx, "pgrep", "--full", "podman pull")
+		return err
+	}))
+	_, err = n.Run(t.Context(), "systemctl", "kill", "--signal=KILL", installer)
+	must(t, err)
+	if got := n.starts(); got != before {
+		t.Errorf("the service started %d times meanwhile", got-before)
+	}
+	must(t, s.runs(t.Context(), n.Host, first))
+	must(t, s.Registry.Up(t.Context()))
+	_, err = n.Run(t.Context(), "systemctl", "restart", installer)
+	must(t, err)
+	must(t, s.runs(t.Context(), n.Host, second))
+}
+
+// What is not fit to run is not installed, and the journal says why.
+func TestImagesThatAreRefused(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	before := n.starts()
+	n.shell.write("elsewhere", strings.Repeat("0", 64)+"  http01-proxyd-linux-s390x\n")
+	broken := n.script("broken", "exit 1\n")
+	for name, tt := range map[string]struct {
+		image string
+		more  []string
+		says  string
+	}{
+		"no such image":                     {broken[:len(broken)-8] + "00000000", nil, "cannot pull"},
+		"a program that does not run":       {broken, nil, "does not run on this"},
+		"no checksum for this architecture": {s.images[second], []string{"--sums", "elsewhere"}, "has no checksum for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.apply(tt.image, tt.more...)
+			n.saysOn(t, n.Host, tt.says, "status=1/FAILURE")
+			must(t, s.runs(t.Context(), n.Host, first))
+		})
+	}
+	n.apply(s.images[first])
+	n.saysOn(t, n.Host, "is installed already")
+	if got := n.starts(); got != before {
+		t.Errorf("the service started %d times meanwhile", got-before)
+	}
+}
+
+// A binary that runs and does not get ready is taken back, and is not tried
+// again until somebody says so.
+func TestBinaryThatDoesNotGetReady(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	bad := n.script("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
+	n.apply(bad)
+	n.saysOn(t, n.Host, "the previous binary is back and serves")
+	n.is(service, "active")
+	must(t, s.runs(t.Context(), n.Host, first))
+
+	before := n.starts()
+	_, err := n.Run(t.Context(), "systemctl", "start", timer)
+	must(t, err)
+	n.saysOn(t, n.Host, "did not get ready before")
+	n.is(timer, "inactive")
+	if got := n.starts(); got != before {
+		t.Errorf("the timer started the service %d times", got-before)
+	}
+	n.apply(s.images[second])
+	must(t, s.runs(t.Context(), n.Host, second))
+}
+
+// What somebody else's MachineConfig says of the service is followed: the
+// daemon itself does not stop a unit that it disables.
+func TestServiceThatIsDisabled(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	n.with("99-master-off", `    systemd:
+      units:
+      - {name: http01-proxyd.service, enabled: false}
+`)
+	n.update()
+	_, err := n.Run(t.Context(), "systemctl", "restart", installer)
+	must(t, err)
+	n.is(service, "inactive")
+	n.saysOn(t, n.Host, "is installed already")
+	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "99-master-off.yaml")))
+	n.update()
+	_, err = n.Run(t.Context(), "systemctl", "restart", installer)
+	must(t, err)
+	n.is(service, "active")
+}
+
+// A host without keepalived, a worker for instance, is left alone: it needs no
+// configuration and has no table.
+func TestHostWithoutVIPs(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	_, err := n.Run(t.Context(), "sh", "-c", "systemctl stop keepalived && mv /etc/keepalived /root/keepalived")
+	must(t, err)
+	t.Cleanup(func() {
+		_, err := n.Run(context.Background(), "sh", "-c", "mv /root/keepalived /etc/keepalived && systemctl start keepalived")
+		must(t, err)
+	})
+	n.apply(s.images[first])
+	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "98-master-http01-proxyd-config.yaml")))
+	n.update()
+	got, err := s.AwaitState(t.Context(), n.Host, "NotRequired")
+	must(t, err)
+	if got.Condition.Status != "True" || got.Table.Present {
+		t.Errorf("%+v, table: %+v", got.Condition, got.Table)
+	}
+	if _, err := n.Run(t.Context(), "stat", "/etc/http01-proxyd/config.yaml"); err == nil {
+		t.Error("there is a configuration file")
+	}
+}
+
+// A host with the image on its disk: from the daemon's action to a service that
+// runs.
+func TestImageThatIsThereAlready(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	_, err := n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", s.images[first])
+	must(t, err)
+	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	report := n.apply(s.images[first])
+	n.is(service, "active")
+	running, err := n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service)
+	must(t, err)
+	fmt.Printf("image there already: %sactive (running) since %s", report, running)
+	if _, err := n.Run(t.Context(), "podman", "image", "exists", s.images[first]); err != nil {
+		t.Errorf("the installer has taken away an image that it had not pulled: %v", err)
+	}
+	_, err = n.Run(t.Context(), "podman", "rmi", s.images[first])
+	must(t, err)
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/oc"
+	"github.com/http01-proxyd/http01-proxyd/test/registry"
+)
+
+// foreignPolicy is what an admin has put into the cluster before us.
+const foreignPolicy = `apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata:
+  name: cluster
+spec:
+  managementState: Managed
+  nodeDisruptionPolicy:
+    files:
+    - path: /etc/chrony.conf
+      actions: [{type: Restart, restart: {serviceName: chronyd.service}}]
+    - path: /etc/motd
+      actions: [{type: None}]
+    units:
+    - name: audit-rules.service
+      actions: [{type: DaemonReload}]
+`
+
+// foreignConfig is another MachineConfig of the pool.
+const foreignConfig = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 50-master-motd
+  labels:
+    machineconfiguration.openshift.io/role: master
+spec:
+  config:
+    ignition: {version: 3.4.0}
+    storage:
+      files:
+      - path: /etc/motd
+        mode: 0644
+        overwrite: true
+        contents: {source: "data:,hello%0A"}
+`
+
+// admin is who sits at oc: a cluster whose three nodes are under the daemons of
+// three ranges of OpenShift releases.
+type admin struct {
+	*site
+	*shell
+
+	t       *testing.T
+	book    *handbook
+	cluster *oc.Cluster
+	began   time.Time
+}
+
+func newAdmin(t *testing.T, s *site) *admin {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("the order of changes is shuffled with seed %d", seed)
+	var nodes []oc.Node
+	for i, m := range s.Masters {
+		nodes = append(nodes, oc.Node{Name: m.Name, Daemon: &mcd.Daemon{
+			Machine: m,
+			Flavour: []mcd.Flavour{mcd.OpenShift420, mcd.OpenShift418, mcd.OpenShift417}[i],
+			Shuffle: rand.New(rand.NewPCG(seed, uint64(i))).Shuffle,
+		}})
+	}
+	c, err := oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig))
+	must(t, err)
+	c.Rollouts() // of what was there before
+	a := &admin{site: s, t: t, book: openHandbook(t), cluster: c, began: time.Now()}
+	a.shell = newShell(t, map[string]oc.Handler{"oc": c.Run})
+	a.env = append(a.env, "IMAGE="+s.images[first])
+	t.Cleanup(func() {
+		ctx := context.Background()
+		// The nodes have to be as they were for the next test, also after a
+		// failure.
+		for _, n := range nodes {
+			n.Daemon.Update(ctx, mcd.Rendered{})
+		}
+	})
+	return a
+}
+
+// expect is what a step may do to the hosts.
+type expect struct {
+	starts  int  // of the service, on each master
+	changes bool // the nodes get a new configuration
+}
+
+// step runs act and prints what came of it: a line for each node with the
+// daemon's actions and their times.
+func (a *admin) step(name string, want expect, act func()) {
+	a.t.Helper()
+	before := a.counts()
+	begin := time.Now()
+	act()
+	took := time.Since(begin)
+	fmt.Printf("%6.2f s  %s (%.2f s)\n", begin.Sub(a.began).Seconds(), name, took.Seconds())
+	rollouts := a.cluster.Rollouts()
+	if want.changes != (len(rollouts) > 0) {
+		a.t.Errorf("%s: %d nodes got a new configuration", name, len(rollouts))
+	}
+	after := a.counts()
+	for _, r := range rollouts {
+		var actions []string
+		for _, done := range r.Report.Actions {
+			actions = append(actions, fmt.Sprintf("%s %.2f s", done.Action, done.Took.Seconds()))
+		}
+		i := slices.IndexFunc(a.Masters, func(m *host.Host) bool { return m.Name == r.Node })
+		fmt.Printf("          %s: %s; service started %d times\n", r.Node, strings.Join(actions, ", "), after[i]-before[i])
+		if r.Report.Degraded != nil || r.Report.Rebooted || r.Drift != nil {
+			a.t.Errorf("%s: %s: degraded: %v, reboot: %v, drift: %v", name, r.Node, r.Report.Degraded, r.Report.Rebooted, r.Drift)
+		}
+		if len(r.Report.Notes) > 0 {
+			a.t.Errorf("%s: %s: the daemon passed over: %v", name, r.Node, r.Report.Notes)
+		}
+	}
+	for i, m := range a.Masters {
+		if got := after[i] - before[i]; got != want.starts {
+			a.t.Errorf("%s: the service started %d times on %s, want %d", name, got, m, want.starts)
+		}
+	}
+	if a.t.Failed() {
+		a.t.FailNow()
+	}
+}
+
+func (a *admin) counts() []int {
+	a.t.Helper()
+	all := make([]int, len(a.Masters))
+	a.each(a.t, func(ctx context.Context, i int, m *host.Host) (err error) {
+		all[i], err = starts(ctx, m)
+		return err
+	})
+	return all
+}
+
+func (a *admin) serving(release string) {
+	a.t.Helper()
+	must(a.t, a.AwaitServing(a.t.Context(), a.Masters[0]))
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return a.runs(ctx, m, release) })
+}
+
+func (a *admin) certificate(label string) {
+	a.t.Helper()
+	begin := time.Now()
+	got, err := a.Certificate(a.t.Context(), label)
+	must(a.t, err)
+	fmt.Printf("          certificate for %s in %.2f s\n", got.DNSNames[0], time.Since(begin).Seconds())
+}
+
+// Every step of the handbook's first way, on three hosts, with the daemons of
+// three ranges of releases: no reboot, no failed action, no drift, at most one
+// start of the service, and in the end hosts as they were.
+func TestByMachineConfig(t *testing.T) {
+	s := use(t)
+	a := newAdmin(t, s)
+	before := s.snapshots(t)
+
+	a.step("render", expect{}, func() { t.Log(a.section(a.book, "1. Render")) })
+	a.step("node disruption policy", expect{}, func() { a.section(a.book, "2. The node disruption policy, first") })
+	a.keptForeign()
+	a.step("first installation", expect{starts: 1, changes: true}, func() {
+		fmt.Print(a.section(a.book, "3. The MachineConfigs"))
+	})
+	a.serving(first)
+	a.certificate("installed")
+	a.show()
+
+	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
+	a.onPort(9888)
+	a.certificate("port-9888")
+
+	a.step("image upgrade", expect{starts: 1, changes: true}, func() {
+		a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+s.images[second])
+	})
+	a.serving(second)
+	a.onPort(9888)
+	a.certificate("upgraded")
+
+	a.failingUpgrades()
+	a.bootsWithoutRegistry()
+
+	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() {
+		a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+s.images[first])
+	})
+	must(t, s.Registry.Up(t.Context()))
+	a.serving(first)
+	a.certificate("downgraded")
+
+	a.write("my.yaml", "mode: \"\"\n")
+	a.step("disable", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
+	a.disabled()
+	a.write("my.yaml", "")
+	a.step("enable again", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
+	a.serving(first)
+	a.certificate("enabled-again")
+
+	a.remove(before)
+}
+
+// README's shortest way is enough.
+func TestREADME(t *testing.T) {
+	s := use(t)
+	a := newAdmin(t, s)
+	readme := openDocument(t, "README.md", "```shell\n")
+	a.step("README's commands", expect{starts: 1, changes: true}, func() {
+		out := a.section(readme, "On a cluster")
+		if !strings.Contains(out, "Active: active (running)") {
+			t.Errorf("the last command does not show a service that runs:\n%s", out)
+		}
+	})
+	a.serving(first)
+	a.certificate("readme")
+	a.remove(nil)
+}
+
+// keptForeign: the admin's own entries are there still, before ours.
+func (a *admin) keptForeign() {
+	a.t.Helper()
+	policy, err := mcd.ReadPolicy(a.cluster.Policy())
+	must(a.t, err)
+	var keys []string
+	for _, r := range slices.Concat(policy.Files, policy.Units) {
+		keys = append(keys, r.Key)
+	}
+	for _, key := range []string{"/etc/chrony.conf", "/etc/motd", "audit-rules.service"} {
+		if !slices.Contains(keys, key) {
+			a.t.Errorf("the admin's entry for %s is lost: %v", key, keys)
+		}
+	}
+}
+
+func (a *admin) show() {
+	a.t.Helper()
+	fmt.Print(status(a.t.Context(), a.Masters[0], service))
+	out, err := a.Masters[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20")
+	must(a.t, err)
+	fmt.Print(out)
+}
+
+func (a *admin) onPort(port int) {
+	a.t.Helper()
+	for _, m := range a.Masters {
+		must(a.t, eventually(a.t, fmt.Sprintf("port %d on %s", port, m), func(ctx context.Context) error {
+			got, err := a.Status(ctx, m)
+			if err != nil {
+				return err
+			}
+			if got.Table.Present && got.Table.Port != port {
+				return fmt.Errorf("the table leads to port %d", got.Table.Port)
+			}
+			if m == a.Masters[0] && !got.Table.Present {
+				return errors.New("no table")
+			}
+			return nil
+		}))
+	}
+}
+
+func (a *admin) disabled() {
+	a.t.Helper()
+	for _, m := range a.Masters {
+		_, err := a.AwaitState(a.t.Context(), m, "Disabled")
+		must(a.t, err)
+		out, err := m.Run(a.t.Context(), "nft", "list", "tables")
+		must(a.t, err)
+		if strings.Contains(out, "http01-proxyd") {
+			a.t.Errorf("%s: disabled, with the table: %s", m, out)
+		}
+	}
+}
+
+// failingUpgrades: what runs goes on, untouched, and the daemon sees no
+// failure; the installer says why, as the handbook's table has it.
+func (a *admin) failingUpgrades() {
+	a.t.Helper()
+	ctx := a.t.Context()
+	wrong := strings.Repeat("0", 64)
+	for _, arch := range []string{"amd64", "arm64", "ppc64le", "s390x"} {
+		a.write("wrong", a.read("wrong")+wrong+"  http01-proxyd-linux-"+arch+"\n")
+	}
+	for _, tt := range []struct {
+		name   string
+		sums   string
+		outage registry.Outage
+		says   string
+	}{
+		{"wrong checksum", "SUMS=wrong", registry.None, "has the checksum"},
+		{"registry away", "", registry.Refused, "cannot pull"},
+	} {
+		must(a.t, a.Registry.Down(ctx, tt.outage))
+		a.step("failing upgrade: "+tt.name, expect{changes: true}, func() {
+			_, err := a.run(ctx, `make machineconfigs IMAGE="$NEW_IMAGE" CONFIG=my.yaml OUT=rendered `+tt.sums+` && oc apply -f rendered/ && `+
+				`oc wait mcp/master --for=condition=Updating && oc wait mcp/master --for=condition=Updated`, "NEW_IMAGE="+a.images[third])
+			must(a.t, err)
+		})
+		a.serving(second)
+		for _, m := range a.Masters {
+			a.says(m, tt.says, "status=1/FAILURE")
+			if got, err := m.Properties(ctx, timer, "ActiveState"); err != nil || got["ActiveState"] != "active" {
+				a.t.Errorf("%s: the timer that tries again is %v: %v", m, got, err)
+			}
+		}
+	}
+	// The unit is inactive by now, which systemctl tells by its exit code.
+	out, err := a.run(ctx, strings.TrimSpace(a.book.blocks["When a pull fails"][0])+" || [ $? -eq 3 ]")
+	must(a.t, err)
+	a.book.seen["When a pull fails"] = true
+	fmt.Print(out)
+	a.certificate("after-failed-upgrades")
+	a.newKeyMeetsOldBinary()
+	must(a.t, a.Registry.Up(ctx))
+	a.step("back to the image that runs", expect{changes: true}, func() {
+		a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+a.images[second])
+	})
+	a.serving(second)
+}
+
+// newKeyMeetsOldBinary: the configuration of the release that could not be
+// pulled has a key that the old binary does not know, and then the host is
+// rebooted. It serves with what it has accepted before.
+func (a *admin) newKeyMeetsOldBinary() {
+	a.t.Helper()
+	ctx := a.t.Context()
+	a.step("a new key meets the old binary", expect{changes: true}, func() {
+		must(a.t, a.cluster.Edit(ctx, "98-master-http01-proxyd-config", func(text []byte) []byte {
+			return withContents(a.t, text, "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\ninTheNextRelease: true\n")
+		}))
+	})
+	holder := a.Masters[0]
+	must(a.t, holder.Kill(ctx))
+	must(a.t, holder.Boot(ctx))
+	must(a.t, a.Settled(ctx))
+	for _, m := range a.Masters {
+		got, err := a.AwaitState(ctx, m, "InvalidConfig")
+		must(a.t, err)
+		if !strings.Contains(got.Condition.Message, "inTheNextRelease") {
+			a.t.Errorf("%s does not name the key: %s", m, got.Condition.Message)
+		}
+		must(a.t, a.runs(ctx, m, second))
+	}
+	a.onPort(9888)
+	a.certificate("with-the-last-accepted")
+}
+
+// bootsWithoutRegistry: a host with the right binary asks the registry nothing.
+func (a *admin) bootsWithoutRegistry() {
+	a.t.Helper()
+	ctx := a.t.Context()
+	must(a.t, a.Registry.Down(ctx, registry.Refused))
+	pulls := a.Registry.Pulls()
+	begin := time.Now()
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
+	must(a.t, a.Settled(ctx))
+	a.serving(second)
+	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(), time.Since(begin).Seconds())
+	for _, m := range a.Masters {
+		a.says(m, "is installed already")
+	}
+	must(a.t, a.Registry.Up(ctx))
+	if diff := cmp.Diff(registry.Pulls{}, a.Registry.Pulls().Since(pulls)); diff != "" {
+		a.t.Errorf("the hosts asked the registry (-want +got):\n%s", diff)
+	}
+	a.certificate("booted")
+}
+
+// remove is the handbook's way out; the hosts are as they were, if that is
+// given.
+func (a *admin) remove(before []host.Snapshot) {
+	a.t.Helper()
+	blocks := a.book.blocks["Remove"]
+	if len(blocks) < 2 {
+		a.t.Fatal("the handbook's removal has less than two blocks: the MachineConfigs, and then the policy")
+	}
+	a.book.seen["Remove"] = true
+	a.step("remove", expect{changes: true}, func() {
+		_, err := a.run(a.t.Context(), blocks[0])
+		must(a.t, err)
+	})
+	a.step("give the policy's entries up", expect{}, func() {
+		_, err := a.run(a.t.Context(), blocks[1])
+		must(a.t, err)
+	})
+	a.keptForeign()
+	policy, err := mcd.ReadPolicy(a.cluster.Policy())
+	must(a.t, err)
+	for _, r := range slices.Concat(policy.Files, policy.Units) {
+		if strings.Contains(r.Key, "http01-proxyd") {
+			a.t.Errorf("the policy still has %s", r.Key)
+		}
+	}
+	if _, err := a.Certificate(a.t.Context(), "removed"); err == nil {
+		a.t.Error("a certificate was issued with nothing installed")
+	}
+	if before == nil {
+		return
+	}
+	for i, now := range a.snapshots(a.t) {
+		if diff := before[i].Diff(withoutRemover(now)); diff != "" {
+			a.t.Errorf("%s is not as it was:\n%s", a.Masters[i], diff)
+		}
+	}
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
+	for i, now := range a.snapshots(a.t) {
+		if diff := before[i].Diff(now); diff != "" {
+			a.t.Errorf("%s is not as it was, after a boot:\n%s", a.Masters[i], diff)
+		}
+	}
+}
+
+// says waits for what `systemctl status` of the installer is to show: the timer
+// may just have started it again.
+func (s *site) saysOn(t *testing.T, m *host.Host, want ...string) {
+	t.Helper()
+	must(t, eventually(t, fmt.Sprintf("the installer on %s to say %q", m, want), func(ctx context.Context) error {
+		text := status(ctx, m, installer)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				return errors.New(text)
+			}
+		}
+		return nil
+	}))
+}
+
+func (a *admin) says(m *host.Host, want ...string) {
+	a.t.Helper()
+	a.saysOn(a.t, m, want...)
+}
+
+// read is a file of the shell's directory, or nothing.
+func (s *shell) read(name string) string {
+	text, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// withContents is a MachineConfig of one file with other contents for it.
+func withContents(t *testing.T, text []byte, contents string) []byte {
+	t.Helper()
+	var o map[string]any
+	must(t, yaml.Unmarshal(text, &o))
+	files, found, err := unstructured.NestedSlice(o, "spec", "config", "storage", "files")
+	if err != nil || !found || len(files) != 1 {
+		t.Fatalf("not a MachineConfig of one file: %v\n%s", err, text)
+	}
+	file, _ := files[0].(map[string]any)
+	file["contents"] = map[string]any{"source": "data:," + url.PathEscape(contents)}
+	must(t, unstructured.SetNestedSlice(o, files, "spec", "config", "storage", "files"))
+	text, err = yaml.Marshal(o)
+	must(t, err)
+	return text
+}
+
+func eventually(t *testing.T, what string, try func(context.Context) error) error {
+	t.Helper()
+	return lab.Eventually(t.Context(), what, try)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/oc"
+)
+
+const byItself = "On a host by itself"
+
+// way is one of the handbook's ways, tried on the master that holds the VIPs, so
+// that a certificate tells whether it serves.
+type way struct {
+	*site
+	*host.Host
+	*shell
+
+	t      *testing.T
+	book   *handbook
+	bin    string // the directory that `make build` builds into
+	before host.Snapshot
+}
+
+func newWay(t *testing.T, s *site, handlers map[string]oc.Handler) *way {
+	t.Helper()
+	w := &way{site: s, Host: s.Masters[0], shell: newShell(t, handlers), t: t, book: openHandbook(t), bin: t.TempDir()}
+	var err error
+	w.before, err = snapshot(t.Context(), w.Host)
+	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.abandon(context.Background())
+		}
+	})
+	return w
+}
+
+// abandon leaves the host to the next test when this one has failed on its way.
+func (w *way) abandon(ctx context.Context) {
+	if !w.On() {
+		must(w.t, w.Boot(ctx))
+	}
+	_, err := w.Run(ctx, "sh", "-c", "systemctl disable --now "+service+"; rm -rf "+inOSImage+" "+binary+
+		" /usr/local/lib/systemd "+fromIgnition+" /etc/http01-proxyd /etc/systemd/system/"+service+"* /var/lib/http01-proxyd /var/lib/private/http01-proxyd"+
+		"; podman rm --all --force; podman image prune --all --force; systemctl daemon-reload")
+	must(w.t, err)
+}
+
+// block runs one of a section's blocks. The section has to have as many as the
+// test knows of.
+func (w *way) block(section string, i, of int, env ...string) {
+	w.t.Helper()
+	blocks := w.book.blocks[section]
+	if len(blocks) != of {
+		w.t.Fatalf("the handbook's %q has %d blocks with commands, the test knows of %d", section, len(blocks), of)
+	}
+	// What the handbook removes, it removes on the host.
+	out, err := w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+blocks[i], env...)
+	must(w.t, err)
+	w.t.Log(out)
+	w.book.seen[section] = w.book.seen[section] || i == of-1
+}
+
+// on runs a command on the host and demands that it goes well.
+func (w *way) on(name string, args ...string) string {
+	w.t.Helper()
+	out, err := w.Run(w.t.Context(), name, args...)
+	must(w.t, err)
+	return strings.TrimSpace(out)
+}
+
+// reboot is what the machine-config-daemon would do after an update.
+func (w *way) reboot() {
+	w.t.Helper()
+	must(w.t, w.Reboot(w.t.Context()))
+	must(w.t, w.Settled(w.t.Context()))
+}
+
+// serves waits until the service runs a program, and has a certificate issued
+// through it.
+func (w *way) serves(program, sum, label string) {
+	w.t.Helper()
+	must(w.t, eventually(w.t, program+" to serve", func(ctx context.Context) error {
+		text, err := w.Run(ctx, program, "status", "-o", "json")
+		if err != nil {
+			return err
+		}
+		got, err := lab.ParseStatus(text)
+		if err == nil && got.Condition.Reason != "Serving" {
+			err = fmt.Errorf("%s: %s", got.Condition.Reason, got.Condition.Message)
+		}
+		return err
+	}))
+	if text := status(w.t.Context(), w.Host, service); !strings.Contains(text, "active (running)") || !strings.Contains(text, "Serving: ") {
+		w.t.Errorf("systemctl status does not show that it serves:\n%s", text)
+	}
+	got, err := running(w.t.Context(), w.Host)
+	must(w.t, err)
+	if got != sum {
+		w.t.Errorf("the service runs the program %s, not %s", got, sum)
+	}
+	_, err = w.Certificate(w.t.Context(), label)
+	must(w.t, err)
+}
+
+// asItWas compares the host with what it was before.
+func (w *way) asItWas() {
+	w.t.Helper()
+	after, err := snapshot(w.t.Context(), w.Host)
+	must(w.t, err)
+	if diff := w.before.Diff(after); diff != "" {
+		w.t.Errorf("%s is not as it was:\n%s", w.Host, diff)
+	}
+}
+
+// documented is the handbook's YAML block of a kind.
+func documented(t *testing.T, kind string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(), "docs", "install.md"))
+	must(t, err)
+	_, rest, begun := strings.Cut(string(text), "```yaml "+kind+"\n")
+	block, _, ended := strings.Cut(rest, "```\n")
+	if !begun || !ended {
+		t.Fatalf("docs/install.md shows no %s", kind)
+	}
+	return block
+}
+
+// built is the checksum of what `make build` has made.
+func (w *way) built() string {
+	w.t.Helper()
+	content, err := os.ReadFile(filepath.Join(w.bin, "http01-proxyd"))
+	must(w.t, err)
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// commands are the host's, for the shell: systemctl by its name, and others by
+// way of "host".
+func commands(m *host.Host) map[string]oc.Handler {
+	return map[string]oc.Handler{
+		"systemctl": func(ctx context.Context, _ string, args ...string) (string, error) {
+			return m.Run(ctx, "systemctl", args...)
+		},
+		"host": func(ctx context.Context, _ string, args ...string) (string, error) {
+			return m.Run(ctx, args[0], args[1:]...)
+		},
+	}
+}
+
+func TestOnAHostByItself(t *testing.T) {
+	s := use(t)
+	w := newWay(t, s, commands(s.Masters[0]))
+	// What an admin does on the host itself is done to its disk.
+	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
+	w.block(byItself, 0, 3, build)
+	w.serves(binary, w.built(), "by-itself")
+	w.reboot()
+	w.serves(binary, w.built(), "by-itself-booted")
+	pid := w.on("systemctl", "show", "--property=MainPID", "--value", service)
+	w.block(byItself, 1, 3, build)
+	w.serves(binary, w.built(), "by-itself-upgraded")
+	if w.on("systemctl", "show", "--property=MainPID", "--value", service) == pid {
+		t.Error("the upgrade has not restarted the service")
+	}
+
+	// With DESTDIR make asks no systemctl; here it is to ask the host's.
+	place := "MAKE_ARGUMENTS=PREFIX=" + w.Root + "/usr/local UNITDIR=" + w.Root + "/usr/local/lib/systemd/system"
+	if out, err := w.run(t.Context(), "make uninstall", place); err == nil || !strings.Contains(out, "is active or enabled") {
+		t.Errorf("make uninstall of what runs: %v\n%s", err, out)
+	}
+	w.serves(binary, w.built(), "by-itself-still")
+	w.block(byItself, 2, 3, place)
+	// make leaves the directories that it made: they may be others' by then.
+	w.on("rmdir", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
+	w.asItWas()
+}
