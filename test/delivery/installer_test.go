@@ -42,7 +42,7 @@ func newNode(t *testing.T, s *site) *node {
 		}
 		after, err := snapshot(ctx, n.Host)
 		must(t, err)
-		if diff := withoutRemover(before).Diff(withoutRemover(after)); diff != "" {
+		if diff := before.Diff(after); diff != "" {
 			t.Errorf("%s is not as it was:\n%s", n.Host, diff)
 		}
 	})

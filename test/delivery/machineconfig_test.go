@@ -421,11 +421,20 @@ func (a *admin) remove(before []host.Snapshot) {
 		return
 	}
 	for i, now := range a.snapshots(a.t) {
-		if diff := before[i].Diff(withoutRemover(now)); diff != "" {
+		if diff := before[i].Diff(now); diff != "" {
 			a.t.Errorf("%s is not as it was:\n%s", a.Masters[i], diff)
 		}
 	}
-	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error {
+		if err := m.Reboot(ctx); err != nil {
+			return err
+		}
+		out, err := m.Run(ctx, "find", "/run/systemd/system", "-name", ours)
+		if err == nil && out != "" {
+			err = fmt.Errorf("%s has units of ours after a boot: %s", m, out)
+		}
+		return err
+	})
 	for i, now := range a.snapshots(a.t) {
 		if diff := before[i].Diff(now); diff != "" {
 			a.t.Errorf("%s is not as it was, after a boot:\n%s", a.Masters[i], diff)

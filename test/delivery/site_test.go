@@ -130,9 +130,10 @@ func (s *site) snapshots(t *testing.T) []host.Snapshot {
 	return all
 }
 
+// snapshot is what there is of a master, but for what two others leave.
 func snapshot(ctx context.Context, m *host.Host) (host.Snapshot, error) {
 	s, err := m.Snapshot(ctx, ours)
-	return withoutDaemon(s), err
+	return withoutRemover(withoutDaemon(s)), err
 }
 
 // withoutDaemon leaves out of a snapshot what is the machine-config-daemon's: its notes of
