@@ -113,16 +113,22 @@ fuzz:
 		done || exit 1; \
 	done
 
-# Without IMAGE: the committed example.
-IMAGE  ?= $(if $(LAYERED)$(FCOS),,quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef)
-CONFIG ?=
-POOL   ?=
-SUMS   ?=
-OUT    ?= machineconfigs
+# A variable that is given passes on as it is: an empty one is refused, rather
+# than taken as not given.
+given = $(if $(filter-out undefined,$(origin $1)),$2 '$($1)')
+
+# Without IMAGE: the committed example, which is for its own folder only.
+EXAMPLE_IMAGE := quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+OUT           ?= machineconfigs
+
+ifeq ($(FCOS)$(LAYERED),)
+RENDERED_IMAGE = $(or $(call given,IMAGE,--image),$(if $(filter $(abspath machineconfigs),$(abspath $(OUT))),--image '$(EXAMPLE_IMAGE)',$\
+	$(error IMAGE is missing: give IMAGE=registry.example.com/name@sha256:...; what is rendered without one is an example, and goes into machineconfigs only)))
+endif
 
 machineconfigs:
-	$(GO) run ./cmd/http01-machineconfig render $(if $(IMAGE),--image '$(IMAGE)') $(if $(CONFIG),--config '$(CONFIG)') \
-		$(if $(POOL),--pool '$(POOL)') $(if $(SUMS),--sums '$(SUMS)') $(if $(LAYERED),--layered) \
+	$(GO) run ./cmd/http01-machineconfig render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
+		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(if $(LAYERED),--layered) \
 		$(if $(FCOS),--fcos --binary $(BIN)/http01-proxyd) --out '$(OUT)'
 
 tidy:

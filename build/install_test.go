@@ -182,12 +182,39 @@ func TestUninstallMindsTheService(t *testing.T) {
 			}
 			out, err := admin(t, env, append(args, "uninstall")...)
 			left := files(t, prefix)
-			if tt.removed && (err != nil || len(left) > 0 || !strings.Contains(out, "systemctl daemon-reload")) {
+			if tt.removed && (err != nil || len(left) > 0 || !strings.Contains(out, "systemctl daemon-reload\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
 			}
-			if !tt.removed && (err == nil || len(left) != 2 || !strings.Contains(out, "systemctl disable --now http01-proxyd")) {
+			if !tt.removed && (err == nil || len(left) != 2 || !strings.Contains(out, "systemctl disable --now http01-proxyd\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
+			}
+			before, after := documented(t)
+			if tt.removed {
+				before = after
+			}
+			for _, line := range before {
+				if !strings.Contains(out, "  "+line+"\n") {
+					t.Errorf("docs/install.md has %q, and make uninstall says\n%s", line, out)
+				}
 			}
 		})
 	}
+}
+
+// documented is what docs/install.md has an admin run before and after `make
+// uninstall`.
+func documented(t *testing.T) (before, after []string) {
+	t.Helper()
+	data, err := os.ReadFile("../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, tail, found := strings.Cut(string(data), "\nmake uninstall\n")
+	if !found {
+		t.Fatal("docs/install.md does not run make uninstall")
+	}
+	head = head[strings.LastIndex(head, "```sh\n")+len("```sh\n"):]
+	tail, _, _ = strings.Cut(tail, "```")
+	lines := func(text string) []string { return strings.Split(strings.Trim(text, "\n"), "\n") }
+	return lines(head), lines(tail)
 }

@@ -3,10 +3,11 @@
 # Part of the Makefile; `make -f build/release.mk TARGET` works as well.
 #
 # make binaries  dist/http01-proxyd-linux-ARCH and dist/http01-machineconfig-*
-# make image     dist/image, the OCI image for all architectures, and its digest;
-#                PUSH=registry/name[:tag] pushes it too
-# make release   VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name]: all that, and
-#                what build/release says
+# make image     dist/image, the OCI image for all architectures; prints its digest.
+#                PUSH=registry/name[:tag] pushes it too, and prints its reference;
+#                PLAIN_HTTP=1 for a registry without TLS
+# make release   VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]:
+#                all that, and what build/release says
 # make install   onto a plain systemd host: [PREFIX=/usr/local] [DESTDIR=]
 #                [BINARY=bin/http01-proxyd]; enables and starts nothing
 # make uninstall takes away just what install has put there
@@ -15,11 +16,15 @@ SHELL            := bash
 .SHELLFLAGS      := -o pipefail -c
 
 GO               ?= go
-DIST             ?= $(CURDIR)/dist
+DIST             ?= dist
 PUSH             ?=
-VERSION          ?= $(shell git describe --tags --always --dirty)
+PLAIN_HTTP       ?=
+VERSION          ?=
 IMAGE_REPOSITORY ?= quay.io/http01-proxyd/http01-proxyd
 ALLOW_DIRTY      ?=
+
+# Half of what is run here runs in build/.
+override DIST := $(abspath $(or $(DIST),dist))
 
 ARCHITECTURES           := amd64 arm64 ppc64le s390x
 # Where admins sit.
@@ -41,17 +46,26 @@ binaries: $(DIST_BINARIES)
 
 # PROGRAM-OS-ARCH[.exe]; the toolchain knows best what is up to date.
 $(DIST_BINARIES): $(DIST)/%:
-	@echo "building $@"; mkdir -p $(DIST); \
+	@echo "building $@" >&2; mkdir -p $(DIST); \
 	name=$(basename $*); arch=$${name##*-}; name=$${name%-*}; \
 	$(REPRODUCIBLY) GOOS=$${name##*-} GOARCH=$$arch \
 		$(GO) build -buildvcs=auto -ldflags '-s -w' -o $@ ./cmd/$${name%-*}
 
+# The folder holds a release if SHA256SUMS is there.
+RELEASED = $(if $(and $(wildcard $(DIST)/SHA256SUMS),$(wildcard $(DIST)/image.digest)),$(DIST)/image.digest)
+
 image: $(addprefix $(DIST)/,$(HOST_BINARIES))
-	@cd build && CGO_ENABLED=0 $(GO) run ./cmd/image --binaries $(DIST) --out $(DIST)/image $(if $(PUSH),--push $(PUSH))
+	@cd build && CGO_ENABLED=0 $(GO) run ./cmd/image --binaries '$(DIST)' --out '$(DIST)/image' \
+		$(if $(RELEASED),--released "$$(<'$(RELEASED)')") \
+		$(if $(PUSH),--push '$(PUSH)') $(if $(filter-out 0 no false,$(PLAIN_HTTP)),--plain-http)
+
+# With + the make that the script runs has a share in -j. But a + is run under
+# -n too, and so is a line with $$(MAKE) in it.
+RECURSIVE := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),,+)
 
 release:
-	+@GO="$(GO)" MAKE="$(MAKE)" MAKEFILE="$(firstword $(MAKEFILE_LIST))" DIST="$(DIST)" \
-		VERSION="$(VERSION)" IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" ALLOW_DIRTY="$(ALLOW_DIRTY)" \
+	$(RECURSIVE)@GO='$(GO)' MAKE='$(MAKE_COMMAND)' MAKEFILE='$(firstword $(MAKEFILE_LIST))' DIST='$(DIST)' \
+		VERSION='$(VERSION)' IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' ALLOW_DIRTY='$(ALLOW_DIRTY)' \
 		build/release $(HOST_BINARIES) $(ADMIN_BINARIES)
 
 # Plain systemd hosts. Below these two prefixes systemd looks for units by itself
@@ -88,8 +102,14 @@ uninstall:
 	@if [ -z "$(DESTDIR)" ] && command -v systemctl >/dev/null && \
 		{ systemctl is-active --quiet http01-proxyd || systemctl is-enabled --quiet http01-proxyd 2>/dev/null; }; then \
 		echo "make uninstall: http01-proxyd is active or enabled; run this first, then again:" >&2; \
-		echo "  systemctl disable --now http01-proxyd && systemctl clean --what=state http01-proxyd" >&2; \
+		echo "  systemctl disable --now http01-proxyd" >&2; \
 		exit 1; \
 	fi
 	rm -f "$(INSTALLED_BINARY)" "$(INSTALLED_UNIT)"
-	@[ -n "$(DESTDIR)" ] || { echo; echo "Removed. Next:"; echo "  systemctl daemon-reload"; }
+	@[ -n "$(DESTDIR)" ] || { \
+		echo; \
+		echo "Removed. Next:"; \
+		echo "  systemctl daemon-reload"; \
+		echo "and to remove its state:"; \
+		echo "  rm -rf /var/lib/http01-proxyd /var/lib/private/http01-proxyd"; \
+	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -51,12 +52,14 @@ func TestReleaseIsReproducible(t *testing.T) {
 	if out, err := release(t, one, []string{"TZ=UTC", "LC_ALL=C"}, "VERSION="+version); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// The version is the tag, when none is given.
-	if out, err := release(t, other, []string{"TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-buildvcs=false -ldflags=-X=a.b=c", "GOPPC64=power10"}, "-j4"); err != nil {
+	// DIST is of where make was called, and -j is for all of it.
+	out, err := release(t, other, []string{"TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-buildvcs=false -ldflags=-X=a.b=c", "GOPPC64=power10"},
+		"-j4", "VERSION="+version, "DIST=../out")
+	if err != nil || strings.Contains(out, "jobserver") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
-	got, again := files(t, filepath.Join(one, "dist")), files(t, filepath.Join(other, "dist"))
+	got, again := files(t, filepath.Join(one, "dist")), files(t, filepath.Join(other, "..", "out"))
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(again))); diff != "" {
 		t.Errorf("files of the two, -one +other:\n%s", diff)
 	}
@@ -72,7 +75,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 			t.Errorf("making the release has changed the tree:\n%s", changes)
 		}
 	})
-	t.Run("push", func(t *testing.T) { checkPush(t, one, got["image.digest"]) })
+	t.Run("push", func(t *testing.T) { checkPush(t, other, next(t, out), got["image.digest"]) })
+	t.Run("another commit", func(t *testing.T) { checkReleaseStays(t, other, next(t, out), got["image.digest"]) })
 	t.Run("a tag that is no version of the module", func(t *testing.T) {
 		must(t, one, "git", "tag", "v9.0.0")
 		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the binaries say that they are "+version+" and not v9.0.0") {
@@ -114,17 +118,18 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 	if !strings.Contains(unit, ref) {
 		t.Errorf("the MachineConfig does not name %s:\n%s", ref, unit)
 	}
-	packed := strings.Fields(must(t, dist, "tar", "--list", "--file", "machineconfigs-"+version+".tar.gz"))
-	var rendered []string
-	for name := range all {
-		if strings.HasPrefix(name, "machineconfigs/") {
-			rendered = append(rendered, name)
+	unpacked := filepath.Join(t.TempDir(), "unpacked")
+	if err := os.Mkdir(unpacked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dist, "tar", "--extract", "--file", "machineconfigs-"+version+".tar.gz", "--directory", unpacked)
+	rendered := make(map[string]string)
+	for name, data := range all {
+		if rest, ok := strings.CutPrefix(name, "machineconfigs/"); ok {
+			rendered[filepath.Join("http01-proxyd-"+version, rest)] = data
 		}
 	}
-	packed = slices.DeleteFunc(packed, func(name string) bool { return strings.HasSuffix(name, "/") })
-	slices.Sort(packed)
-	slices.Sort(rendered)
-	if diff := cmp.Diff(rendered, packed); diff != "" || len(packed) < 3 {
+	if diff := cmp.Diff(rendered, files(t, unpacked)); diff != "" || len(rendered) < 3 {
 		t.Errorf("files of the tarball, -rendered +packed:\n%s", diff)
 	}
 
@@ -188,16 +193,28 @@ func checkLayout(t *testing.T, dist string, all map[string]string) {
 	}
 }
 
+// next is what a release tells to do next, without the reference.
+func next(t *testing.T, out string) []string {
+	t.Helper()
+	_, command, found := strings.Cut(out, "\nNext:\n")
+	words := strings.Fields(command)
+	if !found || len(words) < 2 || words[len(words)-1] != "PUSH="+repository+":"+version {
+		t.Fatalf("the release does not tell how to push it as %s:%s:\n%s", repository, version, out)
+	}
+	return words[:len(words)-1]
+}
+
 // checkPush does what the release tells to do next: the image in the registry is
 // the one that the MachineConfigs name.
-func checkPush(t *testing.T, dir, digest string) {
+func checkPush(t *testing.T, dir string, command []string, digest string) {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	ref := strings.TrimPrefix(server.URL, "http://") + "/some/http01-proxyd"
-	out, err := run(t, dir, nil, "make", "-f", "build/release.mk", "image", "PUSH="+ref)
-	if err != nil || !strings.HasSuffix(out, "\n"+ref+"@"+digest) {
-		t.Errorf("%v, and the last line is not %s@%s:\n%s", err, ref, digest, out)
+	var stdout, stderr strings.Builder
+	err := runInto(t, &stdout, &stderr, dir, nil, command[0], append(command[1:], "PUSH="+ref)...)
+	if err != nil || stdout.String() != ref+"@"+digest {
+		t.Errorf("%v, and the standard output is %q, want %q\n%s", err, stdout.String(), ref+"@"+digest, stderr.String())
 	}
 	tag, err := name.NewTag(ref + ":" + version)
 	if err != nil {
@@ -209,33 +226,92 @@ func checkPush(t *testing.T, dir, digest string) {
 	}
 }
 
+// checkReleaseStays: from another commit there is another image, and it neither
+// takes the place of the released one nor is pushed.
+func checkReleaseStays(t *testing.T, dir string, command []string, digest string) {
+	t.Helper()
+	must(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the registry is asked: %s %s", r.Method, r.URL)
+	}))
+	t.Cleanup(server.Close)
+	for name, push := range map[string][]string{
+		"pushed": {"PUSH=" + strings.TrimPrefix(server.URL, "http://") + "/some/http01-proxyd"},
+		"made":   nil,
+	} {
+		out, err := run(t, dir, nil, command[0], append(slices.Clone(command[1:]), push...)...)
+		want := "holds a release, whose MachineConfigs name " + strings.TrimSpace(digest) + "; to push that one, check its commit out"
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: got %v, want %q in\n%s", name, err, want, out)
+		}
+	}
+	dist := filepath.Join(dir, "..", "out")
+	if data, err := os.ReadFile(filepath.Join(dist, "image.digest")); err != nil || string(data) != digest {
+		t.Errorf("image.digest is %s (%v), want %s", data, err, digest)
+	}
+}
+
+// TestRehearsal: what looks like a release and is none says so.
+func TestRehearsal(t *testing.T) {
+	t.Parallel()
+	dir := clone(t, snapshot(t), "clone")
+	out, err := release(t, dir, nil, "VERSION="+version, "ALLOW_DIRTY=1")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"This was a rehearsal.", "say that they are v0.0.0-20260304050607-", "git tag -s " + version, "make -f build/release.mk release VERSION=" + version} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	for _, wrong := range []string{"PUSH=", "Next:"} {
+		if strings.Contains(out, wrong) {
+			t.Errorf("it says %q:\n%s", wrong, out)
+		}
+	}
+}
+
 // TestReleaseRefuses what nobody could make again.
 func TestReleaseRefuses(t *testing.T) {
 	t.Parallel()
 	source := snapshot(t)
 	must(t, source, "git", "tag", version)
+	nothing := func(*testing.T, string) {}
+	surprise := func(t *testing.T, dir string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "surprise.go"), []byte("package main\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, tt := range map[string]struct {
 		prepare func(t *testing.T, dir string)
-		version string
+		args    []string
 		want    []string
 	}{
-		"changes": {func(t *testing.T, dir string) {
-			t.Helper()
-			if err := os.WriteFile(filepath.Join(dir, "surprise.go"), []byte("package main\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, version, []string{"surprise.go", "Commit them, or rehearse with ALLOW_DIRTY=1"}},
-		"no such tag": {func(*testing.T, string) {}, "v0.99.9", []string{"this commit has no tag v0.99.9", "git tag -s v0.99.9"}},
+		"changes": {surprise, []string{"VERSION=" + version}, []string{"surprise.go", "Commit them, or rehearse with ALLOW_DIRTY=1"}},
+		"changes, and they are not allowed": {
+			surprise, []string{"VERSION=" + version, "ALLOW_DIRTY=no"}, []string{"surprise.go"},
+		},
+		"no version":      {nothing, nil, []string{"VERSION=v1.2.3 is missing"}},
+		"a rehearsal too": {nothing, []string{"ALLOW_DIRTY=1"}, []string{"VERSION=v1.2.3 is missing"}},
+		"half a version":  {nothing, []string{"VERSION=v0.98"}, []string{"VERSION=v0.98 is no version", "v1.2.3-rc.1"}},
+		"no v":            {nothing, []string{"VERSION=0.98.7", "ALLOW_DIRTY=1"}, []string{"VERSION=0.98.7 is no version"}},
+		"leading zero":    {nothing, []string{"VERSION=v0.98.7-rc.01"}, []string{"is no version"}},
+		"no image's tag":  {nothing, []string{"VERSION=v0.98.7+1"}, []string{"is no version"}},
+		"neither yes nor no": {
+			nothing, []string{"VERSION=" + version, "ALLOW_DIRTY=maybe"}, []string{"ALLOW_DIRTY=maybe says neither yes nor no"},
+		},
+		"no such tag": {nothing, []string{"VERSION=v0.99.9"}, []string{"this commit has no tag v0.99.9", "git tag -s v0.99.9"}},
 		"the commit after the tag": {func(t *testing.T, dir string) {
 			t.Helper()
 			must(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
-		}, version, []string{"this commit has no tag " + version}},
+		}, []string{"VERSION=" + version}, []string{"this commit has no tag " + version}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := clone(t, source, "clone")
 			tt.prepare(t, dir)
-			out, err := release(t, dir, nil, "VERSION="+tt.version)
+			out, err := release(t, dir, nil, tt.args...)
 			if err == nil {
 				t.Error("it has made a release")
 			}
@@ -248,5 +324,18 @@ func TestReleaseRefuses(t *testing.T) {
 				t.Error("it has begun to build before it refused")
 			}
 		})
+	}
+}
+
+// TestDryRun prints the one command, and runs nothing.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	dist := filepath.Join(t.TempDir(), "dist")
+	out, err := admin(t, nil, "-n", "release", "VERSION="+version, "ALLOW_DIRTY=1", "DIST="+dist)
+	if err != nil || !strings.Contains(out, "build/release http01-proxyd-linux-amd64 ") {
+		t.Errorf("got %v and\n%s", err, out)
+	}
+	if _, err := os.Stat(dist); err == nil {
+		t.Errorf("it has built something:\n%s", out)
 	}
 }

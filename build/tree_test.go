@@ -4,6 +4,7 @@ package build_test
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,10 +23,18 @@ const makeTimeout = 20 * time.Minute
 // its error. An env entry goes before what this process has.
 func run(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
 	t.Helper()
+	var both strings.Builder
+	err := runInto(t, &both, &both, dir, env, name, args...)
+	return both.String(), err
+}
+
+// runInto is run with the two streams of the output apart.
+func runInto(t *testing.T, stdout, stderr io.Writer, dir string, env []string, name string, args ...string) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), makeTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
 	cmd.WaitDelay = time.Minute
 	// A make that runs this test has told its children things that are not for
 	// the make in here; nor are the developer's settings of git.
@@ -37,8 +46,7 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) (s
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE=2026-03-04T05:06:07Z",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_COMMITTER_DATE=2026-03-04T05:06:07Z")
 	cmd.Env = append(cmd.Env, env...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd.Run()
 }
 
 // must is run for what has to succeed.

@@ -29,6 +29,13 @@ type Commit struct {
 	Time     time.Time // the commit's
 }
 
+// Dirty tells whether the binary is of more than its commit, or of no known one:
+// nobody could build it again.
+func (c Commit) Dirty() bool { return c.Revision == "" || strings.HasSuffix(c.Revision, dirty) }
+
+// dirty is what ends the revision of a tree that was not just its commit.
+const dirty = "-dirty"
+
 // Read reads one binary, of any platform.
 func Read(file string) (Binary, error) {
 	info, err := buildinfo.ReadFile(file)
@@ -51,7 +58,7 @@ func Read(file string) (Binary, error) {
 		b.Commit.Version = "(devel)"
 	}
 	if setting["vcs.modified"] == "true" {
-		b.Commit.Revision += "-dirty"
+		b.Commit.Revision += dirty
 	}
 	if at := setting["vcs.time"]; at != "" {
 		if b.Commit.Time, err = time.Parse(time.RFC3339, at); err != nil {

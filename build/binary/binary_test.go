@@ -99,6 +99,9 @@ func TestReadTellsTheCommit(t *testing.T) {
 		if diff := cmp.Diff(want, b.Commit); diff != "" {
 			t.Errorf("%s, -want +got:\n%s", filepath.Base(file), diff)
 		}
+		if b.Commit.Dirty() != (file != tagged) {
+			t.Errorf("%s: dirty is %t", filepath.Base(file), b.Commit.Dirty())
+		}
 		if b.Program != "tool" || b.OS != runtime.GOOS || b.Arch != runtime.GOARCH || b.Name() != "tool-"+platform() {
 			t.Errorf("%s is %s for %s/%s, to be called %s", file, b.Program, b.OS, b.Arch, b.Name())
 		}

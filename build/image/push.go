@@ -4,9 +4,12 @@ package image
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http" //nolint:depguard // no host binary: what a registry's client fails with
 	"slices"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -35,6 +38,9 @@ func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (
 	if err != nil {
 		return "", fmt.Errorf("push the image to %s: %w", ref, err)
 	}
+	if err := CheckReference(ref); err != nil {
+		return "", fmt.Errorf("push the image: %w", err)
+	}
 	target, err := o.parse(ref, digest)
 	if err != nil {
 		return "", fmt.Errorf("push the image: %w", err)
@@ -49,15 +55,38 @@ func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (
 	return target.Context().Digest(digest.String()).String(), nil
 }
 
-// mend says what to do about a registry that does not know us.
+// mend says what to do about a registry that does not know us, or that we do
+// not know.
 func mend(err error, target name.Reference) string {
 	const unauthorized, forbidden = 401, 403
-	var answer *transport.Error
-	if errors.As(err, &answer) && slices.Contains([]int{unauthorized, forbidden}, answer.StatusCode) {
+	var (
+		answer    *transport.Error
+		untrusted x509.UnknownAuthorityError
+	)
+	switch {
+	case errors.As(err, &answer) && slices.Contains([]int{unauthorized, forbidden}, answer.StatusCode):
 		return "; log in as someone who may push there: podman login " + target.Context().RegistryStr()
+	case errors.As(err, &untrusted):
+		return "; name the file with the certificate of the CA that signed the registry's: SSL_CERT_FILE=ca.pem in the environment"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "; if the registry is to be one without TLS: PLAIN_HTTP=1 for make, --plain-http here"
 	}
 	return ""
 }
+
+// CheckReference tells whether an image could be pushed to ref. It has to begin
+// with the registry, as for rendering MachineConfigs: without one it would be
+// sent to Docker Hub.
+func CheckReference(ref string) error {
+	host, _, found := strings.Cut(ref, "/")
+	if !found || host != "localhost" && !strings.ContainsAny(host, ".:") {
+		return fmt.Errorf("%q does not begin with a registry: %s", ref, referenceForm)
+	}
+	_, err := PushOptions{}.parse(ref, v1.Hash{})
+	return err
+}
+
+const referenceForm = "name it as REGISTRY/NAME[:TAG], as in registry.example.com/http01-proxyd:latest"
 
 // parse reads a reference that has a tag, and names the image by its digest in
 // one that has none.
@@ -71,7 +100,7 @@ func (o PushOptions) parse(ref string, digest v1.Hash) (name.Reference, error) {
 	}
 	tag, err := name.NewTag(ref, options...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name it as REGISTRY/NAME[:TAG]", err)
+		return nil, fmt.Errorf("%q is no reference to push to (%w): %s", ref, err, referenceForm)
 	}
 	return tag, nil
 }

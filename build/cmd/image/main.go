@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/http01-proxyd/http01-proxyd/build/binary"
 	"github.com/http01-proxyd/http01-proxyd/build/image"
 	"github.com/http01-proxyd/http01-proxyd/build/internal/program"
@@ -30,6 +32,7 @@ type flags struct {
 	out       string
 	push      string
 	version   string
+	released  string
 	plainHTTP bool
 }
 
@@ -39,51 +42,49 @@ func imageProgram() program.Program {
 		Help: `Make the container image of http01-proxyd, for all platforms, out of the binaries
 that "make binaries" built. It needs no daemon and no network. The image is
 written as an OCI layout (oci:DIR for podman and skopeo), its digest beside it
-in DIR.digest and to the standard output; then, with --push, its reference by
-digest. The commit, its time and the version come from the binaries: the same
-binaries give the same digest.
+in DIR.digest. The standard output is that digest, or with --push the reference
+by digest, alone. The commit, its time and the version come from the binaries:
+the same binaries give the same digest.
 
 Credentials are those of ~/.docker/config.json, else of the file that
-$REGISTRY_AUTH_FILE names, else podman's own.
+$REGISTRY_AUTH_FILE names, else podman's own. A registry whose certificate is of
+a CA of your own needs SSL_CERT_FILE=ca.pem in the environment.
 
-Examples:
-  image --binaries dist --out dist/image
+Examples, in build/:
+  go run ./cmd/image
 
   # and put it into a registry, with the version as its tag
-  image --binaries dist --out dist/image --push quay.io/http01-proxyd/http01-proxyd`,
-		Setup: func(set *flag.FlagSet) func(context.Context, io.Writer) error {
+  go run ./cmd/image --push quay.io/http01-proxyd/http01-proxyd`,
+		Setup: func(set *flag.FlagSet) program.Run {
 			var f flags
-			set.StringVar(&f.binaries, "binaries", "dist", "`DIR` of the binaries http01-proxyd-linux-ARCH")
-			set.StringVar(&f.out, "out", "dist/image", "`DIR` that the OCI layout is written to, in place of one that is there")
+			set.StringVar(&f.binaries, "binaries", "../dist", "`DIR` of the binaries http01-proxyd-linux-ARCH")
+			set.StringVar(&f.out, "out", "../dist/image", "`DIR` that the OCI layout is written to, in place of one that is there")
 			set.StringVar(&f.push, "push", "", "push to this `REFERENCE`, REGISTRY/NAME[:TAG]; without a tag the version is it")
 			set.StringVar(&f.version, "version", "", "what the image says its `VERSION` is, instead of what the binaries say")
+			set.StringVar(&f.released, "released", "", "`DIGEST` of the image of a release that is beside: no other takes its place, or is pushed")
 			set.BoolVar(&f.plainHTTP, "plain-http", false, "let the registry be one without TLS")
 			return f.run
 		},
 	}
 }
 
-func (f *flags) run(ctx context.Context, out io.Writer) error {
-	options, err := f.options()
+func (f *flags) run(ctx context.Context, out, notes io.Writer) error {
+	if f.push != "" {
+		if err := image.CheckReference(f.push); err != nil {
+			return err
+		}
+	}
+	options, commit, err := f.options()
 	if err != nil {
 		return err
 	}
-	index, err := image.Build(options)
+	index, digest, err := f.build(options)
 	if err != nil {
 		return err
 	}
-	digest, err := index.Digest()
-	if err != nil {
-		return fmt.Errorf("find the image's digest: %w", err)
-	}
-	if err := image.WriteLayout(f.out, index); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Clean(f.out)+".digest", []byte(digest.String()+"\n"), 0o644); err != nil { //nolint:gosec // to be read by anyone
-		return fmt.Errorf("write the image's digest: %w", err)
-	}
-	fmt.Fprintln(out, digest)
+	describe(notes, options.Version, commit)
 	if f.push == "" {
+		fmt.Fprintln(out, digest)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
@@ -96,25 +97,64 @@ func (f *flags) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// options takes what the image is made of from the binaries.
-func (f *flags) options() (image.Options, error) {
+// build makes the image, and writes it and its digest where no other release is.
+func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
+	index, err := image.Build(options)
+	if err != nil {
+		return nil, "", err
+	}
+	hash, err := index.Digest()
+	if err != nil {
+		return nil, "", fmt.Errorf("find the image's digest: %w", err)
+	}
+	digest := hash.String()
+	if f.released != "" && digest != f.released {
+		return nil, "", fmt.Errorf("the image of these binaries (%s) is %s, but %s holds a release, whose MachineConfigs name %s; "+
+			"to push that one, check its commit out, with nothing else in the tree, and use its Go release; for another image set DIST= to another folder, or run make clean",
+			options.Version, digest, filepath.Dir(filepath.Clean(f.out)), f.released)
+	}
+	if err := image.WriteLayout(f.out, index); err != nil {
+		return nil, "", err
+	}
+	if err := os.WriteFile(filepath.Clean(f.out)+".digest", []byte(digest+"\n"), 0o644); err != nil { //nolint:gosec // to be read by anyone
+		return nil, "", fmt.Errorf("write the image's digest: %w", err)
+	}
+	return index, digest, nil
+}
+
+// describe says what is in the image, and when nobody else could make it.
+func describe(notes io.Writer, version string, commit binary.Commit) {
+	fmt.Fprintf(notes, "image: http01-proxyd %s\n", version)
+	switch {
+	case commit.Revision == "":
+		fmt.Fprintln(notes, "image: warning: the binaries tell no commit, so that nobody could make this image again; build them in a clone of the repository, with git")
+	case commit.Dirty():
+		fmt.Fprintln(notes, "image: warning: git status shows changes or new files in the tree, so that nobody else could make this image, and its digest is not that of the commit; "+
+			"commit them or move them out of the tree, then make the image again")
+	}
+}
+
+// options takes what the image is made of from the binaries, and the commit
+// that they are of.
+func (f *flags) options() (image.Options, binary.Commit, error) {
 	binaries, err := binary.ReadAll(f.binaries, "http01-proxyd-linux-*")
 	if err != nil {
-		return image.Options{}, err
+		return image.Options{}, binary.Commit{}, err
 	}
 	o := image.Options{Binaries: make(map[string]string)}
 	for _, b := range binaries {
 		o.Binaries[b.Arch] = b.File
-		o.Version, o.Revision, o.Created = b.Commit.Version, b.Commit.Revision, b.Commit.Time
 	}
 	lacking := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
 	if len(lacking) > 0 {
-		return image.Options{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run: make binaries", f.binaries, strings.Join(lacking, ", "))
+		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run: make binaries", f.binaries, strings.Join(lacking, ", "))
 	}
+	commit := binaries[0].Commit // of all of them
+	o.Version, o.Revision, o.Created = commit.Version, commit.Revision, commit.Time
 	if f.version != "" {
 		o.Version = f.version
 	}
-	return o, nil
+	return o, commit, nil
 }
 
 // withTag adds the version as a tag to a reference that has none. A tag cannot

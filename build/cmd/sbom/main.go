@@ -32,12 +32,12 @@ func sbomProgram() program.Program {
 built and, with --image, of the image that holds them. Everything in it comes
 from the binaries: the same binaries give the same file.
 
-Example:
-  sbom --binaries dist --out dist/sbom.cdx.json \
-    --image "quay.io/http01-proxyd/http01-proxyd@$(cat dist/image.digest)"`,
-		Setup: func(set *flag.FlagSet) func(context.Context, io.Writer) error {
+Example, in build/:
+  go run ./cmd/sbom --binaries ../dist --out ../dist/sbom.cdx.json \
+    --image "quay.io/http01-proxyd/http01-proxyd@$(cat ../dist/image.digest)"`,
+		Setup: func(set *flag.FlagSet) program.Run {
 			var f flags
-			set.StringVar(&f.binaries, "binaries", "dist", "`DIR` of the binaries")
+			set.StringVar(&f.binaries, "binaries", "../dist", "`DIR` of the binaries")
 			set.StringVar(&f.image, "image", "", "the image's `REFERENCE` by digest, REGISTRY/NAME@sha256:HEX")
 			set.StringVar(&f.out, "out", "-", "`FILE` to write, - for the standard output")
 			return f.run
@@ -45,7 +45,7 @@ Example:
 	}
 }
 
-func (f *flags) run(_ context.Context, out io.Writer) error {
+func (f *flags) run(_ context.Context, out, _ io.Writer) error {
 	binaries, err := binary.ReadAll(f.binaries, "http01-proxyd-*-*", "http01-machineconfig-*-*")
 	if err != nil {
 		return err

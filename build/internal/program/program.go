@@ -27,10 +27,14 @@ const (
 type Program struct {
 	Name string
 	Help string // what it does, and examples
-	// Setup adds the flags and returns what to run when they are parsed. What it
-	// writes is the result; a line about progress has no place there.
-	Setup func(*flag.FlagSet) func(ctx context.Context, out io.Writer) error
+	// Setup adds the flags and returns what to run when they are parsed. What that
+	// writes to out is the result, for a caller to take; what a person should know
+	// besides goes to notes.
+	Setup func(*flag.FlagSet) Run
 }
+
+// Run is what a program does, until it is done or ctx is.
+type Run func(ctx context.Context, out, notes io.Writer) error
 
 // Main runs the program as a process, until SIGTERM or SIGINT.
 func (p Program) Main() {
@@ -57,7 +61,7 @@ func (p Program) Execute(ctx context.Context, args []string, stdout, stderr io.W
 		p.complain(stderr, fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 		return Usage
 	}
-	if err := run(ctx, stdout); err != nil {
+	if err := run(ctx, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 		return Failure
 	}
@@ -66,11 +70,14 @@ func (p Program) Execute(ctx context.Context, args []string, stdout, stderr io.W
 
 // complain says what is wrong with the command line.
 func (p Program) complain(w io.Writer, what string) {
-	fmt.Fprintf(w, "%s: %s; see %s --help\n", p.Name, what, p.Name)
+	fmt.Fprintf(w, "%s: %s; in build/, see %s --help\n", p.Name, what, p.command())
 }
 
+// command is how the program is run: nothing installs it.
+func (p Program) command() string { return "go run ./cmd/" + p.Name }
+
 func (p Program) usage(w io.Writer, flags *flag.FlagSet) {
-	fmt.Fprintf(w, "%s\n\nUsage:\n  %s [flags]\n\nFlags:\n", p.Help, p.Name)
+	fmt.Fprintf(w, "%s\n\nUsage, in build/:\n  %s [flags]\n\nFlags:\n", p.Help, p.command())
 	flags.VisitAll(func(f *flag.Flag) {
 		kind, text := flag.UnquoteUsage(f)
 		fmt.Fprintf(w, "  --%s %s\n        %s", f.Name, kind, text)

@@ -19,13 +19,14 @@ func TestExecute(t *testing.T) {
 	tool := program.Program{
 		Name: "tool",
 		Help: "Do it.\n\nExample:\n  tool --out x",
-		Setup: func(set *flag.FlagSet) func(context.Context, io.Writer) error {
-			out := set.String("out", "dist", "write to `DIR`")
-			return func(_ context.Context, w io.Writer) error {
-				if *out == "full" {
+		Setup: func(set *flag.FlagSet) program.Run {
+			dir := set.String("out", "dist", "write to `DIR`")
+			return func(_ context.Context, out, notes io.Writer) error {
+				if *dir == "full" {
 					return errors.New("write to full: no space")
 				}
-				fmt.Fprintln(w, "wrote", *out)
+				fmt.Fprintln(notes, "tool: writing")
+				fmt.Fprintln(out, "wrote", *dir)
 				return nil
 			}
 		},
@@ -35,18 +36,18 @@ func TestExecute(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		"defaults":     {nil, program.OK, "wrote dist\n", ""},
-		"a flag":       {[]string{"--out", "x"}, program.OK, "wrote x\n", ""},
+		"defaults":     {nil, program.OK, "wrote dist\n", "tool: writing\n"},
+		"a flag":       {[]string{"--out", "x"}, program.OK, "wrote x\n", "tool: writing\n"},
 		"a failure":    {[]string{"--out", "full"}, program.Failure, "", "tool: write to full: no space\n"},
-		"unknown flag": {[]string{"--in", "x"}, program.Usage, "", "tool: unknown flag --in; see tool --help\n"},
-		"an argument":  {[]string{"x"}, program.Usage, "", "tool: takes no argument, got \"x\"; see tool --help\n"},
+		"unknown flag": {[]string{"--in", "x"}, program.Usage, "", "tool: unknown flag --in; in build/, see go run ./cmd/tool --help\n"},
+		"an argument":  {[]string{"x"}, program.Usage, "", "tool: takes no argument, got \"x\"; in build/, see go run ./cmd/tool --help\n"},
 		"help": {[]string{"--help"}, program.OK, `Do it.
 
 Example:
   tool --out x
 
-Usage:
-  tool [flags]
+Usage, in build/:
+  go run ./cmd/tool [flags]
 
 Flags:
   --out DIR
