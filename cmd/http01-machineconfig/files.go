@@ -9,28 +9,42 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
 )
 
+// stdin is the name that stands for the standard input.
+const stdin = "-"
+
 // readConfig reads a configuration as the host does, but one that is named has
 // to be there. No name is no configuration.
-func readConfig(path string) (*machineconfig.Input, error) {
-	if path == "" {
-		return nil, nil //nolint:nilnil // none was asked for
+func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
+	if path == "" || path == stdin {
+		return readInput(in, path, maxConfig)
 	}
 	text, err := config.Read(path)
 	if err == nil && text == nil {
-		err = fmt.Errorf("read the configuration: %w", &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist})
+		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	var problems config.Problems
+	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // those say what to do
+		err = nameAnother(err)
 	}
 	return &machineconfig.Input{Name: path, Text: text}, err
 }
 
-// readInput reads a file of at most limit bytes; no name is no file.
-func readInput(path string, limit int64) (*machineconfig.Input, error) {
-	if path == "" {
+// readInput reads a file of at most limit bytes, or the standard input; no name
+// is no file.
+func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, error) {
+	switch path {
+	case "":
 		return nil, nil //nolint:nilnil // none was asked for
+	case stdin:
+		text, err := readAll(in, "standard input", limit)
+		return &machineconfig.Input{Name: "standard input", Text: text}, err
 	}
 	text, err := readFile(path, limit)
 	return &machineconfig.Input{Name: path, Text: text}, err
@@ -40,10 +54,15 @@ func readInput(path string, limit int64) (*machineconfig.Input, error) {
 func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nameAnother(err)
 	}
 	text, err := readAll(f, path, limit)
 	return text, errors.Join(err, f.Close())
+}
+
+// nameAnother adds the mend to a file that cannot be read.
+func nameAnother(err error) error {
+	return fmt.Errorf("%w: name a file that is there and can be read, or - for the standard input", err)
 }
 
 // readAll reads at most limit bytes.
@@ -51,7 +70,7 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, nameAnother(err)
 	case int64(len(text)) > limit:
 		return nil, fmt.Errorf("read %s: it is longer than %d bytes: is it the right file?", name, limit)
 	}
@@ -61,11 +80,47 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 // write puts the files into dir, each one whole or not at all.
 func write(dir string, outputs []output) error {
 	for _, o := range outputs {
-		if err := replace(filepath.Join(dir, filepath.FromSlash(o.File)), o.Text); err != nil {
-			return fmt.Errorf("write %s: %w", o.File, err)
+		path := filepath.Join(dir, filepath.FromSlash(o.File))
+		if err := replace(path, o.Text); err != nil {
+			return fmt.Errorf("write %s: %w: give another folder with --out", path, err)
 		}
 	}
 	return nil
+}
+
+// checkLeft refuses a folder with MachineConfigs that earlier renderings have
+// left and this one does not overwrite: oc applies all that is in the folder.
+func checkLeft(dir string, outputs []output) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for other renderings: %w: give another folder with --out", err)
+	}
+	ours := make(map[string]bool)
+	for _, o := range outputs {
+		ours[o.File] = true
+	}
+	var left []string
+	for _, e := range entries {
+		if isMachineConfig(e.Name()) && !ours[e.Name()] {
+			left = append(left, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return machineconfig.Problem{
+		Where:   dir,
+		Message: fmt.Sprintf("another rendering has left %s, which \"oc apply -f %s\" would apply too", strings.Join(left, " and "), dir),
+		Mend:    "give another folder with --out, or remove them",
+	}
+}
+
+// isMachineConfig holds for the names that a rendering gives, whatever the pool.
+func isMachineConfig(name string) bool {
+	return regexp.MustCompile(`^98-.+-http01-proxyd(-config)?\.ya?ml$`).MatchString(name)
 }
 
 func replace(path string, text []byte) (err error) {

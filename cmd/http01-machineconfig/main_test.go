@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,7 +89,7 @@ func TestMessages(t *testing.T) {
 			args := strings.Fields(strings.TrimPrefix(line, "$ "))
 			out := filepath.Join(t.TempDir(), "out")
 			if args[0] == "render" {
-				args = append(args, "--out", out)
+				args = slices.Insert(args, 1, "--out", out)
 			}
 			got := runLine(t, "", args...)
 			if diff := cmp.Diff(want, got.err+"exit "+strconv.Itoa(got.code)); diff != "" {
@@ -241,6 +243,94 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
+// TestPrecedingPolicy: a rendering names no folder that another one may be in,
+// and each policy its own command, once.
+func TestPrecedingPolicy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if got := runLine(t, "", "render", "--image", image, "--out", dir); got.code != command.OK {
+		t.Fatalf("%+v", got)
+	}
+	for name, text := range tree(t, dir) {
+		if strings.Contains(text, "machineconfigs/") {
+			t.Errorf("%s speaks of a folder that it may not be in:\n%s", name, text)
+		}
+		commands := regexp.MustCompile(`(?m)^#.*\boc apply.*$`).FindAllString(text, -1)
+		var want []string
+		if strings.HasPrefix(name, "policy") {
+			want = []string{"#   oc apply --server-side --field-manager=http01-proxyd -f policy.yaml"}
+		}
+		if diff := cmp.Diff(want, commands); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestOtherRenderings: what oc would apply besides is named and stays.
+func TestOtherRenderings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	render := func(more ...string) outcome {
+		return runLine(t, "", append([]string{"render", "--out", dir}, more...)...)
+	}
+	if got := render("--image", image); got.code != command.OK {
+		t.Fatalf("%+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "99-mine.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, again := range map[string][]string{"same pool": {"--image", image}, "layered": {"--layered"}} {
+		if got := render(again...); got.code != command.OK {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	before := tree(t, dir)
+	for _, more := range [][]string{{"--image", image, "--pool", "worker"}, {"--layered", "--pool", "worker"}} {
+		want := outcome{command.Failure, "", "http01-machineconfig render: " + dir + ": another rendering has left " +
+			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml, which \"oc apply -f " + dir +
+			"\" would apply too: give another folder with --out, or remove them\n"}
+		if diff := cmp.Diff(want, render(more...), cmp.AllowUnexported(outcome{})); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", more, diff)
+		}
+	}
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+// TestNoFolder: what --out says cannot be a folder.
+func TestNoFolder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{file, filepath.Join(file, "below")} {
+		got := runLine(t, "", "render", "--image", image, "--out", out)
+		if got.code != command.Failure || !strings.HasSuffix(got.err, "not a directory: give another folder with --out\n") {
+			t.Errorf("%+v", got)
+		}
+	}
+	proc := runLine(t, "", "render", "--image", image, "--out", "/proc/http01-proxyd") // takes no directory, root's neither
+	if want := "http01-machineconfig render: write /proc/http01-proxyd/98-master-http01-proxyd.yaml: mkdir /proc/http01-proxyd: "; proc.code != command.Failure ||
+		!strings.HasPrefix(proc.err, want) || !strings.HasSuffix(proc.err, ": give another folder with --out\n") {
+		t.Errorf("%+v", proc)
+	}
+}
+
+// TestConfigurationFromStdin: it is judged, and named, as one from a file.
+func TestConfigurationFromStdin(t *testing.T) {
+	t.Parallel()
+	good := runLine(t, "mode: \"\"\n", "render", "--image", image, "--config", "-", "--out", "-")
+	if good.code != command.OK || !strings.Contains(good.out, "# Configuration: standard input\n") || !strings.Contains(good.out, "source: data:,mode%3A%20%22%22%0A\n") {
+		t.Errorf("%+v", good)
+	}
+	bad := runLine(t, "port: 1\n", "render", "--image", image, "--config", "-", "--out", "-")
+	if bad.code != command.Failure || !strings.HasPrefix(bad.err, `http01-machineconfig render: standard input:1:1: unknown key "port"`) {
+		t.Errorf("%+v", bad)
+	}
+}
+
 // TestWrittenWhole: files are replaced, not written to, readable by all, and
 // nothing else is left in the directory.
 func TestWrittenWhole(t *testing.T) {
@@ -280,7 +370,7 @@ func TestLayered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	got := runLine(t, "", "render", "--layered", "--out", dir)
-	if got.code != command.OK || got.err != "" || strings.Contains(got.out, "warning") {
+	if got.code != command.OK || !strings.HasPrefix(got.err, "note: a cluster has one policy, and so one way") || strings.Contains(got.out, "warning") {
 		t.Fatalf("%+v", got)
 	}
 	files := tree(t, dir)
@@ -296,14 +386,34 @@ func TestLayered(t *testing.T) {
 
 func TestFCOS(t *testing.T) {
 	t.Parallel()
-	binary, err := exec.LookPath("true") // a small one
-	if err != nil {
-		t.Fatal(err)
+	module := t.TempDir() // a small service, with what the toolchain says about any
+	for name, text := range map[string]string{"go.mod": "module example.com/fork\n", "cmd/http01-proxyd/main.go": "package main\n\nfunc main() {}\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(module, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary := filepath.Join(module, "b")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/http01-proxyd")
+	build.Dir = module
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	dir := t.TempDir()
 	got := runLine(t, "", "render", "--fcos", "--binary", binary, "--out", dir)
 	if got.code != command.OK || got.err != "" || strings.Contains(got.out, "%") {
 		t.Fatalf("%+v", got)
+	}
+	if want := " for linux/" + runtime.GOARCH + "\n"; !strings.Contains(got.out, want) {
+		t.Errorf("the report does not say%s%s", want, got.out)
+	}
+	inJSON := runLine(t, "", "render", "--fcos", "--binary", binary, "--out", dir, "-o", "json")
+	var r report
+	if err := json.Unmarshal([]byte(inJSON.out), &r); err != nil || len(r.Files) != 1 || r.Files[0].Architecture != runtime.GOARCH {
+		t.Errorf("%v %+v", err, inJSON)
 	}
 	var ignition struct {
 		Ignition struct{ Version string }

@@ -107,11 +107,11 @@ func (f policyFlags) run(s command.Streams) error {
 
 // edit reads the cluster's object, changes it and tells what has changed.
 func (f policyFlags) edit(s command.Streams, path string, change func(string, []byte) (disruption.Result, error)) (disruption.Result, error) {
-	text, name, err := readObject(s, path)
+	current, err := readInput(s.In, path, maxPolicy)
 	if err != nil {
 		return disruption.Result{}, err
 	}
-	result, err := change(name, text)
+	result, err := change(current.Name, current.Text)
 	if err != nil {
 		return disruption.Result{}, err
 	}
@@ -125,13 +125,4 @@ func (f policyFlags) edit(s command.Streams, path string, change func(string, []
 		fmt.Fprintln(s.Err, "warning: "+w)
 	}
 	return result, nil
-}
-
-func readObject(s command.Streams, path string) (text []byte, name string, err error) {
-	if path == "-" {
-		text, err = readAll(s.In, "standard input", maxPolicy)
-		return text, "standard input", err
-	}
-	text, err = readFile(path, maxPolicy)
-	return text, path, err
 }

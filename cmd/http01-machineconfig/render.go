@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 
 	sources "github.com/http01-proxyd/http01-proxyd"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
@@ -16,6 +17,7 @@ import (
 
 // What is read is bounded far above anything real.
 const (
+	maxConfig = 256 << 10 // as on the host
 	maxSums   = 1 << 20
 	maxBinary = 64 << 20
 )
@@ -52,7 +54,7 @@ Examples:
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			var f renderFlags
 			flags.StringVar(&f.image, "image", "", "container image that holds the binary, by digest: `REF` is registry/name@sha256:...")
-			flags.StringVar(&f.config, "config", "", "configuration `FILE` for the hosts; without it, mode: DefaultDeployment")
+			flags.StringVar(&f.config, "config", "", "configuration `FILE` for the hosts (- is standard input); without it, mode: DefaultDeployment")
 			flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
 			flags.StringVar(&f.sums, "sums", "", "`FILE` of sha256sum that names http01-proxyd-linux-amd64 or others: the installer checks the binary against it")
 			flags.StringVar(&f.out, "out", "machineconfigs", "`DIR` to write to, made when it is absent; - prints the MachineConfigs, without the policy")
@@ -95,6 +97,8 @@ func (f renderFlags) check(given map[string]bool) error {
 		return command.UsageError("--fcos needs --binary FILE")
 	case !f.fcos && f.binary != "":
 		return command.UsageError("--binary goes with --fcos only")
+	case f.config == stdin && (f.sums == stdin || f.binary == stdin):
+		return command.UsageError("the standard input can be one file: name another for --config")
 	case !f.fcos && !f.layered && f.image == "":
 		return command.UsageError("--image REF is missing")
 	}
@@ -102,7 +106,7 @@ func (f renderFlags) check(given map[string]bool) error {
 }
 
 func (f renderFlags) run(ctx context.Context, s command.Streams) error {
-	outputs, err := f.render()
+	outputs, err := f.render(s.In)
 	if err != nil {
 		return err
 	}
@@ -113,29 +117,43 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 		if err := printAll(s.Out, outputs); err != nil {
 			return err
 		}
+		f.note(s.Err)
 		return f.report(s.Err, outputs, "")
+	}
+	if !f.fcos { // oc does not read an Ignition configuration, nor Ignition a folder
+		if err := checkLeft(f.out, outputs); err != nil {
+			return err
+		}
 	}
 	if err := write(f.out, outputs); err != nil {
 		return err
 	}
-	if f.image == machineconfig.ExampleImage {
-		fmt.Fprintln(s.Err, "note: this is the documented example; its image does not exist")
-	}
+	f.note(s.Err)
 	return f.report(s.Out, outputs, f.out)
 }
 
+// note says what the files do not show, and an admin has to know.
+func (f renderFlags) note(w io.Writer) {
+	switch {
+	case f.image == machineconfig.ExampleImage:
+		fmt.Fprintln(w, "note: this is the documented example; its image does not exist")
+	case f.layered:
+		fmt.Fprintln(w, `note: a cluster has one policy, and so one way for all of its pools. The layered one ("http01-machineconfig policy --layered") has to be in force before these are applied or deleted: with the entries of the installer, nodes would be degraded for want of an http01-proxyd-install.service to restart`)
+	}
+}
+
 // render makes everything in memory.
-func (f renderFlags) render() ([]output, error) {
-	configuration, configErr := readConfig(f.config)
+func (f renderFlags) render(in io.Reader) ([]output, error) {
+	configuration, configErr := readConfig(in, f.config)
 	if f.fcos {
-		binary, err := readInput(f.binary, maxBinary)
+		binary, err := readInput(in, f.binary, maxBinary)
 		if err := errors.Join(configErr, err); err != nil {
 			return nil, err
 		}
 		o, err := machineconfig.Ignition(sources.Files, configuration, *binary)
 		return []output{{Object: o}}, err
 	}
-	sums, err := readInput(f.sums, maxSums)
+	sums, err := readInput(in, f.sums, maxSums)
 	if err := errors.Join(configErr, err); err != nil {
 		return nil, err
 	}

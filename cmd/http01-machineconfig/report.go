@@ -25,6 +25,8 @@ type reported struct {
 	Bytes   int      `json:"bytes"`             // a MachineConfig's as JSON, another file's own
 	Percent *float64 `json:"percent,omitempty"` // of the operator's limit
 	Reboots []string `json:"reboots,omitempty"` // what reboots a host when it changes
+
+	Architecture string `json:"architecture,omitempty"` // GOARCH of the binary in it
 }
 
 type report struct {
@@ -41,7 +43,7 @@ func percent(size int) float64 { return 100 * float64(size) / machineconfig.Oper
 func (f renderFlags) report(w io.Writer, outputs []output, dir string) error {
 	r := report{LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
 	for _, o := range outputs {
-		file := reported{Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Reboots: o.uncovered}
+		file := reported{Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Reboots: o.uncovered, Architecture: o.Architecture}
 		if o.machineConfig {
 			share := percent(o.Size)
 			file.Percent = &share
@@ -61,11 +63,14 @@ func (f renderFlags) report(w io.Writer, outputs []output, dir string) error {
 func (r report) text(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range r.Files {
-		share := ""
-		if f.Percent != nil {
-			share = machineconfig.Share(f.Bytes)
+		remark := ""
+		switch {
+		case f.Percent != nil:
+			remark = machineconfig.Share(f.Bytes)
+		case f.Architecture != "":
+			remark = "for linux/" + f.Architecture
 		}
-		fmt.Fprintf(table, "%s\t%d bytes\t%s\n", f.Path, f.Bytes, share)
+		fmt.Fprintf(table, "%s\t%d bytes\t%s\n", f.Path, f.Bytes, remark)
 	}
 	if r.TotalBytes > 0 {
 		fmt.Fprintf(table, "MachineConfigs together\t%d bytes\t%s of the %d that the machine-config-operator takes for a pool\n", r.TotalBytes, machineconfig.Share(r.TotalBytes), r.LimitBytes)

@@ -3,6 +3,10 @@
 package disruption_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,5 +74,50 @@ func TestManifest(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestWait: the command in the policy's head goes on when the operator has seen
+// this generation, and not before. It runs as it stands, with an oc that gives
+// one answer after the other.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	manifest, err := disruption.Standard().Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^#   (timeout .+)$`).FindSubmatch(manifest)
+	if found == nil {
+		t.Fatalf("no wait in\n%s", manifest)
+	}
+	for name, tt := range map[string]struct{ answers, left string }{
+		"seen":            {"3=3\nleft\n", "left\n"},
+		"behind":          {"13=12\n13=13\nleft\n", "left\n"},
+		"longer at left":  {"13=3\n13=13\nleft\n", "left\n"},
+		"longer at right": {"3=31\n31=31\nleft\n", "left\n"},
+		"no status yet":   {"1=\n=\n\n1=1\nleft\n", "left\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for file, text := range map[string]string{
+				"answers": tt.answers,
+				"oc":      "#!/bin/sh\ncd " + dir + " && head -n 1 answers && sed -i 1d answers\n",
+				"sleep":   "#!/bin/sh\n",
+			} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", string(found[1]))
+			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			left, err := os.ReadFile(filepath.Join(dir, "answers"))
+			if diff := cmp.Diff(tt.left, string(left)); err != nil || diff != "" {
+				t.Errorf("%v: answers that nobody asked for (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }

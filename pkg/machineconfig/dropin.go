@@ -9,7 +9,10 @@ import "strings"
 // anything to systemd.
 func imageDropinText(image string, sums checksums) []byte {
 	var b strings.Builder
-	b.WriteString("# Which image holds the binary; from http01-machineconfig.\n[Service]\nEnvironment=HTTP01_PROXYD_IMAGE=" + image + "\n")
+	b.WriteString(`# SPDX-License-Identifier: Apache-2.0
+# Which image holds the binary; from http01-machineconfig.
+[Service]
+Environment=HTTP01_PROXYD_IMAGE=` + image + "\n")
 	for _, p := range platforms() {
 		if sum, ok := sums[p.variable]; ok {
 			b.WriteString("Environment=" + p.variable + "=" + sum + "\n")

@@ -28,7 +28,7 @@ func head(name, source, about string, size int, example bool) []byte {
 
 // exampleNote says, as YAML comments, that a file is no use as it stands.
 const exampleNote = `# EXAMPLE, for an image that does not exist. Render your own:
-#   make machineconfigs IMAGE=registry.example.com/name@sha256:...
+#   make machineconfigs IMAGE=registry.example.com/name@sha256:... OUT=rendered
 #
 `
 

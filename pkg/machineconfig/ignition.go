@@ -4,10 +4,12 @@ package machineconfig
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	ignition "github.com/coreos/ignition/v2/config/v3_4"
 )
@@ -17,7 +19,8 @@ import (
 // takes the one in the sources.
 func Ignition(sources fs.FS, configuration *Input, binary Input) (Object, error) {
 	accepted, err := readConfig(sources, configuration)
-	if err := errors.Join(err, checkBinary(binary)); err != nil {
+	architecture, binaryErr := checkBinary(binary)
+	if err := errors.Join(err, binaryErr); err != nil {
 		return Object{}, err
 	}
 	var text []byte
@@ -33,20 +36,38 @@ func Ignition(sources fs.FS, configuration *Input, binary Input) (Object, error)
 	if err != nil || len(remarks.Entries) > 0 {
 		return Object{}, Problem{fcosSource, fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks), mendSource(fcosSource)}
 	}
-	o := Object{File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text)}
+	o := Object{File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture}
 	o.Paths, o.Units = contents(parsed)
 	return o, nil
 }
 
-// checkBinary refuses what a Linux host cannot run at all.
-func checkBinary(binary Input) error {
-	const mend = `give what "make build" or a release has made for Linux`
-	file, err := elf.NewFile(bytes.NewReader(binary.Text))
+// checkBinary refuses what is not this service for a Linux host. It returns
+// GOARCH of what is.
+func checkBinary(binary Input) (architecture string, err error) {
+	refuse := func(format string, args ...any) (string, error) {
+		return "", Problem{binary.Name, fmt.Sprintf(format, args...), `give the http01-proxyd that "make build" or a release has made for Linux`}
+	}
+	content := bytes.NewReader(binary.Text)
+	file, err := elf.NewFile(content)
 	if err != nil {
-		return Problem{binary.Name, fmt.Sprintf("not a Linux program (%v)", err), mend}
+		return refuse("not a Linux program (%v)", err)
 	}
 	if file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN {
-		return Problem{binary.Name, fmt.Sprintf("not a Linux program, but an ELF file of type %v", file.Type), mend}
+		return refuse("not a Linux program, but an ELF file of type %v", file.Type)
 	}
-	return nil
+	built, err := buildinfo.Read(content)
+	if err != nil {
+		return refuse("not http01-proxyd (%v)", err)
+	}
+	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") { // a fork's module has another name
+		return refuse("not http01-proxyd, but built from %q", built.Path)
+	}
+	settings := make(map[string]string)
+	for _, s := range built.Settings {
+		settings[s.Key] = s.Value
+	}
+	if settings["GOOS"] != "linux" {
+		return refuse("built for %s/%s", settings["GOOS"], settings["GOARCH"])
+	}
+	return settings["GOARCH"], nil
 }

@@ -4,6 +4,7 @@ package machineconfig_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,19 +15,31 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
 )
 
-// program is the least that counts as a Linux program: an ELF header.
-func program(kind uint16) []byte {
-	head := make([]byte, 64)
+// program is the least that counts as a Linux program: an ELF header, and what
+// the Go linker leaves about a build for debug/buildinfo, in the one segment.
+func program(kind uint16, path, goos, goarch string) []byte {
+	build := "path\t" + path + "\nbuild\tGOARCH=" + goarch + "\nbuild\tGOOS=" + goos + "\n"
+	info := append([]byte("\xff Go buildinf:\x08\x02"), make([]byte, 16)...) // strings follow inline
+	for _, text := range []string{"go1.26.0", strings.Repeat("<", 16) + build + strings.Repeat(">", 16)} {
+		info = append(binary.AppendUvarint(info, uint64(len(text))), text...)
+	}
+	head := make([]byte, 128)
 	copy(head, "\x7fELF\x02\x01\x01")
-	for at, value := range map[int]uint16{16: kind, 18: 62 /* EM_X86_64 */, 20: 1, 52: 64, 54: 56, 58: 64} {
+	size := uint16(len(info))
+	for at, value := range map[int]uint16{
+		16: kind, 18: 62 /* EM_X86_64 */, 20: 1, 32: 64, 52: 64, 54: 56, 56: 1, 58: 64,
+		64: 1 /* PT_LOAD */, 68: 6 /* read, write */, 72: 128, 80: 128, 88: 128, 96: size, 104: size,
+	} {
 		binary.LittleEndian.PutUint16(head[at:], value)
 	}
-	return head
+	return slices.Concat(head, info)
 }
+
+const servicePath = "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd"
 
 func TestIgnition(t *testing.T) {
 	t.Parallel()
-	text := program(2) // ET_EXEC
+	text := program(2, servicePath, "linux", "s390x") // ET_EXEC
 	o, err := machineconfig.Ignition(sources.Files, nil, machineconfig.Input{Name: "b", Text: text})
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +56,8 @@ func TestIgnition(t *testing.T) {
 	if diff := cmp.Diff(want, onHost(t, c)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if o.File != "http01-proxyd.ign" || o.Size != len(o.Text)-1 {
-		t.Errorf("%s with %d bytes", o.File, o.Size)
+	if o.File != "http01-proxyd.ign" || o.Size != len(o.Text)-1 || o.Architecture != "s390x" {
+		t.Errorf("%s for %q with %d bytes", o.File, o.Architecture, o.Size)
 	}
 }
 
@@ -52,7 +65,7 @@ func TestIgnition(t *testing.T) {
 // applies.
 func TestIgnitionHoldsALargeBinary(t *testing.T) {
 	t.Parallel()
-	text := append(program(2), noise(machineconfig.TotalLimit+1)...)
+	text := append(program(3, "example.com/fork/cmd/http01-proxyd", "linux", "amd64"), noise(machineconfig.TotalLimit+1)...)
 	o, err := machineconfig.Ignition(sources.Files, nil, machineconfig.Input{Name: "b", Text: text})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +81,7 @@ func TestIgnitionHoldsALargeBinary(t *testing.T) {
 
 func TestIgnitionRefuses(t *testing.T) {
 	t.Parallel()
-	const mend = `: give what "make build" or a release has made for Linux`
+	const mend = `: give the http01-proxyd that "make build" or a release has made for Linux`
 	for name, tt := range map[string]struct {
 		binary []byte
 		config *machineconfig.Input
@@ -76,9 +89,15 @@ func TestIgnitionRefuses(t *testing.T) {
 	}{
 		"no binary":   {nil, nil, "b: not a Linux program (EOF)" + mend},
 		"script":      {[]byte("#!/bin/sh\nexec true\n" + strings.Repeat("#", 64)), nil, "b: not a Linux program (bad magic number '[35 33 47 98]' in record at byte 0x0)" + mend},
-		"object file": {program(1), nil, "b: not a Linux program, but an ELF file of type ET_REL" + mend},
+		"object file": {program(1, servicePath, "linux", "amd64"), nil, "b: not a Linux program, but an ELF file of type ET_REL" + mend},
+		"not by Go":   {program(2, servicePath, "linux", "amd64")[:128], nil, "b: not http01-proxyd (not a Go executable)" + mend},
+		"other program": {
+			program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-machineconfig", "linux", "amd64"), nil,
+			`b: not http01-proxyd, but built from "github.com/http01-proxyd/http01-proxyd/cmd/http01-machineconfig"` + mend,
+		},
+		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, "b: built for freebsd/arm64" + mend},
 		"both": {
-			program(4), &machineconfig.Input{Name: "c.yaml", Text: []byte("port: 1\n")},
+			program(4, servicePath, "linux", "amd64"), &machineconfig.Input{Name: "c.yaml", Text: []byte("port: 1\n")},
 			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits\nb: not a Linux program, but an ELF file of type ET_CORE" + mend,
 		},
 	} {

@@ -185,7 +185,24 @@ func (v *verdict) contents(f types.File) {
 	case err != nil:
 		v.refuse(f.Path, fmt.Sprintf("its contents cannot be unpacked (%v)", err), "leave compression out: it is chosen by itself")
 	case size > maxFile:
-		v.refuse(f.Path, fmt.Sprintf("longer than %d bytes", maxFile), "put it into the image")
+		v.refuse(f.Path, fmt.Sprintf("longer than %d bytes", maxFile), "give a smaller one")
+	}
+}
+
+// writtenOnHost names the files, and the directories with all that is in them,
+// that systemd/http01-proxyd-install and the service write, rename and remove.
+func writtenOnHost() []string {
+	return []string{
+		"/usr/local/bin/http01-proxyd",
+		"/usr/local/bin/http01-proxyd.previous",
+		"/usr/local/bin/http01-proxyd.previous.next",
+		"/usr/local/bin/.http01-proxyd.next",
+		"/usr/local/lib/systemd/system/http01-proxyd-install.service",
+		"/usr/local/lib/systemd/system/.http01-proxyd-install.service.next",
+		"/run/systemd/system/http01-proxyd-install.service",
+		"/run/http01-proxyd",
+		"/run/http01-proxyd-install",
+		"/var/lib/http01-proxyd",
 	}
 }
 
@@ -197,26 +214,25 @@ type root struct{ path, why, mend string }
 func (v *verdict) path(file string) {
 	const (
 		daemon    = "it is the machine-config-daemon's own"
-		installer = "it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs"
 		elsewhere = "use /etc, /usr/local or /var"
 		leave     = "leave it out"
 	)
 	if path.Clean(file) != file {
 		v.refuse(file, "not in its shortest form, so that policies by path miss it", "write "+path.Clean(file))
 	}
-	if path.Clean(file) == "/usr/local" || strings.HasPrefix(file, "/usr/local/") {
-		for _, ours := range []string{"/usr/local/bin/http01-proxyd", "/usr/local/bin/http01-proxyd.previous", "/usr/local/lib/systemd/system/http01-proxyd-install.service"} {
-			if file == ours {
-				v.refuse(file, installer, "leave it to the installer")
-			}
+	for _, ours := range writtenOnHost() {
+		if file == ours || strings.HasPrefix(file, ours+"/") {
+			v.refuse(file, "it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs", "leave it to the installer and the service")
+			return
 		}
+	}
+	if path.Clean(file) == "/usr/local" || strings.HasPrefix(file, "/usr/local/") {
 		return
 	}
 	for _, r := range []root{
 		{"/etc/machine-config-daemon", daemon, leave},
 		{"/etc/mco", daemon, leave},
 		{"/run/machine-config-daemon-force", "the machine-config-operator refuses it", leave}, // isConfigReconcilable
-		{"/var/lib/http01-proxyd", installer, leave},
 		{"/var/lib/private", "it is systemd's", leave},
 		{"/usr", "read-only on hosts whose system is an image", elsewhere},
 		{"/etc/systemd/system", "units are delivered as units", "list it under systemd.units"},

@@ -8,7 +8,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -57,7 +59,7 @@ func TestJudge(t *testing.T) {
 		section = ": the machine-config-daemon applies no change of it to a running host, and calls the node degraded: take it out; files and units are what a running host takes"
 		users   = `passwd.users %q: the machine-config-daemon changes the keys and the password of core and nothing else: take it out`
 		gone    = ": it does not outlast a reboot, and a node whose files are missing is called degraded: use /etc, /usr/local or /var"
-		written = ": it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs: "
+		written = ": it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs: leave it to the installer and the service"
 	)
 	at := func(path string) types.Config { return file(func(f *types.File) { f.Path = path }) }
 	for name, tt := range map[string]struct {
@@ -83,10 +85,10 @@ func TestJudge(t *testing.T) {
 		"xz": {file(func(f *types.File) { f.Contents.Compression = to("xz") }), `/etc/x: compression "xz": leave it out: gzip is chosen by itself where it helps`},
 		"bomb": {file(func(f *types.File) {
 			f.Contents.Compression, f.Contents.Source = to("gzip"), to(packed(t, make([]byte, 4<<20)))
-		}), "/etc/x: longer than 262144 bytes: put it into the image"},
+		}), "/etc/x: longer than 262144 bytes: give a smaller one"},
 		"larger": {file(func(f *types.File) {
 			f.Contents.Compression, f.Contents.Source = to("gzip"), to(packed(t, make([]byte, machineconfig.MaxFile+1)))
-		}), "/etc/x: longer than 262144 bytes: put it into the image"},
+		}), "/etc/x: longer than 262144 bytes: give a smaller one"},
 		"largest": {file(func(f *types.File) {
 			f.Contents.Compression, f.Contents.Source = to("gzip"), to(packed(t, make([]byte, machineconfig.MaxFile)))
 		}), ""},
@@ -98,8 +100,11 @@ func TestJudge(t *testing.T) {
 		"force file":        {at("/run/machine-config-daemon-force"), "/run/machine-config-daemon-force: the machine-config-operator refuses it: leave it out"},
 		"operator's":        {at("/etc/mco/proxy.env"), "/etc/mco/proxy.env: it is the machine-config-daemon's own: leave it out"},
 		"not shortest":      {at("/etc//x/../x"), "/etc//x/../x: not in its shortest form, so that policies by path miss it: write /etc/x"},
-		"installer's":       {at("/usr/local/bin/http01-proxyd.previous"), "/usr/local/bin/http01-proxyd.previous" + written + "leave it to the installer"},
-		"service's":         {at("/var/lib/http01-proxyd/state/x"), "/var/lib/http01-proxyd/state/x" + written + "leave it out"},
+		"installer's":       {at("/usr/local/bin/http01-proxyd.previous"), "/usr/local/bin/http01-proxyd.previous" + written},
+		"service's":         {at("/var/lib/http01-proxyd/state/x"), "/var/lib/http01-proxyd/state/x" + written},
+		"remover":           {at("/usr/local/lib/systemd/system/http01-proxyd-install.service"), "/usr/local/lib/systemd/system/http01-proxyd-install.service" + written},
+		"remover, in /run":  {at("/run/systemd/system/http01-proxyd-install.service"), "/run/systemd/system/http01-proxyd-install.service" + written},
+		"another in /run":   {at("/run/systemd/system/x.service"), "/run/systemd/system/x.service" + gone},
 		"unit as a file":    {at("/etc/systemd/system/x.service"), "/etc/systemd/system/x.service: units are delivered as units: list it under systemd.units"},
 
 		"merge":       {types.Config{Ignition: types.Ignition{Config: types.IgnitionConfig{Merge: []types.Resource{{}}}}}, "ignition" + section},
@@ -140,6 +145,43 @@ func TestJudge(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWhatIsWrittenOnTheHost: nothing that the installer names can be delivered,
+// but for the folders of others and the installer itself. The names are read
+// from the script, with the values that its variables have.
+func TestWhatIsWrittenOnTheHost(t *testing.T) {
+	t.Parallel()
+	script := source(t, "systemd/http01-proxyd-install")
+	values := map[string]string{}
+	expand := func(name string) string {
+		if _, value, ok := strings.Cut(name, ":-"); ok {
+			return value
+		}
+		return values[name]
+	}
+	for _, found := range regexp.MustCompile(`(?m)^([a-z_]+)=(\S+)`).FindAllStringSubmatch(script, -1) {
+		values[found[1]] = os.Expand(found[2], expand)
+	}
+	others := []string{"/usr/local/bin", "/usr/local/bin/http01-proxyd-install", "/usr/local/lib/systemd/system", "/var/lib/kubelet/config.json"}
+	files := make(map[string]bool)
+	for _, word := range regexp.MustCompile(`(?:\$[a-z_]+|/(?:usr/local|run|var)/)[\w./$-]*`).FindAllString(script, -1) {
+		file := strings.TrimRight(os.Expand(word, expand), "./")
+		if regexp.MustCompile(`^/(usr/local|run|var)/`).MatchString(file) && !slices.Contains(others, file) {
+			files[file] = true
+		}
+	}
+	for file := range files {
+		config := types.Config{Storage: types.Storage{Files: []types.File{{Node: types.Node{Path: file}}}}}
+		if err := machineconfig.JudgeIgnition(config); err == nil {
+			t.Errorf("%s can be delivered", file)
+		}
+	}
+	for _, file := range []string{values["program"], values["next"], values["previous"], values["units"] + "/" + values["remover"], values["digests"], values["started"]} {
+		if !files[file] {
+			t.Errorf("%q was not found in the script", file)
+		}
 	}
 }
 
@@ -206,7 +248,7 @@ func TestTotal(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	want := regexp.MustCompile(`^MachineConfigs: together (6[0-9]|7[0-9])[0-9]{4} bytes of JSON, and 524288 is the most that they may take of the 1572864 that the machine-config-operator gives a whole pool: take files out of butane/\*\.bu; what is large belongs into the image$`)
+	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the 1572864 that the machine-config-operator takes for a whole pool; theirs may be 524288, 33\.33 %: give a smaller configuration, or take files out of butane/\*\.bu$`)
 	if !want.MatchString(err.Error()) {
 		t.Errorf("%v", err)
 	}

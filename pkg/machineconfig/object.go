@@ -30,6 +30,8 @@ type Object struct {
 	Size  int      // bytes of its JSON, which is what limits count
 	Paths []string // of the files that it puts on a host
 	Units []string // that it puts on a host
+	// Architecture is GOARCH of the binary that it holds, if it holds one.
+	Architecture string
 }
 
 // machineConfig is a MachineConfig as Butane has written it.

@@ -84,7 +84,8 @@ func checkTotal(objects []Object) error {
 		return nil
 	}
 	return Problem{
-		"MachineConfigs", fmt.Sprintf("together %d bytes of JSON, and %d is the most that they may take of the %d that the machine-config-operator gives a whole pool", total, TotalLimit, OperatorLimit),
-		"take files out of butane/*.bu; what is large belongs into the image",
+		"MachineConfigs",
+		fmt.Sprintf("together %d bytes of JSON, %s of the %d that the machine-config-operator takes for a whole pool; theirs may be %d, %s", total, Share(total), OperatorLimit, TotalLimit, Share(TotalLimit)),
+		"give a smaller configuration, or take files out of butane/*.bu",
 	}
 }

@@ -118,7 +118,7 @@ func render(t *testing.T, r machineconfig.Request) []machineconfig.Object {
 func TestWhatAHostGets(t *testing.T) {
 	t.Parallel()
 	const configuration = "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
-	dropin := "# Which image holds the binary; from http01-machineconfig.\n[Service]\nEnvironment=HTTP01_PROXYD_IMAGE=" + image + "\n"
+	dropin := "# SPDX-License-Identifier: Apache-2.0\n# Which image holds the binary; from http01-machineconfig.\n[Service]\nEnvironment=HTTP01_PROXYD_IMAGE=" + image + "\n"
 	units := func(dropin string) map[string]string {
 		return map[string]string{
 			"/usr/local/bin/http01-proxyd-install -rwxr-xr-x": source(t, "systemd/http01-proxyd-install"),

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Command is one verb of a program. It takes flags and no argument.
+// Command is one verb of a program. It takes flags and no argument; a flag that
+// is given has a value.
 type Command struct {
 	Name    string
 	Summary string // one line for the program's list of commands
@@ -49,6 +50,9 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 	case flags.NArg() > 0:
 		return complain(fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 	}
+	if name := givenEmpty(flags); name != "" {
+		return complain(fmt.Sprintf("--%s is empty: give it a value or leave it out", name))
+	}
 	err = run(ctx, s)
 	var usage UsageError
 	switch {
@@ -59,6 +63,17 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 		return Failure
 	}
 	return OK
+}
+
+// givenEmpty names a flag that is given without a value, as a variable that is
+// not set gives it: taken as not given, it would do something else than asked.
+func givenEmpty(flags *flag.FlagSet) (name string) {
+	flags.Visit(func(f *flag.Flag) {
+		if name == "" && f.Value.String() == "" {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // describeFlags lists the flags in the order of their names; none, no list.

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+// TestMake: which flags `make machineconfigs` gives for its variables.
+func TestMake(t *testing.T) {
+	t.Parallel()
+	const missing = "IMAGE is missing: give IMAGE=registry.example.com/name@sha256:...; what is rendered without one is an example, and goes into machineconfigs only.  Stop."
+	example := []string{"--image", machineconfig.ExampleImage, "--out", "machineconfigs"}
+	for name, tt := range map[string]struct {
+		env, args []string
+		want      []string
+		refused   string
+	}{
+		"nothing":            {nil, nil, example, ""},
+		"the folder, dotted": {nil, []string{"OUT=./machineconfigs/"}, []string{"--image", machineconfig.ExampleImage, "--out", "./machineconfigs/"}, ""},
+		"example elsewhere":  {nil, []string{"OUT=other"}, nil, missing},
+		"example for a pool": {nil, []string{"OUT=other", "POOL=worker"}, nil, missing},
+		"all": {
+			nil,
+			[]string{"IMAGE=i", "CONFIG=c", "POOL=p", "SUMS=s", "OUT=o"},
+			[]string{"--image", "i", "--config", "c", "--pool", "p", "--sums", "s", "--out", "o"},
+			"",
+		},
+		"exported":        {[]string{"IMAGE=i", "OUT=o"}, nil, []string{"--image", "i", "--out", "o"}, ""},
+		"empty":           {nil, []string{"IMAGE=i", "SUMS=", "CONFIG=", "POOL=", "OUT="}, []string{"--image", "i", "--config", "", "--pool", "", "--sums", "", "--out", ""}, ""},
+		"empty, exported": {[]string{"IMAGE=", "SUMS="}, nil, []string{"--image", "", "--sums", "", "--out", "machineconfigs"}, ""},
+		"layered":         {[]string{"IMAGE=i"}, []string{"LAYERED=yes", "CONFIG=c", "OUT=o"}, []string{"--config", "c", "--layered", "--out", "o"}, ""},
+		"fcos":            {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{"--fcos", "--binary", "b/http01-proxyd", "--out", "o"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, err := exec.LookPath("make")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A shell function stands for the tool and prints what it gets.
+			args := slices.Concat([]string{"--silent", "--no-print-directory", "--directory=../..", "GO=each() { printf '%s\\n' \"$$@\"; }; each", "machineconfigs"}, tt.args)
+			cmd := exec.CommandContext(t.Context(), path, args...)
+			cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, tt.env...) // and nothing of a make that runs this
+			var out, stderr strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &stderr
+			err = cmd.Run()
+			if tt.refused != "" {
+				if err == nil || !strings.Contains(stderr.String(), tt.refused) {
+					t.Errorf("%v: %s%s", err, out.String(), stderr.String())
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("%v: %s", err, stderr.String())
+			}
+			want := append([]string{"run", "./cmd/http01-machineconfig", "render"}, tt.want...)
+			if diff := cmp.Diff(want, strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
