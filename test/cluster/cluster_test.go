@@ -132,7 +132,7 @@ func serve(t *testing.T, c *cluster.Cluster) {
 	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
 		err := errors.Join(
 			m.Install(os.Getenv(binaryVariable), binaryPath, 0o755),
-			m.Install(filepath.Join(repository(), "systemd", unit), unitPath, 0o644))
+			m.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644))
 		if err != nil {
 			return err
 		}

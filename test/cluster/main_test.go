@@ -31,19 +31,16 @@ const (
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	if os.Geteuid() != 0 {
-		os.Exit(m.Run()) // the tests skip themselves, saying why
-	}
 	if os.Getenv(holdMarker) != "" {
 		// The environment has what prepare would find.
 		ready := func(context.Context) ([]string, error) { return nil, nil }
 		os.Exit(host.Enclose(ready, hold))
 	}
-	os.Exit(host.Enclose(prepare, func(c *host.Cell) int { return inside(m, c) }))
+	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
 }
 
 func prepare(ctx context.Context) ([]string, error) {
-	env, err := cluster.Prepare(ctx, filepath.Join(repository(), ".cache"))
+	env, err := cluster.Prepare(ctx, filepath.Join(host.Repository(), ".cache"))
 	if err != nil || os.Getenv(binaryVariable) != "" {
 		return env, err
 	}
@@ -51,27 +48,21 @@ func prepare(ctx context.Context) ([]string, error) {
 	return append(env, binaryVariable+"="+binary), err
 }
 
-func inside(m *testing.M, cell *host.Cell) int {
-	// The tests' own contexts end with them; the cluster outlives them.
-	ctx := context.Background()
+func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error, err error) {
 	begin := time.Now()
-	c, err := cluster.New(ctx, cell)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if shared, err = cluster.New(ctx, cell); err != nil {
+		return nil, err
 	}
 	fmt.Printf("three booted masters, the lab and the registry came up in %v\n", time.Since(begin).Round(10*time.Millisecond))
-	shared = c
-	code := m.Run()
-	if err := c.Close(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "take the cluster away:", err)
-		return max(code, 1)
-	}
-	if left := remains(cell); left != "" {
-		fmt.Fprintln(os.Stderr, "the cluster has left:", left)
-		return max(code, 1)
-	}
-	return code
+	return func(ctx context.Context) error {
+		if err := shared.Close(ctx); err != nil {
+			return err
+		}
+		if left := remains(cell); left != "" {
+			return fmt.Errorf("the cluster has left: %s", left)
+		}
+		return nil
+	}, nil
 }
 
 func hold(cell *host.Cell) int {
@@ -81,15 +72,6 @@ func hold(cell *host.Cell) int {
 	}
 	fmt.Println(held)
 	select {}
-}
-
-// repository is its root: go test runs in the package's folder.
-func repository() string {
-	dir, err := filepath.Abs("../..")
-	if err != nil {
-		panic(err)
-	}
-	return dir
 }
 
 // whole gives the test the cluster with every master on and the VIPs in their

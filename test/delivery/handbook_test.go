@@ -9,47 +9,162 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/test/host"
 	"github.com/http01-proxyd/http01-proxyd/test/oc"
 )
 
-// handbook is docs/install.md: the fenced blocks marked sh of each section.
-type handbook struct {
-	blocks map[string][]string
-	seen   map[string]bool // sections whose commands have run
+// The documents whose commands are run here, and the marks of their blocks.
+// README's others, marked sh, are those of test/run-readme.
+const (
+	installDocument = "docs/install.md"
+	installMark     = "sh"
+	readmeDocument  = "README.md"
+	readmeMark      = "shell"
+)
+
+// fenced is a fenced block of a document.
+type fenced struct {
+	section string
+	mark    string // the words after the fence
+	text    string
+	line    int // of the fence
 }
 
-func openHandbook(t *testing.T) *handbook {
-	t.Helper()
-	return openDocument(t, filepath.Join("docs", "install.md"), "```sh\n")
-}
-
-// openDocument reads the blocks of a document that are fenced like this.
-func openDocument(t *testing.T, name, fence string) *handbook {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(), name))
-	must(t, err)
-	h := &handbook{blocks: map[string][]string{}, seen: map[string]bool{}}
-	section, block, inside := "", "", false
+// readDocument lists all of a document's fenced blocks.
+func readDocument(name string) ([]fenced, error) {
+	text, err := os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("read a document: %w", err)
+	}
+	var all []fenced
+	section, open, number := "", false, 0
 	for line := range strings.Lines(string(text)) {
+		number++
+		mark, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
 		switch {
-		case inside && line == "```\n":
-			h.blocks[section], block, inside = append(h.blocks[section], block), "", false
-		case inside:
-			block += line
-		case line == fence:
-			inside = true
+		case open && fence && mark == "":
+			open = false
+		case open:
+			all[len(all)-1].text += line
+		case fence:
+			all, open = append(all, fenced{section, mark, "", number}), true
 		case strings.HasPrefix(line, "## "), strings.HasPrefix(line, "### "):
 			section = strings.TrimSpace(strings.TrimLeft(line, "#"))
 		}
 	}
-	if inside || len(h.blocks) == 0 {
-		t.Fatalf("%s has no whole block that begins %q", name, fence)
+	if open {
+		return nil, fmt.Errorf("%s:%d: this block has no end", name, all[len(all)-1].line)
 	}
+	return all, nil
+}
+
+// handbook is a document's blocks with commands, by section.
+type handbook struct {
+	name   string
+	blocks map[string][]string
+}
+
+func openHandbook(t *testing.T) *handbook {
+	t.Helper()
+	return openDocument(t, installDocument, installMark)
+}
+
+func openDocument(t *testing.T, name, mark string) *handbook {
+	t.Helper()
+	h, err := newHandbook(name, mark)
+	must(t, err)
 	return h
+}
+
+func newHandbook(name, mark string) (*handbook, error) {
+	all, err := readDocument(name)
+	if err != nil {
+		return nil, err
+	}
+	h := &handbook{name: name, blocks: map[string][]string{}}
+	for _, f := range all {
+		if f.mark == mark {
+			h.blocks[f.section] = append(h.blocks[f.section], f.text)
+		}
+	}
+	if len(h.blocks) == 0 {
+		return nil, fmt.Errorf("%s has no block marked %s", name, mark)
+	}
+	return h, nil
+}
+
+// one is a section's only block, which the caller runs.
+func (h *handbook) one(t *testing.T, section string) string {
+	t.Helper()
+	return h.block(t, section, 0, 1)
+}
+
+// block is one of a section's blocks, which the caller runs. The section has to
+// have as many as the caller knows of.
+func (h *handbook) block(t *testing.T, section string, i, of int) string {
+	t.Helper()
+	blocks := h.blocks[section]
+	if len(blocks) != of {
+		t.Fatalf("%s: %q has %d blocks with commands, the test knows of %d", h.name, section, len(blocks), of)
+	}
+	shared.ran[h.title(section, i)] = true
+	return blocks[i]
+}
+
+func (h *handbook) title(section string, i int) string {
+	return fmt.Sprintf("%s, %q, block %d", h.name, section, i+1)
+}
+
+// unrun lists the documents' blocks of which no test has asked to run them.
+func unrun(ran map[string]bool) ([]string, error) {
+	var left []string
+	for name, mark := range map[string]string{installDocument: installMark, readmeDocument: readmeMark} {
+		h, err := newHandbook(name, mark)
+		if err != nil {
+			return nil, err
+		}
+		for section, blocks := range h.blocks {
+			for i := range blocks {
+				if title := h.title(section, i); !ran[title] {
+					left = append(left, title)
+				}
+			}
+		}
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// Commands are in blocks whose mark has them run, here or by test/run-readme,
+// and in no others.
+func TestEveryCommandIsMarked(t *testing.T) {
+	// How a line of commands begins, be it after a prompt.
+	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|timeout|` + renderer + `) `)
+	for name, marks := range map[string][]string{
+		installDocument: {installMark, "yaml MachineOSConfig", "yaml MachineConfig"},
+		readmeDocument:  {readmeMark, "sh", "yaml", "mermaid"},
+	} {
+		all, err := readDocument(name)
+		must(t, err)
+		for _, f := range all {
+			switch {
+			case f.mark == "" && command.MatchString(f.text):
+				t.Errorf("%s:%d: this block has commands and no mark, so that none of them is run", name, f.line)
+			case f.mark != "" && !slices.Contains(marks, f.mark):
+				t.Errorf("%s:%d: nothing runs a block that is marked %q, or knows that there is nothing to run: give one of %q", name, f.line, f.mark, marks)
+			}
+		}
+		text, err := os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name)))
+		must(t, err)
+		if regexp.MustCompile("(?m)^\\s*(~~~|````)").Match(text) {
+			t.Errorf("%s: fence blocks with three backticks: nothing runs others", name)
+		}
+	}
 }
 
 // shell runs blocks of the handbook in a directory of its own. `make` works on
@@ -63,6 +178,8 @@ type shell struct {
 }
 
 // prelude leads make to the repository and keeps files in this directory.
+// MAKE_ARGUMENTS are more of make's, and AFTER_MAKE a command that works on what
+// it has made.
 const prelude = `set -euo pipefail
 make() {
 	local args=() arg
@@ -71,6 +188,7 @@ make() {
 		args+=("$arg")
 	done
 	command make --no-print-directory -C "$REPOSITORY" "${args[@]}" $MAKE_ARGUMENTS
+	${AFTER_MAKE:-true}
 }
 `
 
@@ -86,7 +204,7 @@ func newShell(t *testing.T, handlers map[string]oc.Handler) *shell {
 	})
 	must(t, os.Symlink(filepath.Join(os.Getenv(binariesVariable), renderer), filepath.Join(bin, renderer)))
 	s := &shell{t: t, dir: t.TempDir(), commands: commands}
-	s.env = slices.Concat(os.Environ(), commands.Environment(), []string{"REPOSITORY=" + repository(), "MAKE_ARGUMENTS=", "GOFLAGS=-buildvcs=false"})
+	s.env = slices.Concat(os.Environ(), commands.Environment(), []string{"REPOSITORY=" + host.Repository(), "MAKE_ARGUMENTS=", "GOFLAGS=-buildvcs=false"})
 	return s
 }
 
@@ -111,14 +229,13 @@ func (s *shell) run(ctx context.Context, text string, env ...string) (string, er
 // section runs a section's commands, block after block.
 func (s *shell) section(h *handbook, name string, env ...string) string {
 	s.t.Helper()
-	blocks, found := h.blocks[name]
-	if !found {
-		s.t.Fatalf("there is no section %q with commands", name)
+	of := len(h.blocks[name])
+	if of == 0 {
+		s.t.Fatalf("%s has no section %q with commands", h.name, name)
 	}
-	h.seen[name] = true
 	var all strings.Builder
-	for _, block := range blocks {
-		out, err := s.run(s.t.Context(), block, env...)
+	for i := range of {
+		out, err := s.run(s.t.Context(), h.block(s.t, name, i, of), env...)
 		all.WriteString(out)
 		must(s.t, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/test/host"
 	"github.com/http01-proxyd/http01-proxyd/test/judge"
 )
 
@@ -34,7 +35,7 @@ func ignitionPath(ctx context.Context) (path, version string, err error) {
 		return "", "", fmt.Errorf("find the release of Ignition in go.mod: %w", err)
 	}
 	version = strings.TrimSpace(string(out))
-	return filepath.Join(repository(), ".cache", "tools", ignitionProgram+"-"+version), version, nil
+	return filepath.Join(host.Repository(), ".cache", "tools", ignitionProgram+"-"+version), version, nil
 }
 
 // buildIgnition makes Ignition's own program when it is not there yet, which

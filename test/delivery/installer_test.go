@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/host"
 	"github.com/http01-proxyd/http01-proxyd/test/mcd"
@@ -151,6 +153,13 @@ func TestRemovedBeforeItWasInstalled(t *testing.T) {
 	}
 }
 
+// ageFailure makes the last failure be long ago: a timer's attempt soon after
+// one only repeats it.
+func (n *node) ageFailure() {
+	n.t.Helper()
+	n.do("sed --in-place 1s/.*/0/ /run/http01-proxyd-install/failed")
+}
+
 // The timer brings what the first attempt could not, without anybody.
 func TestTimerTriesAgain(t *testing.T) {
 	s := use(t)
@@ -159,9 +168,7 @@ func TestTimerTriesAgain(t *testing.T) {
 	n.dropIn(timer, "[Timer]\nOnUnitInactiveSec=1s\n")
 	n.apply(s.images[first])
 	n.saysOn(t, n.Host, "cannot pull")
-	// An attempt soon after a failure is left out; make it be long ago.
-	_, err := n.Run(t.Context(), "touch", "--date=1 hour ago", "/run/http01-proxyd-install/failed")
-	must(t, err)
+	n.ageFailure()
 	must(t, s.Registry.Up(t.Context()))
 	n.is(service, "active")
 	n.saysOn(t, n.Host, "is installed")
@@ -244,9 +251,9 @@ func TestBinaryThatDoesNotGetReady(t *testing.T) {
 	n.is(service, "active")
 	must(t, s.runs(t.Context(), n.Host, first))
 
+	n.ageFailure()
 	before := n.starts()
-	_, err := n.Run(t.Context(), "systemctl", "start", timer)
-	must(t, err)
+	n.do("systemctl start " + timer)
 	n.saysOn(t, n.Host, "did not get ready before")
 	n.is(timer, "inactive")
 	if got := n.starts(); got != before {
@@ -268,14 +275,10 @@ func TestServiceThatIsDisabled(t *testing.T) {
       - {name: http01-proxyd.service, enabled: false}
 `)
 	n.update()
-	_, err := n.Run(t.Context(), "systemctl", "restart", installer)
-	must(t, err)
 	n.is(service, "inactive")
-	n.saysOn(t, n.Host, "is installed already")
+	n.saysOn(t, n.Host, "is disabled: it is stopped")
 	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "99-master-off.yaml")))
 	n.update()
-	_, err = n.Run(t.Context(), "systemctl", "restart", installer)
-	must(t, err)
 	n.is(service, "active")
 }
 
@@ -303,19 +306,41 @@ func TestHostWithoutVIPs(t *testing.T) {
 	}
 }
 
-// A host with the image on its disk: from the daemon's action to a service that
-// runs.
+// watched is a machine that notes when the daemon's first action began: what
+// comes before it are files, and units that are enabled.
+type watched struct {
+	*host.Host
+
+	acted time.Time
+}
+
+func (w *watched) Run(ctx context.Context, name string, args ...string) (string, error) {
+	if w.acted.IsZero() && name == "systemctl" && slices.Equal(args, []string{"daemon-reload"}) {
+		w.acted = time.Now()
+	}
+	return w.Host.Run(ctx, name, args...)
+}
+
+// A host with the image on its disk needs no registry; how long it takes from
+// the daemon's first action to a service that runs is printed.
 func TestImageThatIsThereAlready(t *testing.T) {
 	s := use(t)
 	n := newNode(t, s)
 	_, err := n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", s.images[first])
 	must(t, err)
 	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	machine := &watched{Host: n.Host}
+	n.daemon.Machine = machine
 	report := n.apply(s.images[first])
 	n.is(service, "active")
-	running, err := n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service)
+	entered, err := n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service)
 	must(t, err)
-	fmt.Printf("image there already: %sactive (running) since %s", report, running)
+	running, err := time.Parse("Mon 2006-01-02 15:04:05.000000 MST", strings.TrimSpace(entered))
+	must(t, err)
+	if machine.acted.IsZero() || running.Before(machine.acted) {
+		t.Errorf("active (running) at %v, and the daemon acted at %v:\n%s", running, machine.acted, report)
+	}
+	fmt.Printf("image there already: active (running) %.2f s after the first action began (to reach: 2 s)\n", running.Sub(machine.acted).Seconds())
 	if _, err := n.Run(t.Context(), "podman", "image", "exists", s.images[first]); err != nil {
 		t.Errorf("the installer has taken away an image that it had not pulled: %v", err)
 	}

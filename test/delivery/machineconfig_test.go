@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +64,22 @@ spec:
         contents: {source: "data:,hello%0A"}
 `
 
+// kernelConfig is one more of the pool, which no policy can spare a reboot.
+const kernelConfig = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 50-master-kernel
+  labels:
+    machineconfiguration.openshift.io/role: master
+spec:
+  config:
+    ignition: {version: 3.4.0}
+  kernelArguments: [quiet]
+`
+
+// digests are the checksums in a SHA256SUMS.
+var digests = regexp.MustCompile(`(?m)^[0-9a-f]{64}`)
+
 // admin is who sits at oc: a cluster whose three nodes are under the daemons of
 // three ranges of OpenShift releases.
 type admin struct {
@@ -90,12 +108,15 @@ func newAdmin(t *testing.T, s *site) *admin {
 	must(t, err)
 	c.Rollouts() // of what was there before
 	a := &admin{site: s, t: t, book: openHandbook(t), cluster: c, began: time.Now()}
-	a.shell = newShell(t, map[string]oc.Handler{"oc": c.Run})
+	handlers := nextReleases()
+	handlers["oc"] = c.Run
+	a.shell = newShell(t, handlers)
 	a.env = append(a.env, "IMAGE="+s.images[first])
 	t.Cleanup(func() {
 		ctx := context.Background()
-		// The nodes have to be as they were for the next test, also after a
-		// failure.
+		// The nodes and the registry have to be as they were for the next test,
+		// also after a failure.
+		must(t, s.Registry.Up(ctx))
 		for _, n := range nodes {
 			n.Daemon.Update(ctx, mcd.Rendered{})
 		}
@@ -107,6 +128,7 @@ func newAdmin(t *testing.T, s *site) *admin {
 type expect struct {
 	starts  int  // of the service, on each master
 	changes bool // the nodes get a new configuration
+	reboots bool // the nodes are to reboot, by what is not ours
 }
 
 // step runs act and prints what came of it: a line for each node with the
@@ -119,8 +141,12 @@ func (a *admin) step(name string, want expect, act func()) {
 	took := time.Since(begin)
 	fmt.Printf("%6.2f s  %s (%.2f s)\n", begin.Sub(a.began).Seconds(), name, took.Seconds())
 	rollouts := a.cluster.Rollouts()
-	if want.changes != (len(rollouts) > 0) {
-		a.t.Errorf("%s: %d nodes got a new configuration", name, len(rollouts))
+	nodes := 0
+	if want.changes {
+		nodes = len(a.Masters)
+	}
+	if len(rollouts) != nodes {
+		a.t.Errorf("%s: %d nodes got a new configuration, want %d", name, len(rollouts), nodes)
 	}
 	after := a.counts()
 	for _, r := range rollouts {
@@ -130,8 +156,12 @@ func (a *admin) step(name string, want expect, act func()) {
 		}
 		i := slices.IndexFunc(a.Masters, func(m *host.Host) bool { return m.Name == r.Node })
 		fmt.Printf("          %s: %s; service started %d times\n", r.Node, strings.Join(actions, ", "), after[i]-before[i])
-		if r.Report.Degraded != nil || r.Report.Rebooted || r.Drift != nil {
-			a.t.Errorf("%s: %s: degraded: %v, reboot: %v, drift: %v", name, r.Node, r.Report.Degraded, r.Report.Rebooted, r.Drift)
+		if r.Report.Degraded != nil || r.Drift != nil {
+			a.t.Errorf("%s: %s: degraded: %v, drift: %v", name, r.Node, r.Report.Degraded, r.Drift)
+		}
+		// A reboot drains the node first.
+		if r.Report.Rebooted != want.reboots || r.Report.Drained != want.reboots {
+			a.t.Errorf("%s: %s: reboot: %v, drain: %v, want %v", name, r.Node, r.Report.Rebooted, r.Report.Drained, want.reboots)
 		}
 		if len(r.Report.Notes) > 0 {
 			a.t.Errorf("%s: %s: the daemon passed over: %v", name, r.Node, r.Report.Notes)
@@ -179,6 +209,7 @@ func TestByMachineConfig(t *testing.T) {
 	a := newAdmin(t, s)
 	before := s.snapshots(t)
 
+	a.released(first)
 	a.step("render", expect{}, func() { t.Log(a.section(a.book, "1. Render")) })
 	a.step("node disruption policy", expect{}, func() { a.section(a.book, "2. The node disruption policy, first") })
 	a.keptForeign()
@@ -194,9 +225,7 @@ func TestByMachineConfig(t *testing.T) {
 	a.onPort(9888)
 	a.certificate("port-9888")
 
-	a.step("image upgrade", expect{starts: 1, changes: true}, func() {
-		a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+s.images[second])
-	})
+	a.step("image upgrade", expect{starts: 1, changes: true}, func() { a.goTo(second) })
 	a.serving(second)
 	a.onPort(9888)
 	a.certificate("upgraded")
@@ -204,30 +233,110 @@ func TestByMachineConfig(t *testing.T) {
 	a.failingUpgrades()
 	a.bootsWithoutRegistry()
 
+	a.step("upgrade of image, units and installer", expect{starts: 1, changes: true}, func() { a.goTo(third, "AFTER_MAKE="+otherUnits) })
+	a.serving(third)
+	a.units("640", "16min", otherScript)
+	a.certificate("other-units")
+
 	must(t, s.Registry.Down(t.Context(), registry.Refused))
-	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() {
-		a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+s.images[first])
-	})
+	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() { a.goTo(second) })
 	must(t, s.Registry.Up(t.Context()))
-	a.serving(first)
+	a.serving(second)
+	a.units("512", "15min", "")
 	a.certificate("downgraded")
 
+	image := "IMAGE=" + s.images[second]
 	a.write("my.yaml", "mode: \"\"\n")
-	a.step("disable", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
+	a.step("disable", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
 	a.disabled()
 	a.write("my.yaml", "")
-	a.step("enable again", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
-	a.serving(first)
+	a.step("enable again", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
+	a.serving(second)
 	a.certificate("enabled-again")
 
 	a.remove(before)
+}
+
+// A release can bring a unit that the policy in force does not know. Following
+// the handbook, the upgrade to it reboots nobody.
+func TestUpgradeThatBringsAUnit(t *testing.T) {
+	s := use(t)
+	a := newAdmin(t, s)
+	before := s.snapshots(t)
+	a.install()
+	a.write("my.yaml", "")
+	a.step("upgrade that brings a unit", expect{starts: 1, changes: true}, func() { a.goTo(second, "AFTER_MAKE="+anotherUnit) })
+	a.serving(second)
+	a.certificate("upgraded-with-a-unit")
+	a.each(t, func(ctx context.Context, _ int, m *host.Host) error {
+		got, err := m.Properties(ctx, nextUnit, "LoadState")
+		if err == nil && got["LoadState"] != "loaded" {
+			err = fmt.Errorf("%s on %s is %s", nextUnit, m, got["LoadState"])
+		}
+		return err
+	})
+	a.remove(before)
+}
+
+// Another change of the pool can make the removal a reboot, on which no action
+// follows. What is left then runs nothing, and the handbook's command takes it
+// away.
+func TestRemovalThatReboots(t *testing.T) {
+	s := use(t)
+	a := newAdmin(t, s)
+	before := s.snapshots(t)
+	a.install()
+	a.write("kernel.yaml", kernelConfig)
+	removal, _, found := strings.Cut(a.book.block(t, "Remove", 0, 2), "\n")
+	if !found || !strings.HasPrefix(removal, "oc delete ") {
+		t.Fatalf("the removal begins with %q", removal)
+	}
+	a.step("remove, with a kernel argument in the same update", expect{changes: true, reboots: true}, func() {
+		a.cluster.Pause()
+		_, err := a.run(t.Context(), removal+"\noc apply -f kernel.yaml")
+		must(t, err)
+		must(t, a.cluster.Resume(t.Context()))
+	})
+	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
+	must(t, s.Settled(t.Context()))
+	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return leftovers(ctx, m) })
+	recovery := a.book.one(t, "Recover")
+	for _, m := range a.Masters {
+		_, err := a.run(t.Context(), strings.ReplaceAll(recovery, "node/master0", "node/"+m.Name))
+		must(t, err)
+	}
+	a.asBefore(before)
+}
+
+// leftovers: binary and state are there, nothing of ours runs or has a rule, and
+// no unit has failed.
+func leftovers(ctx context.Context, m *host.Host) error {
+	if _, err := m.Run(ctx, "stat", binary, "/var/lib/http01-proxyd/state"); err != nil {
+		return fmt.Errorf("what a reboot leaves: %w", err)
+	}
+	for command, want := range map[string]string{
+		"systemctl list-units --failed --plain --no-legend":               "",
+		"systemctl list-units --state=active --plain --no-legend " + ours: "",
+		"systemctl show --property=LoadState --value " + service:          "not-found\n",
+		"systemctl show --property=LoadState --value " + timer:            "not-found\n",
+		"nft list tables | grep http01-proxyd || true":                    "",
+	} {
+		got, err := m.Run(ctx, "sh", "-c", command)
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("%s on %s: %q, want %q", command, m, got, want)
+		}
+	}
+	return nil
 }
 
 // README's shortest way is enough.
 func TestREADME(t *testing.T) {
 	s := use(t)
 	a := newAdmin(t, s)
-	readme := openDocument(t, "README.md", "```shell\n")
+	readme := openDocument(t, readmeDocument, readmeMark)
 	a.step("README's commands", expect{starts: 1, changes: true}, func() {
 		out := a.section(readme, "On a cluster")
 		if !strings.Contains(out, "Active: active (running)") {
@@ -237,6 +346,57 @@ func TestREADME(t *testing.T) {
 	a.serving(first)
 	a.certificate("readme")
 	a.remove(nil)
+}
+
+// install is the handbook's first three steps.
+func (a *admin) install() {
+	a.t.Helper()
+	a.released(first)
+	a.step("install", expect{starts: 1, changes: true}, func() {
+		for _, section := range []string{"1. Render", "2. The node disruption policy, first", "3. The MachineConfigs"} {
+			a.section(a.book, section)
+		}
+	})
+	a.serving(first)
+	a.certificate("installed")
+}
+
+// released gives make, from now on, the checksums that come with a release.
+func (a *admin) released(release string) {
+	a.t.Helper()
+	a.write("SHA256SUMS", a.checksums[release])
+	a.env = append(a.env, "MAKE_ARGUMENTS=SUMS="+filepath.Join(a.dir, "SHA256SUMS"))
+}
+
+// goTo is the handbook's upgrade to a release, or downgrade.
+func (a *admin) goTo(release string, env ...string) {
+	a.t.Helper()
+	a.released(release)
+	a.section(a.book, "Upgrade and downgrade", append(env, "NEW_IMAGE="+a.images[release])...)
+}
+
+// units looks at what distinguishes the units and the installer of releases, as
+// systemd has them in memory and the host on its disk.
+func (a *admin) units(tasks, timeout, script string) {
+	a.t.Helper()
+	for _, m := range a.Masters {
+		for unit, want := range map[string]map[string]string{
+			service:   {"TasksMax": tasks, "NeedDaemonReload": "no"},
+			installer: {"TimeoutStartUSec": timeout, "NeedDaemonReload": "no"},
+			timer:     {"NeedDaemonReload": "no"},
+		} {
+			got, err := m.Properties(a.t.Context(), unit, slices.Collect(maps.Keys(want))...)
+			must(a.t, err)
+			if diff := cmp.Diff(want, got); diff != "" {
+				a.t.Errorf("%s on %s (-want +got):\n%s", unit, m, diff)
+			}
+		}
+		text, err := m.ReadFile("/usr/local/bin/http01-proxyd-install")
+		must(a.t, err)
+		if strings.HasSuffix(text, otherScript) != (script != "") {
+			a.t.Errorf("the installer on %s ends with %q", m, text[max(0, len(text)-len(otherScript)):])
+		}
+	}
 }
 
 // keptForeign: the admin's own entries are there still, before ours.
@@ -300,24 +460,20 @@ func (a *admin) disabled() {
 func (a *admin) failingUpgrades() {
 	a.t.Helper()
 	ctx := a.t.Context()
-	wrong := strings.Repeat("0", 64)
-	for _, arch := range []string{"amd64", "arm64", "ppc64le", "s390x"} {
-		a.write("wrong", a.read("wrong")+wrong+"  http01-proxyd-linux-"+arch+"\n")
-	}
+	wrong := digests.ReplaceAllString(a.checksums[third], strings.Repeat("0", 64))
 	for _, tt := range []struct {
 		name   string
 		sums   string
 		outage registry.Outage
 		says   string
 	}{
-		{"wrong checksum", "SUMS=wrong", registry.None, "has the checksum"},
-		{"registry away", "", registry.Refused, "cannot pull"},
+		{"wrong checksum", wrong, registry.None, "has the checksum"},
+		{"registry away", a.checksums[third], registry.Refused, "cannot pull"},
 	} {
 		must(a.t, a.Registry.Down(ctx, tt.outage))
+		a.write("SHA256SUMS", tt.sums)
 		a.step("failing upgrade: "+tt.name, expect{changes: true}, func() {
-			_, err := a.run(ctx, `make machineconfigs IMAGE="$NEW_IMAGE" CONFIG=my.yaml OUT=rendered `+tt.sums+` && oc apply -f rendered/ && `+
-				`oc wait mcp/master --for=condition=Updating && oc wait mcp/master --for=condition=Updated`, "NEW_IMAGE="+a.images[third])
-			must(a.t, err)
+			a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+a.images[third])
 		})
 		a.serving(second)
 		for _, m := range a.Masters {
@@ -328,16 +484,19 @@ func (a *admin) failingUpgrades() {
 		}
 	}
 	// The unit is inactive by now, which systemctl tells by its exit code.
-	out, err := a.run(ctx, strings.TrimSpace(a.book.blocks["When a pull fails"][0])+" || [ $? -eq 3 ]")
+	const section = "When a pull fails"
+	out, err := a.run(ctx, strings.TrimSpace(a.book.block(a.t, section, 0, 2))+" || [ $? -eq 3 ]")
 	must(a.t, err)
-	a.book.seen["When a pull fails"] = true
 	fmt.Print(out)
+	out, err = a.run(ctx, a.book.block(a.t, section, 1, 2))
+	must(a.t, err)
+	if !strings.Contains(out, "connection refused") {
+		a.t.Errorf("the journal does not have what podman said:\n%s", out)
+	}
 	a.certificate("after-failed-upgrades")
 	a.newKeyMeetsOldBinary()
 	must(a.t, a.Registry.Up(ctx))
-	a.step("back to the image that runs", expect{changes: true}, func() {
-		a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+a.images[second])
-	})
+	a.step("back to the image that runs", expect{changes: true}, func() { a.goTo(second) })
 	a.serving(second)
 }
 
@@ -393,17 +552,12 @@ func (a *admin) bootsWithoutRegistry() {
 // given.
 func (a *admin) remove(before []host.Snapshot) {
 	a.t.Helper()
-	blocks := a.book.blocks["Remove"]
-	if len(blocks) < 2 {
-		a.t.Fatal("the handbook's removal has less than two blocks: the MachineConfigs, and then the policy")
-	}
-	a.book.seen["Remove"] = true
 	a.step("remove", expect{changes: true}, func() {
-		_, err := a.run(a.t.Context(), blocks[0])
+		_, err := a.run(a.t.Context(), a.book.block(a.t, "Remove", 0, 2))
 		must(a.t, err)
 	})
 	a.step("give the policy's entries up", expect{}, func() {
-		_, err := a.run(a.t.Context(), blocks[1])
+		_, err := a.run(a.t.Context(), a.book.block(a.t, "Remove", 1, 2))
 		must(a.t, err)
 	})
 	a.keptForeign()
@@ -420,11 +574,7 @@ func (a *admin) remove(before []host.Snapshot) {
 	if before == nil {
 		return
 	}
-	for i, now := range a.snapshots(a.t) {
-		if diff := before[i].Diff(now); diff != "" {
-			a.t.Errorf("%s is not as it was:\n%s", a.Masters[i], diff)
-		}
-	}
+	a.asBefore(before)
 	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error {
 		if err := m.Reboot(ctx); err != nil {
 			return err
@@ -435,9 +585,15 @@ func (a *admin) remove(before []host.Snapshot) {
 		}
 		return err
 	})
+	a.asBefore(before)
+}
+
+// asBefore compares the hosts with what they were.
+func (a *admin) asBefore(before []host.Snapshot) {
+	a.t.Helper()
 	for i, now := range a.snapshots(a.t) {
 		if diff := before[i].Diff(now); diff != "" {
-			a.t.Errorf("%s is not as it was, after a boot:\n%s", a.Masters[i], diff)
+			a.t.Errorf("%s is not as it was:\n%s", a.Masters[i], diff)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,10 +27,14 @@ var shared *site
 
 func TestMain(m *testing.M) {
 	oc.Client() // when a shell of ours has called this program as one of its commands
-	if os.Geteuid() != 0 {
-		os.Exit(m.Run()) // the tests skip themselves, saying why
+	tests := func() int {
+		code := m.Run()
+		if os.Geteuid() == 0 {
+			code = max(code, complete(shared.ran))
+		}
+		return code
 	}
-	os.Exit(host.Enclose(prepare, func(c *host.Cell) int { return inside(m, c) }))
+	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(tests))
 }
 
 // prepare builds what wants the machine's own network: hosts' tree, programs,
@@ -42,7 +47,7 @@ func prepare(ctx context.Context) ([]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	var env []string
 	group.Go(func() (err error) {
-		env, err = cluster.Prepare(groupCtx, filepath.Join(repository(), ".cache"))
+		env, err = cluster.Prepare(groupCtx, filepath.Join(host.Repository(), ".cache"))
 		return err
 	})
 	group.Go(func() error { return build(groupCtx, dir) })
@@ -66,7 +71,7 @@ func build(ctx context.Context, dir string) error {
 
 func goBuild(ctx context.Context, output string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-o", output}, args...)...)
-	cmd.Dir = repository()
+	cmd.Dir = host.Repository()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %v: %w\n%s", args, err, out)
@@ -74,29 +79,31 @@ func goBuild(ctx context.Context, output string, args ...string) error {
 	return nil
 }
 
-func inside(m *testing.M, cell *host.Cell) int {
-	defer func() { _ = os.RemoveAll(os.Getenv(binariesVariable)) }()
-	// The tests' own contexts end with them; the site outlives them.
-	ctx := context.Background()
-	s, err := newSite(ctx, cell)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bring the site up:", err)
-		return 1
+func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error, err error) {
+	binaries := os.Getenv(binariesVariable)
+	if shared, err = newSite(ctx, cell); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(binaries))
 	}
-	shared = s
-	code := m.Run()
-	if err := s.close(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "take the site away:", err)
-		return max(code, 1)
-	}
-	return code
+	return func(ctx context.Context) error {
+		return errors.Join(shared.close(ctx), os.RemoveAll(binaries))
+	}, nil
 }
 
-// repository is its root: go test runs in the package's folder.
-func repository() string {
-	dir, err := filepath.Abs("../..")
-	if err != nil {
-		panic(err)
+// complete fails when all tests have run and some command of the documents has
+// not.
+func complete(ran map[string]bool) int {
+	for _, chosen := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(chosen).Value.String() != "" {
+			return 0
+		}
 	}
-	return dir
+	left, err := unrun(ran)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, title := range left {
+		fmt.Fprintln(os.Stderr, "no test runs the commands of", title)
+	}
+	return min(len(left), 1)
 }

@@ -48,8 +48,11 @@ func releases() []string { return []string{first, second, third} }
 type site struct {
 	*cluster.Cluster
 
-	images map[string]string // by release: references by digest
-	sums   map[string]string // by release: sha256 of the binary
+	images    map[string]string // by release: references by digest
+	sums      map[string]string // by release: sha256 of the binary for this machine
+	checksums map[string]string // by release: its SHA256SUMS
+
+	ran map[string]bool // blocks of the documents, by title
 }
 
 func newSite(ctx context.Context, cell *host.Cell) (*site, error) {
@@ -57,7 +60,11 @@ func newSite(ctx context.Context, cell *host.Cell) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Cluster: c, images: map[string]string{}, sums: map[string]string{}}
+	s := &site{
+		Cluster: c,
+		images:  map[string]string{}, sums: map[string]string{}, checksums: map[string]string{},
+		ran: map[string]bool{},
+	}
 	for _, release := range releases() {
 		path := filepath.Join(os.Getenv(binariesVariable), release)
 		if err := s.push(ctx, release, path); err != nil {
@@ -69,21 +76,42 @@ func newSite(ctx context.Context, cell *host.Cell) (*site, error) {
 
 func (s *site) close(ctx context.Context) error { return s.Close(ctx) }
 
-// push puts an image of a program into the registry, under a name.
+// push puts an image into the registry, under a name: of a program, and for
+// every other architecture of a release of something that is no program for
+// this machine, so that it is podman who has to choose.
 func (s *site) push(ctx context.Context, name, path string) error {
-	content, err := os.ReadFile(path)
+	dir, err := os.MkdirTemp("", "http01-delivery-image-")
 	if err != nil {
-		return fmt.Errorf("read what goes into the image: %w", err)
+		return fmt.Errorf("make a directory for other architectures: %w", err)
 	}
-	index, err := image.Build(image.Options{Binaries: map[string]string{runtime.GOARCH: path}, Version: name})
+	defer func() { _ = os.RemoveAll(dir) }()
+	binaries := make(map[string]string)
+	var checksums strings.Builder
+	for _, arch := range image.Architectures() {
+		binaries[arch] = filepath.Join(dir, arch)
+		content := []byte("the program of the " + name + " release for " + arch + "\n")
+		if arch == runtime.GOARCH {
+			binaries[arch] = path
+			if content, err = os.ReadFile(path); err != nil {
+				return fmt.Errorf("read what goes into the image: %w", err)
+			}
+		} else if err := os.WriteFile(binaries[arch], content, 0o600); err != nil {
+			return fmt.Errorf("write what is for %s: %w", arch, err)
+		}
+		sum := sha256.Sum256(content)
+		fmt.Fprintf(&checksums, "%x  http01-proxyd-linux-%s\n", sum, arch)
+		if arch == runtime.GOARCH {
+			s.sums[name] = hex.EncodeToString(sum[:])
+		}
+	}
+	s.checksums[name] = checksums.String()
+	index, err := image.Build(image.Options{Binaries: binaries, Version: name})
 	if err != nil {
 		return fmt.Errorf("build the image %s: %w", name, err)
 	}
 	if s.images[name], err = s.Registry.Push(ctx, "http01-proxyd/http01-proxyd", index); err != nil {
 		return fmt.Errorf("push the image %s: %w", name, err)
 	}
-	sum := sha256.Sum256(content)
-	s.sums[name] = hex.EncodeToString(sum[:])
 	return nil
 }
 

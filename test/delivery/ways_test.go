@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,19 +58,13 @@ func (w *way) abandon(ctx context.Context) {
 	must(w.t, err)
 }
 
-// block runs one of a section's blocks. The section has to have as many as the
-// test knows of.
+// block runs one of a section's blocks.
 func (w *way) block(section string, i, of int, env ...string) {
 	w.t.Helper()
-	blocks := w.book.blocks[section]
-	if len(blocks) != of {
-		w.t.Fatalf("the handbook's %q has %d blocks with commands, the test knows of %d", section, len(blocks), of)
-	}
 	// What the handbook removes, it removes on the host.
-	out, err := w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+blocks[i], env...)
+	out, err := w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.book.block(w.t, section, i, of), env...)
 	must(w.t, err)
 	w.t.Log(out)
-	w.book.seen[section] = w.book.seen[section] || i == of-1
 }
 
 // on runs a command on the host and demands that it goes well.
@@ -127,14 +122,13 @@ func (w *way) asItWas() {
 // documented is the handbook's YAML block of a kind.
 func documented(t *testing.T, kind string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(), "docs", "install.md"))
+	all, err := readDocument(installDocument)
 	must(t, err)
-	_, rest, begun := strings.Cut(string(text), "```yaml "+kind+"\n")
-	block, _, ended := strings.Cut(rest, "```\n")
-	if !begun || !ended {
-		t.Fatalf("docs/install.md shows no %s", kind)
+	i := slices.IndexFunc(all, func(f fenced) bool { return f.mark == "yaml "+kind })
+	if i < 0 {
+		t.Fatalf("%s shows no %s", installDocument, kind)
 	}
-	return block
+	return all[i].text
 }
 
 // built is the checksum of what `make build` has made.

@@ -23,9 +23,9 @@ const (
 	cellDir      = "/run/http01-host"
 )
 
-// Cell is what encloses the hosts: PID, network and mount namespaces of which
-// this process is the first. When it ends, be it by a SIGKILL, the kernel ends
-// every process in it and drops its mounts, links and files.
+// Cell is what encloses the hosts: PID, network and mount namespaces. Their
+// first process waits for this one; when it ends, be it by a SIGKILL, the kernel
+// ends every process in the cell and drops its mounts, links and files.
 type Cell struct {
 	dir    string // on a tmpfs of the cell's own
 	cgroup string // the name of the cell's cgroup in every hierarchy
@@ -43,6 +43,13 @@ func Enclose(prepare func(context.Context) ([]string, error), inside func(*Cell)
 		code, err := enclose(prepare)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
+		}
+		return code
+	}
+	if os.Getpid() == 1 {
+		code, err := beFirst()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "begin the cell:", err)
 		}
 		return code
 	}
@@ -110,18 +117,7 @@ func runInside(signals <-chan os.Signal, env []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("make the cell: %w", err)
 	}
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				_ = cmd.Process.Signal(s)
-			case <-ended:
-				return
-			}
-		}
-	}()
+	defer passOn(signals, cmd.Process)()
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() > 0 {
@@ -131,6 +127,54 @@ func runInside(signals <-chan os.Signal, env []string) (int, error) {
 		return 1, fmt.Errorf("in the cell: %w", err)
 	}
 	return 0, nil
+}
+
+// passOn sends the signals to the process until the returned function is called.
+func passOn(signals <-chan os.Signal, to *os.Process) (end func()) {
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				_ = to.Signal(s)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// beFirst runs this program once more, as a child, and takes the ends of all
+// processes that have lost their parent, until the child's own. Without, a
+// command that was entered into a host and outlived the nsenter(1) that started
+// it would stay a zombie of that host, whose first process then never ends
+// (pid_namespaces(7)).
+func beFirst() (code int, err error) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT)
+	self, err := os.Executable()
+	if err != nil {
+		return 1, fmt.Errorf("find this program: %w", err)
+	}
+	child, err := os.StartProcess(self, os.Args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}) //nolint:gosec // this very program
+	if err != nil {
+		return 1, fmt.Errorf("run this program again: %w", err)
+	}
+	defer passOn(signals, child)()
+	for {
+		var status unix.WaitStatus
+		switch pid, err := unix.Wait4(-1, &status, 0, nil); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 1, fmt.Errorf("wait for processes: %w", err)
+		case pid != child.Pid:
+		case status.Signaled():
+			return 1, fmt.Errorf("ended by signal %v", status.Signal())
+		default:
+			return status.ExitStatus(), nil
+		}
+	}
 }
 
 // settle gives the fresh namespaces what a process expects of them.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/host"
 )
@@ -66,6 +67,26 @@ func TestBootTo(t *testing.T) {
 	}
 	if held, err := h.Holds(t.Context(), address(12)[1]); held || err != nil {
 		t.Errorf("off, it has its address: %t, %v", held, err)
+	}
+}
+
+// A command that outlives its caller is the host's own from then on, and does
+// not keep it on.
+func TestCommandThatOutlivesItsCaller(t *testing.T) {
+	h := spare(t, "orphanage", "idle.service", "[Service]\nExecStart=sleep infinity\n")
+	if err := h.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := h.Run(ctx, "sleep", "1001"); err == nil {
+		t.Fatal("it ended in time")
+	}
+	if _, err := h.Run(t.Context(), "pgrep", "--full", "^sleep 1001"); err != nil {
+		t.Fatalf("it did not outlive its caller, so this shows nothing: %v", err)
+	}
+	if err := h.Kill(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 

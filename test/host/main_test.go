@@ -4,7 +4,6 @@ package host_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,18 +22,15 @@ const (
 var shared *site
 
 func TestMain(m *testing.M) {
-	if os.Geteuid() != 0 {
-		os.Exit(m.Run()) // the tests skip themselves, saying why
-	}
 	if os.Getenv(holdMarker) != "" {
 		ready := func(context.Context) ([]string, error) { return nil, nil }
 		os.Exit(host.Enclose(ready, hold))
 	}
-	os.Exit(host.Enclose(prepare, func(c *host.Cell) int { return inside(m, c) }))
+	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
 }
 
 func prepare(ctx context.Context) ([]string, error) {
-	tree, err := host.Tree(ctx, filepath.Join(repository(), ".cache"))
+	tree, err := host.Tree(ctx, filepath.Join(host.Repository(), ".cache"))
 	if err != nil {
 		return nil, err
 	}
@@ -49,28 +45,10 @@ func prepare(ctx context.Context) ([]string, error) {
 	return env, nil
 }
 
-func inside(m *testing.M, c *host.Cell) int {
-	// The tests' own contexts end with them; the site outlives them.
-	ctx := context.Background()
-	s, err := newSite(ctx, c, os.Getenv(treeVariable), os.Getenv(binaryVariable))
+func up(ctx context.Context, c *host.Cell) (down func(context.Context) error, err error) {
+	shared, err = newSite(ctx, c, os.Getenv(treeVariable), os.Getenv(binaryVariable))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bring the hosts up:", err)
-		return 1
+		return nil, err
 	}
-	shared = s
-	code := m.Run()
-	if err := s.close(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "take the hosts away:", err)
-		return max(code, 1)
-	}
-	return code
-}
-
-// repository is its root: go test runs in the package's folder.
-func repository() string {
-	dir, err := filepath.Abs("../..")
-	if err != nil {
-		panic(err)
-	}
-	return dir
+	return shared.close, nil
 }

@@ -68,7 +68,7 @@ func newSite(ctx context.Context, c *host.Cell, tree, binary string) (*site, err
 	}
 	err = errors.Join(
 		s.master.Install(binary, binaryPath, 0o755),
-		s.master.Install(filepath.Join(repository(), "systemd", unit), unitPath, 0o644),
+		s.master.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644),
 		s.worker.WriteFile(keepalivedConf, s.workerKeepalived(), 0o644),
 	)
 	if err != nil {

@@ -35,10 +35,11 @@ type Cluster struct {
 	base  [][]byte // MachineConfigs that were there before
 
 	mu       sync.Mutex
-	policy   []byte            // MachineConfiguration "cluster"
+	policy   policy            // MachineConfiguration "cluster"
 	configs  map[string][]byte // applied MachineConfigs, by name
 	rollouts []Rollout
 	updating bool // the pool has changed and nobody has waited for it yet
+	paused   bool // the pool: its nodes keep what they have
 }
 
 // New makes a cluster and brings the base configuration to its nodes. The policy
@@ -49,18 +50,24 @@ func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Clu
 		return nil, err
 	}
 	c := &Cluster{judge: j, nodes: nodes, base: base, configs: map[string][]byte{}}
-	if c.policy, err = j.Apply(nil, policy, defaultManager, false); err != nil {
+	stored, err := j.Apply(nil, policy, defaultManager, false)
+	if err != nil {
 		return nil, fmt.Errorf("the policy to begin with: %w", err)
 	}
-	return c, c.rollOut(ctx)
+	c.policy = newPolicy(stored)
+	if err := c.rollOut(ctx); err != nil {
+		return nil, err
+	}
+	c.updating = false
+	return c, nil
 }
 
-// Policy is the MachineConfiguration as it is now, with managedFields and without
-// status.
+// Policy is the MachineConfiguration as it was applied last, with managedFields
+// and without status.
 func (c *Cluster) Policy() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.policy)
+	return slices.Clone(c.policy.applied)
 }
 
 // Rollouts takes the reports since the last call.
@@ -89,10 +96,30 @@ func (c *Cluster) Edit(ctx context.Context, name string, edit func([]byte) []byt
 	return c.rollOut(ctx)
 }
 
+// Pause keeps changes of the pool from its nodes, as its spec.paused does.
+func (c *Cluster) Pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused = true
+}
+
+// Resume ends a pause: all that has changed meanwhile comes in one update.
+func (c *Cluster) Resume(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused = false
+	return c.rollOut(ctx)
+}
+
 // rollOut brings the pool's configuration to node after node, as the
 // machine-config-controller does with one unavailable node at a time, and stops
-// at the first that is degraded.
+// at the first that is degraded. The daemons go by the policy that is in force
+// when it begins; by its end, minutes later, the operator has taken up what was
+// applied.
 func (c *Cluster) rollOut(ctx context.Context) error {
+	if c.paused {
+		return nil
+	}
 	objects := slices.Clone(c.base)
 	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
 		objects = append(objects, c.configs[name])
@@ -101,13 +128,14 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("render the pool's configuration: %w", err)
 	}
-	policy, err := mcd.ReadPolicy(c.policy)
+	inForce, err := mcd.ReadPolicy(c.policy.inForce)
 	if err != nil {
 		return err
 	}
+	defer c.policy.observe()
 	c.updating = true
 	for _, n := range c.nodes {
-		n.Daemon.Policy = policy
+		n.Daemon.Policy = inForce
 		r := Rollout{Node: n.Name, Report: n.Daemon.Update(ctx, rendered)}
 		r.Drift = n.Daemon.Drift(ctx)
 		c.rollouts = append(c.rollouts, r)
@@ -115,7 +143,7 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 			break
 		}
 	}
-	return nil //nolint:nilerr // a degraded node is the pool's state and fails no command
+	return nil // a degraded node is the pool's state and fails no command
 }
 
 // settled says whether every node has what the pool asks for.

@@ -133,7 +133,11 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 	for o, text := range objects {
 		switch {
 		case o.Kind == kindPolicy && *server:
-			if c.policy, err = c.judge.Apply(c.policy, text, *manager, false); err != nil {
+			stored, err := c.judge.Apply(c.policy.applied, text, *manager, false)
+			if err != nil {
+				return "", err
+			}
+			if err := c.policy.apply(stored); err != nil {
 				return "", err
 			}
 			fmt.Fprintln(&out, "machineconfiguration.operator.openshift.io/"+o.Metadata.Name, "serverside-applied")
@@ -198,18 +202,6 @@ func (c *Cluster) wait(_ context.Context, _ string, args []string) (string, erro
 	return rest[0] + " condition met\n", nil
 }
 
-// withStatus is the policy with the status that the operator would write, as
-// far as entries of the spec go.
-func (c *Cluster) withStatus() (map[string]any, error) {
-	var o map[string]any
-	if err := yaml.Unmarshal(c.policy, &o); err != nil {
-		return nil, fmt.Errorf("read the policy: %w", err)
-	}
-	spec, _ := o["spec"].(map[string]any)
-	o["status"] = map[string]any{"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": spec["nodeDisruptionPolicy"]}}
-	return o, nil
-}
-
 func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error) {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
 	format := flags.String("o", "", "")
@@ -220,7 +212,7 @@ func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error
 	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) {
 		return "", fmt.Errorf("the documentation does not get %q", rest)
 	}
-	o, err := c.withStatus()
+	o, err := c.policy.get()
 	if err != nil {
 		return "", err
 	}

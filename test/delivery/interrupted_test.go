@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/registry"
+)
+
+const installState = "/var/lib/http01-proxyd/install/"
+
+// do runs a shell's script on the node.
+func (n *node) do(script string) string {
+	n.t.Helper()
+	out, err := n.Run(n.t.Context(), "sh", "-c", script)
+	must(n.t, err)
+	return out
+}
+
+// override writes a drop-in that outlives a boot, until the test ends.
+func (n *node) override(unit, text string) {
+	n.t.Helper()
+	path := "/etc/systemd/system/" + unit + ".d/99-test.conf"
+	must(n.t, n.WriteFile(path, text, 0o644))
+	n.t.Cleanup(func() {
+		must(n.t, n.RemoveFile(path))
+		_, err := n.Run(context.Background(), "systemctl", "daemon-reload")
+		must(n.t, err)
+	})
+	n.do("systemctl daemon-reload")
+}
+
+// A first binary that never gets ready stays a failure, however often the
+// installer runs, and the timer goes on.
+func TestFirstBinaryThatDoesNotGetReady(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(n.script("never", "if [ \"$1\" = version ]; then echo never; else exit 1; fi\n"))
+	n.saysOn(t, n.Host, "does not get ready", "status=1/FAILURE")
+	n.do("systemctl restart " + installer)
+	n.saysOn(t, n.Host, "does not get ready", "status=1/FAILURE")
+	n.is(timer, "active")
+	n.apply(s.images[first])
+	n.saysOn(t, n.Host, "is installed")
+	must(t, s.runs(t.Context(), n.Host, first))
+}
+
+// Power is lost after the swap, before anybody knows whether the binary gets
+// ready: the next boot finds out, and takes it back.
+func TestPowerLossBeforeTheVerdict(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	n.override(service, "[Service]\nTimeoutStartSec=3s\n")
+	hangs := n.script("hangs", "if [ \"$1\" = version ]; then echo hangs; else exec sleep infinity; fi\n")
+	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+hangs+"\n")
+	n.do("systemctl start --no-block " + installer)
+	must(t, eventually(t, "a binary in place that is not proven", func(ctx context.Context) error {
+		_, err := n.Run(ctx, "sh", "-c", "test -s "+installState+"pending && cmp /usr/local/bin/http01-proxyd /proc/$(systemctl show --property=MainPID --value "+service+")/exe || grep -q hangs /usr/local/bin/http01-proxyd")
+		return err
+	}))
+	must(t, n.Kill(t.Context()))
+	must(t, n.BootTo(t.Context(), "sysinit.target"))
+	n.saysOn(t, n.Host, "the previous binary is back and serves")
+	must(t, s.runs(t.Context(), n.Host, first))
+	n.do("test ! -e " + installState + "pending")
+}
+
+// An admin stops the service while the new binary gets ready. That says nothing
+// against the binary.
+func TestStopBeforeTheVerdict(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	n.override(service, "[Service]\nExecStartPre=/usr/bin/sleep 5\n")
+	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+s.images[second]+"\n")
+	n.do("systemctl start --no-block " + installer)
+	must(t, eventually(t, "the service to get ready", func(ctx context.Context) error {
+		got, err := n.Properties(ctx, service, "ActiveState", "SubState")
+		if err == nil && got["SubState"] != "start-pre" {
+			err = fmt.Errorf("it is %v", got)
+		}
+		return err
+	}))
+	n.do("systemctl stop " + service)
+	n.saysOn(t, n.Host, "was stopped before it got ready", "status=1/FAILURE")
+	n.do("test ! -e " + installState + "refused")
+	n.is(timer, "active")
+	n.do("systemctl restart " + installer)
+	n.saysOn(t, n.Host, "is installed")
+	must(t, s.runs(t.Context(), n.Host, second))
+}
+
+// What changed while the installer could not do its work is in force once it
+// can: also after a boot.
+func TestUnitChangedWhileAPullFailed(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	n.apply(s.images[third])
+	n.saysOn(t, n.Host, "cannot pull")
+	must(t, n.Reboot(t.Context()))
+	n.saysOn(t, n.Host, "cannot pull")
+	n.with("99-master-environment", `    systemd:
+      units:
+      - name: http01-proxyd.service
+        dropins:
+        - {name: 50-test.conf, contents: "[Service]\nEnvironment=IN_FORCE=yes\n"}
+`)
+	n.apply(s.images[first])
+	n.saysOn(t, n.Host, "is installed already")
+	if out := n.do("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service + ")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
+		t.Errorf("the service runs without its new drop-in:\n%s", out)
+	}
+}
+
+// The removal does not rest on the installer having run since the boot.
+func TestRemovedThoughTheTimerIsDisabled(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	n.with("99-master-timer", `    systemd:
+      units:
+      - {name: http01-proxyd-install.timer, enabled: false}
+`)
+	n.update()
+	must(t, n.Reboot(t.Context()))
+	n.is(service, "active")
+}
+
+// The removal does not wait for a podman that hangs.
+func TestRemovedThoughPodmanHangs(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	const stub = "/usr/local/sbin/podman"
+	must(t, n.WriteFile(stub, "#!/bin/sh\nexec sleep infinity\n", 0o755))
+	defer func() { must(t, errors.Join(n.RemoveFile(stub))) }()
+	report := n.daemon.Update(t.Context(), mcd.Rendered{})
+	if report.Degraded != nil {
+		t.Error(report)
+	}
+	n.do("test ! -e /usr/local/bin/http01-proxyd")
+}
+
+// A binary that cannot get ready costs one attempt, though several units of the
+// same update ask for one.
+func TestBadBinaryIsTriedOnce(t *testing.T) {
+	s := use(t)
+	n := newNode(t, s)
+	n.apply(s.images[first])
+	n.is(service, "active")
+	before := n.starts()
+	n.with("99-master-environment", `    systemd:
+      units:
+      - name: http01-proxyd.service
+        dropins:
+        - {name: 50-test.conf, contents: "[Service]\nEnvironment=IN_FORCE=yes\n"}
+`)
+	n.apply(n.script("once", "if [ \"$1\" = version ]; then echo once; else exit 1; fi\n"))
+	n.saysOn(t, n.Host, "the previous binary is back and serves", "status=1/FAILURE")
+	must(t, s.runs(t.Context(), n.Host, first))
+	if got := n.starts() - before; got != 1 {
+		t.Errorf("the service started %d times, want once, with the previous binary", got)
+	}
+}
