@@ -61,6 +61,8 @@ lint-units: build
 			-e 's|/usr/local/bin/http01-proxyd|$(BIN)/http01-proxyd|' "$$unit" > "$$dir/$$(basename "$$unit")" || exit 1; \
 	done && \
 	systemd-analyze verify --man=no "$$dir"/*
+	@systemd-analyze security --offline=true --threshold=15 --no-pager systemd/http01-proxyd.service > $(BIN)/security.txt || \
+		{ cat $(BIN)/security.txt; echo "systemd/http01-proxyd.service: the exposure is above 1.5" >&2; exit 1; }; tail -n 1 $(BIN)/security.txt
 
 # The race detector needs cgo.
 UNIT_TESTS := CGO_ENABLED=1 $(GO) test -race -count=1 -json ./...

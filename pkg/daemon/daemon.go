@@ -12,13 +12,10 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/filewatch"
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // Options are what the command line decides.
@@ -42,7 +39,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	t := newTasks(ctx)
-	s.door.group = t.group
+	beatGate, doneGate := s.watchdog.Source("gate")
+	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, beat: beatGate, finish: make(chan struct{})}
+	t.group.Go(func() error {
+		defer doneGate()
+		warden.run(s.gate)
+		return nil
+	})
 	beat, done := s.watchdog.Source("reconcile")
 	s.parts.Beat = beat
 	loop := reconcile.New(s.parts)
@@ -56,12 +59,12 @@ func Run(ctx context.Context, o Options) error {
 	t.start("request log", s.recorder.run)
 	t.start("reload signal", func(ctx context.Context) error { return reloads(ctx, loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
+		defer close(warden.finish) // once the loop has closed the door
 		defer done()
 		return loop.Run(ctx)
 	})
 	err = t.wait()
 	s.recorder.flush()
-	s.upstream.Close()
 	err = errors.Join(err, s.addresses.Close())
 	if err != nil {
 		return err
@@ -78,7 +81,7 @@ type service struct {
 	files     *filewatch.Watcher
 	socket    *net.UnixListener
 	table     *table
-	upstream  *upstream.Client
+	gate      *gateProcess
 	prober    *prober
 	recorder  *recorder
 	announcer *announcer
@@ -87,7 +90,7 @@ type service struct {
 }
 
 func build(ctx context.Context, o Options) (*service, error) {
-	s := &service{board: status.NewBoard(o.Version, time.Now(), logMoves(o.Log)), table: &table{}, upstream: upstream.New()}
+	s := &service{board: status.NewBoard(o.Version, time.Now(), logMoves(o.Log)), table: &table{}}
 	var err error
 	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
 		return nil, err
@@ -101,19 +104,14 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if s.socket, err = status.Listen(ctx, o.StatusSocket); err != nil {
 		return nil, errors.Join(err, s.addresses.Close())
 	}
-	s.prober = newProber(s.board, s.upstream)
+	if s.gate, err = startGate(); err != nil {
+		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
+	}
+	s.door = &door{log: o.Log, open: make(map[uint16]int), leaving: make(map[uint16]chan struct{})}
+	s.prober = newProber(s.board, s.door.Probe)
+	s.door.retires = s.prober.retarget
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
-	s.door = &door{
-		log:      o.Log,
-		gate:     gate.New(gateSettings(config.Default(), 1), s.upstream, s.recorder),
-		upstream: s.upstream,
-		prober:   s.prober,
-		watchdog: s.watchdog,
-		open:     make(map[uint16]*listener),
-		leaving:  make(map[uint16]*listener),
-	}
-	s.recorder.stats = s.door.gate.Stats
 	s.parts = reconcile.Parts{
 		Log:               o.Log,
 		Board:             s.board,

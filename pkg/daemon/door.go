@@ -7,251 +7,288 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"math"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
-	"syscall"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
-// backlogTime is how long a port that is no longer led to goes on accepting: a
-// client whose handshake was under way when the table changed is served.
-const backlogTime = time.Second
-
-// door holds the front door's listeners. The reconcile loop alone calls its
-// methods.
+// door is the keeper's side of the front door: it has the listening sockets and
+// knows what the gate is to do with them, so that a gate that ends costs what it
+// had accepted and no more. The reconcile loop calls Configure, Open, Settle and
+// Close; warden keeps a gate behind it.
 type door struct {
-	log      *slog.Logger
-	gate     *gate.Gate
-	upstream *upstream.Client
-	prober   *prober
-	watchdog *systemd.Watchdog
-	group    *errgroup.Group // gets the accept loops
+	log     *slog.Logger
+	retires func([]netip.Addr, uint16) // called when the ingress changes
 
+	mu      sync.Mutex
+	gate    *gateProcess // nil while there is none
 	config  config.Config
 	ingress []netip.Addr
 	set     bool
-	cut     int // what maxConnections was last said to be cut to
-	open    map[uint16]*listener
-	leaving map[uint16]*listener // no longer led to, still serving their backlog
-}
-
-// listener is one port and its accept loop.
-type listener struct {
-	ln     *net.TCPListener
-	cancel context.CancelFunc // ends the accept loop
-	gone   chan struct{}      // closed when the port is free again
+	cut     int                      // what maxConnections was last said to be cut to
+	open    map[uint16]int           // the listening sockets that the gate serves
+	leaving map[uint16]chan struct{} // ports that the gate still serves; closed when it is done
+	drained chan string              // gets the end of a drain; nil while none is under way
+	probed  chan []control.Reachability
 }
 
 // Configure implements reconcile.Door.
 func (d *door) Configure(c config.Config, ingress []netip.Addr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.set && slices.Equal(d.ingress, ingress) && sameForDoor(d.config, c) {
 		return
 	}
 	d.set, d.config, d.ingress = true, c, slices.Clone(ingress)
-	d.gate.Update(gateSettings(c, d.affordable(c.Limits.MaxConnections)))
-	d.upstream.Update(upstream.Settings{
-		Ingress: d.ingress, Port: c.Upstream.Port, ConnectTimeout: c.Upstream.ConnectTimeout,
-	})
-	d.prober.retarget(d.ingress, c.Upstream.Port)
+	d.order(control.Order{Configure: d.configuration()}, -1)
+	d.retires(d.ingress, c.Upstream.Port)
 }
 
-func gateSettings(c config.Config, maxConnections int) gate.Settings {
-	return gate.Settings{
+// configuration needs mu.
+func (d *door) configuration() *control.Configure {
+	c := d.config
+	return &control.Configure{
 		Hosts:          c.Hosts,
-		MaxConnections: maxConnections,
+		MaxConnections: d.affordable(c.Limits.MaxConnections),
 		HeadTimeout:    c.Limits.HeadTimeout,
 		HeadBytes:      c.Limits.HeadBytes,
 		Timeout:        c.Upstream.Timeout,
+		Ingress:        d.ingress,
+		Port:           c.Upstream.Port,
+		ConnectTimeout: c.Upstream.ConnectTimeout,
 	}
+}
+
+// order needs mu. A gate that does not take it is ended by its warden, and the
+// next one is told everything.
+func (d *door) order(o control.Order, fd int) {
+	if d.gate == nil {
+		return
+	}
+	if err := d.gate.Send(o, fd); err != nil {
+		_ = d.gate.Kill()
+	}
+}
+
+// employ gives a new gate all that there is to do.
+func (d *door) employ(g *gateProcess) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gate = g
+	if d.set {
+		d.order(control.Order{Configure: d.configuration()}, -1)
+	}
+	for port, fd := range d.open {
+		d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
+	}
+}
+
+// dismiss takes note of the end of a gate: what it was doing is over.
+func (d *door) dismiss() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gate = nil
+	for port, gone := range d.leaving {
+		close(gone)
+		delete(d.leaving, port)
+	}
+	d.hasDrained("")
+	d.hasProbed(nil)
 }
 
 // reservedDescriptors are kept for everything but challenges.
 const reservedDescriptors = 256
 
-// affordable bounds maxConnections by this process's descriptor limit, of which
-// a challenge takes two: one to the client and one to the ingress. A client
-// that is kept waiting in the backlog is better off than one that is accepted
-// and then gets a 502.
+// affordable bounds maxConnections by the gate's descriptor limit, of which a
+// challenge takes two: one to the client and one to the ingress. A client that
+// is kept waiting in the backlog is better off than one that is accepted and
+// then gets a 502. It needs mu.
 func (d *door) affordable(maxConnections int) int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+	needed := uint64(2*maxConnections + reservedDescriptors) //nolint:gosec // bounded by pkg/config
+	limit, err := d.descriptorLimit(needed)
+	if err != nil || limit >= needed {
 		return maxConnections
 	}
-	affordable := max(1, (int(min(limit.Cur, math.MaxInt32))-reservedDescriptors)/2)
-	if maxConnections <= affordable {
-		return maxConnections
+	affordable := max(1, (int(limit)-reservedDescriptors)/2) //nolint:gosec // below needed
+	if d.cut != affordable {
+		d.cut = affordable
+		d.log.Warn(fmt.Sprintf("limits.maxConnections is cut to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
+			affordable, limit, needed), slog.String("event", "limits"))
 	}
-	if d.cut == affordable {
-		return affordable
-	}
-	d.cut = affordable
-	d.log.Warn(fmt.Sprintf("limits.maxConnections is cut to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
-		affordable, limit.Cur, 2*maxConnections+reservedDescriptors), slog.String("event", "limits"))
 	return affordable
+}
+
+// descriptorLimit raises the gate's limit to what it needs, if this process may
+// (root's may), and returns what it is. It needs mu.
+func (d *door) descriptorLimit(needed uint64) (uint64, error) {
+	pid := 0 // this process, whose limit the gate will inherit
+	if d.gate != nil {
+		pid = d.gate.PID()
+	}
+	var limit unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+		return 0, fmt.Errorf("read the gate's descriptor limit: %w", err)
+	}
+	if pid == 0 || limit.Cur >= needed {
+		return max(limit.Cur, limit.Max), nil
+	}
+	raised := unix.Rlimit{Cur: needed, Max: max(needed, limit.Max)}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &raised, nil); err == nil {
+		return needed, nil
+	}
+	return limit.Cur, nil
 }
 
 func sameForDoor(a, b config.Config) bool {
 	return a.Upstream == b.Upstream && a.Limits == b.Limits && slices.Equal(a.Hosts, b.Hosts)
 }
 
-func (l *listener) isGone() bool {
-	select {
-	case <-l.gone:
-		return true
-	default:
-		return false
-	}
-}
-
 // Open implements reconcile.Door. The listener is a wildcard one, since VIPs
 // come and go; the table keeps everything but redirected connections off it.
 func (d *door) Open(port uint16) error {
-	if d.open[port] != nil {
+	d.awaitGone(port)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, is := d.open[port]; is {
 		return nil
 	}
-	if l := d.leaving[port]; l != nil {
-		<-l.gone // within backlogTime
-		delete(d.leaving, port)
-	}
-	ln, err := listen(port)
+	fd, err := listen(port)
 	if errors.Is(err, unix.EADDRINUSE) {
 		return fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, holder.OfTCPPort(port))
 	}
 	if err != nil {
 		return fmt.Errorf("listen on port %d: %w", port, err)
 	}
-	d.serve(port, ln)
+	d.open[port] = fd
+	d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
 	return nil
 }
 
-func listen(port uint16) (*net.TCPListener, error) {
-	// The conversations are short and bounded: TCP keep-alive would be set up
-	// for nothing.
-	config := net.ListenConfig{KeepAlive: -1, Control: smallBuffers}
-	// No protocol on a public port that the table says nothing about.
-	config.SetMultipathTCP(false)
-	ln, err := config.Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
-	if err != nil {
-		return nil, err
+// leaveTime is what a gate that is well takes to leave a port.
+const leaveTime = 3 * time.Second
+
+// awaitGone waits until the gate has closed a port that it was to leave.
+func (d *door) awaitGone(port uint16) {
+	d.mu.Lock()
+	gone := d.leaving[port]
+	d.mu.Unlock()
+	if gone == nil {
+		return
 	}
-	tcp, ok := ln.(*net.TCPListener)
-	if !ok {
-		return nil, fmt.Errorf("the listener is a %T", ln)
+	select {
+	case <-gone:
+	case <-time.After(leaveTime):
 	}
-	return tcp, nil
-}
-
-// socketBuffer bounds what the kernel keeps for one client in each direction:
-// a head has 8 KiB, an answer hardly more than its fields. Left to themselves
-// the buffers of a few thousand hostile clients would grow to gigabytes.
-const socketBuffer = 16 << 10
-
-// smallBuffers is set on the listener, before listen: accepted sockets inherit
-// it, and the window is advertised accordingly (tcp(7), SO_RCVBUF).
-func smallBuffers(_, _ string, conn syscall.RawConn) error {
-	var set error
-	err := conn.Control(func(fd uintptr) {
-		set = errors.Join(
-			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer),
-			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer),
-		)
-	})
-	return errors.Join(err, set)
-}
-
-func (d *door) serve(port uint16, ln *net.TCPListener) {
-	// The accept loop outlives the group's context: the reconcile loop decides
-	// when nobody is led here any more.
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &listener{ln, cancel, make(chan struct{})}
-	d.open[port] = l
-	beat, done := d.watchdog.Source("accept on port " + strconv.Itoa(int(port)))
-	d.group.Go(func() error {
-		defer close(l.gone)
-		defer done()
-		defer ln.Close()
-		if err := d.gate.Serve(ctx, ln, beat); err != nil {
-			return fmt.Errorf("serve port %d: %w", port, err)
-		}
-		if ctx.Err() == nil {
-			return fmt.Errorf("serve port %d: the accept loop ended by itself", port)
-		}
-		return nil
-	})
 }
 
 // Settle implements reconcile.Door. A client whose handshake was under way
-// when the table changed still arrives at the old port: it is served for
-// backlogTime more.
+// when the table changed still arrives at the old port: the gate serves it for
+// a moment more.
 func (d *door) Settle(port uint16) {
-	maps.DeleteFunc(d.leaving, func(_ uint16, l *listener) bool { return l.isGone() })
-	for other, l := range d.open {
-		if other != port {
-			delete(d.open, other)
-			d.leaving[other] = l
-			time.AfterFunc(backlogTime, l.cancel)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for other, fd := range d.open {
+		if other == port {
+			continue
 		}
+		delete(d.open, other)
+		if d.gate != nil {
+			d.leaving[other] = make(chan struct{})
+			d.order(control.Order{Leave: &control.Leave{Port: other}}, -1)
+		}
+		_ = unix.Close(fd)
 	}
 }
 
 // Close implements reconcile.Door.
 func (d *door) Close(ctx context.Context) {
+	d.retires(nil, 0)
+	if said := d.drain(ctx); said != "" {
+		d.log.Warn("challenges in flight were cut off", slog.String("event", "drain"), slog.String("error", said))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.set = false
-	d.prober.retarget(nil, 0)
-	maps.Copy(d.leaving, d.open)
-	clear(d.open)
-	for port, l := range d.leaving {
-		waitBacklog(ctx, l.ln)
-		l.cancel()
-		<-l.gone
+	// Until now, so that a gate that ends meanwhile finds its backlog again.
+	for port, fd := range d.open {
+		_ = unix.Close(fd)
+		delete(d.open, port)
+	}
+}
+
+// drain has the gate close every port and end what is in flight, and returns
+// what was not ended.
+func (d *door) drain(ctx context.Context) string {
+	budget := time.Minute
+	if deadline, bounded := ctx.Deadline(); bounded {
+		budget = time.Until(deadline)
+	}
+	d.mu.Lock()
+	ended := make(chan string, 1)
+	if d.gate == nil {
+		ended <- ""
+	} else {
+		d.drained = ended
+		d.order(control.Order{Drain: &control.Drain{Budget: budget}}, -1)
+	}
+	d.mu.Unlock()
+	select {
+	case said := <-ended:
+		return said
+	case <-time.After(budget + time.Second): // the gate's own bound comes first
+		return "the gate does not answer"
+	}
+}
+
+// hasDrained needs mu.
+func (d *door) hasDrained(said string) {
+	if d.drained != nil {
+		d.drained <- said
+		d.drained = nil
+	}
+}
+
+// hasGone takes note of a port that the gate has left.
+func (d *door) hasGone(port uint16) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if gone := d.leaving[port]; gone != nil {
+		close(gone)
 		delete(d.leaving, port)
 	}
-	if err := d.gate.Drain(ctx); err != nil {
-		d.log.Warn("challenges in flight were cut off", slog.String("event", "drain"), slog.Any("error", err))
+}
+
+// Probe has the gate look which ingress addresses take connections. Without an
+// answer it returns none.
+func (d *door) Probe(ctx context.Context) []control.Reachability {
+	d.mu.Lock()
+	if d.gate == nil {
+		d.mu.Unlock()
+		return nil
+	}
+	answer := make(chan []control.Reachability, 1)
+	d.probed = answer
+	d.order(control.Order{Probe: &control.Probe{}}, -1)
+	d.mu.Unlock()
+	select {
+	case found := <-answer:
+		return found
+	case <-ctx.Done():
+		return nil
 	}
 }
 
-// waitBacklog returns when the accept loop has taken all that was waiting, or
-// after backlogTime: closing a listener resets what is left in its backlog.
-func waitBacklog(ctx context.Context, ln *net.TCPListener) {
-	ctx, cancel := context.WithTimeout(ctx, backlogTime)
-	defer cancel()
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
-	for backlog(ln) > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		}
+// hasProbed needs mu.
+func (d *door) hasProbed(found []control.Reachability) {
+	if d.probed != nil {
+		d.probed <- found
+		d.probed = nil
 	}
-}
-
-// backlog is how many connections wait to be accepted: of a listening socket,
-// tcpi_unacked is that (net/ipv4/tcp.c, tcp_get_info).
-func backlog(ln *net.TCPListener) uint32 {
-	raw, err := ln.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	var waiting uint32
-	_ = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			waiting = info.Unacked
-		}
-	})
-	return waiting
 }

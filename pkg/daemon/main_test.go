@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
+	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
@@ -21,10 +22,26 @@ import (
 const serviceDir = "HTTP01_PROXYD_TEST_SERVICE"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "gate" {
+		os.Exit(runGate())
+	}
 	if dir := os.Getenv(serviceDir); dir != "" {
 		os.Exit(runService(dir))
 	}
 	nstest.Main(m)
+}
+
+func runGate() int {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	conn, err := frontdoor.Inherited()
+	if err == nil {
+		err = frontdoor.RunConfined(context.Background(), conn)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 func runService(dir string) int {

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 const (
@@ -20,23 +20,23 @@ const (
 	// probeDelay is how long a look waits after what asked for it: right after
 	// a VIP has come, what waits for it comes first.
 	probeDelay   = 200 * time.Millisecond
-	probeTimeout = 10 * time.Second // all addresses together, which are asked side by side
+	probeTimeout = 12 * time.Second // the gate's own bound, and a bit
 )
 
 // prober finds out whether the ingress takes connections, so that the state
 // tells before the next challenge does. It looks only while this host holds a
-// VIP, and does no more than connect.
+// VIP, and the gate looks for it: it does no more than connect.
 type prober struct {
 	board *status.Board
-	probe func(context.Context) []upstream.Reachability
+	probe func(context.Context) []control.Reachability
 	now   chan struct{}
 
 	mu      sync.Mutex
 	targets []netip.AddrPort
 }
 
-func newProber(board *status.Board, client *upstream.Client) *prober {
-	return &prober{board: board, probe: client.Probe, now: make(chan struct{}, 1)}
+func newProber(board *status.Board, probe func(context.Context) []control.Reachability) *prober {
+	return &prober{board: board, probe: probe, now: make(chan struct{}, 1)}
 }
 
 // retarget lists the ingress addresses anew; what was known of others is
@@ -135,10 +135,10 @@ func (p *prober) look(ctx context.Context) bool {
 	all := true
 	upstreams := make([]status.Upstream, len(found))
 	for i, f := range found {
-		upstreams[i] = status.Upstream{Address: f.Addr, Reachable: f.Err == nil, Checked: time.Now()}
-		if f.Err != nil {
+		upstreams[i] = status.Upstream{Address: f.Addr, Reachable: f.Error == "", Checked: time.Now()}
+		if f.Error != "" {
 			all = false
-			upstreams[i].Error = f.Err.Detail()
+			upstreams[i].Error = f.Error
 		}
 	}
 	p.mu.Lock()
@@ -150,6 +150,6 @@ func (p *prober) look(ctx context.Context) bool {
 	return all
 }
 
-func sameTargets(found []upstream.Reachability, targets []netip.AddrPort) bool {
-	return slices.EqualFunc(found, targets, func(f upstream.Reachability, t netip.AddrPort) bool { return f.Addr == t })
+func sameTargets(found []control.Reachability, targets []netip.AddrPort) bool {
+	return slices.EqualFunc(found, targets, func(f control.Reachability, t netip.AddrPort) bool { return f.Addr == t })
 }

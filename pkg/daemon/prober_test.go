@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // probing is a prober in a synctest bubble, with an ingress that answers as
@@ -28,13 +28,13 @@ func probe(t *testing.T, test func(p *probing)) {
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
 		p := &probing{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})}
-		p.prober = &prober{board: p.board, now: make(chan struct{}, 1), probe: func(context.Context) []upstream.Reachability {
+		p.prober = &prober{board: p.board, now: make(chan struct{}, 1), probe: func(context.Context) []control.Reachability {
 			p.looks.Add(1)
-			found := upstream.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
+			found := control.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
-				found.Err = &upstream.Error{Cause: upstream.Refused, Addr: found.Addr}
+				found.Error = "refused"
 			}
-			return []upstream.Reachability{found}
+			return []control.Reachability{found}
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -102,10 +102,10 @@ func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 func TestAStopIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &prober{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), now: make(chan struct{}, 1)}
-		p.probe = func(ctx context.Context) []upstream.Reachability {
+		p.probe = func(ctx context.Context) []control.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
-			return []upstream.Reachability{{Addr: addr, Err: &upstream.Error{Cause: upstream.Unreachable, Addr: addr, Err: ctx.Err()}}}
+			return []control.Reachability{{Addr: addr, Error: "refused"}}
 		}
 		p.retarget([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
 		p.board.SetLook(status.Look{Reason: status.Serving, Message: "m"}, time.Now())

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -25,43 +25,52 @@ const (
 	logBurst  = 120
 )
 
-// recorder takes what the gate reports to the board and, in bounds, to the
-// log: a line for each challenge, a line a minute for everything refused.
+// recorder takes what the gate tells to the board and, in bounds, to the log:
+// a line for each challenge, a line a minute for everything refused.
 type recorder struct {
 	log    *slog.Logger
 	board  *status.Board
-	failed func()            // called after a challenge that did not reach the ingress
-	stats  func() gate.Stats // of the front door that reports here
+	failed func() // called after a challenge that did not reach the ingress
 
 	mu      sync.Mutex
-	written int // challenge lines in this window
-	muted   int // challenges without a line in this window
-	refused map[status.Refusal]int
-	trouble uint64 // failures of accept that were logged
+	written int    // challenge lines in this window
+	muted   uint64 // challenges without a line in this window
+	refused map[status.Refusal]uint64
+	trouble uint64 // failures of accept in this window
+	last    string // the last of them
 }
 
 func newRecorder(log *slog.Logger, board *status.Board, failed func()) *recorder {
-	return &recorder{log: log, board: board, failed: failed, refused: make(map[status.Refusal]int)}
+	return &recorder{log: log, board: board, failed: failed, refused: make(map[status.Refusal]uint64)}
 }
 
-// Challenge implements gate.Recorder.
-func (r *recorder) Challenge(c status.Challenge) {
-	r.board.Challenge(c)
-	if undelivered(c.Cause) {
+// news takes what has happened at the gate.
+func (r *recorder) news(n *control.News) {
+	for _, c := range n.Challenges {
+		c.Time = c.Time.Local()
+		r.board.Challenge(c)
+		if r.mayWrite() {
+			logChallenge(r.log, c)
+		}
+	}
+	if n.Untold > 0 {
+		r.board.Untold(n.Untold)
+	}
+	for why, count := range n.Refused {
+		r.board.Refused(why, count)
+	}
+	if n.Undelivered {
 		r.failed()
 	}
-	if r.mayWrite() {
-		logChallenge(r.log, c)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.muted += n.Untold
+	for why, count := range n.Refused {
+		r.refused[why] += count
 	}
-}
-
-// undelivered holds for causes that say that the ingress may be unreachable.
-func undelivered(cause string) bool {
-	switch upstream.Cause(cause) {
-	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable:
-		return true
-	default:
-		return false
+	if n.Failures > 0 {
+		r.trouble += n.Failures
+		r.last = n.LastFailure
 	}
 }
 
@@ -74,26 +83,6 @@ func (r *recorder) mayWrite() bool {
 	}
 	r.written++
 	return true
-}
-
-// Refused implements gate.Recorder.
-func (r *recorder) Refused(reason status.Refusal) {
-	r.board.Refused(reason)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.refused[reason]++
-}
-
-// flushTrouble says what kept the front door from accepting. It needs no lock:
-// flush alone calls it.
-func (r *recorder) flushTrouble() {
-	s := r.stats()
-	if s.Failures == r.trouble {
-		return
-	}
-	r.log.Error(fmt.Sprintf("connections had to wait in the backlog: accept failed %d times in the last minute: raise LimitNOFILE, or lower limits.maxConnections", s.Failures-r.trouble),
-		slog.String("event", "accept"), slog.Any("error", s.LastFailure))
-	r.trouble = s.Failures
 }
 
 // run closes a window every minute until ctx ends.
@@ -112,29 +101,32 @@ func (r *recorder) run(ctx context.Context) error {
 
 // flush writes the sums of a window and begins the next.
 func (r *recorder) flush() {
-	r.flushTrouble()
 	r.mu.Lock()
-	muted, refused := r.muted, r.refused
-	r.written, r.muted, r.refused = 0, 0, make(map[status.Refusal]int)
+	muted, refused, trouble, last := r.muted, r.refused, r.trouble, r.last
+	r.written, r.muted, r.refused, r.trouble = 0, 0, make(map[status.Refusal]uint64), 0
 	r.mu.Unlock()
+	if trouble > 0 {
+		r.log.Error(fmt.Sprintf("connections had to wait in the backlog: accept failed %d times in the last minute: raise LimitNOFILE, or lower limits.maxConnections", trouble),
+			slog.String("event", "accept"), slog.String("error", last))
+	}
 	if muted > 0 {
 		r.log.Warn(fmt.Sprintf("%d more challenges in the last minute than the %d that have lines of their own", muted, logBurst),
-			slog.String("event", "challenges-muted"), slog.Int("count", muted))
+			slog.String("event", "challenges-muted"), slog.Uint64("count", muted))
 	}
 	if len(refused) == 0 {
 		return
 	}
-	total := 0
+	total := uint64(0)
 	attrs := []slog.Attr{slog.String("event", "refused")}
 	parts := make([]string, 0, len(refused))
 	for _, reason := range slices.Sorted(maps.Keys(refused)) {
 		total += refused[reason]
 		parts = append(parts, fmt.Sprintf("%d %s", refused[reason], reason))
-		attrs = append(attrs, slog.Int("refused_"+strings.ReplaceAll(string(reason), "-", "_"), refused[reason]))
+		attrs = append(attrs, slog.Uint64("refused_"+strings.ReplaceAll(string(reason), "-", "_"), refused[reason]))
 	}
 	r.log.LogAttrs(context.Background(), slog.LevelInfo,
 		fmt.Sprintf("%d requests refused in the last minute: %s", total, strings.Join(parts, ", ")),
-		append(attrs, slog.Int("count", total))...)
+		append(attrs, slog.Uint64("count", total))...)
 }
 
 // logChallenge writes one line that says it all, and the same as fields.

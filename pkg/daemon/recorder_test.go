@@ -3,41 +3,45 @@
 package daemon
 
 import (
-	"errors"
 	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
-func recording(stats func() gate.Stats) (*recorder, *strings.Builder, *int) {
+func recording() (*recorder, *strings.Builder, *int) {
 	var out strings.Builder
 	failed := 0
 	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), func() { failed++ })
-	r.stats = stats
 	return r, &out, &failed
 }
 
-func noTrouble() gate.Stats { return gate.Stats{} }
+func tell(r *recorder, c status.Challenge) {
+	r.news(&control.News{Challenges: []status.Challenge{c}})
+}
+
+func refuse(r *recorder, why status.Refusal) {
+	r.news(&control.News{Refused: map[status.Refusal]uint64{why: 1}})
+}
 
 func TestChallengeLine(t *testing.T) {
 	t.Parallel()
-	r, out, failed := recording(noTrouble)
+	r, out, failed := recording()
 	c := status.Challenge{
 		Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
 		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
 	}
-	r.Challenge(c)
+	tell(r, c)
 	c.Status, c.Cause, c.Detail = 502, "refused", "start the router"
-	r.Challenge(c)
+	r.news(&control.News{Challenges: []status.Challenge{c}, Undelivered: true})
 	c.Status, c.Cause = 0, ""
-	r.Challenge(c)
+	tell(r, c)
 	c.Status, c.Cause = 503, "router-no-route" // the router was there to say so
-	r.Challenge(c)
+	tell(r, c)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{
 		`msg="challenge evaGxfAD… for \"api.example.com\" from 203.0.113.9: answered 200 by 192.0.2.6:80 in 3.1 ms"`,
@@ -55,12 +59,12 @@ func TestChallengeLine(t *testing.T) {
 
 func TestFloodWritesFewLines(t *testing.T) {
 	t.Parallel()
-	r, out, _ := recording(noTrouble)
+	r, out, _ := recording()
 	for range 10 * logBurst {
-		r.Challenge(status.Challenge{Status: 200})
-		r.Refused(status.NotChallenge)
+		tell(r, status.Challenge{Status: 200})
+		refuse(r, status.NotChallenge)
 	}
-	r.Refused(status.BadRequest)
+	refuse(r, status.BadRequest)
 	r.flush()
 	if got := strings.Count(out.String(), "\n"); got != logBurst+2 {
 		t.Errorf("%d lines, want %d and two sums", got, logBurst)
@@ -78,7 +82,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("a quiet minute writes %s", out)
 	}
-	r.Challenge(status.Challenge{Status: 200})
+	tell(r, status.Challenge{Status: 200})
 	if out.Len() == 0 {
 		t.Error("the next minute's challenge has no line")
 	}
@@ -86,10 +90,10 @@ func TestFloodWritesFewLines(t *testing.T) {
 
 func TestAcceptTroubleIsNamed(t *testing.T) {
 	t.Parallel()
-	stats := gate.Stats{}
-	r, out, _ := recording(func() gate.Stats { return stats })
+	r, out, _ := recording()
 	r.flush()
-	stats = gate.Stats{Failures: 7, LastFailure: errors.New("too many open files")}
+	r.news(&control.News{Failures: 3, LastFailure: "no buffers"})
+	r.news(&control.News{Failures: 4, LastFailure: "too many open files"})
 	r.flush()
 	r.flush()
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") || !strings.Contains(out.String(), "too many open files") {

@@ -155,11 +155,19 @@ func (b *Board) prove(addr netip.AddrPort, at time.Time) {
 	}
 }
 
-// Refused counts a request that was answered without asking the ingress.
-func (b *Board) Refused(reason Refusal) {
+// Untold counts challenges that nobody remembers more of.
+func (b *Board) Untold(n uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refused[reason]++
+	b.total += n
+	b.touch()
+}
+
+// Refused counts requests that were answered without asking the ingress.
+func (b *Board) Refused(reason Refusal, n uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused[reason] += n
 }
 
 // VIPs returns the API VIPs of the last look.

@@ -23,6 +23,10 @@ type Watchdog struct {
 	last    time.Time
 }
 
+// messages bounds how many go out in an interval: a busy loop gives many beats,
+// and more help nobody.
+const messages = 8
+
 type source struct{ name string }
 
 // NewWatchdog reads WATCHDOG_USEC and WATCHDOG_PID; without them, beats go
@@ -33,6 +37,12 @@ func NewWatchdog() (*Watchdog, error) {
 		return nil, fmt.Errorf("read systemd's watchdog setting: %w", err)
 	}
 	return newWatchdog(interval, func() { _ = send(daemon.SdNotifyWatchdog) }), nil
+}
+
+// NewPulse is for a process that somebody else than systemd watches over: send
+// is called as systemd would be told, at the most once in every.
+func NewPulse(every time.Duration, send func()) *Watchdog {
+	return newWatchdog(messages*every, send)
 }
 
 func newWatchdog(interval time.Duration, send func()) *Watchdog {
@@ -68,15 +78,14 @@ func (w *Watchdog) drop(s *source) {
 	}
 }
 
-// feed sends when nobody is missing. A busy loop gives many beats: more than
-// eight messages an interval help nobody.
+// feed sends when nobody is missing.
 func (w *Watchdog) feed() {
 	for _, missing := range w.pending {
 		if missing {
 			return
 		}
 	}
-	if now := time.Now(); now.Sub(w.last) >= w.interval/8 {
+	if now := time.Now(); now.Sub(w.last) >= w.interval/messages {
 		w.last = now
 		w.send()
 		for s := range w.pending {

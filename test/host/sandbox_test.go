@@ -12,7 +12,29 @@ import (
 
 // capNetAdmin is a set with CAP_NET_ADMIN alone, which has number 12
 // (linux/capability.h), as proc_pid_status(5) prints it.
-const capNetAdmin = "0000000000001000"
+const (
+	capNetAdmin = "0000000000001000"
+	none        = "0000000000000000"
+)
+
+// process is what /proc says of one.
+func (s *service) process(pid string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(s.run("cat", "/proc/"+pid+"/status")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[name] = strings.TrimSpace(value)
+	}
+	return fields
+}
+
+// only leaves the fields that want has.
+func only(want, fields map[string]string) map[string]string {
+	got := make(map[string]string)
+	for name := range want {
+		got[name] = fields[name]
+	}
+	return got
+}
 
 func TestSandbox(t *testing.T) {
 	s := fresh(t, true)
@@ -25,21 +47,22 @@ func TestSandbox(t *testing.T) {
 	s.awaitPort(9889)
 	pid := s.property("MainPID")
 
-	process := make(map[string]string)
-	for line := range strings.Lines(s.run("cat", "/proc/"+pid+"/status")) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		process[name] = strings.TrimSpace(value)
-	}
+	process := s.process(pid)
 	want := map[string]string{
 		"CapInh": capNetAdmin, "CapPrm": capNetAdmin, "CapEff": capNetAdmin, "CapBnd": capNetAdmin, "CapAmb": capNetAdmin,
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}
-	got := make(map[string]string)
-	for name := range want {
-		got[name] = process[name]
+	if diff := cmp.Diff(want, only(want, process)); diff != "" {
+		t.Errorf("keeper (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("process (-want +got):\n%s", diff)
+	gate := strings.TrimSpace(s.run("sh", "-c", "cat /proc/"+pid+"/task/*/children"))
+	wantGate := map[string]string{
+		// Inheritable: the unit's filter forbids capset(2), see pkg/sandbox.
+		"CapInh": capNetAdmin, "CapPrm": none, "CapEff": none, "CapBnd": capNetAdmin, "CapAmb": none,
+		"NoNewPrivs": "1", "Seccomp": "2",
+	}
+	if diff := cmp.Diff(wantGate, only(wantGate, s.process(gate))); diff != "" {
+		t.Errorf("gate (-want +got):\n%s", diff)
 	}
 	for _, ids := range []string{"Uid", "Gid"} {
 		if fields := strings.Fields(process[ids]); len(fields) != 4 || strings.Contains(" "+strings.Join(fields, " ")+" ", " 0 ") {

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+func pair(t *testing.T) (keeper, gate *Conn) {
+	t.Helper()
+	keeper, far, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err = Take(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = keeper.Close()
+		_ = gate.Close()
+	})
+	return keeper, gate
+}
+
+// Whatever the size of a message, it arrives whole, and the descriptor with it.
+func TestOrders(t *testing.T) {
+	t.Parallel()
+	keeper, gate := pair(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	file, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	many := make([]string, 4000)
+	for i := range many {
+		many[i] = strings.Repeat("a", 60)
+	}
+	orders := []Order{
+		{Configure: &Configure{Hosts: many, Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6")}, HeadTimeout: time.Second}},
+		{Listen: &Listen{Port: 8888}},
+		{Drain: &Drain{Budget: time.Second}},
+	}
+	sent := make(chan error, 1)
+	go func() {
+		for _, o := range orders {
+			fd := -1
+			if o.Listen != nil {
+				fd = int(file.Fd())
+			}
+			if err := keeper.Send(o, fd); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- keeper.Close()
+	}()
+	for _, want := range orders {
+		got, fd, err := gate.ReceiveOrder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if (fd >= 0) != (want.Listen != nil) {
+			t.Errorf("descriptor %d with %+v", fd, want)
+		}
+		if fd < 0 {
+			continue
+		}
+		if listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); listening != 1 || err != nil {
+			t.Errorf("what came listens: %d, %v", listening, err)
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); flags&unix.FD_CLOEXEC == 0 || err != nil {
+			t.Errorf("what came is inherited: %d, %v", flags, err)
+		}
+		_ = unix.Close(fd)
+	}
+	if _, _, err := gate.ReceiveOrder(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// What does not come from a gate of ours ends the connection.
+func TestBadWords(t *testing.T) {
+	t.Parallel()
+	framed := func(text string) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+	}
+	for name, bytes := range map[string][]byte{
+		"longer than any word": binary.BigEndian.AppendUint32(nil, maxMessage+1),
+		"cut in the length":    {0, 0},
+		"cut in the text":      framed(`{"alive":{}}`)[:8],
+		"no JSON":              framed("alive"),
+		"an unknown word":      framed(`{"order":{}}`),
+		"a port out of range":  framed(`{"gone":{"port":65536}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keeper, gate := pair(t)
+			if _, err := gate.unix.Write(bytes); err != nil {
+				t.Fatal(err)
+			}
+			_ = gate.Close()
+			if w, err := keeper.ReceiveWord(); err == nil {
+				t.Errorf("taken as %+v", w)
+			}
+		})
+	}
+}
+
+func TestWordWithADescriptor(t *testing.T) {
+	t.Parallel()
+	keeper, gate := pair(t)
+	before := descriptors(t)
+	if err := gate.Send(Word{Alive: &Alive{}}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := keeper.ReceiveWord(); !errors.Is(err, errUnbelievable) {
+		t.Errorf("%+v, %v", w, err)
+	}
+	_ = before
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open)
+}
+
+// A peer that does not read holds nobody up for ever.
+func TestPeerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	keeper, _ := pair(t)
+	big := Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", maxMessage-1000)}}}
+	if err := keeper.Send(big, -1); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewsThatAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	good := status.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200}
+	with := func(change func(*status.Challenge)) News {
+		c := good
+		change(&c)
+		return News{Challenges: []status.Challenge{good, c}}
+	}
+	for name, tt := range map[string]struct {
+		news News
+		ok   bool
+	}{
+		"good":                {with(func(*status.Challenge) {}), true},
+		"no host":             {with(func(c *status.Challenge) { c.Host = "" }), true},
+		"a line break":        {with(func(c *status.Challenge) { c.Host = "a\nb" }), false},
+		"an escape":           {with(func(c *status.Challenge) { c.Detail = "\x1b[31m" }), false},
+		"a long host":         {with(func(c *status.Challenge) { c.Host = strings.Repeat("a", maxHost+1) }), false},
+		"a whole token":       {with(func(c *status.Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
+		"a status of none":    {with(func(c *status.Challenge) { c.Status = -1 }), false},
+		"a negative time":     {with(func(c *status.Challenge) { c.Duration = -1 }), false},
+		"too many challenges": {News{Challenges: make([]status.Challenge, MaxChallenges+1)}, false},
+		"too many at once":    {News{Untold: maxUntold + 1}, false},
+		"a kind of refusal":   {News{Refused: map[status.Refusal]uint64{"a\x00": 1}}, false},
+		"a complaint":         {News{LastFailure: "a\r"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := tt.news.Check(); (err == nil) != tt.ok {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                        "",
+		"one\ntwo\x1b":            "one two ",
+		strings.Repeat("ä", 1000): strings.Repeat("ä", maxText/2),
+	} {
+		if got := Line(in); got != want || !plain(got, maxText) {
+			t.Errorf("Line(%q) = %q", in, got)
+		}
+	}
+}

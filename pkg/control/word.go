@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// MaxChallenges bounds the challenges that one [News] tells in full.
+const MaxChallenges = 32
+
+// Word is what the gate tells the keeper: one field is set.
+type Word struct {
+	Alive   *Alive   `json:"alive,omitempty"`
+	Gone    *Gone    `json:"gone,omitempty"`
+	Drained *Drained `json:"drained,omitempty"`
+	Probed  *Probed  `json:"probed,omitempty"`
+	News    *News    `json:"news,omitempty"`
+}
+
+// Alive comes while every loop of the gate does its work.
+type Alive struct{}
+
+// Gone tells that the gate has closed a port that it was to leave.
+type Gone struct {
+	Port uint16 `json:"port"`
+}
+
+// Drained ends a [Drain]. Error says what could not be ended in time.
+type Drained struct {
+	Error string `json:"error,omitempty"`
+}
+
+// Probed is the answer to [Probe], in the order of the settings.
+type Probed struct {
+	Found []Reachability `json:"found"`
+}
+
+// Reachability is what one ingress address said to a connection attempt.
+type Reachability struct {
+	Addr  netip.AddrPort `json:"addr"`
+	Error string         `json:"error,omitempty"` // diagnosis and mend in one line; empty when it accepted
+}
+
+// News is what has happened since the last News.
+type News struct {
+	Challenges  []status.Challenge        `json:"challenges,omitempty"`  // the last of them, oldest first
+	Untold      uint64                    `json:"untold,omitempty"`      // challenges besides
+	Undelivered bool                      `json:"undelivered,omitempty"` // one of all these did not reach the ingress
+	Refused     map[status.Refusal]uint64 `json:"refused,omitempty"`
+	Failures    uint64                    `json:"failures,omitempty"`    // of accept(2), since the gate started
+	LastFailure string                    `json:"lastFailure,omitempty"` // the last of them
+}
+
+const (
+	maxRefusals = 32
+	maxUntold   = 1 << 32
+	maxHost     = 256
+	maxText     = 1 << 10
+)
+
+var errUnbelievable = errors.New("the gate says what it cannot have seen")
+
+// Check refuses news that no gate of ours would tell: what they hold goes into
+// the journal and to whoever asks for the status.
+func (n *News) Check() error {
+	switch {
+	case len(n.Challenges) > MaxChallenges:
+		return fmt.Errorf("%w: %d challenges at once", errUnbelievable, len(n.Challenges))
+	case len(n.Refused) > maxRefusals:
+		return fmt.Errorf("%w: %d kinds of refusals", errUnbelievable, len(n.Refused))
+	case n.Untold > maxUntold:
+		return fmt.Errorf("%w: %d challenges", errUnbelievable, n.Untold)
+	case !plain(n.LastFailure, maxText):
+		return fmt.Errorf("%w: a failure that is no line of text", errUnbelievable)
+	}
+	for kind, count := range n.Refused {
+		if !plain(string(kind), maxHost) || count > maxUntold {
+			return fmt.Errorf("%w: %d refusals of a kind", errUnbelievable, count)
+		}
+	}
+	for i := range n.Challenges {
+		if !believable(&n.Challenges[i]) {
+			return fmt.Errorf("%w: a challenge with fields that no request leaves", errUnbelievable)
+		}
+	}
+	return nil
+}
+
+// Check refuses what no ingress address can have said.
+func (p *Probed) Check() error {
+	for _, f := range p.Found {
+		if !plain(f.Error, maxText) {
+			return fmt.Errorf("%w: a diagnosis that is no line of text", errUnbelievable)
+		}
+	}
+	return nil
+}
+
+func believable(c *status.Challenge) bool {
+	return plain(c.Method, len("HEAD")) && plain(c.Host, maxHost) && plain(c.TokenPrefix, 8) &&
+		plain(c.Cause, maxHost) && plain(c.Detail, maxText) && c.Duration >= 0 && c.Status >= 0 && c.Status < 1000
+}
+
+// plain holds for one short line without control characters.
+func plain(s string, limit int) bool {
+	if len(s) > limit {
+		return false
+	}
+	for _, r := range s {
+		if r < ' ' || r == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// Line makes one short line of a text, for a Word.
+func Line(s string) string {
+	line := make([]rune, 0, min(len(s), maxText))
+	size := 0
+	for _, r := range s {
+		if r < ' ' || r == 0x7f {
+			r = ' '
+		}
+		if size += len(string(r)); size > maxText {
+			break
+		}
+		line = append(line, r)
+	}
+	return string(line)
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+)
+
+// gateProcess is a gate that was started, and the connection to it.
+type gateProcess struct {
+	*control.Conn
+	*sandbox.Process
+}
+
+func startGate() (*gateProcess, error) {
+	near, far, err := control.Pair()
+	if err != nil {
+		return nil, fmt.Errorf("start the gate: %w", err)
+	}
+	// The link leads to the program that runs, also when another has been put in
+	// its place.
+	cmd := exec.Command("/proc/self/exe", "gate") //nolint:noctx // it ends with its connection
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = gateEnvironment(os.Environ())
+	cmd.Dir = "/"
+	cmd.Stderr = os.Stderr // what the runtime has to say when it breaks
+	cmd.ExtraFiles = []*os.File{far}
+	process, err := sandbox.Start(cmd)
+	err = errors.Join(err, far.Close())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the gate: %w", err), near.Close())
+	}
+	return &gateProcess{near, process}, nil
+}
+
+// gateEnvironment leaves what the Go runtime reads. The gate has nobody to talk
+// to but the keeper.
+func gateEnvironment(environment []string) []string {
+	return slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		switch name {
+		case "GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
+			return false
+		default:
+			return true
+		}
+	})
+}
+
+// end closes the connection, upon which the gate ends, and waits for that.
+func (g *gateProcess) end() {
+	_ = g.Close()
+	_ = g.Kill()
+	<-g.Ended()
+}

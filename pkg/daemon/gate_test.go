@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// serving is the service with a VIP and an ingress that answers.
+func serving(t *testing.T) *service {
+	t.Helper()
+	network(t, key)
+	s := prepare(t, explicit)
+	s.start(nil)
+	gainVIP(t)
+	s.reason(status.Serving)
+	return s
+}
+
+// gate is the process number of the service's gate, of which there is one.
+func (s *service) gate() int {
+	s.t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
+	if err != nil || len(lists) == 0 {
+		s.t.Fatalf("no lists of children: %v", err)
+	}
+	var children []string
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a thread that has ended
+			s.t.Fatal(err)
+		}
+		children = append(children, strings.Fields(string(text))...)
+	}
+	if len(children) != 1 {
+		return 0
+	}
+	pid, err := strconv.Atoi(children[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// another waits for a gate that is not the old one.
+func (s *service) another(old int) int {
+	s.t.Helper()
+	pid := 0
+	if !poll(s.t.Context(), func() bool {
+		pid = s.gate()
+		return pid != 0 && pid != old
+	}) {
+		s.t.Fatalf("no gate has followed process %d", old)
+	}
+	return pid
+}
+
+func fields(t *testing.T, pid int, names ...string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && slices.Contains(names, name) {
+			found[name] = strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return found
+}
+
+// What reads the network's bytes can do nothing with the host.
+func TestGateIsHarmless(t *testing.T) {
+	s := serving(t)
+	if code, _ := ask(t, token); code != 200 {
+		t.Fatalf("a challenge: %d", code)
+	}
+	pid := s.another(0)
+	const none = "0000000000000000"
+	for name, want := range map[string]string{
+		"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2",
+		"Uid": "65520 65520 65520 65520", "Gid": "65520 65520 65520 65520", "Groups": "",
+	} {
+		if got := fields(t, pid, name)[name]; got != want {
+			t.Errorf("%s of the gate is %q, want %q", name, got, want)
+		}
+	}
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	open, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		target, _ := os.Readlink(filepath.Join(dir, fd.Name()))
+		ours := strings.HasPrefix(target, "socket:") || strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "pipe:") ||
+			target == "/dev/null" || strings.HasPrefix(target, "/sys/fs/cgroup/") // the runtime's, for GOMAXPROCS
+		if !ours && target != "" {
+			t.Errorf("the gate has %s open", target)
+		}
+	}
+	if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(environment), "NOTIFY_SOCKET") {
+		t.Errorf("the gate's environment: %q, %v", environment, err)
+	}
+	if keeper := fields(t, s.cmd.Process.Pid, "NoNewPrivs", "CapEff"); keeper["CapEff"] == none {
+		t.Errorf("the keeper has no capability either, so this shows nothing: %v", keeper)
+	}
+	s.stop()
+}
+
+// load makes requests from several clients until it is stopped.
+type load struct {
+	stop             chan struct{}
+	clients          sync.WaitGroup
+	answered, broken atomic.Int64
+	refused          atomic.Int64
+}
+
+const clients = 8
+
+func loaded() *load {
+	l := &load{stop: make(chan struct{})}
+	for range clients {
+		l.clients.Go(func() {
+			client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+			for {
+				select {
+				case <-l.stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+				}
+				resp, err := client.Get("http://" + vip + token)
+				switch {
+				case err == nil:
+					_ = resp.Body.Close()
+					l.answered.Add(1)
+				case errors.Is(err, syscall.ECONNREFUSED):
+					l.refused.Add(1)
+				default:
+					l.broken.Add(1)
+				}
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) end() {
+	close(l.stop)
+	l.clients.Wait()
+}
+
+// A gate that is killed costs what it had accepted: what waits in the backlog is
+// the next one's.
+func TestGateThatIsKilled(t *testing.T) {
+	s := serving(t)
+	l := loaded()
+	const kills = 5
+	pid := 0
+	for range kills {
+		pid = s.another(pid)
+		before := l.answered.Load()
+		if !poll(t.Context(), func() bool { return l.answered.Load() > before+20 }) {
+			t.Fatal("nobody is answered")
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.another(pid)
+	l.end()
+	t.Logf("%d answered, %d broken off by %d kills, %d refused", l.answered.Load(), l.broken.Load(), kills, l.refused.Load())
+	if l.refused.Load() > 0 || l.broken.Load() > kills*clients {
+		t.Errorf("%d refused; %d broken off, where %d can have been in flight", l.refused.Load(), l.broken.Load(), kills*clients)
+	}
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("afterwards: %d", code)
+	}
+	if log := s.log.String(); !strings.Contains(log, "has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports") {
+		t.Error("the log does not say so")
+	}
+	s.reason(status.Serving)
+	s.stop()
+}
+
+// A gate that hangs is replaced, as one that ends is.
+func TestGateThatHangs(t *testing.T) {
+	s := serving(t)
+	pid := s.another(0)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("a challenge meanwhile: %d", code)
+	}
+	t.Logf("a challenge that met a gate that hangs waited %v", time.Since(begin))
+	s.another(pid)
+	if log := s.log.String(); !strings.Contains(log, "has been silent for 12s") {
+		t.Error("the log does not say so")
+	}
+	s.stop()
+}
+
+// The gate ends with the keeper, however that ends.
+func TestKeeperThatIsKilled(t *testing.T) {
+	s := serving(t)
+	pid := s.another(0)
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if !poll(t.Context(), func() bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }) {
+		t.Errorf("the gate, process %d, outlives the keeper", pid)
+	}
+}
+
+// A configuration that is changed reaches the gate that there is and the next.
+func TestNextGateKnowsTheConfiguration(t *testing.T) {
+	s := serving(t)
+	pid := s.another(0)
+	s.configure(explicit + "hosts: [other.example.com]\n")
+	refused := func() bool {
+		code, _ := ask(t, token)
+		return code == 400
+	}
+	if !poll(t.Context(), refused) {
+		t.Error("a foreign name is answered")
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.another(pid)
+	if !poll(t.Context(), refused) {
+		t.Error("a foreign name is answered by the next gate")
+	}
+	s.stop()
+}

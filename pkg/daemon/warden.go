@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+)
+
+const (
+	// gateSilence is how long a gate may be silent: one that is well is heard
+	// every 5 s at the least, and this end well before systemd's watchdog.
+	gateSilence = 12 * time.Second
+	wardenBeat  = time.Second
+
+	// A gate that lives for longLife may be followed by another at once; those
+	// that do not are followed ever later.
+	longLife       = time.Second
+	minGateBackOff = 50 * time.Millisecond
+	maxGateBackOff = 5 * time.Second
+)
+
+// warden keeps a gate at work: when it ends, or is silent for too long, another
+// takes over the listening sockets.
+type warden struct {
+	log      *slog.Logger
+	door     *door
+	recorder *recorder
+	beat     func()
+	finish   chan struct{} // closed when no gate is needed any more
+}
+
+// run attends the gate and its successors until finish is closed; none is left
+// then.
+func (w *warden) run(g *gateProcess) {
+	backOff := minGateBackOff
+	for {
+		w.door.employ(g)
+		begin := time.Now()
+		why := w.attend(g)
+		w.door.dismiss()
+		if why == "" {
+			return
+		}
+		if time.Since(begin) >= longLife {
+			backOff = minGateBackOff
+		}
+		w.log.Error(fmt.Sprintf("the gate (process %d) %s: challenges that it had accepted are lost; another takes over its ports", g.PID(), why),
+			slog.String("event", "gate"))
+		for g = w.another(&backOff, begin); g == nil; g = w.another(&backOff, time.Now()) {
+			if w.finished() {
+				return
+			}
+		}
+	}
+}
+
+// another starts a gate: at once if the last one has lived for a while. It
+// returns nil when that fails or nobody needs one any more.
+func (w *warden) another(backOff *time.Duration, begin time.Time) *gateProcess {
+	if time.Since(begin) < longLife && *backOff > minGateBackOff {
+		w.wait(*backOff)
+	}
+	*backOff = min(2**backOff, maxGateBackOff)
+	if w.finished() {
+		return nil
+	}
+	g, err := startGate()
+	if err != nil {
+		w.log.Error("there is no gate; trying again", slog.String("event", "gate"), slog.Any("error", err))
+		return nil
+	}
+	return g
+}
+
+func (w *warden) finished() bool {
+	select {
+	case <-w.finish:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *warden) wait(patience time.Duration) {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		w.beat()
+		select {
+		case <-w.finish:
+			return
+		case <-time.After(min(wardenBeat, time.Until(end))):
+		}
+	}
+}
+
+// attend listens to the gate until it ends, and returns why it did; "" when it
+// was to.
+func (w *warden) attend(g *gateProcess) (why string) {
+	words := make(chan control.Word)
+	deaf := make(chan struct{})
+	defer close(deaf)
+	var broken error
+	go func() {
+		defer close(words)
+		for {
+			word, err := g.ReceiveWord()
+			if err != nil {
+				broken = err
+				return
+			}
+			select {
+			case words <- word:
+			case <-deaf:
+				return
+			}
+		}
+	}()
+	defer g.end()
+	tick := time.NewTicker(wardenBeat)
+	defer tick.Stop()
+	heard := time.Now()
+	for {
+		w.beat()
+		select {
+		case <-w.finish:
+			return ""
+		case word, more := <-words:
+			if !more {
+				return w.explain(g, broken)
+			}
+			heard = time.Now()
+			if err := w.take(word); err != nil {
+				return fmt.Sprintf("is not to be trusted (%v)", err)
+			}
+		case <-tick.C:
+			if time.Since(heard) > gateSilence {
+				return fmt.Sprintf("has been silent for %v", gateSilence)
+			}
+		}
+	}
+}
+
+// explain says why a connection has ended: because the process has, as a rule.
+func (w *warden) explain(g *gateProcess, broken error) string {
+	select {
+	case <-g.Ended():
+		if err := g.Err(); err != nil {
+			return fmt.Sprintf("has ended (%v)", err)
+		}
+		return "has ended"
+	case <-time.After(wardenBeat):
+		return fmt.Sprintf("cannot be heard (%v)", broken)
+	}
+}
+
+// take believes what the gate says, as far as it can be believed.
+func (w *warden) take(word control.Word) error {
+	switch {
+	case word.Gone != nil:
+		w.door.hasGone(word.Gone.Port)
+	case word.Drained != nil:
+		w.door.mu.Lock()
+		w.door.hasDrained(control.Line(word.Drained.Error))
+		w.door.mu.Unlock()
+	case word.Probed != nil:
+		if err := word.Probed.Check(); err != nil {
+			return err
+		}
+		w.door.mu.Lock()
+		w.door.hasProbed(word.Probed.Found)
+		w.door.mu.Unlock()
+	case word.News != nil:
+		if err := word.News.Check(); err != nil {
+			return err
+		}
+		w.recorder.news(word.News)
+	}
+	return nil
+}

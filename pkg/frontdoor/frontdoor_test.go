@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frontdoor
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+const (
+	patience = 30 * time.Second
+	port     = 8888 // a name for the socket; the real one is the kernel's choice
+	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+)
+
+// keeper is the other side, in the test's hand.
+type keeper struct {
+	*testing.T
+	*control.Conn
+	words chan control.Word
+	ended chan error
+	url   string
+}
+
+// employ starts a front door with a listening socket and an ingress.
+func employ(t *testing.T, ingress http.HandlerFunc) *keeper {
+	t.Helper()
+	near, far, err := control.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := control.Take(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{T: t, Conn: near, words: make(chan control.Word, 100), ended: make(chan error, 1)}
+	go func() {
+		defer theirs.Close()
+		k.ended <- Run(t.Context(), theirs)
+	}()
+	go func() {
+		defer close(k.words)
+		for {
+			w, err := near.ReceiveWord()
+			if err != nil {
+				return
+			}
+			k.words <- w
+		}
+	}()
+	server := httptest.NewServer(ingress)
+	t.Cleanup(server.Close)
+	address := netip.MustParseAddrPort(server.Listener.Addr().String())
+	k.order(control.Order{Configure: &control.Configure{
+		MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192,
+		Ingress: []netip.Addr{address.Addr()}, Port: address.Port(), ConnectTimeout: patience,
+	}}, -1)
+	return k
+}
+
+// listen gives the front door a socket, and closes this side's.
+func (k *keeper) listen() {
+	k.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		k.Fatal(err)
+	}
+	defer ln.Close()
+	k.url = "http://" + ln.Addr().String()
+	file, err := ln.(*net.TCPListener).File() //nolint:forcetypeassert // "tcp"
+	if err != nil {
+		k.Fatal(err)
+	}
+	defer file.Close()
+	k.order(control.Order{Listen: &control.Listen{Port: port}}, int(file.Fd()))
+}
+
+func (k *keeper) order(o control.Order, fd int) {
+	k.Helper()
+	if err := k.Send(o, fd); err != nil {
+		k.Fatal(err)
+	}
+}
+
+// hear waits for a word that is wanted.
+func (k *keeper) hear(what string, wanted func(control.Word) bool) control.Word {
+	k.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case w, more := <-k.words:
+			if !more {
+				k.Fatalf("the connection ended before %s", what)
+			}
+			if wanted(w) {
+				return w
+			}
+		case <-deadline:
+			k.Fatalf("not heard: %s", what)
+		}
+	}
+}
+
+func (k *keeper) get(path string) int {
+	k.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(k.url + path)
+	if err != nil {
+		k.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func (k *keeper) dismiss() {
+	k.Helper()
+	_ = k.Close()
+	select {
+	case err := <-k.ended:
+		if err != nil {
+			k.Error(err)
+		}
+	case <-time.After(patience):
+		k.Error("the front door outlives the keeper")
+	}
+}
+
+func answer(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "token.thumbprint") }
+
+func TestObeysAndTells(t *testing.T) {
+	t.Parallel()
+	k := employ(t, answer)
+	k.listen()
+	if code := k.get(token); code != 200 {
+		t.Errorf("a challenge: %d", code)
+	}
+	if code := k.get("/"); code != 400 {
+		t.Errorf("anything else: %d", code)
+	}
+	var challenges []status.Challenge
+	refused := uint64(0)
+	k.hear("news of both", func(w control.Word) bool {
+		if w.News != nil {
+			challenges = append(challenges, w.News.Challenges...)
+			refused += w.News.Refused[status.NotChallenge]
+		}
+		return len(challenges) == 1 && refused == 1
+	})
+	if c := challenges[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.Method != http.MethodGet || c.Duration <= 0 {
+		t.Errorf("challenge %+v", c)
+	}
+	k.hear("that it is alive", func(w control.Word) bool { return w.Alive != nil })
+	k.order(control.Order{Probe: &control.Probe{}}, -1)
+	found := k.hear("what was probed", func(w control.Word) bool { return w.Probed != nil }).Probed.Found
+	if len(found) != 1 || found[0].Error != "" {
+		t.Errorf("probed %+v", found)
+	}
+	k.order(control.Order{Leave: &control.Leave{Port: port}}, -1)
+	if code := k.get(token); code != 200 {
+		t.Errorf("a challenge to a port that is about to be left: %d", code)
+	}
+	k.hear("that the port is gone", func(w control.Word) bool { return w.Gone != nil && w.Gone.Port == port })
+	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
+		_ = conn.Close()
+		t.Error("the port still takes connections")
+	}
+	k.dismiss()
+}
+
+// What is in flight ends before the drain does; what takes too long is named.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		budget time.Duration
+		said   string
+	}{"in time": {patience, ""}, "too late": {50 * time.Millisecond, "closed 1 connections unfinished"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, may := make(chan struct{}), make(chan struct{})
+			k := employ(t, func(w http.ResponseWriter, r *http.Request) {
+				close(asked)
+				<-may
+				answer(w, r)
+			})
+			k.listen()
+			code := make(chan int, 1)
+			go func() {
+				client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+				resp, err := client.Get(k.url + token)
+				if err != nil {
+					code <- 0
+					return
+				}
+				_ = resp.Body.Close()
+				code <- resp.StatusCode
+			}()
+			<-asked
+			k.order(control.Order{Drain: &control.Drain{Budget: tt.budget}}, -1)
+			if tt.said == "" {
+				close(may)
+			}
+			if said := k.hear("that it is drained", func(w control.Word) bool { return w.Drained != nil }).Drained.Error; !strings.Contains(said, tt.said) || tt.said == "" && said != "" {
+				t.Errorf("drained with %q", said)
+			}
+			if tt.said != "" {
+				close(may)
+			}
+			if got := <-code; (got == 200) != (tt.said == "") {
+				t.Errorf("the client got %d", got)
+			}
+			k.dismiss()
+		})
+	}
+}
+
+// The front door ends with an order that it does not know, and with the keeper,
+// whatever it is doing.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	k := employ(t, answer)
+	k.listen()
+	k.order(control.Order{Leave: &control.Leave{Port: port}}, -1)
+	k.dismiss()
+	k = employ(t, answer)
+	k.order(control.Order{Drain: &control.Drain{}}, 1) // with a descriptor
+	if err := <-k.ended; err == nil {
+		t.Error("it takes a descriptor that it has no use for")
+	}
+	k = employ(t, answer)
+	k.order(control.Order{Listen: &control.Listen{Port: port}}, -1)
+	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "no socket came with the order") {
+		t.Errorf("a port without its socket: %v", err)
+	}
+}
+
+// However much happens, what is told stays small.
+func TestTallyIsBounded(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	const n = 10 * control.MaxChallenges
+	for i := range n {
+		tally.Challenge(status.Challenge{Status: i, Cause: "refused", Detail: strings.Repeat("a\n", 10000)})
+		tally.Refused(status.NotChallenge)
+	}
+	tally.trouble(gate.Stats{Failures: 7, LastFailure: errors.New("too many open files")})
+	tally.trouble(gate.Stats{Failures: 7, LastFailure: errors.New("too many open files")})
+	var news []*control.News
+	for range 2 {
+		tally.flush(func(n *control.News) { news = append(news, n) })
+	}
+	if len(news) != 1 {
+		t.Fatalf("told %d times", len(news))
+	}
+	got := news[0]
+	if err := got.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(got.Challenges) != control.MaxChallenges || got.Untold != n-control.MaxChallenges || got.Challenges[control.MaxChallenges-1].Status != n-1 ||
+		got.Refused[status.NotChallenge] != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != "too many open files" {
+		t.Errorf("told %d challenges, %d untold, %+v", len(got.Challenges), got.Untold, got.Refused)
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if n := backlog(ln); n != 1 {
+		t.Errorf("backlog %d, with one connection waiting", n)
+	}
+	accepted, err := ln.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	if n := backlog(ln); n != 0 {
+		t.Errorf("backlog %d, with none waiting", n)
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frontdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+)
+
+// backlogTime is how long a port that is no longer led to goes on accepting: a
+// client whose handshake was under way when the table changed is served.
+const backlogTime = time.Second
+
+// listener is one port and its accept loop.
+type listener struct {
+	ln     *net.TCPListener
+	cancel context.CancelFunc // ends the accept loop
+	gone   chan struct{}      // closed when this process has closed the port
+}
+
+// listen serves a listening socket that the keeper has made.
+func (p *process) listen(port uint16, fd int) error {
+	ln, err := listenerOf(port, fd)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	l := &listener{ln, cancel, make(chan struct{})}
+	p.serving[port] = l
+	beat, done := p.pulse.Source("accept on port " + strconv.Itoa(int(port)))
+	p.group.Go(func() error {
+		defer close(l.gone)
+		defer done()
+		defer ln.Close()
+		if err := p.gate.Serve(ctx, ln, beat); err != nil {
+			return fmt.Errorf("serve port %d: %w", port, err)
+		}
+		if ctx.Err() == nil {
+			return fmt.Errorf("serve port %d: the accept loop ended by itself", port)
+		}
+		return nil
+	})
+	return nil
+}
+
+func listenerOf(port uint16, fd int) (*net.TCPListener, error) {
+	if fd < 0 {
+		return nil, fmt.Errorf("serve port %d: no socket came with the order", port)
+	}
+	file := os.NewFile(uintptr(fd), "port "+strconv.Itoa(int(port)))
+	ln, err := net.FileListener(file)
+	err = errors.Join(err, file.Close())
+	if err != nil {
+		return nil, fmt.Errorf("serve port %d: %w", port, err)
+	}
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("serve port %d: the socket is a %T", port, ln), ln.Close())
+	}
+	return tcp, nil
+}
+
+// leave goes on with a port that nobody is led to for backlogTime.
+func (p *process) leave(port uint16) {
+	l := p.serving[port]
+	if l == nil {
+		p.say(control.Word{Gone: &control.Gone{Port: port}})
+		return
+	}
+	delete(p.serving, port)
+	time.AfterFunc(backlogTime, l.cancel)
+	p.group.Go(func() error {
+		<-l.gone
+		p.say(control.Word{Gone: &control.Gone{Port: port}})
+		return nil
+	})
+}
+
+// drain closes every port and lets the challenges in flight end, beside the
+// goroutine that obeys.
+func (p *process) drain(budget time.Duration) {
+	leaving := slices.Collect(maps.Values(p.serving))
+	clear(p.serving)
+	p.group.Go(func() error {
+		ctx, cancel := context.WithTimeout(p.ctx, budget)
+		defer cancel()
+		for _, l := range leaving {
+			waitBacklog(ctx, l.ln)
+			l.cancel()
+			<-l.gone
+		}
+		drained := control.Drained{}
+		if err := p.gate.Drain(ctx); err != nil {
+			drained.Error = control.Line(err.Error())
+		}
+		p.tally.flush(p.news)
+		p.say(control.Word{Drained: &drained})
+		return nil
+	})
+}
+
+// waitBacklog returns when the accept loop has taken all that was waiting, or
+// after backlogTime: closing a listener resets what is left in its backlog.
+func waitBacklog(ctx context.Context, ln *net.TCPListener) {
+	ctx, cancel := context.WithTimeout(ctx, backlogTime)
+	defer cancel()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for backlog(ln) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// backlog is how many connections wait to be accepted: of a listening socket,
+// tcpi_unacked is that (net/ipv4/tcp.c, tcp_get_info).
+func backlog(ln *net.TCPListener) uint32 {
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var waiting uint32
+	_ = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			waiting = info.Unacked
+		}
+	})
+	return waiting
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frontdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+const (
+	// aliveEvery is how often the keeper hears from a gate that is well, at the
+	// most; at the least it is what the accept loops promise, 5 s.
+	aliveEvery  = time.Second
+	probeWithin = 10 * time.Second // all addresses together, which are asked side by side
+)
+
+// Run obeys the keeper until it closes the connection, and returns nil then.
+// Connections in flight are cut off: the keeper has drained them if it wanted.
+func Run(ctx context.Context, conn *control.Conn) error {
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{ctx: ctx, group: group, conn: conn, tally: newTally(), upstream: upstream.New(), serving: make(map[uint16]*listener)}
+	p.gate = gate.New(gate.Settings{MaxConnections: 1}, p.upstream, p.tally)
+	p.pulse = systemd.NewPulse(aliveEvery, func() { p.say(control.Word{Alive: &control.Alive{}}) })
+	group.Go(func() error {
+		p.tally.report(ctx, p.gate.Stats, p.news)
+		return nil
+	})
+	group.Go(func() error {
+		defer cancel()
+		return p.obeyAll()
+	})
+	err := group.Wait()
+	p.upstream.Close()
+	return err
+}
+
+// process is what the front door's process consists of. The goroutine that
+// obeys has it for its own, but for what is safe for all by itself.
+type process struct {
+	ctx      context.Context // ends with the connection to the keeper
+	group    *errgroup.Group
+	conn     *control.Conn
+	tally    *tally
+	gate     *gate.Gate
+	upstream *upstream.Client
+	pulse    *systemd.Watchdog
+	serving  map[uint16]*listener
+}
+
+// say tells the keeper a word. A connection that does not take it is of no use
+// any more, and this process ends with it.
+func (p *process) say(w control.Word) {
+	if err := p.conn.Send(w, -1); err != nil {
+		_ = p.conn.Close()
+	}
+}
+
+func (p *process) news(n *control.News) { p.say(control.Word{News: n}) }
+
+type received struct {
+	order control.Order
+	fd    int
+	err   error
+}
+
+func (p *process) obeyAll() error {
+	orders := make(chan received)
+	go func() {
+		for {
+			var r received
+			r.order, r.fd, r.err = p.conn.ReceiveOrder()
+			select {
+			case orders <- r:
+			case <-p.ctx.Done():
+				return
+			}
+			if r.err != nil {
+				return
+			}
+		}
+	}()
+	beat, done := p.pulse.Source("orders")
+	defer done()
+	tick := time.NewTicker(aliveEvery)
+	defer tick.Stop()
+	for {
+		beat()
+		select {
+		case <-p.ctx.Done():
+			return nil
+		case <-tick.C:
+		case r := <-orders:
+			if errors.Is(r.err, io.EOF) || errors.Is(r.err, net.ErrClosed) {
+				return nil
+			}
+			if r.err != nil {
+				return r.err
+			}
+			if err := p.obey(r); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p *process) obey(r received) error {
+	o := r.order
+	if o.Listen == nil && r.fd >= 0 {
+		return errors.Join(errors.New("a descriptor came with an order that takes none"), unix.Close(r.fd))
+	}
+	switch {
+	case o.Configure != nil:
+		p.configure(o.Configure)
+	case o.Listen != nil:
+		return p.listen(o.Listen.Port, r.fd)
+	case o.Leave != nil:
+		p.leave(o.Leave.Port)
+	case o.Drain != nil:
+		p.drain(o.Drain.Budget)
+	case o.Probe != nil:
+		p.group.Go(func() error {
+			p.probe()
+			return nil
+		})
+	}
+	return nil
+}
+
+func (p *process) configure(c *control.Configure) {
+	p.gate.Update(gate.Settings{
+		Hosts:          c.Hosts,
+		MaxConnections: c.MaxConnections,
+		HeadTimeout:    c.HeadTimeout,
+		HeadBytes:      c.HeadBytes,
+		Timeout:        c.Timeout,
+	})
+	p.upstream.Update(upstream.Settings{Ingress: c.Ingress, Port: c.Port, ConnectTimeout: c.ConnectTimeout})
+}
+
+func (p *process) probe() {
+	ctx, cancel := context.WithTimeout(p.ctx, probeWithin)
+	defer cancel()
+	found := []control.Reachability{}
+	for _, f := range p.upstream.Probe(ctx) {
+		r := control.Reachability{Addr: f.Addr}
+		if f.Err != nil {
+			r.Error = control.Line(f.Err.Detail())
+		}
+		found = append(found, r)
+	}
+	p.say(control.Word{Probed: &control.Probed{Found: found}})
+}
+
+// descriptor is where the keeper puts this process's end of the control socket.
+const descriptor = 3
+
+// Inherited takes the control socket that the keeper's child is started with.
+func Inherited() (*control.Conn, error) {
+	domain, err := unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil || domain != unix.AF_UNIX {
+		return nil, fmt.Errorf("descriptor %d is not the keeper's socket: this command is for \"http01-proxyd run\", which starts it", descriptor)
+	}
+	return control.Take(os.NewFile(descriptor, "control"))
+}
+
+// RunConfined is Run after giving up every system call that it does not need:
+// a process can be the gate, and nothing else, from then on.
+func RunConfined(ctx context.Context, conn *control.Conn) error {
+	if err := sandbox.Confine(); err != nil {
+		return fmt.Errorf("confine the gate: %w", err)
+	}
+	return Run(ctx, conn)
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+const auditArch = unix.AUDIT_ARCH_X86_64

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		if act, ok := acts()[os.Args[1]]; ok {
+			os.Exit(act())
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// acts are what this program does as a child.
+func acts() map[string]func() int {
+	return map[string]func() int{
+		"status": func() int {
+			text, err := os.ReadFile("/proc/self/status")
+			fmt.Print(string(text))
+			return code(err)
+		},
+		"confined": confined,
+		"sleep":    func() int { <-time.After(time.Hour); return 0 },
+		"fail":     func() int { return 3 },
+	}
+}
+
+func code(err error) int {
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// confined tries what a gate has no need of, and then what it does.
+func confined() int {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return code(err)
+	}
+	if err := sandbox.Confine(); err != nil {
+		return code(err)
+	}
+	if err := sandbox.Confine(); err != nil && !errors.Is(err, unix.EPERM) {
+		return code(fmt.Errorf("once more: %w", err))
+	}
+	_, opened := os.Open("/etc/passwd")
+	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	_, netlink := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0)
+	for act, err := range map[string]error{
+		"open a file":      opened,
+		"a unix socket":    socket,
+		"a netlink socket": netlink,
+		"run a program":    unix.Exec("/bin/true", []string{"true"}, nil),
+		"signal another":   unix.Kill(os.Getppid(), 0),
+		"trace":            unix.PtraceAttach(os.Getppid()),
+		"change the user":  unix.Setuid(0),
+		"make a directory": os.Mkdir("/tmp/http01-proxyd-sandbox", 0o700),
+	} {
+		if !errors.Is(err, unix.EPERM) {
+			return code(fmt.Errorf("%s: %v, want EPERM", act, err)) //nolint:errorlint // may be nil
+		}
+	}
+	return code(converse(ln))
+}
+
+// converse is what has to go on working, on many threads.
+func converse(ln net.Listener) error {
+	echoed := make(chan error, 64)
+	for range cap(echoed) {
+		go func() {
+			conn, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				echoed <- err
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_, err = fmt.Fprint(conn, "x")
+			if err == nil {
+				_, err = conn.Read(make([]byte, 1))
+			}
+			echoed <- err
+		}()
+	}
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				b := make([]byte, 1)
+				if _, err := conn.Read(b); err == nil {
+					_, _ = conn.Write(b)
+				}
+			}()
+		}
+	}()
+	for range cap(echoed) {
+		if err := <-echoed; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func start(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		readable(t, exe)
+	}
+	cmd := exec.Command("/proc/self/exe", act)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	p, err := sandbox.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Kill() })
+	return p, &out
+}
+
+// readable says why a child could not be run: root's is another user.
+func readable(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o001 == 0 {
+		t.Fatalf("%s cannot be run by others: %v", path, err)
+	}
+}
+
+func TestChildHasNoCapability(t *testing.T) {
+	t.Parallel()
+	p, out := start(t, "status")
+	<-p.Ended()
+	if p.Err() != nil {
+		t.Fatalf("%v\n%s", p.Err(), out)
+	}
+	const none = "0000000000000000"
+	for _, want := range []string{"CapInh:\t" + none, "CapPrm:\t" + none, "CapEff:\t" + none, "CapAmb:\t" + none, "NoNewPrivs:\t1"} {
+		if !slices.Contains(strings.Split(out.String(), "\n"), want) {
+			t.Errorf("the child lacks %q:\n%s", want, out)
+		}
+	}
+	if os.Geteuid() == 0 && !strings.Contains(out.String(), "\nUid:\t65520\t65520\t65520\t65520\n") {
+		t.Errorf("root's child is root's:\n%s", out)
+	}
+}
+
+// This process keeps what it has.
+func TestParentKeepsItsCapabilities(t *testing.T) {
+	t.Parallel()
+	before, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := start(t, "sleep")
+	after, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	caps := func(text []byte) (lines []string) {
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "Cap") || strings.HasPrefix(line, "NoNewPrivs") {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	if !slices.Equal(caps(before), caps(after)) {
+		t.Errorf("before %q, after %q", caps(before), caps(after))
+	}
+	if err := p.Kill(); err != nil {
+		t.Error(err)
+	}
+	<-p.Ended()
+	if err := p.Kill(); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	p, out := start(t, "confined")
+	<-p.Ended()
+	if p.Err() != nil {
+		t.Errorf("%v\n%s", p.Err(), out)
+	}
+}
+
+func TestEndOfAChild(t *testing.T) {
+	t.Parallel()
+	p, _ := start(t, "fail")
+	<-p.Ended()
+	var exit *exec.ExitError
+	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
+		t.Errorf("it ended with %v", p.Err())
+	}
+	if _, err := sandbox.Start(exec.Command("/nonexistent")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no such program: %v", err)
+	}
+}
