@@ -72,6 +72,7 @@ func gateSettings(c config.Config, maxConnections int) gate.Settings {
 	return gate.Settings{
 		Hosts:          c.Hosts,
 		MaxConnections: maxConnections,
+		PerSource:      c.Limits.PerSource,
 		HeadTimeout:    c.Limits.HeadTimeout,
 		HeadBytes:      c.Limits.HeadBytes,
 		Timeout:        c.Upstream.Timeout,

@@ -57,6 +57,18 @@ func (r *recorder) Refused(why status.Refusal) {
 	r.wake()
 }
 
+// count is how many refusals of a kind there were.
+func (r *recorder) count(why status.Refusal) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, refusal := range r.refusals {
+		if refusal == why {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *recorder) wake() {
 	select {
 	case r.changed <- struct{}{}:
