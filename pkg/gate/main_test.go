@@ -57,6 +57,13 @@ func (r *recorder) Refused(why status.Refusal) {
 	r.wake()
 }
 
+// forget drops the reports so far, which are memory too.
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.challenges, r.refusals = nil, nil
+}
+
 // count is how many refusals of a kind there were.
 func (r *recorder) count(why status.Refusal) (n int) {
 	r.mu.Lock()
