@@ -12,6 +12,7 @@
 # make demo            the whole path in a lab of network namespaces (root)
 # make bench-failover  how fast a VIP's move is followed (root)
 # make fuzz            every fuzzer for FUZZTIME
+# make fuzz-ci         those that read what others send, for 30 s each
 
 SHELL           := bash
 .SHELLFLAGS     := -o pipefail -c
@@ -28,7 +29,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench-failover fuzz machineconfigs tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench-failover fuzz fuzz-ci machineconfigs tidy clean
 
 all: build
 
@@ -114,6 +115,14 @@ fuzz:
 			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
 		done || exit 1; \
 	done
+
+# What a client, the ingress and keepalived's file can say.
+fuzz-ci:
+	$(call fuzzed,./pkg/gate/head,FuzzHead)
+	$(call fuzzed,./pkg/upstream,FuzzAnswer)
+	$(call fuzzed,./pkg/keepalived,FuzzParse)
+
+fuzzed = $(GO) test $1 -run '^$$' -fuzz '^$2$$' -fuzztime 30s -fuzzminimizetime 10x
 
 # A variable that is given passes on as it is: an empty one is refused, rather
 # than taken as not given.

@@ -27,6 +27,7 @@ const (
 
 	minConnections = 1
 	maxConnections = 1 << 20
+	minPerSource   = 0 // off
 
 	minHeadBytes = 512
 	maxHeadBytes = 64 << 10
@@ -67,6 +68,7 @@ type Upstream struct {
 // Limits bound what clients can take from the host.
 type Limits struct {
 	MaxConnections int
+	PerSource      int           // connections at once from one IPv4 address or IPv6 /64; 0 means any number
 	HeadTimeout    time.Duration // from accept until the request head is complete
 	HeadBytes      int
 }
@@ -81,6 +83,6 @@ func Default() Config {
 		InternalPort: DefaultInternalPort,
 		VIPs:         VIPs{KeepalivedConfig: "/etc/keepalived/keepalived.conf"},
 		Upstream:     Upstream{Port: 80, ConnectTimeout: 2 * time.Second, Timeout: 8 * time.Second},
-		Limits:       Limits{MaxConnections: 4096, HeadTimeout: 5 * time.Second, HeadBytes: 8192},
+		Limits:       Limits{MaxConnections: 4096, PerSource: 256, HeadTimeout: 5 * time.Second, HeadBytes: 8192},
 	}
 }

@@ -74,6 +74,7 @@ func (p *parser) top(doc *yaml.Node) {
 			p.object(
 				n, "limits",
 				key{"maxConnections", p.number(&c.Limits.MaxConnections, "limits.maxConnections", minConnections, maxConnections)},
+				key{"perSource", p.number(&c.Limits.PerSource, "limits.perSource", minPerSource, maxConnections)},
 				key{"headTimeout", p.duration(&c.Limits.HeadTimeout, "limits.headTimeout")},
 				key{"headBytes", p.number(&c.Limits.HeadBytes, "limits.headBytes", minHeadBytes, maxHeadBytes)},
 			)

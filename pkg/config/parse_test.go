@@ -43,7 +43,7 @@ vips:
   ingress: [2001:DB8:0::6, 192.0.2.6]
 upstream: {port: 8080, connectTimeout: 500ms, timeout: 4s}
 hosts: [API.Cluster.Example.com., 192.0.2.5]
-limits: {maxConnections: 10, headTimeout: 1s, headBytes: 4096}
+limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
 `, config.Config{
 			Mode: config.ModeCustom, InternalPort: 1024,
 			VIPs: config.VIPs{
@@ -53,8 +53,9 @@ limits: {maxConnections: 10, headTimeout: 1s, headBytes: 4096}
 			},
 			Upstream: config.Upstream{Port: 8080, ConnectTimeout: 500 * time.Millisecond, Timeout: 4 * time.Second},
 			Hosts:    []string{"api.cluster.example.com", "192.0.2.5"},
-			Limits:   config.Limits{MaxConnections: 10, HeadTimeout: time.Second, HeadBytes: 4096},
+			Limits:   config.Limits{MaxConnections: 10, PerSource: 4, HeadTimeout: time.Second, HeadBytes: 4096},
 		}},
+		"no limit per source": {"limits: {perSource: 0}", with(func(c *config.Config) { c.Limits.PerSource = 0 })},
 		"one address for both": {"vips: {api: [192.0.2.5], ingress: [192.0.2.5]}", with(func(c *config.Config) {
 			c.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 			c.VIPs.Ingress = c.VIPs.API
@@ -122,6 +123,8 @@ func TestParseRefuses(t *testing.T) {
 		"host empty label":      {`hosts: [a..example]`, `c.yaml:1:9: "a..example" in hosts is no host name: give a DNS name such as api.cluster.example.com, without port, path or wildcard`},
 		"host twice":            {`hosts: [a.example, A.EXAMPLE.]`, `c.yaml:1:20: "A.EXAMPLE." stands twice in hosts: keep one`},
 		"zero connections":      {"limits: {maxConnections: 0}", `c.yaml:1:26: limits.maxConnections is 0: give a whole number from 1 to 1048576`},
+		"negative per source":   {"limits: {perSource: -1}", `c.yaml:1:21: limits.perSource is -1: give a whole number from 0 to 1048576`},
+		"per source as text":    {"limits: {perSource: off}", `c.yaml:1:21: limits.perSource is the text "off": give a whole number from 0 to 1048576`},
 		"head too large":        {"limits: {headBytes: 1000000}", `c.yaml:1:21: limits.headBytes is 1000000: give a whole number from 512 to 65536`},
 		"all at once": {"mode: x\nfoo: 1\nlimits:\n  headBytes: 1\n  maxConnections: many\n", strings.Join([]string{
 			`c.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the front door`,
@@ -172,7 +175,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if c.InternalPort < 1024 || c.Upstream.ConnectTimeout > c.Upstream.Timeout || c.Limits.MaxConnections < 1 {
+		if c.InternalPort < 1024 || c.Upstream.ConnectTimeout > c.Upstream.Timeout || c.Limits.MaxConnections < 1 || c.Limits.PerSource < 0 {
 			t.Errorf("accepted %+v", c)
 		}
 		for _, v := range c.VIPs.API {

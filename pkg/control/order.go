@@ -21,6 +21,7 @@ type Order struct {
 type Configure struct {
 	Hosts          []string      `json:"hosts"`
 	MaxConnections int           `json:"maxConnections"`
+	PerSource      int           `json:"perSource"`
 	HeadTimeout    time.Duration `json:"headTimeout"`
 	Timeout        time.Duration `json:"timeout"`
 	HeadBytes      int           `json:"headBytes"`

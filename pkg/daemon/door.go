@@ -57,6 +57,7 @@ func (d *door) configuration() *control.Configure {
 	return &control.Configure{
 		Hosts:          c.Hosts,
 		MaxConnections: d.affordable(c.Limits.MaxConnections),
+		PerSource:      c.Limits.PerSource,
 		HeadTimeout:    c.Limits.HeadTimeout,
 		HeadBytes:      c.Limits.HeadBytes,
 		Timeout:        c.Upstream.Timeout,

@@ -127,6 +127,7 @@ func (r *recorder) flush() {
 	r.log.LogAttrs(context.Background(), slog.LevelInfo,
 		fmt.Sprintf("%d requests refused in the last minute: %s", total, strings.Join(parts, ", ")),
 		append(attrs, slog.Uint64("count", total))...)
+	logCrowd(r.log, refused)
 }
 
 // logChallenge writes one line that says it all, and the same as fields.

@@ -88,6 +88,24 @@ func TestFloodWritesFewLines(t *testing.T) {
 	}
 }
 
+func TestCrowdIsNamedWithItsMend(t *testing.T) {
+	t.Parallel()
+	r, out, _ := recording()
+	for range 3 {
+		refuse(r, status.SourceLimit)
+	}
+	refuse(r, status.Evicted)
+	r.flush()
+	for _, want := range []string{
+		`msg="4 requests refused in the last minute: 1 evicted, 3 source-limit" event=refused refused_evicted=1 refused_source_limit=3 count=4`,
+		"limits.perSource: 0", "event=source-limit count=3", "event=evicted count=1",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, out)
+		}
+	}
+}
+
 func TestAcceptTroubleIsNamed(t *testing.T) {
 	t.Parallel()
 	r, out, _ := recording()

@@ -145,6 +145,7 @@ func (p *process) configure(c *control.Configure) {
 	p.gate.Update(gate.Settings{
 		Hosts:          c.Hosts,
 		MaxConnections: c.MaxConnections,
+		PerSource:      c.PerSource,
 		HeadTimeout:    c.HeadTimeout,
 		HeadBytes:      c.HeadBytes,
 		Timeout:        c.Timeout,

@@ -24,10 +24,10 @@ const (
 // Serve accepts connections from ln until ctx is done or ln is closed, and
 // returns nil then; the conversations go on, see Drain. It does not close ln.
 //
-// While MaxConnections are in flight nothing is accepted: new connections wait
-// in the kernel's backlog. With several listeners the bound may be passed by
-// one connection for each listener but the first. What accept(2) complains of,
-// such as a lack of descriptors, is waited out and shown by Stats.
+// While MaxConnections are in flight and none of them waits for its client,
+// nothing more is accepted than the connection in hand: new ones wait in the
+// kernel's backlog. What accept(2) complains of, such as a lack of descriptors,
+// is waited out and shown by Stats.
 //
 // beat is called at least every 5 s while the loop is alive, whatever it waits
 // for.
@@ -45,6 +45,13 @@ func (g *Gate) Serve(ctx context.Context, ln *net.TCPListener, beat func()) erro
 		_ = ln.SetDeadline(time.Time{})
 	}()
 
+	var held *conversation // accepted, and without a slot
+	defer func() {
+		// The client has been accepted: it is served, though there is no room.
+		if held != nil {
+			g.begin(held, true)
+		}
+	}()
 	var lastBeat time.Time
 	backOff := minBackOff
 	for {
@@ -59,15 +66,16 @@ func (g *Gate) Serve(ctx context.Context, ln *net.TCPListener, beat func()) erro
 		if ctx.Err() != nil {
 			return nil
 		}
-		if changed, full := g.live.full(); full {
-			wait(ctx, changed, acceptWait)
-			continue
+		if held != nil {
+			if held = g.enter(ctx, held); held != nil {
+				continue
+			}
 		}
 		tcp, err := ln.AcceptTCP()
 		switch {
 		case err == nil:
 			backOff = minBackOff
-			g.begin(tcp)
+			held = g.enter(ctx, g.meet(tcp))
 		case errors.Is(err, os.ErrDeadlineExceeded):
 		case errors.Is(err, net.ErrClosed):
 			return nil
@@ -84,6 +92,16 @@ func endOf(err error) error {
 		return nil
 	}
 	return fmt.Errorf("bound the wait of the accept loop: %w", err)
+}
+
+// enter begins with c, or refuses it, or waits a while for a slot and returns c.
+func (g *Gate) enter(ctx context.Context, c *conversation) (held *conversation) {
+	a := g.begin(c, false)
+	if a.patience == 0 {
+		return nil
+	}
+	wait(ctx, a.changed, a.patience)
+	return c
 }
 
 // wait returns when changed is closed, ctx is done or patience is used up.

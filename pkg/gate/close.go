@@ -11,19 +11,21 @@ import (
 // bytes of the client are unread, or still come, sends a reset, and that may
 // throw our answer away before the client has read it (RFC 9112 section 9.6).
 // So it is closed in two steps then; expected says that bytes are to come.
-func (c *conversation) close(expected bool) {
+func (g *Gate) close(c *conversation, expected bool) {
 	if !c.writer.failed && (expected || c.unread()) {
-		c.linger()
+		g.linger(c)
 	}
 	_ = c.tcp.Close()
 }
 
 // linger ends our side and reads on, within bounds, until the client ends its
-// own.
-func (c *conversation) linger() {
+// own. A client that is only waited for so has its answer, and makes room for
+// others first.
+func (g *Gate) linger(c *conversation) {
 	if c.tcp.CloseWrite() != nil || c.tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
+	g.live.lingers(c) // after the deadline, which that may shorten
 	waste := c.buf[:cap(c.buf)]
 	for total := 0; total < lingerBytes; {
 		n, err := c.tcp.Read(waste)
@@ -34,8 +36,11 @@ func (c *conversation) linger() {
 	}
 }
 
-// abort ends the connection with a reset: the client has a part of an answer
-// that may look like a whole one.
+// abort ends the connection with a reset. It is for a client with a part of an
+// answer that may look like a whole one, and for one that has to make room: a
+// reset leaves nothing of the connection in this host's kernel, neither unread
+// bytes nor a wait for the other side to end it (tcp(7), SO_LINGER), and tells an
+// honest client at once that it may try again.
 func (c *conversation) abort() {
 	_ = c.tcp.SetLinger(0)
 	_ = c.tcp.Close()

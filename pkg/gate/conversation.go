@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
@@ -37,10 +36,16 @@ const (
 // conversation is one connection and the memory it needs, which serves the
 // next one afterwards.
 type conversation struct {
-	tcp     *net.TCPConn
-	rules   *rules
-	headBy  time.Time
-	reading atomic.Bool // the head is not complete
+	tcp    *net.TCPConn
+	rules  *rules
+	since  time.Time // its head is waited for
+	headBy time.Time
+
+	// Guarded by live.
+	stage                 stage
+	why                   status.Refusal // it has to leave
+	source                *source        // nil while no source is bounded
+	amongAll, amongSource element
 
 	vip    netip.Addr
 	client netip.AddrPort
@@ -67,24 +72,50 @@ func (w *clientWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// begin holds the conversation with a new client in a goroutine of its own.
-func (g *Gate) begin(tcp *net.TCPConn) {
+func newConversation() *conversation {
+	c := new(conversation)
+	c.amongAll.of, c.amongSource.of = c, c
+	return c
+}
+
+// meet makes a new client known.
+func (g *Gate) meet(tcp *net.TCPConn) *conversation {
 	c, _ := g.memory.Get().(*conversation)
-	c.tcp, c.rules = tcp, g.rules.Load()
+	c.tcp = tcp
 	c.writer = clientWriter{tcp: tcp}
 	c.vip = addrOf(tcp.LocalAddr()).Addr()
 	c.client = addrOf(tcp.RemoteAddr())
-	c.headBy = time.Now().Add(c.rules.HeadTimeout)
-	c.reading.Store(true)
-	// Before it can be seen by hurry, which may shorten it.
-	_ = tcp.SetReadDeadline(c.headBy)
-	g.live.add(c)
-	go g.converse(c)
+	return c
+}
+
+// begin holds the conversation in a goroutine of its own, or refuses it, or
+// returns what there is to wait for.
+func (g *Gate) begin(c *conversation, unbounded bool) admission {
+	c.rules = g.rules.Load()
+	c.since = time.Now()
+	c.headBy = c.since.Add(c.rules.HeadTimeout)
+	// Before it can be seen by those who may shorten it.
+	_ = c.tcp.SetReadDeadline(c.headBy)
+	a := g.live.admit(c, unbounded)
+	switch {
+	case a.refused:
+		c.abort()
+		g.end(c)
+		g.recorder.Refused(status.SourceLimit)
+	case a.patience == 0:
+		go g.converse(c)
+	}
+	return a
 }
 
 func (g *Gate) converse(c *conversation) {
 	g.serve(c)
 	g.live.remove(c)
+	g.end(c)
+}
+
+// end has the memory of c serve another.
+func (g *Gate) end(c *conversation) {
 	g.forgetRequest(c)
 	c.forget()
 	g.memory.Put(c)
@@ -120,7 +151,11 @@ func addrOf(a net.Addr) netip.AddrPort {
 // serve reads the head, decides, and answers or forwards.
 func (g *Gate) serve(c *conversation) {
 	length, fault, silent := g.readHead(c)
-	c.reading.Store(false)
+	if why := g.live.heard(c, fault == head.HeadTimeout); why != "" {
+		c.abort()
+		g.recorder.Refused(why)
+		return
+	}
 	if silent {
 		g.recorder.Refused(refusalOf(fault))
 		_ = c.tcp.Close()
@@ -135,7 +170,7 @@ func (g *Gate) serve(c *conversation) {
 	}
 	c.refuse(fault, length > 0 && c.request.IsHead())
 	g.recorder.Refused(refusalOf(fault))
-	c.close(length == 0 || c.request.HasBody())
+	g.close(c, length == 0 || c.request.HasBody())
 }
 
 // readHead reads until the head is complete. It returns the head's length, or
@@ -203,7 +238,7 @@ func (g *Gate) forward(c *conversation) {
 		c.abort()
 		return
 	}
-	c.close(false)
+	g.close(c, false)
 }
 
 // note begins the record of a challenge. It is not on the stack, which waits

@@ -2,8 +2,56 @@
 
 package gate
 
+import "golang.org/x/sys/unix"
+
 // InFlight is how many connections are in flight.
 func (g *Gate) InFlight() int {
 	n, _ := g.live.state()
 	return n
+}
+
+// Waits reports whether a connection that was accepted waits for a slot.
+func (g *Gate) Waits() bool {
+	g.live.mu.Lock()
+	defer g.live.mu.Unlock()
+	return g.live.changed != nil
+}
+
+// Reading is how many connections have sent a part of a head, which was read.
+func (g *Gate) Reading() int {
+	return g.staying(g.live.reading, func(c *conversation) bool {
+		raw, err := c.tcp.SyscallConn()
+		if err != nil {
+			return false
+		}
+		sent := false
+		_ = raw.Control(func(fd uintptr) {
+			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			sent = err == nil && info.Bytes_received > 0
+		})
+		return sent && !newPeek().unread(c.tcp)
+	})
+}
+
+// Lingering is how many connections have their answer and go on sending.
+func (g *Gate) Lingering() int {
+	return g.staying(g.live.lingering, func(*conversation) bool { return true })
+}
+
+func (g *Gate) staying(in *list, like func(*conversation) bool) (n int) {
+	g.live.mu.Lock()
+	defer g.live.mu.Unlock()
+	in.each(func(c *conversation) {
+		if like(c) {
+			n++
+		}
+	})
+	return n
+}
+
+// Sources is how many sources are counted.
+func (g *Gate) Sources() int {
+	g.live.mu.Lock()
+	defer g.live.mu.Unlock()
+	return len(g.live.sources)
 }

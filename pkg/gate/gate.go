@@ -15,10 +15,11 @@ import (
 )
 
 // Settings are the bounds of the front door and the names that it answers for.
-// All bounds are positive.
+// All bounds but PerSource are positive.
 type Settings struct {
 	Hosts          []string      // canonical: lower case, no port, no trailing dot; empty: any name
 	MaxConnections int           // in flight at once, over all listeners
+	PerSource      int           // of these from one IPv4 address or IPv6 /64; 0 means any number
 	HeadTimeout    time.Duration // from accept until the request head is complete
 	Timeout        time.Duration // from then until the upstream's last byte
 	HeadBytes      int           // of a request head
@@ -66,7 +67,7 @@ type Gate struct {
 	upstream Upstream
 	recorder Recorder
 	rules    atomic.Pointer[rules]
-	live     live
+	live     *live
 	memory   sync.Pool // of *conversation
 	long     sync.Pool // of *[longRead]byte
 	trouble  trouble
@@ -99,19 +100,20 @@ func New(s Settings, up Upstream, rec Recorder) *Gate {
 	g := &Gate{
 		upstream: up,
 		recorder: rec,
-		memory:   sync.Pool{New: func() any { return new(conversation) }},
+		memory:   sync.Pool{New: func() any { return newConversation() }},
 		long:     sync.Pool{New: func() any { return new([longRead]byte) }},
+		live:     newLive(),
 	}
-	g.live.all = make(map[*conversation]struct{})
 	g.Update(s)
 	return g
 }
 
 // Update puts settings in force for connections accepted from now on, and
-// MaxConnections at once.
+// MaxConnections and PerSource at once; what is in flight then makes room as new
+// connections come.
 func (g *Gate) Update(s Settings) {
 	g.rules.Store(newRules(s))
-	g.live.setLimit(s.MaxConnections)
+	g.live.setLimits(s.MaxConnections, s.PerSource)
 }
 
 // Stats is what the front door does now.

@@ -57,6 +57,25 @@ func (r *recorder) Refused(why status.Refusal) {
 	r.wake()
 }
 
+// forget drops the reports so far, which are memory too.
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.challenges, r.refusals = nil, nil
+}
+
+// count is how many refusals of a kind there were.
+func (r *recorder) count(why status.Refusal) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, refusal := range r.refusals {
+		if refusal == why {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *recorder) wake() {
 	select {
 	case r.changed <- struct{}{}:

@@ -23,11 +23,11 @@ type Challenge struct {
 	Detail      string         // diagnosis and mend in one line; empty when all went well
 }
 
-// Refusal is why a request was answered without asking the ingress. The set is
+// Refusal is why a connection was ended without asking the ingress. The set is
 // fixed, so that it can label a counter.
 type Refusal string
 
-// The reasons for which the gate refuses a request by itself.
+// The reasons for which the gate refuses by itself.
 const (
 	NotChallenge Refusal = "not-challenge" // outside /.well-known/acme-challenge/: 400 with the fixed text
 	ForeignHost  Refusal = "foreign-host"  // a name that hosts does not list: the same 400
@@ -36,5 +36,7 @@ const (
 	TooLarge     Refusal = "too-large"     // a head over the limit: 414 or 431
 	HeadTimeout  Refusal = "head-timeout"  // the head was not complete in time: 408, or nothing when no byte came
 	ClientGone   Refusal = "client-gone"   // closed or reset before the head was complete
+	SourceLimit  Refusal = "source-limit"  // one source has more connections than limits.perSource: reset, the longest without a request first
+	Evicted      Refusal = "evicted"       // of all maxConnections it had waited longest for its head, and makes room for a new one: reset
 	Loop         Refusal = "loop"          // Via names this service: the route of the name leads back to the API VIP: 502
 )

@@ -14,7 +14,15 @@ const (
 	maxAnswerHead = 16 << 10
 	maxFields     = 128
 	maxInterim    = 8 // 1xx answers before the final one
+
+	// maxBody is far more than any answer that a CA reads: a key authorisation is
+	// a token, a dot and 43 characters (RFC 8555 section 8.1), of which boulder
+	// takes 128 bytes (va/http.go), and a router's pages have a few KiB.
+	maxBody = 64 << 10
 )
+
+// errTooLarge is an answer that is not passed on, or not to its end.
+var errTooLarge = fmt.Errorf("sends a body of more than %d bytes", maxBody)
 
 // errMalformed is what every finding about the bytes of an answer wraps.
 var errMalformed = errors.New("malformed answer")
@@ -165,7 +173,8 @@ func namesFraming(list []byte) bool {
 // interim reports whether a final answer follows.
 func (a *answer) interim() bool { return a.status < 200 }
 
-// frame decides how the body ends. toHead says that the request was HEAD.
+// frame decides how the body ends. toHead says that the request was HEAD. A body
+// that announces itself as too large is refused before the client gets a byte.
 func (a *answer) frame(toHead bool) (framing, error) {
 	switch {
 	case a.lengths > 1:
@@ -178,6 +187,8 @@ func (a *answer) frame(toHead bool) (framing, error) {
 		return noBody, nil
 	case a.codings > 0:
 		return byChunks, nil
+	case a.length > maxBody:
+		return noBody, errTooLarge
 	case a.lengths > 0:
 		return byLength, nil
 	default:

@@ -28,6 +28,7 @@ const (
 	AnswerTimeout       Cause = "timeout-answer"         // accepted the connection, did not answer in time
 	MalformedAnswer     Cause = "malformed-answer"       // what came is not one HTTP/1.x answer
 	AnswerTruncated     Cause = "answer-truncated"       // the answer broke off
+	AnswerTooLarge      Cause = "answer-too-large"       // its body is larger than any key authorisation
 	LocalResources      Cause = "local-resources"        // this host lacks descriptors, ports or memory
 	Stopped             Cause = "stopped"                // the client was closed meanwhile
 )
@@ -102,6 +103,8 @@ func (e *Error) Answer() (status int, reason string) {
 		reason = "upstream did not answer in time"
 	case AnswerTruncated:
 		reason = "upstream sent an incomplete answer"
+	case AnswerTooLarge:
+		reason = "upstream sent an answer that is too large"
 	case LocalResources, Stopped:
 		reason = "the proxy could not ask the upstream"
 	default:
@@ -143,6 +146,9 @@ func (e *Error) diagnosis() string {
 		return fmt.Sprintf("%v sent no valid HTTP/1.x answer (%v): check that upstream.port is the router's plain HTTP port", e.Addr, e.Err)
 	case AnswerTruncated:
 		return fmt.Sprintf("%v broke off its answer (%v): see the router's log", e.Addr, e.Err)
+	case AnswerTooLarge:
+		return fmt.Sprintf("%v %v, which was cut: a key authorisation has about a hundred bytes, so it is not cert-manager's solver that answers: "+
+			"look which route or ingress of this name has the path", e.Addr, e.Err)
 	case LocalResources:
 		return fmt.Sprintf("this host could not open a connection to %v (%v): check the service's descriptor limit and the host's free ports", e.Addr, e.Err)
 	case Stopped:
@@ -184,6 +190,8 @@ func dialError(addr netip.AddrPort, err error) *Error {
 func talkError(addr netip.AddrPort, err error, got bool) *Error {
 	e := &Error{Addr: addr, Status: 502, Err: cleanError(err)}
 	switch {
+	case errors.Is(err, errTooLarge):
+		e.Cause = AnswerTooLarge
 	case errors.Is(err, errMalformed):
 		e.Cause = MalformedAnswer
 	case isTimeout(err):

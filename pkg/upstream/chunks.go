@@ -18,6 +18,7 @@ const (
 type chunks struct {
 	state chunkState
 	left  int64 // of the current chunk
+	total int64 // of all chunks so far, the current one included
 	wrap  int   // what extensions and trailers have taken
 }
 
@@ -91,6 +92,10 @@ func (c *chunks) size(line []byte) error {
 			return malformed("bad chunk size")
 		}
 		c.left = c.left<<4 | int64(value)
+	}
+	// By what a chunk announces: nothing of one too many goes out.
+	if c.total += c.left; c.total > maxBody {
+		return errTooLarge
 	}
 	if extended {
 		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !field.IsText(extension) {

@@ -68,11 +68,11 @@ func (m *measuring) Write(p []byte) (int, error) {
 // TestRelayMemory holds what a slow reader of a long answer can cost, also after
 // a head that took all that a head may.
 func TestRelayMemory(t *testing.T) {
-	const size = 1 << 20
+	const size = maxBody
 	body := strings.Repeat("x", size)
 	for name, answer := range map[string]string{
-		"by length":   "Content-Length: 1048576\r\n\r\n" + body,
-		"chunks":      "Transfer-Encoding: chunked\r\n\r\n100000\r\n" + body + "\r\n0\r\n\r\n",
+		"by length":   "Content-Length: 65536\r\n\r\n" + body,
+		"chunks":      "Transfer-Encoding: chunked\r\n\r\n10000\r\n" + body + "\r\n0\r\n\r\n",
 		"small ones":  "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", size) + "0\r\n\r\n",
 		"until close": "\r\n" + body,
 	} {

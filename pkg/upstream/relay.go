@@ -121,8 +121,12 @@ func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
 }
 
 func (x *exchange) relayRest(conn io.Reader, client io.Writer) error {
-	for {
-		if err := x.pass(client, x.end-x.start); err != nil {
+	for left := maxBody; ; {
+		n := x.end - x.start
+		if left -= n; left < 0 {
+			return &readError{errTooLarge}
+		}
+		if err := x.pass(client, n); err != nil {
 			return err
 		}
 		switch err := x.more(conn); {

@@ -213,7 +213,7 @@ const tail = "Via: 1.1 http01-proxyd\r\nConnection: close\r\n\r\n"
 func TestAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	page := "HTTP/1.0 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\n\r\n<html>no route</html>"
-	long := strings.Repeat("x", 100_000)
+	long := strings.Repeat("x", maxBody) // the longest that is passed on
 	for name, test := range map[string]struct {
 		talk           talk
 		toHead, http10 bool
@@ -236,10 +236,27 @@ func TestAnswers(t *testing.T) {
 			twice: true,
 		},
 		"a long body": {
-			talk:  says(ok + "Content-Length: 100000\r\n\r\n" + long),
-			want:  outcome{Out: ok + "Content-Length: 100000\r\n" + tail + long, Status: 200},
+			talk:  says(ok + "Content-Length: 65536\r\n\r\n" + long),
+			want:  outcome{Out: ok + "Content-Length: 65536\r\n" + tail + long, Status: 200},
 			twice: true,
 		},
+		"a long body in chunks": {
+			talk:  says(ok + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("400\r\n"+long[:1024]+"\r\n", 64) + "0\r\n\r\n"),
+			want:  outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "10000\r\n" + long + "\r\n0\r\n\r\n", Status: 200},
+			twice: true,
+		},
+		"a long body until close": {
+			talk: saysOnce(ok + "\r\n" + long),
+			want: outcome{Out: ok + tail + long, Status: 200},
+		},
+		"HEAD of what is too long": {
+			talk:   says(ok + "Content-Length: 65537\r\n\r\n"),
+			toHead: true,
+			want:   outcome{Out: ok + "Content-Length: 65537\r\n" + tail, Status: 200},
+			twice:  true,
+		},
+		"too long a body":  {talk: saysOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: AnswerTooLarge, Code: 502}},
+		"too long a chunk": {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: AnswerTooLarge, Code: 502}},
 		"chunks for HTTP/1.0 are decoded": {
 			talk:   says(ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
 			http10: true,
