@@ -137,6 +137,14 @@ func (s *service) reason(want status.Reason) status.Report {
 	return s.await("reason "+string(want), func(r status.Report) bool { return r.Condition.Reason == want })
 }
 
+// logs waits until the log has that text: it is written beside the work.
+func (s *service) logs(text string) {
+	s.t.Helper()
+	if !poll(s.t.Context(), func() bool { return strings.Contains(s.log.String(), text) }) {
+		s.t.Errorf("the log lacks %q", text)
+	}
+}
+
 // stop asks it to end and wants exit code 0.
 func (s *service) stop() {
 	s.t.Helper()

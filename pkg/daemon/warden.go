@@ -12,8 +12,8 @@ import (
 
 const (
 	// gateSilence is how long a gate may be silent: one that is well is heard
-	// every 5 s at the least, and this end well before systemd's watchdog.
-	gateSilence = 12 * time.Second
+	// every 3 s at the least, and this end well before systemd's watchdog.
+	gateSilence = 8 * time.Second
 	wardenBeat  = time.Second
 
 	// A gate that lives for longLife may be followed by another at once; those

@@ -23,7 +23,7 @@ import (
 
 const (
 	// aliveEvery is how often the keeper hears from a gate that is well, at the
-	// most; at the least it is what the accept loops promise, 5 s.
+	// most; at the least it is what the accept loops promise, 3 s.
 	aliveEvery  = time.Second
 	probeWithin = 10 * time.Second // all addresses together, which are asked side by side
 )

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Together below the 5 s that Serve promises between beats.
+	// Together below the 3 s that Serve promises between beats.
 	beatEvery  = time.Second
-	acceptWait = 3 * time.Second
+	acceptWait = time.Second
 
 	minBackOff = 5 * time.Millisecond
 	maxBackOff = time.Second
@@ -29,7 +29,7 @@ const (
 // kernel's backlog. What accept(2) complains of, such as a lack of descriptors,
 // is waited out and shown by Stats.
 //
-// beat is called at least every 5 s while the loop is alive, whatever it waits
+// beat is called at least every 3 s while the loop is alive, whatever it waits
 // for.
 func (g *Gate) Serve(ctx context.Context, ln *net.TCPListener, beat func()) error {
 	woken := make(chan struct{})
