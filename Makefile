@@ -11,6 +11,7 @@
 # make install         binary and unit onto this host: DESTDIR PREFIX
 # make demo            the whole path in a lab of network namespaces (root)
 # make bench-failover  how fast a VIP's move is followed (root)
+# make bench-flood     a minute of 50,000 connections, and CAs meanwhile (root)
 # make fuzz            every fuzzer for FUZZTIME
 # make fuzz-ci         those that read what others send, for 30 s each
 
@@ -29,7 +30,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench-failover fuzz fuzz-ci machineconfigs tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench-failover bench-flood fuzz fuzz-ci machineconfigs tidy clean
 
 all: build
 
@@ -107,6 +108,11 @@ bench-failover: build
 	$(SUDO) test/install-packages lab
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/bench-failover --binary $(BIN)/http01-proxyd
+
+bench-flood: build
+	$(SUDO) test/install-packages lab
+	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
+	$(SUDO) $(BIN)/bench-flood --binary $(BIN)/http01-proxyd
 
 fuzz:
 	@grep -rlE '^func Fuzz' --include=*_test.go pkg | while read -r file; do \

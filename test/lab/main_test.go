@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/flood"
 )
 
 // holdMarker makes the test binary a process that brings labs up, as many as it
@@ -21,6 +23,7 @@ import (
 const holdMarker = "HTTP01_LAB_HOLD"
 
 func TestMain(m *testing.M) {
+	flood.Main()
 	living.watch()
 	if count := os.Getenv(holdMarker); count != "" {
 		// On standard output, where the names are awaited.

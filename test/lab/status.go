@@ -53,8 +53,9 @@ type Upstream struct {
 
 // Challenges are the last ones and how many there were.
 type Challenges struct {
-	Total  int         `json:"total"`
-	Recent []Challenge `json:"recent"`
+	Total   int            `json:"total"`
+	Refused map[string]int `json:"refused"`
+	Recent  []Challenge    `json:"recent"`
 }
 
 // Challenge is one challenge as the service saw it end.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench-flood has 50,000 connections at once flood the service, in a lab
+// of real parts, while CAs ask for challenges, and prints how they fared and what
+// the service held. It fails when a CA with addresses of its own lost a request.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/flood"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+func main() {
+	flood.Main()
+	binary := flag.String("binary", "", "the http01-proxyd to flood; built from the repository when empty")
+	var o lab.FloodOptions
+	flag.IntVar(&o.Connections, "connections", 50_000, "how many are open at once")
+	flag.IntVar(&o.PerSecond, "per-second", 5_000, "how many are opened anew at most")
+	flag.DurationVar(&o.For, "for", time.Minute, "how long it goes on")
+	flag.Parse()
+	if err := run(*binary, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-flood:", err)
+		os.Exit(1)
+	}
+}
+
+func run(binary string, o lab.FloodOptions) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if binary == "" {
+		binary, err = lab.BuildService(ctx)
+	} else {
+		binary, err = filepath.Abs(binary)
+	}
+	if err != nil {
+		return err
+	}
+	l, err := lab.New(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary, Wrap: lab.UnitLimits(), Env: lab.UnitEnvironment()})
+	if err != nil {
+		return err
+	}
+	if _, err := s.AwaitReason(ctx, "Serving"); err != nil {
+		return err
+	}
+	report, err := l.Flood(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	fmt.Print(report)
+	if report.Honest.Lost > 0 {
+		err = fmt.Errorf("%d of %d honest requests were lost", report.Honest.Lost, report.Honest.Requests)
+	}
+	return errors.Join(err, s.Stop(ctx))
+}

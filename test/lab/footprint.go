@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Footprint is what a process and its children hold.
+type Footprint struct {
+	RSS, PSS    int // bytes
+	Descriptors int
+}
+
+// String is the footprint for people.
+func (f Footprint) String() string {
+	const mib = 1 << 20
+	return fmt.Sprintf("RSS %.1f MiB, PSS %.1f MiB, %d descriptors", float64(f.RSS)/mib, float64(f.PSS)/mib, f.Descriptors)
+}
+
+// footprint reads proc(5): Rss and Pss of smaps_rollup, and fd.
+func footprint(pid int) (Footprint, error) {
+	var sum Footprint
+	for _, p := range append(children(pid), pid) {
+		dir := "/proc/" + strconv.Itoa(p)
+		rollup, err := os.ReadFile(dir + "/smaps_rollup")
+		if err != nil {
+			return sum, fmt.Errorf("read the service's memory: %w", err)
+		}
+		sum.RSS += sizeOf(string(rollup), "Rss:")
+		sum.PSS += sizeOf(string(rollup), "Pss:")
+		fds, err := os.ReadDir(dir + "/fd")
+		if err != nil {
+			return sum, fmt.Errorf("count the service's descriptors: %w", err)
+		}
+		sum.Descriptors += len(fds)
+	}
+	return sum, nil
+}
+
+// children are the processes that pid's threads have started.
+func children(pid int) (all []int) {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread.Name()))
+		if err != nil {
+			continue // it has ended
+		}
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+// sizeOf reads the line of a name, such as "Pss:   123 kB", in bytes.
+func sizeOf(text, name string) int {
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == name {
+			if n, err := strconv.Atoi(fields[1]); err == nil {
+				return n << 10
+			}
+		}
+	}
+	return 0
+}
+
+// watchFootprint looks again and again until its result is called, which returns
+// the most of each.
+func watchFootprint(ctx context.Context, pid int) (peak func() (Footprint, error)) {
+	ctx, stop := context.WithCancel(ctx)
+	type outcome struct {
+		most Footprint
+		err  error
+	}
+	result := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil && o.err == nil {
+			var now Footprint
+			now, o.err = footprint(pid)
+			o.most = Footprint{max(o.most.RSS, now.RSS), max(o.most.PSS, now.PSS), max(o.most.Descriptors, now.Descriptors)}
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+		result <- o
+	}()
+	return func() (Footprint, error) {
+		stop()
+		o := <-result
+		return o.most, o.err
+	}
+}
