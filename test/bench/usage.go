@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tick is the unit of times in /proc/<pid>/stat: USER_HZ is 100 on every
+// architecture of Linux that Go has (proc_pid_stat(5)). The sum of user and
+// system time is exact to a tick, however coarse the split.
+const tick = 10 * time.Millisecond
+
+// stat is what is needed of /proc/<pid>/stat.
+type stat struct {
+	parent int
+	cpu    time.Duration // of its own, and of the children that it has waited for
+}
+
+func parseStat(text string) (stat, error) {
+	// The program's name, in parentheses, may hold anything.
+	end := strings.LastIndexByte(text, ')')
+	if end < 0 {
+		return stat{}, fmt.Errorf("no program's name in %q", text)
+	}
+	words := strings.Fields(text[end+1:])
+	if len(words) < 15 {
+		return stat{}, fmt.Errorf("only %d fields in %q", len(words), text)
+	}
+	parent, err := strconv.Atoi(words[1])
+	if err != nil {
+		return stat{}, fmt.Errorf("read the parent: %w", err)
+	}
+	out := stat{parent: parent}
+	for _, word := range words[11:15] { // utime, stime, cutime, cstime
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return stat{}, fmt.Errorf("read a time: %w", err)
+		}
+		out.cpu += time.Duration(n) * tick
+	}
+	return out, nil
+}
+
+// family is a process and its descendants.
+func family(pid int) (map[int]stat, error) {
+	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	all := map[int]stat{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // has ended
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read a process: %w", err)
+		}
+		s, err := parseStat(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		id, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		all[id] = s
+	}
+	out := map[int]stat{}
+	for id := range all {
+		if descends(all, id, pid) {
+			out[id] = all[id]
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("process %d is gone", pid)
+	}
+	return out, nil
+}
+
+func descends(all map[int]stat, id, from int) bool {
+	for range len(all) {
+		if id == from {
+			return true
+		}
+		id = all[id].parent
+	}
+	return false
+}
+
+// cpu is what the turn's processes have used so far; nothing for the kernel.
+func (t *turn) cpu() (time.Duration, error) {
+	if t.pid == 0 {
+		return 0, nil
+	}
+	processes, err := family(t.pid)
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, s := range processes {
+		sum += s.cpu
+	}
+	return sum, nil
+}
+
+// pss is the proportional memory of the turn's processes, in bytes.
+func (t *turn) pss() (int, error) {
+	if t.pid == 0 {
+		return 0, nil
+	}
+	processes, err := family(t.pid)
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for id := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", id))
+		if err != nil {
+			return 0, fmt.Errorf("read the memory of process %d: %w", id, err)
+		}
+		one, err := parsePss(string(text))
+		if err != nil {
+			return 0, fmt.Errorf("read the memory of process %d: %w", id, err)
+		}
+		sum += one
+	}
+	return sum, nil
+}
+
+func parsePss(text string) (int, error) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 3 && words[0] == "Pss:" && words[2] == "kB" {
+			n, err := strconv.Atoi(words[1])
+			return n << 10, err
+		}
+	}
+	return 0, errors.New("there is no Pss in smaps_rollup")
+}
