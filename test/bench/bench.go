@@ -45,7 +45,7 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []door) (report Rep
 	if err != nil {
 		return report, err
 	}
-	report.Options, report.Rows = o, rows(o, all, seen, weighed)
+	report.Options, report.Rows, report.Others = o, rows(o, all, seen, weighed), disturbance(seen)
 	report.Costs, err = r.cost(ctx)
 	return report, err
 }
@@ -56,6 +56,28 @@ type Report struct {
 	Machine Machine
 	Rows    []Row
 	Costs   []Cost
+	Others  Others
+}
+
+// Others is what went on beside the comparison, in parts of the machine's time
+// during a cell: where it is much, figures say little.
+type Others struct {
+	Median, Most float64
+}
+
+func disturbance(seen map[string]cells) Others {
+	var all []float64
+	for _, c := range seen {
+		for _, rounds := range c {
+			for _, one := range rounds {
+				all = append(all, one.others)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return Others{}
+	}
+	return Others{Median: median(all), Most: slices.Max(all)}
 }
 
 // Row is one front door under one number of connections.

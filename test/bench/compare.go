@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -14,7 +15,8 @@ import (
 type cell struct {
 	load
 
-	cpu time.Duration // of the front door's processes, meanwhile
+	cpu    time.Duration // of the front door's processes, meanwhile
+	others float64       // part of the machine that went to what the bench did not start
 }
 
 // cells are what one front door showed, by connections and round.
@@ -61,7 +63,7 @@ func (r *rig) turn(ctx context.Context, d door, script string, seed int, into ce
 		}
 	}
 	for i, connections := range r.Connections {
-		before, err := t.cpu()
+		before, err := t.spent()
 		if err != nil {
 			return err
 		}
@@ -69,13 +71,22 @@ func (r *rig) turn(ctx context.Context, d door, script string, seed int, into ce
 		if err != nil {
 			return err
 		}
-		after, err := t.cpu()
+		after, err := t.spent()
 		if err != nil {
 			return err
 		}
-		into[connections] = append(into[connections], cell{load: l, cpu: after - before})
+		into[connections] = append(into[connections], cell{
+			load: l, cpu: after.door - before.door, others: others(before, after, l.took),
+		})
 	}
 	return nil
+}
+
+// others is the part of all cores' time that is not ours. Little of it is the
+// kernel's own for our packets, which it cannot tell apart.
+func others(before, after spent, took time.Duration) float64 {
+	foreign := (after.machine - before.machine) - (after.ours - before.ours)
+	return max(0, float64(foreign)/float64(took)/float64(runtime.NumCPU()))
 }
 
 // lately is what the last round showed, for the progress.
@@ -83,7 +94,7 @@ func (r *rig) lately(c cells) string {
 	var text strings.Builder
 	for _, connections := range r.Connections {
 		last := c[connections][len(c[connections])-1]
-		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms", connections, last.rate(), ms(last.p99))
+		fmt.Fprintf(&text, "  %d: %.0f/s p99 %.1f ms (others %.0f %%)", connections, last.rate(), ms(last.p99), 100*last.others)
 		if last.errors > 0 {
 			fmt.Fprintf(&text, " %d errors", last.errors)
 		}

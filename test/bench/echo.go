@@ -67,9 +67,12 @@ func listen(at netip.AddrPort) (int, error) {
 func (e *echo) serve() error {
 	buffer := make([]byte, len(message))
 	for {
-		fd, _, err := unix.Accept4(e.fd, unix.SOCK_CLOEXEC)
+		fd, err := again(func() (int, error) {
+			fd, _, err := unix.Accept4(e.fd, unix.SOCK_CLOEXEC)
+			return fd, err
+		})
 		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
+		case errors.Is(err, unix.ECONNABORTED):
 			continue
 		case errors.Is(err, unix.EINVAL):
 			return nil // shut down
@@ -78,8 +81,8 @@ func (e *echo) serve() error {
 		}
 		// The client sees what goes wrong here.
 		if err := bound(fd); err == nil {
-			if n, err := unix.Read(fd, buffer); err == nil {
-				_, _ = unix.Write(fd, buffer[:n])
+			if n, err := again(func() (int, error) { return unix.Read(fd, buffer) }); err == nil {
+				_, _ = again(func() (int, error) { return unix.Write(fd, buffer[:n]) })
 			}
 		}
 		_ = unix.Close(fd)
@@ -102,16 +105,20 @@ func call(at netip.AddrPort) error {
 	if err := bound(fd); err != nil {
 		return err
 	}
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
+	// An interrupted connect goes on where it was.
+	_, err = again(func() (int, error) {
+		return 0, unix.Connect(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
+	})
+	if err != nil {
 		return fmt.Errorf("connect to %s: %w", at, err)
 	}
-	if _, err := unix.Write(fd, []byte(message)); err != nil {
+	if _, err := again(func() (int, error) { return unix.Write(fd, []byte(message)) }); err != nil {
 		return fmt.Errorf("send to %s: %w", at, err)
 	}
 	buffer := make([]byte, 2*len(message))
 	total := 0
 	for {
-		n, err := unix.Read(fd, buffer[total:])
+		n, err := again(func() (int, error) { return unix.Read(fd, buffer[total:]) })
 		if err != nil {
 			return fmt.Errorf("read from %s: %w", at, err)
 		}
@@ -124,6 +131,17 @@ func call(at netip.AddrPort) error {
 		return fmt.Errorf("%s echoed %q", at, got)
 	}
 	return nil
+}
+
+// again repeats a call that a signal has interrupted: the runtime sends its
+// threads some, and a socket with a timeout is not resumed (signal(7)).
+func again(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }
 
 // bound keeps every call on a socket from waiting for ever; SO_SNDTIMEO bounds

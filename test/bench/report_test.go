@@ -29,7 +29,8 @@ func sample() Report {
 			{Key: "http01-proxyd", Door: "http01-proxyd", Connections: 64, Rate: 13200, Ratio: 1.32, P50: 2, P99: 6, P999: 7, CPU: 33, Requests: 39600, Idle: 7, Half: 60, Open: 10000},
 			{Key: "dnat", Door: "kernel <DNAT>", Connections: 64, Rate: 14000, Ratio: 1.4, P50: 0.5, P99: 2, P999: 3, Unfiltered: true},
 		},
-		Costs: []Cost{{Place: "there", Pairs: 30, Without: 12345, With: 12300, Ratio: Interval{0.9990, 0.9970, 1.0010}}},
+		Others: Others{Median: 0.031, Most: 0.12},
+		Costs:  []Cost{{Place: "there", Pairs: 30, Without: 12345, With: 12300, Ratio: Interval{0.9990, 0.9970, 1.0010}}},
 	}
 }
 
@@ -93,7 +94,7 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"2 cores of A CPU, Linux 6.18.0", "HAProxy version 2.6", "(" + chartFile + ")", "10,000 connections", "3s a cell"} {
+	for _, part := range []string{"2 cores of A CPU, Linux 6.18.0", "HAProxy version 2.6", "(" + chartFile + ")", "10,000 connections", "3s a cell", "3 % of its time in the median, 12 % at most."} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("%q is not in the report:\n%s", part, text)
 		}

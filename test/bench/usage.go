@@ -51,8 +51,8 @@ func parseStat(text string) (stat, error) {
 	return out, nil
 }
 
-// family is a process and its descendants.
-func family(pid int) (map[int]stat, error) {
+// processes are all of the machine.
+func processes() (map[int]stat, error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -76,6 +76,15 @@ func family(pid int) (map[int]stat, error) {
 		}
 		all[id] = s
 	}
+	return all, nil
+}
+
+// family is a process and its descendants.
+func family(pid int) (map[int]stat, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
 	out := map[int]stat{}
 	for id := range all {
 		if descends(all, id, pid) {
@@ -98,18 +107,53 @@ func descends(all map[int]stat, id, from int) bool {
 	return false
 }
 
-// cpu is what the turn's processes have used so far; nothing for the kernel.
-func (t *turn) cpu() (time.Duration, error) {
-	if t.pid == 0 {
-		return 0, nil
-	}
-	processes, err := family(t.pid)
+// spent is what processes have used so far.
+type spent struct {
+	door    time.Duration // the turn's; nothing for the kernel
+	ours    time.Duration // this program's and all that it started, the front door included
+	machine time.Duration // all, with the time that a hypervisor gave to others
+}
+
+func (t *turn) spent() (spent, error) {
+	all, err := processes()
 	if err != nil {
-		return 0, err
+		return spent{}, err
+	}
+	var out spent
+	for id, s := range all {
+		if t.pid != 0 && descends(all, id, t.pid) {
+			out.door += s.cpu
+		}
+		if descends(all, id, os.Getpid()) {
+			out.ours += s.cpu
+		}
+	}
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return spent{}, fmt.Errorf("read the machine's time: %w", err)
+	}
+	out.machine, err = parseBusy(string(text))
+	return out, err
+}
+
+// parseBusy reads the first line of /proc/stat: user, nice, system, idle,
+// iowait, irq, softirq, steal (proc_stat(5)).
+func parseBusy(text string) (time.Duration, error) {
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(line)
+	if len(words) < 9 || words[0] != "cpu" {
+		return 0, fmt.Errorf("/proc/stat begins with %q", line)
 	}
 	var sum time.Duration
-	for _, s := range processes {
-		sum += s.cpu
+	for i, word := range words[1:9] {
+		if i == 3 || i == 4 {
+			continue
+		}
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the machine's time: %w", err)
+		}
+		sum += time.Duration(n) * tick
 	}
 	return sum, nil
 }

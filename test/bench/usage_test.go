@@ -35,6 +35,18 @@ func TestParsePss(t *testing.T) {
 	}
 }
 
+func TestParseBusy(t *testing.T) {
+	got, err := parseBusy("cpu  100 10 200 9999 888 3 4 5 77 0\ncpu0 1 2\n")
+	if want := 3220 * time.Millisecond; err != nil || got != want {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	for _, bad := range []string{"", "cpu 1 2 3", "cpu  x 10 200 9999 888 3 4 5 77 0\n"} {
+		if got, err := parseBusy(bad); err == nil {
+			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}
+
 // TestFamily holds that a child's figures are its parent's, and a stranger's
 // are not.
 func TestFamily(t *testing.T) {
@@ -56,7 +68,8 @@ func TestFamily(t *testing.T) {
 	if bytes, err := own.pss(); err != nil || bytes == 0 {
 		t.Errorf("memory of the child: %d, %v", bytes, err)
 	}
-	if _, err := own.cpu(); err != nil {
-		t.Error(err)
+	s, err := own.spent()
+	if err != nil || s.door > s.ours || s.ours > s.machine {
+		t.Errorf("spent: %+v, %v", s, err)
 	}
 }

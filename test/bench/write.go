@@ -22,7 +22,7 @@ const (
 
 // Markdown is the whole report.
 func (r Report) Markdown() (string, error) {
-	tmpl, err := template.New("report").Funcs(template.FuncMap{"thousands": thousands}).Parse(reportTemplate)
+	tmpl, err := template.New("report").Funcs(template.FuncMap{"thousands": thousands, "percent": percent}).Parse(reportTemplate)
 	if err != nil {
 		return "", fmt.Errorf("parse the report's template: %w", err)
 	}
@@ -35,6 +35,8 @@ func (r Report) Markdown() (string, error) {
 	}
 	return out.String(), nil
 }
+
+func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 
 // Write puts the report and its chart into a folder.
 func (r Report) Write(folder string) error {
