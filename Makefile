@@ -10,6 +10,7 @@
 # make release         all of a release: VERSION IMAGE_REPOSITORY
 # make install         binary and unit onto this host: DESTDIR PREFIX
 # make demo            the whole path in a lab of network namespaces (root)
+# make bench           front doors compared: docs/bench (root, half an hour)
 # make bench-failover  how fast a VIP's move is followed (root)
 # make bench-flood     a minute of 50,000 connections, and CAs meanwhile (root)
 # make fuzz            every fuzzer for FUZZTIME
@@ -30,7 +31,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench-failover bench-flood fuzz fuzz-ci machineconfigs tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs tidy clean
 
 all: build
 
@@ -46,9 +47,9 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
-	for module in build test; do \
+	for module in build test test/bench/caddy; do \
 		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && $(GO) vet ./... && \
-		$(GOLANGCI_LINT) run --config ../.golangci.yml ./... || exit 1; \
+		$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
 
 lint-shell:
@@ -104,6 +105,12 @@ demo: build
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/demo --binary $(BIN)/http01-proxyd
 
+# BENCH passes flags on: BENCH='--rounds 3 --doors haproxy,nginx,http01-proxyd'.
+bench: build
+	$(SUDO) test/install-packages bench
+	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
+	$(SUDO) $(BIN)/bench --binary $(BIN)/http01-proxyd --out docs/bench $(BENCH)
+
 bench-failover: build
 	$(SUDO) test/install-packages lab
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
@@ -152,6 +159,7 @@ tidy:
 	$(GO) mod tidy
 	cd build && $(GO) mod tidy
 	cd test && $(GO) mod tidy
+	cd test/bench/caddy && $(GO) mod tidy
 
 clean:
 	rm -rf $(BIN) $(DIST)

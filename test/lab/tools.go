@@ -83,6 +83,21 @@ func BuildService(ctx context.Context, flags ...string) (string, error) {
 	return binary, compile(ctx, filepath.Dir(in), binary, append(flags, "./cmd/http01-proxyd")...)
 }
 
+// BuildProgram compiles the program in a folder of this module, which may be a
+// module of its own.
+func BuildProgram(ctx context.Context, folder string) (string, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	in, err := moduleDir()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, filepath.Base(folder))
+	return binary, compile(ctx, filepath.Join(in, folder), binary, ".")
+}
+
 // moduleDir finds this module's folder from somewhere in the repository.
 func moduleDir() (string, error) {
 	start, err := os.Getwd()

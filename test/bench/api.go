@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Cost is what the service's table costs those who connect to the API.
+type Cost struct {
+	Place         string // what else the node has
+	Pairs         int
+	With, Without float64 // connections a second, medians
+	Ratio         Interval
+}
+
+const (
+	apiPort      = 6443
+	redirectedTo = 9445 // by the node's own table
+)
+
+// cost measures connections to the API's port, with the service running and
+// without it, in pairs.
+func (r *rig) cost(ctx context.Context) ([]Cost, error) {
+	onNode, err := r.costIn(ctx, "beside OpenShift's `ocp_nat`", redirectedTo)
+	if err != nil {
+		return nil, err
+	}
+	// What a table costs beyond its rules: the first one that translates
+	// addresses has the kernel track connections.
+	if _, err := r.front.Run(ctx, "nft", "delete", "table", "ip", "ocp_nat"); err != nil {
+		return nil, err
+	}
+	alone, err := r.costIn(ctx, "the only table of the host", apiPort)
+	return []Cost{onNode, alone}, err
+}
+
+// costIn measures with a server at the port where connections to the API end.
+func (r *rig) costIn(ctx context.Context, place string, port uint16) (cost Cost, err error) {
+	server, err := startEcho(r.front, netip.AddrPortFrom(r.vip, port))
+	if err != nil {
+		return cost, err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	var with, without []float64
+	for pair := range r.Pairs {
+		// In turns, so that a machine that slows down speaks for neither side.
+		for _, on := range []bool{pair%2 == 0, pair%2 == 1} {
+			rate, err := r.side(ctx, on)
+			if err != nil {
+				return cost, fmt.Errorf("pair %d, %s: %w", pair+1, place, err)
+			}
+			if on {
+				with = append(with, rate)
+			} else {
+				without = append(without, rate)
+			}
+		}
+	}
+	cost = Cost{Place: place, Pairs: r.Pairs, With: median(with), Without: median(without)}
+	cost.Ratio, err = ratio(with, without)
+	r.say("port %d with and without the table, %s: %.0f and %.0f connections/s, ratio %.4f, 95 %% interval %.4f to %.4f",
+		apiPort, place, cost.With, cost.Without, cost.Ratio.Mean, cost.Ratio.Low, cost.Ratio.High)
+	return cost, err
+}
+
+// side is one half of a pair.
+func (r *rig) side(ctx context.Context, on bool) (rate float64, err error) {
+	if err := flushConnections(r.front); err != nil {
+		return 0, err
+	}
+	if on {
+		t, err := startService(ctx, r)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, t.stop(context.WithoutCancel(ctx))) }()
+	}
+	if there, err := r.front.HasServiceTable(ctx); err != nil || there != on {
+		return 0, errors.Join(err, fmt.Errorf("the service's table: want %t, have %t", on, there))
+	}
+	if _, err := r.connect(ctx, r.Side/5); err != nil { // caches and the service's start
+		return 0, err
+	}
+	return r.connect(ctx, r.Side)
+}
+
+// callers is how many connect at the same time.
+const callers = 2
+
+// connect has clients connect one time after the other, and returns how many
+// did so in a second.
+func (r *rig) connect(ctx context.Context, length time.Duration) (float64, error) {
+	var counts [callers]int
+	begin := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range counts {
+		group.Go(func() error {
+			return r.client.Inside(func() error {
+				for time.Since(begin) < length {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					if err := call(netip.AddrPortFrom(r.vip, apiPort)); err != nil {
+						return err
+					}
+					counts[i]++
+				}
+				return nil
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	took := time.Since(begin)
+	sum := 0
+	for _, n := range counts {
+		sum += n
+	}
+	return float64(sum) / took.Seconds(), nil
+}

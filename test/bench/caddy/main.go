@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command caddy is Caddy with the few of its modules that a front door needs,
+// built here so that a compiler is enough to compare with it. It runs the JSON
+// configuration that it is given, and tells its version without one.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "caddy:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		version, _ := caddy.Version()
+		fmt.Println("Caddy", version)
+		return nil
+	}
+	config, err := os.ReadFile(args[0]) //nolint:gosec // the path is the bench's own
+	if err != nil {
+		return err
+	}
+	caddy.TrapSignals()
+	if err := caddy.Load(config, true); err != nil {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	select {}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// door is one way to serve challenges on the VIP.
+type door struct {
+	key    string // for --doors and the chart
+	name   string // as in the table
+	prefix bool   // it lets the challenges' prefix through and nothing else
+	start  func(context.Context, *rig) (*turn, error)
+	detail func(context.Context, *rig) (string, error) // program and version
+}
+
+// turn is a front door that runs.
+type turn struct {
+	pid  int // of the process whose descendants are the front door; 0 for the kernel's
+	live func() error
+	stop func(context.Context) error
+}
+
+// doors lists all, the reference first.
+func doors() []door {
+	return []door{
+		{"haproxy", "HAProxy", true, startHAProxy, versionOf("haproxy", "-v")},
+		{"nginx", "nginx", true, startNginx, versionOf("nginx", "-v")},
+		{"http01-proxyd", "http01-proxyd", true, startService, serviceVersion},
+		{"caddy", "Caddy", true, startCaddy, caddyVersion},
+		{"poc", "proof of concept", true, startPoC, pocVersion},
+		{"dnat", "kernel DNAT + masquerade", false, startDNAT, versionOf("nft", "--version")},
+	}
+}
+
+// chosen are the doors with the given keys, in the order of doors.
+func chosen(keys []string) ([]door, error) {
+	if len(keys) == 0 {
+		return doors(), nil
+	}
+	var out []door
+	var known []string
+	for _, d := range doors() {
+		known = append(known, d.key)
+		if slices.Contains(keys, d.key) {
+			out = append(out, d)
+		}
+	}
+	for _, key := range keys {
+		if !slices.Contains(known, key) {
+			return nil, fmt.Errorf("there is no front door %q: choose from %s", key, strings.Join(known, ", "))
+		}
+	}
+	return out, nil
+}
+
+// open starts a front door and waits until it does its work.
+func (r *rig) open(ctx context.Context, d door) (*turn, error) {
+	t, err := d.start(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", d.name, err)
+	}
+	err = lab.Eventually(ctx, d.name, func(ctx context.Context) error {
+		return errors.Join(t.live(), r.answers(ctx, r.vip))
+	})
+	if err == nil && d.prefix {
+		// A door that does less work than the others would be no comparison.
+		err = r.expect(ctx, r.vip, "/", "HTTP/1.1 4", "is allowed")
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.stop(context.WithoutCancel(ctx)))
+	}
+	return t, nil
+}
+
+// run starts a front door that is a program of its own.
+func (r *rig) run(name, path string, args ...string) (*turn, error) {
+	p, err := r.front.Start(lab.Command{Name: name, Path: path, Args: args})
+	if err != nil {
+		return nil, err
+	}
+	return &turn{pid: p.PID(), live: p.Alive, stop: func(ctx context.Context) error {
+		return ended(p.Stop(ctx))
+	}}, nil
+}
+
+// ended forgives a front door that exits with another status than 0 when it
+// is told to end; one that does not end is an error.
+func ended(err error) error {
+	var status interface{ ExitCode() int }
+	if errors.As(err, &status) {
+		return nil
+	}
+	return err
+}

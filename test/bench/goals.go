@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import "fmt"
+
+// goalConnections is under how many the goals are set.
+const goalConnections = 64
+
+// judged is the row of a front door that goals are about; nil when it was not
+// measured.
+func (r Report) judged(key string) *Row {
+	for i := range r.Rows {
+		if r.Rows[i].Key == key && r.Rows[i].Connections == goalConnections {
+			return &r.Rows[i]
+		}
+	}
+	return nil
+}
+
+// GoalTable sets what was measured beside what the service is to reach. It
+// leaves out what was not measured.
+func (r Report) GoalTable() string {
+	g := grid{text: 1}
+	g.add("figure", "goal", "measured")
+	own, haproxy, nginx := r.judged("http01-proxyd"), r.judged("haproxy"), r.judged("nginx")
+	if own != nil && haproxy != nil && nginx != nil {
+		g.add("requests/s to the better of HAProxy and nginx, 64 connections", "≥ 1.0", number(own.Rate/max(haproxy.Rate, nginx.Rate), 2))
+		g.add("p99 to the better of the two", "≤ 1.0", number(own.P99/min(haproxy.P99, nginx.P99), 2))
+		g.add("CPU a request to HAProxy's", "≤ 1.0", number(own.CPU/haproxy.CPU, 2))
+	}
+	if poc := r.judged("poc"); own != nil && poc != nil {
+		g.add("requests/s to the proof of concept's", "≥ 4", number(own.Rate/poc.Rate, 2))
+	}
+	if own != nil {
+		g.add("Pss idle", "≤ 20 MiB", number(own.Idle, 1)+" MiB")
+		g.add(fmt.Sprintf("Pss with %s connections that have sent half a head", thousands(r.Options.HalfHeads)),
+			"≤ 80 MiB", number(own.Half, 1)+" MiB")
+	}
+	if len(r.Costs) > 0 {
+		ratio := r.Costs[0].Ratio
+		g.add("connections/s to the API's port with our table, "+r.Costs[0].Place,
+			"contains 1.00", fmt.Sprintf("%.4f–%.4f", ratio.Low, ratio.High))
+	}
+	return g.String()
+}

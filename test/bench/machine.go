@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is where it was measured, and what.
+type Machine struct {
+	When     time.Time
+	Kernel   string
+	CPU      string
+	Cores    int
+	Versions []Version
+}
+
+// Version is a program and its version.
+type Version struct {
+	Name, Text string
+}
+
+func (r *rig) machine(ctx context.Context, all []door) (Machine, error) {
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return Machine{}, fmt.Errorf("ask for the kernel's version: %w", err)
+	}
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return Machine{}, fmt.Errorf("ask for the CPU's model: %w", err)
+	}
+	m := Machine{
+		When: time.Now().UTC(), Kernel: unix.ByteSliceToString(uts.Release[:]),
+		CPU: cpuModel(string(info)), Cores: runtime.NumCPU(),
+	}
+	for _, d := range all {
+		text, err := d.detail(ctx, r)
+		if err != nil {
+			return m, fmt.Errorf("ask for the version of %s: %w", d.name, err)
+		}
+		m.Versions = append(m.Versions, Version{d.name, text})
+	}
+	upstream, err := versionOf("nginx", "-v")(ctx, r)
+	if err != nil {
+		return m, fmt.Errorf("ask for the version of the upstream: %w", err)
+	}
+	client, err := versionOf("wrk", "-v")(ctx, r)
+	m.Versions = append(m.Versions, Version{"upstream", upstream}, Version{"client", client})
+	return m, err
+}
+
+// cpuModel is empty on architectures whose cpuinfo names none.
+func cpuModel(info string) string {
+	for line := range strings.Lines(info) {
+		if name, model, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+//go:embed haproxy.cfg.tmpl
+var haproxyTemplate string
+
+//go:embed nginx.conf.tmpl
+var nginxTemplate string
+
+//go:embed dnat.nft.tmpl
+var dnatTemplate string
+
+func startHAProxy(_ context.Context, r *rig) (*turn, error) {
+	config, err := r.write(r.front, "haproxy.cfg", haproxyTemplate)
+	if err != nil {
+		return nil, err
+	}
+	return r.run("haproxy", "haproxy", "-db", "-f", config)
+}
+
+func startNginx(_ context.Context, r *rig) (*turn, error) {
+	config, err := r.write(r.front, "nginx.conf", nginxTemplate)
+	if err != nil {
+		return nil, err
+	}
+	return r.run("nginx", "nginx", "-c", config, "-g", "daemon off;")
+}
+
+// startDNAT has the kernel alone lead port 80 to the ingress, as a
+// MachineConfig of nftables rules would.
+func startDNAT(ctx context.Context, r *rig) (*turn, error) {
+	rules, err := r.write(r.front, "dnat.nft", dnatTemplate)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.front.Run(ctx, "nft", "-f", rules); err != nil {
+		return nil, fmt.Errorf("load the rules: %w", err)
+	}
+	return &turn{live: func() error { return nil }, stop: func(ctx context.Context) error {
+		_, err := r.front.Run(ctx, "nft", "delete", "table", "ip", "bench_dnat")
+		return err
+	}}, nil
+}
+
+// versionOf asks a program of the distribution; the first line that it prints
+// is its name and version, wherever it prints it and whatever it exits with.
+func versionOf(program string, args ...string) func(context.Context, *rig) (string, error) {
+	return func(ctx context.Context, _ *rig) (string, error) {
+		text, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+		if line == "" {
+			return "", fmt.Errorf("%s %s printed no version: %w", program, strings.Join(args, " "), err)
+		}
+		return line, nil
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sample() Report {
+	o := Full()
+	return Report{
+		Options: o,
+		Machine: Machine{
+			When: time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC), Kernel: "6.18.0", CPU: "A CPU", Cores: 2,
+			Versions: []Version{{"HAProxy", "HAProxy version 2.6"}},
+		},
+		Rows: []Row{
+			{Key: "haproxy", Door: "HAProxy", Connections: 64, Rate: 10000, Ratio: 1, P50: 3, P99: 8, P999: 12, CPU: 66, Requests: 30000, Idle: 8.6, Half: 63.3, Open: 10000},
+			{Key: "nginx", Door: "nginx", Connections: 64, Rate: 12000, Ratio: 1.2, P50: 2, P99: 10, P999: 11, CPU: 50, Requests: 36000, Errors: 36, Idle: 4.5, Half: 50, Open: 9000},
+			{Key: "http01-proxyd", Door: "http01-proxyd", Connections: 64, Rate: 13200, Ratio: 1.32, P50: 2, P99: 6, P999: 7, CPU: 33, Requests: 39600, Idle: 7, Half: 60, Open: 10000},
+			{Key: "dnat", Door: "kernel <DNAT>", Connections: 64, Rate: 14000, Ratio: 1.4, P50: 0.5, P99: 2, P999: 3, Unfiltered: true},
+		},
+		Others: Others{Median: 0.031, Most: 0.12},
+		Costs:  []Cost{{Place: "there", Pairs: 30, Without: 12345, With: 12300, Ratio: Interval{0.9990, 0.9970, 1.0010}}},
+	}
+}
+
+func TestTables(t *testing.T) {
+	r := sample()
+	for name, c := range map[string]struct{ got, want string }{
+		"front doors": {r.Table(), `
+| front door      | connections | requests/s | to HAProxy | p50 ms | p99 ms | p99.9 ms | CPU µs/request |      errors | Pss idle MiB | Pss with 10,000 open MiB |
+| --------------- | ----------: | ---------: | ---------: | -----: | -----: | -------: | -------------: | ----------: | -----------: | -----------------------: |
+| HAProxy         |          64 |     10,000 |       1.00 |   3.00 |   8.00 |    12.00 |           66.0 |           0 |          8.6 |                     63.3 |
+| nginx ⚠         |          64 |     12,000 |       1.20 |   2.00 |  10.00 |    11.00 |           50.0 | 36 (0.10 %) |          4.5 |   50.0 (9,000 left open) |
+| http01-proxyd   |          64 |     13,200 |       1.32 |   2.00 |   6.00 |     7.00 |           33.0 |           0 |          7.0 |                     60.0 |
+| kernel <DNAT> ¹ |          64 |     14,000 |       1.40 |   0.50 |   2.00 |     3.00 |                |           0 |              |                          |
+`},
+		"API": {r.CostTable(), `
+| where | pairs | connections/s without |   with |  ratio | 95 % interval | half-width | contains 1.00 |
+| ----- | ----: | --------------------: | -----: | -----: | ------------: | ---------: | ------------: |
+| there |    30 |                12,345 | 12,300 | 0.9990 | 0.9970–1.0010 |   ± 0.20 % |           yes |
+`},
+	} {
+		if diff := cmp.Diff(strings.TrimPrefix(c.want, "\n"), c.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestGoals compares with the better of two: in requests nginx, in p99 HAProxy.
+func TestGoals(t *testing.T) {
+	var got [][]string
+	for line := range strings.Lines(sample().GoalTable()) {
+		var row []string
+		for cell := range strings.SplitSeq(strings.Trim(line, "|\n "), "|") {
+			row = append(row, strings.TrimSpace(cell))
+		}
+		got = append(got, row)
+	}
+	want := [][]string{
+		{"requests/s to the better of HAProxy and nginx, 64 connections", "≥ 1.0", "1.10"},
+		{"p99 to the better of the two", "≤ 1.0", "0.75"},
+		{"CPU a request to HAProxy's", "≤ 1.0", "0.50"},
+		{"Pss idle", "≤ 20 MiB", "7.0 MiB"},
+		{"Pss with 10,000 connections that have sent half a head", "≤ 80 MiB", "60.0 MiB"},
+		{"connections/s to the API's port with our table, there", "contains 1.00", "0.9970–1.0010"},
+	}
+	if len(got) < 2 {
+		t.Fatalf("no table: %q", got)
+	}
+	if diff := cmp.Diff(want, got[2:]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWrite holds that the chart is well-formed, and that nothing of the
+// template is left in the text.
+func TestWrite(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "docs")
+	if err := sample().Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, reportFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"2 cores of A CPU, Linux 6.18.0", "HAProxy version 2.6", "(" + chartFile + ")", "10,000 connections", "3s a cell", "3 % of its time in the median, 12 % at most."} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("%q is not in the report:\n%s", part, text)
+		}
+	}
+	if strings.Contains(string(text), "<no value>") {
+		t.Errorf("a value is missing:\n%s", text)
+	}
+	chart, err := os.Open(filepath.Join(folder, chartFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = chart.Close() }()
+	marks := map[string]int{}
+	for d := xml.NewDecoder(chart); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if begin, ok := token.(xml.StartElement); ok {
+			marks[begin.Name.Local]++
+		}
+	}
+	// Four front doors by three figures, but the kernel has no CPU of its own.
+	if marks["title"] != 11 || marks["circle"] != 4 {
+		t.Errorf("the chart has %v", marks)
+	}
+}
+
+func TestChartOfNothing(t *testing.T) {
+	if text := (Report{}).Chart(); !strings.Contains(text, "</svg>") || strings.Contains(text, "NaN") {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0.123: "0.12", 0.1: "0.1", 3: "3", 12.34: "12.3", 123.4: "123", 13456: "13.5k"} {
+		if got := short(v); got != want {
+			t.Errorf("%v is %s, want %s", v, got, want)
+		}
+	}
+}
+
+func TestCPUModel(t *testing.T) {
+	if got := cpuModel("processor\t: 0\nmodel name\t: AMD EPYC: odd\n"); got != "AMD EPYC: odd" {
+		t.Errorf("%q", got)
+	}
+	if got := cpuModel("processor\t: 0\n"); got != "" {
+		t.Errorf("%q", got)
+	}
+}

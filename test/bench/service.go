@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// startService runs http01-proxyd as it runs on a node: it watches addresses,
+// owns its table, and takes connections that the kernel redirects to it.
+func startService(ctx context.Context, r *rig) (*turn, error) {
+	for _, config := range r.serviceConfigs() {
+		s, err := r.front.StartService(ctx, lab.ServiceOptions{Binary: r.Binary, Config: config})
+		if err != nil {
+			return nil, err
+		}
+		refused := false
+		_, err = s.Await(ctx, "Serving", func(seen lab.Status) error {
+			refused = seen.Condition.Reason == "InvalidConfig"
+			if refused || seen.Condition.Reason == "Serving" {
+				return nil
+			}
+			return fmt.Errorf("reason is %s: %s", seen.Condition.Reason, seen.Condition.Message)
+		})
+		if err == nil && !refused {
+			return &turn{pid: s.PID(), live: s.Alive, stop: s.Stop}, nil
+		}
+		if err := errors.Join(err, s.Stop(context.WithoutCancel(ctx))); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("http01-proxyd refuses its configuration: bring serviceConfigs up to date")
+}
+
+// serviceConfigs are what to try in turn: a service from before the key
+// limits.perSource refuses it, and can be compared all the same. All clients
+// here are one address.
+func (r *rig) serviceConfigs() []string {
+	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
+		r.vip, r.upstream, r.HalfHeads+1000)
+	return []string{text + "  perSource: 0\n", text}
+}
+
+func serviceVersion(ctx context.Context, r *rig) (string, error) {
+	text, err := r.front.Run(ctx, r.Binary, "version")
+	return strings.TrimSpace(text), err
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// grid is a table in Markdown whose columns line up in a terminal too. The
+// first row is its head.
+type grid struct {
+	text  int // how many columns, from the left, are text; the others are numbers
+	cells [][]string
+}
+
+func (g *grid) add(cells ...string) { g.cells = append(g.cells, cells) }
+
+// String is the table with a line end behind each row.
+func (g *grid) String() string {
+	if len(g.cells) == 0 {
+		return ""
+	}
+	width := make([]int, len(g.cells[0]))
+	for _, row := range g.cells {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell), len("--:"))
+		}
+	}
+	var out strings.Builder
+	for r, row := range g.cells {
+		for i, cell := range row {
+			space := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if i < g.text {
+				out.WriteString("| " + cell + space + " ")
+			} else {
+				out.WriteString("| " + space + cell + " ")
+			}
+		}
+		out.WriteString("|\n")
+		if r > 0 {
+			continue
+		}
+		for i, w := range width {
+			if i < g.text {
+				out.WriteString("| " + strings.Repeat("-", w) + " ")
+			} else {
+				out.WriteString("| " + strings.Repeat("-", w-1) + ": ")
+			}
+		}
+		out.WriteString("|\n")
+	}
+	return out.String()
+}
+
+// Table is the comparison of the front doors.
+func (r Report) Table() string {
+	g := grid{text: 1}
+	g.add("front door", "connections", "requests/s", "to HAProxy", "p50 ms", "p99 ms", "p99.9 ms", "CPU µs/request",
+		"errors", "Pss idle MiB", fmt.Sprintf("Pss with %s open MiB", thousands(r.Options.HalfHeads)))
+	for _, row := range r.Rows {
+		name, errs := row.Door, "0"
+		if row.Unfiltered {
+			name += " ¹"
+		}
+		if row.Errors > 0 {
+			name += " ⚠"
+			errs = fmt.Sprintf("%d (%.2f %%)", row.Errors, 100*float64(row.Errors)/float64(max(row.Requests, row.Errors)))
+		}
+		half := number(row.Half, 1)
+		if row.Half > 0 && row.Open < r.Options.HalfHeads {
+			half = fmt.Sprintf("%s (%s left open)", half, thousands(row.Open))
+		}
+		g.add(name, strconv.Itoa(row.Connections), thousands(int(row.Rate)), number(row.Ratio, 2),
+			number(row.P50, 2), number(row.P99, 2), number(row.P999, 2), number(row.CPU, 1), errs, number(row.Idle, 1), half)
+	}
+	return g.String()
+}
+
+// CostTable is what the table costs the API.
+func (r Report) CostTable() string {
+	g := grid{text: 1}
+	g.add("where", "pairs", "connections/s without", "with", "ratio", "95 % interval", "half-width", "contains 1.00")
+	for _, c := range r.Costs {
+		contains := "no"
+		if c.Ratio.Contains(1) {
+			contains = "yes"
+		}
+		g.add(c.Place, strconv.Itoa(c.Pairs), thousands(int(c.Without)), thousands(int(c.With)), number(c.Ratio.Mean, 4),
+			fmt.Sprintf("%.4f–%.4f", c.Ratio.Low, c.Ratio.High), fmt.Sprintf("± %.2f %%", 100*c.Ratio.HalfWidth()), contains)
+	}
+	return g.String()
+}
+
+// number is empty where nothing was measured.
+func number(v float64, digits int) string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.*f", digits, v)
+}
+
+// thousands writes a count of four digits and more as 1,234.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

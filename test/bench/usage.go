@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tick is the unit of times in /proc/<pid>/stat: USER_HZ is 100 on every
+// architecture of Linux that Go has (proc_pid_stat(5)). The sum of user and
+// system time is exact to a tick, however coarse the split.
+const tick = 10 * time.Millisecond
+
+// stat is what is needed of /proc/<pid>/stat.
+type stat struct {
+	parent int
+	cpu    time.Duration // of its own, and of the children that it has waited for
+}
+
+func parseStat(text string) (stat, error) {
+	// The program's name, in parentheses, may hold anything.
+	end := strings.LastIndexByte(text, ')')
+	if end < 0 {
+		return stat{}, fmt.Errorf("no program's name in %q", text)
+	}
+	words := strings.Fields(text[end+1:])
+	if len(words) < 15 {
+		return stat{}, fmt.Errorf("only %d fields in %q", len(words), text)
+	}
+	parent, err := strconv.Atoi(words[1])
+	if err != nil {
+		return stat{}, fmt.Errorf("read the parent: %w", err)
+	}
+	out := stat{parent: parent}
+	for _, word := range words[11:15] { // utime, stime, cutime, cstime
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return stat{}, fmt.Errorf("read a time: %w", err)
+		}
+		out.cpu += time.Duration(n) * tick
+	}
+	return out, nil
+}
+
+// processes are all of the machine.
+func processes() (map[int]stat, error) {
+	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	all := map[int]stat{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // has ended
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read a process: %w", err)
+		}
+		s, err := parseStat(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		id, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		all[id] = s
+	}
+	return all, nil
+}
+
+// family is a process and its descendants.
+func family(pid int) (map[int]stat, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	out := map[int]stat{}
+	for id := range all {
+		if descends(all, id, pid) {
+			out[id] = all[id]
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("process %d is gone", pid)
+	}
+	return out, nil
+}
+
+func descends(all map[int]stat, id, from int) bool {
+	for range len(all) {
+		if id == from {
+			return true
+		}
+		id = all[id].parent
+	}
+	return false
+}
+
+// spent is what processes have used so far.
+type spent struct {
+	door    time.Duration // the turn's; nothing for the kernel
+	ours    time.Duration // this program's and all that it started, the front door included
+	machine time.Duration // all, with the time that a hypervisor gave to others
+}
+
+func (t *turn) spent() (spent, error) {
+	all, err := processes()
+	if err != nil {
+		return spent{}, err
+	}
+	var out spent
+	for id, s := range all {
+		if t.pid != 0 && descends(all, id, t.pid) {
+			out.door += s.cpu
+		}
+		if descends(all, id, os.Getpid()) {
+			out.ours += s.cpu
+		}
+	}
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return spent{}, fmt.Errorf("read the machine's time: %w", err)
+	}
+	out.machine, err = parseBusy(string(text))
+	return out, err
+}
+
+// parseBusy reads the first line of /proc/stat: user, nice, system, idle,
+// iowait, irq, softirq, steal (proc_stat(5)).
+func parseBusy(text string) (time.Duration, error) {
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(line)
+	if len(words) < 9 || words[0] != "cpu" {
+		return 0, fmt.Errorf("/proc/stat begins with %q", line)
+	}
+	var sum time.Duration
+	for i, word := range words[1:9] {
+		if i == 3 || i == 4 {
+			continue
+		}
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the machine's time: %w", err)
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum, nil
+}
+
+// pss is the proportional memory of the turn's processes, in bytes.
+func (t *turn) pss() (int, error) {
+	if t.pid == 0 {
+		return 0, nil
+	}
+	processes, err := family(t.pid)
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for id := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", id))
+		if err != nil {
+			return 0, fmt.Errorf("read the memory of process %d: %w", id, err)
+		}
+		one, err := parsePss(string(text))
+		if err != nil {
+			return 0, fmt.Errorf("read the memory of process %d: %w", id, err)
+		}
+		sum += one
+	}
+	return sum, nil
+}
+
+func parsePss(text string) (int, error) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 3 && words[0] == "Pss:" && words[2] == "kB" {
+			n, err := strconv.Atoi(words[1])
+			return n << 10, err
+		}
+	}
+	return 0, errors.New("there is no Pss in smaps_rollup")
+}

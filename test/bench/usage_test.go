@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+func TestParseStat(t *testing.T) {
+	const text = "4242 (odd) name ) S 17 4242 4242 0 -1 4194560 1062 0 0 0 131 42 5 3 20 0 5 0 90 0 0\n"
+	got, err := parseStat(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (stat{parent: 17, cpu: 1810 * time.Millisecond}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, bad := range []string{"", "1 (a) S 2", "1 (a) S x 1 1 0 -1 0 0 0 0 0 1 1 1 1 20"} {
+		if got, err := parseStat(bad); err == nil {
+			t.Errorf("%q: %+v", bad, got)
+		}
+	}
+}
+
+func TestParsePss(t *testing.T) {
+	got, err := parsePss("00400000-7fff0000 ---p 00000000 00:00 0 [rollup]\nRss:    9000 kB\nPss:    1234 kB\nPss_Dirty: 7 kB\n")
+	if err != nil || got != 1234<<10 {
+		t.Errorf("%d, %v", got, err)
+	}
+	if got, err := parsePss("Rss: 1 kB\n"); err == nil {
+		t.Errorf("without Pss: %d", got)
+	}
+}
+
+func TestParseBusy(t *testing.T) {
+	got, err := parseBusy("cpu  100 10 200 9999 888 3 4 5 77 0\ncpu0 1 2\n")
+	if want := 3220 * time.Millisecond; err != nil || got != want {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	for _, bad := range []string{"", "cpu 1 2 3", "cpu  x 10 200 9999 888 3 4 5 77 0\n"} {
+		if got, err := parseBusy(bad); err == nil {
+			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}
+
+// TestFamily holds that a child's figures are its parent's, and a stranger's
+// are not.
+func TestFamily(t *testing.T) {
+	child := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
+	got, err := family(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid, want := range map[int]bool{os.Getpid(): true, child.Process.Pid: true, os.Getppid(): false} {
+		if _, there := got[pid]; there != want {
+			t.Errorf("process %d is one of them: %t, want %t", pid, there, want)
+		}
+	}
+	own := &turn{pid: child.Process.Pid}
+	if bytes, err := own.pss(); err != nil || bytes == 0 {
+		t.Errorf("memory of the child: %d, %v", bytes, err)
+	}
+	s, err := own.spent()
+	if err != nil || s.door > s.ours || s.ours > s.machine {
+		t.Errorf("spent: %+v, %v", s, err)
+	}
+}

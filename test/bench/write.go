@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+//go:embed report.md.tmpl
+var reportTemplate string
+
+// Names of what Write writes.
+const (
+	reportFile = "README.md"
+	chartFile  = "front-doors.svg"
+)
+
+// Markdown is the whole report.
+func (r Report) Markdown() (string, error) {
+	tmpl, err := template.New("report").Funcs(template.FuncMap{"thousands": thousands, "percent": percent}).Parse(reportTemplate)
+	if err != nil {
+		return "", fmt.Errorf("parse the report's template: %w", err)
+	}
+	var out strings.Builder
+	if err := tmpl.Execute(&out, struct {
+		Report
+		ChartFile string
+	}{r, chartFile}); err != nil {
+		return "", fmt.Errorf("render the report: %w", err)
+	}
+	return out.String(), nil
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
+
+// Write puts the report and its chart into a folder.
+func (r Report) Write(folder string) error {
+	text, err := r.Markdown()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // a folder of the repository, for all to read
+		return fmt.Errorf("make the report's folder: %w", err)
+	}
+	for name, content := range map[string]string{reportFile: text, chartFile: r.Chart()} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil { //nolint:gosec // as above
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	return nil
+}

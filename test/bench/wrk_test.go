@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// printed is what wrk 4.1 prints with oneshot.lua.
+const printed = `Running 2s test @ http://192.0.2.5/
+  2 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     3.42ms    1.35ms  16.83ms   76.20%
+  24628 requests in 2.02s, 5.21MB read
+  Non-2xx or 3xx responses: 20
+bench requests 24628
+bench microseconds 2000000
+bench p50 3070
+bench p99 8883
+bench p999 13421
+bench connect 1
+bench read 2
+bench write 3
+bench status 20
+bench timeout 4
+`
+
+func TestParseLoad(t *testing.T) {
+	got, err := parseLoad(printed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := load{
+		requests: 24628, took: 2 * time.Second, errors: 30,
+		p50: 3070 * time.Microsecond, p99: 8883 * time.Microsecond, p999: 13421 * time.Microsecond,
+	}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if rate := got.rate(); rate != (24628-30)/2.0 {
+		t.Errorf("%v requests/s: errors must not count", rate)
+	}
+}
+
+func TestParseLoadRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":         "",
+		"a figure less":   strings.Replace(printed, "bench p999 13421\n", "", 1),
+		"no number":       strings.Replace(printed, "13421", "nan", 1),
+		"a run of length": strings.Replace(printed, "microseconds 2000000", "microseconds 0", 1),
+	} {
+		if got, err := parseLoad(text); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
