@@ -93,7 +93,14 @@ func serve(t *testing.T, n *netns, name, address string) {
 		l   net.Listener
 		err error
 	)
-	n.in(func() { l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address) })
+	// A client of an earlier test that had this port for its own may not have
+	// closed it yet.
+	for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		n.in(func() { l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address) })
+		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
+			break
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
