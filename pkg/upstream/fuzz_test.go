@@ -113,6 +113,9 @@ func FuzzAnswer(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s: net/http refuses what the client gets, %q: %v", name, text, err)
 			}
+			if len(got.body) > maxBody {
+				t.Fatalf("%s: the client gets a body of %d bytes", name, len(got.body))
+			}
 			if got.status != want.status || !bytes.Equal(got.body, want.body) || len(got.rest) > 0 || !got.close {
 				t.Fatalf("%s: the client gets %d %q %q, close %v; the upstream sent %d %q", name, got.status, got.body, got.rest, got.close, want.status, want.body)
 			}
