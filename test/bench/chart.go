@@ -100,7 +100,7 @@ func (s *svg) panel(rows []Row, p panel, top float64) {
 	slot := group * 0.86 / float64(len(doors))
 	for g, connections := range groups {
 		left := plotLeft + group*(float64(g)+0.07)
-		s.text(left+slot*float64(len(doors))/2, bottom+18, "middle", 12, fmt.Sprintf("%d connections", connections))
+		s.text(left+slot*float64(len(doors))/2, bottom+18, "middle", 12, counted(connections))
 		for d, door := range doors {
 			for _, row := range rows {
 				if v := p.value(row); row.Key == door.Key && row.Connections == connections && v > 0 {
@@ -113,7 +113,7 @@ func (s *svg) panel(rows []Row, p panel, top float64) {
 
 // mark draws one value: a bar from zero, or a dot where there is no zero.
 func (s *svg) mark(row Row, p panel, x, slot, bottom, y float64) {
-	label := fmt.Sprintf("%s, %d connections: %.*f", row.Door, row.Connections, p.decimal, p.value(row))
+	label := fmt.Sprintf("%s, %s: %.*f", row.Door, counted(row.Connections), p.decimal, p.value(row))
 	if p.log {
 		s.printf(`<circle cx="%.1f" cy="%.1f" r="5" fill="%s"><title>%s</title></circle>`, x+slot/2, y, colour(row.Key), html.EscapeString(label))
 	} else {
@@ -181,6 +181,13 @@ func short(v float64) string {
 	default:
 		return fmt.Sprintf("%.2g", v)
 	}
+}
+
+func counted(connections int) string {
+	if connections == 1 {
+		return "1 connection"
+	}
+	return fmt.Sprintf("%d connections", connections)
 }
 
 // uniqueDoors is one row of each front door.

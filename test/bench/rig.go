@@ -35,6 +35,7 @@ type rig struct {
 	vip      netip.Addr        // the API VIP
 	upstream netip.Addr        // stands for the ingress VIP
 	programs map[string]string // built so far, by folder
+	accepted string            // the configuration that the service has accepted
 }
 
 // newRig makes the lab's master0 and its pod the place: VIPs stand still and

@@ -28,6 +28,7 @@ func startService(ctx context.Context, r *rig) (*turn, error) {
 			return fmt.Errorf("reason is %s: %s", seen.Condition.Reason, seen.Condition.Message)
 		})
 		if err == nil && !refused {
+			r.accepted = config
 			return &turn{pid: s.PID(), live: s.Alive, stop: s.Stop}, nil
 		}
 		if err := errors.Join(err, s.Stop(context.WithoutCancel(ctx))); err != nil {
@@ -41,6 +42,9 @@ func startService(ctx context.Context, r *rig) (*turn, error) {
 // limits.perSource refuses it, and can be compared all the same. All clients
 // here are one address.
 func (r *rig) serviceConfigs() []string {
+	if r.accepted != "" {
+		return []string{r.accepted}
+	}
 	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
 		r.vip, r.upstream, r.HalfHeads+1000)
 	return []string{text + "  perSource: 0\n", text}
