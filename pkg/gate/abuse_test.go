@@ -145,7 +145,7 @@ func abuses() map[string]abuse {
 // honest clients are served all the while, and nothing is left afterwards.
 func TestAbuse(t *testing.T) {
 	const (
-		clients, requests = 150, 30
+		clients, requests = 150, 12
 		atLeast           = 300 * time.Millisecond
 		most              = 128 << 20 // more than before; with the race detector, and both ends in one process
 	)
