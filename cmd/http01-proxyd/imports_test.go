@@ -51,7 +51,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/control":           {"pkg/status"},
 		"pkg/field":             nil, // one grammar for both directions
 		"pkg/filewatch":         nil,
-		"pkg/frontdoor":         {"pkg/control", "pkg/gate", "pkg/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream"}, // the process that faces the network
+		"pkg/frontdoor":         {"pkg/control", "pkg/gate", "pkg/gate/tcp", "pkg/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream"}, // the process that faces the network
 		"pkg/gate/head":         {"pkg/field"},                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/holder":            nil,
 		"pkg/keepalived":        {"pkg/internal/textfile"},
@@ -62,7 +62,8 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/status":            nil,
 		"pkg/systemd":           nil,
 		"pkg/upstream":          {"pkg/field"}, // the gate knows it through an interface of its own
-		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/status"},
+		"pkg/gate/tcp":          nil,
+		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
 		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},
 		"pkg/reconcile":         {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/ownership", "pkg/ruleset", "pkg/status"},
 		"pkg/daemon":            nil, // may import all: it joins the parts

@@ -13,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -274,7 +277,14 @@ func TestTallyIsBounded(t *testing.T) {
 
 func TestBacklog(t *testing.T) {
 	t.Parallel()
-	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1)); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := tcp.NewListener(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +297,7 @@ func TestBacklog(t *testing.T) {
 	if n := backlog(ln); n != 1 {
 		t.Errorf("backlog %d, with one connection waiting", n)
 	}
-	accepted, err := ln.AcceptTCP()
+	accepted, err := ln.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}

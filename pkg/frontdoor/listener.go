@@ -4,11 +4,8 @@ package frontdoor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 )
 
 // backlogTime is how long a port that is no longer led to goes on accepting: a
@@ -24,7 +22,7 @@ const backlogTime = time.Second
 
 // listener is one port and its accept loop.
 type listener struct {
-	ln     *net.TCPListener
+	ln     *tcp.Listener
 	cancel context.CancelFunc // ends the accept loop
 	gone   chan struct{}      // closed when this process has closed the port
 }
@@ -54,21 +52,15 @@ func (p *process) listen(port uint16, fd int) error {
 	return nil
 }
 
-func listenerOf(port uint16, fd int) (*net.TCPListener, error) {
+func listenerOf(port uint16, fd int) (*tcp.Listener, error) {
 	if fd < 0 {
 		return nil, fmt.Errorf("serve port %d: no socket came with the order", port)
 	}
-	file := os.NewFile(uintptr(fd), "port "+strconv.Itoa(int(port)))
-	ln, err := net.FileListener(file)
-	err = errors.Join(err, file.Close())
+	ln, err := tcp.NewListener(fd)
 	if err != nil {
 		return nil, fmt.Errorf("serve port %d: %w", port, err)
 	}
-	tcp, ok := ln.(*net.TCPListener)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("serve port %d: the socket is a %T", port, ln), ln.Close())
-	}
-	return tcp, nil
+	return ln, nil
 }
 
 // leave goes on with a port that nobody is led to for backlogTime.
@@ -112,7 +104,7 @@ func (p *process) drain(budget time.Duration) {
 
 // waitBacklog returns when the accept loop has taken all that was waiting, or
 // after backlogTime: closing a listener resets what is left in its backlog.
-func waitBacklog(ctx context.Context, ln *net.TCPListener) {
+func waitBacklog(ctx context.Context, ln *tcp.Listener) {
 	ctx, cancel := context.WithTimeout(ctx, backlogTime)
 	defer cancel()
 	look := time.NewTicker(2 * time.Millisecond)
@@ -128,7 +120,7 @@ func waitBacklog(ctx context.Context, ln *net.TCPListener) {
 
 // backlog is how many connections wait to be accepted: of a listening socket,
 // tcpi_unacked is that (net/ipv4/tcp.c, tcp_get_info).
-func backlog(ln *net.TCPListener) uint32 {
+func backlog(ln *tcp.Listener) uint32 {
 	raw, err := ln.SyscallConn()
 	if err != nil {
 		return 0

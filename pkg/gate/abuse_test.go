@@ -246,14 +246,15 @@ func startSmall(t *testing.T, s gate.Settings, router netip.AddrPort) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, ended := serving(f.Gate, ln.(*net.TCPListener), func() {})
-	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
+	front := take(t, ln.(*net.TCPListener))
+	stop, ended := serving(f.Gate, front, func() {})
+	f.addr = front.Addr().(*net.TCPAddr).AddrPort()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		_ = ln.Close()
+		_ = front.Close()
 	})
 	return f
 }

@@ -6,10 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 //
 // beat is called at least every 3 s while the loop is alive, whatever it waits
 // for.
-func (g *Gate) Serve(ctx context.Context, ln *net.TCPListener, beat func()) error {
+func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)
@@ -71,13 +72,13 @@ func (g *Gate) Serve(ctx context.Context, ln *net.TCPListener, beat func()) erro
 				continue
 			}
 		}
-		tcp, err := ln.AcceptTCP()
+		client, err := ln.Accept()
 		switch {
 		case err == nil:
 			backOff = minBackOff
-			held = g.enter(ctx, g.meet(tcp))
+			held = g.enter(ctx, g.meet(client))
 		case errors.Is(err, os.ErrDeadlineExceeded):
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, os.ErrClosed):
 			return nil
 		default:
 			g.trouble.note(err)
@@ -88,7 +89,7 @@ func (g *Gate) Serve(ctx context.Context, ln *net.TCPListener, beat func()) erro
 }
 
 func endOf(err error) error {
-	if errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, os.ErrClosed) {
 		return nil
 	}
 	return fmt.Errorf("bound the wait of the accept loop: %w", err)

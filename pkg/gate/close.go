@@ -42,8 +42,7 @@ func (g *Gate) linger(c *conversation) {
 // bytes nor a wait for the other side to end it (tcp(7), SO_LINGER), and tells an
 // honest client at once that it may try again.
 func (c *conversation) abort() {
-	_ = c.tcp.SetLinger(0)
-	_ = c.tcp.Close()
+	_ = c.tcp.Reset()
 }
 
 // unread reports whether the client has sent bytes that were not read.
@@ -52,12 +51,8 @@ func (c *conversation) unread() bool {
 	if c.tcp.SetReadDeadline(time.Time{}) != nil {
 		return false
 	}
-	raw, err := c.tcp.SyscallConn()
-	if err != nil {
-		return false
-	}
 	n := 0
-	err = raw.Read(func(fd uintptr) bool {
+	err := c.tcp.SyscallConn().Read(func(fd uintptr) bool {
 		var one [1]byte
 		n, _, _ = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		return true

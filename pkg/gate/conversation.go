@@ -5,12 +5,12 @@ package gate
 import (
 	"errors"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -36,7 +36,7 @@ const (
 // conversation is one connection and the memory it needs, which serves the
 // next one afterwards.
 type conversation struct {
-	tcp    *net.TCPConn
+	tcp    *tcp.Conn
 	rules  *rules
 	since  time.Time // its head is waited for
 	headBy time.Time
@@ -62,7 +62,7 @@ type conversation struct {
 // clientWriter remembers whether the client took what it was written: what
 // fails there is not the upstream's fault.
 type clientWriter struct {
-	tcp    *net.TCPConn
+	tcp    *tcp.Conn
 	failed bool
 }
 
@@ -79,12 +79,12 @@ func newConversation() *conversation {
 }
 
 // meet makes a new client known.
-func (g *Gate) meet(tcp *net.TCPConn) *conversation {
+func (g *Gate) meet(client *tcp.Conn) *conversation {
 	c, _ := g.memory.Get().(*conversation)
-	c.tcp = tcp
-	c.writer = clientWriter{tcp: tcp}
-	c.vip = addrOf(tcp.LocalAddr()).Addr()
-	c.client = addrOf(tcp.RemoteAddr())
+	c.tcp = client
+	c.writer = clientWriter{tcp: client}
+	c.vip = client.Local().Addr()
+	c.client = client.Remote()
 	return c
 }
 
@@ -137,15 +137,6 @@ func (g *Gate) forgetRequest(c *conversation) {
 		g.long.Put((*[longRead]byte)(c.buf[:longRead]))
 	}
 	c.buf = c.first[:0]
-}
-
-func addrOf(a net.Addr) netip.AddrPort {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.AddrPort{}
-	}
-	ap := tcp.AddrPort()
-	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
 }
 
 // serve reads the head, decides, and answers or forwards.

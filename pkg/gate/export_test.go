@@ -20,12 +20,8 @@ func (g *Gate) Waits() bool {
 // Reading is how many connections have sent a part of a head, which was read.
 func (g *Gate) Reading() int {
 	return g.staying(g.live.reading, func(c *conversation) bool {
-		raw, err := c.tcp.SyscallConn()
-		if err != nil {
-			return false
-		}
 		sent := false
-		_ = raw.Control(func(fd uintptr) {
+		_ = c.tcp.SyscallConn().Control(func(fd uintptr) {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 			sent = err == nil && info.Bytes_received > 0
 		})

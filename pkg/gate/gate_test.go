@@ -24,6 +24,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -289,7 +290,7 @@ func TestWaitingMemory(t *testing.T) {
 	const clients, most = 256, 16 << 10 // a head of 7 KiB as it is forwarded, the stack, the sockets; not the head as it came
 	up := waiting{make(chan struct{}, clients), make(chan struct{})}
 	g := gate.New(settings(), up, newRecorder())
-	ln := listen(t, "127.0.0.1:0")
+	ln := door(t, "127.0.0.1:0")
 	stop, ended := serving(g, ln, func() {})
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
@@ -441,7 +442,7 @@ func TestMaxConnections(t *testing.T) {
 	for range clients - limit {
 		all.Go(func() { client(f.addr) })
 	}
-	ln := listen(t, "127.0.0.1:0")
+	ln := door(t, "127.0.0.1:0")
 	all.Go(func() { client(ln.Addr().(*net.TCPAddr).AddrPort()) })
 	beats := make(chan struct{}, 1)
 	stop, ended := serving(f.Gate, ln, func() {
@@ -532,7 +533,7 @@ func waitFor(t testing.TB, what string, done func() bool) {
 }
 
 // serving runs Serve on ln and returns how to stop it and what it returns.
-func serving(g *gate.Gate, ln *net.TCPListener, beat func()) (stop func(), ended <-chan error) {
+func serving(g *gate.Gate, ln *tcp.Listener, beat func()) (stop func(), ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan error, 1)
 	go func() { c <- g.Serve(ctx, ln, beat) }()
@@ -549,7 +550,7 @@ func (nobody) Exchange(time.Time, netip.Addr, []byte, bool, bool, io.Writer) (in
 // waits to be accepted: the loop neither ends nor spins, and still beats.
 func TestNoDescriptors(t *testing.T) {
 	g := gate.New(settings(), nobody{}, newRecorder())
-	ln := listen(t, "127.0.0.1:0")
+	ln := door(t, "127.0.0.1:0")
 	tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 	send(t, tcp, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 
@@ -616,7 +617,7 @@ func TestBeats(t *testing.T) {
 			s.MaxConnections = 1
 			up := waiting{make(chan struct{}, 1), make(chan struct{})}
 			g := gate.New(s, up, newRecorder())
-			ln := listen(t, "127.0.0.1:0")
+			ln := door(t, "127.0.0.1:0")
 			beats := make(chan struct{}, 1)
 			stop, ended := serving(g, ln, func() {
 				select {
@@ -662,7 +663,7 @@ func drained(t *testing.T, g *gate.Gate) {
 // goes on with it, and a closed one ends Serve without an error.
 func TestServeAgain(t *testing.T) {
 	g := gate.New(settings(), nobody{}, newRecorder())
-	ln := listen(t, "127.0.0.1:0")
+	ln := door(t, "127.0.0.1:0")
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	for range 3 {
 		stop, ended := serving(g, ln, func() {})
@@ -760,7 +761,7 @@ func TestDualStack(t *testing.T) {
 	r4 := ingress(t, "127.0.0.1:0", answering)
 	r6 := ingress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
 	f := start(t, settings(), r4, r6)
-	ln := listen(t, ":0")
+	ln := door(t, ":0")
 	stop, ended := serving(f.Gate, ln, func() {})
 	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
 	for i, router := range []netip.AddrPort{r4, r6} {

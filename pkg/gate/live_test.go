@@ -3,12 +3,16 @@
 package gate
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -46,7 +50,14 @@ func held(tb testing.TB, from netip.Addr) *conversation {
 // pair is such a conversation and the client's end of its connection.
 func pair(tb testing.TB, from netip.Addr) (*conversation, net.Conn) {
 	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1)); err != nil {
+		tb.Fatal(err)
+	}
+	ln, err := tcp.NewListener(fd)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -55,13 +66,13 @@ func pair(tb testing.TB, from netip.Addr) (*conversation, net.Conn) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tcp, err := ln.Accept()
+	accepted, err := ln.Accept()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _, _ = client.Close(), tcp.Close() })
+	tb.Cleanup(func() { _, _ = client.Close(), accepted.Close() })
 	c := newConversation()
-	c.tcp, c.client = tcp.(*net.TCPConn), netip.AddrPortFrom(from, 1)
+	c.tcp, c.client = accepted, netip.AddrPortFrom(from, 1)
 	return c, client
 }
 

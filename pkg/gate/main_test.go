@@ -17,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -123,7 +126,7 @@ func start(t testing.TB, s gate.Settings, ingress ...netip.AddrPort) *front {
 	up.Update(us)
 	f := &front{rec: newRecorder(), up: up}
 	f.Gate = gate.New(s, up, f.rec)
-	ln := listen(t, "127.0.0.1:0")
+	ln := door(t, "127.0.0.1:0")
 	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -166,6 +169,32 @@ func noGoroutines(t testing.TB) {
 		}
 		<-tick.C
 	}
+}
+
+// door is a listener for the front door.
+func door(t testing.TB, addr string) *tcp.Listener {
+	t.Helper()
+	return take(t, listen(t, addr))
+}
+
+// take makes the front door's of a listener, which it closes.
+func take(t testing.TB, ln *net.TCPListener) *tcp.Listener {
+	t.Helper()
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fd int
+	if controlled := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); controlled != nil || err != nil {
+		t.Fatal(controlled, err)
+	}
+	_ = ln.Close()
+	taken, err := tcp.NewListener(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	return taken
 }
 
 func listen(t testing.TB, addr string) *net.TCPListener {

@@ -3,10 +3,10 @@
 package gate
 
 import (
-	"net"
 	"syscall"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -161,8 +161,7 @@ func newPeek() *peek {
 
 // unread reports whether the client has sent bytes that were not read. It goes by
 // Control, since the goroutine that waits for them holds the right to Read.
-func (p *peek) unread(tcp *net.TCPConn) bool {
+func (p *peek) unread(client *tcp.Conn) bool {
 	p.found = false
-	raw, err := tcp.SyscallConn()
-	return err == nil && raw.Control(p.look) == nil && p.found
+	return client.SyscallConn().Control(p.look) == nil && p.found
 }
