@@ -41,12 +41,16 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []door) (report Rep
 	if err != nil {
 		return report, err
 	}
-	weighed, err := r.weigh(ctx, all)
-	if err != nil {
-		return report, err
+	weighed := map[string]memory{}
+	if o.HalfHeads > 0 {
+		if weighed, err = r.weigh(ctx, all); err != nil {
+			return report, err
+		}
 	}
 	report.Options, report.Rows, report.Others = o, rows(o, all, seen, weighed), disturbance(seen)
-	report.Costs, err = r.cost(ctx)
+	if o.Pairs > 0 {
+		report.Costs, err = r.cost(ctx)
+	}
 	return report, err
 }
 

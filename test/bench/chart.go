@@ -27,6 +27,8 @@ func colour(key string) string {
 		return "#0072b2"
 	case "haproxy":
 		return "#e69f00"
+	case "haproxy-1":
+		return "#f0e442"
 	case "nginx":
 		return "#009e73"
 	case "caddy":

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ type door struct {
 	name   string // as in the table
 	prefix bool   // it lets the challenges' prefix through and nothing else
 	start  func(context.Context, *rig) (*turn, error)
-	detail func(context.Context, *rig) (string, error) // program and version
+	detail func(context.Context, *rig) (string, error) // program and version; nil for a variant
 }
 
 // turn is a front door that runs.
@@ -31,7 +32,9 @@ type turn struct {
 // doors lists all, the reference first.
 func doors() []door {
 	return []door{
-		{"haproxy", "HAProxy", true, startHAProxy, versionOf("haproxy", "-v")},
+		{"haproxy", "HAProxy", true, startHAProxy(runtime.NumCPU()), versionOf("haproxy", "-v")},
+		// Where clients and upstream share the cores, one thread can do better.
+		{"haproxy-1", "HAProxy, one thread", true, startHAProxy(1), nil},
 		{"nginx", "nginx", true, startNginx, versionOf("nginx", "-v")},
 		{"http01-proxyd", "http01-proxyd", true, startService, serviceVersion},
 		{"caddy", "Caddy", true, startCaddy, caddyVersion},

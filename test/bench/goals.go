@@ -2,7 +2,10 @@
 
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // goalConnections is under how many the goals are set.
 const goalConnections = 64
@@ -18,21 +21,34 @@ func (r Report) judged(key string) *Row {
 	return nil
 }
 
+// best joins the best figures of front doors, each from whichever has it.
+func (r Report) best(keys ...string) Row {
+	out := Row{P99: math.Inf(1), CPU: math.Inf(1)}
+	for _, key := range keys {
+		if row := r.judged(key); row != nil {
+			out.Rate, out.P99, out.CPU = max(out.Rate, row.Rate), min(out.P99, row.P99), min(out.CPU, row.CPU)
+		}
+	}
+	return out
+}
+
 // GoalTable sets what was measured beside what the service is to reach. It
 // leaves out what was not measured.
 func (r Report) GoalTable() string {
 	g := grid{text: 1}
 	g.add("figure", "goal", "measured")
-	own, haproxy, nginx := r.judged("http01-proxyd"), r.judged("haproxy"), r.judged("nginx")
-	if own != nil && haproxy != nil && nginx != nil {
-		g.add("requests/s to the better of HAProxy and nginx, 64 connections", "≥ 1.0", number(own.Rate/max(haproxy.Rate, nginx.Rate), 2))
-		g.add("p99 to the better of the two", "≤ 1.0", number(own.P99/min(haproxy.P99, nginx.P99), 2))
+	own := r.judged("http01-proxyd")
+	haproxy := r.best("haproxy", "haproxy-1")
+	either := r.best("haproxy", "haproxy-1", "nginx")
+	if own != nil && r.judged("haproxy") != nil && r.judged("nginx") != nil {
+		g.add("requests/s to the better of HAProxy and nginx, 64 connections", "≥ 1.0", number(own.Rate/either.Rate, 2))
+		g.add("p99 to the better of the two", "≤ 1.0", number(own.P99/either.P99, 2))
 		g.add("CPU a request to HAProxy's", "≤ 1.0", number(own.CPU/haproxy.CPU, 2))
 	}
 	if poc := r.judged("poc"); own != nil && poc != nil {
 		g.add("requests/s to the proof of concept's", "≥ 4", number(own.Rate/poc.Rate, 2))
 	}
-	if own != nil {
+	if own != nil && own.Idle > 0 {
 		g.add("Pss idle", "≤ 20 MiB", number(own.Idle, 1)+" MiB")
 		g.add(fmt.Sprintf("Pss with %s connections that have sent half a head", thousands(r.Options.HalfHeads)),
 			"≤ 80 MiB", number(own.Half, 1)+" MiB")

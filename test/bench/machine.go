@@ -41,6 +41,9 @@ func (r *rig) machine(ctx context.Context, all []door) (Machine, error) {
 		CPU: cpuModel(string(info)), Cores: runtime.NumCPU(),
 	}
 	for _, d := range all {
+		if d.detail == nil {
+			continue
+		}
 		text, err := d.detail(ctx, r)
 		if err != nil {
 			return m, fmt.Errorf("ask for the version of %s: %w", d.name, err)

@@ -15,9 +15,9 @@ type Options struct {
 	Rounds      int           // how often every front door has its turn
 	Cell        time.Duration // length of one run of wrk, in whole seconds
 	WarmUp      time.Duration // wrk before the first cell of a turn, in whole seconds
-	HalfHeads   int           // open connections for the second figure of memory
+	HalfHeads   int           // open connections for the second figure of memory; 0 leaves memory out
 	Settle      time.Duration // before memory is read
-	Pairs       int           // with and without the table
+	Pairs       int           // with and without the table, at least two; 0 leaves the API out
 	Side        time.Duration // length of one half of a pair
 	Progress    io.Writer     // one line for each thing done
 }

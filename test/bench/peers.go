@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 )
 
@@ -19,12 +20,15 @@ var nginxTemplate string
 //go:embed dnat.nft.tmpl
 var dnatTemplate string
 
-func startHAProxy(_ context.Context, r *rig) (*turn, error) {
-	config, err := r.write(r.front, "haproxy.cfg", haproxyTemplate)
-	if err != nil {
-		return nil, err
+func startHAProxy(threads int) func(context.Context, *rig) (*turn, error) {
+	return func(_ context.Context, r *rig) (*turn, error) {
+		text := strings.ReplaceAll(haproxyTemplate, "{{ .Threads }}", strconv.Itoa(threads))
+		config, err := r.write(r.front, "haproxy.cfg", text)
+		if err != nil {
+			return nil, err
+		}
+		return r.run("haproxy", "haproxy", "-db", "-f", config)
 	}
-	return r.run("haproxy", "haproxy", "-db", "-f", config)
 }
 
 func startNginx(_ context.Context, r *rig) (*turn, error) {

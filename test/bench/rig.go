@@ -38,6 +38,9 @@ type rig struct {
 	accepted string            // the configuration that the service has accepted
 }
 
+// spare is how many connections front doors take beyond those for memory.
+const spare = 1000
+
 // newRig makes the lab's master0 and its pod the place: VIPs stand still and
 // nothing but a front door loads the node.
 func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
@@ -112,7 +115,7 @@ func (r *rig) write(n *lab.Node, name, text string) (string, error) {
 	}
 	var out strings.Builder
 	err = tmpl.Execute(&out, map[string]any{
-		"VIP": r.vip, "Upstream": r.upstream, "Dir": n.Dir, "Answer": answer, "Open": r.HalfHeads + 1000,
+		"VIP": r.vip, "Upstream": r.upstream, "Dir": n.Dir, "Answer": answer, "Open": r.HalfHeads + spare,
 	})
 	if err != nil {
 		return "", fmt.Errorf("render %s: %w", name, err)

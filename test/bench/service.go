@@ -46,7 +46,7 @@ func (r *rig) serviceConfigs() []string {
 		return []string{r.accepted}
 	}
 	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
-		r.vip, r.upstream, r.HalfHeads+1000)
+		r.vip, r.upstream, r.HalfHeads+spare)
 	return []string{text + "  perSource: 0\n", text}
 }
 

@@ -12,8 +12,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/bench"
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
@@ -24,30 +26,47 @@ func main() {
 	out := flag.String("out", "", "folder for the report and its chart; printed only when empty")
 	quick := flag.Bool("quick", false, "try everything once, for a moment; the figures mean nothing")
 	doors := flag.String("doors", "", "keys of the front doors, separated by commas; all when empty")
-	rounds := flag.Int("rounds", 0, "how often every front door has its turn")
-	cell := flag.Duration("cell", 0, "length of one measurement, in whole seconds")
-	pairs := flag.Int("pairs", 0, "how often the API is measured with and without the table")
+	connections := flag.String("connections", "", "wrk's connections, separated by commas")
+	rounds := flag.Int("rounds", asUsual, "how often every front door has its turn")
+	cell := flag.Duration("cell", asUsual, "length of one measurement, in whole seconds")
+	open := flag.Int("open", asUsual, "connections that are open when memory is read; 0 leaves memory out")
+	pairs := flag.Int("pairs", asUsual, "how often the API is measured with and without the table; 0 leaves the API out")
 	flag.Parse()
 	o := bench.Full()
 	if *quick {
 		o = bench.Quick()
 	}
-	if *rounds > 0 {
-		o.Rounds = *rounds
-	}
-	if *cell > 0 {
-		o.Cell = *cell
-	}
-	if *pairs > 0 {
-		o.Pairs = *pairs
-	}
+	set(&o.Rounds, *rounds)
+	set(&o.Cell, *cell)
+	set(&o.HalfHeads, *open)
+	set(&o.Pairs, *pairs)
 	if *doors != "" {
 		o.Doors = strings.Split(*doors, ",")
+	}
+	if *connections != "" {
+		o.Connections = nil
+		for text := range strings.SplitSeq(*connections, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				fmt.Fprintf(os.Stderr, "bench: --connections takes numbers such as 1,64, not %q\n", text)
+				os.Exit(2)
+			}
+			o.Connections = append(o.Connections, n)
+		}
 	}
 	o.Progress = os.Stderr
 	if err := run(o, *binary, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
+	}
+}
+
+// asUsual is no value: what Full or Quick says is kept.
+const asUsual = -1
+
+func set[T int | time.Duration](field *T, value T) {
+	if value != asUsual {
+		*field = value
 	}
 }
 
@@ -66,7 +85,9 @@ func run(o bench.Options, binary, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\n%s\n%s", report.Table(), report.GoalTable(), report.CostTable())
+	for _, table := range []string{report.Table(), report.GoalTable(), report.CostTable()} {
+		fmt.Printf("\n%s", table)
+	}
 	if out == "" {
 		return nil
 	}
