@@ -16,7 +16,7 @@ import (
 const (
 	// newsPause is what the gate waits before it tells more: a flood is summed
 	// up rather than told request by request.
-	newsPause = 20 * time.Millisecond
+	newsPause = 100 * time.Millisecond
 	// troubleEvery is how often accept's complaints are looked at.
 	troubleEvery = time.Second
 )
@@ -27,9 +27,11 @@ type tally struct {
 	changed chan struct{}
 
 	mu      sync.Mutex
-	news    control.News
-	telling sync.Mutex // held over taking and sending, so that news come in order
-	said    uint64     // failures of accept that were told
+	news    control.News                            // but for the challenges
+	last    [control.MaxChallenges]status.Challenge // a ring
+	count   uint64                                  // of challenges, since the last flush
+	telling sync.Mutex                              // held over taking and sending, so that news come in order
+	said    uint64                                  // failures of accept that were told
 }
 
 func newTally() *tally {
@@ -40,14 +42,9 @@ func newTally() *tally {
 func (t *tally) Challenge(c status.Challenge) {
 	c.Detail = control.Line(c.Detail)
 	t.mu.Lock()
-	n := &t.news
-	if len(n.Challenges) == control.MaxChallenges {
-		copy(n.Challenges, n.Challenges[1:])
-		n.Challenges = n.Challenges[:len(n.Challenges)-1]
-		n.Untold++
-	}
-	n.Challenges = append(n.Challenges, c)
-	n.Undelivered = n.Undelivered || undelivered(c.Cause)
+	t.last[t.count%control.MaxChallenges] = c
+	t.count++
+	t.news.Undelivered = t.news.Undelivered || undelivered(c.Cause)
 	t.mu.Unlock()
 	t.touch()
 }
@@ -86,12 +83,27 @@ func (t *tally) flush(tell func(*control.News)) {
 	defer t.telling.Unlock()
 	t.mu.Lock()
 	n := t.news
+	n.Challenges, n.Untold = t.take()
 	t.news = control.News{}
 	t.mu.Unlock()
 	if len(n.Challenges) == 0 && n.Refused == nil && n.Failures == 0 {
 		return
 	}
 	tell(&n)
+}
+
+// take returns the last challenges, oldest first, and how many there were
+// besides. It needs mu.
+func (t *tally) take() (last []status.Challenge, untold uint64) {
+	told := min(t.count, control.MaxChallenges)
+	for i := t.count - told; i < t.count; i++ {
+		at := &t.last[i%control.MaxChallenges]
+		last = append(last, *at)
+		*at = status.Challenge{}
+	}
+	untold = t.count - told
+	t.count = 0
+	return last, untold
 }
 
 // trouble adds what accept has complained of since it was last asked.
