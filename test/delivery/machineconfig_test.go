@@ -495,6 +495,9 @@ func (a *admin) failingUpgrades() {
 	}
 	a.certificate("after-failed-upgrades")
 	a.newKeyMeetsOldBinary()
+	for _, m := range a.Masters {
+		a.says(m, "cannot pull", "status=1/FAILURE") // an attempt under way would meet the registry
+	}
 	must(a.t, a.Registry.Up(ctx))
 	a.step("back to the image that runs", expect{changes: true}, func() { a.goTo(second) })
 	a.serving(second)
