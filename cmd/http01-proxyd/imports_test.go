@@ -52,7 +52,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/field":             nil, // one grammar for both directions
 		"pkg/filewatch":         nil,
 		"pkg/frontdoor":         {"pkg/control", "pkg/gate", "pkg/gate/tcp", "pkg/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream"}, // the process that faces the network
-		"pkg/gate/head":         {"pkg/field"},                                                                           // the parser must be readable, and fuzzed, by itself
+		"pkg/gate/head":         {"pkg/field"},                                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/holder":            nil,
 		"pkg/keepalived":        {"pkg/internal/textfile"},
 		"pkg/machineconfig":     {"pkg/config"}, // what is delivered is judged as on the host

@@ -140,9 +140,16 @@ func (c *Conn) Local() netip.AddrPort { return c.local }
 // Remote is the client's address; IPv4 as such.
 func (c *Conn) Remote() netip.AddrPort { return c.remote }
 
-func (c *Conn) Read(p []byte) (int, error)         { return c.file.Read(p) }
-func (c *Conn) Write(p []byte) (int, error)        { return c.file.Write(p) }
-func (c *Conn) SetReadDeadline(t time.Time) error  { return c.file.SetReadDeadline(t) }
+// Read implements [io.Reader].
+func (c *Conn) Read(p []byte) (int, error) { return c.file.Read(p) }
+
+// Write implements [io.Writer].
+func (c *Conn) Write(p []byte) (int, error) { return c.file.Write(p) }
+
+// SetReadDeadline ends a Read with [os.ErrDeadlineExceeded].
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
+
+// SetWriteDeadline ends a Write with [os.ErrDeadlineExceeded].
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.file.SetWriteDeadline(t) }
 
 // SyscallConn gives access to the socket.
