@@ -435,7 +435,7 @@ func TestPolicyStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	merged := runLine(t, string(current), "policy", "--merge", "-")
-	if merged.code != command.OK || strings.Count(merged.err, "added ") != 5 || !strings.Contains(merged.out, "    # chrony") {
+	if merged.code != command.OK || strings.Count(merged.err, "added ") != 6 || !strings.Contains(merged.out, "    # chrony") {
 		t.Errorf("%+v", merged)
 	}
 	byName := runLine(t, "", "policy", "--merge", "testdata/current.yaml")
@@ -446,7 +446,7 @@ func TestPolicyStream(t *testing.T) {
 	if diff := cmp.Diff(outcome{
 		command.OK, string(current),
 		"removed files /etc/http01-proxyd\nremoved files /usr/local/bin/http01-proxyd-install\n" +
-			"removed units http01-proxyd.service\nremoved units http01-proxyd-install.service\nremoved units http01-proxyd-install.timer\n",
+			"removed units http01-proxyd.service\nremoved units http01-proxyd-table.service\nremoved units http01-proxyd-install.service\nremoved units http01-proxyd-install.timer\n",
 	}, removed, cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("removal (-want +got):\n%s", diff)
 	}

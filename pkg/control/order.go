@@ -14,6 +14,7 @@ type Order struct {
 	Leave     *Leave     `json:"leave,omitempty"`
 	Drain     *Drain     `json:"drain,omitempty"`
 	Probe     *Probe     `json:"probe,omitempty"`
+	Tell      *Tell      `json:"tell,omitempty"`
 }
 
 // Configure puts settings in force for connections that are accepted from now
@@ -50,3 +51,6 @@ type Drain struct {
 
 // Probe asks which ingress addresses take connections; [Probed] answers.
 type Probe struct{}
+
+// Tell asks for the [News] that there is, if any, and then for [Told].
+type Tell struct{}

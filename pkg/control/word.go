@@ -20,6 +20,7 @@ type Word struct {
 	Drained *Drained `json:"drained,omitempty"`
 	Probed  *Probed  `json:"probed,omitempty"`
 	News    *News    `json:"news,omitempty"`
+	Told    *Told    `json:"told,omitempty"`
 }
 
 // Alive comes while every loop of the gate does its work.
@@ -39,6 +40,9 @@ type Drained struct {
 type Probed struct {
 	Found []Reachability `json:"found"`
 }
+
+// Told ends the answer to [Tell].
+type Told struct{}
 
 // Reachability is what one ingress address said to a connection attempt.
 type Reachability struct {

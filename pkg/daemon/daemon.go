@@ -52,7 +52,10 @@ func Run(ctx context.Context, o Options) error {
 	t.start("address watch", s.addresses.Run)
 	t.start("file watch", s.files.Run)
 	t.start("status socket", func(ctx context.Context) error {
-		return status.Serve(ctx, s.socket, func() status.Report { return s.board.Report(s.table.report()) })
+		return status.Serve(ctx, s.socket, func() status.Report {
+			s.door.Refresh()
+			return s.board.Report(s.table.report())
+		})
 	})
 	t.start("status line", s.announcer.run)
 	t.start("ingress probe", s.prober.run)
@@ -69,7 +72,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	o.Log.Info("stopped; nothing is left behind", slog.String("event", "stopped"))
+	said := "stopped; nothing is left behind"
+	if s.suspended {
+		said = "stopped; who connects waits for the next start, until systemd ends the unit"
+	}
+	o.Log.Info(said, slog.String("event", "stopped"))
 	return nil
 }
 
@@ -87,10 +94,13 @@ type service struct {
 	announcer *announcer
 	door      *door
 	parts     reconcile.Parts
+	suspended bool // door and table are left to the next process
 }
 
 func build(ctx context.Context, o Options) (*service, error) {
-	s := &service{board: status.NewBoard(o.Version, time.Now(), logMoves(o.Log)), table: &table{}}
+	store := systemd.NewStore()
+	kept := inherited(o.Log, store)
+	s := &service{board: status.NewBoard(o.Version, time.Now(), logMoves(o.Log)), table: &table{bridges: store != nil, log: o.Log}}
 	var err error
 	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
 		return nil, err
@@ -107,7 +117,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if s.gate, err = startGate(); err != nil {
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
 	}
-	s.door = &door{log: o.Log, open: make(map[uint16]int), leaving: make(map[uint16]chan struct{})}
+	s.door = &door{log: o.Log, store: store, open: kept, leaving: make(map[uint16]chan struct{})}
 	s.prober = newProber(s.board, s.door.Probe)
 	s.door.retires = s.prober.retarget
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
@@ -121,12 +131,47 @@ func build(ctx context.Context, o Options) (*service, error) {
 		Door:              s.door,
 		Announcer:         s.announcer,
 		Moved:             s.prober.hurry,
+		Followed:          func() bool { return store != nil && s.followed(o.Log) },
+		Left:              s.left(kept),
 		ConfigPath:        o.ConfigPath,
 		StateDir:          o.StateDir,
 		Manifests:         o.Manifests,
 		DisabledManifests: o.DisabledManifests,
 	}
 	return s, nil
+}
+
+// askTime bounds the question why the service is to end.
+const askTime = time.Second
+
+// followed finds out whether another process of this unit may follow. When
+// nobody knows, one may: if none does, the unit of Cleanup takes away what is
+// left.
+func (s *service) followed(log *slog.Logger) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	stopping, err := systemd.Stopping(ctx)
+	if err != nil {
+		log.Warn("this may be a restart", slog.String("event", "stopping"), slog.Any("error", err))
+	}
+	s.suspended = !stopping
+	return s.suspended
+}
+
+// left is what a former process has left: these listening sockets, and maybe a
+// table. Where the table leads to is the port in force.
+func (s *service) left(kept map[uint16]int) reconcile.Left {
+	if !s.table.bridges {
+		return reconcile.Left{}
+	}
+	port, stands := s.table.inherit()
+	if _, listening := kept[port]; !listening {
+		port = 0
+		for other := range kept {
+			port = other
+		}
+	}
+	return reconcile.Left{Port: port, Table: stands}
 }
 
 // logMoves logs each change of the condition.

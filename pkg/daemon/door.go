@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // door is the keeper's side of the front door: it has the listening sockets and
@@ -27,16 +28,19 @@ type door struct {
 	log     *slog.Logger
 	retires func([]netip.Addr, uint16) // called when the ingress changes
 
+	store *systemd.Store // nil when there is none
+
 	mu      sync.Mutex
 	gate    *gateProcess // nil while there is none
 	config  config.Config
 	ingress []netip.Addr
 	set     bool
 	cut     int                      // what maxConnections was last said to be cut to
-	open    map[uint16]int           // the listening sockets that the gate serves
+	open    map[uint16]int           // the listening sockets that the gate serves, once it is configured
 	leaving map[uint16]chan struct{} // ports that the gate still serves; closed when it is done
 	drained chan string              // gets the end of a drain; nil while none is under way
 	probed  chan []control.Reachability
+	told    []chan struct{} // closed when the gate has told all its news
 }
 
 // Configure implements reconcile.Door.
@@ -46,8 +50,12 @@ func (d *door) Configure(c config.Config, ingress []netip.Addr) {
 	if d.set && slices.Equal(d.ingress, ingress) && sameForDoor(d.config, c) {
 		return
 	}
+	first := !d.set
 	d.set, d.config, d.ingress = true, c, slices.Clone(ingress)
 	d.order(control.Order{Configure: d.configuration()}, -1)
+	if first {
+		d.serveAll() // what a former process has left
+	}
 	d.retires(d.ingress, c.Upstream.Port)
 }
 
@@ -85,7 +93,12 @@ func (d *door) employ(g *gateProcess) {
 	d.gate = g
 	if d.set {
 		d.order(control.Order{Configure: d.configuration()}, -1)
+		d.serveAll()
 	}
+}
+
+// serveAll needs mu.
+func (d *door) serveAll() {
 	for port, fd := range d.open {
 		d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
 	}
@@ -102,6 +115,7 @@ func (d *door) dismiss() {
 	}
 	d.hasDrained("")
 	d.hasProbed(nil)
+	d.hasTold()
 }
 
 // reservedDescriptors are kept for everything but challenges.
@@ -167,9 +181,25 @@ func (d *door) Open(port uint16) error {
 	if err != nil {
 		return fmt.Errorf("listen on port %d: %w", port, err)
 	}
+	if d.store != nil {
+		if err := d.store.Keep(storeName(port), fd); err != nil {
+			d.log.Warn("a restart of this service will refuse connections", slog.String("event", "store"), slog.Any("error", err))
+		}
+	}
 	d.open[port] = fd
 	d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
 	return nil
+}
+
+// let closes a listening socket, here and in the store.
+func (d *door) let(port uint16, fd int) {
+	_ = unix.Close(fd)
+	if d.store == nil {
+		return
+	}
+	if err := d.store.Drop(storeName(port)); err != nil {
+		d.log.Warn("a port stays taken until this service stops", slog.String("event", "store"), slog.Any("error", err))
+	}
 }
 
 // leaveTime is what a gate that is well takes to leave a port.
@@ -204,23 +234,32 @@ func (d *door) Settle(port uint16) {
 			d.leaving[other] = make(chan struct{})
 			d.order(control.Order{Leave: &control.Leave{Port: other}}, -1)
 		}
-		_ = unix.Close(fd)
+		d.let(other, fd)
 	}
 }
 
 // Close implements reconcile.Door.
 func (d *door) Close(ctx context.Context) {
-	d.retires(nil, 0)
-	if said := d.drain(ctx); said != "" {
-		d.log.Warn("challenges in flight were cut off", slog.String("event", "drain"), slog.String("error", said))
-	}
+	d.finish(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.set = false
 	// Until now, so that a gate that ends meanwhile finds its backlog again.
 	for port, fd := range d.open {
-		_ = unix.Close(fd)
+		d.let(port, fd)
 		delete(d.open, port)
+	}
+}
+
+// Suspend implements reconcile.Door. Who comes from now on waits in the backlog
+// of a socket that the store keeps.
+func (d *door) Suspend(ctx context.Context) { d.finish(ctx) }
+
+// finish ends what is in flight.
+func (d *door) finish(ctx context.Context) {
+	d.retires(nil, 0)
+	if said := d.drain(ctx); said != "" {
+		d.log.Warn("challenges in flight were cut off", slog.String("event", "drain"), slog.String("error", said))
 	}
 }
 
@@ -292,4 +331,33 @@ func (d *door) hasProbed(found []control.Reachability) {
 		d.probed <- found
 		d.probed = nil
 	}
+}
+
+// refreshTime is what a gate that is well takes to tell its news.
+const refreshTime = 500 * time.Millisecond
+
+// Refresh returns when the gate has told what has happened so far: it tells its
+// news with pauses.
+func (d *door) Refresh() {
+	d.mu.Lock()
+	if d.gate == nil {
+		d.mu.Unlock()
+		return
+	}
+	told := make(chan struct{})
+	d.told = append(d.told, told)
+	d.order(control.Order{Tell: &control.Tell{}}, -1)
+	d.mu.Unlock()
+	select {
+	case <-told:
+	case <-time.After(refreshTime):
+	}
+}
+
+// hasTold needs mu.
+func (d *door) hasTold() {
+	for _, told := range d.told {
+		close(told)
+	}
+	d.told = nil
 }

@@ -62,3 +62,59 @@ func TestListenerIsPlainTCPWithSmallBuffers(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What comes out of the descriptor store is looked at before it is believed.
+func TestListensOn(t *testing.T) {
+	t.Parallel()
+	socket := func(listen func() (net.Listener, error)) int {
+		t.Helper()
+		ln, err := listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = ln.Close() })
+		file, err := ln.(interface{ File() (*os.File, error) }).File() //nolint:forcetypeassert // each has it
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() })
+		return int(file.Fd())
+	}
+	ours, err := listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(ours) })
+	if port, err := listensOn(ours); err != nil || port == 0 {
+		t.Errorf("our own: %d, %v", port, err)
+	}
+	v4 := socket(func() (net.Listener, error) {
+		var plain net.ListenConfig
+		plain.SetMultipathTCP(false)
+		return plain.Listen(t.Context(), "tcp4", "0.0.0.0:0")
+	})
+	if port, err := listensOn(v4); err != nil || port == 0 {
+		t.Errorf("one of a host without IPv6: %d, %v", port, err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = null.Close() })
+	plain, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(plain) })
+	for name, fd := range map[string]int{
+		"a file":                    int(null.Fd()),
+		"a socket that listens not": plain,
+		"one address alone":         socket(func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }),
+		"a unix socket":             socket(func() (net.Listener, error) { return net.Listen("unix", t.TempDir()+"/s") }),
+		"a descriptor that is none": 1 << 20,
+	} {
+		if port, err := listensOn(fd); err == nil {
+			t.Errorf("%s: port %d", name, port)
+		}
+	}
+}

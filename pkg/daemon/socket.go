@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // listen makes a listening socket on a port of every address. It is not in this
@@ -57,4 +61,62 @@ func smallBuffers(_, _ string, conn syscall.RawConn) error {
 		)
 	})
 	return errors.Join(err, set)
+}
+
+const storePrefix = "port-"
+
+// storeName is the name of a port's listening socket in the descriptor store.
+func storeName(port uint16) string { return storePrefix + strconv.Itoa(int(port)) }
+
+// inherited takes over the listening sockets of a former process of this unit,
+// by their ports. What is none, or not one that is named so, is let go: the
+// store's content is what some other version of this program has left.
+func inherited(log *slog.Logger, store *systemd.Store) map[uint16]int {
+	kept := make(map[uint16]int)
+	for name, fd := range systemd.Inherited() {
+		port, err := listensOn(fd)
+		if err == nil && name != storeName(port) {
+			err = fmt.Errorf("it listens on port %d", port)
+		}
+		if err == nil {
+			kept[port] = fd
+			continue
+		}
+		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not ours; letting it go", name), slog.String("event", "store"), slog.Any("error", err))
+		_ = unix.Close(fd)
+		if store != nil {
+			_ = store.Drop(name)
+		}
+	}
+	return kept
+}
+
+// listensOn is the port that a socket like those of listen listens on.
+func listensOn(fd int) (uint16, error) {
+	for _, want := range []struct{ option, value int }{
+		{unix.SO_PROTOCOL, unix.IPPROTO_TCP}, {unix.SO_ACCEPTCONN, 1},
+	} {
+		value, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, want.option)
+		if err != nil {
+			return 0, fmt.Errorf("ask what it is: %w", err)
+		}
+		if value != want.value {
+			return 0, errors.New("it is no listening TCP socket")
+		}
+	}
+	local, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, fmt.Errorf("ask where it listens: %w", err)
+	}
+	var address netip.AddrPort
+	switch local := local.(type) {
+	case *unix.SockaddrInet4: // on a host without IPv6
+		address = netip.AddrPortFrom(netip.AddrFrom4(local.Addr), uint16(local.Port)) //nolint:gosec // a port
+	case *unix.SockaddrInet6:
+		address = netip.AddrPortFrom(netip.AddrFrom16(local.Addr), uint16(local.Port)) //nolint:gosec // a port
+	}
+	if !address.IsValid() || !address.Addr().IsUnspecified() {
+		return 0, errors.New("it does not listen on every address")
+	}
+	return address.Port(), nil
 }

@@ -5,6 +5,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
@@ -15,9 +16,64 @@ import (
 // table is the kernel's table over a connection that is opened when it is
 // first needed: a host where nothing is to be installed needs no nftables.
 type table struct {
+	bridges bool // the table shall outlive this process
+	log     *slog.Logger
+
 	mu   sync.Mutex
 	conn *nftable.Conn
-	held bool // a table of ours stands in the kernel, and goes with the connection
+	held bool // a table of ours stands in the kernel, and goes with the connection unless it is persistent
+}
+
+// inherit finds out whether a former process has left a table behind, and where
+// that leads to. A kernel that cannot be asked holds none; why it cannot be, the
+// first Apply tells.
+func (k *table) inherit() (port uint16, left bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.open() != nil {
+		return 0, false
+	}
+	s, err := k.conn.State()
+	k.held = err == nil && s.Present && s.Owner == ""
+	if !k.held {
+		_ = k.close() // a host where nothing is to be installed keeps no connection
+	}
+	return s.Port, k.held
+}
+
+// open needs mu.
+func (k *table) open() error {
+	if k.conn != nil {
+		return nil
+	}
+	if !k.bridges {
+		conn, err := nftable.Open()
+		k.conn = conn
+		return err
+	}
+	conn, persistent, err := nftable.OpenPersistent()
+	if err != nil {
+		return err
+	}
+	if !persistent {
+		k.log.Warn("this kernel keeps no table without its process (Linux 6.9 does): after a crash, connections to the VIPs are refused until the service is back; across a restart they are not",
+			slog.String("event", "table"))
+	}
+	k.conn = conn
+	return nil
+}
+
+// Leave lets the table stand for the next process. After an error there is
+// none.
+func (k *table) Leave() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		return nil
+	}
+	conn := k.conn
+	k.conn, k.held = nil, false
+	return conn.Leave()
 }
 
 // Apply puts t in force. After a failure that left nothing in force, the next
@@ -25,12 +81,8 @@ type table struct {
 func (k *table) Apply(t ruleset.Table) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.conn == nil {
-		conn, err := nftable.Open()
-		if err != nil {
-			return err
-		}
-		k.conn = conn
+	if err := k.open(); err != nil {
+		return err
 	}
 	if err := k.conn.Apply(t); err != nil {
 		if !k.held {

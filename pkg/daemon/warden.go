@@ -177,6 +177,10 @@ func (w *warden) take(word control.Word) error {
 			return err
 		}
 		w.recorder.news(word.News)
+	case word.Told != nil:
+		w.door.mu.Lock()
+		w.door.hasTold()
+		w.door.mu.Unlock()
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func decode(t *testing.T, text string) map[string]any {
 func isOurs(key string) bool {
 	return slices.Contains([]string{
 		"/etc/http01-proxyd", "/usr/local/bin/http01-proxyd-install",
-		"http01-proxyd.service", "http01-proxyd-install.service", "http01-proxyd-install.timer",
+		"http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer",
 	}, key)
 }
 

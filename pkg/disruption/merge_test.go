@@ -62,6 +62,9 @@ const ourUnits = `    - name: http01-proxyd.service
       - type: Restart
         restart:
           serviceName: http01-proxyd-install.service
+    - name: http01-proxyd-table.service
+      actions:
+      - type: DaemonReload
     - name: http01-proxyd-install.service
       actions:
       - type: DaemonReload
@@ -98,6 +101,7 @@ const bare = "spec:\n  logLevel: Normal\n  managementState: Managed\n  operatorL
 const ourChanges = `added files /etc/http01-proxyd with the actions [None]
 added files /usr/local/bin/http01-proxyd-install with the actions [None]
 added units http01-proxyd.service with the actions [DaemonReload, Restart http01-proxyd-install.service]
+added units http01-proxyd-table.service with the actions [DaemonReload]
 added units http01-proxyd-install.service with the actions [DaemonReload, Restart http01-proxyd-install.service]
 added units http01-proxyd-install.timer with the actions [DaemonReload]`
 
@@ -229,7 +233,7 @@ func TestRemove(t *testing.T) {
 			}
 			want := []string{
 				"removed files /etc/http01-proxyd", "removed files /usr/local/bin/http01-proxyd-install",
-				"removed units http01-proxyd.service", "removed units http01-proxyd-install.service", "removed units http01-proxyd-install.timer",
+				"removed units http01-proxyd.service", "removed units http01-proxyd-table.service", "removed units http01-proxyd-install.service", "removed units http01-proxyd-install.timer",
 			}
 			if diff := cmp.Diff(want, got.Changes); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
@@ -306,7 +310,7 @@ func TestMergeJSON(t *testing.T) {
 	if err := json.Unmarshal(got.Text, &decoded); err != nil {
 		t.Fatal(err)
 	}
-	want := "[{/etc/chrony.conf} {/etc/aaa} {/etc/http01-proxyd} {/usr/local/bin/http01-proxyd-install}] [{auditd.service} {http01-proxyd.service} {http01-proxyd-install.service} {http01-proxyd-install.timer}]"
+	want := "[{/etc/chrony.conf} {/etc/aaa} {/etc/http01-proxyd} {/usr/local/bin/http01-proxyd-install}] [{auditd.service} {http01-proxyd.service} {http01-proxyd-table.service} {http01-proxyd-install.service} {http01-proxyd-install.timer}]"
 	if got := fmt.Sprint(decoded.Spec.NodeDisruptionPolicy.Files, decoded.Spec.NodeDisruptionPolicy.Units); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -60,6 +60,7 @@ func Standard() Policy {
 		},
 		Units: []Entry{
 			{"http01-proxyd.service", install},
+			{"http01-proxyd-table.service", []Action{{Type: DaemonReload}}},
 			{"http01-proxyd-install.service", install},
 			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
 		},

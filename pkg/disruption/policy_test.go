@@ -23,7 +23,7 @@ func TestUncovered(t *testing.T) {
 		want         []string
 	}{
 		"nothing":   {disruption.Standard(), nil, nil, nil},
-		"ours":      {disruption.Standard(), disruption.Standard().Delivered, []string{"http01-proxyd.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
+		"ours":      {disruption.Standard(), disruption.Standard().Delivered, []string{"http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
 		"layered":   {disruption.Layered(), disruption.Layered().Delivered, nil, nil},
 		"below":     {disruption.Standard(), []string{"/etc/http01-proxyd/conf.d/a"}, nil, nil},
 		"beside":    {disruption.Standard(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, nil, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
@@ -52,6 +52,7 @@ func TestManifest(t *testing.T) {
 			"files": append(files[:1:1], map[string]any{"path": "/usr/local/bin/http01-proxyd-install", "actions": none}),
 			"units": []any{
 				map[string]any{"name": "http01-proxyd.service", "actions": install},
+				map[string]any{"name": "http01-proxyd-table.service", "actions": []any{reload}},
 				map[string]any{"name": "http01-proxyd-install.service", "actions": install},
 				map[string]any{"name": "http01-proxyd-install.timer", "actions": []any{reload}},
 			},

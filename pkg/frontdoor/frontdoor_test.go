@@ -163,6 +163,21 @@ func TestObeysAndTells(t *testing.T) {
 	if c := challenges[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.Method != http.MethodGet || c.Duration <= 0 {
 		t.Errorf("challenge %+v", c)
 	}
+	// In the pause after that, news waits, unless it is asked for.
+	for range 3 {
+		k.get(token)
+	}
+	k.order(control.Order{Tell: &control.Tell{}}, -1)
+	told := 0
+	k.hear("all there is to tell", func(w control.Word) bool {
+		if w.News != nil {
+			told += len(w.News.Challenges)
+		}
+		return w.Told != nil
+	})
+	if told < 2 { // the last may be on its way into the news
+		t.Errorf("told %d of 3 challenges", told)
+	}
 	k.hear("that it is alive", func(w control.Word) bool { return w.Alive != nil })
 	k.order(control.Order{Probe: &control.Probe{}}, -1)
 	found := k.hear("what was probed", func(w control.Word) bool { return w.Probed != nil }).Probed.Found

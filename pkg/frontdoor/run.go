@@ -132,6 +132,9 @@ func (p *process) obey(r received) error {
 		p.leave(o.Leave.Port)
 	case o.Drain != nil:
 		p.drain(o.Drain.Budget)
+	case o.Tell != nil:
+		p.tally.flush(p.news)
+		p.say(control.Word{Told: &control.Told{}})
 	case o.Probe != nil:
 		p.group.Go(func() error {
 			p.probe()

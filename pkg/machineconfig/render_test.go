@@ -123,6 +123,7 @@ func TestWhatAHostGets(t *testing.T) {
 		return map[string]string{
 			"/usr/local/bin/http01-proxyd-install -rwxr-xr-x": source(t, "systemd/http01-proxyd-install"),
 			"http01-proxyd.service enabled":                   source(t, "systemd/http01-proxyd.service"),
+			"http01-proxyd-table.service":                     source(t, "systemd/http01-proxyd-table.service"),
 			"http01-proxyd-install.service":                   source(t, "systemd/http01-proxyd-install.service"),
 			"http01-proxyd-install.service.d/10-image.conf":   dropin,
 			"http01-proxyd-install.timer enabled":             source(t, "systemd/http01-proxyd-install.timer"),

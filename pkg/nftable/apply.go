@@ -94,7 +94,7 @@ func (c *Conn) rebuild(t ruleset.Table) error {
 			if present {
 				nft.DelTable(ourTable(0)) // delete table inet http01-proxyd
 			}
-			if err := addAll(nft, t); err != nil {
+			if err := addAll(nft, t, c.flags); err != nil {
 				return err
 			}
 			return nft.Flush()
@@ -144,8 +144,8 @@ func (c *Conn) table() (t *nftables.Table, err error) {
 }
 
 // addAll adds the whole table to the batch.
-func addAll(nft *nftables.Conn, t ruleset.Table) error {
-	table := nft.AddTable(ourTable(nftables.TableFlagOwner)) // add table inet http01-proxyd { flags owner; }
+func addAll(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) error {
+	table := nft.AddTable(ourTable(flags)) // add table inet http01-proxyd { flags owner; }
 	for _, s := range t.Sets() {
 		// add set inet http01-proxyd api4 { type ipv4_addr; elements = { … }; }
 		if err := nft.AddSet(encodeSet(table, s), encodeElements(s.Elements)); err != nil {

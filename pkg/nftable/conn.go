@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
 )
@@ -24,14 +25,16 @@ const timeout = 5 * time.Second
 
 // Conn is the way to the kernel's table. Its methods are safe for concurrent
 // use. The table is there from the first Apply until Remove or Close, or until
-// the process ends.
+// the process ends; that of OpenPersistent until Remove.
 type Conn struct {
 	dial    func() (*socket, error)
 	timeout time.Duration
 
 	mu      sync.Mutex
-	sock    *socket        // nil after it broke, until the next exchange
-	closed  bool           // by Close
+	sock    *socket // nil after it broke, until the next exchange
+	closed  bool    // by Close
+	persist bool    // the table shall outlive this connection
+	flags   nftables.TableFlags
 	want    *ruleset.Table // what was applied last; nil when the table shall not be there
 	inForce bool           // the kernel is known to hold want
 }
@@ -43,8 +46,47 @@ func Open() (*Conn, error) {
 	return open(openSocket)
 }
 
+// OpenPersistent is Open for a table that stays in force, orphaned, when the
+// process ends, so that the next one takes it over without a gap. That takes
+// Linux 6.9 (NFT_TABLE_F_PERSIST); before, the kernel removes the table with the
+// process all the same, unless the process could call Leave, and persistent is
+// false. It is for processes that are known to be followed by another, or by
+// Cleanup.
+func OpenPersistent() (c *Conn, persistent bool, err error) {
+	c, err = Open()
+	if err != nil {
+		return nil, false, err
+	}
+	c.persist = true
+	if persistent, err = c.takesPersist(); err != nil {
+		return nil, false, errors.Join(explain("open nftables", err), c.Close())
+	}
+	if persistent {
+		c.flags |= nftables.TableFlagPersist
+	}
+	return c, persistent, nil
+}
+
+// takesPersist tries the flag on a table that goes again in the same batch. A
+// kernel that does not know it says EOPNOTSUPP (nf_tables_newtable).
+func (c *Conn) takesPersist() (bool, error) {
+	err := c.exchange(func(nft *nftables.Conn) error {
+		t := &nftables.Table{
+			Name: ruleset.Name + "-probe", Family: nftables.TableFamilyINet,
+			Flags: nftables.TableFlagOwner | nftables.TableFlagPersist,
+		}
+		nft.AddTable(t)
+		nft.DelTable(t)
+		return nft.Flush()
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func open(dial func() (*socket, error)) (*Conn, error) {
-	c := &Conn{dial: dial, timeout: timeout, inForce: true}
+	c := &Conn{dial: dial, timeout: timeout, flags: nftables.TableFlagOwner, inForce: true}
 	if err := c.connect(); err != nil {
 		return nil, explain("open nftables", err)
 	}
@@ -92,8 +134,33 @@ func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 	return err
 }
 
-// Close closes the connection; the kernel removes the table with it. Closing
-// again does nothing.
+// Leave closes the connection and lets the table stand, for whoever comes next.
+// It is for a Conn of OpenPersistent; where the kernel has no persistent tables,
+// the table is made anew without an owner first. An error means that it goes
+// with the connection, which is closed all the same.
+func (c *Conn) Leave() error {
+	return errors.Join(c.disown(), c.Close())
+}
+
+// disown makes the table one that the kernel leaves alone when this process
+// ends.
+func (c *Conn) disown() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.want == nil || (c.flags&nftables.TableFlagPersist != 0 && c.inForce) {
+		return nil
+	}
+	if c.flags&nftables.TableFlagPersist == 0 {
+		c.flags = 0
+	}
+	if err := c.rebuild(*c.want); err != nil {
+		return c.explain("leave "+tableName+" for the next process", err)
+	}
+	return nil
+}
+
+// Close closes the connection; the kernel removes the table with it, unless the
+// table is persistent. Closing again does nothing.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

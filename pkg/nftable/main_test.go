@@ -29,7 +29,12 @@ const childMode = "HTTP01_PROXYD_NFTABLE_CHILD"
 func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "own":
-		os.Exit(childOwn())
+		os.Exit(childOwn(Open, 7777, "192.0.2.7"))
+	case "persist":
+		os.Exit(childOwn(func() (*Conn, error) {
+			c, _, err := OpenPersistent()
+			return c, err
+		}, 8888, "192.0.2.5"))
 	case "no-capability":
 		os.Exit(childNoCapability())
 	}
@@ -37,10 +42,10 @@ func TestMain(m *testing.M) {
 }
 
 // childOwn puts a table in place and holds it until its standard input ends.
-func childOwn() int {
-	c, err := Open()
+func childOwn(open func() (*Conn, error), port uint16, vip string) int {
+	c, err := open()
 	if err == nil {
-		err = c.Apply(ruleset.New(7777, addrs("192.0.2.7")))
+		err = c.Apply(ruleset.New(port, addrs(vip)))
 	}
 	if err != nil {
 		fmt.Println(err)

@@ -46,7 +46,7 @@ func (c *Conn) compare(got *found) []error {
 	var diff differences
 	table := got.table
 	diff.check(table.Owner == c.sock.port, "its owner is port id %d, not %d", table.Owner, c.sock.port)
-	diff.check(table.Flags == nftables.TableFlagOwner, "its flags are %#x, not owner", uint32(table.Flags))
+	diff.check(table.Flags == c.flags, "its flags are %#x, not %#x", uint32(table.Flags), uint32(c.flags))
 	sets, chains := c.want.Sets(), c.want.Chains()
 	// Sets, chains and whatever else a table may hold count as uses.
 	diff.check(int(table.Use) == len(sets)+len(chains), "it holds %d sets, chains and objects, not %d",

@@ -19,8 +19,12 @@ type hands struct {
 	table  Table
 	door   Door
 	port   uint16 // that the door is settled on and the table leads to; 0: the door is closed
-	stands uint16 // the port of a table that may stand; 0: there is none
+	stands bool   // a table of ours may stand
 	said   string // the last complaint of verify
+}
+
+func newHands(p Parts) hands {
+	return hands{log: p.Log, table: p.Table, door: p.Door, port: p.Left.Port, stands: p.Left.Table}
 }
 
 // apply returns the reason and message that hold after it, and whether the
@@ -50,9 +54,10 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 			return status.PortInUse, errors.Join(busy, h.clear()).Error(), false
 		}
 	}
-	h.stands = port // or may, whatever Apply says
+	stood := h.stands
+	h.stands = true // or may, whatever Apply says
 	if err := h.table.Apply(p.table(port)); err != nil {
-		h.shut(ctx)
+		h.shut(ctx, stood)
 		return status.NftablesUnavailable, err.Error(), false
 	}
 	if h.port != port {
@@ -69,12 +74,12 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 
 // shut closes what the table does not lead to: without its rules a port stands
 // open to all.
-func (h *hands) shut(ctx context.Context) {
-	if h.port != 0 {
-		h.stands = h.port
+func (h *hands) shut(ctx context.Context, stood bool) {
+	if h.port != 0 && stood {
 		h.door.Settle(h.port)
 		return
 	}
+	h.port = 0
 	h.closeDoor(ctx)
 }
 
@@ -88,6 +93,7 @@ func (h *hands) withdraw(ctx context.Context) error {
 	if h.port == 0 {
 		return h.clear()
 	}
+	h.stands = true
 	emptied := h.table.Apply(ruleset.New(h.port, nil))
 	h.closeDoor(ctx)
 	h.port = 0
@@ -97,15 +103,28 @@ func (h *hands) withdraw(ctx context.Context) error {
 	return nil
 }
 
+// suspend ends what is in flight and leaves door and table to the next process;
+// a door that is closed needs none. In this order the table cannot be changed by
+// others any longer than it has to be.
+func (h *hands) suspend(ctx context.Context) error {
+	if h.port == 0 {
+		return h.withdraw(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	h.door.Suspend(ctx)
+	return h.table.Leave()
+}
+
 // clear removes a table that may stand.
 func (h *hands) clear() error {
-	if h.stands == 0 {
+	if !h.stands {
 		return nil
 	}
 	if err := h.table.Remove(); err != nil {
 		return err
 	}
-	h.stands = 0
+	h.stands = false
 	return nil
 }
 

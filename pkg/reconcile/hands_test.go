@@ -107,6 +107,92 @@ func (h *host) Close(ctx context.Context) {
 	h.listen = nil
 }
 
+func (h *host) Leave() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.step("leave")
+	return h.refuses
+}
+
+func (h *host) Suspend(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil {
+		h.t.Error("challenges in flight get no time, or no end of it")
+	}
+	h.step("suspend")
+}
+
+// What a former process has left is taken over, or taken away.
+func TestTakesOver(t *testing.T) {
+	t.Parallel()
+	holds := func(port uint16) plan {
+		return plan{reason: status.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs("192.0.2.5")}}
+	}
+	inert := plan{reason: status.NotRequired, message: "n"}
+	all, socket, table := Left{Port: 8888, Table: true}, Left{Port: 8888}, Left{Table: true}
+	for name, tt := range map[string]struct {
+		left  Left
+		do    func(*host)
+		plan  plan
+		steps string
+	}{
+		"all, and goes on":               {all, nil, holds(8888), "apply 8888 [192.0.2.5]"},
+		"all, on another port":           {all, nil, holds(9888), "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+		"all, and the new port is taken": {all, func(h *host) { h.taken = 9888 }, holds(9888), "apply 8888 [192.0.2.5]"},
+		"all, and is not wanted":         {all, nil, inert, "apply 8888 [], close, remove"},
+		"all, and nftables fails":        {all, func(h *host) { h.refuses = errors.New("no") }, holds(8888), "apply fails"},
+		"a socket":                       {socket, nil, holds(8888), "apply 8888 [192.0.2.5]"},
+		"a socket, and is not wanted":    {socket, nil, inert, "apply 8888 [], close, remove"},
+		// Without the table's rules the port would stand open to all.
+		"a socket, and nftables fails": {socket, func(h *host) { h.refuses = errors.New("no") }, holds(8888), "apply fails, close"},
+		"a table":                      {table, nil, holds(8888), "listen 8888, apply 8888 [192.0.2.5]"},
+		"a table, and is not wanted":   {table, nil, inert, "remove"},
+		"a table, and the port is taken": {
+			table, func(h *host) { h.taken = 8888 }, holds(8888), "remove",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &host{t: t}
+			if tt.left.Port != 0 {
+				h.listen = []uint16{tt.left.Port}
+			}
+			if tt.do != nil {
+				tt.do(h)
+			}
+			w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h, Left: tt.left})
+			w.apply(t.Context(), config.Default(), tt.plan)
+			if diff := cmp.Diff(tt.steps, strings.Join(h.steps, ", ")); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // as it is when the service ends
+	h := &host{t: t, listen: []uint16{8888}}
+	w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h, Left: Left{Port: 8888, Table: true}})
+	if err := w.suspend(ctx); err != nil {
+		t.Error(err)
+	}
+	w = newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h})
+	if err := w.suspend(ctx); err != nil { // nothing is open: nothing is left
+		t.Error(err)
+	}
+	h.refuses = errors.New("no")
+	w.port = 8888
+	if err := w.suspend(ctx); err == nil {
+		t.Error("no error")
+	}
+	if diff := cmp.Diff("suspend, leave, suspend, leave", strings.Join(h.steps, ", ")); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
 func TestHands(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16, vips ...string) plan {
@@ -185,7 +271,7 @@ func TestHands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &host{t: t}
-			w := hands{log: slog.New(slog.DiscardHandler), table: h, door: h}
+			w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h})
 			for i, a := range acts {
 				if a.do != nil {
 					a.do(h)

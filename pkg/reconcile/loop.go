@@ -58,6 +58,9 @@ type Table interface {
 	// says why the kernel could not be asked.
 	Verify() (differs bool, err error)
 	Remove() error
+	// Leave lets the table stand as it is, for the next process of this service.
+	// Nothing else is called after it.
+	Leave() error
 }
 
 // Door is the front door's side.
@@ -73,6 +76,9 @@ type Door interface {
 	// Close closes every port and waits for the challenges in flight; those
 	// that are not over when ctx ends are cut off.
 	Close(ctx context.Context)
+	// Suspend is Close, but that who connects from then on waits for the next
+	// process of this service. Nothing else is called after it.
+	Suspend(ctx context.Context)
 }
 
 // Announcer tells the service manager how far the loop is.
@@ -92,11 +98,21 @@ type Parts struct {
 	Announcer Announcer
 	Beat      func() // called at least every 5 s while the loop lives
 	Moved     func() // called when this host has gained or lost an API VIP
+	// Followed is asked when the loop ends, whether another process of this
+	// service may follow, to which it leaves door and table then.
+	Followed func() bool
+	Left     Left // to this process by a former one
 
 	ConfigPath        string
 	StateDir          string
 	Manifests         string // kubelet's folder of static pods
 	DisabledManifests string // and of those that were put aside
+}
+
+// Left is what a process that bridges has left behind.
+type Left struct {
+	Port  uint16 // on which the door is open; 0: it is closed
+	Table bool   // one of ours stands
 }
 
 // Loop keeps the host in line with configuration, keepalived.conf and
@@ -118,7 +134,7 @@ func New(parts Parts) *Loop {
 		Parts:  parts,
 		reload: make(chan struct{}, 1),
 		eyes:   newEyes(parts),
-		hands:  hands{log: parts.Log, table: parts.Table, door: parts.Door},
+		hands:  newHands(parts),
 	}
 }
 
@@ -165,7 +181,8 @@ func (a agenda) due(w wake, now time.Time) wake {
 	return w
 }
 
-// Run looks and acts until ctx ends, and then takes everything away again.
+// Run looks and acts until ctx ends, and then takes everything away again, or
+// leaves it to the next process.
 func (l *Loop) Run(ctx context.Context) error {
 	defer l.leave(ctx)
 	l.agenda.ready = time.Now().Add(readyGrace)
@@ -180,8 +197,16 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// leave takes everything away. That takes its time after ctx has ended.
+// leave takes everything away, or leaves it to the next process. That takes its
+// time after ctx has ended.
 func (l *Loop) leave(ctx context.Context) {
+	if l.Followed() {
+		if err := l.hands.suspend(ctx); err != nil {
+			l.Log.Error("cannot leave the table to the next run, which makes a new one: connections that come before are refused",
+				slog.String("event", "table"), slog.Any("error", err))
+		}
+		return
+	}
 	if err := l.hands.withdraw(ctx); err != nil {
 		l.Log.Error("cannot remove the table; the kernel does when this process ends",
 			slog.String("event", "table"), slog.Any("error", err))

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,7 @@ type world struct {
 	told     []string // what the manager was told, and when
 	beats    []time.Duration
 	verified int
+	followed bool // another process follows
 	start    time.Time
 	stop     func()
 }
@@ -101,6 +103,7 @@ func run(t *testing.T, prepare func(*world)) *world {
 		Table: w, Door: w, Announcer: w,
 		Beat:       func() { w.look(func() { w.beats = append(w.beats, time.Since(w.start)) }) },
 		Moved:      func() {},
+		Followed:   func() bool { return w.followed },
 		ConfigPath: filepath.Join(w.dir, "config.yaml"), StateDir: w.dir,
 		Manifests: filepath.Join(w.dir, "manifests"), DisabledManifests: filepath.Join(w.dir, "disabled"),
 	})
@@ -281,6 +284,16 @@ func TestReadyAtOnceWhenItWorks(t *testing.T) {
 		w.stop()
 		if last := w.steps[len(w.steps)-1]; last != "remove" || w.table != nil {
 			t.Errorf("the end leaves %v, the last step is %q", w.table, last)
+		}
+	})
+}
+
+func TestLeavesDoorAndTableToTheNextProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(w *world) { w.followed = true })
+		w.stop()
+		if last := w.steps[len(w.steps)-2:]; !slices.Equal(last, []string{"suspend", "leave"}) || w.table == nil {
+			t.Errorf("the end leaves the table %v, the last steps are %q", w.table, last)
 		}
 	})
 }

@@ -5,6 +5,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,13 +17,17 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/test/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 const (
 	unit       = "http01-proxyd.service"
 	unitPath   = "/etc/systemd/system/" + unit
+	companion  = "http01-proxyd-table.service"
 	binaryPath = "/usr/local/bin/http01-proxyd"
 	ours       = "http01-proxyd*" // the pattern of our units
+
+	companionPath = "/etc/systemd/system/" + companion
 )
 
 // What a master has beside the service is as on RHEL CoreOS, where it counts for
@@ -132,7 +137,8 @@ func serve(t *testing.T, c *cluster.Cluster) {
 	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
 		err := errors.Join(
 			m.Install(os.Getenv(binaryVariable), binaryPath, 0o755),
-			m.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644))
+			m.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644),
+			m.Install(filepath.Join(host.Repository(), "systemd", companion), companionPath, 0o644))
 		if err != nil {
 			return err
 		}
@@ -148,7 +154,17 @@ func takeAway(t *testing.T, c *cluster.Cluster) {
 		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {
 			return err
 		}
-		for _, path := range []string{binaryPath, unitPath, "/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd"} {
+		// It ends after the unit that wants it.
+		if err := lab.Eventually(ctx, "the companion's end", func(ctx context.Context) error {
+			p, err := m.Properties(ctx, companion, "ActiveState")
+			if err == nil && p["ActiveState"] != "inactive" {
+				err = fmt.Errorf("it is %s", p["ActiveState"])
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, path := range []string{binaryPath, unitPath, companionPath, "/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd"} {
 			if err := m.RemoveFile(path); err != nil {
 				return err
 			}

@@ -21,6 +21,8 @@ import (
 const (
 	unit           = "http01-proxyd.service"
 	unitPath       = "/etc/systemd/system/http01-proxyd.service"
+	companion      = "http01-proxyd-table.service"
+	companionPath  = "/etc/systemd/system/" + companion
 	binaryPath     = "/usr/local/bin/http01-proxyd"
 	configPath     = "/etc/http01-proxyd/config.yaml"
 	keepalivedConf = "/etc/keepalived/keepalived.conf"
@@ -69,6 +71,7 @@ func newSite(ctx context.Context, c *host.Cell, tree, binary string) (*site, err
 	err = errors.Join(
 		s.master.Install(binary, binaryPath, 0o755),
 		s.master.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644),
+		s.master.Install(filepath.Join(host.Repository(), "systemd", companion), companionPath, 0o644),
 		s.worker.WriteFile(keepalivedConf, s.workerKeepalived(), 0o644),
 	)
 	if err != nil {

@@ -27,11 +27,12 @@ const (
 	buildTimeout = 15 * time.Minute // with a slow mirror in mind
 )
 
-// packages are what a host has beyond Debian's minimum. crun, netavark and gpg
+// packages are what a host has beyond Debian's minimum. The bus is RHEL CoreOS's:
+// dbus-daemon hangs up on dynamic users here. crun, netavark and gpg
 // are the smallest of what podman lets one choose from.
 func packages() []string {
 	return []string{
-		"systemd", "systemd-sysv", "dbus", "iproute2", "nftables", "keepalived", "procps",
+		"systemd", "systemd-sysv", "dbus-broker", "iproute2", "nftables", "keepalived", "procps",
 		"podman", "crun", "netavark", "gpg", "ca-certificates", "curl",
 	}
 }
@@ -44,7 +45,7 @@ func packages() []string {
 func hooks() []string {
 	return []string{
 		`mkdir "$1/etc/systemd/system-preset"`,
-		`printf 'enable %s\n' systemd-networkd.service systemd-networkd-wait-online.service keepalived.service >"$1/etc/systemd/system-preset/10-host.preset"`,
+		`printf 'enable %s\n' systemd-networkd.service systemd-networkd-wait-online.service keepalived.service dbus-broker.service >"$1/etc/systemd/system-preset/10-host.preset"`,
 		`echo 'disable *' >"$1/etc/systemd/system-preset/99-default.preset"`,
 		`chroot "$1" systemctl preset-all`,
 		`mv "$1/usr/local" "$1/var/usrlocal" && ln -s ../var/usrlocal "$1/usr/local"`,

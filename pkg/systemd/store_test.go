@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// childMode makes the test binary a process that has inherited descriptors.
+const childMode = "HTTP01_PROXYD_SYSTEMD_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childMode) == "" {
+		os.Exit(m.Run())
+	}
+	kept := Inherited()
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		var stat unix.Stat_t
+		flags, err := unix.FcntlInt(uintptr(kept[name]), unix.F_GETFD, 0)
+		err = errors.Join(err, unix.Fstat(kept[name], &stat))
+		fmt.Println(name, stat.Ino, flags == unix.FD_CLOEXEC, err)
+	}
+	fmt.Println(len(Inherited()), os.Getenv("LISTEN_FDS"))
+}
+
+// manager stands in for systemd where it is to be slow, or to be asked what it
+// got: the real store is test/host's.
+type manager struct {
+	*testing.T
+	*net.UnixConn
+}
+
+func managed(t *testing.T) manager {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("FDSTORE", "8")
+	return manager{t, socket}
+}
+
+// receive reads a message and the descriptor that came with it, -1 if none did.
+func (m manager) receive() (string, int) {
+	m.Helper()
+	text, rights := make([]byte, 4096), make([]byte, 256)
+	n, rn, _, _, err := m.ReadMsgUnix(text, rights)
+	if err != nil {
+		m.Error(err)
+		return "", -1
+	}
+	fd := -1
+	if messages, err := unix.ParseSocketControlMessage(rights[:rn]); err == nil && len(messages) == 1 {
+		if fds, err := unix.ParseUnixRights(&messages[0]); err == nil && len(fds) == 1 {
+			fd = fds[0]
+		}
+	}
+	return string(text[:n]), fd
+}
+
+func TestStoreSpeaksTheProtocol(t *testing.T) {
+	m := managed(t)
+	s := NewStore()
+	file, err := os.Create(filepath.Join(t.TempDir(), "kept"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	done := make(chan error, 1)
+	go func() { done <- s.Keep("port-8888", int(file.Fd())) }()
+	text, fd := m.receive()
+	var sent, own unix.Stat_t
+	if err := errors.Join(unix.Fstat(fd, &sent), unix.Fstat(int(file.Fd()), &own)); err != nil || sent.Ino != own.Ino {
+		t.Errorf("the descriptor is not the one that was to be kept (%v)", err)
+	}
+	_ = unix.Close(fd)
+	if text != "FDSTORE=1\nFDNAME=port-8888" {
+		t.Errorf("received %q", text)
+	}
+	text, fd = m.receive()
+	if text != "BARRIER=1" || fd < 0 {
+		t.Errorf("received %q with descriptor %d", text, fd)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("Keep did not wait for the manager: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	_ = unix.Close(fd) // the manager has read all
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := s.Drop("port-8888"); err != nil {
+		t.Error(err)
+	}
+	if text, _ := m.receive(); text != "FDSTOREREMOVE=1\nFDNAME=port-8888" {
+		t.Errorf("received %q", text)
+	}
+}
+
+func TestStoreThatDoesNotAnswer(t *testing.T) {
+	m := managed(t)
+	if err := NewStore().Keep("port-8888", 0); err == nil || !strings.Contains(err.Error(), "port-8888") {
+		t.Errorf("a manager that reads nothing: %v", err)
+	}
+	_ = m.Close()
+	if err := NewStore().Keep("port-8888", 0); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("no manager: %v", err)
+	}
+}
+
+func TestNoStore(t *testing.T) {
+	for _, environment := range [][2]string{{"", "8"}, {"/run/notify", ""}, {"/run/notify", "0"}, {"/run/notify", "x"}} {
+		t.Setenv("NOTIFY_SOCKET", environment[0])
+		t.Setenv("FDSTORE", environment[1])
+		if NewStore() != nil {
+			t.Errorf("a store with NOTIFY_SOCKET=%q and FDSTORE=%q", environment[0], environment[1])
+		}
+	}
+}
+
+func TestInherited(t *testing.T) {
+	var files []*os.File
+	var inodes []any
+	for range 3 {
+		file, err := os.Create(filepath.Join(t.TempDir(), "kept"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		var stat unix.Stat_t
+		if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+			t.Fatal(err)
+		}
+		files, inodes = append(files, file), append(inodes, stat.Ino)
+	}
+	child := func(environment string) string {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", environment+` exec "$0"`, os.Args[0])
+		cmd.Env = append(os.Environ(), childMode+"=1")
+		cmd.ExtraFiles = files
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	for environment, want := range map[string]string{
+		"LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=port-1:port-2:x": fmt.Sprintf("port-1 %d true <nil>\nport-2 %d true <nil>\nx %d true <nil>\n0 \n", inodes...),
+		// Two of a name: one is closed. And no more than there are.
+		"LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=a:a": fmt.Sprintf("a %d true <nil>\n0 \n", inodes[1]),
+		"LISTEN_PID=$$ LISTEN_FDS=9 LISTEN_FDNAMES=a":   fmt.Sprintf("a %d true <nil>\n0 \n", inodes[0]),
+		"LISTEN_PID=1 LISTEN_FDS=3 LISTEN_FDNAMES=a:b":  "0 \n", // another process's
+		"LISTEN_PID=$$ LISTEN_FDS=-1":                   "0 \n",
+		"":                                              "0 \n",
+	} {
+		if got := child(environment); got != want {
+			t.Errorf("%s: got %q, want %q", environment, got, want)
+		}
+	}
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/host"
+)
+
+const (
+	restarts = 100
+	kills    = 100
+	// perSecond is the load while the service is restarted and killed.
+	perSecond = 500
+	// calm is above what is in flight at any moment while the service answers.
+	calm = 5
+)
+
+// load asks the API VIPs in turn for challenges, a connection each, all the time.
+type load struct {
+	started, answered, refused, lost atomic.Int64
+	stop                             context.CancelFunc
+	over                             sync.WaitGroup
+
+	mu     sync.Mutex
+	said   []string // what went wrong, the first few
+	waited []time.Duration
+}
+
+func (s *service) load() *load {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{stop: cancel}
+	s.t.Cleanup(l.end)
+	l.over.Go(func() {
+		tick := time.NewTicker(time.Second / perSecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				l.started.Add(1)
+				vip, token := s.api[i%2], fmt.Sprintf("load-%d", i)
+				l.over.Go(func() { l.ask(vip, token) })
+			}
+		}
+	})
+	return l
+}
+
+// end waits for what is on its way.
+func (l *load) end() {
+	l.stop()
+	l.over.Wait()
+}
+
+// patience is above the 5 s that a restart may take for what is in flight, and
+// below the 10 s of Let's Encrypt.
+const patience = 9 * time.Second
+
+// ask counts one challenge. A connection that the kernel has taken up, and that
+// then ends without the whole answer, is lost.
+func (l *load) ask(vip netip.Addr, token string) {
+	begin := time.Now()
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(vip.String(), "80"), patience)
+	if err != nil {
+		l.complain(&l.refused, err)
+		return
+	}
+	defer conn.Close()
+	err = errors.Join(conn.SetDeadline(begin.Add(patience)), func() error {
+		_, err := fmt.Fprintf(conn, "GET %s%s HTTP/1.1\r\nHost: %s\r\n\r\n", prefix, token, apiName)
+		return err
+	}())
+	if err != nil {
+		l.complain(&l.lost, err)
+		return
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, maxBytes))
+	if err == nil && (!strings.HasPrefix(string(answer), "HTTP/1.1 200 ") || !strings.HasSuffix(string(answer), keyAuthorization(token))) {
+		err = fmt.Errorf("answered %.200q", answer)
+	}
+	if err != nil {
+		l.complain(&l.lost, err)
+		return
+	}
+	l.answered.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waited = append(l.waited, time.Since(begin))
+}
+
+func (l *load) complain(count *atomic.Int64, err error) {
+	count.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.said) < 10 {
+		l.said = append(l.said, err.Error())
+	}
+}
+
+// inFlight is how many connections have been begun and are not over.
+func (l *load) inFlight() int64 {
+	return l.started.Load() - l.answered.Load() - l.refused.Load() - l.lost.Load()
+}
+
+func (l *load) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := fmt.Sprintf("%d connections: %d refused or reset before accept, %d lost after it", l.started.Load(), l.refused.Load(), l.lost.Load())
+	if n := len(l.waited); n > 0 {
+		slices.SortFunc(l.waited, cmp.Compare)
+		text += fmt.Sprintf("; answered within %.1f ms (p50), %.0f ms (p99), %.0f ms at the longest",
+			ms(l.waited[n/2]), ms(l.waited[n*99/100]), ms(l.waited[n-1]))
+	}
+	return text
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// gate is the process id of the gate.
+func (s *service) gate() string {
+	return strings.TrimSpace(s.run("sh", "-c", "cat /proc/"+s.property("MainPID")+"/task/*/children"))
+}
+
+// TestRestarts restarts the service under load, every tenth time with another
+// file in the binary's place, as an upgrade does: nobody is refused, and nobody
+// who was accepted loses his answer.
+func TestRestarts(t *testing.T) {
+	s := serving(t)
+	l := s.load()
+	begin := time.Now()
+	for i := range restarts {
+		if i%10 == 9 {
+			s.run("sh", "-c", "cp "+binaryPath+" "+binaryPath+".next && mv "+binaryPath+".next "+binaryPath)
+		}
+		s.systemctl("restart", unit)
+	}
+	took := time.Since(begin) / restarts
+	l.end()
+	t.Logf("%d restarts at %d connections/s, %v each: %v", restarts, perSecond, took.Round(time.Millisecond), l)
+	if l.refused.Load() > 0 || l.lost.Load() > 0 || l.answered.Load() < restarts {
+		t.Errorf("%v: %q", l, l.said)
+	}
+	s.awaitStatus("Serving: ")
+	s.systemctl("stop", unit)
+	s.wantNothingLeft()
+}
+
+// TestKills kills keeper and gate in turn under load: nobody is refused, and
+// what is lost had been accepted.
+func TestKills(t *testing.T) {
+	s := serving(t)
+	l := s.load()
+	bound, flying := int64(0), int64(0)
+	begin := time.Now()
+	for i := range kills {
+		victim := s.property("MainPID")
+		if i%2 == 1 {
+			victim = s.gate()
+		}
+		// Those that have waited for the last successor are not of this one.
+		s.until("the backlog's end", func(context.Context) error {
+			if n := l.inFlight(); n > calm {
+				return fmt.Errorf("%d are in flight", n)
+			}
+			return nil
+		})
+		before := l.inFlight()
+		finished := l.started.Load() - before
+		s.run("kill", "-KILL", victim)
+		// All that can have been accepted by the one that was killed.
+		bound += l.started.Load() - finished
+		flying += before
+		s.until("a successor", func(ctx context.Context) error {
+			p, err := s.master.Properties(ctx, unit, "MainPID", "ActiveState")
+			if err != nil {
+				return err
+			}
+			if p["ActiveState"] != "active" || p["MainPID"] == victim {
+				return fmt.Errorf("%v", p)
+			}
+			if again := s.gate(); again == "" || again == victim {
+				return fmt.Errorf("the gate is %q", again)
+			}
+			return nil
+		})
+	}
+	took := time.Since(begin) / kills
+	l.end()
+	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond, took.Round(time.Millisecond), flying, l)
+	if l.refused.Load() > 0 || l.lost.Load() > bound || l.answered.Load() < kills {
+		t.Errorf("at most %d could have been lost; %v: %q", bound, l, l.said)
+	}
+}
+
+// When the unit ends in failure nothing stays led to it.
+func TestFailedLeavesNothing(t *testing.T) {
+	s := fresh(t, true)
+	s.must(s.master.WriteFile(dropIn, "[Service]\nRestart=no\n", 0o644))
+	s.systemctl("daemon-reload")
+	s.systemctl("start", unit)
+	s.awaitStatus("Serving: ")
+	s.run("kill", "-KILL", s.property("MainPID"))
+	s.awaitProperties(map[string]string{"ActiveState": "failed"})
+	s.awaitCompanionsEnd()
+	s.wantNothingLeft()
+}
+
+// Nor when the service cannot find out that it is stopped for good.
+func TestStopWithoutBus(t *testing.T) {
+	s := serving(t)
+	s.systemctl("stop", "dbus.socket", "dbus-broker.service")
+	t.Cleanup(func() {
+		_, err := s.master.Run(context.Background(), "systemctl", "start", "dbus.socket", "dbus-broker.service")
+		s.must(err)
+	})
+	s.systemctl("stop", unit)
+	s.awaitCompanionsEnd()
+	s.wantNothingLeft()
+}
+
+// The commands of docs/restart.md, in its words.
+func TestRestartCommands(t *testing.T) {
+	s := serving(t)
+	text, err := os.ReadFile(filepath.Join(host.Repository(), "docs", "restart.md"))
+	s.must(err)
+	_, block, found := strings.Cut(string(text), "```console\n")
+	block, _, closed := strings.Cut(block, "```")
+	if !found || !closed {
+		t.Fatal("docs/restart.md has no commands")
+	}
+	for line := range strings.Lines(block) {
+		command, is := strings.CutPrefix(strings.TrimSpace(line), "# ")
+		if !is {
+			t.Fatalf("no command: %q", line)
+		}
+		if out := s.run("sh", "-c", command); !strings.Contains(out, companion) && out != "NFileDescriptorStore=1\n" {
+			t.Errorf("%s: %s", command, out)
+		}
+	}
+}
+
+func (s *service) awaitCompanionsEnd() {
+	s.t.Helper()
+	s.until("the companion's end", func(ctx context.Context) error {
+		p, err := s.master.Properties(ctx, companion, "ActiveState", "Result")
+		if err == nil && (p["ActiveState"] != "inactive" || p["Result"] != "success") {
+			err = fmt.Errorf("%v", p)
+		}
+		return err
+	})
+}
+
+// wantNothingLeft checks that there is neither table nor listening socket.
+func (s *service) wantNothingLeft() {
+	s.t.Helper()
+	if s.hasTable() {
+		s.t.Errorf("the table is left:\n%s", s.run("nft", "list", "table", "inet", "http01-proxyd"))
+	}
+	if listening := s.run("ss", "-Hltn"); strings.TrimSpace(listening) != "" {
+		s.t.Errorf("something listens:\n%s", listening)
+	}
+	s.wantClosed()
+}
+
+// A port change while the service is down, and one under the new process: the
+// store holds the port in force alone.
+func TestStoredPorts(t *testing.T) {
+	s := serving(t)
+	stored := func() string {
+		p, err := s.master.Properties(t.Context(), unit, "NFileDescriptorStore")
+		s.must(err)
+		return p["NFileDescriptorStore"]
+	}
+	s.configure(onPort9888)
+	s.awaitPort(9888)
+	s.systemctl("restart", unit)
+	s.awaitPort(9888)
+	s.challenge()
+	s.until("one stored socket", func(context.Context) error {
+		if n := stored(); n != "1" {
+			return fmt.Errorf("there are %s", n)
+		}
+		return nil
+	})
+	if listening := s.run("ss", "-Hltn"); strings.Count(listening, "\n") != 1 || !strings.Contains(listening, ":9888 ") {
+		t.Errorf("listening:\n%s", listening)
+	}
+	// What the service does no more is gone, sockets and all, though it runs on.
+	s.configure("mode: \"\"\n")
+	s.awaitStatus("Disabled: ")
+	s.until("no stored socket", func(context.Context) error {
+		if n := stored(); n != "0" {
+			return fmt.Errorf("there are %s", n)
+		}
+		return nil
+	})
+	s.wantNothingLeft()
+}
