@@ -63,17 +63,21 @@ func TestInstallAndUninstall(t *testing.T) {
 	}{
 		"by default": {nil, []string{
 			"0755 /usr/local/bin/http01-proxyd",
+			"0644 /usr/local/lib/systemd/system/http01-proxyd-table.service",
 			"0644 /usr/local/lib/systemd/system/http01-proxyd.service",
 		}, "/usr/local/lib/systemd/system/http01-proxyd.service", "/usr/local/bin/http01-proxyd"},
 		"as a package": {[]string{"PREFIX=/usr"}, []string{
 			"0755 /usr/bin/http01-proxyd",
+			"0644 /usr/lib/systemd/system/http01-proxyd-table.service",
 			"0644 /usr/lib/systemd/system/http01-proxyd.service",
 		}, "/usr/lib/systemd/system/http01-proxyd.service", "/usr/bin/http01-proxyd"},
 		"where systemd does not look": {[]string{"PREFIX=/opt/http01"}, []string{
+			"0644 /etc/systemd/system/http01-proxyd-table.service",
 			"0644 /etc/systemd/system/http01-proxyd.service",
 			"0755 /opt/http01/bin/http01-proxyd",
 		}, "/etc/systemd/system/http01-proxyd.service", "/opt/http01/bin/http01-proxyd"},
 		"units elsewhere": {[]string{"UNITDIR=/run/systemd/system"}, []string{
+			"0644 /run/systemd/system/http01-proxyd-table.service",
 			"0644 /run/systemd/system/http01-proxyd.service",
 			"0755 /usr/local/bin/http01-proxyd",
 		}, "/run/systemd/system/http01-proxyd.service", "/usr/local/bin/http01-proxyd"},
@@ -91,7 +95,8 @@ func TestInstallAndUninstall(t *testing.T) {
 			if diff := cmp.Diff(tt.files, installed(t, root)); diff != "" {
 				t.Errorf("files, -want +got:\n%s", diff)
 			}
-			checkUnit(t, filepath.Join(root, tt.unit), tt.starts)
+			checkUnit(t, filepath.Join(root, tt.unit), "ExecStart="+tt.starts+" run", tt.starts)
+			checkUnit(t, filepath.Join(root, filepath.Dir(tt.unit), "http01-proxyd-table.service"), "ExecStop=-"+tt.starts+" cleanup", tt.starts)
 
 			foreign := filepath.Join(root, filepath.Dir(tt.unit), "foreign.service")
 			if err := os.WriteFile(foreign, nil, 0o600); err != nil {
@@ -108,21 +113,21 @@ func TestInstallAndUninstall(t *testing.T) {
 }
 
 // checkUnit: it is the one in systemd/, but for where the binary is.
-func checkUnit(t *testing.T, file, starts string) {
+func checkUnit(t *testing.T, file, line, starts string) {
 	t.Helper()
 	got, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile("../systemd/http01-proxyd.service")
+	want, err := os.ReadFile(filepath.Join("../systemd", filepath.Base(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "/usr/local/bin/http01-proxyd", starts), string(got)); diff != "" {
 		t.Errorf("the unit, -want +got:\n%s", diff)
 	}
-	if !strings.Contains(string(got), "\nExecStart="+starts+" run\n") {
-		t.Errorf("the unit does not start %s:\n%s", starts, got)
+	if !strings.Contains(string(got), "\n"+line+"\n") {
+		t.Errorf("the unit does not say %s:\n%s", line, got)
 	}
 }
 
@@ -140,7 +145,7 @@ func TestInstalledUnitIsSound(t *testing.T) {
 			t.Errorf("the admin does not read %q:\n%s", want, out)
 		}
 	}
-	must(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"))
+	must(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"), filepath.Join(prefix, "http01-proxyd-table.service"))
 }
 
 func TestInstallNamesWhatLacks(t *testing.T) {
@@ -185,7 +190,7 @@ func TestUninstallMindsTheService(t *testing.T) {
 			if tt.removed && (err != nil || len(left) > 0 || !strings.Contains(out, "systemctl daemon-reload\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
 			}
-			if !tt.removed && (err == nil || len(left) != 2 || !strings.Contains(out, "systemctl disable --now http01-proxyd\n")) {
+			if !tt.removed && (err == nil || len(left) != 3 || !strings.Contains(out, "systemctl disable --now http01-proxyd\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
 			}
 			before, after := documented(t)

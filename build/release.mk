@@ -77,18 +77,19 @@ UNITDIR  ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX)/lib/systemd/syste
 BINARY   ?= $(CURDIR)/bin/http01-proxyd
 
 INSTALLED_BINARY := $(DESTDIR)$(PREFIX)/bin/http01-proxyd
-INSTALLED_UNIT   := $(DESTDIR)$(UNITDIR)/http01-proxyd.service
+INSTALLED_UNITS  := $(patsubst %,$(DESTDIR)$(UNITDIR)/%,http01-proxyd.service http01-proxyd-table.service)
 
 # It builds nothing: root need not have Go.
 install:
 	@[ -x "$(BINARY)" ] || { echo "make install: $(BINARY) is not there: run make build first, or name another with BINARY=" >&2; exit 1; }
 	install -D -m 0755 "$(BINARY)" "$(INSTALLED_BINARY)"
-	install -d -m 0755 "$(dir $(INSTALLED_UNIT))"
-	sed 's|/usr/local/bin/http01-proxyd|$(PREFIX)/bin/http01-proxyd|g' systemd/http01-proxyd.service > "$(INSTALLED_UNIT).next"
-	chmod 0644 "$(INSTALLED_UNIT).next"
-	mv -f "$(INSTALLED_UNIT).next" "$(INSTALLED_UNIT)"
+	install -d -m 0755 "$(DESTDIR)$(UNITDIR)"
+	@for unit in $(INSTALLED_UNITS); do \
+		( set -ex; sed 's|/usr/local/bin/http01-proxyd|$(PREFIX)/bin/http01-proxyd|g' "systemd/$${unit##*/}" > "$$unit.next"; \
+		chmod 0644 "$$unit.next"; mv -f "$$unit.next" "$$unit" ) || exit 1; \
+	done
 	@[ -n "$(DESTDIR)" ] || { \
-		if command -v restorecon >/dev/null; then restorecon "$(INSTALLED_BINARY)" "$(INSTALLED_UNIT)"; fi; \
+		if command -v restorecon >/dev/null; then restorecon "$(INSTALLED_BINARY)" $(INSTALLED_UNITS); fi; \
 		echo; \
 		echo "Installed, and not started. Next, the first time:"; \
 		echo "  systemctl daemon-reload && systemctl enable --now http01-proxyd"; \
@@ -105,7 +106,7 @@ uninstall:
 		echo "  systemctl disable --now http01-proxyd" >&2; \
 		exit 1; \
 	fi
-	rm -f "$(INSTALLED_BINARY)" "$(INSTALLED_UNIT)"
+	rm -f "$(INSTALLED_BINARY)" $(INSTALLED_UNITS)
 	@[ -n "$(DESTDIR)" ] || { \
 		echo; \
 		echo "Removed. Next:"; \

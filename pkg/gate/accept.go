@@ -53,6 +53,8 @@ func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 			g.begin(held, true)
 		}
 	}()
+	next := g.memory.get() // for the next connection
+	defer func() { g.memory.put(next) }()
 	var lastBeat time.Time
 	backOff := minBackOff
 	for {
@@ -72,11 +74,14 @@ func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 				continue
 			}
 		}
-		client, err := ln.Accept()
+		err := ln.Accept(&next.tcp)
 		switch {
 		case err == nil:
 			backOff = minBackOff
-			held = g.enter(ctx, g.meet(client))
+			c := next
+			next = g.memory.get()
+			c.meet()
+			held = g.enter(ctx, c)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 		case errors.Is(err, os.ErrClosed):
 			return nil

@@ -2,17 +2,14 @@
 
 package gate
 
-import (
-	"syscall"
-	"time"
-)
+import "time"
 
 // close ends the connection after an answer. A socket that is closed while
 // bytes of the client are unread, or still come, sends a reset, and that may
 // throw our answer away before the client has read it (RFC 9112 section 9.6).
 // So it is closed in two steps then; expected says that bytes are to come.
 func (g *Gate) close(c *conversation, expected bool) {
-	if !c.writer.failed && (expected || c.unread()) {
+	if !c.writer.failed && (expected || c.tcp.Unread()) {
 		g.linger(c)
 	}
 	_ = c.tcp.Close()
@@ -43,19 +40,4 @@ func (g *Gate) linger(c *conversation) {
 // honest client at once that it may try again.
 func (c *conversation) abort() {
 	_ = c.tcp.Reset()
-}
-
-// unread reports whether the client has sent bytes that were not read.
-func (c *conversation) unread() bool {
-	// The deadline of the head may be over by now.
-	if c.tcp.SetReadDeadline(time.Time{}) != nil {
-		return false
-	}
-	n := 0
-	err := c.tcp.SyscallConn().Read(func(fd uintptr) bool {
-		var one [1]byte
-		n, _, _ = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return true
-	})
-	return err == nil && n > 0
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
@@ -36,7 +37,7 @@ const (
 // conversation is one connection and the memory it needs, which serves the
 // next one afterwards.
 type conversation struct {
-	tcp    *tcp.Conn
+	tcp    tcp.Conn
 	rules  *rules
 	since  time.Time // its head is waited for
 	headBy time.Time
@@ -79,13 +80,10 @@ func newConversation() *conversation {
 }
 
 // meet makes a new client known.
-func (g *Gate) meet(client *tcp.Conn) *conversation {
-	c, _ := g.memory.Get().(*conversation)
-	c.tcp = client
-	c.writer = clientWriter{tcp: client}
-	c.vip = client.Local().Addr()
-	c.client = client.Remote()
-	return c
+func (c *conversation) meet() {
+	c.writer = clientWriter{tcp: &c.tcp}
+	c.vip = c.tcp.Local().Addr()
+	c.client = c.tcp.Remote()
 }
 
 // begin holds the conversation in a goroutine of its own, or refuses it, or
@@ -108,6 +106,18 @@ func (g *Gate) begin(c *conversation, unbounded bool) admission {
 	return a
 }
 
+// memory has conversations that are over.
+type memory struct{ pool sync.Pool }
+
+func (m *memory) get() *conversation {
+	if c, is := m.pool.Get().(*conversation); is {
+		return c
+	}
+	return newConversation()
+}
+
+func (m *memory) put(c *conversation) { m.pool.Put(c) }
+
 func (g *Gate) converse(c *conversation) {
 	g.serve(c)
 	g.live.remove(c)
@@ -118,11 +128,11 @@ func (g *Gate) converse(c *conversation) {
 func (g *Gate) end(c *conversation) {
 	g.forgetRequest(c)
 	c.forget()
-	g.memory.Put(c)
+	g.memory.put(c)
 }
 
 func (c *conversation) forget() {
-	c.tcp, c.rules, c.writer, c.done = nil, nil, clientWriter{}, status.Challenge{}
+	c.rules, c.writer, c.done = nil, clientWriter{}, status.Challenge{}
 	c.out = c.out[:0]
 	if cap(c.out) > maxKept {
 		c.out = nil

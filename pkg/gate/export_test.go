@@ -21,11 +21,12 @@ func (g *Gate) Waits() bool {
 func (g *Gate) Reading() int {
 	return g.staying(g.live.reading, func(c *conversation) bool {
 		sent := false
-		_ = c.tcp.SyscallConn().Control(func(fd uintptr) {
-			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		_ = c.tcp.Control(func(fd int) error {
+			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 			sent = err == nil && info.Bytes_received > 0
+			return err
 		})
-		return sent && !newPeek().unread(c.tcp)
+		return sent && !c.tcp.Unread()
 	})
 }
 

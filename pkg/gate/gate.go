@@ -68,7 +68,7 @@ type Gate struct {
 	recorder Recorder
 	rules    atomic.Pointer[rules]
 	live     *live
-	memory   sync.Pool // of *conversation
+	memory   memory
 	long     sync.Pool // of *[longRead]byte
 	trouble  trouble
 }
@@ -100,7 +100,6 @@ func New(s Settings, up Upstream, rec Recorder) *Gate {
 	g := &Gate{
 		upstream: up,
 		recorder: rec,
-		memory:   sync.Pool{New: func() any { return newConversation() }},
 		long:     sync.Pool{New: func() any { return new([longRead]byte) }},
 		live:     newLive(),
 	}

@@ -33,7 +33,6 @@ type live struct {
 	sources map[origin]*source
 	spare   sync.Pool     // of *source
 	changed chan struct{} // closed when one ends or lingers or the limit changes; nil while nobody waits
-	peek    *peek
 }
 
 func newLive() *live {
@@ -41,7 +40,6 @@ func newLive() *live {
 		reading: newList(), lingering: newList(), busy: newList(),
 		sources: make(map[origin]*source),
 		spare:   sync.Pool{New: func() any { return &source{reading: newList(), lingering: newList()} }},
-		peek:    newPeek(),
 	}
 }
 

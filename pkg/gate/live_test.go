@@ -66,13 +66,12 @@ func pair(tb testing.TB, from netip.Addr) (*conversation, net.Conn) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	accepted, err := ln.Accept()
-	if err != nil {
+	c := newConversation()
+	if err := ln.Accept(&c.tcp); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _, _ = client.Close(), accepted.Close() })
-	c := newConversation()
-	c.tcp, c.client = accepted, netip.AddrPortFrom(from, 1)
+	tb.Cleanup(func() { _, _ = client.Close(), c.tcp.Close() })
+	c.client = netip.AddrPortFrom(from, 1)
 	return c, client
 }
 
@@ -210,11 +209,10 @@ func say(t *testing.T, client net.Conn, c *conversation) {
 	if _, err := client.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	p := newPeek()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	tooLate := time.After(30 * time.Second)
-	for !p.unread(c.tcp) {
+	for !c.tcp.Unread() {
 		select {
 		case <-tick.C:
 		case <-tooLate:

@@ -3,10 +3,8 @@
 package gate
 
 import (
-	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -114,7 +112,7 @@ func (l *live) idlest(lingering, waiting *list, before time.Time) (c *conversati
 		if young := c.since.Sub(before); young > 0 {
 			return nil, young
 		}
-		if !l.peek.unread(c.tcp) {
+		if !c.tcp.Unread() {
 			return c, 0
 		}
 		l.put(c, reading)
@@ -140,28 +138,4 @@ func (l *live) left(c *conversation) {
 	if c.source != nil {
 		c.source.leaving--
 	}
-}
-
-// peek looks for unread bytes. Its function is made once: a flood has it called
-// for every connection.
-type peek struct {
-	look  func(fd uintptr)
-	found bool
-}
-
-func newPeek() *peek {
-	p := new(peek)
-	p.look = func(fd uintptr) {
-		var one [1]byte
-		n, _, _ := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		p.found = n > 0
-	}
-	return p
-}
-
-// unread reports whether the client has sent bytes that were not read. It goes by
-// Control, since the goroutine that waits for them holds the right to Read.
-func (p *peek) unread(client *tcp.Conn) bool {
-	p.found = false
-	return client.SyscallConn().Control(p.look) == nil && p.found
 }

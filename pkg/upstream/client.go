@@ -114,15 +114,14 @@ func (c *Client) current() (r *route, connect time.Duration) {
 	return c.route, c.route.connect
 }
 
-// reuse takes the kept connection to addr that was used last and is alive, or
-// returns nil.
+// reuse takes the kept connection to addr that was used last, or returns nil.
 func (c *Client) reuse(addr netip.AddrPort, now time.Time) *conn {
 	for {
 		kept := c.take(addr)
 		if kept == nil {
 			return nil
 		}
-		if now.Sub(kept.since) < c.unused && kept.alive() {
+		if now.Sub(kept.since) < c.unused {
 			return kept
 		}
 		c.discard(kept)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 )
@@ -37,10 +38,15 @@ type conn struct {
 	*net.TCPConn
 	addr  netip.AddrPort
 	route *route    // under which it was opened
-	since time.Time // when it became idle
+	since time.Time // when it became idle; zero for one that has not been used
 	raw   syscall.RawConn
-	peek  func(fd uintptr) bool // made once, so that a check allocates nothing
-	quiet bool                  // what the last peek found
+	say   func(fd uintptr) bool // made once, so that asking allocates nothing
+
+	// Of the request that is being sent, by say.
+	request []byte
+	written int
+	begun   bool
+	failed  error
 }
 
 func newConn(tcp *net.TCPConn, addr netip.AddrPort, r *route) (*conn, error) {
@@ -49,23 +55,58 @@ func newConn(tcp *net.TCPConn, addr netip.AddrPort, r *route) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{TCPConn: tcp, addr: addr, route: r, raw: raw}
-	c.peek = func(fd uintptr) bool {
-		var one [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		c.quiet = errors.Is(err, syscall.EAGAIN)
-		return true
-	}
+	c.say = func(fd uintptr) bool { return c.begun || !c.begin(int(fd)) }
 	return c, nil
 }
 
-// alive reports whether an idle connection can take a request: neither ended,
-// nor holding bytes that nobody asked for, which would be read as the next
-// answer.
-func (c *conn) alive() bool {
-	c.quiet = false
-	// A deadline of the exchange before would fail the read.
-	if c.SetDeadline(time.Time{}) != nil || c.raw.Read(c.peek) != nil {
+// errStale is a kept connection that has ended, or that holds bytes that nobody
+// asked for, which would be read as the next answer. Nothing was sent.
+var errStale = errors.New("the kept connection cannot take a request")
+
+// Ask sends a request, and waits until an answer begins or the connection ends.
+//
+// It writes inside of a read: the runtime forgets what the poller has said
+// before, and asks the poller as soon as the first try is over. So the usual
+// first read, which finds nothing since no answer can be there yet, is left out.
+func (c *conn) Ask(request []byte) error {
+	c.request, c.written, c.begun, c.failed = request, 0, false, nil
+	err := c.raw.Read(c.say)
+	c.request = nil
+	switch {
+	case c.failed != nil:
+		return c.failed
+	case err != nil:
+		return err
+	case c.written < len(request): // larger than the socket's buffer
+		_, err = c.Write(request[c.written:])
+	}
+	return err
+}
+
+// begin writes the request as far as it goes, and reports whether its answer is
+// what to wait for now.
+func (c *conn) begin(fd int) (sent bool) {
+	c.begun = true
+	if !c.since.IsZero() && !quiet(fd) {
+		c.failed = errStale
 		return false
 	}
-	return c.quiet
+	n, err := syscall.Write(fd, c.request)
+	for errors.Is(err, syscall.EINTR) {
+		n, err = syscall.Write(fd, c.request)
+	}
+	if err != nil && !errors.Is(err, syscall.EAGAIN) {
+		c.failed = os.NewSyscallError("write", err)
+		return false
+	}
+	c.written = max(n, 0)
+	return c.written == len(c.request)
+}
+
+// quiet reports whether the other side has neither sent anything nor ended the
+// connection.
+func quiet(fd int) bool {
+	var one [1]byte
+	_, _, err := syscall.Recvfrom(fd, one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return errors.Is(err, syscall.EAGAIN)
 }

@@ -164,19 +164,10 @@ type attempt struct {
 	first    time.Time // for the first byte of the answer
 }
 
-// askOne asks one address, on a kept connection if there is one. Should the
-// router have closed that one just now, the request is sent again on a fresh
-// one: GET and HEAD are idempotent (RFC 9110 section 9.2.2).
+// askOne asks one address, on a kept connection if one can take the request.
 func (c *Client) askOne(x *exchange, a attempt, request []byte) (*conn, *Error) {
-	if kept := c.reuse(a.addr, time.Now()); kept != nil {
-		err := x.ask(kept, a, request)
-		if err == nil {
-			return kept, nil
-		}
-		c.discard(kept)
-		if x.got || !isGone(err) {
-			return nil, talkError(a.addr, err, x.got)
-		}
+	if kept, failure := c.askKept(x, a, request); kept != nil || failure != nil {
+		return kept, failure
 	}
 	timeout := min(a.connect, time.Until(a.first))
 	if timeout <= 0 {
@@ -194,4 +185,29 @@ func (c *Client) askOne(x *exchange, a attempt, request []byte) (*conn, *Error) 
 		return nil, talkError(a.addr, err, x.got)
 	}
 	return fresh, nil
+}
+
+// askKept asks on a kept connection. Without one that could take the request it
+// returns neither. Should the router have closed that one just now, the request
+// may be sent again on a fresh one: GET and HEAD are idempotent (RFC 9110 section
+// 9.2.2).
+func (c *Client) askKept(x *exchange, a attempt, request []byte) (*conn, *Error) {
+	for now := time.Now(); ; {
+		kept := c.reuse(a.addr, now)
+		if kept == nil {
+			return nil, nil
+		}
+		err := x.ask(kept, a, request)
+		if err == nil {
+			return kept, nil
+		}
+		c.discard(kept)
+		switch {
+		case errors.Is(err, errStale): // the next one may not be
+		case !x.got && isGone(err):
+			return nil, nil
+		default:
+			return nil, talkError(a.addr, err, x.got)
+		}
+	}
 }

@@ -20,7 +20,8 @@ type readError struct{ error }
 
 // stream is what an exchange needs of a connection.
 type stream interface {
-	io.ReadWriter
+	io.Reader
+	Ask(request []byte) error
 	SetDeadline(t time.Time) error
 }
 
@@ -30,7 +31,7 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 	if err := conn.SetDeadline(a.first); err != nil {
 		return err
 	}
-	if _, err := conn.Write(request); err != nil {
+	if err := conn.Ask(request); err != nil {
 		return err
 	}
 	for interim := 0; ; {
@@ -75,8 +76,10 @@ func (x *exchange) readHead(conn stream, a attempt) error {
 	n, err := conn.Read(x.in[x.end:])
 	if n > 0 && !x.got {
 		x.got = true
-		if err := conn.SetDeadline(a.deadline); err != nil {
-			return err
+		if a.first.Before(a.deadline) {
+			if err := conn.SetDeadline(a.deadline); err != nil {
+				return err
+			}
 		}
 	}
 	x.end += n

@@ -125,7 +125,7 @@ func TestFedoraCoreOS(t *testing.T) {
 	w.on("systemctl", "disable", "--now", service)
 	w.on("systemctl", "clean", "--what=state", service)
 	for _, name := range []string{
-		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, fromIgnition,
+		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion, fromIgnition,
 		"/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd",
 	} {
 		must(t, w.RemoveFile(name))

@@ -52,6 +52,7 @@ func nextReleases() map[string]oc.Handler {
 func withOtherUnits(o map[string]any) error {
 	edits := map[string][2]string{
 		service:   {"TasksMax=512\n", "TasksMax=640\n"},
+		companion: {"TimeoutStopSec=15s\n", "TimeoutStopSec=16s\n"},
 		installer: {"TimeoutStartSec=15min\n", "TimeoutStartSec=16min\n"},
 		timer:     {"OnUnitInactiveSec=5min\n", "OnUnitInactiveSec=6min\n"},
 	}

@@ -24,6 +24,7 @@ import (
 
 const (
 	service   = "http01-proxyd.service"
+	companion = "http01-proxyd-table.service"
 	installer = "http01-proxyd-install.service"
 	timer     = "http01-proxyd-install.timer"
 	binary    = "/usr/local/bin/http01-proxyd"

@@ -32,7 +32,7 @@ type Listener struct {
 
 type accepted struct {
 	fd     int
-	remote unix.Sockaddr
+	remote netip.AddrPort
 	err    error
 }
 
@@ -54,7 +54,7 @@ func NewListener(fd int) (*Listener, error) {
 	l.accept = func(fd uintptr) bool {
 		a := &l.last
 		for {
-			a.fd, a.remote, a.err = unix.Accept4(int(fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+			a.fd, a.remote, a.err = accept(int(fd))
 			// A connection that was reset in the backlog is no failure of ours.
 			if !errors.Is(a.err, unix.EINTR) && !errors.Is(a.err, unix.ECONNABORTED) {
 				return !errors.Is(a.err, unix.EAGAIN)
@@ -64,17 +64,18 @@ func NewListener(fd int) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a connection, until the deadline.
-func (l *Listener) Accept() (*Conn, error) {
+// Accept waits for a connection, until the deadline, and makes c that. After an
+// error c is as before.
+func (l *Listener) Accept(c *Conn) error {
 	if err := l.raw.Read(l.accept); err != nil {
-		return nil, l.explain(err)
+		return l.explain(err)
 	}
 	a := l.last
 	l.last = accepted{}
 	if a.err != nil {
-		return nil, fmt.Errorf("accept: %w", a.err)
+		return fmt.Errorf("accept: %w", a.err)
 	}
-	return newConn(a.fd, a.remote)
+	return c.begin(a.fd, a.remote)
 }
 
 // SetDeadline ends an Accept with [os.ErrDeadlineExceeded].
@@ -99,91 +100,7 @@ func (l *Listener) SyscallConn() (syscall.RawConn, error) { return l.raw, nil }
 
 // Addr is the address that the socket listens on.
 func (l *Listener) Addr() net.Addr {
-	var addr netip.AddrPort
-	_ = l.raw.Control(func(fd uintptr) {
-		if local, err := unix.Getsockname(int(fd)); err == nil {
-			addr = addrPort(local)
-		}
-	})
-	return net.TCPAddrFromAddrPort(addr)
-}
-
-// Conn is an accepted connection. Its methods may be called from many
-// goroutines.
-type Conn struct {
-	file   *os.File
-	raw    syscall.RawConn
-	local  netip.AddrPort
-	remote netip.AddrPort
-}
-
-func newConn(fd int, remote unix.Sockaddr) (*Conn, error) {
-	local, err := unix.Getsockname(fd)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("find the address that a client connected to: %w", err), unix.Close(fd))
-	}
-	return take(fd, local, remote)
-}
-
-func take(fd int, local, remote unix.Sockaddr) (*Conn, error) {
-	c := &Conn{file: os.NewFile(uintptr(fd), ""), local: addrPort(local), remote: addrPort(remote)}
-	var err error
-	if c.raw, err = c.file.SyscallConn(); err != nil {
-		return nil, errors.Join(err, c.file.Close())
-	}
-	return c, nil
-}
-
-// Local is the address that the client connected to; IPv4 as such.
-func (c *Conn) Local() netip.AddrPort { return c.local }
-
-// Remote is the client's address; IPv4 as such.
-func (c *Conn) Remote() netip.AddrPort { return c.remote }
-
-// Read implements [io.Reader].
-func (c *Conn) Read(p []byte) (int, error) { return c.file.Read(p) }
-
-// Write implements [io.Writer].
-func (c *Conn) Write(p []byte) (int, error) { return c.file.Write(p) }
-
-// SetReadDeadline ends a Read with [os.ErrDeadlineExceeded].
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
-
-// SetWriteDeadline ends a Write with [os.ErrDeadlineExceeded].
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.file.SetWriteDeadline(t) }
-
-// SyscallConn gives access to the socket.
-func (c *Conn) SyscallConn() syscall.RawConn { return c.raw }
-
-// Close closes the connection.
-func (c *Conn) Close() error { return c.file.Close() }
-
-// CloseWrite ends this side of the connection.
-func (c *Conn) CloseWrite() error {
-	return c.control(func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) })
-}
-
-// Reset closes the connection with a reset (tcp(7), SO_LINGER).
-func (c *Conn) Reset() error {
-	err := c.control(func(fd int) error {
-		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-	})
-	return errors.Join(err, c.Close())
-}
-
-func (c *Conn) control(f func(fd int) error) error {
-	var failed error
-	err := c.raw.Control(func(fd uintptr) { failed = f(int(fd)) })
-	return errors.Join(err, failed)
-}
-
-func addrPort(s unix.Sockaddr) netip.AddrPort {
-	switch s := s.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(s.Addr), uint16(s.Port)) //nolint:gosec // a port
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(s.Addr).Unmap(), uint16(s.Port)) //nolint:gosec // a port
-	default:
-		return netip.AddrPort{}
-	}
+	var local netip.AddrPort
+	_ = l.raw.Control(func(fd uintptr) { local, _ = localAddress(int(fd)) })
+	return net.TCPAddrFromAddrPort(local)
 }
