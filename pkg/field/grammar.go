@@ -4,37 +4,6 @@ package field
 
 import "encoding/binary"
 
-// tchar (RFC 9110 section 5.6.2) as two words of bits: a constant instead of a
-// table that something could change.
-const (
-	digitBits = (1<<10 - 1) << '0'
-	alphaBits = (1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64)
-
-	tokenLow  = digitBits | 1<<'!' | 1<<'#' | 1<<'$' | 1<<'%' | 1<<'&' | 1<<'\'' | 1<<'*' | 1<<'+' | 1<<'-' | 1<<'.'
-	tokenHigh = alphaBits | 1<<('^'-64) | 1<<('_'-64) | 1<<('`'-64) | 1<<('|'-64) | 1<<('~'-64)
-)
-
-func isTchar(c byte) bool {
-	switch {
-	case c < 64:
-		return uint64(tokenLow)>>c&1 != 0
-	case c < 128:
-		return uint64(tokenHigh)>>(c-64)&1 != 0
-	default:
-		return false
-	}
-}
-
-// TokenLength is the length of the token (RFC 9110 section 5.6.2) that b begins
-// with; 0 when it begins with none.
-func TokenLength(b []byte) int {
-	n := 0
-	for n < len(b) && isTchar(b[n]) {
-		n++
-	}
-	return n
-}
-
 // IsText reports whether b is made of what a field value may hold (RFC 9110
 // section 5.5) and a reason phrase too (RFC 9112 section 4): visible characters,
 // obs-text, spaces and tabs.
@@ -82,14 +51,6 @@ func Hex(c byte) (value byte, ok bool) {
 	default:
 		return 0, false
 	}
-}
-
-// Lower returns an ASCII letter in lower case and every other byte as it is.
-func Lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c + ('a' - 'A')
-	}
-	return c
 }
 
 // Fold writes name in lower case to buf and returns it there, or nil when it is

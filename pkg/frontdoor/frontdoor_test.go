@@ -312,8 +312,8 @@ func TestBacklog(t *testing.T) {
 	if n := backlog(ln); n != 1 {
 		t.Errorf("backlog %d, with one connection waiting", n)
 	}
-	accepted, err := ln.Accept()
-	if err != nil {
+	var accepted tcp.Conn
+	if err := ln.Accept(&accepted); err != nil {
 		t.Fatal(err)
 	}
 	defer accepted.Close()

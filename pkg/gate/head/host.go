@@ -62,18 +62,16 @@ func (h *hostname) setLiteral(value []byte) (rest []byte, ok bool) {
 func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
 	label, n := 0, 0
 	for ; n < len(value) && value[n] != ':'; n++ {
-		c := field.Lower(value[n])
+		c := value[n]
+		h.text[n] = field.Lower(c)
 		switch {
-		case c == '.':
-			if label == 0 {
-				return nil, false
-			}
-			label = -1
-		case !isLowerAlpha(c) && !field.IsDigit(c) && c != '-' && c != '_', label == maxLabel:
+		case field.IsName(c) && label < maxLabel:
+			label++
+		case c == '.' && label > 0:
+			label = 0
+		default:
 			return nil, false
 		}
-		label++
-		h.text[n] = c
 	}
 	rest = value[n:]
 	if n > 0 && h.text[n-1] == '.' {

@@ -18,7 +18,11 @@ func underPrefix(target []byte) bool {
 	}
 	segment := len(Prefix)
 	for i := segment; i < len(target); i++ {
-		switch c := target[i]; c {
+		c := target[i]
+		if field.IsPath(c) {
+			continue
+		}
+		switch c {
 		case '?':
 			return !leavesPath(target[segment:i]) && isQuery(target[i+1:])
 		case '/':
@@ -33,9 +37,7 @@ func underPrefix(target []byte) bool {
 			}
 			i += 2
 		default:
-			if !isPchar(c) {
-				return false
-			}
+			return false
 		}
 	}
 	return !leavesPath(target[segment:])
@@ -95,7 +97,7 @@ func isQuery(b []byte) bool {
 			}
 			i += 2
 		default:
-			if !isPchar(c) {
+			if !field.IsPath(c) {
 				return false
 			}
 		}
