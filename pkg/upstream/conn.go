@@ -4,11 +4,14 @@ package upstream
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
 )
 
 // socketBuffer is asked of the kernel for each direction; it takes twice as much
@@ -42,11 +45,11 @@ type conn struct {
 	raw   syscall.RawConn
 	say   func(fd uintptr) bool // made once, so that asking allocates nothing
 
-	// Of the request that is being sent, by say.
-	request []byte
-	written int
-	begun   bool
-	failed  error
+	// Of the request that is being asked, by say.
+	request, answer []byte
+	written, read   int
+	begun           bool
+	failed          error
 }
 
 func newConn(tcp *net.TCPConn, addr netip.AddrPort, r *route) (*conn, error) {
@@ -55,7 +58,12 @@ func newConn(tcp *net.TCPConn, addr netip.AddrPort, r *route) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{TCPConn: tcp, addr: addr, route: r, raw: raw}
-	c.say = func(fd uintptr) bool { return c.begun || !c.begin(int(fd)) }
+	c.say = func(fd uintptr) bool {
+		if !c.begun {
+			return !c.begin(int(fd))
+		}
+		return c.hear(int(fd))
+	}
 	return c, nil
 }
 
@@ -63,50 +71,62 @@ func newConn(tcp *net.TCPConn, addr netip.AddrPort, r *route) (*conn, error) {
 // asked for, which would be read as the next answer. Nothing was sent.
 var errStale = errors.New("the kept connection cannot take a request")
 
-// Ask sends a request, and waits until an answer begins or the connection ends.
+// Ask sends a request, and reads what the answer begins with; at the end of the
+// connection it returns [io.EOF].
 //
 // It writes inside of a read: the runtime forgets what the poller has said
 // before, and asks the poller as soon as the first try is over. So the usual
 // first read, which finds nothing since no answer can be there yet, is left out.
-func (c *conn) Ask(request []byte) error {
-	c.request, c.written, c.begun, c.failed = request, 0, false, nil
+func (c *conn) Ask(request, answer []byte) (int, error) {
+	c.request, c.answer, c.written, c.read, c.begun, c.failed = request, answer, 0, 0, false, nil
 	err := c.raw.Read(c.say)
-	c.request = nil
+	c.request, c.answer = nil, nil
 	switch {
 	case c.failed != nil:
-		return c.failed
+		return 0, c.failed
 	case err != nil:
-		return err
+		return 0, err
 	case c.written < len(request): // larger than the socket's buffer
-		_, err = c.Write(request[c.written:])
+		if _, err := c.Write(request[c.written:]); err != nil {
+			return 0, err
+		}
+		return c.Read(answer)
+	case c.read == 0:
+		return 0, io.EOF
+	default:
+		return c.read, nil
 	}
-	return err
 }
 
 // begin writes the request as far as it goes, and reports whether its answer is
 // what to wait for now.
 func (c *conn) begin(fd int) (sent bool) {
 	c.begun = true
-	if !c.since.IsZero() && !quiet(fd) {
-		c.failed = errStale
-		return false
+	if !c.since.IsZero() {
+		if _, err := nonblock.Peek(fd); !errors.Is(err, syscall.EAGAIN) {
+			c.failed = errStale
+			return false
+		}
 	}
-	n, err := syscall.Write(fd, c.request)
-	for errors.Is(err, syscall.EINTR) {
-		n, err = syscall.Write(fd, c.request)
-	}
+	n, err := nonblock.Write(fd, c.request)
 	if err != nil && !errors.Is(err, syscall.EAGAIN) {
 		c.failed = os.NewSyscallError("write", err)
 		return false
 	}
-	c.written = max(n, 0)
-	return c.written == len(c.request)
+	c.written = n
+	return n == len(c.request)
 }
 
-// quiet reports whether the other side has neither sent anything nor ended the
-// connection.
-func quiet(fd int) bool {
-	var one [1]byte
-	_, _, err := syscall.Recvfrom(fd, one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	return errors.Is(err, syscall.EAGAIN)
+// hear reads, and reports whether there was anything, be it the end.
+func (c *conn) hear(fd int) bool {
+	n, err := nonblock.Read(fd, c.answer)
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return false
+	case err != nil:
+		c.failed = os.NewSyscallError("read", err)
+	default:
+		c.read = n
+	}
+	return true
 }

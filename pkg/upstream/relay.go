@@ -21,7 +21,7 @@ type readError struct{ error }
 // stream is what an exchange needs of a connection.
 type stream interface {
 	io.Reader
-	Ask(request []byte) error
+	Ask(request, answer []byte) (int, error)
 	SetDeadline(t time.Time) error
 }
 
@@ -31,7 +31,9 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 	if err := conn.SetDeadline(a.first); err != nil {
 		return err
 	}
-	if err := conn.Ask(request); err != nil {
+	x.room(max(firstAnswer, len(x.in)))
+	n, err := conn.Ask(request, x.in[x.end:])
+	if err := x.came(conn, a, n, err); err != nil {
 		return err
 	}
 	for interim := 0; ; {
@@ -74,6 +76,11 @@ func (x *exchange) readHead(conn stream, a attempt) error {
 		x.room(size)
 	}
 	n, err := conn.Read(x.in[x.end:])
+	return x.came(conn, a, n, err)
+}
+
+// came takes note of what was read.
+func (x *exchange) came(conn stream, a attempt, n int, err error) error {
 	if n > 0 && !x.got {
 		x.got = true
 		if a.first.Before(a.deadline) {

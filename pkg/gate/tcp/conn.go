@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
 )
 
 // Conn is an accepted connection; the next one when it is handed to
@@ -36,7 +38,7 @@ type Conn struct {
 
 // begin makes c the connection fd. It was closed before, or is new.
 func (c *Conn) begin(fd int, remote netip.AddrPort) error {
-	local, err := localAddress(fd)
+	local, err := nonblock.Local(fd)
 	if err != nil {
 		return errors.Join(fmt.Errorf("find the address that a client connected to: %w", err), unix.Close(fd))
 	}
@@ -55,7 +57,7 @@ func (c *Conn) Remote() netip.AddrPort { return c.remote }
 
 // Read implements [io.Reader]. What has come is read whatever the deadline.
 func (c *Conn) Read(p []byte) (int, error) {
-	n, waits, err := c.try(unix.Read, p)
+	n, waits, err := c.try(nonblock.Read, p)
 	if waits == nil {
 		if n == 0 && err == nil && len(p) > 0 {
 			err = io.EOF
@@ -67,7 +69,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // Write implements [io.Writer].
 func (c *Conn) Write(p []byte) (int, error) {
-	n, waits, err := c.try(unix.Write, p)
+	n, waits, err := c.try(nonblock.Write, p)
 	if waits == nil && (err != nil || n == len(p)) {
 		return max(n, 0), err
 	}
@@ -88,14 +90,10 @@ func (c *Conn) try(call func(int, []byte) (int, error), p []byte) (n int, waits 
 	defer c.mu.Unlock()
 	for c.opened && c.file == nil {
 		n, err = call(c.fd, p)
-		switch {
-		case err == nil:
-			return n, nil, nil
-		case errors.Is(err, unix.EAGAIN):
-			if err := c.enter(); err != nil {
-				return 0, nil, err
-			}
-		case !errors.Is(err, unix.EINTR):
+		if !errors.Is(err, unix.EAGAIN) {
+			return n, nil, err
+		}
+		if err := c.enter(); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -156,7 +154,11 @@ func (c *Conn) open() error {
 func (c *Conn) Unread() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.opened && unread(c.fd)
+	if !c.opened {
+		return false
+	}
+	n, _ := nonblock.Peek(c.fd)
+	return n > 0
 }
 
 // Close closes the connection.
@@ -174,7 +176,7 @@ func (c *Conn) close() error {
 	if c.opened = false; c.file != nil {
 		return c.file.Close()
 	}
-	return unix.Close(c.fd)
+	return nonblock.Close(c.fd)
 }
 
 // CloseWrite ends this side of the connection.

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
 )
 
 // Listener is a listening socket. Its methods may be called from many
@@ -54,7 +56,7 @@ func NewListener(fd int) (*Listener, error) {
 	l.accept = func(fd uintptr) bool {
 		a := &l.last
 		for {
-			a.fd, a.remote, a.err = accept(int(fd))
+			a.fd, a.remote, a.err = nonblock.Accept(int(fd))
 			// A connection that was reset in the backlog is no failure of ours.
 			if !errors.Is(a.err, unix.EINTR) && !errors.Is(a.err, unix.ECONNABORTED) {
 				return !errors.Is(a.err, unix.EAGAIN)
@@ -101,6 +103,6 @@ func (l *Listener) SyscallConn() (syscall.RawConn, error) { return l.raw, nil }
 // Addr is the address that the socket listens on.
 func (l *Listener) Addr() net.Addr {
 	var local netip.AddrPort
-	_ = l.raw.Control(func(fd uintptr) { local, _ = localAddress(int(fd)) })
+	_ = l.raw.Control(func(fd uintptr) { local, _ = nonblock.Local(int(fd)) })
 	return net.TCPAddrFromAddrPort(local)
 }
