@@ -63,7 +63,7 @@ type News struct {
 const (
 	maxRefusals = 32
 	maxUntold   = 1 << 32
-	maxHost     = 256
+	maxHost     = 260 // of a name, with a dot and a port: pkg/gate/head
 	maxText     = 1 << 10
 )
 
@@ -83,7 +83,7 @@ func (n *News) Check() error {
 		return fmt.Errorf("%w: a failure that is no line of text", errUnbelievable)
 	}
 	for kind, count := range n.Refused {
-		if !plain(string(kind), maxHost) || count > maxUntold {
+		if !kind.Known() || count > maxUntold {
 			return fmt.Errorf("%w: %d refusals of a kind", errUnbelievable, count)
 		}
 	}

@@ -31,7 +31,8 @@ type Options struct {
 }
 
 // Run runs the service until ctx ends, and then lets challenges in flight end,
-// for 5 s at the longest, and takes everything away again. An error means
+// for 5 s at the longest, and takes everything away again, or leaves it to the next
+// process where one follows. An error means
 // that the service could not start or a part of it broke.
 func Run(ctx context.Context, o Options) error {
 	s, err := build(ctx, o)
@@ -40,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	t := newTasks(ctx)
 	beatGate, doneGate := s.watchdog.Source("gate")
-	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, beat: beatGate, finish: make(chan struct{})}
+	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, board: s.board, beat: beatGate, finish: make(chan struct{})}
 	t.group.Go(func() error {
 		defer doneGate()
 		warden.run(s.gate)
@@ -73,8 +74,8 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	said := "stopped; nothing is left behind"
-	if s.suspended {
-		said = "stopped; who connects waits for the next start, until systemd ends the unit"
+	if loop.Suspended {
+		said = "stopped; who connects waits for the next start"
 	}
 	o.Log.Info(said, slog.String("event", "stopped"))
 	return nil
@@ -94,7 +95,6 @@ type service struct {
 	announcer *announcer
 	door      *door
 	parts     reconcile.Parts
-	suspended bool // door and table are left to the next process
 }
 
 func build(ctx context.Context, o Options) (*service, error) {
@@ -114,7 +114,10 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if s.socket, err = status.Listen(ctx, o.StatusSocket); err != nil {
 		return nil, errors.Join(err, s.addresses.Close())
 	}
-	if s.gate, err = startGate(); err != nil {
+	if s.gate, err = startGate(); err == nil {
+		err = s.gate.awaitAlive()
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
 	}
 	s.door = &door{log: o.Log, store: store, open: kept, leaving: make(map[uint16]chan struct{})}
@@ -131,7 +134,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 		Door:              s.door,
 		Announcer:         s.announcer,
 		Moved:             s.prober.hurry,
-		Followed:          func() bool { return store != nil && s.followed(o.Log) },
+		Followed:          func() bool { return store != nil && followed(o.Log) },
 		Left:              s.left(kept),
 		ConfigPath:        o.ConfigPath,
 		StateDir:          o.StateDir,
@@ -147,15 +150,14 @@ const askTime = time.Second
 // followed finds out whether another process of this unit may follow. When
 // nobody knows, one may: if none does, the unit of Cleanup takes away what is
 // left.
-func (s *service) followed(log *slog.Logger) bool {
+func followed(log *slog.Logger) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	stopping, err := systemd.Stopping(ctx)
 	if err != nil {
 		log.Warn("this may be a restart", slog.String("event", "stopping"), slog.Any("error", err))
 	}
-	s.suspended = !stopping
-	return s.suspended
+	return !stopping
 }
 
 // left is what a former process has left: these listening sockets, and maybe a

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -30,17 +31,18 @@ type door struct {
 
 	store *systemd.Store // nil when there is none
 
-	mu      sync.Mutex
-	gate    *gateProcess // nil while there is none
-	config  config.Config
-	ingress []netip.Addr
-	set     bool
-	cut     int                      // what maxConnections was last said to be cut to
-	open    map[uint16]int           // the listening sockets that the gate serves, once it is configured
-	leaving map[uint16]chan struct{} // ports that the gate still serves; closed when it is done
-	drained chan string              // gets the end of a drain; nil while none is under way
-	probed  chan []control.Reachability
-	told    []chan struct{} // closed when the gate has told all its news
+	mu        sync.Mutex
+	gate      *gateProcess // nil while there is none
+	config    config.Config
+	ingress   []netip.Addr
+	set       bool
+	suspended bool                     // the listening sockets are the next process's
+	cut       int                      // what maxConnections was last said to be cut to
+	open      map[uint16]int           // the listening sockets that the gate serves, once it is configured
+	leaving   map[uint16]chan struct{} // ports that the gate still serves; closed when it is done
+	drained   chan string              // gets the end of a drain; nil while none is under way
+	probed    chan []control.Reachability
+	told      []chan struct{} // closed when the gate has told all its news
 }
 
 // Configure implements reconcile.Door.
@@ -97,9 +99,33 @@ func (d *door) employ(g *gateProcess) {
 	}
 }
 
-// serveAll needs mu.
+// sound makes a listening socket anew that the last gate has shut down, which it
+// can though it is only a sharer: such a socket accepts nothing ever again. It
+// returns -1 when that fails, and needs mu.
+func (d *door) sound(port uint16, fd int) int {
+	if _, err := listensOn(fd); err == nil {
+		return fd
+	}
+	d.release(port, fd)
+	delete(d.open, port)
+	fresh, err := d.listen(port)
+	if err != nil {
+		d.log.Error("the listening socket was shut down", slog.String("event", "listen"), slog.Any("error", err))
+		return -1
+	}
+	return fresh
+}
+
+// serveAll gives the gate the listening sockets, unless they are left to the next
+// process. It needs mu.
 func (d *door) serveAll() {
-	for port, fd := range d.open {
+	if d.suspended {
+		return
+	}
+	for port, fd := range maps.Clone(d.open) {
+		if fd = d.sound(port, fd); fd < 0 {
+			continue
+		}
 		d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
 	}
 }
@@ -158,7 +184,8 @@ func (d *door) descriptorLimit(needed uint64) (uint64, error) {
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &raised, nil); err == nil {
 		return needed, nil
 	}
-	return limit.Cur, nil
+	// Go's runtime raises the limit of a process to this, but not at once.
+	return max(limit.Cur, limit.Max), nil
 }
 
 func sameForDoor(a, b config.Config) bool {
@@ -174,12 +201,22 @@ func (d *door) Open(port uint16) error {
 	if _, is := d.open[port]; is {
 		return nil
 	}
+	fd, err := d.listen(port)
+	if err != nil {
+		return err
+	}
+	d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
+	return nil
+}
+
+// listen makes a listening socket and has it kept. It needs mu.
+func (d *door) listen(port uint16) (int, error) {
 	fd, err := listen(port)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, holder.OfTCPPort(port))
+		return -1, fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, holder.OfTCPPort(port))
 	}
 	if err != nil {
-		return fmt.Errorf("listen on port %d: %w", port, err)
+		return -1, fmt.Errorf("listen on port %d: %w", port, err)
 	}
 	if d.store != nil {
 		if err := d.store.Keep(storeName(port), fd); err != nil {
@@ -187,12 +224,11 @@ func (d *door) Open(port uint16) error {
 		}
 	}
 	d.open[port] = fd
-	d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
-	return nil
+	return fd, nil
 }
 
-// let closes a listening socket, here and in the store.
-func (d *door) let(port uint16, fd int) {
+// release closes a listening socket, here and in the store.
+func (d *door) release(port uint16, fd int) {
 	_ = unix.Close(fd)
 	if d.store == nil {
 		return
@@ -234,7 +270,7 @@ func (d *door) Settle(port uint16) {
 			d.leaving[other] = make(chan struct{})
 			d.order(control.Order{Leave: &control.Leave{Port: other}}, -1)
 		}
-		d.let(other, fd)
+		d.release(other, fd)
 	}
 }
 
@@ -246,14 +282,19 @@ func (d *door) Close(ctx context.Context) {
 	d.set = false
 	// Until now, so that a gate that ends meanwhile finds its backlog again.
 	for port, fd := range d.open {
-		d.let(port, fd)
+		d.release(port, fd)
 		delete(d.open, port)
 	}
 }
 
 // Suspend implements reconcile.Door. Who comes from now on waits in the backlog
 // of a socket that the store keeps.
-func (d *door) Suspend(ctx context.Context) { d.finish(ctx) }
+func (d *door) Suspend(ctx context.Context) {
+	d.mu.Lock()
+	d.suspended = true
+	d.mu.Unlock()
+	d.finish(ctx)
+}
 
 // finish ends what is in flight.
 func (d *door) finish(ctx context.Context) {

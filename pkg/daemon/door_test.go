@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"log/slog"
 	"net"
 	"os"
 	"testing"
@@ -116,5 +117,32 @@ func TestListensOn(t *testing.T) {
 		if port, err := listensOn(fd); err == nil {
 			t.Errorf("%s: port %d", name, port)
 		}
+	}
+}
+
+// A gate that was taken over can shut a listening socket down for all who share
+// it: the next gate gets another.
+func TestSocketThatWasShutDown(t *testing.T) {
+	t.Parallel()
+	d := &door{log: slog.New(slog.DiscardHandler), open: make(map[uint16]int)}
+	old, err := listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := listensOn(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.open[port] = old
+	if got := d.sound(port, old); got != old {
+		t.Errorf("a sound socket was replaced: %d by %d", old, got)
+	}
+	if err := unix.Shutdown(old, unix.SHUT_RD); err != nil {
+		t.Fatal(err)
+	}
+	fresh := d.sound(port, old)
+	t.Cleanup(func() { _ = unix.Close(fresh) })
+	if again, err := listensOn(fresh); err != nil || again != port || d.open[port] != fresh {
+		t.Errorf("port %d, %v; the door has %v", again, err, d.open)
 	}
 }

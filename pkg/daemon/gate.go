@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
@@ -39,6 +40,33 @@ func startGate() (*gateProcess, error) {
 		return nil, errors.Join(fmt.Errorf("start the gate: %w", err), near.Close())
 	}
 	return &gateProcess{near, process}, nil
+}
+
+// gateStart is how long a gate may take to say its first word.
+const gateStart = 5 * time.Second
+
+// awaitAlive returns when the gate is at work.
+func (g *gateProcess) awaitAlive() error {
+	first := make(chan error, 1)
+	go func() {
+		word, err := g.ReceiveWord()
+		if err == nil && word.Alive == nil {
+			err = errors.New("its first word is not that it is alive")
+		}
+		first <- err
+	}()
+	var err error
+	select {
+	case err = <-first:
+	case <-time.After(gateStart):
+		err = fmt.Errorf("it has said nothing for %v", gateStart)
+	}
+	if err == nil {
+		return nil
+	}
+	g.end()
+	err = errors.Join(err, g.Err())
+	return fmt.Errorf("the gate, which is to answer the clients, does not get to work: %w; what it has to say is above", err)
 }
 
 // gateEnvironment leaves what the Go runtime reads. The gate has nobody to talk

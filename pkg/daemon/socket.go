@@ -10,10 +10,10 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
@@ -22,7 +22,7 @@ import (
 func listen(port uint16) (fd int, err error) {
 	// The conversations are short and bounded: TCP keep-alive would be set up
 	// for nothing.
-	config := net.ListenConfig{KeepAlive: -1, Control: smallBuffers}
+	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.Buffers(socketBuffer)}
 	// No protocol on a public port that the table says nothing about.
 	config.SetMultipathTCP(false)
 	ln, err := config.Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
@@ -47,21 +47,10 @@ func listen(port uint16) (fd int, err error) {
 
 // socketBuffer bounds what the kernel keeps for one client in each direction:
 // a head has 8 KiB, an answer hardly more than its fields. Left to themselves
-// the buffers of a few thousand hostile clients would grow to gigabytes.
+// the buffers of a few thousand hostile clients would grow to gigabytes. It is set
+// before listen: accepted sockets inherit it, and the window is advertised
+// accordingly (tcp(7), SO_RCVBUF).
 const socketBuffer = 16 << 10
-
-// smallBuffers is set on the listener, before listen: accepted sockets inherit
-// it, and the window is advertised accordingly (tcp(7), SO_RCVBUF).
-func smallBuffers(_, _ string, conn syscall.RawConn) error {
-	var set error
-	err := conn.Control(func(fd uintptr) {
-		set = errors.Join(
-			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer),
-			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer),
-		)
-	})
-	return errors.Join(err, set)
-}
 
 const storePrefix = "port-"
 

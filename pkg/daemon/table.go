@@ -19,9 +19,10 @@ type table struct {
 	bridges bool // the table shall outlive this process
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	conn *nftable.Conn
-	held bool // a table of ours stands in the kernel, and goes with the connection unless it is persistent
+	mu     sync.Mutex
+	conn   *nftable.Conn
+	warned bool
+	held   bool // a table of ours stands in the kernel, and goes with the connection unless it is persistent
 }
 
 // inherit finds out whether a former process has left a table behind, and where
@@ -55,8 +56,9 @@ func (k *table) open() error {
 	if err != nil {
 		return err
 	}
-	if !persistent {
-		k.log.Warn("this kernel keeps no table without its process (Linux 6.9 does): after a crash, connections to the VIPs are refused until the service is back; across a restart they are not",
+	if !persistent && !k.warned {
+		k.warned = true
+		k.log.Info("this kernel keeps no table without its process (Linux 6.9 does): after a crash, connections to the VIPs are refused until the service is back; across a restart they are not",
 			slog.String("event", "table"))
 	}
 	k.conn = conn

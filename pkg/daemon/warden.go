@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
 const (
@@ -29,6 +30,7 @@ type warden struct {
 	log      *slog.Logger
 	door     *door
 	recorder *recorder
+	board    *status.Board
 	beat     func()
 	finish   chan struct{} // closed when no gate is needed any more
 }
@@ -47,6 +49,8 @@ func (w *warden) run(g *gateProcess) {
 		}
 		if time.Since(begin) >= longLife {
 			backOff = minGateBackOff
+		} else {
+			w.board.SetGate(fmt.Sprintf("the gate, which answers the clients, %s as soon as it had begun; another is tried, and clients wait meanwhile: see the journal", why), time.Now())
 		}
 		w.log.Error(fmt.Sprintf("the gate (process %d) %s: challenges that it had accepted are lost; another takes over its ports", g.PID(), why),
 			slog.String("event", "gate"))
@@ -122,6 +126,8 @@ func (w *warden) attend(g *gateProcess) (why string) {
 	tick := time.NewTicker(wardenBeat)
 	defer tick.Stop()
 	heard := time.Now()
+	well := time.AfterFunc(longLife, func() { w.board.SetGate("", time.Now()) })
+	defer well.Stop()
 	for {
 		w.beat()
 		select {

@@ -44,7 +44,7 @@ func FuzzMerge(f *testing.F) {
 		if ours := keys(t, string(removed.Text), true); len(ours) > 0 {
 			t.Errorf("ours after a removal: %q", ours)
 		}
-		if ours := keys(t, string(merged.Text), true); len(ours) != 5 {
+		if ours := keys(t, string(merged.Text), true); len(ours) != 6 {
 			t.Errorf("ours after a merge: %q", ours)
 		}
 	})

@@ -5,6 +5,7 @@ package frontdoor
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -192,6 +193,31 @@ func TestObeysAndTells(t *testing.T) {
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
 		_ = conn.Close()
 		t.Error("the port still takes connections")
+	}
+	k.dismiss()
+}
+
+// The longest name that a request may have is one that the keeper believes.
+func TestLongestHost(t *testing.T) {
+	t.Parallel()
+	k := employ(t, answer)
+	k.listen()
+	label := strings.Repeat("a", 63)
+	name := strings.Join([]string{label, label, label, label[:61]}, ".") + ":65535"
+	conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", token, name); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
+		t.Fatalf("%q, %v", got, err)
+	}
+	word := k.hear("the challenge", func(w control.Word) bool { return w.News != nil })
+	if err := word.News.Check(); err != nil || len(word.News.Challenges) != 1 || word.News.Challenges[0].Host != name {
+		t.Errorf("%+v: %v", word.News, err)
 	}
 	k.dismiss()
 }

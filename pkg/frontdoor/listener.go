@@ -65,12 +65,14 @@ func listenerOf(port uint16, fd int) (*tcp.Listener, error) {
 
 // leave goes on with a port that nobody is led to for backlogTime.
 func (p *process) leave(port uint16) {
+	p.leaving = slices.DeleteFunc(p.leaving, func(l *listener) bool { return isClosed(l.gone) })
 	l := p.serving[port]
 	if l == nil {
 		p.say(control.Word{Gone: &control.Gone{Port: port}})
 		return
 	}
 	delete(p.serving, port)
+	p.leaving = append(p.leaving, l)
 	time.AfterFunc(backlogTime, l.cancel)
 	p.group.Go(func() error {
 		<-l.gone
@@ -79,10 +81,20 @@ func (p *process) leave(port uint16) {
 	})
 }
 
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // drain closes every port and lets the challenges in flight end, beside the
 // goroutine that obeys.
 func (p *process) drain(budget time.Duration) {
-	leaving := slices.Collect(maps.Values(p.serving))
+	leaving := slices.AppendSeq(p.leaving, maps.Values(p.serving))
+	p.leaving = nil
 	clear(p.serving)
 	p.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)

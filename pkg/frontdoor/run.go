@@ -60,6 +60,7 @@ type process struct {
 	upstream *upstream.Client
 	pulse    *systemd.Watchdog
 	serving  map[uint16]*listener
+	leaving  []*listener // that are accepted from for a moment more
 }
 
 // say tells the keeper a word. A connection that does not take it is of no use
@@ -70,7 +71,14 @@ func (p *process) say(w control.Word) {
 	}
 }
 
-func (p *process) news(n *control.News) { p.say(control.Word{News: n}) }
+// news tells the keeper what has happened. What the keeper would not believe is
+// a defect of ours: it costs the news, and not the gate.
+func (p *process) news(n *control.News) {
+	if err := n.Check(); err != nil {
+		n = &control.News{Untold: uint64(len(n.Challenges)) + n.Untold, Failures: 1, LastFailure: control.Line(err.Error())}
+	}
+	p.say(control.Word{News: n})
+}
 
 type received struct {
 	order control.Order

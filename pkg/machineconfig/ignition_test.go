@@ -52,6 +52,7 @@ func TestIgnition(t *testing.T) {
 		"/usr/local/bin/http01-proxyd -rwxr-xr-x":   string(text),
 		"/etc/http01-proxyd/config.yaml -rw-r--r--": source(t, "butane/config.yaml"),
 		"http01-proxyd.service enabled":             source(t, "systemd/http01-proxyd.service"),
+		"http01-proxyd-table.service":               source(t, "systemd/http01-proxyd-table.service"),
 	}
 	if diff := cmp.Diff(want, onHost(t, c)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

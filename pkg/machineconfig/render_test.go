@@ -156,6 +156,8 @@ func TestWhatAHostGets(t *testing.T) {
 				"http01-proxyd.service enabled": source(t, "systemd/http01-proxyd.service"),
 				"http01-proxyd.service.d/10-layered.conf": "[Unit]\nConditionFileIsExecutable=\nConditionFileIsExecutable=/usr/bin/http01-proxyd\n\n" +
 					"[Service]\nExecStart=\nExecStart=/usr/bin/http01-proxyd run\n",
+				"http01-proxyd-table.service":                   source(t, "systemd/http01-proxyd-table.service"),
+				"http01-proxyd-table.service.d/10-layered.conf": "[Service]\nExecStop=\nExecStop=-/usr/bin/http01-proxyd cleanup\n",
 			},
 			source(t, "butane/config.yaml"),
 		},

@@ -115,7 +115,8 @@ func (c *Conn) connect() error {
 // library reads until the socket is empty and goes on after an error, so an
 // expired deadline would make it read forever. A socket that was closed, or that
 // failed in itself, is not used again, since answers may still be queued on it;
-// the kernel then drops the table, and the next Apply makes it anew.
+// the kernel then drops the table, or orphans a persistent one, and the next Apply
+// makes it anew.
 func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 	if err := c.connect(); err != nil {
 		return err

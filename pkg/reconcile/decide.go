@@ -25,6 +25,11 @@ type sight struct {
 	addresses   []ownership.Address
 }
 
+// clear holds when all that a plan rests on has been seen once.
+func (s sight) clear() bool {
+	return !s.configKnown || !s.config.Enabled() || s.config.VIPs.Explicit() || s.userManaged || s.keepalived.Known
+}
+
 // plan is what a sight asks for.
 type plan struct {
 	reason   status.Reason

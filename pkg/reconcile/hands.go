@@ -104,16 +104,17 @@ func (h *hands) withdraw(ctx context.Context) error {
 }
 
 // suspend ends what is in flight and leaves door and table to the next process;
-// a door that is closed needs none. In this order the table cannot be changed by
+// a door that is closed needs none. left says whether there is anything. In this order the table cannot be changed by
 // others any longer than it has to be.
-func (h *hands) suspend(ctx context.Context) error {
+func (h *hands) suspend(ctx context.Context) (left bool, err error) {
 	if h.port == 0 {
-		return h.withdraw(ctx)
+		return false, h.withdraw(ctx)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	h.door.Suspend(ctx)
-	return h.table.Leave()
+	err = h.table.Leave()
+	return err == nil, err
 }
 
 // clear removes a table that may stand.

@@ -176,17 +176,17 @@ func TestSuspend(t *testing.T) {
 	cancel() // as it is when the service ends
 	h := &host{t: t, listen: []uint16{8888}}
 	w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h, Left: Left{Port: 8888, Table: true}})
-	if err := w.suspend(ctx); err != nil {
-		t.Error(err)
+	if left, err := w.suspend(ctx); !left || err != nil {
+		t.Error(left, err)
 	}
 	w = newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h})
-	if err := w.suspend(ctx); err != nil { // nothing is open: nothing is left
-		t.Error(err)
+	if left, err := w.suspend(ctx); left || err != nil { // nothing is open
+		t.Error(left, err)
 	}
 	h.refuses = errors.New("no")
 	w.port = 8888
-	if err := w.suspend(ctx); err == nil {
-		t.Error("no error")
+	if left, err := w.suspend(ctx); left || err == nil {
+		t.Error(left, err)
 	}
 	if diff := cmp.Diff("suspend, leave, suspend, leave", strings.Join(h.steps, ", ")); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

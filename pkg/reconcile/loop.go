@@ -126,6 +126,9 @@ type Loop struct {
 	last     attempt
 	failures int  // of attempts in a row
 	ready    bool // the manager has been told
+
+	// Suspended says, after Run, that door and table are left to the next process.
+	Suspended bool
 }
 
 // New returns a loop over parts. It does nothing before Run.
@@ -201,14 +204,15 @@ func (l *Loop) Run(ctx context.Context) error {
 // time after ctx has ended.
 func (l *Loop) leave(ctx context.Context) {
 	if l.Followed() {
-		if err := l.hands.suspend(ctx); err != nil {
+		var err error
+		if l.Suspended, err = l.hands.suspend(ctx); err != nil {
 			l.Log.Error("cannot leave the table to the next run, which makes a new one: connections that come before are refused",
 				slog.String("event", "table"), slog.Any("error", err))
 		}
 		return
 	}
 	if err := l.hands.withdraw(ctx); err != nil {
-		l.Log.Error("cannot remove the table; the kernel does when this process ends",
+		l.Log.Error("cannot remove the table; if the kernel does not when this process ends, http01-proxyd cleanup does",
 			slog.String("event", "table"), slog.Any("error", err))
 	}
 }
@@ -247,6 +251,9 @@ func (l *Loop) pass(ctx context.Context, w wake) {
 		l.hands.verify()
 	}
 	s, err := l.eyes.look()
+	if l.waitsForSight(s, err, now) {
+		return
+	}
 	l.eyes.complain("address", "cannot read this host's addresses; the last ones stay in force", err)
 	p := decide(s)
 	a := l.act(ctx, attempt{config: s.config, plan: p}, w.reload, now)
@@ -255,6 +262,18 @@ func (l *Loop) pass(ctx context.Context, w wake) {
 	}
 	l.publish(p, a.reason, a.message)
 	l.announce(a.ok && err == nil && a.reason != status.NoVIPs && s.configKnown, reloading)
+}
+
+// waitsForSight leaves what a former process has left as it is while this one
+// has not seen the host yet: a keepalived.conf that is being written just now, or
+// a list of addresses that could not be had, must not refuse connections.
+func (l *Loop) waitsForSight(s sight, err error, now time.Time) bool {
+	if l.Left == (Left{}) || !now.Before(l.agenda.ready) || (err == nil && s.clear()) {
+		l.Left = Left{}
+		return false
+	}
+	l.agenda.retry = now.Add(firstRetry)
+	return true
 }
 
 // attempt is a plan, and what came of putting it into force.

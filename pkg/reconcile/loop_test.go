@@ -35,6 +35,7 @@ type world struct {
 	beats    []time.Duration
 	verified int
 	followed bool // another process follows
+	left     Left // by a former one
 	start    time.Time
 	stop     func()
 }
@@ -104,6 +105,7 @@ func run(t *testing.T, prepare func(*world)) *world {
 		Beat:       func() { w.look(func() { w.beats = append(w.beats, time.Since(w.start)) }) },
 		Moved:      func() {},
 		Followed:   func() bool { return w.followed },
+		Left:       w.left,
 		ConfigPath: filepath.Join(w.dir, "config.yaml"), StateDir: w.dir,
 		Manifests: filepath.Join(w.dir, "manifests"), DisabledManifests: filepath.Join(w.dir, "disabled"),
 	})
@@ -296,6 +298,44 @@ func TestLeavesDoorAndTableToTheNextProcess(t *testing.T) {
 			t.Errorf("the end leaves the table %v, the last steps are %q", w.table, last)
 		}
 	})
+}
+
+// What the last run has left stays as it is while this one has not seen all that
+// it decides by, and no longer than a start may take.
+func TestLeftIsKeptUntilTheHostWasSeen(t *testing.T) {
+	for name, mended := range map[string]bool{"a file that is being written": true, "a file that stays broken": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var conf string
+				w := run(t, func(w *world) {
+					conf = filepath.Join(w.dir, "keepalived.conf")
+					w.configure("vips: {keepalivedConfig: " + conf + "}\n")
+					if err := os.WriteFile(conf, []byte("vrrp_instance a {\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					w.left, w.listen = Left{Port: 8888, Table: true}, []uint16{8888}
+					w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}}
+				})
+				defer w.stop()
+				quiet(time.Second)
+				if steps := w.done(); len(steps) > 0 || w.reason() != status.Starting {
+					t.Errorf("%v, %q", w.reason(), steps)
+				}
+				want := "apply 8888 [], close, remove"
+				if mended {
+					want = "apply 8888 [192.0.2.5]"
+					text := "vrrp_instance a_API_0 {\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\nvrrp_instance a_INGRESS_0 {\n  virtual_ipaddress {\n    192.0.2.6/32\n  }\n}\n"
+					if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				quiet(2 * time.Second)
+				if diff := cmp.Diff(want, strings.Join(w.done(), ", ")); diff != "" {
+					t.Errorf("steps (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 func TestConfigurationSettles(t *testing.T) {

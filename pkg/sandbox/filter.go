@@ -5,6 +5,7 @@ package sandbox
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -56,10 +57,10 @@ func allowed() []uint32 {
 		unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT,
 		unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
 		unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2, unix.SYS_PIPE2,
-		unix.SYS_FCNTL, unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_DUP3, unix.SYS_SPLICE, unix.SYS_SENDFILE,
+		unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_DUP3, unix.SYS_SPLICE, unix.SYS_SENDFILE,
 		unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_MREMAP, unix.SYS_BRK, unix.SYS_MINCORE,
 		unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_GETTIMEOFDAY,
-		unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_TGKILL,
+		unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETPID, unix.SYS_GETTID,
 		unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK,
 		unix.SYS_CLONE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_RESTART_SYSCALL,
 		unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_MEMBARRIER, unix.SYS_GETRANDOM, unix.SYS_UNAME,
@@ -93,16 +94,38 @@ func filter() []unix.SockFilter {
 		// glibc, in a binary built with the race detector, falls back to clone.
 		skipUnless(unix.SYS_CLONE3, 1), refuse(unix.ENOSYS),
 	}
-	for _, number := range allowed() {
+	for _, number := range append(allowed(), alsoAllowed()...) {
 		program = append(program, skipUnless(number, 1), allow)
 	}
-	return append(program,
-		skipUnless(unix.SYS_SOCKET, 5),
-		load(offsetArgs+lowWord()),
-		skipUnless(unix.AF_INET, 1), allow,
-		skipUnless(unix.AF_INET6, 1), allow,
-		refuse(unix.EPERM),
-	)
+	for _, call := range restricted() {
+		of := make([]unix.SockFilter, 0, 2*len(call.values)+2)
+		of = append(of, load(offsetArgs+8*call.argument+lowWord()))
+		for _, value := range call.values {
+			of = append(of, skipUnless(value, 1), allow)
+		}
+		of = append(of, refuse(unix.EPERM))
+		program = append(program, skipUnless(call.number, uint8(len(of)))) //nolint:gosec // a few
+		program = append(program, of...)
+	}
+	return append(program, refuse(unix.EPERM))
+}
+
+// restriction allows a call with some values of an argument, of which the low 32
+// bits are looked at.
+type restriction struct {
+	number, argument uint32
+	values           []uint32
+}
+
+func restricted() []restriction {
+	self := uint32(os.Getpid()) //nolint:gosec // a process id
+	return []restriction{
+		{unix.SYS_SOCKET, 0, []uint32{unix.AF_INET, unix.AF_INET6}},
+		// The runtime preempts its own threads; the keeper has the same user.
+		{unix.SYS_TGKILL, 0, []uint32{self}},
+		// Without F_SETOWN, by which the kernel would send signals for it.
+		{unix.SYS_FCNTL, 1, []uint32{unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC}},
+	}
 }
 
 // lowWord is where the low 32 bits of an argument lie.

@@ -70,6 +70,11 @@ func confined() int {
 		"a netlink socket": netlink,
 		"run a program":    unix.Exec("/bin/true", []string{"true"}, nil),
 		"signal another":   unix.Kill(os.Getppid(), 0),
+		"signal a thread":  unix.Tgkill(os.Getppid(), os.Getppid(), 0),
+		"have it signalled": func() error {
+			_, err := unix.FcntlInt(0, unix.F_SETOWN, os.Getppid())
+			return err
+		}(),
 		"trace":            unix.PtraceAttach(os.Getppid()),
 		"change the user":  unix.Setuid(0),
 		"make a directory": os.Mkdir("/tmp/http01-proxyd-sandbox", 0o700),

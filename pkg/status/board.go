@@ -33,6 +33,7 @@ type Board struct {
 	mu        sync.Mutex
 	look      Look
 	upstreams []Upstream
+	gate      string // why nobody answers clients; empty when somebody does
 	condition Condition
 	total     uint64
 	refused   map[Refusal]uint64
@@ -78,6 +79,11 @@ func (b *Board) SetUpstreams(upstreams []Upstream, now time.Time) {
 	}, now)
 }
 
+// SetGate takes why nobody answers clients; empty when somebody does.
+func (b *Board) SetGate(why string, now time.Time) {
+	b.change(func() { b.gate = why }, now)
+}
+
 func (b *Board) change(set func(), now time.Time) {
 	b.moving.Lock()
 	defer b.moving.Unlock()
@@ -99,6 +105,9 @@ func (b *Board) judge(now time.Time) (before, after Condition) {
 	reason, message := b.look.Reason, b.look.Message
 	if reason == Serving && allUnreachable(b.upstreams) {
 		reason, message = UpstreamUnreachable, unreachableMessage(b.upstreams)
+	}
+	if b.gate != "" && (reason == Standby || reason == Serving || reason == UpstreamUnreachable) {
+		reason, message = GateUnavailable, b.gate
 	}
 	b.condition = before.moved(reason, message, now)
 	if b.condition != before {

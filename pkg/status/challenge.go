@@ -40,3 +40,13 @@ const (
 	Evicted      Refusal = "evicted"       // of all maxConnections it had waited longest for its head, and makes room for a new one: reset
 	Loop         Refusal = "loop"          // Via names this service: the route of the name leads back to the API VIP: 502
 )
+
+// Known reports whether the refusal is of the set.
+func (r Refusal) Known() bool {
+	switch r {
+	case NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop:
+		return true
+	default:
+		return false
+	}
+}

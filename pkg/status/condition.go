@@ -26,6 +26,7 @@ const (
 	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be put into the kernel
 	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
 	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address takes connections
+	GateUnavailable      Reason = "GateUnavailable"      // the process that answers the clients ends again and again
 	Disabled             Reason = "Disabled"             // mode is ""
 )
 

@@ -73,9 +73,14 @@ func (s *Store) Keep(name string, fd int) error {
 	return nil
 }
 
-// Drop takes the descriptors of a name out of the store.
+// Drop takes the descriptors of a name out of the store, and returns when the
+// manager has let them go.
 func (s *Store) Drop(name string) error {
-	if err := s.send("FDSTOREREMOVE=1\nFDNAME="+name, -1); err != nil {
+	err := s.send("FDSTOREREMOVE=1\nFDNAME="+name, -1)
+	if err == nil {
+		err = s.barrier()
+	}
+	if err != nil {
 		return fmt.Errorf("take descriptor %s out of systemd's store: %w", name, err)
 	}
 	return nil

@@ -105,11 +105,14 @@ func TestStoreSpeaksTheProtocol(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := s.Drop("port-8888"); err != nil {
-		t.Error(err)
-	}
+	go func() { done <- s.Drop("port-8888") }()
 	if text, _ := m.receive(); text != "FDSTOREREMOVE=1\nFDNAME=port-8888" {
 		t.Errorf("received %q", text)
+	}
+	_, fd = m.receive()
+	_ = unix.Close(fd)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

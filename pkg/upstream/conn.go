@@ -22,18 +22,7 @@ const socketBuffer = 8 << 10
 // newDialer returns what opens connections to the ingress. They are short: TCP
 // keep-alive would be set up for nothing.
 func newDialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: boundBuffers}
-}
-
-func boundBuffers(_, _ string, raw syscall.RawConn) error {
-	var failed error
-	err := raw.Control(func(fd uintptr) {
-		failed = errors.Join(
-			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, socketBuffer),
-			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, socketBuffer),
-		)
-	})
-	return errors.Join(err, failed)
+	return &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: nonblock.Buffers(socketBuffer)}
 }
 
 // conn is one connection to an ingress address.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -122,4 +123,39 @@ func (h *Host) Properties(ctx context.Context, unit string, names ...string) (ma
 		}
 	}
 	return properties, nil
+}
+
+// PID is the id in the cell of one of the host's processes, which systemd and
+// /proc of the host know by another: a signal from here comes at once, while a
+// command on the host takes a while to start.
+func (h *Host) PID(inside string) (int, error) {
+	m, err := h.on()
+	if err != nil {
+		return 0, err
+	}
+	leader, err := m.leader()
+	if err != nil {
+		return 0, err
+	}
+	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", leader))
+	if err != nil {
+		return 0, fmt.Errorf("find process %s of %s: %w", inside, h.Name, err)
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // a process may have ended meanwhile
+		_, ids, _ := strings.Cut(string(text), "\nNSpid:")
+		ids, _, _ = strings.Cut(ids, "\n")
+		all := strings.Fields(ids)
+		if len(all) == 0 || all[len(all)-1] != inside {
+			continue
+		}
+		if of, _ := os.Readlink(filepath.Join(filepath.Dir(file), "ns/pid")); of == namespace {
+			return strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return 0, fmt.Errorf("%s has no process %s", h.Name, inside)
 }

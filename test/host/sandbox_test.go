@@ -89,5 +89,9 @@ func TestUnitFile(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %s", out)
 	}
 	lines := strings.Split(strings.TrimSpace(s.run("systemd-analyze", "security", "--offline=true", unitPath)), "\n")
-	t.Log(lines[len(lines)-1])
+	last := lines[len(lines)-1]
+	t.Log(last)
+	if exposure := regexp.MustCompile(`: ([0-9.]+) `).FindStringSubmatch(last); exposure == nil || len(exposure[1]) != 3 || exposure[1] > "1.5" {
+		t.Errorf("%q: want an exposure of 1.5 at most", last)
+	}
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nonblock has the system calls that are made for every connection, on
-// sockets that do not block.
+// Package nonblock has what is done to sockets that do not block: the system calls
+// that are made for every connection, and the bounds that are set for all.
 //
-// They are raw: the scheduler is not told of them. It would have to be of one
+// The calls are raw: the scheduler is not told of them. It would have to be of one
 // that blocks, and is told of all others by packages syscall and net; its monitor
 // thread then looks for those that last, wakes for that as often as every 20 µs
 // while there is much to do, and took a tenth of the gate's time. Nor do they
@@ -12,7 +12,9 @@ package nonblock
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -102,5 +104,21 @@ func (a *address) addrPort() netip.AddrPort {
 		return netip.AddrPortFrom(netip.AddrFrom16(a.raw.Addr).Unmap(), port)
 	default:
 		return netip.AddrPort{}
+	}
+}
+
+// Buffers is the Control of a dialer or listener that bounds what the kernel
+// keeps for a connection in each direction, in bytes: it takes twice as much, for
+// its own bookkeeping (socket(7)).
+func Buffers(size int) func(network, address string, conn syscall.RawConn) error {
+	return func(_, _ string, conn syscall.RawConn) error {
+		var set error
+		err := conn.Control(func(fd uintptr) {
+			set = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, size),
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, size),
+			)
+		})
+		return errors.Join(err, set)
 	}
 }
