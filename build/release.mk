@@ -101,7 +101,7 @@ install:
 # could not even disable it.
 uninstall:
 	@if [ -z "$(DESTDIR)" ] && command -v systemctl >/dev/null && \
-		{ systemctl is-active --quiet http01-proxyd || systemctl is-enabled --quiet http01-proxyd 2>/dev/null; }; then \
+		{ systemctl is-active --quiet http01-proxyd || [ "$$(systemctl show -p ActiveState --value http01-proxyd)" = activating ] || systemctl is-enabled --quiet http01-proxyd 2>/dev/null; }; then \
 		echo "make uninstall: http01-proxyd is active or enabled; run this first, then again:" >&2; \
 		echo "  systemctl disable --now http01-proxyd" >&2; \
 		exit 1; \

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"flag"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -23,11 +24,13 @@ has no capability and opens no file.
 Example:
   # which processes there are, and what the gate may do
   systemctl status http01-proxyd
-  grep -E 'Cap|NoNewPrivs|Seccomp' /proc/"$(pgrep -f 'http01-proxyd gate')"/status`,
+  grep -E 'Cap|NoNewPrivs|Seccomp' /proc/"$(pgrep -P "$(systemctl show -P MainPID http01-proxyd)")"/status`,
 		Setup: func(*flag.FlagSet) func(context.Context, command.Streams) error {
 			return func(ctx context.Context, _ command.Streams) error {
 				// The keeper tells when to end: a service manager signals both.
 				signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+				// The keeper starts /proc/self/exe, after which the kernel names it.
+				_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)
 				conn, err := frontdoor.Inherited()
 				if err != nil {
 					return err

@@ -61,12 +61,13 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/sandbox":           nil,
 		"pkg/status":            nil,
 		"pkg/systemd":           nil,
-		"pkg/upstream":          {"pkg/field"}, // the gate knows it through an interface of its own
-		"pkg/gate/tcp":          nil,
+		"pkg/upstream":          {"pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/gate/tcp":          {"pkg/internal/nonblock"},
 		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
 		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},
 		"pkg/reconcile":         {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/ownership", "pkg/ruleset", "pkg/status"},
 		"pkg/daemon":            nil, // may import all: it joins the parts
+		"pkg/internal/nonblock": nil,
 		"pkg/internal/nstest":   nil,
 		"pkg/internal/textfile": nil,
 	}

@@ -31,7 +31,8 @@ Examples:
 
   # a second instance beside it, in a network namespace of its own
   ip netns exec lab http01-proxyd run --config /tmp/lab/config.yaml \
-    --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock`,
+    --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock \
+    --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			o := daemon.Options{Version: command.Version()}
 			flags.StringVar(&o.ConfigPath, "config", "/etc/http01-proxyd/config.yaml", "configuration `FILE`; absent means the defaults")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ func startGate() (*gateProcess, error) {
 	// its place.
 	cmd := exec.Command("/proc/self/exe", "gate") //nolint:noctx // it ends with its connection
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = gateEnvironment(os.Environ())
+	cmd.Env = gateEnvironment(os.Environ(), runtime.GOMAXPROCS(0))
 	cmd.Dir = "/"
 	cmd.Stderr = os.Stderr // what the runtime has to say when it breaks
 	cmd.ExtraFiles = []*os.File{far}
@@ -69,18 +70,24 @@ func (g *gateProcess) awaitAlive() error {
 	return fmt.Errorf("the gate, which is to answer the clients, does not get to work: %w; what it has to say is above", err)
 }
 
-// gateEnvironment leaves what the Go runtime reads. The gate has nobody to talk
-// to but the keeper.
-func gateEnvironment(environment []string) []string {
-	return slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
+// gateCores bounds the processors that the gate runs on at a time. One answers
+// more than 10,000 challenges a second; a flood from outside is not to take the
+// others from the control plane.
+const gateCores = 2
+
+// gateEnvironment leaves what the Go runtime reads, and bounds its processors.
+// The gate has nobody to talk to but the keeper.
+func gateEnvironment(environment []string, cores int) []string {
+	bounded := fmt.Sprintf("GOMAXPROCS=%d", min(cores, gateCores))
+	return append(slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		switch name {
-		case "GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
+		case "GOMEMLIMIT", "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
 			return false
 		default:
 			return true
 		}
-	})
+	}), bounded)
 }
 
 // end closes the connection, upon which the gate ends, and waits for that.

@@ -193,7 +193,11 @@ func TestGateThatIsKilled(t *testing.T) {
 		t.Errorf("afterwards: %d", code)
 	}
 	s.logs("has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports")
-	s.reason(status.Serving)
+	// So many in a minute are a state of the service, though each has a successor.
+	r := s.await("the state", func(r status.Report) bool { return r.Condition.Reason == status.GateUnavailable })
+	if r.Condition.Status != "False" || !strings.Contains(r.Condition.Message, "the 5. within a minute") {
+		t.Errorf("%+v", r.Condition)
+	}
 	s.stop()
 }
 
@@ -211,6 +215,7 @@ func TestGateThatHangs(t *testing.T) {
 	t.Logf("a challenge that met a gate that hangs waited %v", time.Since(begin))
 	s.another(pid)
 	s.logs("has been silent for ")
+	s.reason(status.Serving) // one is no more than an accident
 	s.stop()
 }
 

@@ -5,6 +5,7 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
@@ -22,6 +23,10 @@ const (
 	longLife       = time.Second
 	minGateBackOff = 50 * time.Millisecond
 	maxGateBackOff = 5 * time.Second
+
+	// So many ends within that time are more than an accident.
+	manyEnds  = 3
+	countEnds = time.Minute
 )
 
 // warden keeps a gate at work: when it ends, or is silent for too long, another
@@ -33,6 +38,7 @@ type warden struct {
 	board    *status.Board
 	beat     func()
 	finish   chan struct{} // closed when no gate is needed any more
+	ends     []time.Time   // of gates, within the last countEnds
 }
 
 // run attends the gate and its successors until finish is closed; none is left
@@ -49,9 +55,8 @@ func (w *warden) run(g *gateProcess) {
 		}
 		if time.Since(begin) >= longLife {
 			backOff = minGateBackOff
-		} else {
-			w.board.SetGate(fmt.Sprintf("the gate, which answers the clients, %s as soon as it had begun; another is tried, and clients wait meanwhile: see the journal", why), time.Now())
 		}
+		w.mourn(why, time.Now())
 		w.log.Error(fmt.Sprintf("the gate (process %d) %s: challenges that it had accepted are lost; another takes over its ports", g.PID(), why),
 			slog.String("event", "gate"))
 		for g = w.another(&backOff, begin); g == nil; g = w.another(&backOff, time.Now()) {
@@ -60,6 +65,27 @@ func (w *warden) run(g *gateProcess) {
 			}
 		}
 	}
+}
+
+// mourn takes note of the end of a gate. That clients are not answered is a state
+// of the service until a successor is well: for longLife, or, when gates end again
+// and again, for as long as the ends are counted.
+func (w *warden) mourn(why string, now time.Time) {
+	w.ends = slices.DeleteFunc(w.ends, func(end time.Time) bool { return now.Sub(end) > countEnds })
+	w.ends = append(w.ends, now)
+	again := ""
+	if n := len(w.ends); n > 1 {
+		again = fmt.Sprintf(", and is the %d. within a minute to end", n)
+	}
+	w.board.SetGate(fmt.Sprintf("the gate, which answers the clients, %s%s; clients wait until another does: see the journal", why, again), now)
+}
+
+// calm is how long a gate has to live for the service to be well again.
+func (w *warden) calm() time.Duration {
+	if len(w.ends) >= manyEnds {
+		return countEnds
+	}
+	return longLife
 }
 
 // another starts a gate: at once if the last one has lived for a while. It
@@ -75,6 +101,7 @@ func (w *warden) another(backOff *time.Duration, begin time.Time) *gateProcess {
 	g, err := startGate()
 	if err != nil {
 		w.log.Error("there is no gate; trying again", slog.String("event", "gate"), slog.Any("error", err))
+		w.board.SetGate(fmt.Sprintf("there is no gate, which answers the clients: %v; trying again", err), time.Now())
 		return nil
 	}
 	return g
@@ -126,7 +153,7 @@ func (w *warden) attend(g *gateProcess) (why string) {
 	tick := time.NewTicker(wardenBeat)
 	defer tick.Stop()
 	heard := time.Now()
-	well := time.AfterFunc(longLife, func() { w.board.SetGate("", time.Now()) })
+	well := time.AfterFunc(w.calm(), func() { w.board.SetGate("", time.Now()) })
 	defer well.Stop()
 	for {
 		w.beat()

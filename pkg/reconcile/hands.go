@@ -20,6 +20,7 @@ type hands struct {
 	door   Door
 	port   uint16 // that the door is settled on and the table leads to; 0: the door is closed
 	stands bool   // a table of ours may stand
+	made   bool   // by this process
 	said   string // the last complaint of verify
 }
 
@@ -64,7 +65,7 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 		h.log.Info(fmt.Sprintf("port 80 of the API VIPs leads to port %d", port),
 			slog.String("event", "port"), slog.Int("port", int(port)))
 	}
-	h.port = port
+	h.port, h.made = port, true
 	h.door.Settle(port)
 	if busy != nil {
 		return status.PortInUse, fmt.Sprintf("%v; port %d stays in force: %s", busy, port, p.message), false
@@ -140,7 +141,7 @@ func (h *hands) closeDoor(ctx context.Context) {
 // verify compares the kernel's table with what should be there. One that
 // differs is put right by the next Apply.
 func (h *hands) verify() {
-	if h.port == 0 {
+	if h.port == 0 || !h.made {
 		return
 	}
 	differs, err := h.table.Verify()

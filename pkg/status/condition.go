@@ -26,7 +26,7 @@ const (
 	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be put into the kernel
 	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
 	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address takes connections
-	GateUnavailable      Reason = "GateUnavailable"      // the process that answers the clients ends again and again
+	GateUnavailable      Reason = "GateUnavailable"      // the process that answers the clients has ended, and no other is well yet
 	Disabled             Reason = "Disabled"             // mode is ""
 )
 
