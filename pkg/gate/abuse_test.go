@@ -165,7 +165,7 @@ func TestAbuse(t *testing.T) {
 	const (
 		clients, requests = 150, 12
 		atLeast           = 300 * time.Millisecond
-		most              = 128 << 20 // more than before; with the race detector, and both ends in one process
+		most              = 256 << 20 // more than before; with the race detector, and both ends in one process
 	)
 	// The time limits are those of the service: on a machine that does much else, a
 	// goroutine of the gate or of a client may be late by a second.
