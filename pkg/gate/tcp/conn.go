@@ -112,8 +112,17 @@ func (c *Conn) poll() (*os.File, error) {
 	return c.file, c.open()
 }
 
-// enter needs mu.
+// enter has the socket enter the poller, on a stack of another goroutine: it takes
+// more than the first 2 KiB, which each of thousands that wait would keep. It needs
+// mu.
 func (c *Conn) enter() error {
+	entered := make(chan error)
+	go func() { entered <- c.register() }()
+	return <-entered
+}
+
+// register needs mu.
+func (c *Conn) register() error {
 	c.file = os.NewFile(uintptr(c.fd), "")
 	err := errors.Join(c.file.SetReadDeadline(c.readBy), c.file.SetWriteDeadline(c.writeBy))
 	if err != nil {
