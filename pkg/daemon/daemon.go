@@ -32,8 +32,8 @@ type Options struct {
 
 // Run runs the service until ctx ends, and then lets challenges in flight end,
 // for 5 s at the longest, and takes everything away again, or leaves it to the next
-// process where one follows. An error means
-// that the service could not start or a part of it broke.
+// process where one may follow. An error means that the service could not start or
+// a part of it broke.
 func Run(ctx context.Context, o Options) error {
 	s, err := build(ctx, o)
 	if err != nil {
@@ -148,14 +148,14 @@ func build(ctx context.Context, o Options) (*service, error) {
 const askTime = time.Second
 
 // followed finds out whether another process of this unit may follow. When
-// nobody knows, one may: if none does, the unit of Cleanup takes away what is
-// left.
+// nobody knows, one may: if none does, http01-proxyd-table.service takes away what
+// is left.
 func followed(log *slog.Logger) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	stopping, err := systemd.Stopping(ctx)
 	if err != nil {
-		log.Warn("this may be a restart", slog.String("event", "stopping"), slog.Any("error", err))
+		log.Warn("cannot tell a stop from a restart: the table is left to the next start, or to http01-proxyd-table.service, which removes it after a stop", slog.String("event", "stopping"), slog.Any("error", err))
 	}
 	return !stopping
 }

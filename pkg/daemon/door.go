@@ -110,7 +110,7 @@ func (d *door) sound(port uint16, fd int) int {
 	delete(d.open, port)
 	fresh, err := d.listen(port)
 	if err != nil {
-		d.log.Error("the listening socket was shut down", slog.String("event", "listen"), slog.Any("error", err))
+		d.log.Error(fmt.Sprintf("the last gate has shut the socket on port %d down, and no other can be had; trying again with the next look at this host", port), slog.String("event", "listen"), slog.Any("error", err))
 		return -1
 	}
 	return fresh

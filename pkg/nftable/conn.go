@@ -31,12 +31,11 @@ type Conn struct {
 	timeout time.Duration
 
 	mu      sync.Mutex
-	sock    *socket // nil after it broke, until the next exchange
-	closed  bool    // by Close
-	persist bool    // the table shall outlive this connection
-	flags   nftables.TableFlags
-	want    *ruleset.Table // what was applied last; nil when the table shall not be there
-	inForce bool           // the kernel is known to hold want
+	sock    *socket             // nil after it broke, until the next exchange
+	closed  bool                // by Close
+	flags   nftables.TableFlags // with which the table is made
+	want    *ruleset.Table      // what was applied last; nil when the table shall not be there
+	inForce bool                // the kernel is known to hold want
 }
 
 // Open opens the lasting netlink connection that will own the table. It changes
@@ -57,7 +56,6 @@ func OpenPersistent() (c *Conn, persistent bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	c.persist = true
 	if persistent, err = c.takesPersist(); err != nil {
 		return nil, false, errors.Join(explain("open nftables", err), c.Close())
 	}

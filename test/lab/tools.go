@@ -158,3 +158,12 @@ func compile(ctx context.Context, in, output string, args ...string) error {
 	}
 	return nil
 }
+
+// Binary is the service to start: the given one, or one that is built from the
+// repository when none is given.
+func Binary(ctx context.Context, given string) (string, error) {
+	if given == "" {
+		return BuildService(ctx)
+	}
+	return filepath.Abs(given)
+}

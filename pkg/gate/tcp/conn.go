@@ -62,7 +62,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if n == 0 && err == nil && len(p) > 0 {
 			err = io.EOF
 		}
-		return max(n, 0), err
+		return n, err
 	}
 	return waits.Read(p)
 }
@@ -71,14 +71,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) Write(p []byte) (int, error) {
 	n, waits, err := c.try(nonblock.Write, p)
 	if waits == nil && (err != nil || n == len(p)) {
-		return max(n, 0), err
+		return n, err
 	}
 	if waits == nil { // a part of it
 		if waits, err = c.poll(); err != nil {
 			return n, err
 		}
 	}
-	n = max(n, 0)
 	m, err := waits.Write(p[n:])
 	return n + m, err
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -35,12 +34,7 @@ func main() {
 func run(binary string, count, starts int) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if binary == "" {
-		binary, err = lab.BuildService(ctx)
-	} else {
-		binary, err = filepath.Abs(binary)
-	}
-	if err != nil {
+	if binary, err = lab.Binary(ctx, binary); err != nil {
 		return err
 	}
 	l, err := lab.New(ctx)

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -37,12 +36,7 @@ func main() {
 func run(binary string, o lab.FloodOptions) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if binary == "" {
-		binary, err = lab.BuildService(ctx)
-	} else {
-		binary, err = filepath.Abs(binary)
-	}
-	if err != nil {
+	if binary, err = lab.Binary(ctx, binary); err != nil {
 		return err
 	}
 	l, err := lab.New(ctx)

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -73,12 +72,7 @@ func set[T int | time.Duration](field *T, value T) {
 func run(o bench.Options, binary, out string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if binary == "" {
-		o.Binary, err = lab.BuildService(ctx)
-	} else {
-		o.Binary, err = filepath.Abs(binary)
-	}
-	if err != nil {
+	if o.Binary, err = lab.Binary(ctx, binary); err != nil {
 		return err
 	}
 	report, err := bench.Run(ctx, o)

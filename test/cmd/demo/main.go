@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
@@ -37,12 +36,7 @@ func run(binary string) (ok bool, err error) {
 		return false, errors.New("the lab makes network namespaces and needs root: run it with sudo, or by `make demo`")
 	}
 	d := &demo{}
-	if binary == "" {
-		d.binary, err = lab.BuildService(ctx)
-	} else {
-		d.binary, err = filepath.Abs(binary)
-	}
-	if err != nil {
+	if d.binary, err = lab.Binary(ctx, binary); err != nil {
 		return false, err
 	}
 	// Compiled beforehand, so that the first step shows the lab's own time.
