@@ -5,11 +5,11 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
 )
 
@@ -29,9 +29,7 @@ Example:
 			return func(ctx context.Context, _ command.Streams) error {
 				// The keeper tells when to end: a service manager signals both.
 				signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-				// The keeper starts /proc/self/exe, after which the kernel names it.
-				_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)
-				conn, err := frontdoor.Inherited()
+				conn, err := child.Inherited()
 				if err != nil {
 					return err
 				}

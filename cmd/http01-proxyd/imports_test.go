@@ -46,6 +46,11 @@ func TestWhoImportsWhom(t *testing.T) {
 	siblings := map[string][]string{
 		"cmd/internal/command":  nil, // both binaries start with it
 		"pkg/address":           nil,
+		"pkg/catalogue":         nil,
+		"pkg/check":             nil, // may import all: it looks at all of them
+		"pkg/child":             {"pkg/control", "pkg/sandbox"},
+		"pkg/probe":             {"pkg/child", "pkg/control"},
+		"pkg/probe/network":     {"pkg/control", "pkg/probe", "pkg/sandbox"},
 		"pkg/config":            {"pkg/internal/textfile"}, // also judges files on the admin's machine
 		"pkg/disruption":        nil,
 		"pkg/control":           {"pkg/status"},
@@ -80,7 +85,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			sibling, ours := strings.CutPrefix(imported, module)
-			if ours && name != "pkg/daemon" && !slices.Contains(allowed, sibling) {
+			if ours && name != "pkg/daemon" && name != "pkg/check" && !slices.Contains(allowed, sibling) {
 				t.Errorf("%s imports %s", name, sibling)
 			}
 		}
@@ -114,12 +119,25 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 	}
 }
 
-// TestHostBinaryStaysSmall names what must never be linked into a process that
-// runs with a capability on a control-plane node.
+// TestKeeperStaysSmall: the process with a capability speaks no HTTP and no TLS.
+// The binary holds both, for the children, which have none.
+func TestKeeperStaysSmall(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t, "-deps", module+"pkg/daemon") {
+		for _, name := range []string{"net/http", "crypto/tls", "crypto/x509", module + "pkg/probe/network"} {
+			if p.ImportPath == name {
+				t.Errorf("the keeper links %s", p.ImportPath)
+			}
+		}
+	}
+}
+
+// TestHostBinaryStaysSmall names what must never be linked into a program of a
+// control-plane node.
 func TestHostBinaryStaysSmall(t *testing.T) {
 	t.Parallel()
 	forbidden := []string{
-		"net/http", "crypto/tls", "testing", "k8s.io/", "sigs.k8s.io/",
+		"testing", "k8s.io/", "sigs.k8s.io/",
 		// What renders MachineConfigs, out of embedded files, is the admin's.
 		module + "pkg/machineconfig", module + "pkg/disruption", "embed",
 		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",

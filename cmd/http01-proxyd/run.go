@@ -16,7 +16,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
-const defaultSocket = "/run/http01-proxyd/status.sock"
+// Where things are on a cluster's host.
+const (
+	defaultConfig            = "/etc/http01-proxyd/config.yaml"
+	defaultSocket            = "/run/http01-proxyd/status.sock"
+	defaultManifests         = "/etc/kubernetes/manifests"
+	defaultDisabledManifests = "/etc/kubernetes/disabled-manifests"
+)
 
 func runCommand() command.Command {
 	return command.Command{
@@ -35,11 +41,11 @@ Examples:
     --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			o := daemon.Options{Version: command.Version()}
-			flags.StringVar(&o.ConfigPath, "config", "/etc/http01-proxyd/config.yaml", "configuration `FILE`; absent means the defaults")
+			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
 			flags.StringVar(&o.StateDir, "state-dir", "/var/lib/http01-proxyd/state", "`DIR` that keeps the last accepted configuration")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
-			flags.StringVar(&o.Manifests, "manifests", "/etc/kubernetes/manifests", "kubelet's `DIR` of static pods, keepalived's among them")
-			flags.StringVar(&o.DisabledManifests, "disabled-manifests", "/etc/kubernetes/disabled-manifests",
+			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
+			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
 			return func(ctx context.Context, _ command.Streams) error {
 				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests); err != nil {

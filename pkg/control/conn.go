@@ -65,7 +65,7 @@ func Take(f *os.File) (*Conn, error) {
 // Close ends the connection; the peer receives io.EOF.
 func (c *Conn) Close() error { return c.unix.Close() }
 
-// Send sends an [Order] or a [Word], with fd unless that is negative. After an
+// Send sends a message, such as an [Order] or a [Word], with fd unless that is negative. After an
 // error the connection is of no use.
 func (c *Conn) Send(message any, fd int) error {
 	text, err := json.Marshal(message)
@@ -112,6 +112,11 @@ func (c *Conn) ReceiveWord() (w Word, err error) {
 	}
 	return w, err
 }
+
+// Receive waits for the next message of another pair of processes than keeper and
+// gate. Its fields are checked for being known, and no more. fd is the descriptor
+// that came with it, or negative; it is the caller's.
+func (c *Conn) Receive(message any) (fd int, err error) { return c.receive(message) }
 
 func (c *Conn) receive(message any) (fd int, err error) {
 	fd = -1

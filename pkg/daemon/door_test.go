@@ -8,7 +8,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -145,15 +144,5 @@ func TestSocketThatWasShutDown(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Close(fresh) })
 	if again, err := listensOn(fresh); err != nil || again != port || d.open[port] != fresh {
 		t.Errorf("port %d, %v; the door has %v", again, err, d.open)
-	}
-}
-
-func TestGateEnvironment(t *testing.T) {
-	t.Parallel()
-	for cores, want := range map[int]string{1: "GOMAXPROCS=1", 2: "GOMAXPROCS=2", 64: "GOMAXPROCS=2"} {
-		got := gateEnvironment([]string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
-		if diff := cmp.Diff([]string{"GOMEMLIMIT=1MiB", want}, got); diff != "" {
-			t.Errorf("%d cores (-want +got):\n%s", cores, diff)
-		}
 	}
 }

@@ -5,42 +5,20 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 )
 
 // gateProcess is a gate that was started, and the connection to it.
-type gateProcess struct {
-	*control.Conn
-	*sandbox.Process
-}
+type gateProcess struct{ *child.Process }
 
 func startGate() (*gateProcess, error) {
-	near, far, err := control.Pair()
+	process, err := child.Start("gate")
 	if err != nil {
-		return nil, fmt.Errorf("start the gate: %w", err)
+		return nil, err
 	}
-	// The link leads to the program that runs, also when another has been put in
-	// its place.
-	cmd := exec.Command("/proc/self/exe", "gate") //nolint:noctx // it ends with its connection
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = gateEnvironment(os.Environ(), runtime.GOMAXPROCS(0))
-	cmd.Dir = "/"
-	cmd.Stderr = os.Stderr // what the runtime has to say when it breaks
-	cmd.ExtraFiles = []*os.File{far}
-	process, err := sandbox.Start(cmd)
-	err = errors.Join(err, far.Close())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the gate: %w", err), near.Close())
-	}
-	return &gateProcess{near, process}, nil
+	return &gateProcess{process}, nil
 }
 
 // gateStart is how long a gate may take to say its first word.
@@ -65,34 +43,7 @@ func (g *gateProcess) awaitAlive() error {
 	if err == nil {
 		return nil
 	}
-	g.end()
+	g.End()
 	err = errors.Join(err, g.Err())
 	return fmt.Errorf("the gate, which is to answer the clients, does not get to work: %w; what it has to say is above", err)
-}
-
-// gateCores bounds the processors that the gate runs on at a time. One answers
-// more than 10,000 challenges a second; a flood from outside is not to take the
-// others from the control plane.
-const gateCores = 2
-
-// gateEnvironment leaves what the Go runtime reads, and bounds its processors.
-// The gate has nobody to talk to but the keeper.
-func gateEnvironment(environment []string, cores int) []string {
-	bounded := fmt.Sprintf("GOMAXPROCS=%d", min(cores, gateCores))
-	return append(slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		switch name {
-		case "GOMEMLIMIT", "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
-			return false
-		default:
-			return true
-		}
-	}), bounded)
-}
-
-// end closes the connection, upon which the gate ends, and waits for that.
-func (g *gateProcess) end() {
-	_ = g.Close()
-	_ = g.Kill()
-	<-g.Ended()
 }

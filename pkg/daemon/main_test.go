@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 
 func runGate() int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	conn, err := frontdoor.Inherited()
+	conn, err := child.Inherited()
 	if err == nil {
 		err = frontdoor.RunConfined(context.Background(), conn)
 	}

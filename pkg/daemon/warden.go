@@ -149,7 +149,7 @@ func (w *warden) attend(g *gateProcess) (why string) {
 			}
 		}
 	}()
-	defer g.end()
+	defer g.End()
 	tick := time.NewTicker(wardenBeat)
 	defer tick.Stop()
 	heard := time.Now()

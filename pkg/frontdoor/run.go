@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -176,18 +175,6 @@ func (p *process) probe() {
 		found = append(found, r)
 	}
 	p.say(control.Word{Probed: &control.Probed{Found: found}})
-}
-
-// descriptor is where the keeper puts this process's end of the control socket.
-const descriptor = 3
-
-// Inherited takes the control socket that the keeper's child is started with.
-func Inherited() (*control.Conn, error) {
-	domain, err := unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_DOMAIN)
-	if err != nil || domain != unix.AF_UNIX {
-		return nil, fmt.Errorf("descriptor %d is not the keeper's socket: this command is for \"http01-proxyd run\", which starts it", descriptor)
-	}
-	return control.Take(os.NewFile(descriptor, "control"))
 }
 
 // RunConfined is Run after giving up every system call that it does not need:

@@ -17,6 +17,10 @@ type Report struct {
 	Upstreams  []Upstream `json:"upstreams"`
 	Challenges Challenges `json:"challenges"`
 	Config     Config     `json:"config"`
+
+	Traffic      Traffic       `json:"traffic"`
+	Events       Events        `json:"events"`
+	Certificates []Certificate `json:"certificates"` // that the API server presents
 }
 
 // VIPState says what an API VIP is to this host.

@@ -29,6 +29,12 @@ type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
 
+// Exit ends the command with this exit code. All that there is to say has been
+// said.
+type Exit int
+
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
 // execute runs the command as one of the program of that name.
 func (c Command) execute(ctx context.Context, program string, args []string, s Streams) int {
 	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
@@ -55,7 +61,10 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 	}
 	err = run(ctx, s)
 	var usage UsageError
+	var exit Exit
 	switch {
+	case errors.As(err, &exit):
+		return int(exit)
 	case errors.As(err, &usage):
 		return complain(err.Error())
 	case err != nil:

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+)
+
+// Command is the program's command that the child runs.
+const Command = "probe"
+
+// Client asks a child. Its methods may be called from many goroutines.
+type Client struct {
+	process *child.Process
+
+	mu      sync.Mutex
+	last    uint64
+	waiting map[uint64]chan Answer
+	broken  error // why there will be no more answers
+}
+
+// Start starts a child to ask.
+func Start() (*Client, error) {
+	process, err := child.Start(Command)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{process: process, waiting: make(map[uint64]chan Answer)}
+	go c.receive()
+	return c, nil
+}
+
+// Close ends the child. Questions that are not answered end with an error.
+func (c *Client) Close() { c.process.End() }
+
+// Ask asks q, whose ID and Budget it sets, and waits for the answer until ctx
+// ends; ctx has a deadline. fd goes with the question unless it is negative, and
+// is closed.
+func (c *Client) Ask(ctx context.Context, q Question, fd int) (Answer, error) {
+	answer := make(chan Answer, 1)
+	err := c.send(ctx, q, fd, answer)
+	if fd >= 0 {
+		err = errors.Join(err, unix.Close(fd))
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	select {
+	case a, is := <-answer:
+		if !is {
+			return Answer{}, c.why()
+		}
+		if a.Error != "" {
+			return a, errors.New(a.Error)
+		}
+		return a, nil
+	case <-ctx.Done():
+		return Answer{}, fmt.Errorf("ask the network: %w", context.Cause(ctx))
+	}
+}
+
+func (c *Client) send(ctx context.Context, q Question, fd int, answer chan Answer) error {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return errors.New("ask the network: the question has no deadline")
+	}
+	q.Budget = time.Until(deadline)
+	c.mu.Lock()
+	if c.broken != nil {
+		c.mu.Unlock()
+		return c.why()
+	}
+	c.last++
+	q.ID = c.last
+	c.waiting[q.ID] = answer
+	c.mu.Unlock()
+	if err := c.process.Send(q, fd); err != nil {
+		return fmt.Errorf("ask the network: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) why() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Errorf("ask the network: the process that does it has ended: %w", c.broken)
+}
+
+func (c *Client) receive() {
+	for {
+		var a Answer
+		fd, err := c.process.Receive(&a)
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+		c.mu.Lock()
+		if err != nil {
+			c.broken = err
+			for id, answer := range c.waiting {
+				close(answer)
+				delete(c.waiting, id)
+			}
+			c.mu.Unlock()
+			return
+		}
+		if answer := c.waiting[a.ID]; answer != nil {
+			delete(c.waiting, a.ID)
+			answer <- a.tamed()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// tamed is the answer with texts that may be printed: they are the network's.
+func (a Answer) tamed() Answer {
+	a.Error = control.Line(a.Error)
+	if c := a.Certificate; c != nil {
+		c.Subject, c.Issuer, c.Serial = control.Line(c.Subject), control.Line(c.Issuer), control.Line(c.Serial)
+		c.Names = c.Names[:min(len(c.Names), MaxNames)]
+		for i := range c.Names {
+			c.Names[i] = control.Line(c.Names[i])
+		}
+		c.Addresses = c.Addresses[:min(len(c.Addresses), MaxNames)]
+	}
+	return a
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+)
+
+// certificate looks which certificate a server presents. It asks nothing over the
+// connection, so that it does not matter whether the server is who it should be.
+func certificate(ctx context.Context, q *probe.CertificateQuestion) (*probe.Certificate, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", q.Addr.String())
+	if err != nil {
+		return nil, fmt.Errorf("connect to %v: %w", q.Addr, err)
+	}
+	defer conn.Close()
+	// What is presented is the question, whether or not it can be verified.
+	secure := tls.Client(conn, &tls.Config{ServerName: q.Name, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("begin TLS with %v: %w", q.Addr, err)
+	}
+	leaf := secure.ConnectionState().PeerCertificates[0]
+	return &probe.Certificate{
+		Subject: leaf.Subject.CommonName, Issuer: issuer(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
+		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+		Names:     leaf.DNSNames[:min(len(leaf.DNSNames), probe.MaxNames)],
+		Addresses: addresses(leaf),
+	}, nil
+}
+
+// issuer is how an issuer is called: CAs have a common name as a rule.
+func issuer(n pkix.Name) string {
+	return cmp.Or(n.CommonName, strings.Join(n.Organization, " "), n.String())
+}
+
+func addresses(leaf *x509.Certificate) []netip.Addr {
+	var all []netip.Addr
+	for _, ip := range leaf.IPAddresses {
+		if addr, is := netip.AddrFromSlice(ip); is && len(all) < probe.MaxNames {
+			all = append(all, addr.Unmap())
+		}
+	}
+	return all
+}

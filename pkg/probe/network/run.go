@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+)
+
+// asked bounds the questions that are looked into at a time; more wait.
+const asked = 64
+
+// RunConfined answers questions until the connection ends, after giving up every
+// system call that this does not take.
+func RunConfined(ctx context.Context, conn *control.Conn) error {
+	if err := sandbox.Confine(); err != nil {
+		return fmt.Errorf("confine the probe: %w", err)
+	}
+	return Run(ctx, conn)
+}
+
+// Run answers questions until the connection ends.
+func Run(ctx context.Context, conn *control.Conn) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	slots := make(chan struct{}, asked)
+	for {
+		var q probe.Question
+		fd, err := conn.Receive(&q)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return err
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			answer(ctx, conn, q, fd)
+		})
+	}
+}
+
+func answer(ctx context.Context, conn *control.Conn, q probe.Question, fd int) {
+	ctx, cancel := context.WithTimeout(ctx, q.Budget)
+	defer cancel()
+	a, err := find(ctx, q, fd)
+	a.ID = q.ID
+	if err != nil {
+		a.Error = control.Line(err.Error())
+	}
+	if err := conn.Send(a, -1); err != nil {
+		_ = conn.Close()
+	}
+}
+
+// find owns fd.
+func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err error) {
+	if fd >= 0 {
+		defer unix.Close(fd)
+	}
+	switch {
+	case q.Certificate != nil:
+		a.Certificate, err = certificate(ctx, q.Certificate)
+	default:
+		err = errors.New("this question is not known")
+	}
+	return a, err
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"math"
+	"time"
+)
+
+// Asker is who seems to ask, by User-Agent: good for a story and a label, and
+// trusted for nothing. The set is fixed.
+type Asker string
+
+// The askers.
+const (
+	CertManager Asker = "cert-manager" // its self check
+	LetsEncrypt Asker = "lets-encrypt" // a validation of Let's Encrypt
+	Pebble      Asker = "pebble"       // a validation of Pebble
+	StepCA      Asker = "step-ca"      // a validation of step-ca
+	OtherAsker  Asker = "other"        // anybody else
+)
+
+// Outcome is how a connection ended, for a counter: one of these, or a [Refusal]
+// where the ingress was not asked. The set is fixed.
+type Outcome string
+
+// The outcomes of requests that went to the ingress.
+const (
+	Answered   Outcome = "ok"             // 200 from the ingress
+	NotFound   Outcome = "not-found"      // 404: no such challenge, or not any more
+	NoRoute    Outcome = "no-route"       // the router's own 503
+	Redirected Outcome = "redirect"       // the ingress leads the validator to https
+	OtherCode  Outcome = "other-status"   // any other answer of the ingress
+	Failed     Outcome = "upstream-error" // no usable answer: the client got a 502 or 504, or a part
+	WentAway   Outcome = "client-went"    // the client did not wait for the answer
+)
+
+// RequestCount is how many requests of an asker ended in a way.
+type RequestCount struct {
+	Outcome Outcome `json:"outcome"`
+	Client  Asker   `json:"client"`
+	Count   uint64  `json:"count"`
+}
+
+// Traffic is what the service has counted since it started. The zero value is
+// ready.
+type Traffic struct {
+	Requests       []RequestCount    `json:"requests"`
+	Durations      Histogram         `json:"durations"`      // of requests that went to the ingress
+	UpstreamErrors map[string]uint64 `json:"upstreamErrors"` // by cause
+}
+
+// Histogram counts durations in buckets that each span the eighth part of a
+// doubling: bucket i holds those over 2^((i-1)/8) s and up to 2^(i/8) s, as in
+// Prometheus's native histograms of schema 3. The zero value is ready.
+type Histogram struct {
+	Count   uint64         `json:"count"`
+	Sum     float64        `json:"sumSeconds"`
+	Buckets map[int]uint64 `json:"buckets"`
+}
+
+// The buckets that there are: from 15 microseconds to a minute. Shorter and
+// longer durations count in the first and the last.
+const (
+	FirstBucket = -16 * 8
+	LastBucket  = 6 * 8
+)
+
+// Bucket is the index of the bucket that a duration belongs to.
+func Bucket(d time.Duration) int {
+	if d <= 0 {
+		return FirstBucket
+	}
+	return max(FirstBucket, min(LastBucket, int(math.Ceil(8*math.Log2(d.Seconds())))))
+}
+
+// Add counts n durations of a bucket that sum up to sum.
+func (h *Histogram) Add(bucket int, n uint64, sum time.Duration) {
+	if h.Buckets == nil {
+		h.Buckets = make(map[int]uint64)
+	}
+	h.Buckets[bucket] += n
+	h.Count += n
+	h.Sum += sum.Seconds()
+}
+
+// Certificate is what the API server presents, or why nobody knows.
+type Certificate struct {
+	Address   string    `json:"address"` // VIP and port that were asked
+	Name      string    `json:"name"`    // by SNI; empty: none
+	Issuer    string    `json:"issuer,omitempty"`
+	Serial    string    `json:"serial,omitempty"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	NotAfter  time.Time `json:"notAfter,omitzero"`
+	Checked   time.Time `json:"checked"`
+	Error     string    `json:"error,omitempty"`
+}
+
+// Events counts what has happened to the service since it started.
+type Events struct {
+	VIPTransitions uint64            `json:"vipTransitions"` // VIPs that came or went
+	TableRepairs   uint64            `json:"tableRepairs"`   // somebody had changed or removed our table
+	Reloads        map[string]uint64 `json:"reloads"`        // by result
+}
+
+// The results of a reload.
+const (
+	ReloadAccepted  = "accepted"
+	ReloadRefused   = "refused"
+	ReloadUnchanged = "unchanged"
+)
