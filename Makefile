@@ -13,6 +13,7 @@
 # make bench           front doors compared: docs/bench (root, half an hour)
 # make bench-failover  how fast a VIP's move is followed (root)
 # make bench-flood     a minute of 50,000 connections, and CAs meanwhile (root)
+# make docs            what is generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
 # make fuzz-ci         those that read what others send, for 30 s each
 
@@ -31,7 +32,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs docs tidy clean
 
 all: build
 
@@ -155,6 +156,10 @@ machineconfigs:
 	$(GO) run ./cmd/http01-machineconfig render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
 		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(if $(LAYERED),--layered) \
 		$(if $(FCOS),--fcos --binary $(BIN)/http01-proxyd) --out '$(OUT)'
+
+# What is generated from the code's own tables; drift fails the tests.
+docs:
+	$(GO) test ./pkg/message -run Catalog -update
 
 tidy:
 	$(GO) mod tidy

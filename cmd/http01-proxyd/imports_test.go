@@ -65,7 +65,9 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/ruleset":           nil,
 		"pkg/sandbox":           nil,
 		"pkg/status":            nil,
-		"pkg/systemd":           nil,
+		"pkg/systemd":           {"pkg/message"},
+		"pkg/message":           nil,
+		"pkg/story":             {"pkg/status"},
 		"pkg/upstream":          {"pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
 		"pkg/gate/tcp":          {"pkg/internal/nonblock"},
 		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},

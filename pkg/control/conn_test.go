@@ -166,7 +166,7 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 
 func TestNewsThatAreNotBelieved(t *testing.T) {
 	t.Parallel()
-	good := status.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200}
+	good := status.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Asker: status.CertManager, Outcome: status.Answered, Status: 200}
 	with := func(change func(*status.Challenge)) News {
 		c := good
 		change(&c)
@@ -185,7 +185,15 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 		"a status of none":    {with(func(c *status.Challenge) { c.Status = -1 }), false},
 		"a negative time":     {with(func(c *status.Challenge) { c.Duration = -1 }), false},
 		"too many challenges": {News{Challenges: make([]status.Challenge, MaxChallenges+1)}, false},
-		"too many at once":    {News{Untold: maxUntold + 1}, false},
+		"an unknown asker":    {with(func(c *status.Challenge) { c.Asker = "curl" }), false},
+		"an unknown outcome":  {with(func(c *status.Challenge) { c.Outcome = "fine" }), false},
+		"a sum":               {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: "refused", Count: 1, Took: 1}}}, true},
+		"too many at once":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Count: maxCount + 1}}}, false},
+		"a sum of nobody":     {News{Sums: []status.Sum{{Outcome: status.Failed, Count: 1}}}, false},
+		"a sum of nothing":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: "not-challenge", Count: 1}}}, false},
+		"a bucket of none":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: 1000}}}, false},
+		"a long cause":        {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: strings.Repeat("a", 100)}}}, false},
+		"too many sums":       {News{Sums: make([]status.Sum, MaxSums+1)}, false},
 		"a refusal":           {News{Refused: map[status.Refusal]uint64{status.Evicted: 1}}, true},
 		"a kind of refusal":   {News{Refused: map[status.Refusal]uint64{"evicted2": 1}}, false},
 		"a complaint":         {News{LastFailure: "a\r"}, false},

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
 // MaxChallenges bounds the challenges that one [News] tells in full.
 const MaxChallenges = 32
+
+// MaxSums bounds the sums of one [News]; what is beyond waits for the next.
+const MaxSums = 256
 
 // Word is what the gate tells the keeper: one field is set.
 type Word struct {
@@ -53,7 +57,7 @@ type Reachability struct {
 // News is what has happened since the last News.
 type News struct {
 	Challenges  []status.Challenge        `json:"challenges,omitempty"`  // the last of them, oldest first
-	Untold      uint64                    `json:"untold,omitempty"`      // challenges besides
+	Sums        []status.Sum              `json:"sums,omitempty"`        // of all challenges
 	Undelivered bool                      `json:"undelivered,omitempty"` // one of all these did not reach the ingress
 	Refused     map[status.Refusal]uint64 `json:"refused,omitempty"`
 	Failures    uint64                    `json:"failures,omitempty"`    // of accept(2), since the gate started
@@ -62,7 +66,9 @@ type News struct {
 
 const (
 	maxRefusals = 32
-	maxUntold   = 1 << 32
+	maxCount    = 1 << 32
+	maxTook     = 1 << 62 // nanoseconds
+	maxCause    = 64
 	maxHost     = 260 // of a name, with a dot and a port: pkg/gate/head
 	maxText     = 1 << 10
 )
@@ -77,16 +83,29 @@ func (n *News) Check() error {
 		return fmt.Errorf("%w: %d challenges at once", errUnbelievable, len(n.Challenges))
 	case len(n.Refused) > maxRefusals:
 		return fmt.Errorf("%w: %d kinds of refusals", errUnbelievable, len(n.Refused))
-	case n.Untold > maxUntold:
-		return fmt.Errorf("%w: %d challenges", errUnbelievable, n.Untold)
+	case len(n.Sums) > MaxSums:
+		return fmt.Errorf("%w: %d sums", errUnbelievable, len(n.Sums))
 	case !plain(n.LastFailure, maxText):
 		return fmt.Errorf("%w: a failure that is no line of text", errUnbelievable)
 	}
 	for kind, count := range n.Refused {
-		if !kind.Known() || count > maxUntold {
+		if !kind.Known() || count > maxCount {
 			return fmt.Errorf("%w: %d refusals of a kind", errUnbelievable, count)
 		}
 	}
+	if !slices.ContainsFunc(n.Sums, func(s status.Sum) bool { return !countable(&s) }) {
+		return n.checkChallenges()
+	}
+	return fmt.Errorf("%w: a sum of requests that cannot have been", errUnbelievable)
+}
+
+// countable holds for a sum that labels of fixed sets can be made of.
+func countable(s *status.Sum) bool {
+	return s.Asker.Known() && s.Outcome.Known() && plain(s.Cause, maxCause) && s.Count <= maxCount &&
+		s.Bucket >= status.FirstBucket && s.Bucket <= status.LastBucket && s.Took >= 0 && s.Took < maxTook
+}
+
+func (n *News) checkChallenges() error {
 	for i := range n.Challenges {
 		if !believable(&n.Challenges[i]) {
 			return fmt.Errorf("%w: a challenge with fields that no request leaves", errUnbelievable)
@@ -107,7 +126,7 @@ func (p *Probed) Check() error {
 
 func believable(c *status.Challenge) bool {
 	return plain(c.Method, len("HEAD")) && plain(c.Host, maxHost) && plain(c.TokenPrefix, 8) &&
-		plain(c.Cause, maxHost) && plain(c.Detail, maxText) && c.Duration >= 0 && c.Status >= 0 && c.Status < 1000
+		plain(c.Cause, maxCause) && c.Asker.Known() && c.Outcome.Known() && plain(c.Detail, maxText) && c.Duration >= 0 && c.Status >= 0 && c.Status < 1000
 }
 
 // plain holds for one short line without control characters.

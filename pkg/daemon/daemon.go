@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 		return loop.Run(ctx)
 	})
 	err = t.wait()
-	s.recorder.flush()
+	s.recorder.finish()
 	err = errors.Join(err, s.addresses.Close())
 	if err != nil {
 		return err

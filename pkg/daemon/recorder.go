@@ -14,57 +14,69 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/story"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 const (
-	// logWindow and logBurst bound what requests can write into the journal. A
-	// certificate order makes about a dozen lines: cert-manager's self checks
-	// and the CA's perspectives.
+	// logWindow bounds what is refused to a line, or a few, in each.
 	logWindow = time.Minute
-	logBurst  = 120
+	// storyLook is how often the ends of challenges are looked for.
+	storyLook = 5 * time.Second
 )
 
-// recorder takes what the gate tells to the board and, in bounds, to the log:
-// a line for each challenge, a line a minute for everything refused.
+// recorder takes what the gate tells to the board and to the log: the story of
+// each challenge, and a line a minute for everything else.
 type recorder struct {
 	log    *slog.Logger
 	board  *status.Board
 	failed func() // called after a challenge that did not reach the ingress
 
 	mu      sync.Mutex
-	written int    // challenge lines in this window
-	muted   uint64 // challenges without a line in this window
+	stories *story.Teller
 	refused map[status.Refusal]uint64
 	trouble uint64 // failures of accept in this window
 	last    string // the last of them
 }
 
 func newRecorder(log *slog.Logger, board *status.Board, failed func()) *recorder {
-	return &recorder{log: log, board: board, failed: failed, refused: make(map[status.Refusal]uint64)}
+	return &recorder{log: log, board: board, failed: failed, stories: story.New(), refused: make(map[status.Refusal]uint64)}
 }
 
 // news takes what has happened at the gate.
 func (r *recorder) news(n *control.News) {
+	r.count(n)
 	for _, c := range n.Challenges {
 		c.Time = c.Time.Local()
 		r.board.Challenge(c)
-		if r.mayWrite() {
-			logChallenge(r.log, c)
+		r.mu.Lock()
+		line, is := r.stories.Heard(c)
+		r.mu.Unlock()
+		if is {
+			logLine(r.log, line)
 		}
-	}
-	if n.Untold > 0 {
-		r.board.Untold(n.Untold)
-	}
-	for why, count := range n.Refused {
-		r.board.Refused(why, count)
 	}
 	if n.Undelivered {
 		r.failed()
 	}
+}
+
+// count takes the numbers.
+func (r *recorder) count(n *control.News) {
+	all := uint64(0)
+	for i := range n.Sums {
+		all += n.Sums[i].Count
+		if cause := &n.Sums[i].Cause; *cause != "" && !upstream.Cause(*cause).Known() {
+			*cause = "unknown"
+		}
+	}
+	r.board.Count(n.Sums)
+	for why, count := range n.Refused {
+		r.board.Refused(why, count)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.muted += n.Untold
+	r.stories.Unheard(all - min(all, uint64(len(n.Challenges))))
 	for why, count := range n.Refused {
 		r.refused[why] += count
 	}
@@ -74,44 +86,49 @@ func (r *recorder) news(n *control.News) {
 	}
 }
 
-func (r *recorder) mayWrite() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.written >= logBurst {
-		r.muted++
-		return false
-	}
-	r.written++
-	return true
-}
-
-// run closes a window every minute until ctx ends.
+// run ends stories, and closes a window every minute, until ctx ends.
 func (r *recorder) run(ctx context.Context) error {
 	tick := time.NewTicker(logWindow)
 	defer tick.Stop()
+	look := time.NewTicker(storyLook)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-look.C:
+			r.tell((*story.Teller).Passed)
 		case <-tick.C:
 			r.flush()
 		}
 	}
 }
 
+// tell writes the lines that time has brought.
+func (r *recorder) tell(lines func(*story.Teller, time.Time) []story.Line) {
+	r.mu.Lock()
+	found := lines(r.stories, time.Now())
+	r.mu.Unlock()
+	for _, line := range found {
+		logLine(r.log, line)
+	}
+}
+
+// finish writes all that is still to be said.
+func (r *recorder) finish() {
+	r.tell((*story.Teller).Finish)
+	r.flush()
+}
+
 // flush writes the sums of a window and begins the next.
 func (r *recorder) flush() {
 	r.mu.Lock()
-	muted, refused, trouble, last := r.muted, r.refused, r.trouble, r.last
-	r.written, r.muted, r.refused, r.trouble = 0, 0, make(map[status.Refusal]uint64), 0
+	refused, trouble, last := r.refused, r.trouble, r.last
+	r.refused, r.trouble = make(map[status.Refusal]uint64), 0
 	r.mu.Unlock()
 	if trouble > 0 {
 		r.log.Error(fmt.Sprintf("connections had to wait in the backlog: accept failed %d times in the last minute: raise LimitNOFILE, or lower limits.maxConnections", trouble),
 			slog.String("event", "accept"), slog.String("error", last))
-	}
-	if muted > 0 {
-		r.log.Warn(fmt.Sprintf("%d more challenges in the last minute than the %d that have lines of their own", muted, logBurst),
-			slog.String("event", "challenges-muted"), slog.Uint64("count", muted))
 	}
 	if len(refused) == 0 {
 		return
@@ -130,28 +147,32 @@ func (r *recorder) flush() {
 	logCrowd(r.log, refused)
 }
 
-// logChallenge writes one line that says it all, and the same as fields.
-func logChallenge(log *slog.Logger, c status.Challenge) {
-	level, outcome := slog.LevelInfo, fmt.Sprintf("answered %d", c.Status)
-	if c.Status == 0 {
-		outcome = "client went away"
+// logLine writes one line that says it all, and the same as fields.
+func logLine(log *slog.Logger, l story.Line) {
+	level := slog.LevelInfo
+	if l.Bad {
+		level = slog.LevelWarn
 	}
-	var asked string
+	attrs := []slog.Attr{slog.String("event", string(l.Kind))}
+	if l.Kind == story.Muted {
+		attrs = append(attrs, slog.Uint64("count", l.Muted))
+	} else {
+		attrs = append(attrs, requestAttrs(&l.Request)...)
+		attrs = append(attrs, slog.Uint64("requests", l.Story.Requests), slog.Uint64("requests_ok", l.Story.Good),
+			slog.Int64("span_ms", l.Story.Last.Sub(l.Story.Begun).Milliseconds()))
+	}
+	log.LogAttrs(context.Background(), level, l.Message, attrs...)
+}
+
+func requestAttrs(c *status.Challenge) []slog.Attr {
+	asked := ""
 	if c.Upstream.IsValid() {
 		asked = c.Upstream.String()
-		if c.Status != 0 && upstream.Cause(c.Cause).PassedOn() {
-			outcome += " by " + asked
-		}
 	}
-	if c.Cause != "" {
-		level = slog.LevelWarn
-		outcome += fmt.Sprintf(" (%s: %s)", c.Cause, c.Detail)
-	}
-	ms := float64(c.Duration.Microseconds()) / 1000
-	log.LogAttrs(context.Background(), level,
-		fmt.Sprintf("challenge %s… for %q from %v: %s in %.1f ms", c.TokenPrefix, c.Host, c.Client.Addr(), outcome, ms),
-		slog.String("event", "challenge"), slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()),
+	return []slog.Attr{
+		slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()), slog.String("asker", string(c.Asker)),
 		slog.String("method", c.Method), slog.String("host", c.Host), slog.String("token_prefix", c.TokenPrefix),
-		slog.Int("status", c.Status), slog.String("upstream", asked), slog.String("cause", c.Cause),
-		slog.Float64("duration_ms", ms))
+		slog.Int("status", c.Status), slog.String("outcome", string(c.Outcome)), slog.String("upstream", asked), slog.String("cause", c.Cause),
+		slog.Float64("duration_ms", float64(c.Duration.Microseconds())/1000),
+	}
 }

@@ -21,35 +21,39 @@ func recording() (*recorder, *strings.Builder, *int) {
 }
 
 func tell(r *recorder, c status.Challenge) {
-	r.news(&control.News{Challenges: []status.Challenge{c}})
+	c.Asker = status.OtherAsker
+	r.news(&control.News{Challenges: []status.Challenge{c}, Sums: []status.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
 func refuse(r *recorder, why status.Refusal) {
 	r.news(&control.News{Refused: map[status.Refusal]uint64{why: 1}})
 }
 
-func TestChallengeLine(t *testing.T) {
+func TestChallengeLines(t *testing.T) {
 	t.Parallel()
 	r, out, failed := recording()
 	c := status.Challenge{
-		Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
-		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
+		Time: time.Now(), Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
+		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: status.Answered, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
 	}
 	tell(r, c)
-	c.Status, c.Cause, c.Detail = 502, "refused", "start the router"
+	tell(r, c)
+	c.Asker = status.OtherAsker
+	c.Status, c.Outcome, c.Cause, c.Detail = 502, status.Failed, "refused", "start the router"
 	r.news(&control.News{Challenges: []status.Challenge{c}, Undelivered: true})
-	c.Status, c.Cause = 0, ""
-	tell(r, c)
-	c.Status, c.Cause = 503, "router-no-route" // the router was there to say so
-	tell(r, c)
+	r.finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	for i, want := range []string{
-		`msg="challenge evaGxfAD… for \"api.example.com\" from 203.0.113.9: answered 200 by 192.0.2.6:80 in 3.1 ms"`,
-		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" from 203.0.113.9: answered 502 (refused: start the router) in 3.1 ms"`,
-		`msg="challenge evaGxfAD… for \"api.example.com\" from 203.0.113.9: client went away in 3.1 ms"`,
-	} {
-		if !strings.Contains(lines[i], want) {
-			t.Errorf("line %d:\n%s\nlacks\n%s", i, lines[i], want)
+	want := []string{
+		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms" event=challenge-begun vip=192.0.2.5 client=203.0.113.9:1234 asker=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 502 in 3.1 ms (refused: start the router) (before: 200)" event=challenge-changed`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" is over: others 2/3 ok, last → 502 refused, 3.1 ms, 0 s" event=challenge-over`,
+	}
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines:\n%s", len(lines), out)
+	}
+	for i := range want {
+		if !strings.Contains(lines[i], want[i]) {
+			t.Errorf("line %d:\n%s\nlacks\n%s", i, lines[i], want[i])
 		}
 	}
 	if *failed != 1 {
@@ -60,17 +64,18 @@ func TestChallengeLine(t *testing.T) {
 func TestFloodWritesFewLines(t *testing.T) {
 	t.Parallel()
 	r, out, _ := recording()
-	for range 10 * logBurst {
-		tell(r, status.Challenge{Status: 200})
+	for i := range 1200 {
+		tell(r, status.Challenge{Time: time.Now(), Token: uint64(i), Status: 404, Outcome: status.NotFound})
 		refuse(r, status.NotChallenge)
 	}
 	refuse(r, status.BadRequest)
-	r.flush()
-	if got := strings.Count(out.String(), "\n"); got != logBurst+2 {
-		t.Errorf("%d lines, want %d and two sums", got, logBurst)
+	begun := strings.Count(out.String(), "\n")
+	r.finish()
+	if all := strings.Count(out.String(), "\n"); begun > 20 || all != 2*begun+2 {
+		t.Errorf("%d lines as they came, %d at the end", begun, all)
 	}
 	for _, want := range []string{
-		"1080 more challenges in the last minute than the 120",
+		"more requests for challenges in the last minute than have lines of their own",
 		`msg="1201 requests refused in the last minute: 1 bad-request, 1200 not-challenge" event=refused refused_bad_request=1 refused_not_challenge=1200 count=1201`,
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -78,13 +83,21 @@ func TestFloodWritesFewLines(t *testing.T) {
 		}
 	}
 	out.Reset()
-	r.flush()
+	r.finish()
 	if out.Len() > 0 {
 		t.Errorf("a quiet minute writes %s", out)
 	}
-	tell(r, status.Challenge{Status: 200})
-	if out.Len() == 0 {
-		t.Error("the next minute's challenge has no line")
+}
+
+// TestSumsAreCounted: what the gate does not tell one by one is counted as well,
+// and a cause that no gate of ours knows makes no label.
+func TestSumsAreCounted(t *testing.T) {
+	t.Parallel()
+	r, _, _ := recording()
+	r.news(&control.News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: "made-up", Count: 7}}})
+	got := r.board.Report(status.Table{}).Traffic
+	if got.UpstreamErrors["unknown"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
+		t.Errorf("got %+v", got)
 	}
 }
 

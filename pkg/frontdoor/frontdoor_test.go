@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -294,7 +295,7 @@ func TestTallyIsBounded(t *testing.T) {
 	tally := newTally()
 	const n = 10 * control.MaxChallenges
 	for i := range n {
-		tally.Challenge(status.Challenge{Status: i, Cause: "refused", Detail: strings.Repeat("a\n", 10000)})
+		tally.Challenge(status.Challenge{Status: i, Asker: status.OtherAsker, Duration: time.Second, Cause: "refused", Detail: strings.Repeat("a\n", 10000)})
 		tally.Refused(status.NotChallenge)
 	}
 	tally.trouble(gate.Stats{Failures: 7, LastFailure: errors.New("too many open files")})
@@ -310,9 +311,44 @@ func TestTallyIsBounded(t *testing.T) {
 	if err := got.Check(); err != nil {
 		t.Error(err)
 	}
-	if len(got.Challenges) != control.MaxChallenges || got.Untold != n-control.MaxChallenges || got.Challenges[control.MaxChallenges-1].Status != n-1 ||
+	if len(got.Challenges) != control.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].Took != n*time.Second || got.Challenges[control.MaxChallenges-1].Status != n-1 ||
 		got.Refused[status.NotChallenge] != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != "too many open files" {
-		t.Errorf("told %d challenges, %d untold, %+v", len(got.Challenges), got.Untold, got.Refused)
+		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
+	}
+}
+
+// What has more kinds than one message may tell is told by the next one.
+func TestTallyOfManyKinds(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	const n = 3*control.MaxSums + 1
+	for i := range n {
+		tally.Challenge(status.Challenge{Asker: status.OtherAsker, Cause: strconv.Itoa(i)})
+	}
+	kinds := 0
+	for range 4 {
+		tally.flush(func(n *control.News) {
+			if err := n.Check(); err != nil {
+				t.Error(err)
+			}
+			kinds += len(n.Sums)
+		})
+	}
+	if kinds != n {
+		t.Errorf("%d kinds were told, want %d", kinds, n)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[status.Outcome]status.Challenge{
+		status.Answered: {Status: 200}, status.NotFound: {Status: 404}, status.OtherCode: {Status: 500}, status.WentAway: {},
+		status.NoRoute: {Status: 503, Cause: "router-no-route"}, status.Redirected: {Status: 302, Cause: "redirect-to-https"},
+		status.Failed: {Status: 502, Cause: "loop"},
+	} {
+		if got := outcome(&c); got != want {
+			t.Errorf("%+v: %s, want %s", c, got, want)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (p *process) say(w control.Word) {
 // a defect of ours: it costs the news, and not the gate.
 func (p *process) news(n *control.News) {
 	if err := n.Check(); err != nil {
-		n = &control.News{Untold: uint64(len(n.Challenges)) + n.Untold, Failures: 1, LastFailure: control.Line(err.Error())}
+		n = &control.News{Failures: 1, LastFailure: control.Line(err.Error())}
 	}
 	p.say(control.Word{News: n})
 }

@@ -30,23 +30,54 @@ type tally struct {
 	news    control.News                            // but for the challenges
 	last    [control.MaxChallenges]status.Challenge // a ring
 	count   uint64                                  // of challenges, since the last flush
+	sums    map[status.Sum]span                     // of the same; keys have neither Count nor Took
 	telling sync.Mutex                              // held over taking and sending, so that news come in order
 	said    uint64                                  // failures of accept that were told
 }
 
 func newTally() *tally {
-	return &tally{changed: make(chan struct{}, 1)}
+	return &tally{changed: make(chan struct{}, 1), sums: make(map[status.Sum]span)}
+}
+
+// span is how many challenges took how long together.
+type span struct {
+	count uint64
+	took  time.Duration
 }
 
 // Challenge implements gate.Recorder.
 func (t *tally) Challenge(c status.Challenge) {
 	c.Detail = control.Line(c.Detail)
+	c.Outcome = outcome(&c)
+	key := status.Sum{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Bucket: status.Bucket(c.Duration)}
 	t.mu.Lock()
+	sum := t.sums[key]
+	t.sums[key] = span{sum.count + 1, sum.took + c.Duration}
 	t.last[t.count%control.MaxChallenges] = c
 	t.count++
 	t.news.Undelivered = t.news.Undelivered || undelivered(c.Cause)
 	t.mu.Unlock()
 	t.touch()
+}
+
+// outcome is how a challenge ended, for a counter.
+func outcome(c *status.Challenge) status.Outcome {
+	switch cause := upstream.Cause(c.Cause); {
+	case cause == upstream.NoRoute:
+		return status.NoRoute
+	case cause == upstream.RedirectToHTTPS:
+		return status.Redirected
+	case cause != "":
+		return status.Failed
+	case c.Status == 0:
+		return status.WentAway
+	case c.Status == 200:
+		return status.Answered
+	case c.Status == 404:
+		return status.NotFound
+	default:
+		return status.OtherCode
+	}
 }
 
 // undelivered holds for causes that say that the ingress may be unreachable.
@@ -83,27 +114,35 @@ func (t *tally) flush(tell func(*control.News)) {
 	defer t.telling.Unlock()
 	t.mu.Lock()
 	n := t.news
-	n.Challenges, n.Untold = t.take()
+	n.Challenges, n.Sums = t.take()
 	t.news = control.News{}
 	t.mu.Unlock()
-	if len(n.Challenges) == 0 && n.Refused == nil && n.Failures == 0 {
+	if len(n.Sums) == 0 && n.Refused == nil && n.Failures == 0 {
 		return
 	}
 	tell(&n)
 }
 
-// take returns the last challenges, oldest first, and how many there were
-// besides. It needs mu.
-func (t *tally) take() (last []status.Challenge, untold uint64) {
+// take returns the last challenges, oldest first, and the sums of all. It needs
+// mu.
+func (t *tally) take() (last []status.Challenge, sums []status.Sum) {
 	told := min(t.count, control.MaxChallenges)
 	for i := t.count - told; i < t.count; i++ {
 		at := &t.last[i%control.MaxChallenges]
 		last = append(last, *at)
 		*at = status.Challenge{}
 	}
-	untold = t.count - told
 	t.count = 0
-	return last, untold
+	for sum, of := range t.sums {
+		if len(sums) == control.MaxSums {
+			t.touch() // the others are next
+			break
+		}
+		sum.Count, sum.Took = of.count, of.took
+		sums = append(sums, sum)
+		delete(t.sums, status.Sum{Asker: sum.Asker, Outcome: sum.Outcome, Cause: sum.Cause, Bucket: sum.Bucket})
+	}
+	return last, sums
 }
 
 // trouble adds what accept has complained of since it was last asked.

@@ -251,7 +251,9 @@ func (c *conversation) note(begin time.Time) {
 		Client:      c.client,
 		Method:      methodOf(c.toHead),
 		Host:        string(c.request.Host()),
+		Token:       tokenHash(c.request.Token()),
 		TokenPrefix: tokenPrefix(c.request.Token()),
+		Asker:       askerOf(c.request.Agent()),
 	}
 }
 

@@ -52,3 +52,6 @@ func (g *Gate) Sources() int {
 	defer g.live.mu.Unlock()
 	return len(g.live.sources)
 }
+
+// TokenHash is what tells a token from others.
+func TokenHash(token string) uint64 { return tokenHash([]byte(token)) }

@@ -158,7 +158,8 @@ func TestRecordedChallenge(t *testing.T) {
 	router := ingress(t, "127.0.0.1:0", answering)
 	f := start(t, settings(), router)
 	tcp := dial(t, f.addr)
-	send(t, tcp, strings.Replace(challenge, "api.example.com", "API.example.com.", 1))
+	send(t, tcp, strings.Replace(strings.Replace(challenge, "api.example.com", "API.example.com.", 1), "\r\n\r\n",
+		"\r\nUser-agent: cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/abc\r\n\r\n", 1))
 	receive(t, tcp)
 	got, _ := f.rec.await(t, 1)
 	want := []status.Challenge{{
@@ -166,7 +167,9 @@ func TestRecordedChallenge(t *testing.T) {
 		Client:      tcp.LocalAddr().(*net.TCPAddr).AddrPort(),
 		Method:      "GET",
 		Host:        "api.example.com",
+		Token:       gate.TokenHash("token-of-more-than-8"),
 		TokenPrefix: "token-of",
+		Asker:       status.CertManager,
 		Status:      200,
 		Upstream:    router,
 	}}

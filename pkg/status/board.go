@@ -36,6 +36,7 @@ type Board struct {
 	gate      string // why nobody answers clients; empty when somebody does
 	condition Condition
 	total     uint64
+	traffic   traffic
 	refused   map[Refusal]uint64
 	recent    []Challenge // a ring once it is full; next is where the oldest lies
 	next      int
@@ -138,7 +139,6 @@ func (b *Board) Challenge(c Challenge) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.total++
 	if len(b.recent) < recentChallenges {
 		b.recent = append(b.recent, c)
 	} else {
@@ -164,11 +164,15 @@ func (b *Board) prove(addr netip.AddrPort, at time.Time) {
 	}
 }
 
-// Untold counts challenges that nobody remembers more of.
-func (b *Board) Untold(n uint64) {
+// Count counts requests that went to the ingress. Those that are still to be shown
+// one by one are told of by Challenge besides.
+func (b *Board) Count(sums []Sum) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.total += n
+	for _, s := range sums {
+		b.total += s.Count
+		b.traffic.add(s)
+	}
 	b.touch()
 }
 
@@ -177,6 +181,7 @@ func (b *Board) Refused(reason Refusal, n uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refused[reason] += n
+	b.traffic.count(OtherAsker, Outcome(reason), n)
 }
 
 // VIPs returns the API VIPs of the last look.
@@ -209,5 +214,6 @@ func (b *Board) Report(table Table) Report {
 		Upstreams:  append([]Upstream{}, b.upstreams...),
 		Challenges: Challenges{Total: b.total, Refused: maps.Clone(b.refused), Recent: recent},
 		Config:     b.look.Config,
+		Traffic:    b.traffic.report(),
 	}
 }

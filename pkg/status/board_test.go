@@ -153,6 +153,7 @@ func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	b := status.NewBoard("test", start, ignore)
 	for n := range 47 {
 		b.Challenge(status.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
+		b.Count(answered(1))
 		var want []string
 		for i := max(0, n-19); i <= n; i++ {
 			want = append(want, strconv.Itoa(i))
@@ -170,6 +171,59 @@ func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	}
 }
 
+// answered is n requests that were answered with 200 in 3 ms each.
+func answered(n uint64) []status.Sum {
+	const took = 3 * time.Millisecond
+	return []status.Sum{{
+		Asker: status.CertManager, Outcome: status.Answered, Bucket: status.Bucket(took), Count: n, Took: time.Duration(n) * took,
+	}}
+}
+
+func TestTraffic(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("test", start, ignore)
+	b.Count(answered(3))
+	b.Count(append(answered(2), status.Sum{
+		Asker: status.LetsEncrypt, Outcome: status.Failed, Cause: "refused", Bucket: status.Bucket(time.Second), Count: 1, Took: time.Second,
+	}))
+	b.Refused(status.NotChallenge, 4)
+	first := b.Report(status.Table{})
+	want := status.Traffic{
+		Requests: []status.RequestCount{
+			{Outcome: "not-challenge", Client: status.OtherAsker, Count: 4},
+			{Outcome: status.Answered, Client: status.CertManager, Count: 5},
+			{Outcome: status.Failed, Client: status.LetsEncrypt, Count: 1},
+		},
+		Durations:      status.Histogram{Count: 6, Sum: 1.015, Buckets: map[int]uint64{status.Bucket(3 * time.Millisecond): 5, 0: 1}},
+		UpstreamErrors: map[string]uint64{"refused": 1},
+	}
+	if diff := cmp.Diff(want, first.Traffic); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	b.Count(answered(1))
+	if diff := cmp.Diff(want, first.Traffic); diff != "" {
+		t.Errorf("a report changes afterwards:\n%s", diff)
+	}
+	if first.Challenges.Total != 6 {
+		t.Errorf("total %d", first.Challenges.Total)
+	}
+}
+
+// TestBucket: a bucket holds what is over the bound of the one before and up to
+// its own (Prometheus, native histograms: upper bound inclusive).
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]int{
+		-1: status.FirstBucket, 0: status.FirstBucket, time.Nanosecond: status.FirstBucket, time.Hour: status.LastBucket,
+		time.Second: 0, time.Second + 1: 1, time.Second - 1: 0, 2 * time.Second: 8, 250 * time.Millisecond: -16,
+		time.Second / 2: -8, time.Second/2 + 1: -7, 64 * time.Second: status.LastBucket,
+	} {
+		if got := status.Bucket(d); got != want {
+			t.Errorf("Bucket(%v) = %d, want %d", d, got, want)
+		}
+	}
+}
+
 func TestSentence(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Hour)
@@ -181,12 +235,12 @@ func TestSentence(t *testing.T) {
 		"serving": {func(b *status.Board) {
 			b.SetLook(serving(), start)
 			b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start)
-			for range 12 {
-				b.Challenge(status.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
-			}
+			b.Count(answered(12))
+			b.Challenge(status.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
 		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
 		"one that went away": {func(b *status.Board) {
 			b.SetLook(status.Look{Reason: status.Standby, Message: "not on this host: 192.0.2.5"}, start)
+			b.Count([]status.Sum{{Asker: status.OtherAsker, Outcome: status.WentAway, Count: 1}})
 			b.Challenge(status.Challenge{Time: now.Add(-30 * time.Second)})
 		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without an answer 30s ago"},
 		"message over lines": {func(b *status.Board) {

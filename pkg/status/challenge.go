@@ -16,9 +16,12 @@ type Challenge struct {
 	Client      netip.AddrPort // unmapped
 	Method      string         // GET or HEAD
 	Host        string         // in canonical form; empty when the request had none
+	Token       uint64         // a hash that tells tokens apart
 	TokenPrefix string         // first 8 characters, or half of a shorter token: never the whole; printable ASCII
 	Status      int            // what the client got; 0 when it went away before
 	Upstream    netip.AddrPort // the zero value when none was reached
+	Asker       Asker          // who seems to ask
+	Outcome     Outcome        // how it ended, for a counter
 	Cause       string         // empty when all went well, else one of the upstream's fixed set
 	Detail      string         // diagnosis and mend in one line; empty when all went well
 }

@@ -43,6 +43,7 @@ func TestReportGoesThroughTheSocket(t *testing.T) {
 	b.SetLook(serving(), start)
 	b.SetUpstreams([]status.Upstream{{Address: ingress}}, start)
 	b.Challenge(status.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
+	b.Count(answered(1))
 	b.Refused(status.NotChallenge, 1)
 	want := b.Report(status.Table{Present: true, Owned: true, Port: 8888})
 	path := filepath.Join(t.TempDir(), "run", "status.sock")
@@ -174,6 +175,7 @@ func TestWriteText(t *testing.T) {
 		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
 		Client: ingress, Upstream: ingress, Status: 503, Detail: "no route",
 	})
+	b.Count(answered(1))
 	b.Refused(status.NotChallenge, 1)
 	var out strings.Builder
 	if err := b.Report(status.Table{Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}).WriteText(&out, start.Add(time.Minute)); err != nil {

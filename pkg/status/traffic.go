@@ -3,7 +3,10 @@
 package status
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -20,6 +23,16 @@ const (
 	OtherAsker  Asker = "other"        // anybody else
 )
 
+// Known reports whether the asker is of the set.
+func (a Asker) Known() bool {
+	switch a {
+	case CertManager, LetsEncrypt, Pebble, StepCA, OtherAsker:
+		return true
+	default:
+		return false
+	}
+}
+
 // Outcome is how a connection ended, for a counter: one of these, or a [Refusal]
 // where the ingress was not asked. The set is fixed.
 type Outcome string
@@ -34,6 +47,16 @@ const (
 	Failed     Outcome = "upstream-error" // no usable answer: the client got a 502 or 504, or a part
 	WentAway   Outcome = "client-went"    // the client did not wait for the answer
 )
+
+// Known reports whether the outcome is one of a request that went to the ingress.
+func (o Outcome) Known() bool {
+	switch o {
+	case Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, WentAway:
+		return true
+	default:
+		return false
+	}
+}
 
 // RequestCount is how many requests of an asker ended in a way.
 type RequestCount struct {
@@ -82,6 +105,57 @@ func (h *Histogram) Add(bucket int, n uint64, sum time.Duration) {
 	h.Buckets[bucket] += n
 	h.Count += n
 	h.Sum += sum.Seconds()
+}
+
+// Sum is what some requests that went to the ingress have in common, and how many
+// they were.
+type Sum struct {
+	Asker   Asker         `json:"asker"`
+	Outcome Outcome       `json:"outcome"`
+	Cause   string        `json:"cause,omitempty"` // as in Challenge
+	Bucket  int           `json:"bucket"`          // of their durations
+	Count   uint64        `json:"count"`
+	Took    time.Duration `json:"took"` // all together
+}
+
+// traffic counts. The zero value is ready.
+type traffic struct {
+	requests  map[RequestCount]uint64 // with Count 0
+	durations Histogram
+	errors    map[string]uint64
+}
+
+func (t *traffic) count(client Asker, outcome Outcome, n uint64) {
+	if t.requests == nil {
+		t.requests = make(map[RequestCount]uint64)
+	}
+	t.requests[RequestCount{Outcome: outcome, Client: client}] += n
+}
+
+func (t *traffic) add(s Sum) {
+	t.count(s.Asker, s.Outcome, s.Count)
+	t.durations.Add(s.Bucket, s.Count, s.Took)
+	if s.Cause == "" {
+		return
+	}
+	if t.errors == nil {
+		t.errors = make(map[string]uint64)
+	}
+	t.errors[s.Cause] += s.Count
+}
+
+// report copies what was counted, in a fixed order.
+func (t *traffic) report() Traffic {
+	r := Traffic{Requests: make([]RequestCount, 0, len(t.requests)), Durations: t.durations, UpstreamErrors: maps.Clone(t.errors)}
+	r.Durations.Buckets = maps.Clone(t.durations.Buckets)
+	for key, n := range t.requests {
+		key.Count = n
+		r.Requests = append(r.Requests, key)
+	}
+	slices.SortFunc(r.Requests, func(a, b RequestCount) int {
+		return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Client, b.Client))
+	})
+	return r
 }
 
 // Certificate is what the API server presents, or why nobody knows.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/message"
 )
 
 // NewLogger logs into the journal, with every attribute as a field of its own,
@@ -26,7 +28,7 @@ func NewLogger() (log *slog.Logger, flush func()) {
 
 // journalHandler sends a record as a journal entry: the message as MESSAGE,
 // each attribute under its upper-cased key (challenge fields become EVENT,
-// VIP, CLIENT and so on; members of a group are joined to it by "_"), the
+// VIP, CLIENT and so on; an event has a MESSAGE_ID; members of a group are joined to it by "_"), the
 // level as PRIORITY. An attribute named error is appended to the message as
 // well, since journalctl shows nothing else. The journal stamps entries with
 // the time itself.
@@ -41,19 +43,24 @@ func (h *journalHandler) Enabled(_ context.Context, level slog.Level) bool {
 }
 
 func (h *journalHandler) Handle(_ context.Context, r slog.Record) error {
-	message := r.Message
+	text := r.Message
 	fields := make(map[string]string, len(h.attrs)+r.NumAttrs())
 	for _, a := range h.attrs {
 		addField(fields, "", a)
 	}
 	r.Attrs(func(a slog.Attr) bool {
 		addField(fields, h.prefix, a)
+		if a.Key == "event" {
+			if id := message.ID(a.Value.String()); id != "" {
+				fields["MESSAGE_ID"] = id
+			}
+		}
 		if a.Key == "error" {
-			message += ": " + a.Value.Resolve().String()
+			text += ": " + a.Value.Resolve().String()
 		}
 		return true
 	})
-	return h.send(message, priority(r.Level), fields)
+	return h.send(text, priority(r.Level), fields)
 }
 
 func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -40,6 +40,17 @@ const (
 	Loop            Cause = "loop"              // the router led the request back to a front door
 )
 
+// Known reports whether the cause is of the set.
+func (c Cause) Known() bool {
+	switch c {
+	case NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
+		AnswerTruncated, AnswerTooLarge, LocalResources, Stopped, NoRoute, RedirectToHTTPS, Loop:
+		return true
+	default:
+		return false
+	}
+}
+
 // PassedOn reports whether it is the upstream's own answer that the client got,
 // rather than one that says what is wrong with the upstream.
 func (c Cause) PassedOn() bool {

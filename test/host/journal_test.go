@@ -25,7 +25,7 @@ func TestJournal(t *testing.T) {
 	s.until("the challenges in the journal", func(context.Context) error {
 		entries = nil
 		for _, e := range s.journal() {
-			if e["EVENT"] == "challenge" {
+			if e["EVENT"] == "challenge-begun" {
 				entries = append(entries, e)
 			}
 		}
@@ -45,11 +45,11 @@ func TestJournal(t *testing.T) {
 			t.Errorf("CLIENT=%s, want a port of %v", e["CLIENT"], s.client[i])
 		}
 		got := make(map[string]string)
-		for _, name := range []string{"EVENT", "VIP", "HOST", "METHOD", "TOKEN_PREFIX", "STATUS", "UPSTREAM", "PRIORITY", "_SYSTEMD_UNIT"} {
+		for _, name := range []string{"EVENT", "MESSAGE_ID", "VIP", "HOST", "METHOD", "TOKEN_PREFIX", "STATUS", "UPSTREAM", "PRIORITY", "_SYSTEMD_UNIT"} {
 			got[name] = e[name]
 		}
 		want := map[string]string{
-			"EVENT": "challenge", "VIP": s.api[i].String(), "HOST": apiName, "METHOD": "GET",
+			"EVENT": "challenge-begun", "MESSAGE_ID": "5d32fe61985f44e7aa095ee82bb29976", "VIP": s.api[i].String(), "HOST": apiName, "METHOD": "GET",
 			"TOKEN_PREFIX": tokens[i][:8], "STATUS": "200", "UPSTREAM": netip.AddrPortFrom(s.ingress[i], 80).String(),
 			"PRIORITY": "6", "_SYSTEMD_UNIT": unit,
 		}
@@ -59,7 +59,7 @@ func TestJournal(t *testing.T) {
 		if !regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`).MatchString(e["DURATION_MS"]) {
 			t.Errorf("DURATION_MS=%q", e["DURATION_MS"])
 		}
-		message := fmt.Sprintf(`^challenge %s… for "%s" from %s: answered 200 by %s in [0-9.]+ ms$`,
+		message := fmt.Sprintf(`^challenge %s… for "%s": .* from %s is answered 200 by %s in [0-9.]+ ms$`,
 			tokens[i][:8], regexp.QuoteMeta(apiName), s.client[i], regexp.QuoteMeta(want["UPSTREAM"]))
 		if !regexp.MustCompile(message).MatchString(e["MESSAGE"]) {
 			t.Errorf("MESSAGE=%q, want %s", e["MESSAGE"], message)

@@ -235,6 +235,17 @@ func (r *Request) Token() []byte {
 	return token
 }
 
+// Agent is the value of the first User-Agent field, nil without one.
+func (r *Request) Agent() []byte {
+	for rest := r.buf[r.fields.from:r.fields.to]; len(rest) > 0; {
+		var name, value []byte
+		if name, value, rest = field.Next(rest); field.EqualFold(name, "user-agent") {
+			return value
+		}
+	}
+	return nil
+}
+
 // Minor is the minor version: 0 for HTTP/1.0, 1 for HTTP/1.1.
 func (r *Request) Minor() int { return int(r.minor) }
 

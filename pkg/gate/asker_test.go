@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate
+
+import (
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+func TestAskerOf(t *testing.T) {
+	t.Parallel()
+	for agent, want := range map[string]status.Asker{
+		"": status.OtherAsker, "curl/7.88.1": status.OtherAsker, "my cert-manager": status.OtherAsker,
+		"cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0123abc":                      status.CertManager,
+		"Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)": status.LetsEncrypt,
+		"LetsEncrypt-Pebble-VA (linux; amd64)":                                                    status.Pebble,
+		"Go-http-client/1.1":                                                                      status.StepCA,
+	} {
+		if got := askerOf([]byte(agent)); got != want {
+			t.Errorf("%q: %s, want %s", agent, got, want)
+		}
+		if !want.Known() {
+			t.Errorf("%s is not of the set", want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package message
+
+// all lists the messages. An ID never changes, and is never used for another.
+func all() []Message {
+	return []Message{
+		{
+			Event: "state", ID: "47eaa0992cb6416d86dc283cf0480ff9",
+			Subject: "The state is @REASON@ now",
+			Text:    "The condition HTTP01ChallengeProxyReady is @CONDITION@, with the reason @REASON@.\nREADME.md lists the reasons; `http01-proxyd check` finds out what is behind one\nthat is not well.",
+		},
+		{
+			Event: "vip-gained", ID: "1509bb0a9bf143318a118783593942a4",
+			Subject: "The VIP @VIP@ has come to this host",
+			Text:    "Port 80 of it leads to this service from now on.",
+		},
+		{
+			Event: "vip-lost", ID: "f5ec52ed0108447592e1bc7656670b14",
+			Subject: "The VIP @VIP@ has left this host",
+			Text:    "Another host holds it, or none does: keepalived's journal tells why.",
+		},
+		{
+			Event: "vip-released", ID: "59ba1b0d5c904158a909406c2e416788",
+			Subject: "Port 80 of the VIP @VIP@ is not led here any more",
+			Text:    "The VIP is still on this host; the configuration, or what is known of the VIPs,\nhas changed.",
+		},
+		{
+			Event: "challenge-begun", ID: "5d32fe61985f44e7aa095ee82bb29976",
+			Subject: "A challenge for @HOST@ has begun",
+			Text:    "The first request for a token has been answered: @ASKER@, by its User-Agent,\nasked from @CLIENT@ and got @STATUS@. Lines follow when the outcome changes, and\none when nobody has asked for a minute. CAUSE, when it is set, says what is\nwrong with the ingress: docs/troubleshooting.md has the mend.",
+		},
+		{
+			Event: "challenge-changed", ID: "9a1e40b458154a9999e2d15364c7a500",
+			Subject: "The outcome of a challenge for @HOST@ has changed",
+			Text:    "It is @STATUS@ now. cert-manager's self check sees 404 or 503 until its solver\nand the route to that are there, and 200 from then on.",
+		},
+		{
+			Event: "challenge-over", ID: "68b4aef73eaa4e179d8a4eace693ae2d",
+			Subject: "A challenge for @HOST@ is over",
+			Text:    "Nobody has asked for a minute. @REQUESTS_OK@ of @REQUESTS@ requests were\nanswered with 200. If cert-manager's order did not succeed although all were,\nthe CA may not have reached this VIP: `http01-proxyd check` looks at that.",
+		},
+		{
+			Event: "challenges-muted", ID: "142c83647806457793e783e7eb04b39b",
+			Subject: "Some requests for challenges have no lines of their own",
+			Text:    "More challenges have begun within a minute than get lines: somebody asks for\ntokens that do not exist. The counters of `http01-proxyd status` have them all.",
+		},
+		{
+			Event: "refused", ID: "3b041641178844f2a60df25453fe2e85",
+			Subject: "Requests were refused",
+			Text:    "What is no challenge gets an answer of its own and does not reach the ingress:\n@COUNT@ requests in the last minute. This is what the service is for.",
+		},
+		{
+			Event: "source-limit", ID: "00a154d85ed84bccb5c719c2add9ca88",
+			Subject: "Connections of one source were reset",
+			Text:    "One address had more connections than limits.perSource. If a load balancer or a\nmasquerade in front hides the clients' addresses, set limits.perSource: 0.",
+		},
+		{
+			Event: "evicted", ID: "c0290103855d4f5599ec8712e8e3574f",
+			Subject: "Connections without a request were reset",
+			Text:    "All limits.maxConnections were taken, and others came. If these were wanted,\nraise it, and LimitNOFILE and MemoryMax of the unit with it.",
+		},
+		{
+			Event: "accept", ID: "6e704245a4ff41e3a7949b80dcb0b82e",
+			Subject: "Connections had to wait",
+			Text:    "accept(2) failed: this host or the unit lacks descriptors or memory. Raise\nLimitNOFILE, or lower limits.maxConnections.",
+		},
+		{
+			Event: "gate", ID: "de1b1471320a48eab7a788d106762832",
+			Subject: "The gate has ended",
+			Text:    "The process that answers clients was replaced by another, which takes over its\nports. What it had accepted is lost; a CA or cert-manager asks again. If it\nhappens again, report it with the journal.",
+		},
+		{
+			Event: "config", ID: "4350cc1721e54f21acd552a09ddbef12",
+			Subject: "The configuration was read",
+			Text:    "A refused file changes nothing: the last good configuration stays in force, and\nthe message names the line and column of what is wrong.",
+		},
+		{
+			Event: "table", ID: "9ed89eddd6844325b600e6129ec04ece",
+			Subject: "The nftables table was looked after",
+			Text:    "The message says what was done, or what could not be. Other tables are never\ntouched.",
+		},
+		{
+			Event: "limits", ID: "627bf3225fac4cb6a34acb115ee347dd",
+			Subject: "A limit is lower than configured",
+			Text:    "The unit's LimitNOFILE does not suffice for limits.maxConnections.",
+		},
+		{
+			Event: "listen", ID: "a930d55d954540f3ae889fe46f2c7a8c",
+			Subject: "The internal port cannot be listened on",
+			Text:    "The message names who has it. `http01-proxyd check` does too.",
+		},
+		{
+			Event: "port", ID: "43f2f1936e854f08b5927b0fe339d309",
+			Subject: "The internal port has changed",
+			Text:    "Connections under way end on the old one.",
+		},
+		{
+			Event: "drain", ID: "990d3cd8381d422f850c86bd84e0164b",
+			Subject: "Challenges in flight were cut off",
+			Text:    "They did not end within the time that a stop may take.",
+		},
+		{
+			Event: "certificate", ID: "e07cb5793e7f497bbcc1c0c8b0cdf20a",
+			Subject: "The API server's certificate was looked at",
+			Text:    "@ISSUER@ has issued the one that is presented for the name \"@NAME@\"; it is good\nuntil @NOT_AFTER@. If cert-manager should have renewed it, look at its order and\nchallenge, and run `http01-proxyd check`.",
+		},
+		{
+			Event: "exporter", ID: "78f6d82486ea4214b5c34e7e77ca4499",
+			Subject: "The metrics exporter was looked after",
+			Text:    "Metrics are served by a process of its own; the front door does not depend on\nit.",
+		},
+		{
+			Event: "notify", ID: "1dcd327f761e47cbbb7e8913655c1d15",
+			Subject: "systemd was not told",
+		},
+		{
+			Event: "store", ID: "9672be1a7fed4bb9a92fa271dbc52933",
+			Subject: "systemd's descriptor store was looked after",
+			Text:    "Listening sockets are kept there so that a restart refuses nobody.",
+		},
+		{
+			Event: "stopping", ID: "c44a66f4cf2543469cbe4f50bdbcda98",
+			Subject: "Nobody can tell a stop from a restart",
+		},
+		{
+			Event: "stopped", ID: "1e2ed6cb64704f1f934b8db4b18fbdb1",
+			Subject: "The service has stopped",
+		},
+		{
+			Event: "file-watch", ID: "4f859933fdf0445f97e485b6761978dd",
+			Subject: "Files cannot be watched",
+			Text:    "They are looked at now and then instead.",
+		},
+		{
+			Event: "address_overflow", ID: "2e460a9618944a2399855162fd0b00ea",
+			Subject: "News of addresses were lost",
+			Text:    "All addresses were read again; nothing is missed.",
+		},
+		{
+			Event: "address_resubscribe", ID: "310a853eec9a42f28ea9877af376bc25",
+			Subject: "The news of addresses were subscribed to again",
+		},
+		{
+			Event: "log-lost", ID: "64e752cc93a948b681f72b0a43c20f56",
+			Subject: "Log entries were lost",
+			Text:    "The journal did not take them in time.",
+		},
+	}
+}
