@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestStory: a whole challenge, from cert-manager's first self check to the CA's
+// last perspective, is a line when it begins and one when it is over.
+func TestStory(t *testing.T) {
+	l, _ := cluster(t)
+	services := startAll(t, l)
+	name := named(t, l, "story", l.API)
+	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[1]}); err != nil {
+		t.Fatal(err)
+	}
+	must(t, services[0].Stop(t.Context()))
+	text, err := os.ReadFile(services[0].Log)
+	must(t, err)
+	var story []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "event=challenge") {
+			story = append(story, line)
+		}
+	}
+	t.Log("\n" + strings.Join(story, ""))
+	title := `challenge [^ ]{8}… for \\"` + regexp.QuoteMeta(name) + `\\"`
+	want := []string{
+		title + `: cert-manager's self check from ` + regexp.QuoteMeta(l.Pods[1].Addresses.V6.String()) + ` is answered 200 by .* event=challenge-begun .* asker=cert-manager `,
+		title + ` is over: self check ok ×5, CA \(Pebble\) 3/3 → 200, [0-9.]+ ms, [0-9]+ s" event=challenge-over .* requests=8 requests_ok=8 `,
+	}
+	if len(story) != len(want) {
+		t.Fatalf("%d lines, want %d", len(story), len(want))
+	}
+	for i := range want {
+		if !regexp.MustCompile(want[i]).MatchString(story[i]) {
+			t.Errorf("line %d lacks %s", i, want[i])
+		}
+	}
+}
