@@ -23,7 +23,7 @@ Only root may ask.
 
 Examples:
   http01-proxyd status
-  http01-proxyd status -o json | jq .condition`,
+  http01-proxyd status -o json | jq .conditions`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` of the service")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")

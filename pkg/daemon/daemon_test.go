@@ -129,12 +129,12 @@ func TestReloadSpeaksTheProtocol(t *testing.T) {
 		t.Errorf("after a refused configuration: %q", got)
 	}
 	r := s.await("old port", func(r status.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
-	if want := "config.yaml:2:7: mode CustomDeployment needs customDeployment"; !strings.Contains(r.Condition.Message, want) {
-		t.Errorf("message %q lacks %q", r.Condition.Message, want)
+	if want := "config.yaml:2:7: mode CustomDeployment needs customDeployment"; !strings.Contains(r.Condition().Message, want) {
+		t.Errorf("message %q lacks %q", r.Condition().Message, want)
 	}
 	s.configure(`mode: ""`)
 	s.await("nothing installed", func(r status.Report) bool {
-		return r.Condition.Reason == status.Disabled && !r.Table.Present
+		return r.Condition().Reason == status.Disabled && !r.Table.Present
 	})
 	s.stop()
 	log := s.log.String()
@@ -169,8 +169,8 @@ func TestPortInUseNamesTheProcess(t *testing.T) {
 	s.told("READY=1\nSTATUS=PortInUse: ")
 	r := s.reason(status.PortInUse)
 	want := fmt.Sprintf("port 8888: it is taken by process %d (", os.Getpid())
-	if !strings.Contains(r.Condition.Message, want) {
-		t.Errorf("message %q does not name process %d", r.Condition.Message, os.Getpid())
+	if !strings.Contains(r.Condition().Message, want) {
+		t.Errorf("message %q does not name process %d", r.Condition().Message, os.Getpid())
 	}
 	if r.Table.Present {
 		t.Error("a table leads to a port that another process has")
@@ -190,8 +190,8 @@ func TestWithoutTheCapability(t *testing.T) {
 	s.start(nil, "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
 	s.told("READY=1\nSTATUS=NftablesUnavailable: ")
 	r := s.reason(status.NftablesUnavailable)
-	if !strings.Contains(r.Condition.Message, "CAP_NET_ADMIN") {
-		t.Errorf("message %q does not name the capability", r.Condition.Message)
+	if !strings.Contains(r.Condition().Message, "CAP_NET_ADMIN") {
+		t.Errorf("message %q does not name the capability", r.Condition().Message)
 	}
 	if conn, err := net.DialTimeout("tcp", vip+":8888", patience); err == nil {
 		conn.Close()
@@ -221,10 +221,10 @@ func TestStartWithARefusedConfiguration(t *testing.T) {
 	again.start(nil)
 	again.told("READY=1")
 	r := again.await("last accepted in force", func(r status.Report) bool {
-		return r.Condition.Reason == status.InvalidConfig && r.Config.Source == "last-accepted" && len(r.Table.Elements) == 1
+		return r.Condition().Reason == status.InvalidConfig && r.Config.Source == "last-accepted" && len(r.Table.Elements) == 1
 	})
-	if !strings.Contains(r.Condition.Message, `unknown key "newKey"`) {
-		t.Errorf("message %q", r.Condition.Message)
+	if !strings.Contains(r.Condition().Message, `unknown key "newKey"`) {
+		t.Errorf("message %q", r.Condition().Message)
 	}
 	if code, _ := ask(t, token); code != 200 {
 		t.Errorf("challenge with the last accepted configuration: %d", code)
@@ -239,8 +239,8 @@ func TestUnreachableIngress(t *testing.T) {
 	s.start(nil)
 	s.told("READY=1")
 	r := s.reason(status.UpstreamUnreachable)
-	if !strings.Contains(r.Condition.Message, ingress+":80") {
-		t.Errorf("message %q does not name the address", r.Condition.Message)
+	if !strings.Contains(r.Condition().Message, ingress+":80") {
+		t.Errorf("message %q does not name the address", r.Condition().Message)
 	}
 	if code, body := ask(t, token); code != 502 || strings.Contains(body, ingress) {
 		t.Errorf("the client gets %d %q", code, body)
@@ -328,8 +328,8 @@ func TestTwoInstances(t *testing.T) {
 	second := prepare(t, explicit+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	second.start(nil)
 	r := second.reason(status.NftablesUnavailable)
-	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition.Message, want) {
-		t.Errorf("message %q does not name the table's owner", r.Condition.Message)
+	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
+		t.Errorf("message %q does not name the table's owner", r.Condition().Message)
 	}
 	if code, _ := ask(t, token); code != 200 {
 		t.Errorf("challenge through the first instance: %d", code)

@@ -194,9 +194,9 @@ func TestGateThatIsKilled(t *testing.T) {
 	}
 	s.logs("has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports")
 	// So many in a minute are a state of the service, though each has a successor.
-	r := s.await("the state", func(r status.Report) bool { return r.Condition.Reason == status.GateUnavailable })
-	if r.Condition.Status != "False" || !strings.Contains(r.Condition.Message, "the 5. within a minute") {
-		t.Errorf("%+v", r.Condition)
+	r := s.await("the state", func(r status.Report) bool { return r.Condition().Reason == status.GateUnavailable })
+	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "the 5. within a minute") {
+		t.Errorf("%+v", r.Condition())
 	}
 	s.stop()
 }

@@ -64,7 +64,7 @@ func (p *probing) after(d time.Duration) (looks int64) {
 	return p.looks.Load() - before
 }
 
-func (p *probing) reason() status.Reason { return p.board.Report(status.Table{}).Condition.Reason }
+func (p *probing) reason() status.Reason { return p.board.Report(status.Table{}).Condition().Reason }
 
 func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 	probe(t, func(p *probing) {
@@ -112,7 +112,7 @@ func TestAStopIsNoOutage(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p.look(ctx)
-		if got := p.board.Report(status.Table{}).Condition.Reason; got != status.Serving {
+		if got := p.board.Report(status.Table{}).Condition().Reason; got != status.Serving {
 			t.Errorf("reason %s", got)
 		}
 	})

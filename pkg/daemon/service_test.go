@@ -134,7 +134,7 @@ func (s *service) await(what string, ok func(status.Report) bool) status.Report 
 
 func (s *service) reason(want status.Reason) status.Report {
 	s.t.Helper()
-	return s.await("reason "+string(want), func(r status.Report) bool { return r.Condition.Reason == want })
+	return s.await("reason "+string(want), func(r status.Report) bool { return r.Condition().Reason == want })
 }
 
 // logs waits until the log has that text: it is written beside the work.

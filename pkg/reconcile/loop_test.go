@@ -147,7 +147,7 @@ func quiet(d time.Duration) {
 }
 
 func (w *world) reason() status.Reason {
-	return w.board.Report(status.Table{}).Condition.Reason
+	return w.board.Report(status.Table{}).Condition().Reason
 }
 
 const twoInstances = `vrrp_instance c_API_0 {

@@ -208,7 +208,7 @@ func (b *Board) Report(table Table) Report {
 	}
 	return Report{
 		Version:    b.version,
-		Condition:  b.condition,
+		Conditions: []Condition{b.condition},
 		VIPs:       append([]VIP{}, b.look.VIPs...),
 		Table:      table,
 		Upstreams:  append([]Upstream{}, b.upstreams...),

@@ -3,6 +3,7 @@
 package status_test
 
 import (
+	"encoding/json"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -64,7 +65,7 @@ func TestConditionTransitions(t *testing.T) {
 		{"upstream is back", upstream(status.Upstream{Address: ingress, Checked: start, Reachable: true}), "True", status.Serving, 9},
 	} {
 		s.act(start.Add(time.Duration(i) * time.Minute))
-		got := b.Report(status.Table{}).Condition
+		got := b.Report(status.Table{}).Condition()
 		want := status.Condition{
 			Type: "HTTP01ChallengeProxyReady", Status: s.status, Reason: s.reason, Message: got.Message,
 			LastTransitionTime: start.Add(time.Duration(s.moved) * time.Minute),
@@ -78,6 +79,29 @@ func TestConditionTransitions(t *testing.T) {
 	}
 	if moves != 8 {
 		t.Errorf("told of %d changes, want 8", moves)
+	}
+}
+
+// TestConditionInKubernetesForm: the rest of the shape is compared with the real
+// type in test/lab.
+func TestConditionInKubernetesForm(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
+	b := status.NewBoard("test", now, ignore)
+	b.SetLook(status.Look{Reason: status.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
+	r := b.Report(status.Table{})
+	out, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"lastTransitionTime":"2026-01-02T02:04:05Z"`; !strings.Contains(string(out), want) {
+		t.Errorf("lacks %s: %s", want, out)
+	}
+	if m := r.Condition().Message; len(m) > 32<<10 || !strings.HasSuffix(m, "é…") {
+		t.Errorf("a message of %d bytes that ends with %q", len(m), m[len(m)-8:])
+	}
+	if got, want := (status.Report{}).Condition(), (status.Condition{Type: status.ConditionType, Status: "Unknown"}); got != want {
+		t.Errorf("of an empty report: %+v", got)
 	}
 }
 
@@ -101,8 +125,8 @@ func TestAChallengeProvesItsUpstream(t *testing.T) {
 			b.SetUpstreams(down, start)
 			b.Challenge(tt.challenge)
 			r := b.Report(status.Table{})
-			if r.Condition.Reason != tt.want || r.Upstreams[0].Reachable != (tt.want == status.Serving) || r.Upstreams[1].Reachable {
-				t.Errorf("reason %s, upstreams %+v", r.Condition.Reason, r.Upstreams)
+			if r.Condition().Reason != tt.want || r.Upstreams[0].Reachable != (tt.want == status.Serving) || r.Upstreams[1].Reachable {
+				t.Errorf("reason %s, upstreams %+v", r.Condition().Reason, r.Upstreams)
 			}
 		})
 	}
@@ -143,7 +167,7 @@ func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 	b := status.NewBoard("test", start, ignore)
 	b.SetLook(serving(), start)
 	b.SetUpstreams([]status.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
-	if got := b.Report(status.Table{}).Condition.Reason; got != status.Serving {
+	if got := b.Report(status.Table{}).Condition().Reason; got != status.Serving {
 		t.Errorf("reason %s", got)
 	}
 }
@@ -248,7 +272,7 @@ func TestSentence(t *testing.T) {
 		}, "InvalidConfig: a READY=1 [31m"},
 		"very long message": {func(b *status.Board) {
 			b.SetLook(status.Look{Reason: status.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
-		}, "NoVIPs: " + strings.Repeat("é", 496) + "…"},
+		}, "NoVIPs: " + strings.Repeat("é", 494) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,26 +35,41 @@ func (r Reason) Ready() bool {
 	return r == Serving || r == Standby || r == NotRequired
 }
 
-// Condition has the shape of Kubernetes' metav1.Condition.
+// Condition has the shape of Kubernetes' metav1.Condition, without the
+// generation of an object: there is none.
 type Condition struct {
 	Type               string    `json:"type"`
-	Status             string    `json:"status"` // "True" or "False"
+	Status             string    `json:"status"` // "True", "False" or "Unknown"
 	Reason             Reason    `json:"reason"`
-	Message            string    `json:"message"`
-	LastTransitionTime time.Time `json:"lastTransitionTime"` // when Status last changed
+	Message            string    `json:"message"`            // at most maxMessage bytes
+	LastTransitionTime time.Time `json:"lastTransitionTime"` // when Status last changed: UTC, in whole seconds as in Kubernetes
+}
+
+// maxMessage is how long Kubernetes lets a condition's message be.
+const maxMessage = 32 << 10
+
+// Condition returns the one condition that sums everything up. A report that
+// was never filled knows nothing.
+func (r Report) Condition() Condition {
+	for _, c := range r.Conditions {
+		if c.Type == ConditionType {
+			return c
+		}
+	}
+	return Condition{Type: ConditionType, Status: "Unknown"}
 }
 
 // moved returns the condition after a look that found reason and message.
 func (c Condition) moved(reason Reason, message string, now time.Time) Condition {
 	next := Condition{
-		Type: ConditionType, Status: "False", Reason: reason, Message: message,
+		Type: ConditionType, Status: "False", Reason: reason, Message: shorten(message, maxMessage),
 		LastTransitionTime: c.LastTransitionTime,
 	}
 	if reason.Ready() {
 		next.Status = "True"
 	}
 	if next.Status != c.Status {
-		next.LastTransitionTime = now
+		next.LastTransitionTime = now.UTC().Truncate(time.Second)
 	}
 	return next
 }

@@ -10,13 +10,13 @@ import (
 // Report is everything that the service tells about itself, as
 // `status -o json` prints it.
 type Report struct {
-	Version    string     `json:"version"`
-	Condition  Condition  `json:"condition"`
-	VIPs       []VIP      `json:"vips"`
-	Table      Table      `json:"table"`
-	Upstreams  []Upstream `json:"upstreams"`
-	Challenges Challenges `json:"challenges"`
-	Config     Config     `json:"config"`
+	Version    string      `json:"version"`
+	Conditions []Condition `json:"conditions"` // one, of type ConditionType
+	VIPs       []VIP       `json:"vips"`
+	Table      Table       `json:"table"`
+	Upstreams  []Upstream  `json:"upstreams"`
+	Challenges Challenges  `json:"challenges"`
+	Config     Config      `json:"config"`
 
 	Traffic      Traffic       `json:"traffic"`
 	Events       Events        `json:"events"`

@@ -13,27 +13,29 @@ import (
 // "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m
 // ago".
 func (r Report) Sentence(now time.Time) string {
-	parts := []string{r.Condition.Message}
-	if r.Condition.Reason == Serving {
+	parts := []string{r.Condition().Message}
+	if r.Condition().Reason == Serving {
 		for _, u := range r.Upstreams {
 			parts = append(parts, "upstream "+u.Address.String())
 		}
 	}
-	if r.Condition.Reason.Ready() || r.Challenges.Total > 0 {
+	if r.Condition().Reason.Ready() || r.Challenges.Total > 0 {
 		parts = append(parts, r.challenges(now))
 	}
-	return shorten(oneLine(string(r.Condition.Reason) + ": " + strings.Join(parts, ", ")))
+	return shorten(oneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxSentence)
 }
 
 // maxSentence bounds the status line, which is for a glance; the whole message
 // stands in the journal and in the report.
 const maxSentence = 1000
 
-func shorten(s string) string {
-	if len(s) <= maxSentence {
+// shorten cuts s to at most limit bytes, with a mark where it does.
+func shorten(s string, limit int) string {
+	const mark = "…"
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxSentence], "") + "…"
+	return strings.ToValidUTF8(s[:limit-len(mark)], "") + mark
 }
 
 func (r Report) challenges(now time.Time) string {

@@ -77,7 +77,7 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	// Larger than a socket buffer, so that writing to a silent client blocks.
 	big := strings.Repeat("x", 1<<20)
 	stop := serve(t, path, func() status.Report {
-		return status.Report{Condition: status.Condition{Message: big}}
+		return status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Message: big}}}
 	})
 	for range 7 {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
@@ -90,8 +90,8 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Condition.Message) != len(big) {
-		t.Errorf("received %d bytes of the message", len(got.Condition.Message))
+	if len(got.Condition().Message) != len(big) {
+		t.Errorf("received %d bytes of the message", len(got.Condition().Message))
 	}
 	if err := stop(); err != nil {
 		t.Errorf("Serve: %v", err)

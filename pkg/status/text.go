@@ -21,8 +21,8 @@ func (r Report) WriteText(w io.Writer, now time.Time) error {
 		}
 		fmt.Fprintf(tw, "%s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
 	}
-	row("State", "%s (%s=%s for %s)", r.Condition.Reason, r.Condition.Type, r.Condition.Status, Age(now.Sub(r.Condition.LastTransitionTime)))
-	row("Message", "%s", r.Condition.Message)
+	row("State", "%s (%s=%s for %s)", r.Condition().Reason, r.Condition().Type, r.Condition().Status, Age(now.Sub(r.Condition().LastTransitionTime)))
+	row("Message", "%s", r.Condition().Message)
 	for _, v := range r.VIPs {
 		row("API VIP", "%v %s", v.Address, v.State)
 	}

@@ -21,11 +21,11 @@ func startService(ctx context.Context, r *rig) (*turn, error) {
 		}
 		refused := false
 		_, err = s.Await(ctx, "Serving", func(seen lab.Status) error {
-			refused = seen.Condition.Reason == "InvalidConfig"
-			if refused || seen.Condition.Reason == "Serving" {
+			refused = seen.Condition().Reason == "InvalidConfig"
+			if refused || seen.Condition().Reason == "Serving" {
 				return nil
 			}
-			return fmt.Errorf("reason is %s: %s", seen.Condition.Reason, seen.Condition.Message)
+			return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
 		})
 		if err == nil && !refused {
 			r.accepted = config

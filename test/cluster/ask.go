@@ -73,8 +73,8 @@ func (c *Cluster) AwaitState(ctx context.Context, m *host.Host, reason string) (
 		if seen, err = c.Status(ctx, m); err != nil {
 			return err
 		}
-		if seen.Condition.Reason != reason {
-			return fmt.Errorf("reason is %s: %s", seen.Condition.Reason, seen.Condition.Message)
+		if seen.Condition().Reason != reason {
+			return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
 		}
 		for _, vip := range c.Lab.API.Both() {
 			if want := vips[reason]; want != "" && seen.VIPState(vip.String()) != want {

@@ -298,8 +298,8 @@ func TestHostWithoutVIPs(t *testing.T) {
 	n.update()
 	got, err := s.AwaitState(t.Context(), n.Host, "NotRequired")
 	must(t, err)
-	if got.Condition.Status != "True" || got.Table.Present {
-		t.Errorf("%+v, table: %+v", got.Condition, got.Table)
+	if got.Condition().Status != "True" || got.Table.Present {
+		t.Errorf("%+v, table: %+v", got.Condition(), got.Table)
 	}
 	if _, err := n.Run(t.Context(), "stat", "/etc/http01-proxyd/config.yaml"); err == nil {
 		t.Error("there is a configuration file")

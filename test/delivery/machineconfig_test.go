@@ -521,8 +521,8 @@ func (a *admin) newKeyMeetsOldBinary() {
 	for _, m := range a.Masters {
 		got, err := a.AwaitState(ctx, m, "InvalidConfig")
 		must(a.t, err)
-		if !strings.Contains(got.Condition.Message, "inTheNextRelease") {
-			a.t.Errorf("%s does not name the key: %s", m, got.Condition.Message)
+		if !strings.Contains(got.Condition().Message, "inTheNextRelease") {
+			a.t.Errorf("%s does not name the key: %s", m, got.Condition().Message)
 		}
 		must(a.t, a.runs(ctx, m, second))
 	}

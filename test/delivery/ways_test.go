@@ -92,8 +92,8 @@ func (w *way) serves(program, sum, label string) {
 			return err
 		}
 		got, err := lab.ParseStatus(text)
-		if err == nil && got.Condition.Reason != "Serving" {
-			err = fmt.Errorf("%s: %s", got.Condition.Reason, got.Condition.Message)
+		if err == nil && got.Condition().Reason != "Serving" {
+			err = fmt.Errorf("%s: %s", got.Condition().Reason, got.Condition().Message)
 		}
 		return err
 	}))

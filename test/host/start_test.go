@@ -70,7 +70,7 @@ func TestServesWhatKeepalivedBrings(t *testing.T) {
 	if diff := cmp.Diff([]string{"192.0.2.5 Held", "fd4e:5f2a:9c01:1::5 Held"}, held); diff != "" {
 		t.Errorf("VIPs (-want +got):\n%s", diff)
 	}
-	if report.Condition.Reason != "Serving" || report.Condition.Status != "True" || report.Challenges.Total != 2 {
+	if report.Condition().Reason != "Serving" || report.Condition().Status != "True" || report.Challenges.Total != 2 {
 		t.Errorf("status -o json: %+v", report)
 	}
 }

@@ -196,8 +196,8 @@ func awaitHolder(t *testing.T, l *Lab, services []*Service, holder int) {
 			want, state = "Serving", "Held"
 		}
 		_, err := s.Await(t.Context(), want, func(seen Status) error {
-			if seen.Condition.Reason != want {
-				return fmt.Errorf("reason is %s: %s", seen.Condition.Reason, seen.Condition.Message)
+			if seen.Condition().Reason != want {
+				return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
 			}
 			for _, vip := range l.API.Both() {
 				if got := seen.VIPState(vip.String()); got != state {

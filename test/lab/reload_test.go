@@ -36,8 +36,8 @@ func TestPortChange(t *testing.T) {
 			must(t, master.WriteConfig(next))
 			tt.tell(t, s)
 			_, err := s.Await(t.Context(), "the table leading to port 9888", func(seen Status) error {
-				if seen.Table.Port != 9888 || seen.Condition.Reason != "Serving" {
-					return fmt.Errorf("port %d, %s: %s", seen.Table.Port, seen.Condition.Reason, seen.Condition.Message)
+				if seen.Table.Port != 9888 || seen.Condition().Reason != "Serving" {
+					return fmt.Errorf("port %d, %s: %s", seen.Table.Port, seen.Condition().Reason, seen.Condition().Message)
 				}
 				return nil
 			})
@@ -127,12 +127,12 @@ func TestInvalidConfig(t *testing.T) {
 	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")
 	must(t, err)
 	for _, place := range []string{"config.yaml:3:1", "config.yaml:4:"} {
-		if !strings.Contains(seen.Condition.Message, place) {
-			t.Errorf("the message does not say %s: %s", place, seen.Condition.Message)
+		if !strings.Contains(seen.Condition().Message, place) {
+			t.Errorf("the message does not say %s: %s", place, seen.Condition().Message)
 		}
 	}
-	if seen.Condition.Status != "False" || seen.Condition.Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
-		t.Errorf("condition %+v, configuration %+v", seen.Condition, seen.Config)
+	if seen.Condition().Status != "False" || seen.Condition().Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
+		t.Errorf("condition %+v, configuration %+v", seen.Condition(), seen.Config)
 	}
 	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
 		t.Errorf("with an invalid file and a good one in force: %v", err)

@@ -94,7 +94,7 @@ func TestRouterAnswers(t *testing.T) {
 			if last.Status != tt.status || last.Cause != tt.cause || last.Detail == "" {
 				t.Errorf("the status lists %+v", last)
 			}
-			if last.TokenPrefix != "no-such-" || strings.Contains(last.Detail+seen.Condition.Message, "no-such-token") {
+			if last.TokenPrefix != "no-such-" || strings.Contains(last.Detail+seen.Condition().Message, "no-such-token") {
 				t.Errorf("the status tells more of the token than 8 characters: %+v", last)
 			}
 		})

@@ -176,8 +176,8 @@ func (s *Service) Await(ctx context.Context, what string, check func(Status) err
 // AwaitReason waits until the condition has a reason.
 func (s *Service) AwaitReason(ctx context.Context, reason string) (Status, error) {
 	return s.Await(ctx, "reason "+reason, func(seen Status) error {
-		if seen.Condition.Reason != reason {
-			return fmt.Errorf("reason is %s: %s", seen.Condition.Reason, seen.Condition.Message)
+		if seen.Condition().Reason != reason {
+			return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
 		}
 		return nil
 	})

@@ -72,11 +72,14 @@ func TestState(t *testing.T) {
 			s := start(t, tt.node, ServiceOptions{Config: tt.config})
 			seen, err := s.AwaitReason(t.Context(), tt.reason)
 			must(t, err)
-			c := seen.Condition
+			c := seen.Condition()
 			if c.Type != "HTTP01ChallengeProxyReady" || c.Status != tt.status || !strings.Contains(c.Message, tt.message) ||
 				c.LastTransitionTime.IsZero() {
 				t.Errorf("condition: %+v", c)
 			}
+			report, err := s.StatusJSON(t.Context())
+			must(t, err)
+			isKubernetesCondition(t, report)
 			if seen.Table.Present != tt.table {
 				t.Errorf("table: %+v", seen.Table)
 			}
@@ -113,9 +116,9 @@ func TestPortInUse(t *testing.T) {
 	seen, err := s.AwaitReason(t.Context(), "PortInUse")
 	must(t, err)
 	self := strconv.Itoa(os.Getpid())
-	if seen.Condition.Status != "False" || !strings.Contains(seen.Condition.Message, "8888") ||
-		!strings.Contains(seen.Condition.Message, self) {
-		t.Errorf("the message does not name port 8888 and process %s: %+v", self, seen.Condition)
+	if seen.Condition().Status != "False" || !strings.Contains(seen.Condition().Message, "8888") ||
+		!strings.Contains(seen.Condition().Message, self) {
+		t.Errorf("the message does not name port 8888 and process %s: %+v", self, seen.Condition())
 	}
 	if seen.Table.Present {
 		t.Errorf("a port that leads nowhere: %+v", seen.Table)
@@ -134,8 +137,8 @@ func TestWithoutCapability(t *testing.T) {
 	})
 	seen, err := s.AwaitReason(t.Context(), "NftablesUnavailable")
 	must(t, err)
-	if seen.Condition.Status != "False" || !strings.Contains(seen.Condition.Message, "CAP_NET_ADMIN") {
-		t.Errorf("condition: %+v", seen.Condition)
+	if seen.Condition().Status != "False" || !strings.Contains(seen.Condition().Message, "CAP_NET_ADMIN") {
+		t.Errorf("condition: %+v", seen.Condition())
 	}
 	for _, vip := range l.API.Both() {
 		refused(t, l.Internet.Node, web(vip))

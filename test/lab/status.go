@@ -12,16 +12,25 @@ import (
 // of operators read, written down here a second time so that a change of it
 // is seen.
 type Status struct {
-	Version    string     `json:"version"`
-	Condition  Condition  `json:"condition"`
-	VIPs       []VIP      `json:"vips"`
-	Table      Table      `json:"table"`
-	Upstreams  []Upstream `json:"upstreams"`
-	Challenges Challenges `json:"challenges"`
-	Config     Config     `json:"config"`
+	Version    string      `json:"version"`
+	Conditions []Condition `json:"conditions"`
+	VIPs       []VIP       `json:"vips"`
+	Table      Table       `json:"table"`
+	Upstreams  []Upstream  `json:"upstreams"`
+	Challenges Challenges  `json:"challenges"`
+	Config     Config      `json:"config"`
 }
 
-// Condition is the service's one condition.
+// Condition is the service's one condition; the zero value where it has another
+// number of them.
+func (s Status) Condition() Condition {
+	if len(s.Conditions) != 1 {
+		return Condition{}
+	}
+	return s.Conditions[0]
+}
+
+// Condition has the shape of Kubernetes' metav1.Condition.
 type Condition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"`

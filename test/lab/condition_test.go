@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// isKubernetesCondition reads `conditions` as Kubernetes does, fails on what
+// metav1.Condition does not have or Kubernetes would refuse, and on what it would
+// write differently: a generation that there is none of is left out, and times
+// are in whole seconds.
+func isKubernetesCondition(t *testing.T, report string) {
+	t.Helper()
+	var raw struct {
+		Conditions json.RawMessage `json:"conditions"`
+	}
+	must(t, json.Unmarshal([]byte(report), &raw))
+	strict := json.NewDecoder(bytes.NewReader(raw.Conditions))
+	strict.DisallowUnknownFields()
+	var conditions []metav1.Condition
+	must(t, strict.Decode(&conditions))
+	for _, err := range validation.ValidateConditions(conditions, field.NewPath("conditions")) {
+		t.Error(err)
+	}
+	if len(conditions) != 1 || conditions[0].Type != "HTTP01ChallengeProxyReady" {
+		t.Errorf("want one condition of type HTTP01ChallengeProxyReady: %s", raw.Conditions)
+	}
+	again, err := json.Marshal(conditions)
+	must(t, err)
+	var ours bytes.Buffer
+	must(t, json.Compact(&ours, raw.Conditions))
+	if members(t, again) != members(t, ours.Bytes()) {
+		t.Errorf("Kubernetes writes\n%s\nand not\n%s", again, &ours)
+	}
+}
+
+// members is JSON with sorted keys.
+func members(t *testing.T, text []byte) string {
+	t.Helper()
+	var v any
+	must(t, json.Unmarshal(text, &v))
+	sorted, err := json.Marshal(v)
+	must(t, err)
+	return string(sorted)
+}
