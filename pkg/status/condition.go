@@ -2,7 +2,10 @@
 
 package status
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // ConditionType is the type of the one condition that sums everything up.
 const ConditionType = "HTTP01ChallengeProxyReady"
@@ -29,6 +32,9 @@ const (
 	GateUnavailable      Reason = "GateUnavailable"      // the process that answers the clients has ended, and no other is well yet
 	Disabled             Reason = "Disabled"             // mode is ""
 )
+
+// NotReachable is the one reason with which it is Unknown.
+const NotReachable Reason = "NotReachable" // the service does not answer on its socket
 
 // Ready reports whether the condition is True with this reason.
 func (r Reason) Ready() bool {
@@ -57,6 +63,19 @@ func (r Report) Condition() Condition {
 		}
 	}
 	return Condition{Type: ConditionType, Status: "Unknown"}
+}
+
+// Missing is the report on a service that has not answered since then.
+func Missing(since time.Time, err error) Report {
+	return Report{
+		Conditions: []Condition{{
+			Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: shorten(err.Error(), maxMessage),
+			LastTransitionTime: since.UTC().Truncate(time.Second),
+		}},
+		VIPs: []VIP{}, Upstreams: []Upstream{}, Certificates: []Certificate{},
+		Table:      Table{Elements: []netip.Addr{}, Counters: []Counter{}},
+		Challenges: Challenges{Refused: map[Refusal]uint64{}, Recent: []ReportChallenge{}},
+	}
 }
 
 // moved returns the condition after a look that found reason and message.

@@ -22,7 +22,7 @@ func (r Report) Sentence(now time.Time) string {
 	if r.Condition().Reason.Ready() || r.Challenges.Total > 0 {
 		parts = append(parts, r.challenges(now))
 	}
-	return shorten(oneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxSentence)
+	return shorten(OneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxSentence)
 }
 
 // maxSentence bounds the status line, which is for a glance; the whole message
@@ -72,15 +72,4 @@ func Age(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%dd", int(d.Hours()/24))
 	}
-}
-
-// oneLine keeps a message that quotes others' text on one line: sd_notify's
-// fields end at a newline.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
 }

@@ -8,51 +8,92 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
-// WriteText prints the report for a person.
-func (r Report) WriteText(w io.Writer, now time.Time) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		if name != "" {
-			name += ":"
-		}
-		fmt.Fprintf(tw, "%s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
-	}
-	row("State", "%s (%s=%s for %s)", r.Condition().Reason, r.Condition().Type, r.Condition().Status, Age(now.Sub(r.Condition().LastTransitionTime)))
-	row("Message", "%s", r.Condition().Message)
-	for _, v := range r.VIPs {
-		row("API VIP", "%v %s", v.Address, v.State)
-	}
-	row("Table", "%s", r.Table.describe())
-	for _, u := range r.Upstreams {
-		row("Upstream", "%s", u.describe(now))
-	}
-	row("Configuration", "%s", r.Config.describe())
-	for problem := range strings.Lines(r.Config.Error) {
-		row("", "%s", strings.TrimSuffix(problem, "\n"))
-	}
-	row("Challenges", "%s", r.Challenges.describe())
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	return r.writeChallenges(w, now)
+// WriteText prints the report for a person: what is so, then what was counted,
+// then the last challenges, the newest first.
+func (r Report) WriteText(w io.Writer, now time.Time, view View) error {
+	p := &page{view: view}
+	r.writeState(p, now)
+	r.writeWay(p, now)
+	r.writeCounts(p, now)
+	r.writeRules(p)
+	r.writeRequests(p)
+	r.writeChallenges(p, now)
+	return p.writeTo(w)
 }
 
-func (r Report) writeChallenges(w io.Writer, now time.Time) error {
-	if len(r.Challenges.Recent) == 0 {
-		return nil
+// The marks. A message that nothing is wrong with has none.
+func good() span { return span{"✓", green} }
+func poor() span { return span{"!", yellow} }
+func bad() span  { return span{"✗", red} }
+
+func (r Report) writeState(p *page, now time.Time) {
+	c := r.Condition()
+	p.put(span{text: pad("State:", labelWidth)}, c.mark(), span{text: " "}, span{string(c.Reason), strong},
+		span{text: fmt.Sprintf(" (%s=%s for %s)", c.Type, c.Status, Age(now.Sub(c.LastTransitionTime)))})
+	if c.Message != "" {
+		p.row("Message", span{}, c.Message)
 	}
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "\nAGE\tSTATUS\tMS\tHOST\tTOKEN\tCLIENT\tUPSTREAM\tDETAIL")
-	for _, c := range r.Challenges.Recent {
-		fmt.Fprintf(tw, "%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%s\n",
-			Age(now.Sub(c.Time)), outcome(c.Status), c.DurationMS, oneLine(c.Host),
-			c.TokenPrefix+"…", c.Client, c.Upstream, oneLine(c.Detail))
+}
+
+// mark tells apart what is well, what somebody wanted so, and what is wrong.
+func (c Condition) mark() span {
+	switch {
+	case c.Status == "True":
+		return good()
+	case c.Reason == Starting || c.Reason == Disabled || c.Reason == ExternalLoadBalancer || c.Status != "False":
+		return poor()
+	default:
+		return bad()
 	}
-	return tw.Flush()
+}
+
+// writeWay prints the way of a challenge: VIP, table, ingress; and what is set.
+func (r Report) writeWay(p *page, now time.Time) {
+	if r.Condition().Reason == NotReachable {
+		return
+	}
+	for _, v := range r.VIPs {
+		p.row("API VIP", span{}, fmt.Sprintf("%v %s", v.Address, v.State))
+	}
+	p.row("Table", span{}, r.Table.describe())
+	for _, u := range r.Upstreams {
+		mark, text := u.describe(now)
+		p.row("Upstream", mark, text)
+	}
+	for _, c := range r.Certificates {
+		mark, text := c.describe(now)
+		p.row("Certificate", mark, text)
+	}
+	mark := span{}
+	if r.Config.Error != "" {
+		mark = bad()
+	}
+	p.row("Configuration", mark, r.Config.describe())
+	for problem := range strings.Lines(r.Config.Error) {
+		p.row("", span{}, strings.TrimSuffix(problem, "\n"))
+	}
+	if r.Version != "" {
+		p.row("Version", span{}, r.Version)
+	}
+}
+
+func (r Report) writeCounts(p *page, now time.Time) {
+	if r.Condition().Reason == NotReachable {
+		return
+	}
+	p.row("Events", span{}, r.Events.describe())
+	p.row("Challenges", span{}, r.Challenges.describe())
+	if len(r.Traffic.UpstreamErrors) > 0 {
+		p.row("Failed", span{}, listed(r.Traffic.UpstreamErrors))
+	}
+	// The table has no room for a whole diagnosis and its mend.
+	if n := len(r.Challenges.Recent); n > 0 && r.Challenges.Recent[n-1].Detail != "" && p.view.Width > 0 {
+		last := r.Challenges.Recent[n-1]
+		p.row("Last challenge", last.mark(), fmt.Sprintf("%s ago: %s", Age(now.Sub(last.Time)), last.Detail))
+	}
 }
 
 func (t Table) describe() string {
@@ -74,14 +115,42 @@ func (t Table) describe() string {
 	return fmt.Sprintf("inet http01-proxyd present, leads port 80 of %s to port %d", strings.Join(names, ", "), t.Port)
 }
 
-func (u Upstream) describe(now time.Time) string {
-	if u.Reachable {
-		return fmt.Sprintf("%v reachable, looked at %s ago", u.Address, Age(now.Sub(u.Checked)))
+func (u Upstream) describe(now time.Time) (mark span, text string) {
+	switch {
+	case u.Reachable:
+		return good(), fmt.Sprintf("%v reachable, looked at %s ago", u.Address, Age(now.Sub(u.Checked)))
+	case u.Checked.IsZero():
+		return span{"-", faint}, fmt.Sprintf("%v not tried yet", u.Address)
+	default:
+		return bad(), u.Error
 	}
-	if u.Checked.IsZero() {
-		return fmt.Sprintf("%v not tried yet", u.Address)
+}
+
+// describe tells what is left of the certificate, and how old that knowledge is.
+func (c Certificate) describe(now time.Time) (mark span, text string) {
+	who := "without a name"
+	if c.Name != "" {
+		who = c.Name
 	}
-	return u.Error
+	who += " at " + c.Address
+	looked := fmt.Sprintf("looked at %s ago", Age(now.Sub(c.Checked)))
+	if c.Error != "" {
+		return bad(), fmt.Sprintf("%s: %s (%s)", who, c.Error, looked)
+	}
+	until := fmt.Sprintf("until %s, by %s, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, looked)
+	left := fmt.Sprintf("%s left of %s", Age(c.NotAfter.Sub(now)), Age(c.NotAfter.Sub(c.NotBefore)))
+	switch c.Stage(now) {
+	case Fresh:
+		return good(), fmt.Sprintf("%s: %s, %s", who, left, until)
+	case Expiring:
+		return poor(), fmt.Sprintf("%s: only %s, %s", who, left, until)
+	case Urgent:
+		return bad(), fmt.Sprintf("%s: only %s, %s", who, left, until)
+	case Expired:
+		return bad(), fmt.Sprintf("%s: EXPIRED %s ago, %s", who, Age(now.Sub(c.NotAfter)), until)
+	default:
+		return bad(), fmt.Sprintf("%s: NOT YET VALID for %s, %s", who, Age(c.NotBefore.Sub(now)), until)
+	}
 }
 
 func (c Config) describe() string {
@@ -97,11 +166,28 @@ func (c Config) describe() string {
 	}
 }
 
+func (e Events) describe() string {
+	text := fmt.Sprintf("VIP transitions: %d, table repairs: %d", e.VIPTransitions, e.TableRepairs)
+	if len(e.Reloads) > 0 {
+		text += ", reloads: " + listed(e.Reloads)
+	}
+	return text
+}
+
 // describe names what was refused, reason by reason.
 func (c Challenges) describe() string {
 	parts := []string{fmt.Sprintf("%d forwarded", c.Total)}
 	for _, reason := range slices.Sorted(maps.Keys(c.Refused)) {
 		parts = append(parts, fmt.Sprintf("%d refused as %s", c.Refused[reason], reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// listed is "2 of this, 1 of that" in a stable order.
+func listed(counts map[string]uint64) string {
+	parts := make([]string, 0, len(counts))
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[key], key))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// View is what a text is written for. The zero value is a file.
+type View struct {
+	Colour bool // what matters has a colour, besides its words
+	Width  int  // of the terminal: longer lines are wrapped, those of tables cut; 0: lines of any length
+	Height int  // of the terminal, where all has to be in sight: older challenges are left out; 0: any number of lines
+}
+
+// ink is how a terminal shows a text: SGR parameters, empty for plain.
+type ink string
+
+// All that there are: a colour never says what the text does not.
+const (
+	plain  ink = ""
+	strong ink = "1"
+	faint  ink = "2"
+	red    ink = "31"
+	green  ink = "32"
+	yellow ink = "33"
+)
+
+// span is text in one ink.
+type span struct {
+	text string
+	ink  ink
+}
+
+// page collects lines. Whatever is printed goes through put, which lets no text
+// pass that is not clean.
+type page struct {
+	view View
+	text strings.Builder
+	used int // lines
+}
+
+const (
+	labelWidth = 16
+	gap        = 2 // between a table's columns
+	cutMark    = "…"
+)
+
+// put ends a line that consists of the spans, cut to the width.
+func (p *page) put(spans ...span) {
+	room := p.view.Width
+	for _, s := range spans {
+		text := OneLine(s.text)
+		if p.view.Width > 0 {
+			text = cut(text, room)
+			room -= utf8.RuneCountInString(text)
+		}
+		if p.view.Colour && s.ink != plain && text != "" {
+			text = "\x1b[" + string(s.ink) + "m" + text + "\x1b[0m"
+		}
+		p.text.WriteString(text)
+	}
+	p.text.WriteByte('\n')
+	p.used++
+}
+
+// row is a line of the kind "label: text", wrapped to the width. mark, with the
+// space behind it, stands before the text, which hangs on it. Lines of one
+// subject have one label.
+func (p *page) row(label string, mark span, text string) {
+	if label != "" {
+		label += ":"
+	}
+	head := span{text: pad(label, labelWidth)}
+	indent := labelWidth
+	behind := ""
+	if mark.text != "" {
+		behind = " "
+		indent += utf8.RuneCountInString(mark.text + behind)
+	}
+	for i, line := range wrap(OneLine(text), p.view.Width-indent) {
+		if i == 0 {
+			p.put(head, mark, span{text: behind + line})
+		} else {
+			p.put(span{text: strings.Repeat(" ", indent) + line})
+		}
+	}
+}
+
+// column of a table.
+type column struct {
+	title string
+	least int  // it may be cut to this width; 0: never
+	right bool // numbers
+}
+
+// table prints rows below titles, after an empty line. Where they are too wide
+// together, the widest of the columns that may be cut are.
+func (p *page) table(columns []column, rows [][]span) {
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = utf8.RuneCountInString(c.title)
+		for _, r := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(OneLine(r[i].text)))
+		}
+	}
+	if p.view.Width > 0 {
+		fit(widths, columns, p.view.Width)
+	}
+	titles := make([]span, len(columns))
+	for i, c := range columns {
+		titles[i] = span{c.title, faint}
+	}
+	p.put()
+	for _, r := range append([][]span{titles}, rows...) {
+		p.put(aligned(columns, widths, r)...)
+	}
+}
+
+// aligned gives the cells of a row their widths. The last one is not padded, so
+// that no line ends with spaces.
+func aligned(columns []column, widths []int, row []span) []span {
+	last := 0
+	for i, s := range row {
+		if s.text != "" {
+			last = i
+		}
+	}
+	line := make([]span, 0, 2*len(row))
+	for i, s := range row[:last+1] {
+		text := cut(OneLine(s.text), widths[i])
+		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+		between := strings.Repeat(" ", gap)
+		if i == last {
+			between = ""
+		}
+		switch {
+		case columns[i].right:
+			line = append(line, span{text: space}, span{text, s.ink}, span{text: between})
+		case i == last:
+			line = append(line, span{text, s.ink})
+		default:
+			line = append(line, span{text, s.ink}, span{text: space + between})
+		}
+	}
+	return line
+}
+
+// fit narrows columns until all of them together have the width, or can be
+// narrowed no more.
+func fit(widths []int, columns []column, width int) {
+	sum := gap * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	for ; sum > width; sum-- {
+		widest := -1
+		for i, c := range columns {
+			if c.least > 0 && widths[i] > c.least && (widest < 0 || widths[i] >= widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+}
+
+// cut shortens s to the width, with a mark.
+func cut(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	if width <= 0 {
+		return ""
+	}
+	return string([]rune(s)[:width-1]) + cutMark
+}
+
+// leastWrap is the width below which wrapping would only make a mess.
+const leastWrap = 20
+
+// wrap breaks s into lines at spaces.
+func wrap(s string, width int) []string {
+	if width < leastWrap {
+		return []string{s}
+	}
+	var lines []string
+	rest := []rune(s)
+	for len(rest) > width {
+		at := width
+		for at > 0 && rest[at] != ' ' {
+			at--
+		}
+		if at == 0 { // a word longer than the line
+			at = width
+		}
+		lines = append(lines, strings.TrimRight(string(rest[:at]), " "))
+		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
+	}
+	return append(lines, string(rest))
+}
+
+// writeTo hands the page over in one piece, so that it appears at once.
+func (p *page) writeTo(w io.Writer) error {
+	_, err := io.WriteString(w, p.text.String())
+	return err
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// text is the report as a person gets it.
+func text(t *testing.T, r status.Report, now time.Time, view status.View) string {
+	t.Helper()
+	var out strings.Builder
+	if err := r.WriteText(&out, now, view); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// full has something of everything.
+func full() status.Report {
+	b := status.NewBoard("v1", start, ignore)
+	look := serving()
+	look.Config = status.Config{Source: "file", Path: "/etc/c.yaml"}
+	b.SetLook(look, start)
+	b.SetUpstreams([]status.Upstream{
+		{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true},
+		{Address: netip.MustParseAddrPort("[2001:db8::6]:80")},
+	}, start)
+	client := netip.MustParseAddrPort("203.0.113.9:40000")
+	b.Challenge(status.Challenge{
+		Time: start.Add(20 * time.Second), Duration: 38 * time.Millisecond, Host: "api.example.com", TokenPrefix: "ABCDEFGH",
+		Client: client, Upstream: ingress, Status: 200,
+	})
+	b.Challenge(status.Challenge{
+		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
+		Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
+	})
+	b.Refused(status.NotChallenge, 1)
+	r := b.Report(status.Table{
+		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
+		Counters: []status.Counter{
+			{Chain: "prerouting", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 12},
+			{Chain: "input", Packets: 0},
+		},
+	})
+	r.Events = status.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{status.ReloadRefused: 1, status.ReloadAccepted: 2}}
+	r.Traffic = status.Traffic{
+		Requests: []status.RequestCount{
+			{Outcome: status.NoRoute, Client: status.LetsEncrypt, Count: 1},
+			{Outcome: status.Answered, Client: status.LetsEncrypt, Count: 5},
+			{Outcome: status.Answered, Client: status.CertManager, Count: 12},
+			{Outcome: "not-challenge", Client: status.OtherAsker, Count: 1},
+			{Outcome: status.WentAway, Client: status.Pebble},
+		},
+		UpstreamErrors: map[string]uint64{"no-route": 1},
+	}
+	day := 24 * time.Hour
+	r.Certificates = []status.Certificate{
+		{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day), NotAfter: start.Add(60 * day), Checked: start},
+		{Address: "192.0.2.5:6443", Checked: start, Error: "connection refused"},
+	}
+	return r
+}
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
+Message:        holds 192.0.2.5
+API VIP:        192.0.2.5 Held
+Table:          inet http01-proxyd present, leads port 80 of 192.0.2.5 to port 8888
+Upstream:       ✓ 192.0.2.6:80 reachable, looked at 10s ago
+Upstream:       - [2001:db8::6]:80 not tried yet
+Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by R11, looked at 60s ago
+Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked at 60s ago)
+Configuration:  /etc/c.yaml
+Version:        v1
+Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1 refused
+Challenges:     2 forwarded, 1 refused as not-challenge
+Failed:         1 no-route
+
+PACKETS  CHAIN       RULE
+     12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888
+      0  input       (not ours)
+
+REQUESTS       cert-manager  lets-encrypt  other
+ok                       12             5      0
+no-route                  0             1      0
+not-challenge             0             0      1
+
+AGE  STATUS    MS  HOST             TOKEN      CLIENT             UPSTREAM      DETAIL
+30s  503      3.1  api.example.com  abcdefgh…  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
+40s  200     38.0  api.example.com  ABCDEFGH…  203.0.113.9:40000  192.0.2.6:80
+`
+	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), status.View{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWriteTextIntoATerminal: text is wrapped, cells are cut.
+func TestWriteTextIntoATerminal(t *testing.T) {
+	t.Parallel()
+	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
+Message:        holds 192.0.2.5
+API VIP:        192.0.2.5 Held
+Table:          inet http01-proxyd present, leads port 80 of 192.0.2.5 to port
+                8888
+Upstream:       ✓ 192.0.2.6:80 reachable, looked at 10s ago
+Upstream:       - [2001:db8::6]:80 not tried yet
+Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
+                  2026-03-03 03:04 UTC, by R11, looked at 60s ago
+Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked
+                  at 60s ago)
+Configuration:  /etc/c.yaml
+Version:        v1
+Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1
+                refused
+Challenges:     2 forwarded, 1 refused as not-challenge
+Failed:         1 no-route
+Last challenge: ✗ 30s ago: the router has no route for this name: see that the
+                  solver's Ingress is admitted
+
+PACKETS  CHAIN       RULE
+     12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter d…
+      0  input       (not ours)
+
+REQUESTS       cert-manager  lets-encrypt  other
+ok                       12             5      0
+no-route                  0             1      0
+not-challenge             0             0      1
+
+AGE  STATUS    MS  HOST          TOKEN      CLIENT        UPSTREAM      DETAIL
+30s  503      3.1  api.example…  abcdefgh…  203.0.113.9…  192.0.2.6:80  the rou…
+40s  200     38.0  api.example…  ABCDEFGH…  203.0.113.9…  192.0.2.6:80
+`
+	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), status.View{Width: 80})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWriteTextOfARefusedConfiguration(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("v1", start, ignore)
+	look := status.Look{Reason: status.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
+	look.Config = status.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
+	b.SetLook(look, start)
+	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
+Message:        a; b; the last good configuration stays in force
+Table:          absent
+Configuration:  ✗ the last good one in force: /etc/c.yaml is refused
+                /etc/c.yaml:1:1: a
+                /etc/c.yaml:2:1: b
+Version:        v1
+Events:         VIP transitions: 0, table repairs: 0
+Challenges:     0 forwarded
+`
+	if diff := cmp.Diff(want, text(t, b.Report(status.Table{}), start, status.View{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWriteTextOfNobody(t *testing.T) {
+	t.Parallel()
+	want := `State:          ! NotReachable (HTTP01ChallengeProxyReady=Unknown for 5s)
+Message:        it is gone
+`
+	if diff := cmp.Diff(want, text(t, status.Missing(start, errors.New("it is gone")), start.Add(5*time.Second), status.View{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWriteTextFitsEveryTerminal(t *testing.T) {
+	t.Parallel()
+	r := full()
+	for i := range 30 {
+		r.Challenges.Recent = append(r.Challenges.Recent, status.ReportChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
+	}
+	whole := strings.Count(text(t, r, start, status.View{}), "\n")
+	for width := 1; width < 200; width++ {
+		for _, height := range []int{1, 24, 40, 1000} {
+			got := text(t, r, start, status.View{Width: width, Height: height})
+			for line := range strings.Lines(got) {
+				if n := utf8.RuneCountInString(line) - 1; n > width {
+					t.Fatalf("width %d: a line of %d: %s", width, n, line)
+				}
+			}
+			if lines := strings.Count(got, "\n"); width == 120 && height == 40 && lines > height {
+				t.Errorf("%d lines in a height of %d:\n%s", lines, height, got)
+			}
+			if height == 40 && width == 120 && (!strings.Contains(got, " h29 ") || strings.Contains(got, " h1 ") || !strings.Contains(got, "\n… and ")) {
+				t.Errorf("the newest are to be there, and how many others:\n%s", got)
+			}
+		}
+	}
+	if whole < 40 {
+		t.Errorf("%d lines without a terminal", whole)
+	}
+}
+
+var sgr = regexp.MustCompile("\x1b\\[(1|2|31|32|33|0)m")
+
+// TestColourSaysNothingAlone: without the colours it is the same text.
+func TestColourSaysNothingAlone(t *testing.T) {
+	t.Parallel()
+	now := start.Add(time.Minute)
+	coloured := text(t, full(), now, status.View{Colour: true})
+	for _, want := range []string{"\x1b[32m✓\x1b[0m", "\x1b[31m✗\x1b[0m", "\x1b[31m503\x1b[0m", "\x1b[1mServing\x1b[0m"} {
+		if !strings.Contains(coloured, want) {
+			t.Errorf("lacks %q:\n%s", want, coloured)
+		}
+	}
+	if diff := cmp.Diff(text(t, full(), now, status.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
+		t.Errorf("(-plain +coloured without colours):\n%s", diff)
+	}
+}
+
+func TestCertificatesNearTheirEnd(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for want, tt := range map[string]struct{ life, left time.Duration }{
+		"✓ x at a: 25d left of 90d":       {90 * day, 25 * day},
+		"! x at a: only 22d left of 90d":  {90 * day, 22 * day},
+		"✗ x at a: only 8d left of 90d":   {90 * day, 8 * day},
+		"✓ x at a: 2d left of 6d":         {6 * day, 2 * day},
+		"! x at a: only 30h left of 6d":   {6 * day, 30 * time.Hour},
+		"✗ x at a: only 23h left of 6d":   {6 * day, 23 * time.Hour},
+		"✗ x at a: EXPIRED 5m ago, until": {6 * day, -5 * time.Minute},
+		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
+	} {
+		r := status.Report{Certificates: []status.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
+		if got := text(t, r, start, status.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
+			t.Errorf("want %s in\n%s", want, got)
+		}
+	}
+}
+
+// hostile is what a string of others may hold, with a word on both sides.
+const hostile = "hos\x1b[31mt\x1b]0;title\x07\x9b31m\u009b2J\u0085\n\r\tA\u202eB\u2066C\u200bD\u2028E\u00adF\ufeffG\U000e0041H\xff\x7file"
+
+// spoil puts hostile text wherever a report holds text.
+func spoil(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Interface().(type) {
+	case time.Time:
+		return
+	case netip.Addr:
+		v.Set(reflect.ValueOf(netip.MustParseAddr("fe80::1").WithZone(hostile)))
+		return
+	case netip.AddrPort:
+		v.Set(reflect.ValueOf(netip.AddrPortFrom(netip.MustParseAddr("fe80::1").WithZone(hostile), 80)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(hostile)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			spoil(t, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		spoil(t, v.Index(0))
+		spoil(t, v.Index(1))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		spoil(t, key)
+		spoil(t, value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Bool, reflect.Int, reflect.Uint16, reflect.Uint64, reflect.Float64:
+	default:
+		t.Fatalf("a report holds a %v: see what can be in it", v.Type())
+	}
+}
+
+// TestTerminalObeysNobody: whatever a report says, a terminal gets text, line
+// ends and our own colours.
+func TestTerminalObeysNobody(t *testing.T) {
+	t.Parallel()
+	var worst status.Report
+	spoil(t, reflect.ValueOf(&worst).Elem())
+	reachable, present, typed := worst, worst, worst
+	reachable.Upstreams = []status.Upstream{{Address: worst.Upstreams[0].Address, Reachable: true}}
+	present.Table.Error = ""
+	present.Table.Present, present.Table.Owned = true, true
+	present.Certificates = []status.Certificate{worst.Certificates[0]}
+	present.Certificates[0].Error = ""
+	present.Traffic.Requests[0].Count = 1
+	typed.Conditions[0].Type = status.ConditionType
+	for name, r := range map[string]status.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": status.Missing(start, errors.New(hostile))} {
+		for _, view := range []status.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
+			out := text(t, r, start, view)
+			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {
+				t.Errorf("%s: nothing of the text is left:\n%q", name, out)
+			}
+			if view.Colour {
+				out = sgr.ReplaceAllString(out, "")
+			}
+			for _, c := range out {
+				if c != '\n' && !unicode.IsPrint(c) {
+					t.Fatalf("%s, %+v: %U is printed in\n%q", name, view, c, out)
+				}
+			}
+		}
+	}
+	if s := worst.Sentence(start); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		t.Errorf("the sentence is %q", s)
+	}
+}
+
+// TestJSONHoldsNoControlCharacters, and says the same nevertheless.
+func TestJSONHoldsNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	var worst status.Report
+	spoil(t, reflect.ValueOf(&worst).Elem())
+	plain, err := json.Marshal(worst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, indent := range []bool{true, false} {
+		var out strings.Builder
+		if err := worst.WriteJSON(&out, indent); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range out.String() {
+			if c != '\n' && !unicode.IsPrint(c) {
+				t.Fatalf("%U is printed in\n%q", c, out.String())
+			}
+		}
+		if n := strings.Count(out.String(), "\n"); (n == 1) == indent {
+			t.Errorf("indent %v: %d lines", indent, n)
+		}
+		var want, got any
+		if err := errors.Join(json.Unmarshal(plain, &want), json.Unmarshal([]byte(out.String()), &got)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("(-as it was +as it is printed):\n%s", diff)
+		}
+	}
+}
