@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"time"
@@ -13,36 +12,86 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
+// Bounds of --interval.
+const (
+	usualInterval    = 2 * time.Second
+	shortestInterval = 200 * time.Millisecond
+	longestInterval  = time.Hour
+)
+
+// statusFlags are what `status` was asked.
+type statusFlags struct {
+	socket   string
+	format   string
+	watch    bool
+	interval time.Duration
+}
+
 func statusCommand() command.Command {
 	return command.Command{
 		Name:    "status",
 		Summary: "show what the running service knows",
 		Help: `Ask the running service for its state, the VIPs that this host holds, its
-table as the kernel has it, the ingress addresses and the last 20 challenges.
-Only root may ask.
+table as the kernel has it, the ingress addresses, the API server's certificates,
+what it has counted and the last 20 challenges. Only root may ask.
+
+On a terminal, text is cut to its width, and has colours unless NO_COLOR is set.
+With --watch it is refreshed in place until Ctrl-C, also while the service is
+restarted; into a file or a pipe, each time is a block of its own, after an empty
+line, and with -o json a line.
+
+Exit codes: 0 done, 1 the service does not answer, 2 the command line is wrong.
 
 Examples:
   http01-proxyd status
-  http01-proxyd status -o json | jq .conditions`,
+  http01-proxyd status --watch
+  http01-proxyd status | less
+  http01-proxyd status -o json | jq '.conditions[0]'
+  http01-proxyd status -o json --watch --interval 10s | jq -r '.conditions[0].reason'`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` of the service")
-			format := flags.String("output", "text", "output `FORMAT`: text or json")
-			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
+			var f statusFlags
+			flags.StringVar(&f.socket, "status-socket", defaultSocket, "unix `SOCKET` of the service")
+			flags.StringVar(&f.format, "output", "text", "output `FORMAT`: text or json")
+			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
+			flags.BoolVar(&f.watch, "watch", false, "go on, until Ctrl-C")
+			flags.BoolVar(&f.watch, "w", false, "short for --watch")
+			flags.DurationVar(&f.interval, "interval", usualInterval, "with --watch, ask every `DURATION`, 200ms to 1h")
 			return func(ctx context.Context, s command.Streams) error {
-				if *format != "text" && *format != "json" {
-					return command.UsageError(fmt.Sprintf("output format %q: use text or json", *format))
-				}
-				report, err := status.Fetch(ctx, *socket)
-				if err != nil {
+				if err := f.check(flags); err != nil {
 					return err
 				}
-				if *format == "json" {
-					e := json.NewEncoder(s.Out)
-					e.SetIndent("", "  ")
-					return e.Encode(report)
+				if f.watch {
+					return watch(ctx, f, s.Out)
 				}
-				return report.WriteText(s.Out, time.Now())
+				return f.once(ctx, s)
 			}
 		},
 	}
+}
+
+func (f statusFlags) check(flags *flag.FlagSet) error {
+	if f.format != "text" && f.format != "json" {
+		return command.UsageError(fmt.Sprintf("output format %q: use text or json", f.format))
+	}
+	if f.interval < shortestInterval || f.interval > longestInterval {
+		return command.UsageError(fmt.Sprintf("interval %v: use %v to %v", f.interval, shortestInterval, longestInterval))
+	}
+	given := false
+	flags.Visit(func(g *flag.Flag) { given = given || g.Name == "interval" })
+	if given && !f.watch {
+		return command.UsageError("--interval is for --watch: add that one, or leave this one out")
+	}
+	return nil
+}
+
+func (f statusFlags) once(ctx context.Context, s command.Streams) error {
+	report, err := status.Fetch(ctx, f.socket)
+	if err != nil {
+		return err
+	}
+	if f.format == "json" {
+		return report.WriteJSON(s.Out, true)
+	}
+	columns, _ := command.Size(s.Out)
+	return report.WriteText(s.Out, time.Now(), status.View{Colour: command.Colour(s.Out), Width: columns})
 }

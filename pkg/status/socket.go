@@ -126,6 +126,7 @@ func Fetch(ctx context.Context, path string) (Report, error) {
 	if err := conn.SetDeadline(time.Now().Add(socketTimeout)); err != nil {
 		return Report{}, fmt.Errorf("ask the service: %w", err)
 	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 	var r Report
 	if err := json.NewDecoder(io.LimitReader(conn, maxReportBytes)).Decode(&r); err != nil {
 		return Report{}, fmt.Errorf("read the service's report from %s: %w", path, err)

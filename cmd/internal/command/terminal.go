@@ -24,3 +24,17 @@ func Terminal(w io.Writer) bool {
 func Colour(w io.Writer) bool {
 	return Terminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
+
+// Size is how many columns and rows the terminal w has. One that does not know
+// has 0 of both, and so has what is none.
+func Size(w io.Writer) (columns, rows int) {
+	f, is := w.(*os.File)
+	if !is {
+		return 0, 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 || size.Row == 0 {
+		return 0, 0
+	}
+	return int(size.Col), int(size.Row)
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// detail is longer than a line of any terminal here.
+var detail = strings.Repeat("the router has no route for this name; ", 6) + "end of the detail"
+
+// reports gives a report with 20 challenges, and counts how often it was asked.
+func reports() func() status.Report {
+	var asked atomic.Int64
+	b := status.NewBoard("v1", time.Now(), func(_, _ status.Condition) {})
+	b.SetLook(status.Look{Reason: status.Serving, Message: "holds 192.0.2.5"}, time.Now())
+	for i := range 20 {
+		b.Challenge(status.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
+	}
+	return func() status.Report {
+		r := b.Report(status.Table{})
+		r.Version = "asked " + strconv.FormatInt(asked.Add(1), 10) + " times"
+		return r
+	}
+}
+
+const (
+	anyColour = "\x1b[3"
+	entered   = otherScreen + hideCursor + wrapNot
+	left      = wrapLines + showCursor + firstScreen
+)
+
+// TestStatusKnowsATerminal: colours, and lines that fit, are for terminals.
+func TestStatusKnowsATerminal(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		terminal     bool
+		env          []string
+		colour, fits bool
+	}{
+		"terminal":      {true, nil, true, true},
+		"NO_COLOR":      {true, []string{"NO_COLOR=1"}, false, true},
+		"dumb terminal": {true, []string{"TERM=dumb"}, false, true},
+		"pipe":          {false, nil, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			defer s.start(reports())()
+			var p *pty
+			if tt.terminal {
+				p = newPTY(t, 100, 10)
+			}
+			code, out := launch(t, p, tt.env, "--status-socket", s.path).exit()
+			if code != command.OK {
+				t.Errorf("exit code %d", code)
+			}
+			if got := strings.Contains(out, anyColour); got != tt.colour || (!tt.colour && strings.Contains(out, "\x1b")) {
+				t.Errorf("colours: %v, want %v:\n%q", got, tt.colour, out)
+			}
+			if !strings.Contains(out, "api0.example.com") || !strings.Contains(out, "api19.example.com") {
+				t.Errorf("all challenges have to be there:\n%s", out)
+			}
+			if got := strings.Count(out, "end of the detail"); (got == 20) == tt.fits {
+				t.Errorf("%d whole details:\n%s", got, out)
+			}
+		})
+	}
+}
+
+// TestWatchInPlace: the terminal is ours and given back, whichever signal ends
+// it; the service may go and come; a new size is taken at once.
+func TestWatchInPlace(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]os.Signal{"Ctrl-C": unix.SIGINT, "terminated": unix.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			stop := s.start(reports())
+			terminal := newPTY(t, 100, 24)
+			w := launch(t, terminal, nil, "--status-socket", s.path, "--watch", "--interval", "200ms")
+			at := w.await(0, "asked 2 times")
+			at = w.await(at, "asked 3 times")
+			stop()
+			at = w.await(at, "not reachable since ")
+			at = w.await(at, "asked ") // what it told last stays
+			defer s.start(reports())()
+			at = w.await(at, "asked 2 times")
+			terminal.resize(60, 12)
+			at = w.await(at, " lines more")
+			terminal.resize(200, 60)
+			at = w.await(at, "api0.example.com")
+			w.signal(unix.SIGTSTP) // nobody would continue the leader of a session
+			w.await(at, "asked ")
+			w.signal(end)
+			code, out := w.exit()
+			if code != command.OK {
+				t.Errorf("exit code %d", code)
+			}
+			if !strings.HasPrefix(out, entered) || strings.Count(out, entered) != 1 {
+				t.Errorf("it begins with %.40q", out)
+			}
+			if !strings.HasSuffix(out, left) || strings.Count(out, left) != 1 {
+				t.Errorf("it ends with %q", out[max(0, len(out)-40):])
+			}
+			if strings.Contains(out, "\x1b[2J") || strings.Contains(out, cursorHome+clearBelow) {
+				t.Error("it flickers: the screen is emptied before it is drawn")
+			}
+		})
+	}
+}
+
+// TestWatchBeforeTheService: it waits for a service that is not there yet.
+func TestWatchBeforeTheService(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	w := launch(t, newPTY(t, 100, 24), []string{"NO_COLOR=1"}, "--status-socket", s.path, "-w", "--interval", "200ms")
+	at := w.await(0, "not reachable since ")
+	if out := w.out.String(); strings.Contains(out, "what it told") || strings.Contains(out, anyColour) {
+		t.Errorf("%q", out)
+	}
+	defer s.start(reports())()
+	w.await(at, "asked 1 times")
+	w.signal(unix.SIGINT)
+	if code, _ := w.exit(); code != command.OK {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestWatchIntoAPipe: blocks, an empty line between them, and nothing that only
+// a terminal understands.
+func TestWatchIntoAPipe(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]*pty{"pipe": nil, "dumb terminal": newPTY(t, 100, 24)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			stop := s.start(reports())
+			w := launch(t, p, []string{"TERM=dumb"}, "--status-socket", s.path, "--watch", "--interval", "200ms")
+			at := w.await(0, "asked 2 times")
+			stop()
+			w.await(at, "! NotReachable (HTTP01ChallengeProxyReady=Unknown for ")
+			w.signal(unix.SIGTERM)
+			code, out := w.exit()
+			if code != command.OK || strings.Contains(out, "\x1b") || strings.Contains(out, "\n\n\n") {
+				t.Errorf("exit code %d:\n%q", code, out)
+			}
+			out = strings.ReplaceAll(out, "\r", "")
+			if first, later := strings.HasPrefix(out, "State:"), strings.Count(out, "\n\nState:"); !first || later != strings.Count(out, "State:")-1 {
+				t.Errorf("the first block begins the output: %v; behind an empty line: %d:\n%s", first, later, out)
+			}
+		})
+	}
+}
+
+// TestWatchJSON: a line each time, of the same shape whoever answers.
+func TestWatchJSON(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	stop := s.start(reports())
+	w := launch(t, nil, nil, "--status-socket", s.path, "--watch", "--interval", "200ms", "-o", "json")
+	at := w.await(0, "asked 2 times")
+	stop()
+	w.await(at, `"reason":"NotReachable"`)
+	w.signal(unix.SIGTERM)
+	code, out := w.exit()
+	if code != command.OK {
+		t.Errorf("exit code %d", code)
+	}
+	var seen []string
+	for line := range strings.Lines(out) {
+		var fields map[string]json.RawMessage
+		var r status.Report
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		for _, list := range []string{"conditions", "vips", "upstreams"} {
+			if string(fields[list])[0] != '[' {
+				t.Errorf("%s is %s", list, fields[list])
+			}
+		}
+		if c := r.Condition(); len(seen) == 0 || seen[len(seen)-1] != c.Status {
+			seen = append(seen, c.Status)
+		}
+	}
+	if got := strings.Join(seen, " "); got != "True Unknown" {
+		t.Errorf("conditions: %s", got)
+	}
+}
+
+// TestWatchHeedsItsBounds, and an interval without a watch is a mistake.
+func TestWatchHeedsItsBounds(t *testing.T) {
+	t.Parallel()
+	nobody := filepath.Join(t.TempDir(), "none.sock")
+	for line, want := range map[string]string{
+		"-w --interval 100ms":   "use 200ms to 1h0m0s",
+		"-w --interval 1h0m1s":  "use 200ms to 1h0m0s",
+		"--interval 5s":         "--interval is for --watch",
+		"-w --interval often":   "invalid value",
+		"-w --interval 5s -o x": "use text or json",
+	} {
+		var out, err strings.Builder
+		args := append([]string{"status", "--status-socket", nobody}, strings.Fields(line)...)
+		if code := program().Execute(t.Context(), args, command.Streams{Out: &out, Err: &err}); code != command.Usage || !strings.Contains(err.String(), want) {
+			t.Errorf("%s: exit code %d, %s", line, code, &err)
+		}
+	}
+}
