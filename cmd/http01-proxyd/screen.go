@@ -41,12 +41,14 @@ const (
 	usualRows    = 24
 )
 
+// size is the room for a text. The last column is left empty: a cursor that has
+// filled it stays on it, where clearRight would clear what was written.
 func (s screen) size() (columns, rows int) {
 	columns, rows = command.Size(s.out)
 	if columns == 0 {
-		return usualColumns, usualRows
+		columns, rows = usualColumns, usualRows
 	}
-	return columns, rows
+	return max(1, columns-1), rows
 }
 
 func (s screen) enter() error { return s.tell(otherScreen + hideCursor + wrapNot) }

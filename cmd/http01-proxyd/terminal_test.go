@@ -38,7 +38,7 @@ type pty struct {
 	master, device *os.File
 }
 
-func newPTY(t *testing.T, columns, rows uint16) *pty {
+func newPTY(t *testing.T) *pty {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func newPTY(t *testing.T, columns, rows uint16) *pty {
 		t.Fatal(err)
 	}
 	p := &pty{t, master, device}
-	p.resize(columns, rows)
+	p.resize(100, 24)
 	return p
 }
 

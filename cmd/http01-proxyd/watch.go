@@ -59,7 +59,7 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-c
 		}
 		for waiting := true; waiting; {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the end that was asked for
+				return nil
 			}
 			if err := show(time.Now()); err != nil {
 				return err
@@ -143,7 +143,7 @@ func (w *watcher) inPlace(ctx context.Context) (err error) {
 // it, and stays.
 func (w *watcher) pause() error {
 	if leader, err := unix.Getsid(0); err != nil || leader == unix.Getpid() {
-		return nil //nolint:nilerr // no session, no job control
+		return nil
 	}
 	terminal := screen{w.out}
 	if err := terminal.leave(); err != nil {

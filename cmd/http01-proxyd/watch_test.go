@@ -61,7 +61,7 @@ func TestStatusKnowsATerminal(t *testing.T) {
 			defer s.start(reports())()
 			var p *pty
 			if tt.terminal {
-				p = newPTY(t, 100, 10)
+				p = newPTY(t)
 			}
 			code, out := launch(t, p, tt.env, "--status-socket", s.path).exit()
 			if code != command.OK {
@@ -89,7 +89,7 @@ func TestWatchInPlace(t *testing.T) {
 			t.Parallel()
 			s := newService(t)
 			stop := s.start(reports())
-			terminal := newPTY(t, 100, 24)
+			terminal := newPTY(t)
 			w := launch(t, terminal, nil, "--status-socket", s.path, "--watch", "--interval", "200ms")
 			at := w.await(0, "asked 2 times")
 			at = w.await(at, "asked 3 times")
@@ -126,7 +126,7 @@ func TestWatchInPlace(t *testing.T) {
 func TestWatchBeforeTheService(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	w := launch(t, newPTY(t, 100, 24), []string{"NO_COLOR=1"}, "--status-socket", s.path, "-w", "--interval", "200ms")
+	w := launch(t, newPTY(t), []string{"NO_COLOR=1"}, "--status-socket", s.path, "-w", "--interval", "200ms")
 	at := w.await(0, "not reachable since ")
 	if out := w.out.String(); strings.Contains(out, "what it told") || strings.Contains(out, anyColour) {
 		t.Errorf("%q", out)
@@ -143,7 +143,7 @@ func TestWatchBeforeTheService(t *testing.T) {
 // a terminal understands.
 func TestWatchIntoAPipe(t *testing.T) {
 	t.Parallel()
-	for name, p := range map[string]*pty{"pipe": nil, "dumb terminal": newPTY(t, 100, 24)} {
+	for name, p := range map[string]*pty{"pipe": nil, "dumb terminal": newPTY(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t)

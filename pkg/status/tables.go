@@ -139,10 +139,10 @@ func (c ReportChallenge) answer() string {
 
 // mark tells whether a validator would be content.
 func (c ReportChallenge) mark() span {
-	switch {
-	case c.Status == 200:
+	switch c.Status {
+	case 200:
 		return good()
-	case c.Status == 0 || c.Status == 404:
+	case 0, 404:
 		return poor()
 	default:
 		return bad()

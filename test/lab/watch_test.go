@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// screen is a terminal with a shell, as an operator has one: tmux keeps the
+// screen, so that what is on it can be read.
+type screen struct {
+	t      *testing.T
+	socket string
+}
+
+func newScreen(t *testing.T) *screen {
+	t.Helper()
+	s := &screen{t, filepath.Join(t.TempDir(), "tmux")}
+	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "45",
+		"env", "LANG=C.UTF-8", "NO_COLOR=", "PS1=shell$ ", "bash", "--norc", "--noprofile", "-i")
+	t.Cleanup(func() {
+		_ = exec.CommandContext(context.Background(), "tmux", "-S", s.socket, "kill-server").Run()
+	})
+	return s
+}
+
+func (s *screen) tmux(args ...string) string {
+	s.t.Helper()
+	out, err := exec.CommandContext(s.t.Context(), "tmux", append([]string{"-u", "-S", s.socket}, args...)...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("tmux %q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// types is what is entered at the keyboard.
+func (s *screen) types(keys ...string) {
+	s.t.Helper()
+	s.tmux(append([]string{"send-keys"}, keys...)...)
+}
+
+// shows waits until the screen has each text, and returns it.
+func (s *screen) shows(texts ...string) string {
+	s.t.Helper()
+	var seen string
+	must(s.t, Eventually(s.t.Context(), fmt.Sprintf("%q on the screen", texts), func(context.Context) error {
+		seen = s.tmux("capture-pane", "-p")
+		for _, text := range texts {
+			if !strings.Contains(seen, text) {
+				return fmt.Errorf("no %q there:\n%s", text, seen)
+			}
+		}
+		return nil
+	}))
+	return seen
+}
+
+// ours tells whether the alternate screen is shown and the cursor hidden.
+func (s *screen) ours() bool {
+	s.t.Helper()
+	switch got := strings.TrimSpace(s.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{wrap_flag}")); got {
+	case "1 0 0":
+		return true
+	case "0 1 1":
+		return false
+	default:
+		s.t.Fatalf("alternate screen, cursor, wrapping: %s", got)
+		return false
+	}
+}
+
+// TestWatch is what an operator sees who leaves the status on a terminal.
+func TestWatch(t *testing.T) {
+	l, binary := cluster(t)
+	master := l.Masters[0].Node
+	service := start(t, master, ServiceOptions{})
+	_, err := service.AwaitReason(t.Context(), "Serving")
+	must(t, err)
+	challenge := func(token string) {
+		t.Helper()
+		_, err := l.Internet.Raw(t.Context(), web(l.API.V4), "GET /.well-known/acme-challenge/"+token+" HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
+		must(t, err)
+	}
+	challenge("first-token-of-all")
+
+	s := newScreen(t)
+	s.types("echo was here", "Enter")
+	s.shows("\nwas here\n")
+	s.types(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.serviceFile("status.sock")), "Enter")
+	seen := s.shows("✓ Serving", "first-to…", l.API.V4.String()+" Held", "PACKETS")
+	if strings.Contains(seen, "shell$") || strings.Contains(seen, "was here") || !s.ours() {
+		t.Errorf("what was on the screen is still there:\n%s", seen)
+	}
+	if coloured := s.tmux("capture-pane", "-p", "-e"); !strings.Contains(coloured, "\x1b[32m✓") {
+		t.Errorf("no colour:\n%q", coloured)
+	}
+	if !strings.Contains(seen, "…\n") {
+		t.Errorf("a detail that is cut has no mark of it:\n%s", seen)
+	}
+	challenge("later-token-of-all")
+	seen = s.shows("later-to…")
+	if strings.Index(seen, "later-to…") > strings.Index(seen, "first-to…") {
+		t.Errorf("the newest is to be the first:\n%s", seen)
+	}
+
+	// The service is restarted.
+	stop(t, service)
+	s.shows("! NotReachable", "not reachable since ", "what it told at ", "later-to…")
+	start(t, master, ServiceOptions{})
+	must(t, Eventually(t.Context(), "the service to be back", func(context.Context) error {
+		if seen := s.tmux("capture-pane", "-p"); strings.Contains(seen, "reachable since") || !strings.Contains(seen, "✓ Serving") {
+			return errors.New(seen)
+		}
+		return nil
+	}))
+
+	// The window becomes small: nothing scrolls, no line is longer than it.
+	s.tmux("resize-window", "-x", "50", "-y", "14")
+	seen = s.shows("✓ Serving", " lines more")
+	lines := strings.Split(strings.TrimSuffix(seen, "\n"), "\n")
+	if len(lines) != 14 || !strings.Contains(lines[0], "http01-proxyd on ") {
+		t.Errorf("%d lines:\n%s", len(lines), seen)
+	}
+	for _, line := range lines {
+		if utf8.RuneCountInString(line) > 50 {
+			t.Errorf("too long: %s", line)
+		}
+	}
+	s.tmux("resize-window", "-x", "150", "-y", "45")
+
+	// Ctrl-Z gives the terminal back for a while.
+	s.types("C-z")
+	s.shows("Stopped", "was here")
+	if s.ours() {
+		t.Error("stopped, and the terminal is not as it was")
+	}
+	s.types("fg", "Enter")
+	s.shows("✓ Serving", "PACKETS")
+	if !s.ours() {
+		t.Error("it goes on, and not in place")
+	}
+
+	s.types("C-c")
+	s.shows("was here", "shell$")
+	s.types("echo exit code $?", "Enter")
+	if seen := s.shows("exit code 0"); strings.Contains(seen, "Serving") || s.ours() {
+		t.Errorf("the terminal is not as it was:\n%s", seen)
+	}
+}
+
+// TestStatusForRootAlone: waiting does not help who may not ask.
+func TestStatusForRootAlone(t *testing.T) {
+	l, binary := cluster(t)
+	master := l.Masters[0].Node
+	start(t, master, ServiceOptions{})
+	for _, flag := range []string{"--output=text", "--watch"} {
+		out, err := master.Run(t.Context(), "setpriv", "--reuid", "65534", "--clear-groups",
+			binary, "status", "--status-socket", master.serviceFile("status.sock"), flag)
+		if err == nil || !strings.Contains(err.Error(), "only root may ask") {
+			t.Errorf("%s: %s, %v", flag, out, err)
+		}
+	}
+}
