@@ -4,6 +4,7 @@ package status
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -94,28 +95,40 @@ type column struct {
 	title string
 	least int  // it may be cut to this width; 0: never
 	right bool // numbers
+	spare bool // it may be left out
 }
 
 // table prints rows below titles, after an empty line. Where they are too wide
-// together, the widest of the columns that may be cut are.
+// together, columns are narrowed, the widest first, and where that is not enough,
+// left out, the last first.
 func (p *page) table(columns []column, rows [][]span) {
-	widths := make([]int, len(columns))
-	for i, c := range columns {
-		widths[i] = utf8.RuneCountInString(c.title)
-		for _, r := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(OneLine(r[i].text)))
-		}
-	}
-	if p.view.Width > 0 {
-		fit(widths, columns, p.view.Width)
-	}
 	titles := make([]span, len(columns))
 	for i, c := range columns {
 		titles[i] = span{c.title, faint}
 	}
+	rows = append([][]span{titles}, rows...)
+	widths := make([]int, len(columns))
+	for i := range columns {
+		for _, r := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(OneLine(r[i].text)))
+		}
+	}
+	left := columns
+	if p.view.Width > 0 {
+		for i := len(columns) - 1; i >= 0 && !fit(slices.Clone(widths), left, p.view.Width); i-- {
+			if !columns[i].spare {
+				continue
+			}
+			left, widths = slices.Concat(left[:i], left[i+1:]), slices.Delete(widths, i, i+1)
+			for n, r := range rows {
+				rows[n] = slices.Delete(r, i, i+1)
+			}
+		}
+		fit(widths, left, p.view.Width)
+	}
 	p.put()
-	for _, r := range append([][]span{titles}, rows...) {
-		p.put(aligned(columns, widths, r)...)
+	for _, r := range rows {
+		p.put(aligned(left, widths, r)...)
 	}
 }
 
@@ -148,9 +161,9 @@ func aligned(columns []column, widths []int, row []span) []span {
 	return line
 }
 
-// fit narrows columns until all of them together have the width, or can be
-// narrowed no more.
-func fit(widths []int, columns []column, width int) {
+// fit narrows columns until all of them together have the width, and reports
+// whether that goes.
+func fit(widths []int, columns []column, width int) bool {
 	sum := gap * (len(widths) - 1)
 	for _, w := range widths {
 		sum += w
@@ -163,10 +176,11 @@ func fit(widths []int, columns []column, width int) {
 			}
 		}
 		if widest < 0 {
-			return
+			return false
 		}
 		widths[widest]--
 	}
+	return true
 }
 
 func pad(s string, width int) string {

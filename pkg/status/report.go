@@ -82,6 +82,8 @@ type ReportChallenge struct {
 	Method      string    `json:"method"`
 	Host        string    `json:"host"`
 	TokenPrefix string    `json:"tokenPrefix"`
+	Asker       Asker     `json:"asker"`
+	Outcome     Outcome   `json:"outcome"`
 	Status      int       `json:"status"`
 	Upstream    string    `json:"upstream,omitempty"`
 	Cause       string    `json:"cause,omitempty"`
@@ -104,6 +106,8 @@ func (c Challenge) report() ReportChallenge {
 		Method:      c.Method,
 		Host:        c.Host,
 		TokenPrefix: c.TokenPrefix,
+		Asker:       c.Asker,
+		Outcome:     c.Outcome,
 		Status:      c.Status,
 		Cause:       c.Cause,
 		Detail:      c.Detail,

@@ -28,13 +28,14 @@ func (r Report) writeRules(p *page) {
 	p.table(columns, rows)
 }
 
-// writeRequests prints who asked, and what came of it.
+// writeRequests prints who asked, and what came of it. Of refused requests nobody
+// knows who asked: their sums stand above.
 func (r Report) writeRequests(p *page) {
 	var outcomes []Outcome
 	var askers []Asker
 	counts := map[Outcome]map[Asker]uint64{}
 	for _, n := range r.Traffic.Requests {
-		if n.Count == 0 {
+		if n.Count == 0 || Refusal(n.Outcome).Known() {
 			continue
 		}
 		if counts[n.Outcome] == nil {
@@ -103,12 +104,13 @@ func (r Report) writeChallenges(p *page, now time.Time) {
 	columns := []column{
 		{title: "AGE"},
 		{title: "STATUS"},
-		{title: "MS", right: true},
+		{title: "MS", right: true, spare: true},
 		{title: "HOST", least: 12},
 		{title: "TOKEN", least: 9},
-		{title: "CLIENT", least: 12},
-		{title: "UPSTREAM", least: 12},
-		{title: "DETAIL", least: 8},
+		{title: "ASKER", least: 8},
+		{title: "CLIENT", least: 12, spare: true},
+		{title: "UPSTREAM", least: 12, spare: true},
+		{title: "DETAIL", least: 12},
 	}
 	rows := make([][]span, 0, len(recent))
 	for _, c := range recent {
@@ -118,6 +120,7 @@ func (r Report) writeChallenges(p *page, now time.Time) {
 			{text: fmt.Sprintf("%.1f", c.DurationMS)},
 			{text: c.Host},
 			{text: c.TokenPrefix + "…"},
+			{text: string(c.Asker)},
 			{text: c.Client},
 			{text: c.Upstream},
 			{text: c.Detail},

@@ -44,12 +44,13 @@ func full() status.Report {
 	client := netip.MustParseAddrPort("203.0.113.9:40000")
 	b.Challenge(status.Challenge{
 		Time: start.Add(20 * time.Second), Duration: 38 * time.Millisecond, Host: "api.example.com", TokenPrefix: "ABCDEFGH",
-		Client: client, Upstream: ingress, Status: 200,
+		Asker: status.CertManager, Client: client, Upstream: ingress, Status: 200,
 	})
 	b.Challenge(status.Challenge{
 		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
-		Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
+		Asker: status.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
+	b.Count(answered(2))
 	b.Refused(status.NotChallenge, 1)
 	r := b.Report(status.Table{
 		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
@@ -97,14 +98,13 @@ PACKETS  CHAIN       RULE
      12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888
       0  input       (not ours)
 
-REQUESTS       cert-manager  lets-encrypt  other
-ok                       12             5      0
-no-route                  0             1      0
-not-challenge             0             0      1
+REQUESTS  cert-manager  lets-encrypt
+ok                  12             5
+no-route             0             1
 
-AGE  STATUS    MS  HOST             TOKEN      CLIENT             UPSTREAM      DETAIL
-30s  503      3.1  api.example.com  abcdefgh…  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
-40s  200     38.0  api.example.com  ABCDEFGH…  203.0.113.9:40000  192.0.2.6:80
+AGE  STATUS    MS  HOST             TOKEN      ASKER         CLIENT             UPSTREAM      DETAIL
+30s  503      3.1  api.example.com  abcdefgh…  lets-encrypt  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
+40s  200     38.0  api.example.com  ABCDEFGH…  cert-manager  203.0.113.9:40000  192.0.2.6:80
 `
 	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), status.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -138,14 +138,13 @@ PACKETS  CHAIN       RULE
      12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter d…
       0  input       (not ours)
 
-REQUESTS       cert-manager  lets-encrypt  other
-ok                       12             5      0
-no-route                  0             1      0
-not-challenge             0             0      1
+REQUESTS  cert-manager  lets-encrypt
+ok                  12             5
+no-route             0             1
 
-AGE  STATUS    MS  HOST          TOKEN      CLIENT        UPSTREAM      DETAIL
-30s  503      3.1  api.example…  abcdefgh…  203.0.113.9…  192.0.2.6:80  the rou…
-40s  200     38.0  api.example…  ABCDEFGH…  203.0.113.9…  192.0.2.6:80
+AGE  STATUS    MS  HOST          TOKEN      ASKER     CLIENT        DETAIL
+30s  503      3.1  api.example…  abcdefgh…  lets-en…  203.0.113.9…  the router …
+40s  200     38.0  api.example…  ABCDEFGH…  cert-ma…  203.0.113.9…
 `
 	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), status.View{Width: 80})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
