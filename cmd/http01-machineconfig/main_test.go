@@ -422,7 +422,7 @@ func TestFCOS(t *testing.T) {
 	if err := json.Unmarshal([]byte(tree(t, dir)["http01-proxyd.ign"]), &ignition); err != nil {
 		t.Fatal(err)
 	}
-	if ignition.Ignition.Version != "3.4.0" || len(ignition.Storage.Files) != 2 {
+	if ignition.Ignition.Version != "3.4.0" || len(ignition.Storage.Files) != 3 {
 		t.Errorf("%+v", ignition)
 	}
 }
@@ -435,7 +435,7 @@ func TestPolicyStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	merged := runLine(t, string(current), "policy", "--merge", "-")
-	if merged.code != command.OK || strings.Count(merged.err, "added ") != 6 || !strings.Contains(merged.out, "    # chrony") {
+	if merged.code != command.OK || strings.Count(merged.err, "added ") != 7 || !strings.Contains(merged.out, "    # chrony") {
 		t.Errorf("%+v", merged)
 	}
 	byName := runLine(t, "", "policy", "--merge", "testdata/current.yaml")
@@ -445,7 +445,7 @@ func TestPolicyStream(t *testing.T) {
 	removed := runLine(t, merged.out, "policy", "--remove", "-")
 	if diff := cmp.Diff(outcome{
 		command.OK, string(current),
-		"removed files /etc/http01-proxyd\nremoved files /usr/local/bin/http01-proxyd-install\n" +
+		"removed files /etc/http01-proxyd\nremoved files /usr/local/bin/http01-proxyd-install\nremoved files /usr/local/lib/systemd/catalog/http01-proxyd.catalog\n" +
 			"removed units http01-proxyd.service\nremoved units http01-proxyd-table.service\nremoved units http01-proxyd-install.service\nremoved units http01-proxyd-install.timer\n",
 	}, removed, cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("removal (-want +got):\n%s", diff)

@@ -54,6 +54,9 @@ const ourFiles = `    - path: /etc/http01-proxyd
     - path: /usr/local/bin/http01-proxyd-install
       actions:
       - type: None
+    - path: /usr/local/lib/systemd/catalog/http01-proxyd.catalog
+      actions:
+      - type: None
 `
 
 const ourUnits = `    - name: http01-proxyd.service
@@ -100,6 +103,7 @@ const bare = "spec:\n  logLevel: Normal\n  managementState: Managed\n  operatorL
 
 const ourChanges = `added files /etc/http01-proxyd with the actions [None]
 added files /usr/local/bin/http01-proxyd-install with the actions [None]
+added files /usr/local/lib/systemd/catalog/http01-proxyd.catalog with the actions [None]
 added units http01-proxyd.service with the actions [DaemonReload, Restart http01-proxyd-install.service]
 added units http01-proxyd-table.service with the actions [DaemonReload]
 added units http01-proxyd-install.service with the actions [DaemonReload, Restart http01-proxyd-install.service]
@@ -133,7 +137,7 @@ func TestMerge(t *testing.T) {
 		"files alone":            {object(foreignFiles, ""), object(foreignFiles+ourFiles, ourUnits), ourChanges},
 		"units there": {
 			object(foreignFiles, ourUnits+foreignUnits), object(foreignFiles+ourFiles, ourUnits+foreignUnits),
-			strings.Join(strings.Split(ourChanges, "\n")[:2], "\n"),
+			strings.Join(strings.Split(ourChanges, "\n")[:3], "\n"),
 		},
 		"no newline at the end": {
 			strings.TrimSuffix(head+"spec: {}", "\n"), head + "spec:\n  nodeDisruptionPolicy:\n    files:\n" + ourFiles + "    units:\n" + ourUnits, ourChanges,
@@ -232,7 +236,7 @@ func TestRemove(t *testing.T) {
 				t.Errorf("(-before +after merge and removal):\n%s", diff)
 			}
 			want := []string{
-				"removed files /etc/http01-proxyd", "removed files /usr/local/bin/http01-proxyd-install",
+				"removed files /etc/http01-proxyd", "removed files /usr/local/bin/http01-proxyd-install", "removed files /usr/local/lib/systemd/catalog/http01-proxyd.catalog",
 				"removed units http01-proxyd.service", "removed units http01-proxyd-table.service", "removed units http01-proxyd-install.service", "removed units http01-proxyd-install.timer",
 			}
 			if diff := cmp.Diff(want, got.Changes); diff != "" {
@@ -310,7 +314,7 @@ func TestMergeJSON(t *testing.T) {
 	if err := json.Unmarshal(got.Text, &decoded); err != nil {
 		t.Fatal(err)
 	}
-	want := "[{/etc/chrony.conf} {/etc/aaa} {/etc/http01-proxyd} {/usr/local/bin/http01-proxyd-install}] [{auditd.service} {http01-proxyd.service} {http01-proxyd-table.service} {http01-proxyd-install.service} {http01-proxyd-install.timer}]"
+	want := "[{/etc/chrony.conf} {/etc/aaa} {/etc/http01-proxyd} {/usr/local/bin/http01-proxyd-install} {/usr/local/lib/systemd/catalog/http01-proxyd.catalog}] [{auditd.service} {http01-proxyd.service} {http01-proxyd-table.service} {http01-proxyd-install.service} {http01-proxyd-install.timer}]"
 	if got := fmt.Sprint(decoded.Spec.NodeDisruptionPolicy.Files, decoded.Spec.NodeDisruptionPolicy.Units); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -375,9 +379,9 @@ func TestExtraFieldsAreNotOurs(t *testing.T) {
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	for foreign, want := range map[int]string{
-		48: "", // with our two files that makes fifty
-		49: "c.yaml:22:5: with ours the list files would have 51 entries, and the API takes 50: take 1 away that are not needed, or cover several files by one directory",
-		50: "c.yaml:22:5: with ours the list files would have 52 entries, and the API takes 50: take 2 away that are not needed, or cover several files by one directory",
+		47: "", // with our three files that makes fifty
+		48: "c.yaml:22:5: with ours the list files would have 51 entries, and the API takes 50: take 1 away that are not needed, or cover several files by one directory",
+		49: "c.yaml:22:5: with ours the list files would have 52 entries, and the API takes 50: take 2 away that are not needed, or cover several files by one directory",
 	} {
 		var files strings.Builder
 		for i := range foreign {

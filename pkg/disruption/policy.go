@@ -47,6 +47,10 @@ type Policy struct {
 	Delivered []string
 }
 
+// catalog explains the journal's entries to those who read them. The service
+// works without it.
+const catalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog"
+
 // Standard is the policy for hosts where an installer brings the binary. Both
 // of its services lead to the installer: it alone knows whether the service
 // has to be restarted, and when the MachineConfig is deleted a unit of the same
@@ -57,6 +61,7 @@ func Standard() Policy {
 		Files: []Entry{
 			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches it
 			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
+			{catalog, []Action{{Type: None}}}, // it changes with the image, and the installer takes it in
 		},
 		Units: []Entry{
 			{"http01-proxyd.service", install},
@@ -64,7 +69,7 @@ func Standard() Policy {
 			{"http01-proxyd-install.service", install},
 			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install"},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install", catalog},
 	}
 }
 
@@ -72,8 +77,11 @@ func Standard() Policy {
 // binary. A change of the unit goes with the reboot that a new image needs.
 func Layered() Policy {
 	return Policy{
-		Files:     []Entry{{"/etc/http01-proxyd", []Action{{Type: None}}}},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml"},
+		Files: []Entry{
+			{"/etc/http01-proxyd", []Action{{Type: None}}},
+			{catalog, []Action{{Type: None}}}, // taken in at the next boot
+		},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml", catalog},
 	}
 }
 

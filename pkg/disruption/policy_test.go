@@ -41,7 +41,9 @@ func TestUncovered(t *testing.T) {
 func TestManifest(t *testing.T) {
 	t.Parallel()
 	none := []any{map[string]any{"type": "None"}}
-	files := []any{map[string]any{"path": "/etc/http01-proxyd", "actions": none}}
+	configuration := map[string]any{"path": "/etc/http01-proxyd", "actions": none}
+	script := map[string]any{"path": "/usr/local/bin/http01-proxyd-install", "actions": none}
+	catalog := map[string]any{"path": "/usr/local/lib/systemd/catalog/http01-proxyd.catalog", "actions": none}
 	reload := map[string]any{"type": "DaemonReload"}
 	install := []any{reload, map[string]any{"type": "Restart", "restart": map[string]any{"serviceName": "http01-proxyd-install.service"}}}
 	for name, tt := range map[string]struct {
@@ -49,7 +51,7 @@ func TestManifest(t *testing.T) {
 		want map[string]any
 	}{
 		"standard": {disruption.Standard().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
-			"files": append(files[:1:1], map[string]any{"path": "/usr/local/bin/http01-proxyd-install", "actions": none}),
+			"files": []any{configuration, script, catalog},
 			"units": []any{
 				map[string]any{"name": "http01-proxyd.service", "actions": install},
 				map[string]any{"name": "http01-proxyd-table.service", "actions": []any{reload}},
@@ -57,7 +59,7 @@ func TestManifest(t *testing.T) {
 				map[string]any{"name": "http01-proxyd-install.timer", "actions": []any{reload}},
 			},
 		}}},
-		"layered": {disruption.Layered().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": files}}},
+		"layered": {disruption.Layered().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog}}}},
 		"release": {disruption.Release, map[string]any{}},
 	} {
 		text, err := tt.text()

@@ -53,6 +53,8 @@ func TestIgnition(t *testing.T) {
 		"/etc/http01-proxyd/config.yaml -rw-r--r--": source(t, "butane/config.yaml"),
 		"http01-proxyd.service enabled":             source(t, "systemd/http01-proxyd.service"),
 		"http01-proxyd-table.service":               source(t, "systemd/http01-proxyd-table.service"),
+		catalog:                                     source(t, "systemd/http01-proxyd.catalog"),
+		"http01-proxyd-catalog.service enabled":     source(t, "systemd/http01-proxyd-catalog.service"),
 	}
 	if diff := cmp.Diff(want, onHost(t, c)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

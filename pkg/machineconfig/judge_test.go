@@ -164,7 +164,7 @@ func TestWhatIsWrittenOnTheHost(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^([a-z_]+)=(\S+)`).FindAllStringSubmatch(script, -1) {
 		values[found[1]] = os.Expand(found[2], expand)
 	}
-	others := []string{"/usr/local/bin", "/usr/local/bin/http01-proxyd-install", "/usr/local/lib/systemd/system", "/var/lib/kubelet/config.json"}
+	others := []string{"/usr/local/bin", "/usr/local/bin/http01-proxyd-install", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/var/lib/kubelet/config.json"}
 	files := make(map[string]bool)
 	for _, word := range regexp.MustCompile(`(?:\$[a-z_]+|/(?:usr/local|run|var)/)[\w./$-]*`).FindAllString(script, -1) {
 		file := strings.TrimRight(os.Expand(word, expand), "./")

@@ -27,6 +27,9 @@ import (
 
 const image = "registry.example.com:5000/http01-proxyd@sha256:" + sum
 
+// catalog is a file that explains the journal's entries, and its mode.
+const catalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog -rw-r--r--"
+
 // rendered is a MachineConfig read back.
 type rendered struct {
 	Name, Role string
@@ -122,11 +125,12 @@ func TestWhatAHostGets(t *testing.T) {
 	units := func(dropin string) map[string]string {
 		return map[string]string{
 			"/usr/local/bin/http01-proxyd-install -rwxr-xr-x": source(t, "systemd/http01-proxyd-install"),
-			"http01-proxyd.service enabled":                   source(t, "systemd/http01-proxyd.service"),
-			"http01-proxyd-table.service":                     source(t, "systemd/http01-proxyd-table.service"),
-			"http01-proxyd-install.service":                   source(t, "systemd/http01-proxyd-install.service"),
-			"http01-proxyd-install.service.d/10-image.conf":   dropin,
-			"http01-proxyd-install.timer enabled":             source(t, "systemd/http01-proxyd-install.timer"),
+			catalog:                                         source(t, "systemd/http01-proxyd.catalog"),
+			"http01-proxyd.service enabled":                 source(t, "systemd/http01-proxyd.service"),
+			"http01-proxyd-table.service":                   source(t, "systemd/http01-proxyd-table.service"),
+			"http01-proxyd-install.service":                 source(t, "systemd/http01-proxyd-install.service"),
+			"http01-proxyd-install.service.d/10-image.conf": dropin,
+			"http01-proxyd-install.timer enabled":           source(t, "systemd/http01-proxyd-install.timer"),
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -153,11 +157,13 @@ func TestWhatAHostGets(t *testing.T) {
 			machineconfig.Request{Layered: true, Pool: "master"},
 			[]string{"98-master-http01-proxyd", "98-master-http01-proxyd-config"},
 			map[string]string{
+				catalog:                         source(t, "systemd/http01-proxyd.catalog"),
 				"http01-proxyd.service enabled": source(t, "systemd/http01-proxyd.service"),
 				"http01-proxyd.service.d/10-layered.conf": "[Unit]\nConditionFileIsExecutable=\nConditionFileIsExecutable=/usr/bin/http01-proxyd\n\n" +
 					"[Service]\nExecStart=\nExecStart=/usr/bin/http01-proxyd run\n",
 				"http01-proxyd-table.service":                   source(t, "systemd/http01-proxyd-table.service"),
 				"http01-proxyd-table.service.d/10-layered.conf": "[Service]\nExecStop=\nExecStop=-/usr/bin/http01-proxyd cleanup\n",
+				"http01-proxyd-catalog.service enabled":         source(t, "systemd/http01-proxyd-catalog.service"),
 			},
 			source(t, "butane/config.yaml"),
 		},
