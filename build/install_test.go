@@ -63,11 +63,13 @@ func TestInstallAndUninstall(t *testing.T) {
 	}{
 		"by default": {nil, []string{
 			"0755 /usr/local/bin/http01-proxyd",
+			"0644 /usr/local/lib/systemd/catalog/http01-proxyd.catalog",
 			"0644 /usr/local/lib/systemd/system/http01-proxyd-table.service",
 			"0644 /usr/local/lib/systemd/system/http01-proxyd.service",
 		}, "/usr/local/lib/systemd/system/http01-proxyd.service", "/usr/local/bin/http01-proxyd"},
 		"as a package": {[]string{"PREFIX=/usr"}, []string{
 			"0755 /usr/bin/http01-proxyd",
+			"0644 /usr/lib/systemd/catalog/http01-proxyd.catalog",
 			"0644 /usr/lib/systemd/system/http01-proxyd-table.service",
 			"0644 /usr/lib/systemd/system/http01-proxyd.service",
 		}, "/usr/lib/systemd/system/http01-proxyd.service", "/usr/bin/http01-proxyd"},
@@ -75,11 +77,13 @@ func TestInstallAndUninstall(t *testing.T) {
 			"0644 /etc/systemd/system/http01-proxyd-table.service",
 			"0644 /etc/systemd/system/http01-proxyd.service",
 			"0755 /opt/http01/bin/http01-proxyd",
+			"0644 /usr/local/lib/systemd/catalog/http01-proxyd.catalog",
 		}, "/etc/systemd/system/http01-proxyd.service", "/opt/http01/bin/http01-proxyd"},
 		"units elsewhere": {[]string{"UNITDIR=/run/systemd/system"}, []string{
 			"0644 /run/systemd/system/http01-proxyd-table.service",
 			"0644 /run/systemd/system/http01-proxyd.service",
 			"0755 /usr/local/bin/http01-proxyd",
+			"0644 /usr/local/lib/systemd/catalog/http01-proxyd.catalog",
 		}, "/run/systemd/system/http01-proxyd.service", "/usr/local/bin/http01-proxyd"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +99,7 @@ func TestInstallAndUninstall(t *testing.T) {
 			if diff := cmp.Diff(tt.files, installed(t, root)); diff != "" {
 				t.Errorf("files, -want +got:\n%s", diff)
 			}
+			checkCatalog(t, root, tt.files)
 			checkUnit(t, filepath.Join(root, tt.unit), "ExecStart="+tt.starts+" run", tt.starts)
 			checkUnit(t, filepath.Join(root, filepath.Dir(tt.unit), "http01-proxyd-table.service"), "ExecStop=-"+tt.starts+" cleanup", tt.starts)
 
@@ -109,6 +114,33 @@ func TestInstallAndUninstall(t *testing.T) {
 				t.Errorf("after the uninstall, -want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// checkCatalog: it is the one in systemd/, and journalctl of this machine
+// compiles it out of the directory where it was installed.
+func checkCatalog(t *testing.T, root string, files []string) {
+	t.Helper()
+	const name = "http01-proxyd.catalog"
+	i := slices.IndexFunc(files, func(file string) bool { return strings.HasSuffix(file, name) })
+	got, err := os.ReadFile(filepath.Join(root, strings.Fields(files[i])[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join("../systemd", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("the catalog, -want +got:\n%s", diff)
+	}
+	must(t, root, "journalctl", "--root="+root, "--update-catalog")
+	list := must(t, root, "journalctl", "--root="+root, "--list-catalog")
+	if compiled, shipped := strings.Count(list, " http01-proxyd: "), strings.Count(string(want), "\nSubject: "); compiled != shipped {
+		t.Errorf("journalctl knows %d of the catalog's %d entries:\n%s", compiled, shipped, list)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "var")); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -136,7 +168,8 @@ func checkUnit(t *testing.T, file, line, starts string) {
 func TestInstalledUnitIsSound(t *testing.T) {
 	t.Parallel()
 	prefix := t.TempDir()
-	out, err := admin(t, nil, "install", "PREFIX="+prefix, "UNITDIR="+prefix, "BINARY="+program(t))
+	tools := standIns(t, map[string]string{"journalctl": "exit 1"}) // no reason to fail
+	out, err := admin(t, tools.env, "install", "PREFIX="+prefix, "UNITDIR="+prefix, "CATALOGDIR="+prefix, "BINARY="+program(t))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -160,8 +193,37 @@ func TestInstallNamesWhatLacks(t *testing.T) {
 	}
 }
 
-// TestUninstallMindsTheService stands a systemctl in for the host's, which the
-// tests must not ask for changes.
+// tools are commands that stand in for the host's, which the tests must not ask
+// for changes.
+type tools struct {
+	env   []string
+	calls string // a file with a line for each call
+}
+
+// standIns makes them out of the scripts that they are to be, by name.
+func standIns(t *testing.T, scripts map[string]string) tools {
+	t.Helper()
+	dir := t.TempDir()
+	made := tools{[]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, filepath.Join(dir, "calls")}
+	for name, script := range scripts {
+		script = fmt.Sprintf("#!/bin/sh\necho \"%s $*\" >>%s\n%s\n", name, made.calls, script)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return made
+}
+
+// updates counts how often the catalogs were compiled.
+func (m tools) updates(t *testing.T) int {
+	t.Helper()
+	calls, err := os.ReadFile(m.calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(calls), "journalctl --update-catalog\n")
+}
+
 func TestUninstallMindsTheService(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -175,22 +237,21 @@ func TestUninstallMindsTheService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			prefix, tools := t.TempDir(), t.TempDir()
-			script := fmt.Sprintf("#!/bin/sh\ncase $1 in is-active) exit %d ;; is-enabled) exit %d ;; esac\nexit 99\n", tt.active, tt.enabled)
-			if err := os.WriteFile(filepath.Join(tools, "systemctl"), []byte(script), 0o700); err != nil {
-				t.Fatal(err)
+			prefix := t.TempDir()
+			tools := standIns(t, map[string]string{
+				"systemctl":  fmt.Sprintf("case $1 in is-active) exit %d ;; is-enabled) exit %d ;; esac\nexit 99", tt.active, tt.enabled),
+				"journalctl": "",
+			})
+			args := []string{"PREFIX=" + prefix, "UNITDIR=" + prefix, "CATALOGDIR=" + prefix, "BINARY=" + program(t)}
+			if out, err := admin(t, tools.env, append(args, "install")...); err != nil || tools.updates(t) != 1 {
+				t.Fatalf("%v, and the catalogs were compiled %d times\n%s", err, tools.updates(t), out)
 			}
-			args := []string{"PREFIX=" + prefix, "UNITDIR=" + prefix, "BINARY=" + program(t)}
-			env := []string{"PATH=" + tools + ":" + os.Getenv("PATH")}
-			if out, err := admin(t, env, append(args, "install")...); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			out, err := admin(t, env, append(args, "uninstall")...)
+			out, err := admin(t, tools.env, append(args, "uninstall")...)
 			left := files(t, prefix)
-			if tt.removed && (err != nil || len(left) > 0 || !strings.Contains(out, "systemctl daemon-reload\n")) {
+			if tt.removed && (err != nil || len(left) > 0 || tools.updates(t) != 2 || !strings.Contains(out, "systemctl daemon-reload\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
 			}
-			if !tt.removed && (err == nil || len(left) != 3 || !strings.Contains(out, "systemctl disable --now http01-proxyd\n")) {
+			if !tt.removed && (err == nil || len(left) != 4 || tools.updates(t) != 1 || !strings.Contains(out, "systemctl disable --now http01-proxyd\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
 			}
 			before, after := documented(t)

@@ -74,10 +74,18 @@ release:
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 UNITDIR  ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX)/lib/systemd/system,/etc/systemd/system)
+# For what the journal's entries mean it looks below these two, and nowhere else
+# (catalog_file_dirs in its src/libsystemd/sd-journal/catalog.c).
+CATALOGDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX),/usr/local)/lib/systemd/catalog
 BINARY   ?= $(CURDIR)/bin/http01-proxyd
 
-INSTALLED_BINARY := $(DESTDIR)$(PREFIX)/bin/http01-proxyd
-INSTALLED_UNITS  := $(patsubst %,$(DESTDIR)$(UNITDIR)/%,http01-proxyd.service http01-proxyd-table.service)
+INSTALLED_BINARY  := $(DESTDIR)$(PREFIX)/bin/http01-proxyd
+INSTALLED_UNITS   := $(patsubst %,$(DESTDIR)$(UNITDIR)/%,http01-proxyd.service http01-proxyd-table.service)
+INSTALLED_CATALOG := $(DESTDIR)$(CATALOGDIR)/http01-proxyd.catalog
+
+# journalctl -x reads a database that is made of all catalogs. One of somebody
+# else's that cannot be read stands in the way of that, and of nothing else.
+UPDATE_CATALOG = if command -v journalctl >/dev/null; then journalctl --update-catalog || true; fi
 
 # It builds nothing: root need not have Go.
 install:
@@ -88,8 +96,10 @@ install:
 		( set -ex; sed 's|/usr/local/bin/http01-proxyd|$(PREFIX)/bin/http01-proxyd|g' "systemd/$${unit##*/}" > "$$unit.next"; \
 		chmod 0644 "$$unit.next"; mv -f "$$unit.next" "$$unit" ) || exit 1; \
 	done
+	install -D -m 0644 systemd/http01-proxyd.catalog "$(INSTALLED_CATALOG)"
 	@[ -n "$(DESTDIR)" ] || { \
-		if command -v restorecon >/dev/null; then restorecon "$(INSTALLED_BINARY)" $(INSTALLED_UNITS); fi; \
+		if command -v restorecon >/dev/null; then restorecon "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)"; fi; \
+		$(UPDATE_CATALOG); \
 		echo; \
 		echo "Installed, and not started. Next, the first time:"; \
 		echo "  systemctl daemon-reload && systemctl enable --now http01-proxyd"; \
@@ -106,8 +116,9 @@ uninstall:
 		echo "  systemctl disable --now http01-proxyd" >&2; \
 		exit 1; \
 	fi
-	rm -f "$(INSTALLED_BINARY)" $(INSTALLED_UNITS)
+	rm -f "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)"
 	@[ -n "$(DESTDIR)" ] || { \
+		$(UPDATE_CATALOG); \
 		echo; \
 		echo "Removed. Next:"; \
 		echo "  systemctl daemon-reload"; \
