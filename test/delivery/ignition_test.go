@@ -80,7 +80,7 @@ func (w *way) ignite(config []byte) {
 	must(w.t, err)
 	// Ignition leaves presets, which systemd follows at the first boot of a
 	// machine (machine-id(5)); this one has had its own.
-	out, err = exec.CommandContext(w.t.Context(), "systemctl", "--root="+w.Root, "preset", service).CombinedOutput()
+	out, err = exec.CommandContext(w.t.Context(), "systemctl", "--root="+w.Root, "preset", service, catalogUnit).CombinedOutput()
 	w.t.Logf("%s", out)
 	must(w.t, err)
 }
@@ -120,17 +120,20 @@ func TestFedoraCoreOS(t *testing.T) {
 		t.Errorf("the admin's own part is lost: %q, %v", got, err)
 	}
 	w.serves(binary, w.built(), "fedora-coreos")
+	w.explained(t, w.Host)
 
 	// Such a machine is made anew; this one goes on.
-	w.on("systemctl", "disable", "--now", service)
+	w.on("systemctl", "disable", "--now", service, catalogUnit)
 	w.on("systemctl", "clean", "--what=state", service)
 	for _, name := range []string{
-		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion, fromIgnition,
+		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion, "/etc/systemd/system/" + catalogUnit, fromIgnition,
+		"/usr/local/lib/systemd",
 		"/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd",
 	} {
 		must(t, w.RemoveFile(name))
 	}
 	must(t, w.WriteFile("/etc/motd", motd, 0o644))
 	w.on("systemctl", "daemon-reload")
+	w.on("journalctl", "--update-catalog")
 	w.asItWas()
 }

@@ -219,6 +219,7 @@ func TestByMachineConfig(t *testing.T) {
 	a.serving(first)
 	a.certificate("installed")
 	a.show()
+	a.explained(t, a.Masters[0])
 
 	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
@@ -393,6 +394,10 @@ func (a *admin) units(tasks, timeout, script string) {
 		}
 		text, err := m.ReadFile("/usr/local/bin/http01-proxyd-install")
 		must(a.t, err)
+		// What a release calls its entries goes and comes with it.
+		if _, err := m.Run(a.t.Context(), "journalctl", "--list-catalog", nextMessage); (err == nil) != (script != "") {
+			a.t.Errorf("the catalog of %s has the entry of the next release: %v", m, err == nil)
+		}
 		if strings.HasSuffix(text, otherScript) != (script != "") {
 			a.t.Errorf("the installer on %s ends with %q", m, text[max(0, len(text)-len(otherScript)):])
 		}

@@ -29,6 +29,9 @@ const (
 const (
 	otherScript = "# of the next release\n"
 	nextUnit    = "http01-proxyd-next.service"
+
+	nextMessage  = "8f2a1f2f4f0f4d1f9d5f2f7b8c3d4e5f"
+	otherCatalog = "\n-- " + nextMessage + "\nSubject: The next release says this\nDefined-By: http01-proxyd\n"
 )
 
 func nextReleases() map[string]oc.Handler {
@@ -48,7 +51,7 @@ func nextReleases() map[string]oc.Handler {
 	}
 }
 
-// withOtherUnits changes each unit and the installer.
+// withOtherUnits changes each unit, the installer and the catalog.
 func withOtherUnits(o map[string]any) error {
 	edits := map[string][2]string{
 		service:   {"TasksMax=512\n", "TasksMax=640\n"},
@@ -70,12 +73,18 @@ func withOtherUnits(o map[string]any) error {
 	if err != nil || len(edits) > 0 {
 		return errors.Join(err, fmt.Errorf("the units that are left to change: %v", edits))
 	}
-	script, err := os.ReadFile(filepath.Join(host.Repository(), "systemd", "http01-proxyd-install"))
-	if err != nil {
-		return fmt.Errorf("read the installer: %w", err)
-	}
+	more := map[string]string{"http01-proxyd-install": otherScript, "http01-proxyd.catalog": otherCatalog}
 	return eachOf(o, func(file map[string]any) error {
-		file["contents"] = map[string]any{"source": "data:," + url.PathEscape(string(script)+otherScript)}
+		name, _ := file["path"].(string)
+		name = filepath.Base(name)
+		text, err := os.ReadFile(filepath.Join(host.Repository(), "systemd", name))
+		if err != nil {
+			return fmt.Errorf("read what becomes %s: %w", name, err)
+		}
+		if more[name] == "" {
+			return fmt.Errorf("nothing is known to change in %s", name)
+		}
+		file["contents"] = map[string]any{"source": "data:," + url.PathEscape(string(text)+more[name])}
 		return nil
 	}, "spec", "config", "storage", "files")
 }

@@ -68,6 +68,7 @@ func TestInTheOSImage(t *testing.T) {
 				w.reboot()
 			}
 			w.serves(inOSImage, s.sums[first], "in-the-os-image")
+			w.explained(t, w.Host)
 
 			w.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 			_, err = w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && oc apply -f rendered/")

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -27,6 +28,8 @@ const (
 	companion = "http01-proxyd-table.service"
 	installer = "http01-proxyd-install.service"
 	timer     = "http01-proxyd-install.timer"
+	// catalogUnit is there where the installer is not.
+	catalogUnit = "http01-proxyd-catalog.service"
 	binary    = "/usr/local/bin/http01-proxyd"
 	ours      = "http01-proxyd*" // the pattern of our units
 	renderer  = "http01-machineconfig"
@@ -223,6 +226,17 @@ func (s *site) runs(ctx context.Context, m *host.Host, release string) error {
 		return fmt.Errorf("%s runs %s, not the %s release (%s)", m, sum, release, s.sums[release])
 	}
 	return nil
+}
+
+// explained demands that `journalctl -x` on a master says what an entry means
+// that a certificate has left there.
+func (s *site) explained(t *testing.T, m *host.Host) {
+	t.Helper()
+	text, err := m.Run(t.Context(), "journalctl", "--no-pager", "-x", "--unit="+service, "EVENT=challenge-begun")
+	must(t, err)
+	if !regexp.MustCompile(`Subject: A challenge for [a-z0-9.-]+ has begun\n`).MatchString(text) {
+		t.Errorf("journalctl -x on %s does not explain a challenge:\n%s", m, text)
+	}
 }
 
 // status is what `systemctl status` prints, whatever its exit code says.
