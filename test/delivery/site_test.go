@@ -30,9 +30,9 @@ const (
 	timer     = "http01-proxyd-install.timer"
 	// catalogUnit is there where the installer is not.
 	catalogUnit = "http01-proxyd-catalog.service"
-	binary    = "/usr/local/bin/http01-proxyd"
-	ours      = "http01-proxyd*" // the pattern of our units
-	renderer  = "http01-machineconfig"
+	binary      = "/usr/local/bin/http01-proxyd"
+	ours        = "http01-proxyd*" // the pattern of our units
+	renderer    = "http01-machineconfig"
 
 	// unitStarted is the id of systemd's message that a unit has started
 	// (SD_MESSAGE_UNIT_STARTED in sd-messages.h).
