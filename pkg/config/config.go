@@ -23,6 +23,7 @@ const (
 const (
 	DefaultInternalPort = 8888
 	minInternalPort     = 1024
+	minMetricsPort      = 1024
 	maxPort             = 65535
 
 	minConnections = 1
@@ -47,6 +48,7 @@ type Config struct {
 	Upstream     Upstream
 	Hosts        []string // canonical names that the front door answers for; empty means any
 	Limits       Limits
+	Metrics      Metrics
 }
 
 // VIPs says where the virtual IPs come from.
@@ -71,6 +73,11 @@ type Limits struct {
 	PerSource      int           // connections at once from one IPv4 address or IPv6 /64; 0 means any number
 	HeadTimeout    time.Duration // from accept until the request head is complete
 	HeadBytes      int
+}
+
+// Metrics says where the exporter serves metrics.
+type Metrics struct {
+	ListenAddress netip.AddrPort // the zero value: nowhere; with the address "::" every one of either family
 }
 
 // Enabled reports whether the configuration asks for a front door at all.

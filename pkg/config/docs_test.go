@@ -4,6 +4,7 @@ package config_test
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -65,7 +66,7 @@ func TestREADMEShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateEmpty()); first == "" || diff != "" {
+	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.AddrPort{})); first == "" || diff != "" {
 		t.Errorf("(-default +README):\n%s", diff)
 	}
 }

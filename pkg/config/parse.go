@@ -33,6 +33,7 @@ type parser struct {
 	customDeployment *yaml.Node // the value; nil when absent
 	internalPort     *yaml.Node
 	connectTimeout   *yaml.Node
+	listenAddress    *yaml.Node // of the metrics
 	api, ingress     []placedAddr
 	listsBroken      bool // a list of VIPs had problems of its own
 }
@@ -79,6 +80,12 @@ func (p *parser) top(doc *yaml.Node) {
 				key{"headBytes", p.number(&c.Limits.HeadBytes, "limits.headBytes", minHeadBytes, maxHeadBytes)},
 			)
 		}},
+		key{"metrics", func(n *yaml.Node) {
+			p.object(n, "metrics", key{"listenAddress", func(n *yaml.Node) {
+				p.listenAddress = n
+				p.listenOn(&c.Metrics.ListenAddress, "metrics.listenAddress")(n)
+			}})
+		}},
 	)
 }
 
@@ -113,6 +120,7 @@ func (p *parser) crossCheck() {
 	p.checkUnion()
 	p.checkTimeouts()
 	p.checkFamilies()
+	p.checkMetrics()
 	for _, a := range p.api {
 		p.config.VIPs.API = append(p.config.VIPs.API, a.addr)
 	}
@@ -142,6 +150,13 @@ func (p *parser) checkTimeouts() {
 	if p.connectTimeout != nil && u.ConnectTimeout > u.Timeout {
 		p.problem(p.connectTimeout, "let one connection attempt take less than the whole",
 			"upstream.connectTimeout (%v) is longer than upstream.timeout (%v)", u.ConnectTimeout, u.Timeout)
+	}
+}
+
+// checkMetrics keeps the metrics off the port that the front door takes.
+func (p *parser) checkMetrics() {
+	if port := p.config.Metrics.ListenAddress.Port(); port != 0 && port == p.config.InternalPort {
+		p.problem(p.listenAddress, "give another port, such as 9645", "metrics.listenAddress has the front door's port %d", port)
 	}
 }
 

@@ -44,6 +44,7 @@ vips:
 upstream: {port: 8080, connectTimeout: 500ms, timeout: 4s}
 hosts: [API.Cluster.Example.com., 192.0.2.5]
 limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
+metrics: {listenAddress: 192.0.2.11:9645}
 `, config.Config{
 			Mode: config.ModeCustom, InternalPort: 1024,
 			VIPs: config.VIPs{
@@ -54,7 +55,18 @@ limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
 			Upstream: config.Upstream{Port: 8080, ConnectTimeout: 500 * time.Millisecond, Timeout: 4 * time.Second},
 			Hosts:    []string{"api.cluster.example.com", "192.0.2.5"},
 			Limits:   config.Limits{MaxConnections: 10, PerSource: 4, HeadTimeout: time.Second, HeadBytes: 4096},
+			Metrics:  config.Metrics{ListenAddress: netip.MustParseAddrPort("192.0.2.11:9645")},
 		}},
+		"metrics on all addresses": {"metrics:\n  listenAddress: :9645\n", with(func(c *config.Config) {
+			c.Metrics.ListenAddress = netip.MustParseAddrPort("[::]:9645")
+		})},
+		"metrics on one IPv6 address": {`metrics: {listenAddress: "[2001:db8::11]:1024"}`, with(func(c *config.Config) {
+			c.Metrics.ListenAddress = netip.MustParseAddrPort("[2001:db8::11]:1024")
+		})},
+		"metrics on IPv4 alone": {"metrics: {listenAddress: 0.0.0.0:65535}", with(func(c *config.Config) {
+			c.Metrics.ListenAddress = netip.MustParseAddrPort("0.0.0.0:65535")
+		})},
+		"metrics off":         {`metrics: {listenAddress: ""}`, config.Default()},
 		"no limit per source": {"limits: {perSource: 0}", with(func(c *config.Config) { c.Limits.PerSource = 0 })},
 		"one address for both": {"vips: {api: [192.0.2.5], ingress: [192.0.2.5]}", with(func(c *config.Config) {
 			c.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
@@ -67,68 +79,80 @@ limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
+const metricsMend = `give a port from 1024 to 65535, with an address of this host or without, such as ":9645" or "[2001:db8::11]:9645", or "" to serve nowhere`
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"unknown key":           {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits`},
-		"unknown nested key":    {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of keepalivedConfig, api, ingress`},
-		"key in other case":     {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits`},
-		"duplicate key":         {"hosts: []\nhosts: []", `c.yaml:2:1: key "hosts" of the configuration stands twice, first on line 1: keep one of the two`},
-		"not a mapping":         {"- a", `c.yaml:1:1: the configuration is a list, not a mapping: write keys and values, such as mode: …`},
-		"list for object":       {"limits: [1]", `c.yaml:1:9: limits is a list, not a mapping: write keys and values, such as maxConnections: …`},
-		"scalar for list":       {"hosts: a.example", `c.yaml:1:8: hosts is the text "a.example", not a list: write a list, such as [api.cluster.example.com]`},
-		"second document":       {"mode: DefaultDeployment\n---\nhosts: []", `c.yaml:2:1: a second YAML document: keep one document and delete the rest`},
-		"no YAML":               {"a: [1,\nb", "c.yaml:1:4: not valid YAML: while parsing a flow sequence: did not find expected ',' or ']': correct the YAML syntax there"},
-		"wrong indentation":     {"upstream:\n  port: 80\n timeout: 8s", "c.yaml:3:2: not valid YAML: while parsing a block mapping that begins on line 1: did not find expected key: correct the YAML syntax there"},
-		"not UTF-8":             {"# é\nhosts: [\"\xff\"]", "c.yaml:2:10: not UTF-8: byte 0xff: write the file in UTF-8"},
-		"alias":                 {"upstream: &a {port: 80}\nlimits: *a", "c.yaml:1:11: anchors, aliases and merge keys are not taken: write the value out\nc.yaml:2:9: anchors, aliases and merge keys are not taken: write the value out"},
-		"merge key":             {"<<: {mode: x}", `c.yaml:1:1: anchors, aliases and merge keys are not taken: write the value out`},
-		"mode without value":    {"mode:", `c.yaml:1:6: mode has no value: write DefaultDeployment, CustomDeployment, or "" to disable the front door, or delete the key`},
-		"mode unknown":          {"mode: default", `c.yaml:1:7: mode is "default": write DefaultDeployment, CustomDeployment, or "" to disable the front door`},
-		"mode bool":             {"mode: false", `c.yaml:1:7: mode is the truth value false: write DefaultDeployment, CustomDeployment, or "" to disable the front door`},
-		"custom without":        {"mode: CustomDeployment", `c.yaml:1:7: mode CustomDeployment needs customDeployment: add customDeployment: {internalPort: 8888}`},
-		"custom empty":          {"mode: CustomDeployment\ncustomDeployment: {}", `c.yaml:2:19: customDeployment needs internalPort: add internalPort: 8888`},
-		"custom forbidden":      {"customDeployment: {internalPort: 9000}", `c.yaml:1:19: customDeployment is allowed with mode CustomDeployment only, and mode is "DefaultDeployment": delete it, or set mode: CustomDeployment`},
-		"custom while disabled": {"mode: \"\"\ncustomDeployment: {internalPort: 9000}", `c.yaml:2:19: customDeployment is allowed with mode CustomDeployment only, and mode is "": delete it, or set mode: CustomDeployment`},
-		"port below 1024":       {"mode: CustomDeployment\ncustomDeployment: {internalPort: 1023}", `c.yaml:2:34: customDeployment.internalPort is 1023: give a whole number from 1024 to 65535`},
-		"port too large":        {"mode: CustomDeployment\ncustomDeployment: {internalPort: 65536}", `c.yaml:2:34: customDeployment.internalPort is 65536: give a whole number from 1024 to 65535`},
-		"port as text":          {`upstream: {port: "80"}`, `c.yaml:1:18: upstream.port is the text "80": give a whole number from 1 to 65535`},
-		"port zero":             {"upstream: {port: 0}", `c.yaml:1:18: upstream.port is 0: give a whole number from 1 to 65535`},
-		"port huge":             {"upstream: {port: 99999999999999999999}", `c.yaml:1:18: upstream.port is the number 99999999999999999999: give a whole number from 1 to 65535`},
-		"port fraction":         {"upstream: {port: 80.5}", `c.yaml:1:18: upstream.port is the number 80.5: give a whole number from 1 to 65535`},
-		"duration bare":         {"upstream: {timeout: 8}", `c.yaml:1:21: upstream.timeout is the number 8: give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
-		"duration negative":     {"upstream: {timeout: -1s}", `c.yaml:1:21: upstream.timeout is "-1s": give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
-		"duration too long":     {"limits: {headTimeout: 61s}", `c.yaml:1:23: limits.headTimeout is "61s": give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
-		"connect over whole":    {"upstream: {connectTimeout: 9s}", `c.yaml:1:28: upstream.connectTimeout (9s) is longer than upstream.timeout (8s): let one connection attempt take less than the whole`},
-		"whole under connect":   {"upstream: {timeout: 1s}", `c.yaml:1:21: upstream.connectTimeout (2s) is longer than upstream.timeout (1s): let one connection attempt take less than the whole`},
-		"relative path":         {"vips: {keepalivedConfig: keepalived.conf}", `c.yaml:1:26: vips.keepalivedConfig is "keepalived.conf": give an absolute path`},
-		"zone":                  {`vips: {api: ["fe80::1%eth0"], ingress: ["2001:db8::6"]}`, `c.yaml:1:14: "fe80::1%eth0" in vips.api carries an IPv6 zone: give the address without its zone; a virtual IP is not link-local`},
-		"mask":                  {"vips: {api: [192.0.2.5/32], ingress: [192.0.2.6]}", `c.yaml:1:14: "192.0.2.5/32" in vips.api carries a mask: leave the mask out`},
-		"no address":            {"vips: {api: [api.example.com], ingress: [192.0.2.6]}", `c.yaml:1:14: "api.example.com" in vips.api is no address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`},
-		"mapped":                {`vips: {api: ["::ffff:192.0.2.5"], ingress: [192.0.2.6]}`, `c.yaml:1:14: "::ffff:192.0.2.5" in vips.api is an IPv4 address in IPv6 clothes: write 192.0.2.5`},
-		"loopback":              {"vips: {api: [127.0.0.1], ingress: [192.0.2.6]}", `c.yaml:1:14: "127.0.0.1" in vips.api cannot be a virtual IP: give the address that clients reach`},
-		"VIP twice":             {"vips: {api: [192.0.2.5, 192.0.2.5], ingress: [192.0.2.6]}", `c.yaml:1:25: "192.0.2.5" stands twice in vips.api: keep one`},
-		"family without":        {`vips: {api: [192.0.2.5, "2001:db8::5"], ingress: [192.0.2.6]}`, `c.yaml:1:25: API VIP 2001:db8::5 has no IPv6 ingress VIP beside it: add the ingress VIP of that family to vips.ingress`},
-		"api alone":             {"vips:\n  api:\n  - 192.0.2.5", `c.yaml:3:5: API VIP 192.0.2.5 has no IPv4 ingress VIP beside it: add the ingress VIP of that family to vips.ingress`},
-		"ingress alone":         {"vips: {ingress: [192.0.2.6]}", `c.yaml:1:18: vips.ingress is given without vips.api: add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf`},
-		"host with port":        {`hosts: ["a.example:80"]`, `c.yaml:1:9: "a.example:80" in hosts is no host name: give a DNS name such as api.cluster.example.com, without port, path or wildcard`},
-		"host wildcard":         {`hosts: ["*.example"]`, `c.yaml:1:9: "*.example" in hosts is no host name: give a DNS name such as api.cluster.example.com, without port, path or wildcard`},
-		"host empty label":      {`hosts: [a..example]`, `c.yaml:1:9: "a..example" in hosts is no host name: give a DNS name such as api.cluster.example.com, without port, path or wildcard`},
-		"host twice":            {`hosts: [a.example, A.EXAMPLE.]`, `c.yaml:1:20: "A.EXAMPLE." stands twice in hosts: keep one`},
-		"zero connections":      {"limits: {maxConnections: 0}", `c.yaml:1:26: limits.maxConnections is 0: give a whole number from 1 to 1048576`},
-		"negative per source":   {"limits: {perSource: -1}", `c.yaml:1:21: limits.perSource is -1: give a whole number from 0 to 1048576`},
-		"per source as text":    {"limits: {perSource: off}", `c.yaml:1:21: limits.perSource is the text "off": give a whole number from 0 to 1048576`},
-		"head too large":        {"limits: {headBytes: 1000000}", `c.yaml:1:21: limits.headBytes is 1000000: give a whole number from 512 to 65536`},
+		"unknown key":                          {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`},
+		"unknown nested key":                   {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of keepalivedConfig, api, ingress`},
+		"key in other case":                    {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`},
+		"duplicate key":                        {"hosts: []\nhosts: []", `c.yaml:2:1: key "hosts" of the configuration stands twice, first on line 1: keep one of the two`},
+		"not a mapping":                        {"- a", `c.yaml:1:1: the configuration is a list, not a mapping: write keys and values, such as mode: …`},
+		"list for object":                      {"limits: [1]", `c.yaml:1:9: limits is a list, not a mapping: write keys and values, such as maxConnections: …`},
+		"scalar for list":                      {"hosts: a.example", `c.yaml:1:8: hosts is the text "a.example", not a list: write a list, such as [api.cluster.example.com]`},
+		"second document":                      {"mode: DefaultDeployment\n---\nhosts: []", `c.yaml:2:1: a second YAML document: keep one document and delete the rest`},
+		"no YAML":                              {"a: [1,\nb", "c.yaml:1:4: not valid YAML: while parsing a flow sequence: did not find expected ',' or ']': correct the YAML syntax there"},
+		"wrong indentation":                    {"upstream:\n  port: 80\n timeout: 8s", "c.yaml:3:2: not valid YAML: while parsing a block mapping that begins on line 1: did not find expected key: correct the YAML syntax there"},
+		"not UTF-8":                            {"# é\nhosts: [\"\xff\"]", "c.yaml:2:10: not UTF-8: byte 0xff: write the file in UTF-8"},
+		"alias":                                {"upstream: &a {port: 80}\nlimits: *a", "c.yaml:1:11: anchors, aliases and merge keys are not taken: write the value out\nc.yaml:2:9: anchors, aliases and merge keys are not taken: write the value out"},
+		"merge key":                            {"<<: {mode: x}", `c.yaml:1:1: anchors, aliases and merge keys are not taken: write the value out`},
+		"mode without value":                   {"mode:", `c.yaml:1:6: mode has no value: write DefaultDeployment, CustomDeployment, or "" to disable the front door, or delete the key`},
+		"mode unknown":                         {"mode: default", `c.yaml:1:7: mode is "default": write DefaultDeployment, CustomDeployment, or "" to disable the front door`},
+		"mode bool":                            {"mode: false", `c.yaml:1:7: mode is the truth value false: write DefaultDeployment, CustomDeployment, or "" to disable the front door`},
+		"custom without":                       {"mode: CustomDeployment", `c.yaml:1:7: mode CustomDeployment needs customDeployment: add customDeployment: {internalPort: 8888}`},
+		"custom empty":                         {"mode: CustomDeployment\ncustomDeployment: {}", `c.yaml:2:19: customDeployment needs internalPort: add internalPort: 8888`},
+		"custom forbidden":                     {"customDeployment: {internalPort: 9000}", `c.yaml:1:19: customDeployment is allowed with mode CustomDeployment only, and mode is "DefaultDeployment": delete it, or set mode: CustomDeployment`},
+		"custom while disabled":                {"mode: \"\"\ncustomDeployment: {internalPort: 9000}", `c.yaml:2:19: customDeployment is allowed with mode CustomDeployment only, and mode is "": delete it, or set mode: CustomDeployment`},
+		"port below 1024":                      {"mode: CustomDeployment\ncustomDeployment: {internalPort: 1023}", `c.yaml:2:34: customDeployment.internalPort is 1023: give a whole number from 1024 to 65535`},
+		"port too large":                       {"mode: CustomDeployment\ncustomDeployment: {internalPort: 65536}", `c.yaml:2:34: customDeployment.internalPort is 65536: give a whole number from 1024 to 65535`},
+		"port as text":                         {`upstream: {port: "80"}`, `c.yaml:1:18: upstream.port is the text "80": give a whole number from 1 to 65535`},
+		"port zero":                            {"upstream: {port: 0}", `c.yaml:1:18: upstream.port is 0: give a whole number from 1 to 65535`},
+		"port huge":                            {"upstream: {port: 99999999999999999999}", `c.yaml:1:18: upstream.port is the number 99999999999999999999: give a whole number from 1 to 65535`},
+		"port fraction":                        {"upstream: {port: 80.5}", `c.yaml:1:18: upstream.port is the number 80.5: give a whole number from 1 to 65535`},
+		"duration bare":                        {"upstream: {timeout: 8}", `c.yaml:1:21: upstream.timeout is the number 8: give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
+		"duration negative":                    {"upstream: {timeout: -1s}", `c.yaml:1:21: upstream.timeout is "-1s": give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
+		"duration too long":                    {"limits: {headTimeout: 61s}", `c.yaml:1:23: limits.headTimeout is "61s": give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
+		"connect over whole":                   {"upstream: {connectTimeout: 9s}", `c.yaml:1:28: upstream.connectTimeout (9s) is longer than upstream.timeout (8s): let one connection attempt take less than the whole`},
+		"whole under connect":                  {"upstream: {timeout: 1s}", `c.yaml:1:21: upstream.connectTimeout (2s) is longer than upstream.timeout (1s): let one connection attempt take less than the whole`},
+		"relative path":                        {"vips: {keepalivedConfig: keepalived.conf}", `c.yaml:1:26: vips.keepalivedConfig is "keepalived.conf": give an absolute path`},
+		"zone":                                 {`vips: {api: ["fe80::1%eth0"], ingress: ["2001:db8::6"]}`, `c.yaml:1:14: "fe80::1%eth0" in vips.api carries an IPv6 zone: give the address without its zone; a virtual IP is not link-local`},
+		"mask":                                 {"vips: {api: [192.0.2.5/32], ingress: [192.0.2.6]}", `c.yaml:1:14: "192.0.2.5/32" in vips.api carries a mask: leave the mask out`},
+		"no address":                           {"vips: {api: [api.example.com], ingress: [192.0.2.6]}", `c.yaml:1:14: "api.example.com" in vips.api is no address: give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`},
+		"mapped":                               {`vips: {api: ["::ffff:192.0.2.5"], ingress: [192.0.2.6]}`, `c.yaml:1:14: "::ffff:192.0.2.5" in vips.api is an IPv4 address in IPv6 clothes: write 192.0.2.5`},
+		"loopback":                             {"vips: {api: [127.0.0.1], ingress: [192.0.2.6]}", `c.yaml:1:14: "127.0.0.1" in vips.api cannot be a virtual IP: give the address that clients reach`},
+		"VIP twice":                            {"vips: {api: [192.0.2.5, 192.0.2.5], ingress: [192.0.2.6]}", `c.yaml:1:25: "192.0.2.5" stands twice in vips.api: keep one`},
+		"family without":                       {`vips: {api: [192.0.2.5, "2001:db8::5"], ingress: [192.0.2.6]}`, `c.yaml:1:25: API VIP 2001:db8::5 has no IPv6 ingress VIP beside it: add the ingress VIP of that family to vips.ingress`},
+		"api alone":                            {"vips:\n  api:\n  - 192.0.2.5", `c.yaml:3:5: API VIP 192.0.2.5 has no IPv4 ingress VIP beside it: add the ingress VIP of that family to vips.ingress`},
+		"ingress alone":                        {"vips: {ingress: [192.0.2.6]}", `c.yaml:1:18: vips.ingress is given without vips.api: add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf`},
+		"host with port":                       {`hosts: ["a.example:80"]`, `c.yaml:1:9: "a.example:80" in hosts is no host name: give a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host wildcard":                        {`hosts: ["*.example"]`, `c.yaml:1:9: "*.example" in hosts is no host name: give a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host empty label":                     {`hosts: [a..example]`, `c.yaml:1:9: "a..example" in hosts is no host name: give a DNS name such as api.cluster.example.com, without port, path or wildcard`},
+		"host twice":                           {`hosts: [a.example, A.EXAMPLE.]`, `c.yaml:1:20: "A.EXAMPLE." stands twice in hosts: keep one`},
+		"zero connections":                     {"limits: {maxConnections: 0}", `c.yaml:1:26: limits.maxConnections is 0: give a whole number from 1 to 1048576`},
+		"negative per source":                  {"limits: {perSource: -1}", `c.yaml:1:21: limits.perSource is -1: give a whole number from 0 to 1048576`},
+		"per source as text":                   {"limits: {perSource: off}", `c.yaml:1:21: limits.perSource is the text "off": give a whole number from 0 to 1048576`},
+		"head too large":                       {"limits: {headBytes: 1000000}", `c.yaml:1:21: limits.headBytes is 1000000: give a whole number from 512 to 65536`},
+		"metrics on the front door's port":     {`metrics: {listenAddress: ":8888"}`, `c.yaml:1:26: metrics.listenAddress has the front door's port 8888: give another port, such as 9645`},
+		"metrics on the front door's own port": {"metrics: {listenAddress: 127.0.0.1:9888}\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}", `c.yaml:1:26: metrics.listenAddress has the front door's port 9888: give another port, such as 9645`},
+		"metrics on a number":                  {"metrics: {listenAddress: 9645}", `c.yaml:1:26: metrics.listenAddress is the number 9645: ` + metricsMend},
+		"metrics without a port":               {"metrics: {listenAddress: 192.0.2.11}", `c.yaml:1:26: metrics.listenAddress is "192.0.2.11": ` + metricsMend},
+		"metrics on a name":                    {"metrics: {listenAddress: localhost:9645}", `c.yaml:1:26: metrics.listenAddress is "localhost:9645": ` + metricsMend},
+		"metrics on a low port":                {`metrics: {listenAddress: ":80"}`, `c.yaml:1:26: metrics.listenAddress has port 80: ` + metricsMend},
+		"metrics on too high a port":           {`metrics: {listenAddress: ":65536"}`, `c.yaml:1:26: metrics.listenAddress is ":65536": ` + metricsMend},
+		"metrics with a zone":                  {`metrics: {listenAddress: "[fe80::1%eth0]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[fe80::1%eth0]:9645", which carries an IPv6 zone: give an address that is not link-local`},
+		"metrics mapped":                       {`metrics: {listenAddress: "[::ffff:192.0.2.11]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[::ffff:192.0.2.11]:9645", an IPv4 address in IPv6 clothes: write 192.0.2.11:9645`},
+		"metrics multicast":                    {`metrics: {listenAddress: 224.0.0.1:9645}`, `c.yaml:1:26: metrics.listenAddress is "224.0.0.1:9645": ` + metricsMend},
 		"all at once": {"mode: x\nfoo: 1\nlimits:\n  headBytes: 1\n  maxConnections: many\n", strings.Join([]string{
 			`c.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the front door`,
-			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits`,
+			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`,
 			`c.yaml:4:14: limits.headBytes is 1: give a whole number from 512 to 65536`,
 			`c.yaml:5:19: limits.maxConnections is the text "many": give a whole number from 1 to 1048576`,
 		}, "\n")},
@@ -163,6 +187,7 @@ func TestProblemsAreBounded(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\nvips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nhosts: [a.example]\n")
 	f.Add("a: &a [*a]\n")
+	f.Add("metrics: {listenAddress: ':9645'}\n")
 	f.Add("limits: {headBytes: 0x200}\n--- {}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse("c.yaml", []byte(text))
@@ -175,7 +200,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if c.InternalPort < 1024 || c.Upstream.ConnectTimeout > c.Upstream.Timeout || c.Limits.MaxConnections < 1 || c.Limits.PerSource < 0 {
+		if c.InternalPort < 1024 || c.Upstream.ConnectTimeout > c.Upstream.Timeout || c.Limits.MaxConnections < 1 || c.Limits.PerSource < 0 ||
+			(c.Metrics.ListenAddress.IsValid() && c.Metrics.ListenAddress.Port() < 1024) || c.Metrics.ListenAddress.Port() == c.InternalPort {
 			t.Errorf("accepted %+v", c)
 		}
 		for _, v := range c.VIPs.API {

@@ -72,6 +72,40 @@ func (r *reader) path(into *string, where string) func(*yaml.Node) {
 	}
 }
 
+// listenOn sets where to listen: an address of this host and a port, or the port
+// alone for every address; the empty text is nowhere.
+func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
+	mend := fmt.Sprintf(`give a port from %d to %d, with an address of this host or without, such as ":9645" or "[2001:db8::11]:9645", or "" to serve nowhere`, minMetricsPort, maxPort)
+	return func(n *yaml.Node) {
+		text, ok := r.scalar(n, where, mend, "!!str")
+		if !ok {
+			return
+		}
+		if text == "" {
+			*into = netip.AddrPort{}
+			return
+		}
+		whole := text
+		if strings.HasPrefix(text, ":") {
+			whole = "[::]" + text
+		}
+		at, err := netip.ParseAddrPort(whole)
+		addr := at.Addr()
+		switch {
+		case err != nil || addr.IsMulticast():
+			r.problem(n, mend, "%s is %q", where, text)
+		case at.Port() < minMetricsPort:
+			r.problem(n, mend, "%s has port %d", where, at.Port())
+		case addr.Zone() != "":
+			r.problem(n, "give an address that is not link-local", "%s is %q, which carries an IPv6 zone", where, text)
+		case addr.Is4In6():
+			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %q, an IPv4 address in IPv6 clothes", where, text)
+		default:
+			*into = at
+		}
+	}
+}
+
 // placedAddr is an address and where it stands in the file.
 type placedAddr struct {
 	addr netip.Addr

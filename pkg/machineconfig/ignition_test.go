@@ -101,7 +101,7 @@ func TestIgnitionRefuses(t *testing.T) {
 		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, "b: built for freebsd/arm64" + mend},
 		"both": {
 			program(4, servicePath, "linux", "amd64"), &machineconfig.Input{Name: "c.yaml", Text: []byte("port: 1\n")},
-			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits\nb: not a Linux program, but an ELF file of type ET_CORE" + mend,
+			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics\nb: not a Linux program, but an ELF file of type ET_CORE" + mend,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	ignition "github.com/coreos/ignition/v2/config/v3_4"
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vincent-petithory/dataurl"
 	"go.yaml.in/yaml/v4"
 
@@ -267,7 +269,7 @@ func TestDefaultConfigurationIsTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(config.Default(), got); diff != "" {
+	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateComparable(netip.AddrPort{})); diff != "" {
 		t.Errorf("(-default +file):\n%s", diff)
 	}
 }
@@ -302,7 +304,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		`image "quay.io/a/b": neither digest nor tag: give registry.example.com/name@sha256:<64 lower-case hexadecimal digits>`,
 		`pool "Master": not a name that a MachineConfigPool can have: give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 		`my.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the front door`,
-		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits`,
+		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`,
 		`SUMS:1:1: not a line of sha256sum: write 64 hexadecimal digits, two spaces and the file's name`,
 	}
 	if err == nil {
