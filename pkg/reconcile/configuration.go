@@ -160,6 +160,18 @@ func (c *configuration) logUnchanged() {
 	c.log.Info(fmt.Sprintf("reload: %s has not changed", c.path), slog.String("event", "config"))
 }
 
+// result is how a reload counts.
+func (c *configuration) result(changed bool) string {
+	switch {
+	case !changed:
+		return status.ReloadUnchanged
+	case c.err != nil:
+		return status.ReloadRefused
+	default:
+		return status.ReloadAccepted
+	}
+}
+
 func (c *configuration) report() status.Config {
 	r := status.Config{Source: c.source, Path: c.path}
 	if c.err != nil {

@@ -22,10 +22,12 @@ type hands struct {
 	stands bool   // a table of ours may stand
 	made   bool   // by this process
 	said   string // the last complaint of verify
+	broken bool   // the table was found to be other than it should be
+	mended func() // called when it has been built anew then
 }
 
 func newHands(p Parts) hands {
-	return hands{log: p.Log, table: p.Table, door: p.Door, port: p.Left.Port, stands: p.Left.Table}
+	return hands{log: p.Log, table: p.Table, door: p.Door, port: p.Left.Port, stands: p.Left.Table, mended: p.Board.TableRepaired}
 }
 
 // apply returns the reason and message that hold after it, and whether the
@@ -66,6 +68,10 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 			slog.String("event", "port"), slog.Int("port", int(port)))
 	}
 	h.port, h.made = port, true
+	if h.broken {
+		h.broken = false
+		h.mended()
+	}
 	h.door.Settle(port)
 	if busy != nil {
 		return status.PortInUse, fmt.Sprintf("%v; port %d stays in force: %s", busy, port, p.message), false
@@ -148,6 +154,7 @@ func (h *hands) verify() {
 	said := ""
 	switch {
 	case differs:
+		h.broken = true
 		h.log.Warn("the table in the kernel is not as it should be; building it anew",
 			slog.String("event", "table"), slog.Any("error", err))
 	case err != nil:

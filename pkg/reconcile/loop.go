@@ -98,6 +98,9 @@ type Parts struct {
 	Announcer Announcer
 	Beat      func() // called at least every 5 s while the loop lives
 	Moved     func() // called when this host has gained or lost an API VIP
+	// Configured is called with the configuration in force, if there is one, at
+	// each look.
+	Configured func(config.Config)
 	// Followed is asked when the loop ends, whether another process of this
 	// service may follow, to which it leaves door and table then.
 	Followed func() bool
@@ -255,6 +258,9 @@ func (l *Loop) pass(ctx context.Context, w wake) {
 		return
 	}
 	l.eyes.complain("address", "cannot read this host's addresses; the last ones stay in force", err)
+	if s.configKnown {
+		l.Configured(s.config)
+	}
 	p := decide(s)
 	a := l.act(ctx, attempt{config: s.config, plan: p}, w.reload, now)
 	if err != nil {
@@ -311,6 +317,9 @@ func (l *Loop) readFiles(asked bool, now time.Time) (reloading bool) {
 		l.eyes.configuration.take()
 	case asked:
 		l.eyes.configuration.logUnchanged()
+	}
+	if reloading {
+		l.Board.Reloaded(l.eyes.configuration.result(changed))
 	}
 	l.agenda.files = time.Time{}
 	if again := soonest(settling, l.eyes.readFiles(now)); again > 0 {

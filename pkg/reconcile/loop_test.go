@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -25,19 +26,21 @@ import (
 // when everybody waits.
 type world struct {
 	host
-	dir      string
-	loop     *Loop
-	board    *status.Board
-	events   chan struct{} // addresses
-	hints    chan struct{} // files
-	held     []address.Address
-	told     []string // what the manager was told, and when
-	beats    []time.Duration
-	verified int
-	followed bool // another process follows
-	left     Left // by a former one
-	start    time.Time
-	stop     func()
+	dir        string
+	loop       *Loop
+	board      *status.Board
+	events     chan struct{} // addresses
+	hints      chan struct{} // files
+	held       []address.Address
+	told       []string // what the manager was told, and when
+	beats      []time.Duration
+	verified   int
+	differs    bool          // what Verify finds, until Apply
+	configured config.Config // the last that Configured got
+	followed   bool          // another process follows
+	left       Left          // by a former one
+	start      time.Time
+	stop       func()
 }
 
 func (w *world) Snapshot() (held []address.Address, err error) {
@@ -55,9 +58,12 @@ type hinted struct{ *world }
 func (f hinted) Changed() <-chan struct{} { return f.hints }
 func (hinted) Watch(...string)            {}
 
-func (w *world) Verify() (bool, error) {
-	w.look(func() { w.verified++ })
-	return false, nil
+func (w *world) Verify() (differs bool, err error) {
+	w.look(func() {
+		w.verified++
+		differs, w.differs = w.differs, false
+	})
+	return differs, nil
 }
 
 func (w *world) Ready()     { w.tell("ready") }
@@ -104,6 +110,7 @@ func run(t *testing.T, prepare func(*world)) *world {
 		Table: w, Door: w, Announcer: w,
 		Beat:       func() { w.look(func() { w.beats = append(w.beats, time.Since(w.start)) }) },
 		Moved:      func() {},
+		Configured: func(c config.Config) { w.look(func() { w.configured = c }) },
 		Followed:   func() bool { return w.followed },
 		Left:       w.left,
 		ConfigPath: filepath.Join(w.dir, "config.yaml"), StateDir: w.dir,

@@ -50,6 +50,7 @@ func (l *Loop) noteMoves(before, after []status.VIP) {
 	was, is := inState(before, status.VIPHeld), inState(after, status.VIPHeld)
 	if !slices.Equal(was, is) {
 		l.Moved()
+		l.Board.VIPsMoved(missing(was, is) + missing(is, was))
 	}
 	for _, vip := range is {
 		if !slices.Contains(was, vip) {
@@ -69,6 +70,16 @@ func (l *Loop) noteMoves(before, after []status.VIP) {
 				slog.String("event", "vip-released"), slog.String("vip", vip.String()))
 		}
 	}
+}
+
+// missing is how many of all are not among others.
+func missing(others, all []netip.Addr) (n int) {
+	for _, a := range all {
+		if !slices.Contains(others, a) {
+			n++
+		}
+	}
+	return n
 }
 
 func inState(vips []status.VIP, state status.VIPState) []netip.Addr {

@@ -40,6 +40,8 @@ type Board struct {
 	refused   map[Refusal]uint64
 	recent    []Challenge // a ring once it is full; next is where the oldest lies
 	next      int
+
+	ledger ledger
 }
 
 // NewBoard returns the board of a service that has just started. moved is
@@ -206,14 +208,19 @@ func (b *Board) Report(table Table) Report {
 	if table.Counters == nil {
 		table.Counters = []Counter{}
 	}
+	events, certificates := b.ledger.report()
 	return Report{
 		Version:    b.version,
+		Build:      readBuild(),
 		Conditions: []Condition{b.condition},
 		VIPs:       append([]VIP{}, b.look.VIPs...),
 		Table:      table,
 		Upstreams:  append([]Upstream{}, b.upstreams...),
 		Challenges: Challenges{Total: b.total, Refused: maps.Clone(b.refused), Recent: recent},
 		Config:     b.look.Config,
-		Traffic:    b.traffic.report(),
+
+		Traffic:      b.traffic.report(),
+		Events:       events,
+		Certificates: certificates,
 	}
 }

@@ -11,6 +11,7 @@ import (
 // `status -o json` prints it.
 type Report struct {
 	Version    string      `json:"version"`
+	Build      Build       `json:"build"`
 	Conditions []Condition `json:"conditions"` // one, of type ConditionType
 	VIPs       []VIP       `json:"vips"`
 	Table      Table       `json:"table"`

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// What happens is counted once, and a start is no reload.
+func TestWhatHappensIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(*world) {})
+		defer w.stop()
+		want := status.Events{Reloads: map[string]uint64{"accepted": 0, "refused": 0, "unchanged": 0}}
+		check := func(what string) {
+			t.Helper()
+			if diff := cmp.Diff(want, w.board.Report(status.Table{}).Events); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		check("at the start")
+
+		hold := func(addrs ...address.Address) {
+			w.look(func() { w.held = addrs })
+			w.events <- struct{}{}
+			synctest.Wait()
+		}
+		vip := address.Address{IP: netip.MustParseAddr("192.0.2.5")}
+		hold(vip)
+		hold(vip)
+		hold()
+		want.VIPTransitions = 2
+		check("a VIP that came and went")
+
+		w.look(func() { w.differs = true })
+		quiet(2 * lookAgain)
+		want.TableRepairs = 1
+		check("a table that was changed")
+
+		w.loop.Reload()
+		synctest.Wait()
+		want.Reloads["unchanged"] = 1
+		check("a reload of the same")
+		configure := func(text string) {
+			w.configure(text)
+			w.hints <- struct{}{}
+			quiet(time.Second)
+		}
+		configure("metrics: {listenAddress: ':9645'}\nvips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
+		want.Reloads["accepted"] = 1
+		check("a good configuration")
+		configure("key: 1\n")
+		want.Reloads["refused"] = 1
+		check("a refused one")
+
+		w.look(func() {
+			if got := w.configured.Metrics.ListenAddress; got != netip.MustParseAddrPort("[::]:9645") {
+				t.Errorf("in force: metrics on %v", got)
+			}
+		})
+	})
+}
+
+// A table that cannot be built anew has not been repaired.
+func TestFailedRepairIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(*world) {})
+		defer w.stop()
+		repairs := func() uint64 { return w.board.Report(status.Table{}).Events.TableRepairs }
+		w.look(func() { w.differs, w.refuses = true, errors.New("no") })
+		quiet(2 * lookAgain)
+		if n := repairs(); n != 0 {
+			t.Errorf("%d repairs while the kernel refuses", n)
+		}
+		w.look(func() { w.refuses = nil })
+		quiet(lookAgain)
+		if n := repairs(); n != 1 {
+			t.Errorf("%d repairs", n)
+		}
+	})
+}
