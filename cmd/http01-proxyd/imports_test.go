@@ -54,7 +54,10 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/config":            {"pkg/internal/textfile"}, // also judges files on the admin's machine
 		"pkg/disruption":        nil,
 		"pkg/control":           {"pkg/status"},
-		"pkg/field":             nil, // one grammar for both directions
+		"pkg/expiry":            {"pkg/status"},                                              // what is to be said of a certificate
+		"pkg/exporter":          {"pkg/control", "pkg/metrics", "pkg/sandbox", "pkg/status"}, // the process that serves metrics
+		"pkg/metrics":           {"pkg/status", "pkg/upstream"},                              // the labels' values
+		"pkg/field":             nil,                                                         // one grammar for both directions
 		"pkg/filewatch":         nil,
 		"pkg/frontdoor":         {"pkg/control", "pkg/gate", "pkg/gate/tcp", "pkg/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream"}, // the process that faces the network
 		"pkg/gate/head":         {"pkg/field"},                                                                                           // the parser must be readable, and fuzzed, by itself
@@ -99,16 +102,18 @@ func TestWhoImportsWhom(t *testing.T) {
 func TestOneDoorToEachLibrary(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
-		"github.com/jsimonetti/rtnetlink/": "pkg/address",
-		"github.com/google/nftables":       "pkg/nftable",
-		"github.com/fsnotify/fsnotify":     "pkg/filewatch",
-		"github.com/coreos/go-systemd/":    "pkg/systemd",
-		"github.com/coreos/butane":         "pkg/machineconfig",
-		"github.com/coreos/ignition/":      "pkg/machineconfig",
-		"github.com/coreos/vcontext/":      "pkg/machineconfig",
-		"github.com/distribution/":         "pkg/machineconfig",
-		"github.com/opencontainers/":       "pkg/machineconfig",
-		"github.com/vincent-petithory/":    "pkg/machineconfig",
+		"github.com/jsimonetti/rtnetlink/":   "pkg/address",
+		"github.com/google/nftables":         "pkg/nftable",
+		"github.com/fsnotify/fsnotify":       "pkg/filewatch",
+		"github.com/coreos/go-systemd/":      "pkg/systemd",
+		"github.com/coreos/butane":           "pkg/machineconfig",
+		"github.com/prometheus/common":       "pkg/metrics",
+		"github.com/prometheus/client_model": "pkg/metrics",
+		"github.com/coreos/ignition/":        "pkg/machineconfig",
+		"github.com/coreos/vcontext/":        "pkg/machineconfig",
+		"github.com/distribution/":           "pkg/machineconfig",
+		"github.com/opencontainers/":         "pkg/machineconfig",
+		"github.com/vincent-petithory/":      "pkg/machineconfig",
 	}
 	for _, p := range list(t, module+"...") {
 		for _, imported := range p.Imports {
@@ -126,7 +131,10 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 func TestKeeperStaysSmall(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t, "-deps", module+"pkg/daemon") {
-		for _, name := range []string{"net/http", "crypto/tls", "crypto/x509", module + "pkg/probe/network"} {
+		for _, name := range []string{
+			"net/http", "crypto/tls", "crypto/x509", "github.com/prometheus/client_golang/prometheus",
+			module + "pkg/probe/network", module + "pkg/exporter", module + "pkg/metrics",
+		} {
 			if p.ImportPath == name {
 				t.Errorf("the keeper links %s", p.ImportPath)
 			}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// prefix begins all names.
+const prefix = "http01_proxy_"
+
+// New returns a collector of what a report says.
+func New(r status.Report) prometheus.Collector { return collector{r} }
+
+type collector struct{ report status.Report }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	for _, f := range families(c.report) {
+		f.collect(out)
+	}
+	out <- duration(c.report.Traffic.Durations)
+}
+
+// WriteText writes the metrics of a report in Prometheus's text format.
+func WriteText(w io.Writer, r status.Report) error {
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(New(r)); err != nil {
+		return fmt.Errorf("collect the metrics: %w", err)
+	}
+	all, err := registry.Gather()
+	if err != nil {
+		return fmt.Errorf("collect the metrics: %w", err)
+	}
+	for _, one := range all {
+		if _, err := expfmt.MetricFamilyToText(w, one); err != nil {
+			return fmt.Errorf("write the metrics: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// families are all metrics but the histogram.
+func families(r status.Report) []*family {
+	up := gauge(prefix+"up", "1 while the service runs.")
+	up.set(1)
+	build := gauge(prefix+"build_info", "1, with what the running service was built from.", "version", "revision", "goversion")
+	build.set(1, r.Build.Version, r.Build.Revision, r.Build.GoVersion)
+	all := []*family{up, build, ready(r), held(r.VIPs), redirects(r.Table), requests(r), upstreamErrors(r)}
+	all = append(all, events(r.Events)...)
+	return append(all, certificates(r.Certificates)...)
+}
+
+func ready(r status.Report) *family {
+	f := gauge(prefix+"ready", "1 while the service does all that it is to do on this host, 0 while it does not; the reason is the current one.", "reason")
+	f.set(truth(r.Condition.Reason.Ready()), string(r.Condition.Reason))
+	return f
+}
+
+func held(vips []status.VIP) *family {
+	f := gauge(prefix+"vip_held", "1 while this host holds the API VIP, 0 while it does not.", "vip")
+	for _, v := range vips {
+		f.set(truth(v.State == status.VIPHeld), v.Address.String())
+	}
+	return f
+}
+
+// redirects sums up the rules by which connections to the VIPs are led to the gate.
+// A rule of a nat chain sees the first packet of a connection only. A table that
+// cannot be read says nothing; the kernel's counters begin at 0 with every new table.
+func redirects(t status.Table) *family {
+	f := counter(prefix+"redirect_packets_total",
+		"Packets that the table has led from port 80 of the API VIPs to the service: the first of each connection.", "family")
+	if t.Error != "" {
+		return f
+	}
+	f.set(0, "ipv4")
+	f.set(0, "ipv6")
+	for _, c := range t.Counters {
+		if !strings.Contains(c.Rule, " dnat to ") {
+			continue
+		}
+		switch header, _, _ := strings.Cut(c.Rule, " "); header {
+		case "ip":
+			f.add(float64(c.Packets), "ipv4")
+		case "ip6":
+			f.add(float64(c.Packets), "ipv6")
+		}
+	}
+	return f
+}
+
+func requests(r status.Report) *family {
+	f := counter(prefix+"requests_total",
+		"Requests by how they ended, those that were refused without asking the ingress included, and by who seems to have asked.", "outcome", "client")
+	for _, outcome := range outcomes() {
+		for _, client := range askers() {
+			f.set(0, outcome, client)
+		}
+	}
+	for _, c := range r.Traffic.Requests {
+		f.add(float64(c.Count), string(c.Outcome), string(c.Client))
+	}
+	return f
+}
+
+func upstreamErrors(r status.Report) *family {
+	f := counter(prefix+"upstream_errors_total", "Requests for which the ingress gave no usable answer, or one that does not help, by cause.", "cause")
+	for _, cause := range causes() {
+		f.set(0, cause)
+	}
+	for cause, n := range r.Traffic.UpstreamErrors {
+		f.add(float64(n), cause)
+	}
+	return f
+}
+
+func events(e status.Events) []*family {
+	moves := counter(prefix+"vip_transitions_total", "API VIPs that have come to this host or left it.")
+	moves.set(float64(e.VIPTransitions))
+	repairs := counter(prefix+"table_repairs_total", "Times that the nftables table was found changed or gone, and was built anew.")
+	repairs.set(float64(e.TableRepairs))
+	reloads := counter(prefix+"reloads_total", "Reloads of the configuration by result.", "result")
+	for _, result := range []string{status.ReloadAccepted, status.ReloadRefused, status.ReloadUnchanged} {
+		reloads.set(0, result)
+	}
+	for result, n := range e.Reloads {
+		reloads.set(float64(n), result)
+	}
+	return []*family{moves, repairs, reloads}
+}
+
+// certificates takes, of those that one issuer has made for one name, the one that
+// expires first: addresses that present different ones are as bad as the worst.
+func certificates(found []status.Certificate) []*family {
+	type identity struct{ name, issuer string }
+	first := make(map[identity]status.Certificate)
+	for _, c := range found {
+		if c.NotAfter.IsZero() {
+			continue // none was ever seen there
+		}
+		id := identity{c.Name, c.Issuer}
+		if other, is := first[id]; !is || c.NotAfter.Before(other.NotAfter) {
+			first[id] = c
+		}
+	}
+	after := gauge(prefix+"api_certificate_not_after_seconds",
+		"When the certificate expires that the API server presents on the API VIPs, in seconds since 1970; the name is empty where none was asked for.", "name", "issuer")
+	before := gauge(prefix+"api_certificate_not_before_seconds",
+		"When that certificate's lifetime began, in seconds since 1970.", "name", "issuer")
+	for _, id := range slices.SortedFunc(maps.Keys(first), func(a, b identity) int { return strings.Compare(a.name+"\x00"+a.issuer, b.name+"\x00"+b.issuer) }) {
+		after.set(seconds(first[id].NotAfter), id.name, id.issuer)
+		before.set(seconds(first[id].NotBefore), id.name, id.issuer)
+	}
+	return []*family{after, before}
+}
+
+func seconds(t time.Time) float64 { return float64(t.Unix()) }
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

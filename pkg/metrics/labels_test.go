@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestEveryValueIsThere: a value that is added to a set is a series from the start.
+func TestEveryValueIsThere(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		file, kind string
+		got        []string
+	}{
+		"outcomes": {"../status/traffic.go", "Outcome", outcomes()[:7]},
+		"refusals": {"../status/challenge.go", "Refusal", outcomes()[7:]},
+		"askers":   {"../status/traffic.go", "Asker", askers()},
+		"causes":   {"../upstream/cause.go", "Cause", causes()},
+	} {
+		want := constants(t, tt.file, tt.kind)
+		slices.Sort(want)
+		slices.Sort(tt.got)
+		if diff := cmp.Diff(want, tt.got); diff != "" || len(want) < 5 {
+			t.Errorf("%s: %d in the source (-want +got):\n%s", name, len(want), diff)
+		}
+	}
+}
+
+// constants are the values of a file's constants of a type.
+func constants(t *testing.T, file, kind string) (values []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || spec.Type == nil {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); !ok || of.Name != kind {
+			return true
+		}
+		for _, v := range spec.Values {
+			value, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, value)
+		}
+		return true
+	})
+	return values
+}
