@@ -53,14 +53,12 @@ func Run(ctx context.Context, o Options) error {
 	t.start("address watch", s.addresses.Run)
 	t.start("file watch", s.files.Run)
 	t.start("status socket", func(ctx context.Context) error {
-		return status.Serve(ctx, s.socket, func() status.Report {
-			s.door.Refresh()
-			return s.board.Report(s.table.report())
-		})
+		return status.Serve(ctx, s.socket, s.report)
 	})
 	t.start("status line", s.announcer.run)
 	t.start("ingress probe", s.prober.run)
 	t.start("request log", s.recorder.run)
+	t.start("exporter", s.exporter.run)
 	t.start("reload signal", func(ctx context.Context) error { return reloads(ctx, loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(warden.finish) // once the loop has closed the door
@@ -93,6 +91,7 @@ type service struct {
 	prober    *prober
 	recorder  *recorder
 	announcer *announcer
+	exporter  *exporter
 	door      *door
 	parts     reconcile.Parts
 }
@@ -125,6 +124,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	s.door.retires = s.prober.retarget
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
+	s.exporter = newExporter(o.Log, s.report)
 	s.parts = reconcile.Parts{
 		Log:               o.Log,
 		Board:             s.board,
@@ -134,6 +134,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 		Door:              s.door,
 		Announcer:         s.announcer,
 		Moved:             s.prober.hurry,
+		Configured:        s.exporter.configure,
 		Followed:          func() bool { return store != nil && followed(o.Log) },
 		Left:              s.left(kept),
 		ConfigPath:        o.ConfigPath,
@@ -142,6 +143,12 @@ func build(ctx context.Context, o Options) (*service, error) {
 		DisabledManifests: o.DisabledManifests,
 	}
 	return s, nil
+}
+
+// report is what is known now, the gate's last news and the kernel's table included.
+func (s *service) report() status.Report {
+	s.door.Refresh()
+	return s.board.Report(s.table.report())
 }
 
 // askTime bounds the question why the service is to end.

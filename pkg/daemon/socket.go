@@ -23,9 +23,26 @@ func listen(port uint16) (fd int, err error) {
 	// The conversations are short and bounded: TCP keep-alive would be set up
 	// for nothing.
 	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.Buffers(socketBuffer)}
+	return makeSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
+}
+
+// listenFor makes a listening socket for a child that serves others than clients.
+// Where the address is "::" it listens on every one of either family.
+func listenFor(at netip.AddrPort) (fd int, err error) {
+	network, address := "tcp6", at.String()
+	switch {
+	case at.Addr().Is4():
+		network = "tcp4"
+	case at.Addr().IsUnspecified(): // on a host without IPv6 too
+		network, address = "tcp", net.JoinHostPort("", strconv.Itoa(int(at.Port())))
+	}
+	return makeSocket(net.ListenConfig{KeepAlive: -1}, network, address)
+}
+
+func makeSocket(config net.ListenConfig, network, address string) (fd int, err error) {
 	// No protocol on a public port that the table says nothing about.
 	config.SetMultipathTCP(false)
-	ln, err := config.Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
+	ln, err := config.Listen(context.Background(), network, address)
 	if err != nil {
 		return -1, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -162,7 +163,7 @@ func (w *warden) attend(g *gateProcess) (why string) {
 			return ""
 		case word, more := <-words:
 			if !more {
-				return w.explain(g, broken)
+				return explain(g.Process, broken)
 			}
 			heard = time.Now()
 			if err := w.take(word); err != nil {
@@ -176,11 +177,12 @@ func (w *warden) attend(g *gateProcess) (why string) {
 	}
 }
 
-// explain says why a connection has ended: because the process has, as a rule.
-func (w *warden) explain(g *gateProcess, broken error) string {
+// explain says why the connection to a child has ended: because the process has,
+// as a rule.
+func explain(p *child.Process, broken error) string {
 	select {
-	case <-g.Ended():
-		if err := g.Err(); err != nil {
+	case <-p.Ended():
+		if err := p.Err(); err != nil {
 			return fmt.Sprintf("has ended (%v)", err)
 		}
 		return "has ended"

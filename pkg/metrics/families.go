@@ -69,6 +69,9 @@ func requests(r status.Report) *family {
 			f.set(0, outcome, client)
 		}
 	}
+	for _, refusal := range refusals() { // who asks is not looked at then
+		f.set(0, refusal, string(status.OtherAsker))
+	}
 	for _, c := range r.Traffic.Requests {
 		f.add(float64(c.Count), string(c.Outcome), string(c.Client))
 	}

@@ -7,13 +7,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
-// outcomes are all values of that label.
+// outcomes are values of that label, for requests that went to the ingress.
 func outcomes() []string {
-	return append(
-		texts(status.Answered, status.NotFound, status.NoRoute, status.Redirected, status.OtherCode, status.Failed, status.WentAway),
-		texts(status.NotChallenge, status.ForeignHost, status.BadMethod, status.BadRequest, status.TooLarge, status.HeadTimeout,
-			status.ClientGone, status.SourceLimit, status.Evicted, status.Loop)...,
-	)
+	return texts(status.Answered, status.NotFound, status.NoRoute, status.Redirected, status.OtherCode, status.Failed, status.WentAway)
+}
+
+// refusals are its other values.
+func refusals() []string {
+	return texts(status.NotChallenge, status.ForeignHost, status.BadMethod, status.BadRequest, status.TooLarge, status.HeadTimeout,
+		status.ClientGone, status.SourceLimit, status.Evicted, status.Loop)
 }
 
 // askers are all values of the label client.

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// An exporter that ends, or that has no socket, is followed by another ever later.
+const (
+	minExporterBackOff = time.Second
+	maxExporterBackOff = time.Minute
+)
+
+// exporter keeps the process that serves metrics at work while the configuration
+// asks for one. Whatever becomes of it changes nothing else: it is there to watch.
+type exporter struct {
+	log     *slog.Logger
+	report  func() status.Report
+	changed chan struct{} // yields a value after configure has changed the address
+
+	mu sync.Mutex
+	at netip.AddrPort // where to serve; the zero value: nowhere
+
+	said string // the last complaint, for run alone
+}
+
+func newExporter(log *slog.Logger, report func() status.Report) *exporter {
+	return &exporter{log: log, report: report, changed: make(chan struct{}, 1)}
+}
+
+// configure takes the configuration in force.
+func (e *exporter) configure(c config.Config) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.at == c.Metrics.ListenAddress {
+		return
+	}
+	e.at = c.Metrics.ListenAddress
+	select {
+	case e.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (e *exporter) address() netip.AddrPort {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.at
+}
+
+// run attends one exporter after another until ctx ends.
+func (e *exporter) run(ctx context.Context) error {
+	var backOff time.Duration
+	for ctx.Err() == nil {
+		at := e.address()
+		if !at.IsValid() {
+			e.wait(ctx, nil)
+			backOff, e.said = 0, ""
+			continue
+		}
+		begin := time.Now()
+		err := e.attend(ctx, at)
+		if ctx.Err() != nil {
+			break
+		}
+		if err == nil { // the configuration has changed
+			e.log.Info(fmt.Sprintf("metrics are not served on %v any more", at), slog.String("event", "exporter"))
+			backOff, e.said = 0, ""
+			continue
+		}
+		if time.Since(begin) > maxExporterBackOff {
+			backOff = 0
+		}
+		backOff = min(max(2*backOff, minExporterBackOff), maxExporterBackOff)
+		e.complain(at, err)
+		if changed := e.wait(ctx, time.After(backOff)); changed {
+			backOff, e.said = 0, ""
+		}
+	}
+	return nil
+}
+
+// wait returns whether the configuration has changed, as soon as it has or enough
+// comes.
+func (e *exporter) wait(ctx context.Context, enough <-chan time.Time) (changed bool) {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-enough:
+		return false
+	case <-e.changed:
+		return true
+	}
+}
+
+// complain says a thing once and not with every try.
+func (e *exporter) complain(at netip.AddrPort, err error) {
+	if said := err.Error(); said != e.said {
+		e.said = said
+		e.log.Error(fmt.Sprintf("metrics are not served on %v, the front door is not affected; trying again", at),
+			slog.String("event", "exporter"), slog.Any("error", err))
+	}
+}
+
+// attend makes a socket and serves an exporter on it. It returns nil when ctx or
+// the configuration wants it to end.
+func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
+	process, err := startExporter(at)
+	if err != nil {
+		return err
+	}
+	defer process.End()
+	e.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
+	served := make(chan error, 1)
+	go func() { served <- e.serve(process.Conn) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.changed:
+			if e.address() != at {
+				return nil
+			}
+		case err := <-served:
+			return fmt.Errorf("the exporter (process %d) %s", process.PID(), explain(process, err))
+		}
+	}
+}
+
+// startExporter starts one that has the only copy of its listening socket: when it
+// is gone, so is the port.
+func startExporter(at netip.AddrPort) (*child.Process, error) {
+	fd, err := listenFor(at)
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return nil, fmt.Errorf("%w: the port is taken by %s: stop that, or give another port in metrics.listenAddress", err, holder.OfTCPPort(at.Port()))
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%w: give an address of this host in metrics.listenAddress, or the port alone", err)
+	case err != nil:
+		return nil, err
+	}
+	defer unix.Close(fd)
+	process, err := child.Start("exporter")
+	if err != nil {
+		return nil, err
+	}
+	if err := process.Send(control.ExporterOrder{Serve: &control.Serve{}}, fd); err != nil {
+		process.End()
+		return nil, err
+	}
+	return process, nil
+}
+
+// serve answers an exporter until its connection ends. One that asks more often
+// than ours has to wait.
+func (e *exporter) serve(conn *control.Conn) error {
+	for {
+		var ask control.Ask
+		fd, err := conn.Receive(&ask)
+		if fd >= 0 {
+			return errors.Join(errors.New("it has sent a descriptor"), unix.Close(fd))
+		}
+		if err != nil {
+			return err
+		}
+		next := time.After(control.AskEvery)
+		if err := conn.Send(control.ExporterOrder{Answer: &control.Answer{ID: ask.ID, Report: measured(e.report())}}, -1); err != nil {
+			return err
+		}
+		<-next
+	}
+}
+
+// measured is what of a report becomes a metric. Who asked for what is nothing for
+// a process that reads what the network sends.
+func measured(r status.Report) status.Report {
+	return status.Report{
+		Build:        r.Build,
+		Condition:    status.Condition{Reason: r.Condition.Reason},
+		VIPs:         r.VIPs,
+		Table:        r.Table,
+		Traffic:      r.Traffic,
+		Events:       r.Events,
+		Certificates: r.Certificates,
+	}
+}
+

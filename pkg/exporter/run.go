@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+)
+
+// The bounds of one scrape. Connections are not kept alive: an idle one would take
+// one of few places for nothing.
+const (
+	maxConnections = 16
+	maxHeaderBytes = 8 << 10
+	readTimeout    = 5 * time.Second
+	writeTimeout   = 10 * time.Second
+)
+
+// RunConfined is Run after giving up every system call that it does not need.
+func RunConfined(ctx context.Context, conn *control.Conn) error {
+	if err := sandbox.Confine(); err != nil {
+		return fmt.Errorf("confine the exporter: %w", err)
+	}
+	return Run(ctx, conn)
+}
+
+// Run serves metrics on the socket that comes over the connection to the keeper,
+// until that ends, and returns nil then.
+func Run(ctx context.Context, conn *control.Conn) error {
+	ln, err := await(conn)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := newSource(conn)
+	server := &http.Server{
+		Handler:                      handler{s},
+		BaseContext:                  func(net.Listener) context.Context { return ctx },
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		MaxHeaderBytes:               maxHeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		Protocols:                    new(http.Protocols),
+		// What goes wrong with a connection is the client's to see. The journal is
+		// the service's.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	server.Protocols.SetHTTP1(true)
+	server.SetKeepAlivesEnabled(false)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.receive()
+		_ = server.Close()
+	}()
+	if err := server.Serve(limit(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return <-ended
+}
+
+// await takes the listening socket, which is the keeper's first word.
+func await(conn *control.Conn) (net.Listener, error) {
+	var o control.ExporterOrder
+	fd, err := conn.Receive(&o)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the listening socket: %w", err)
+	}
+	if fd < 0 {
+		return nil, errors.New("wait for the listening socket: none came")
+	}
+	file := os.NewFile(uintptr(fd), "metrics")
+	ln, err := net.FileListener(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("take the listening socket: %w", err)
+	}
+	return ln, nil
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// answerTime is what a keeper that is well takes at the most: it asks the gate and
+// the kernel, and lets control.AskEvery pass between two answers.
+const answerTime = 4 * time.Second
+
+// source has the keeper's report, which it asks for when the last one is too old.
+type source struct {
+	conn   *control.Conn
+	asking chan struct{} // holds a value while somebody asks
+
+	mu     sync.Mutex
+	asked  uint64             // the last question
+	answer chan status.Report // that it waits for; nil while nobody waits
+
+	// These are whose who asks.
+	last status.Report
+	at   time.Time // when it came
+}
+
+func newSource(conn *control.Conn) *source {
+	return &source{conn: conn, asking: make(chan struct{}, 1)}
+}
+
+// report is at most control.AskEvery old. All who ask at once get the same one.
+func (s *source) report(ctx context.Context) (status.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return status.Report{}, fmt.Errorf("wait for the service: %w", ctx.Err())
+	}
+	if !s.at.IsZero() && time.Since(s.at) < control.AskEvery {
+		return s.last, nil
+	}
+	answer, err := s.ask()
+	if err != nil {
+		return status.Report{}, fmt.Errorf("ask the service: %w", err)
+	}
+	select {
+	case s.last = <-answer:
+		s.at = time.Now()
+		return s.last, nil
+	case <-ctx.Done():
+		return status.Report{}, fmt.Errorf("ask the service: %w", ctx.Err())
+	}
+}
+
+func (s *source) ask() (<-chan status.Report, error) {
+	s.mu.Lock()
+	s.asked++
+	question := control.Ask{ID: s.asked}
+	answer := make(chan status.Report, 1)
+	s.answer = answer
+	s.mu.Unlock()
+	return answer, s.conn.Send(question, -1)
+}
+
+// receive takes answers until the connection ends, and returns nil then. One that
+// came too late for its question is let go.
+func (s *source) receive() error {
+	for {
+		var o control.ExporterOrder
+		fd, err := s.conn.Receive(&o)
+		if fd >= 0 {
+			err = errors.Join(err, unix.Close(fd), errors.New("a descriptor came that nobody wants"))
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("listen to the service: %w", err)
+		case o.Answer != nil:
+			s.take(o.Answer)
+		}
+	}
+}
+
+func (s *source) take(a *control.Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answer != nil && a.ID == s.asked {
+		s.answer <- a.Report
+		s.answer = nil
+	}
+}
