@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -59,6 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	t.start("ingress probe", s.prober.run)
 	t.start("request log", s.recorder.run)
 	t.start("exporter", s.exporter.run)
+	t.start("expiry watch", s.expiry.run)
 	t.start("reload signal", func(ctx context.Context) error { return reloads(ctx, loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(warden.finish) // once the loop has closed the door
@@ -92,6 +94,7 @@ type service struct {
 	recorder  *recorder
 	announcer *announcer
 	exporter  *exporter
+	expiry    *expiryWatch
 	door      *door
 	parts     reconcile.Parts
 }
@@ -125,16 +128,20 @@ func build(ctx context.Context, o Options) (*service, error) {
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
 	s.exporter = newExporter(o.Log, s.report)
+	s.expiry = newExpiryWatch(o.Log, s.board)
 	s.parts = reconcile.Parts{
-		Log:               o.Log,
-		Board:             s.board,
-		Addresses:         s.addresses,
-		Files:             s.files,
-		Table:             s.table,
-		Door:              s.door,
-		Announcer:         s.announcer,
-		Moved:             s.prober.hurry,
-		Configured:        s.exporter.configure,
+		Log:       o.Log,
+		Board:     s.board,
+		Addresses: s.addresses,
+		Files:     s.files,
+		Table:     s.table,
+		Door:      s.door,
+		Announcer: s.announcer,
+		Moved:     s.prober.hurry,
+		Configured: func(c config.Config) {
+			s.exporter.configure(c)
+			s.expiry.configure(c)
+		},
 		Followed:          func() bool { return store != nil && followed(o.Log) },
 		Left:              s.left(kept),
 		ConfigPath:        o.ConfigPath,

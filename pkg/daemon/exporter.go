@@ -199,4 +199,3 @@ func measured(r status.Report) status.Report {
 		Certificates: r.Certificates,
 	}
 }
-

@@ -34,28 +34,37 @@ func serving(t *testing.T) *service {
 }
 
 // gate is the process number of the service's gate, of which there is one.
-func (s *service) gate() int {
+func (s *service) gate() int { return s.child("gate") }
+
+// child is the process number of the service's one child that runs a command; 0
+// while there is none, or more than one.
+func (s *service) child(command string) int {
 	s.t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
 	if err != nil || len(lists) == 0 {
 		s.t.Fatalf("no lists of children: %v", err)
 	}
-	var children []string
+	var found []int
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // a thread that has ended
 			s.t.Fatal(err)
 		}
-		children = append(children, strings.Fields(string(text))...)
+		for _, field := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if args := strings.Split(string(line), "\x00"); err == nil && len(args) > 1 && args[1] == command {
+				found = append(found, pid)
+			}
+		}
 	}
-	if len(children) != 1 {
+	if len(found) != 1 {
 		return 0
 	}
-	pid, err := strconv.Atoi(children[0])
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return pid
+	return found[0]
 }
 
 // another waits for a gate that is not the old one.

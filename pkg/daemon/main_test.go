@@ -11,9 +11,13 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	answers "github.com/http01-proxyd/http01-proxyd/pkg/probe/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
@@ -23,8 +27,10 @@ import (
 const serviceDir = "HTTP01_PROXYD_TEST_SERVICE"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "gate" {
-		os.Exit(runGate())
+	if len(os.Args) == 2 {
+		if run, is := children()[os.Args[1]]; is {
+			os.Exit(runChild(run))
+		}
 	}
 	if dir := os.Getenv(serviceDir); dir != "" {
 		os.Exit(runService(dir))
@@ -32,11 +38,18 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-func runGate() int {
+// children are the commands that the service starts.
+func children() map[string]func(context.Context, *control.Conn) error {
+	return map[string]func(context.Context, *control.Conn) error{
+		"gate": frontdoor.RunConfined, "exporter": exporter.RunConfined, probe.Command: answers.RunConfined,
+	}
+}
+
+func runChild(run func(context.Context, *control.Conn) error) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	conn, err := child.Inherited()
 	if err == nil {
-		err = frontdoor.RunConfined(context.Background(), conn)
+		err = run(context.Background(), conn)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

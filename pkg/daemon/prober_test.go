@@ -23,7 +23,7 @@ type probing struct {
 	down  atomic.Bool
 }
 
-func probe(t *testing.T, test func(p *probing)) {
+func withProber(t *testing.T, test func(p *probing)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
@@ -67,7 +67,7 @@ func (p *probing) after(d time.Duration) (looks int64) {
 func (p *probing) reason() status.Reason { return p.board.Report(status.Table{}).Condition().Reason }
 
 func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
-	probe(t, func(p *probing) {
+	withProber(t, func(p *probing) {
 		p.hold(status.VIPStandby, status.Standby)
 		if n := p.after(5 * time.Minute); n != 0 {
 			t.Errorf("%d looks on standby", n)
@@ -119,7 +119,7 @@ func TestAStopIsNoOutage(t *testing.T) {
 }
 
 func TestClientsDoNotDriveTheProber(t *testing.T) {
-	probe(t, func(p *probing) {
+	withProber(t, func(p *probing) {
 		p.hold(status.VIPHeld, status.Serving)
 		before := p.looks.Load()
 		for range 1000 { // ten seconds of failures

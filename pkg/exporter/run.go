@@ -43,9 +43,10 @@ func Run(ctx context.Context, conn *control.Conn) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := newSource(conn)
+	s, r := newSource(conn), newRoom(ln, maxConnections)
 	server := &http.Server{
 		Handler:                      handler{s},
+		ConnState:                    r.moved,
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
@@ -63,7 +64,7 @@ func Run(ctx context.Context, conn *control.Conn) error {
 		ended <- s.receive()
 		_ = server.Close()
 	}()
-	if err := server.Serve(limit(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(r); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return <-ended

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+const (
+	apiPort = 6443
+
+	// expiryTick is how soon a change of what there is to look at is seen; it has to
+	// last for two of them.
+	expiryTick  = 5 * time.Second
+	expiryEvery = time.Hour
+	// expirySoon is the wait after a look at an API server that did not answer, as
+	// while a host boots; it doubles up to expiryEvery.
+	expirySoon = time.Minute
+
+	// The bounds of one look: all of it takes less than half a minute.
+	maxExpiryVIPs  = 4
+	maxExpiryNames = 64 // the empty one included
+	expiryAtATime  = 64
+	expiryBudget   = 7 * time.Second // of one question
+)
+
+// certificateQuestion is a place at which a certificate is presented.
+type certificateQuestion struct {
+	addr netip.AddrPort
+	name string
+}
+
+// expiryWatch looks at the certificates that the API server presents on the API
+// VIPs, at the start and every hour. A child without capabilities asks, and ends
+// with the look.
+type expiryWatch struct {
+	log   *slog.Logger
+	board *status.Board
+	ask   func(context.Context, []certificateQuestion) ([]status.Certificate, error)
+	watch expiry.Watch
+	said  string // why the last look was none
+
+	mu    sync.Mutex
+	hosts []string // of the configuration
+}
+
+func newExpiryWatch(log *slog.Logger, board *status.Board) *expiryWatch {
+	return &expiryWatch{log: log, board: board, ask: askChild}
+}
+
+// configure takes the configuration in force.
+func (w *expiryWatch) configure(c config.Config) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hosts = c.Hosts
+}
+
+// questions are what there is to look at: each name, and no name, on each VIP.
+func (w *expiryWatch) questions() (all []certificateQuestion) {
+	w.mu.Lock()
+	names := append([]string{""}, w.hosts...)
+	w.mu.Unlock()
+	vips := w.board.VIPs()
+	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
+		for _, name := range names[:min(len(names), maxExpiryNames)] {
+			all = append(all, certificateQuestion{netip.AddrPortFrom(v.Address, apiPort), name})
+		}
+	}
+	slices.SortFunc(all, func(a, b certificateQuestion) int { return a.addr.Compare(b.addr) })
+	return all
+}
+
+// run looks until ctx ends.
+func (w *expiryWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(expiryTick)
+	defer tick.Stop()
+	var looked, last []certificateQuestion
+	var next time.Time
+	again := expirySoon
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := w.questions()
+		settled := slices.Equal(now, last)
+		last = now
+		changed := !slices.Equal(now, looked)
+		if !settled || (!changed && (len(now) == 0 || time.Now().Before(next))) {
+			continue
+		}
+		if changed {
+			looked, again = now, expirySoon
+		}
+		if w.look(ctx, now) {
+			next, again = time.Now().Add(expiryEvery), expirySoon
+			continue
+		}
+		next = time.Now().Add(again)
+		again = min(2*again, expiryEvery)
+	}
+}
+
+// look takes one look, and reports whether every API server has answered.
+func (w *expiryWatch) look(ctx context.Context, questions []certificateQuestion) bool {
+	found, err := w.ask(ctx, questions)
+	if ctx.Err() != nil {
+		return false // what our own end has broken off says nothing
+	}
+	if err != nil {
+		if err.Error() != w.said {
+			w.said = err.Error()
+			w.log.Error("cannot look at the API server's certificates; trying again", slog.String("event", "certificate"), slog.Any("error", err))
+		}
+		return false
+	}
+	w.said = ""
+	known, lines := w.watch.Take(found, time.Now())
+	w.board.SetCertificates(known)
+	for _, l := range lines {
+		w.say(l)
+	}
+	return !slices.ContainsFunc(found, func(c status.Certificate) bool { return c.Error != "" })
+}
+
+func (w *expiryWatch) say(l expiry.Line) {
+	c := l.Certificate
+	attrs := []slog.Attr{slog.String("event", "certificate"), slog.String("address", c.Address), slog.String("name", c.Name), slog.String("issuer", c.Issuer)}
+	if !c.NotAfter.IsZero() {
+		attrs = append(attrs, slog.String("serial", c.Serial), slog.Time("not_after", c.NotAfter))
+	}
+	w.log.LogAttrs(context.Background(), l.Level, l.Text, attrs...)
+}
+
+// askChild starts a child, asks it all questions side by side, and ends it.
+func askChild(ctx context.Context, questions []certificateQuestion) ([]status.Certificate, error) {
+	if len(questions) == 0 {
+		return nil, nil
+	}
+	client, err := probe.Start()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	found := make([]status.Certificate, len(questions))
+	var all errgroup.Group
+	all.SetLimit(expiryAtATime)
+	for i, q := range questions {
+		all.Go(func() error {
+			found[i] = presented(ctx, client, q)
+			return nil
+		})
+	}
+	return found, all.Wait()
+}
+
+// presented is the answer to one question.
+func presented(ctx context.Context, client *probe.Client, q certificateQuestion) status.Certificate {
+	ctx, cancel := context.WithTimeout(ctx, expiryBudget)
+	defer cancel()
+	c := status.Certificate{Address: q.addr.String(), Name: q.name}
+	answer, err := client.Ask(ctx, probe.Question{Certificate: &probe.CertificateQuestion{Addr: q.addr, Name: q.name}}, -1)
+	c.Checked = time.Now()
+	if err != nil {
+		c.Error = err.Error()
+		return c
+	}
+	if a := answer.Certificate; a != nil {
+		c.Issuer, c.Serial, c.NotBefore, c.NotAfter = a.Issuer, a.Serial, a.NotBefore, a.NotAfter
+		return c
+	}
+	c.Error = "the process that looks has not answered the question"
+	return c
+}

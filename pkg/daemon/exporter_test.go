@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+const (
+	measuring   = explicit + "metrics: {listenAddress: \":9645\"}\n"
+	metricsPage = "http://127.0.0.1:9645/metrics"
+)
+
+// scrape fetches a page once, on a connection of its own.
+func scrape(t *testing.T, method, url string) (code int, body string, err error) {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+// scraped waits until the metrics have a line.
+func (s *service) scraped(line string) string {
+	s.t.Helper()
+	var code int
+	var body string
+	var err error
+	if !poll(s.t.Context(), func() bool {
+		code, body, err = scrape(s.t, http.MethodGet, metricsPage)
+		return err == nil && strings.Contains("\n"+body, "\n"+line+"\n")
+	}) {
+		s.t.Fatalf("the metrics lack %q: %d %v\n%s", line, code, err, body)
+	}
+	return body
+}
+
+// metering is the service with a VIP, an ingress that answers, and metrics.
+func metering(t *testing.T) *service {
+	t.Helper()
+	network(t, key)
+	gainVIP(t)
+	s := prepare(t, measuring)
+	s.start(nil)
+	s.reason(status.Serving)
+	return s
+}
+
+func TestMetrics(t *testing.T) {
+	s := metering(t)
+	if code, _ := ask(t, token); code != 200 {
+		t.Fatalf("a challenge: %d", code)
+	}
+	if code, _ := ask(t, "/"); code != 400 {
+		t.Fatalf("no challenge: %d", code)
+	}
+	s.scraped(`http01_proxy_requests_total{client="other",outcome="not-challenge"} 1`)
+	// Go programs look like step-ca.
+	body := s.scraped(`http01_proxy_requests_total{client="step-ca",outcome="ok"} 1`)
+	for _, line := range []string{
+		"http01_proxy_up 1",
+		`http01_proxy_ready{reason="Serving"} 1`,
+		`http01_proxy_vip_held{vip="` + vip + `"} 1`,
+		"http01_proxy_vip_transitions_total 1",
+		`http01_proxy_redirect_packets_total{family="ipv4"} 2`,
+		"http01_proxy_request_duration_seconds_count 1",
+		`http01_proxy_reloads_total{result="accepted"} 0`,
+	} {
+		if !strings.Contains("\n"+body, "\n"+line+"\n") {
+			t.Errorf("the metrics lack %q:\n%s", line, body)
+		}
+	}
+	s.stop()
+	if code, _, err := scrape(t, http.MethodGet, metricsPage); err == nil {
+		t.Errorf("metrics after the end: %d", code)
+	}
+}
+
+// Only one page is served, and that not on port 80 of the VIP.
+func TestMetricsAreNothingElse(t *testing.T) {
+	s := metering(t)
+	s.scraped("http01_proxy_up 1")
+	for _, tt := range []struct {
+		method, url string
+		code        int
+	}{
+		{http.MethodGet, "http://127.0.0.1:9645/", 404},
+		{http.MethodGet, "http://127.0.0.1:9645/metrics/", 404},
+		{http.MethodGet, "http://127.0.0.1:9645//metrics", 404},
+		{http.MethodGet, "http://127.0.0.1:9645/debug/pprof/", 404},
+		{http.MethodPost, metricsPage, 404},
+		{http.MethodHead, metricsPage, 404},
+		{http.MethodOptions, "http://127.0.0.1:9645/*", 404},
+		{http.MethodGet, "http://" + vip + ":9645/metrics?x=y", 200},
+		{http.MethodGet, "http://" + vip + "/metrics", 400},
+		{http.MethodGet, "http://" + vip + "/.well-known/acme-challenge/../../metrics", 400},
+	} {
+		code, body, err := scrape(t, tt.method, tt.url)
+		if code != tt.code || err != nil {
+			t.Errorf("%s %s: %d %v, want %d", tt.method, tt.url, code, err, tt.code)
+		}
+		if has := strings.Contains(body, "http01_proxy_up"); has != (tt.code == 200) {
+			t.Errorf("%s %s has metrics: %t", tt.method, tt.url, has)
+		}
+	}
+	conn, err := net.DialTimeout("tcp", "127.0.0.1:9645", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 20<<10))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("20 KiB of fields: %d", resp.StatusCode)
+	}
+	s.stop()
+}
+
+// What reads a scraper's bytes can do nothing with the host, and the keeper reads
+// none: it has no socket there.
+func TestExporterIsHarmless(t *testing.T) {
+	s := metering(t)
+	s.scraped("http01_proxy_up 1")
+	pid := s.child("exporter")
+	const none = "0000000000000000"
+	for name, want := range map[string]string{
+		"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2",
+		"Uid": "65520 65520 65520 65520", "Gid": "65520 65520 65520 65520", "Groups": "",
+	} {
+		if got := fields(t, pid, name)[name]; got != want {
+			t.Errorf("%s of the exporter is %q, want %q", name, got, want)
+		}
+	}
+	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env), "NOTIFY_SOCKET") {
+		t.Errorf("the exporter's environment: %q, %v", env, err)
+	}
+	listeners := nstest.Run(t, "ss", "-Hltnp", "sport = :9645")
+	if strings.Count(listeners, "pid=") != 1 || !strings.Contains(listeners, fmt.Sprintf("pid=%d,", pid)) {
+		t.Errorf("who listens, and should be process %d alone:\n%s", pid, listeners)
+	}
+	s.stop()
+}
+
+// An exporter that ends is followed by another; the service's state is what it was.
+func TestExporterIsReplaced(t *testing.T) {
+	s := metering(t)
+	s.scraped("http01_proxy_up 1")
+	before := s.reason(status.Serving).Condition
+	old := s.child("exporter")
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if !poll(t.Context(), func() bool { pid := s.child("exporter"); return pid != 0 && pid != old }) {
+		t.Fatal("no other exporter")
+	}
+	s.scraped("http01_proxy_up 1")
+	s.logs(fmt.Sprintf("the exporter (process %d) has ended (signal: killed)", old))
+	if after := s.reason(status.Serving).Condition; after != before {
+		t.Errorf("the condition is %+v, was %+v", after, before)
+	}
+	s.stop()
+}
+
+// The configuration says where, and whether at all; none of that needs a restart.
+func TestMetricsFollowTheConfiguration(t *testing.T) {
+	network(t, key)
+	gainVIP(t)
+	s := prepare(t, explicit)
+	s.start(nil)
+	s.reason(status.Serving)
+	if s.child("exporter") != 0 {
+		t.Error("there is an exporter although nobody wants one")
+	}
+	s.configure(measuring)
+	s.scraped(`http01_proxy_reloads_total{result="accepted"} 1`)
+	s.configure(explicit + "metrics: {listenAddress: 127.0.0.2:9646}\n")
+	if !poll(t.Context(), func() bool {
+		code, _, err := scrape(t, http.MethodGet, "http://127.0.0.2:9646/metrics")
+		return err == nil && code == http.StatusOK
+	}) {
+		t.Error("no metrics at the new address")
+	}
+	for _, url := range []string{metricsPage, "http://127.0.0.1:9646/metrics"} {
+		if _, _, err := scrape(t, http.MethodGet, url); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	s.configure(explicit)
+	if !poll(t.Context(), func() bool {
+		_, _, err := scrape(t, http.MethodGet, "http://127.0.0.2:9646/metrics")
+		return errors.Is(err, syscall.ECONNREFUSED) && s.child("exporter") == 0
+	}) {
+		t.Error("metrics go on although they are off")
+	}
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("a challenge: %d", code)
+	}
+	s.stop()
+}
+
+// A port that is taken is named once, and taken as soon as it is free. The front
+// door is not affected.
+func TestMetricsPortInUse(t *testing.T) {
+	squatter, err := net.Listen("tcp", ":9645")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer squatter.Close()
+	s := metering(t)
+	s.logs(fmt.Sprintf("taken by process %d (", os.Getpid()))
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("a challenge: %d", code)
+	}
+	<-time.After(3500 * time.Millisecond) // two more tries
+	squatter.Close()
+	s.scraped(`http01_proxy_ready{reason="Serving"} 1`)
+	if n := strings.Count(s.log.String(), "metrics are not served"); n != 1 {
+		t.Errorf("%d lines about it:\n%s", n, s.log)
+	}
+	s.stop()
+}
+
+// Those who send nothing hold nobody up.
+func TestSlowScrapers(t *testing.T) {
+	s := metering(t)
+	s.scraped("http01_proxy_up 1")
+	for range 100 {
+		conn, err := net.DialTimeout("tcp", "127.0.0.1:9645", patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	begin := time.Now()
+	s.scraped("http01_proxy_up 1")
+	if took := time.Since(begin); took > 4*time.Second { // their timeout is 5 s
+		t.Errorf("metrics after %v", took)
+	}
+	s.stop()
+}
+
+// TestMetricsAreSound: Prometheus's own checker has nothing to say.
+func TestMetricsAreSound(t *testing.T) {
+	s := metering(t)
+	cmd := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
+	cmd.Stdin = strings.NewReader(s.scraped("http01_proxy_up 1"))
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	s.stop()
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exporter_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// keeper is the other side of an exporter's connection.
+type keeper struct {
+	conn  *control.Conn
+	url   string
+	asked atomic.Int64
+	ended chan error // what Run returns
+}
+
+// start runs an exporter, in this process. answer is what the keeper says to a
+// question; nil says nothing.
+func start(t *testing.T, answer func() *status.Report) *keeper {
+	t.Helper()
+	near, far, err := control.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := control.Take(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{conn: near, url: "http://" + ln.Addr().String() + "/metrics", ended: make(chan error, 1)}
+	if err := near.Send(control.ExporterOrder{Serve: &control.Serve{}}, int(file.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = file.Close(), ln.Close()
+	go k.serve(answer)
+	go func() { k.ended <- exporter.Run(t.Context(), conn) }()
+	t.Cleanup(func() { _ = near.Close() })
+	return k
+}
+
+func (k *keeper) serve(answer func() *status.Report) {
+	for {
+		var ask control.Ask
+		if _, err := k.conn.Receive(&ask); err != nil {
+			return
+		}
+		k.asked.Add(1)
+		if r := answer(); r != nil {
+			_ = k.conn.Send(control.ExporterOrder{Answer: &control.Answer{ID: ask.ID, Report: *r}}, -1)
+		}
+	}
+}
+
+func (k *keeper) scrape(t *testing.T, accept string) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return &http.Response{}, nil
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return resp, body
+}
+
+func busy() *status.Report {
+	r := &status.Report{Condition: status.Condition{Reason: status.Serving}}
+	r.Traffic.Durations.Add(status.Bucket(time.Second), 3, 3*time.Second)
+	return r
+}
+
+// Who scrapes at the same time, or within a second, gets the same report.
+func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
+	t.Parallel()
+	k := start(t, busy)
+	begin := time.Now()
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if resp, body := k.scrape(t, ""); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
+				t.Errorf("%d\n%s", resp.StatusCode, body)
+			}
+		})
+	}
+	all.Wait()
+	if asked, bound := k.asked.Load(), int64(time.Since(begin)/control.AskEvery)+1; asked > bound {
+		t.Errorf("the keeper was asked %d times in %v", asked, time.Since(begin))
+	}
+}
+
+// A scraper that takes protobuf gets native buckets, and the classic ones too.
+func TestNativeHistograms(t *testing.T) {
+	t.Parallel()
+	k := start(t, busy)
+	resp, body := k.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.ResponseFormat(resp.Header))
+	for {
+		var family dto.MetricFamily
+		if err := decoder.Decode(&family); err != nil {
+			t.Fatalf("no histogram in %s: %v", resp.Header.Get("Content-Type"), err)
+		}
+		if family.GetName() != "http01_proxy_request_duration_seconds" {
+			continue
+		}
+		h := family.GetMetric()[0].GetHistogram()
+		if h.GetSchema() != 3 || len(h.GetPositiveSpan()) != 1 || len(h.GetBucket()) < 10 || h.GetSampleCount() != 3 {
+			t.Errorf("%v", h)
+		}
+		return
+	}
+}
+
+// A keeper that does not answer is not there for a scraper, which is told so in
+// time; one that answers too late answers no other question.
+func TestSilentKeeper(t *testing.T) {
+	t.Parallel()
+	var late atomic.Bool
+	k := start(t, func() *status.Report {
+		if late.Load() {
+			return busy()
+		}
+		return nil
+	})
+	if resp, body := k.scrape(t, ""); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	wrong := control.Answer{ID: uint64(k.asked.Load()), Report: status.Report{Condition: status.Condition{Reason: status.Disabled}}}
+	if err := k.conn.Send(control.ExporterOrder{Answer: &wrong}, -1); err != nil {
+		t.Fatal(err)
+	}
+	late.Store(true)
+	if _, body := k.scrape(t, ""); !strings.Contains(string(body), `http01_proxy_ready{reason="Serving"} 1`) {
+		t.Errorf("%s", body)
+	}
+}
+
+func TestEndsWithTheKeeper(t *testing.T) {
+	t.Parallel()
+	k := start(t, busy)
+	k.scrape(t, "")
+	_ = k.conn.Close()
+	select {
+	case err := <-k.ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the exporter goes on without a keeper")
+	}
+}
