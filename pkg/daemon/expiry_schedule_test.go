@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// watching is an expiry watch in a synctest bubble, with the API server's part
+// played: an hour of its life takes no time here.
+type watching struct {
+	*expiryWatch
+	start  time.Time
+	asked  []string // when, and what
+	answer func(certificateQuestion) status.Certificate
+	fail   error
+	log    strings.Builder
+}
+
+func withExpiryWatch(t *testing.T, test func(w *watching)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &watching{start: time.Now()}
+		w.answer = func(q certificateQuestion) status.Certificate {
+			return status.Certificate{Address: q.addr.String(), Name: q.name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
+		}
+		board := status.NewBoard("test", w.start, func(_, _ status.Condition) {})
+		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(&w.log, nil)), board)
+		w.ask = func(_ context.Context, questions []certificateQuestion) ([]status.Certificate, error) {
+			found, names := []status.Certificate{}, []string{}
+			for _, q := range questions {
+				names = append(names, q.addr.Addr().String()+"/"+q.name)
+				found = append(found, w.answer(q))
+			}
+			w.asked = append(w.asked, time.Since(w.start).String()+" "+strings.Join(names, " "))
+			return found, w.fail
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.run(ctx) }()
+		test(w)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *watching) hold(vips ...string) {
+	var all []status.VIP
+	for _, v := range vips {
+		all = append(all, status.VIP{Address: netip.MustParseAddr(v), State: status.VIPStandby})
+	}
+	w.board.SetLook(status.Look{Reason: status.Standby, VIPs: all}, time.Now())
+}
+
+func (w *watching) pass(d time.Duration) (asked []string) {
+	<-time.After(d)
+	synctest.Wait()
+	asked, w.asked = w.asked, nil
+	return asked
+}
+
+func TestWhenCertificatesAreLookedAt(t *testing.T) {
+	withExpiryWatch(t, func(w *watching) {
+		check := func(what string, want, got []string) {
+			t.Helper()
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		check("without VIPs", nil, w.pass(time.Hour+time.Millisecond))
+		w.hold("192.0.2.5", "2001:db8::5")
+		check("VIPs that come", []string{"1h0m10s 192.0.2.5/ 2001:db8::5/"}, w.pass(time.Minute))
+		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"}, w.pass(2*time.Hour))
+		w.hold("2001:db8::5", "192.0.2.5")
+		check("another order", nil, w.pass(30*time.Minute))
+		w.configure(config.Config{Hosts: []string{"api.example.com"}})
+		check("a name more", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.pass(time.Minute))
+
+		if n := len(w.board.Report(status.Table{}).Certificates); n != 4 {
+			t.Errorf("%d certificates on the board", n)
+		}
+		w.hold()
+		check("no VIPs any more", []string{"3h32m10s "}, w.pass(3*time.Hour))
+		if n := len(w.board.Report(status.Table{}).Certificates); n != 0 {
+			t.Errorf("%d certificates on the board without VIPs", n)
+		}
+	})
+}
+
+// An API server that does not answer is asked again soon, and then ever later.
+func TestSilentAPIServerIsAskedAgain(t *testing.T) {
+	withExpiryWatch(t, func(w *watching) {
+		good := w.answer
+		silent := func(q certificateQuestion) status.Certificate {
+			return status.Certificate{Address: q.addr.String(), Name: q.name, Error: "refused"}
+		}
+		w.answer = silent
+		w.hold("192.0.2.5")
+		asked := w.pass(3*time.Hour + time.Minute)
+		var at []string
+		for _, one := range asked {
+			when, _, _ := strings.Cut(one, " ")
+			at = append(at, when)
+		}
+		if diff := cmp.Diff([]string{"10s", "1m10s", "3m10s", "7m10s", "15m10s", "31m10s", "1h3m10s", "2h3m10s"}, at); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if n := strings.Count(w.log.String(), "\n"); n != 1 {
+			t.Errorf("%d lines about it:\n%s", n, w.log.String())
+		}
+		w.answer = good
+		w.pass(2 * time.Hour)
+		w.answer = silent
+		if asked := w.pass(time.Hour + 4*time.Minute); len(asked) < 3 {
+			t.Errorf("silent once more: asked %q", asked)
+		}
+	})
+}
+
+// A look that cannot be taken takes nothing back, and is complained of once.
+func TestLookThatFails(t *testing.T) {
+	withExpiryWatch(t, func(w *watching) {
+		w.hold("192.0.2.5")
+		w.pass(time.Minute)
+		w.fail = errors.New("no process")
+		w.pass(5 * time.Hour)
+		if n := strings.Count(w.log.String(), "no process"); n != 1 {
+			t.Errorf("%d lines about it:\n%s", n, w.log.String())
+		}
+		if all := w.board.Report(status.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
+			t.Errorf("on the board: %+v", all)
+		}
+	})
+}
+
+func TestQuestionsAreBounded(t *testing.T) {
+	withExpiryWatch(t, func(w *watching) {
+		var hosts, vips []string
+		for i := range 100 {
+			hosts = append(hosts, "host"+strconv.Itoa(i))
+			vips = append(vips, "192.0.2."+strconv.Itoa(i))
+		}
+		w.configure(config.Config{Hosts: hosts})
+		w.hold(vips...)
+		if n := len(w.questions()); n != maxExpiryVIPs*maxExpiryNames {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
