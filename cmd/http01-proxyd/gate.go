@@ -24,7 +24,7 @@ has no capability and opens no file.
 Example:
   # which processes there are, and what the gate may do
   systemctl status http01-proxyd
-  grep -E 'Cap|NoNewPrivs|Seccomp' /proc/"$(pgrep -P "$(systemctl show -P MainPID http01-proxyd)")"/status`,
+  grep -E 'Cap|NoNewPrivs|Seccomp' /proc/"$(pgrep -f 'http01-proxyd gate')"/status`,
 		Setup: func(*flag.FlagSet) func(context.Context, command.Streams) error {
 			return func(ctx context.Context, _ command.Streams) error {
 				// The keeper tells when to end: a service manager signals both.

@@ -31,7 +31,7 @@ const (
 type exporter struct {
 	log     *slog.Logger
 	report  func() status.Report
-	changed chan struct{} // yields a value after configure has changed the address
+	changed chan struct{} // yields a value some time after configure has changed the address
 
 	mu sync.Mutex
 	at netip.AddrPort // where to serve; the zero value: nowhere
@@ -69,42 +69,45 @@ func (e *exporter) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at := e.address()
 		if !at.IsValid() {
-			e.wait(ctx, nil)
+			e.wait(ctx, at, nil)
 			backOff, e.said = 0, ""
 			continue
 		}
 		begin := time.Now()
 		err := e.attend(ctx, at)
-		if ctx.Err() != nil {
-			break
-		}
-		if err == nil { // the configuration has changed
+		switch {
+		case ctx.Err() != nil:
+		case err == nil: // the configuration has changed
 			e.log.Info(fmt.Sprintf("metrics are not served on %v any more", at), slog.String("event", "exporter"))
 			backOff, e.said = 0, ""
-			continue
-		}
-		if time.Since(begin) > maxExporterBackOff {
-			backOff = 0
-		}
-		backOff = min(max(2*backOff, minExporterBackOff), maxExporterBackOff)
-		e.complain(at, err)
-		if changed := e.wait(ctx, time.After(backOff)); changed {
-			backOff, e.said = 0, ""
+		default:
+			if time.Since(begin) > maxExporterBackOff {
+				backOff = 0
+			}
+			backOff = min(max(2*backOff, minExporterBackOff), maxExporterBackOff)
+			e.complain(at, err)
+			if changed := e.wait(ctx, at, time.After(backOff)); changed {
+				backOff, e.said = 0, ""
+			}
 		}
 	}
 	return nil
 }
 
-// wait returns whether the configuration has changed, as soon as it has or enough
-// comes.
-func (e *exporter) wait(ctx context.Context, enough <-chan time.Time) (changed bool) {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-enough:
-		return false
-	case <-e.changed:
-		return true
+// wait returns whether the configuration says another address, as soon as it does
+// or enough comes.
+func (e *exporter) wait(ctx context.Context, at netip.AddrPort, enough <-chan time.Time) (changed bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-enough:
+			return false
+		case <-e.changed:
+			if e.address() != at {
+				return true
+			}
+		}
 	}
 }
 

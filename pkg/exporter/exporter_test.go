@@ -73,7 +73,7 @@ func (k *keeper) serve(answer func() *status.Report) {
 	}
 }
 
-func (k *keeper) scrape(t *testing.T, accept string) (*http.Response, []byte) {
+func (k *keeper) scrape(t *testing.T, accept string) (code int, header http.Header, body []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url, nil)
 	if err != nil {
@@ -83,14 +83,13 @@ func (k *keeper) scrape(t *testing.T, accept string) (*http.Response, []byte) {
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Error(err)
-		return &http.Response{}, nil
+		return 0, nil, nil
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
+	if body, err = io.ReadAll(resp.Body); err != nil {
 		t.Error(err)
 	}
-	return resp, body
+	return resp.StatusCode, resp.Header, body
 }
 
 func busy() *status.Report {
@@ -107,8 +106,8 @@ func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			if resp, body := k.scrape(t, ""); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
-				t.Errorf("%d\n%s", resp.StatusCode, body)
+			if code, _, body := k.scrape(t, ""); code != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
+				t.Errorf("%d\n%s", code, body)
 			}
 		})
 	}
@@ -122,12 +121,12 @@ func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
 func TestNativeHistograms(t *testing.T) {
 	t.Parallel()
 	k := start(t, busy)
-	resp, body := k.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
-	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.ResponseFormat(resp.Header))
+	_, header, body := k.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.ResponseFormat(header))
 	for {
 		var family dto.MetricFamily
 		if err := decoder.Decode(&family); err != nil {
-			t.Fatalf("no histogram in %s: %v", resp.Header.Get("Content-Type"), err)
+			t.Fatalf("no histogram in %s: %v", header.Get("Content-Type"), err)
 		}
 		if family.GetName() != "http01_proxy_request_duration_seconds" {
 			continue
@@ -151,15 +150,15 @@ func TestSilentKeeper(t *testing.T) {
 		}
 		return nil
 	})
-	if resp, body := k.scrape(t, ""); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("%d %s", resp.StatusCode, body)
+	if code, _, body := k.scrape(t, ""); code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", code, body)
 	}
 	wrong := control.Answer{ID: uint64(k.asked.Load()), Report: status.Report{Condition: status.Condition{Reason: status.Disabled}}}
 	if err := k.conn.Send(control.ExporterOrder{Answer: &wrong}, -1); err != nil {
 		t.Fatal(err)
 	}
 	late.Store(true)
-	if _, body := k.scrape(t, ""); !strings.Contains(string(body), `http01_proxy_ready{reason="Serving"} 1`) {
+	if _, _, body := k.scrape(t, ""); !strings.Contains(string(body), `http01_proxy_ready{reason="Serving"} 1`) {
 		t.Errorf("%s", body)
 	}
 }

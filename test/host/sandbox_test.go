@@ -55,7 +55,7 @@ func TestSandbox(t *testing.T) {
 	if diff := cmp.Diff(want, only(want, process)); diff != "" {
 		t.Errorf("keeper (-want +got):\n%s", diff)
 	}
-	gate := strings.TrimSpace(s.run("sh", "-c", "cat /proc/"+pid+"/task/*/children"))
+	gate := s.gate()
 	wantGate := map[string]string{
 		// Inheritable: the unit's filter forbids capset(2), see pkg/sandbox.
 		"CapInh": capNetAdmin, "CapPrm": none, "CapEff": none, "CapBnd": capNetAdmin, "CapAmb": none,
