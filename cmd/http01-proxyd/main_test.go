@@ -29,7 +29,7 @@ func TestCommandLine(t *testing.T) {
 		"version":            {[]string{"version"}, command.OK, "http01-proxyd ", ""},
 		"version flag":       {[]string{"--version"}, command.OK, "http01-proxyd ", ""},
 		"status, no service": {[]string{"status", "--status-socket", nobody}, command.Failure, "", "is it running"},
-		"status, format":     {[]string{"status", "-o", "yaml"}, command.Usage, "", "use text or json"},
+		"status, format":     {[]string{"status", "-o", "yaml"}, command.Usage, "", "use text, json or prometheus"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -38,7 +39,8 @@ what it has counted and the last 20 challenges. Only root may ask.
 On a terminal, text is cut to its width, and has colours unless NO_COLOR is set.
 With --watch it is refreshed in place until Ctrl-C, also while the service is
 restarted; into a file or a pipe, each time is a block of its own, after an empty
-line, and with -o json a line.
+line, and with -o json a line. With -o prometheus it is what the exporter serves
+on metrics.listenAddress, whether or not there is one.
 
 Exit codes: 0 done, 1 the service does not answer, 2 the command line is wrong.
 
@@ -47,11 +49,12 @@ Examples:
   http01-proxyd status --watch
   http01-proxyd status | less
   http01-proxyd status -o json | jq '.conditions[0]'
+  http01-proxyd status -o prometheus | promtool check metrics
   http01-proxyd status -o json --watch --interval 10s | jq -r '.conditions[0].reason'`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			var f statusFlags
 			flags.StringVar(&f.socket, "status-socket", defaultSocket, "unix `SOCKET` of the service")
-			flags.StringVar(&f.format, "output", "text", "output `FORMAT`: text or json")
+			flags.StringVar(&f.format, "output", "text", "output `FORMAT`: text, json or prometheus")
 			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
 			flags.BoolVar(&f.watch, "watch", false, "go on, until Ctrl-C")
 			flags.BoolVar(&f.watch, "w", false, "short for --watch")
@@ -70,8 +73,14 @@ Examples:
 }
 
 func (f statusFlags) check(flags *flag.FlagSet) error {
-	if f.format != "text" && f.format != "json" {
-		return command.UsageError(fmt.Sprintf("output format %q: use text or json", f.format))
+	switch f.format {
+	case "text", "json":
+	case "prometheus":
+		if f.watch {
+			return command.UsageError("metrics are shown once: leave --watch out, or let Prometheus scrape metrics.listenAddress")
+		}
+	default:
+		return command.UsageError(fmt.Sprintf("output format %q: use text, json or prometheus", f.format))
 	}
 	if f.interval < shortestInterval || f.interval > longestInterval {
 		return command.UsageError(fmt.Sprintf("interval %v: use %v to %v", f.interval, shortestInterval, longestInterval))
@@ -89,8 +98,11 @@ func (f statusFlags) once(ctx context.Context, s command.Streams) error {
 	if err != nil {
 		return err
 	}
-	if f.format == "json" {
+	switch f.format {
+	case "json":
 		return report.WriteJSON(s.Out, true)
+	case "prometheus":
+		return metrics.WriteText(s.Out, report)
 	}
 	columns, _ := command.Size(s.Out)
 	return report.WriteText(s.Out, time.Now(), status.View{Colour: command.Colour(s.Out), Width: columns})

@@ -212,7 +212,8 @@ func TestWatchHeedsItsBounds(t *testing.T) {
 		"-w --interval 1h0m1s":  "use 200ms to 1h0m0s",
 		"--interval 5s":         "--interval is for --watch",
 		"-w --interval often":   "invalid value",
-		"-w --interval 5s -o x": "use text or json",
+		"-w -o prometheus":      "metrics are shown once",
+		"-w --interval 5s -o x": "use text, json or prometheus",
 	} {
 		var out, err strings.Builder
 		args := append([]string{"status", "--status-socket", nobody}, strings.Fields(line)...)

@@ -114,8 +114,8 @@ func TestExpiryWatch(t *testing.T) {
 	api.present(t, apiName, "R12", 90*day, 90*day)
 	s.configure(measuring + "hosts: [" + apiName + ", api-int.cluster.example.com]\n")
 	r = s.await("the new one seen", func(r status.Report) bool { return len(r.Certificates) == 3 && r.Certificates[1].Issuer == "R12" })
-	if r.Condition.Reason != status.Serving {
-		t.Errorf("the state is %s", r.Condition.Reason)
+	if r.Condition().Reason != status.Serving {
+		t.Errorf("the state is %s", r.Condition().Reason)
 	}
 	s.logs("the certificate that the API server presents on " + vip + ":6443 for " + apiName + " was renewed: it is good until ")
 	if n := strings.Count(s.log.String(), "event=certificate"); n != 2 {

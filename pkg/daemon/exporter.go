@@ -194,7 +194,7 @@ func (e *exporter) serve(conn *control.Conn) error {
 func measured(r status.Report) status.Report {
 	return status.Report{
 		Build:        r.Build,
-		Condition:    status.Condition{Reason: r.Condition.Reason},
+		Conditions:   []status.Condition{{Type: status.ConditionType, Reason: r.Condition().Reason}},
 		VIPs:         r.VIPs,
 		Table:        r.Table,
 		Traffic:      r.Traffic,

@@ -172,7 +172,7 @@ func TestExporterIsHarmless(t *testing.T) {
 func TestExporterIsReplaced(t *testing.T) {
 	s := metering(t)
 	s.scraped("http01_proxy_up 1")
-	before := s.reason(status.Serving).Condition
+	before := s.reason(status.Serving).Condition()
 	old := s.child("exporter")
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestExporterIsReplaced(t *testing.T) {
 	}
 	s.scraped("http01_proxy_up 1")
 	s.logs(fmt.Sprintf("the exporter (process %d) has ended (signal: killed)", old))
-	if after := s.reason(status.Serving).Condition; after != before {
+	if after := s.reason(status.Serving).Condition(); after != before {
 		t.Errorf("the condition is %+v, was %+v", after, before)
 	}
 	s.stop()

@@ -93,7 +93,7 @@ func (k *keeper) scrape(t *testing.T, accept string) (code int, header http.Head
 }
 
 func busy() *status.Report {
-	r := &status.Report{Condition: status.Condition{Reason: status.Serving}}
+	r := &status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: status.Serving}}}
 	r.Traffic.Durations.Add(status.Bucket(time.Second), 3, 3*time.Second)
 	return r
 }
@@ -153,7 +153,7 @@ func TestSilentKeeper(t *testing.T) {
 	if code, _, body := k.scrape(t, ""); code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", code, body)
 	}
-	wrong := control.Answer{ID: uint64(k.asked.Load()), Report: status.Report{Condition: status.Condition{Reason: status.Disabled}}}
+	wrong := control.Answer{ID: uint64(k.asked.Load()), Report: status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: status.Disabled}}}}
 	if err := k.conn.Send(control.ExporterOrder{Answer: &wrong}, -1); err != nil {
 		t.Fatal(err)
 	}

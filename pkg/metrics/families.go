@@ -24,7 +24,7 @@ func families(r status.Report) []*family {
 
 func ready(r status.Report) *family {
 	f := gauge(prefix+"ready", "1 while the service does all that it is to do on this host, 0 while it does not; the reason is the current one.", "reason")
-	f.set(truth(r.Condition.Reason.Ready()), string(r.Condition.Reason))
+	f.set(truth(r.Condition().Reason.Ready()), string(r.Condition().Reason))
 	return f
 }
 

@@ -34,9 +34,9 @@ func report() status.Report {
 	durations.Add(status.Bucket(time.Second), 2, 2*time.Second)
 	durations.Add(status.Bucket(time.Hour), 1, time.Hour)
 	return status.Report{
-		Version:   "v1.2.3 go1.26.0",
-		Build:     status.Build{Version: "v1.2.3", Revision: "9daee33a", GoVersion: "go1.26.0"},
-		Condition: status.Condition{Status: "False", Reason: status.UpstreamUnreachable},
+		Version:    "v1.2.3 go1.26.0",
+		Build:      status.Build{Version: "v1.2.3", Revision: "9daee33a", GoVersion: "go1.26.0"},
+		Conditions: []status.Condition{{Type: status.ConditionType, Status: "False", Reason: status.UpstreamUnreachable}},
 		VIPs: []status.VIP{
 			{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: status.VIPHeld},
 			{Address: netip.MustParseAddr("2001:db8::5"), Family: "IPv6", State: status.VIPStandby},
@@ -153,7 +153,7 @@ func TestSeries(t *testing.T) {
 		want   []string
 	}{
 		"ready": {
-			with(func(r *status.Report) { r.Condition.Reason = status.Standby }), "http01_proxy_ready",
+			with(func(r *status.Report) { r.Conditions[0].Reason = status.Standby }), "http01_proxy_ready",
 			[]string{`{reason="Standby"} 1`},
 		},
 		"a shared address is not held": {

@@ -48,12 +48,12 @@ func (b *Board) SetCertificates(all []Certificate) {
 	b.ledger.certificates = slices.Clone(all)
 }
 
-// report copies both; results that have not come about yet count 0.
+// report copies both.
 func (l *ledger) report() (Events, []Certificate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.events
-	e.Reloads = map[string]uint64{ReloadAccepted: 0, ReloadRefused: 0, ReloadUnchanged: 0}
+	e.Reloads = make(map[string]uint64)
 	maps.Copy(e.Reloads, l.events.Reloads)
 	return e, append([]Certificate{}, l.certificates...)
 }
