@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
@@ -26,10 +27,17 @@ const (
 	writeTimeout   = 10 * time.Second
 )
 
+// collectAt lets the garbage of some scrapes gather, and not of a hundred: a process
+// that has next to nothing to do is to be small.
+const collectAt = 25
+
 // RunConfined is Run after giving up every system call that it does not need.
 func RunConfined(ctx context.Context, conn *control.Conn) error {
 	if err := sandbox.Confine(); err != nil {
 		return fmt.Errorf("confine the exporter: %w", err)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
 	}
 	return Run(ctx, conn)
 }

@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,10 @@ func TestExpiryWatch(t *testing.T) {
 	for _, m := range l.Masters {
 		servers = append(servers, serveAPI(t, m.Node, byName))
 	}
+	var logs []*tailed
+	for _, m := range l.Masters {
+		logs = append(logs, follow(t, m.Node))
+	}
 	services := measured(t, l, "hosts: ["+name+"]\n")
 	end := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotAfter.Unix()) }
 	begin := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotBefore.Unix()) }
@@ -95,8 +100,8 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	for i, m := range l.Masters {
 		awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
-		services[i].logged(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by R11, expires in 29h, `)
-		services[i].logged(t, "event=certificate")
+		logs[i].awaits(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by R11, expires in 29h, `)
+		logs[i].awaits(t, "event=certificate")
 	}
 
 	for _, ln := range servers {
@@ -104,17 +109,40 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	m := l.Masters[0]
 	must(t, m.WriteConfig(m.DefaultConfig()+"metrics: {listenAddress: \":"+metricsPort+"\"}\nhosts: ["+name+", another."+l.Domain+"]\n"))
-	services[0].logged(t, "the API server at "+l.API.V4.String()+":6443 does not present a certificate, so that nobody sees when it expires: ")
+	logs[0].awaits(t, "the API server at "+l.API.V4.String()+":6443 does not present a certificate, so that nobody sees when it expires: ")
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
-	if n, err := services[0].lines("event=certificate"); n != 3 || err != nil {
+	if n, err := logs[0].lines("event=certificate"); n != 3 || err != nil {
 		t.Errorf("%d lines about certificates, want one that is late and one for each VIP: %v\n%s", n, err, services[0].Tail(20))
 	}
 }
 
-// lines counts those of the log with a text.
-func (s *Service) lines(part string) (n int, err error) {
-	text, err := os.ReadFile(s.Log)
-	for line := range strings.Lines(string(text)) {
+// tailed is what a node's services log from now on: a log is that of all of them.
+type tailed struct {
+	node *Node
+	path string
+	from int
+}
+
+func follow(t *testing.T, n *Node) *tailed {
+	t.Helper()
+	l := &tailed{node: n, path: filepath.Join(n.Dir, "http01-proxyd.log")}
+	text, err := os.ReadFile(l.path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	l.from = len(text)
+	return l
+}
+
+func (l *tailed) text() (string, error) {
+	text, err := os.ReadFile(l.path)
+	return string(text[min(l.from, len(text)):]), err
+}
+
+// lines counts those with a text.
+func (l *tailed) lines(part string) (n int, err error) {
+	text, err := l.text()
+	for line := range strings.Lines(text) {
 		if strings.Contains(line, part) {
 			n++
 		}
@@ -122,11 +150,11 @@ func (s *Service) lines(part string) (n int, err error) {
 	return n, err
 }
 
-// logged waits for a line.
-func (s *Service) logged(t *testing.T, part string) {
+// awaits waits for a line.
+func (l *tailed) awaits(t *testing.T, part string) {
 	t.Helper()
-	must(t, Eventually(t.Context(), fmt.Sprintf("%q in the log of %s", part, s.node), func(context.Context) error {
-		if n, err := s.lines(part); n == 0 {
+	must(t, Eventually(t.Context(), fmt.Sprintf("%q in the log of %s", part, l.node), func(context.Context) error {
+		if n, err := l.lines(part); n == 0 {
 			return errors.Join(errors.New("it is not there"), err)
 		}
 		return nil

@@ -146,10 +146,6 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_requests_total{client="step-ca",outcome="upstream-error"}`: 1,
 		`http01_proxy_reloads_total{result="unchanged"}`:                         1,
 	})
-	awaitSeries(t, l.Worker.Node, standby.Addresses.V4, map[string]float64{
-		`http01_proxy_ready{reason="Serving"}`: 1,
-		`http01_proxy_vip_transitions_total`:   2,
-	})
 	must(t, holder.StartKeepalived(t.Context()))
 	must(t, l.Settled(t.Context()))
 }

@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,16 +12,17 @@ import (
 // last perspective, is a line when it begins and one when it is over.
 func TestStory(t *testing.T) {
 	l, _ := cluster(t)
+	log := follow(t, l.Masters[0].Node)
 	services := startAll(t, l)
 	name := named(t, l, "story", l.API)
 	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[1]}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, services[0].Stop(t.Context()))
-	text, err := os.ReadFile(services[0].Log)
+	text, err := log.text()
 	must(t, err)
 	var story []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if strings.Contains(line, "event=challenge") {
 			story = append(story, line)
 		}
