@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,11 +24,34 @@ import (
 // played: an hour of its life takes no time here.
 type watching struct {
 	*expiryWatch
-	start  time.Time
+	start time.Time
+
+	play   sync.Mutex
 	asked  []string // when, and what
 	answer func(certificateQuestion) status.Certificate
 	fail   error
 	log    strings.Builder
+}
+
+// Write takes the log.
+func (w *watching) Write(line []byte) (int, error) {
+	w.play.Lock()
+	defer w.play.Unlock()
+	return w.log.Write(line)
+}
+
+// lines counts those of the log with a text.
+func (w *watching) lines(part string) int {
+	w.play.Lock()
+	defer w.play.Unlock()
+	return strings.Count(w.log.String(), part)
+}
+
+// change changes what is played.
+func (w *watching) change(f func()) {
+	w.play.Lock()
+	defer w.play.Unlock()
+	f()
 }
 
 func withExpiryWatch(t *testing.T, test func(w *watching)) {
@@ -38,8 +62,10 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 			return status.Certificate{Address: q.addr.String(), Name: q.name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
 		board := status.NewBoard("test", w.start, func(_, _ status.Condition) {})
-		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(&w.log, nil)), board)
+		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board)
 		w.ask = func(_ context.Context, questions []certificateQuestion) ([]status.Certificate, error) {
+			w.play.Lock()
+			defer w.play.Unlock()
 			found, names := []status.Certificate{}, []string{}
 			for _, q := range questions {
 				names = append(names, q.addr.Addr().String()+"/"+q.name)
@@ -70,7 +96,7 @@ func (w *watching) hold(vips ...string) {
 func (w *watching) pass(d time.Duration) (asked []string) {
 	<-time.After(d)
 	synctest.Wait()
-	asked, w.asked = w.asked, nil
+	w.change(func() { asked, w.asked = w.asked, nil })
 	return asked
 }
 
@@ -109,7 +135,7 @@ func TestSilentAPIServerIsAskedAgain(t *testing.T) {
 		silent := func(q certificateQuestion) status.Certificate {
 			return status.Certificate{Address: q.addr.String(), Name: q.name, Error: "refused"}
 		}
-		w.answer = silent
+		w.change(func() { w.answer = silent })
 		w.hold("192.0.2.5")
 		asked := w.pass(3*time.Hour + time.Minute)
 		var at []string
@@ -120,12 +146,12 @@ func TestSilentAPIServerIsAskedAgain(t *testing.T) {
 		if diff := cmp.Diff([]string{"10s", "1m10s", "3m10s", "7m10s", "15m10s", "31m10s", "1h3m10s", "2h3m10s"}, at); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if n := strings.Count(w.log.String(), "\n"); n != 1 {
-			t.Errorf("%d lines about it:\n%s", n, w.log.String())
+		if n := w.lines("\n"); n != 1 {
+			t.Errorf("%d lines about it", n)
 		}
-		w.answer = good
+		w.change(func() { w.answer = good })
 		w.pass(2 * time.Hour)
-		w.answer = silent
+		w.change(func() { w.answer = silent })
 		if asked := w.pass(time.Hour + 4*time.Minute); len(asked) < 3 {
 			t.Errorf("silent once more: asked %q", asked)
 		}
@@ -137,10 +163,10 @@ func TestLookThatFails(t *testing.T) {
 	withExpiryWatch(t, func(w *watching) {
 		w.hold("192.0.2.5")
 		w.pass(time.Minute)
-		w.fail = errors.New("no process")
+		w.change(func() { w.fail = errors.New("no process") })
 		w.pass(5 * time.Hour)
-		if n := strings.Count(w.log.String(), "no process"); n != 1 {
-			t.Errorf("%d lines about it:\n%s", n, w.log.String())
+		if n := w.lines("no process"); n != 1 {
+			t.Errorf("%d lines about it", n)
 		}
 		if all := w.board.Report(status.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
 			t.Errorf("on the board: %+v", all)
