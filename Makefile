@@ -6,6 +6,7 @@
 # make test-host       the unit, and its delivery, on hosts that boot (root)
 # make test-release    image, release and `make install`
 # make machineconfigs  the MachineConfigs: IMAGE CONFIG POOL SUMS OUT
+# make dashboard       the console's copy of the Grafana dashboard
 # make image           the container image, for all architectures
 # make release         all of a release: VERSION IMAGE_REPOSITORY
 # make install         binary and unit onto this host: DESTDIR PREFIX
@@ -32,7 +33,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs docs tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs docs dashboard tidy clean
 
 all: build
 
@@ -160,6 +161,14 @@ machineconfigs:
 # What is generated from the code's own tables; drift fails the tests.
 docs:
 	$(GO) test ./pkg/message -run Catalog -update
+
+# The console takes a Grafana dashboard inside a ConfigMap.
+DASHBOARD := machineconfigs/monitoring/dashboard.yaml
+
+dashboard:
+	{ sed '/^data:/,$$d' $(DASHBOARD) && printf 'data:\n  http01-proxyd.json: |\n' && \
+		sed 's/^/    /' machineconfigs/monitoring/grafana/http01-proxyd.json; } > $(DASHBOARD).new
+	mv $(DASHBOARD).new $(DASHBOARD)
 
 tidy:
 	$(GO) mod tidy

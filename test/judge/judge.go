@@ -16,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	// The packages hold the CRDs as plain files; the imports keep the module in
-	// go.mod.
+	// The modules hold the CRDs as plain files; the imports keep them in go.mod.
 	_ "github.com/openshift/api/machineconfiguration/v1/zz_generated.crd-manifests"
 	_ "github.com/openshift/api/operator/v1/zz_generated.crd-manifests"
+	_ "github.com/prometheus-operator/prometheus-operator/pkg/versionutil"
 )
 
-// Judge is an API server that knows MachineConfig, MachineConfiguration and
-// MachineOSConfig, without storage. It is safe for concurrent use.
+// Judge is an API server that knows MachineConfig, MachineConfiguration,
+// MachineOSConfig, PrometheusRule and ServiceMonitor, without storage. It is safe for concurrent use.
 type Judge struct {
 	kinds map[schema.GroupVersionKind]*kind
 }
@@ -31,21 +31,25 @@ type Judge struct {
 // Open reads and compiles the schemas, which takes about a second.
 func Open(ctx context.Context) (*Judge, error) {
 	j := &Judge{kinds: map[schema.GroupVersionKind]*kind{}}
-	for folder, files := range map[string][]string{
-		"machineconfiguration/v1": {
-			"0000_80_machine-config_01_machineconfigs.crd.yaml",
-			"0000_80_machine-config_01_machineosconfigs.crd.yaml",
+	for module, files := range map[string][]string{
+		"github.com/openshift/api": {
+			"machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigs.crd.yaml",
+			"machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineosconfigs.crd.yaml",
+			"operator/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigurations.crd.yaml",
 		},
-		"operator/v1": {"0000_80_machine-config_01_machineconfigurations.crd.yaml"},
+		"github.com/prometheus-operator/prometheus-operator": {
+			"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+			"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+		},
 	} {
-		dir, err := manifests(ctx, folder)
+		dir, err := moduleDir(ctx, module)
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range files {
 			raw, err := os.ReadFile(filepath.Join(dir, f))
 			if err != nil {
-				return nil, fmt.Errorf("read a CRD of openshift/api: %w", err)
+				return nil, fmt.Errorf("read a CRD of %s: %w", module, err)
 			}
 			if err := j.add(raw); err != nil {
 				return nil, fmt.Errorf("CRD %s: %w", f, err)
@@ -55,13 +59,12 @@ func Open(ctx context.Context) (*Judge, error) {
 	return j, nil
 }
 
-// manifests finds the folder with the CRDs of one API group and version.
-func manifests(ctx context.Context, folder string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-find", "-f", "{{.Dir}}",
-		"github.com/openshift/api/"+folder+"/zz_generated.crd-manifests")
+// moduleDir finds the files of a module.
+func moduleDir(ctx context.Context, module string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("find the CRDs of openshift/api %s by the go command: %w", folder, err)
+		return "", fmt.Errorf("find the CRDs of %s by the go command: %w", module, err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -180,7 +180,7 @@ func TestDocuments(t *testing.T) {
 func TestOpenElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, err := Open(t.Context())
-	verdict(t, err, "find the CRDs of openshift/api")
+	verdict(t, err, "find the CRDs of github.com/")
 }
 
 func TestConcurrent(t *testing.T) {

@@ -30,12 +30,12 @@ func TestUpstreamSuites(t *testing.T) {
 	j := open(t)
 	var creates, updates int
 	for _, folder := range []string{"machineconfiguration/v1", "operator/v1"} {
-		dir, err := manifests(t.Context(), folder)
+		dir, err := moduleDir(t.Context(), "github.com/openshift/api")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, pattern := range []string{"machineconfigs.*", "machineosconfigs.*", "machineconfigurations.*"} {
-			files, err := filepath.Glob(filepath.Join(dir, "..", "tests", pattern, "*.yaml"))
+			files, err := filepath.Glob(filepath.Join(dir, folder, "tests", pattern, "*.yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}

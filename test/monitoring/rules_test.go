@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package monitoring
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	ruleFile = "rules.yaml" // as rules.test.yaml names it
+	testFile = "rules.test.yaml"
+	source   = "https://github.com/http01-proxyd/http01-proxyd/blob/main/"
+)
+
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+type ruleGroups struct {
+	Groups []struct {
+		Name  string `json:"name"`
+		Rules []rule `json:"rules"`
+	} `json:"groups"`
+}
+
+// ruleSpec is the spec of the PrometheusRule, which is what Prometheus and
+// promtool read.
+func ruleSpec(t *testing.T) []byte {
+	t.Helper()
+	var object struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	must(t, yaml.Unmarshal(shipped(t, "prometheusrule.yaml"), &object))
+	spec, err := yaml.JSONToYAML(object.Spec)
+	must(t, err)
+	return spec
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var groups ruleGroups
+	must(t, yaml.Unmarshal(ruleSpec(t), &groups))
+	var all []rule
+	for _, g := range groups.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+func promtool(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "promtool", args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// Every alert of the PrometheusRule fires and resolves, and says what is meant.
+func TestRules(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, ruleFile), ruleSpec(t), 0o600))
+	tests, err := os.ReadFile(testFile)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, testFile), tests, 0o600))
+	t.Log(promtool(t, dir, "check", "rules", "--lint=all", "--lint-fatal", ruleFile))
+	t.Log(promtool(t, dir, "test", "rules", testFile))
+}
+
+// No alert is left out of rules.test.yaml: within one of its tests each fires,
+// and is gone later on.
+func TestEveryAlertFiresAndResolves(t *testing.T) {
+	text, err := os.ReadFile(testFile)
+	must(t, err)
+	var file struct {
+		Tests []struct {
+			Cases []struct {
+				Alert    string `json:"alertname"`
+				Expected []struct {
+					Labels map[string]string `json:"exp_labels"`
+				} `json:"exp_alerts"`
+			} `json:"alert_rule_test"`
+		} `json:"tests"`
+	}
+	must(t, yaml.Unmarshal(text, &file))
+	type identity struct{ alert, severity string }
+	done := map[identity]bool{}
+	for _, test := range file.Tests {
+		fired := map[identity]bool{}
+		for _, c := range test.Cases {
+			now := map[identity]bool{}
+			for _, e := range c.Expected {
+				now[identity{c.Alert, e.Labels["severity"]}] = true
+			}
+			for one := range fired {
+				if one.alert == c.Alert && !now[one] {
+					done[one] = true
+				}
+			}
+			for one := range now {
+				fired[one] = true
+			}
+		}
+	}
+	all := rules(t)
+	for _, r := range all {
+		if !done[identity{r.Alert, r.Labels["severity"]}] {
+			t.Errorf("%s of severity %s does not fire and resolve in any test", r.Alert, r.Labels["severity"])
+		}
+	}
+	if len(all) < 8 {
+		t.Errorf("%d alerts: where are the others?", len(all))
+	}
+}
+
+// An alert says what is wrong, what to do, and where there is more about it.
+func TestAlertsHelp(t *testing.T) {
+	for _, r := range rules(t) {
+		if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) {
+			t.Errorf("%s has severity %q", r.Alert, r.Labels["severity"])
+		}
+		for _, name := range []string{"summary", "description", "runbook_url"} {
+			if r.Annotations[name] == "" {
+				t.Errorf("%s has no %s", r.Alert, name)
+			}
+		}
+		path, inside := strings.CutPrefix(r.Annotations["runbook_url"], source)
+		if !inside {
+			t.Errorf("%s: the runbook is %s, which is nothing of this repository", r.Alert, r.Annotations["runbook_url"])
+			continue
+		}
+		name, anchor, _ := strings.Cut(path, "#")
+		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(name)))
+		if err != nil {
+			t.Errorf("%s: its runbook: %v", r.Alert, err)
+			continue
+		}
+		if anchor != "" && !slices.Contains(anchors(string(text)), anchor) {
+			t.Errorf("%s: %s has no heading for #%s", r.Alert, name, anchor)
+		}
+	}
+}
+
+// anchors are those that GitHub gives a document's headings.
+func anchors(document string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(document, -1) {
+		text := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(text, " ", "-"))
+	}
+	return all
+}
+
+// The rules and the dashboard name the states and outcomes that there are.
+func TestNamesAreTheServices(t *testing.T) {
+	known := map[string]bool{}
+	for _, file := range []string{"pkg/status/condition.go", "pkg/status/traffic.go", "pkg/status/challenge.go"} {
+		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
+		must(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(?:Reason|Outcome|Refusal|Asker)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+			known[m[1]] = true
+		}
+	}
+	label := regexp.MustCompile(`\b(?:reason|outcome|client)(?:=~|!~|!=|=)\\?"([^"\\]+)\\?"`)
+	texts := append([]string{}, queries(t)...)
+	for _, r := range rules(t) {
+		texts = append(texts, r.Expr, r.Annotations["description"])
+	}
+	seen := 0
+	for _, text := range texts {
+		for _, m := range label.FindAllStringSubmatch(text, -1) {
+			for value := range strings.SplitSeq(m[1], "|") {
+				seen++
+				if value != "%q" && !known[value] {
+					t.Errorf("%q is no reason, outcome or client of the service: %s", value, text)
+				}
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d names found: this looks in the wrong place", seen)
+	}
+}
