@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -129,7 +130,12 @@ func TestEveryAlertFiresAndResolves(t *testing.T) {
 
 // An alert says what is wrong, what to do, and where there is more about it.
 func TestAlertsHelp(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join(repository, "docs/monitoring.md"))
+	must(t, err)
 	for _, r := range rules(t) {
+		if row := "| `" + r.Alert + "` | " + r.Labels["severity"] + " |"; !strings.Contains(string(document), row) {
+			t.Errorf("docs/monitoring.md has no row %s", row)
+		}
 		if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) {
 			t.Errorf("%s has severity %q", r.Alert, r.Labels["severity"])
 		}
@@ -163,6 +169,24 @@ func anchors(document string) []string {
 		all = append(all, strings.ReplaceAll(text, " ", "-"))
 	}
 	return all
+}
+
+// The document names every metric that there is, and no other.
+func TestMetricsAreDocumented(t *testing.T) {
+	served, err := os.ReadFile(filepath.Join(repository, "pkg/metrics/testdata/report.prom"))
+	must(t, err)
+	document, err := os.ReadFile(filepath.Join(repository, "docs/monitoring.md"))
+	must(t, err)
+	want, got := map[string]bool{}, map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\w+) `).FindAllStringSubmatch(string(served), -1) {
+		want[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile("`(http01_proxy_\\w+)`").FindAllStringSubmatch(string(document), -1) {
+		got[m[1]] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-served +documented):\n%s", diff)
+	}
 }
 
 // The rules and the dashboard name the states and outcomes that there are.
