@@ -66,7 +66,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/sandbox":           nil,
 		"pkg/status":            nil,
 		"pkg/systemd":           nil,
-		"pkg/upstream":          {"pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/upstream":          {"pkg/catalogue", "pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
 		"pkg/gate/tcp":          {"pkg/internal/nonblock"},
 		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
 		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},

@@ -2,12 +2,19 @@
 
 package catalogue
 
+import "slices"
+
 // What goes wrong with the configuration.
 const (
 	ConfigRefused ID = "config-refused"
 )
 
+// entries joins what the files of this package have, in the order of the checks.
 func entries() []Entry {
+	return slices.Concat(configEntries(), ingressEntries(), routeEntries())
+}
+
+func configEntries() []Entry {
 	return []Entry{
 		{
 			ID: ConfigRefused, Check: "config", Level: Problem,
