@@ -40,6 +40,10 @@ Examples:
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the service's last accepted configuration")
+			flags.StringVar(&o.ProxyEnv, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the cluster's egress proxy")
+			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else the configuration's hosts or those of the serving certificate")
+			flags.StringVar(&o.Token, "token", "", "`TOKEN` of a challenge to follow hop by hop")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")
 			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
 			return func(ctx context.Context, s command.Streams) error {

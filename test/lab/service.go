@@ -43,6 +43,12 @@ func (n *Node) KeepalivedConfig() string {
 // /etc/kubernetes/disabled-manifests.
 func (n *Node) DisabledManifests() string { return n.serviceFile("disabled-manifests") }
 
+// Manifests is the directory that stands for kubelet's /etc/kubernetes/manifests.
+func (n *Node) Manifests() string { return n.serviceFile("manifests") }
+
+// ProxyEnv stands for /etc/mco/proxy.env, which is absent as a rule.
+func (n *Node) ProxyEnv() string { return n.serviceFile("proxy.env") }
+
 // DefaultConfig is the configuration of a service in the lab: all defaults,
 // with the node's own keepalived.conf.
 func (n *Node) DefaultConfig() string {
@@ -92,6 +98,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		"--config", n.serviceFile("config.yaml"),
 		"--state-dir", n.serviceFile("state"),
 		"--status-socket", n.serviceFile("status.sock"),
+		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests())
 	p, err := n.Start(Command{
 		Name: "http01-proxyd",
