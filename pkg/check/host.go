@@ -46,8 +46,8 @@ type host struct {
 	addresses  []address.Address // of this host
 	addressErr error             // why they are not known
 	held       ownership.Decision
-	names      []string // of the API, as far as they are known without asking the network
-	network    *probe.Client
+	names      []string      // of the API, as far as they are known without asking the network
+	network    *probe.Client // once the checks run
 }
 
 // look finds out what the checks share.
@@ -70,13 +70,12 @@ func look(ctx context.Context, o Options) (*host, error) {
 	if o.Name != "" {
 		h.names = []string{o.Name}
 	}
-	if h.network, err = probe.Start(); err != nil {
-		return nil, err
-	}
 	return h, nil
 }
 
-func (h *host) close() { h.network.Close() }
+// isNoNode holds for a host that has nothing to do with VIPs, such as an admin's
+// own machine. One with a configuration that is refused is meant to be a node.
+func (h *host) isNoNode() bool { return h.configErr == nil && errors.Is(h.vipsErr, errNoNode) }
 
 // readConfig takes what the service would: the file, or where that is refused
 // the last one that was accepted.

@@ -5,7 +5,6 @@ package check
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -20,8 +19,8 @@ var (
 	errUserManaged = errors.New("the VIPs are user-managed")
 	// errNoIngress: there are API VIPs, and nowhere to lead them.
 	errNoIngress = errors.New("no ingress VIP")
-	// ErrNoNode: nothing on this host speaks of VIPs.
-	ErrNoNode = errors.New("no keepalived.conf, no static pod of keepalived and no VIPs in the configuration")
+	// errNoNode: nothing on this host speaks of VIPs.
+	errNoNode = errors.New("no keepalived.conf, no static pod of keepalived and no VIPs in the configuration")
 )
 
 const (
@@ -43,7 +42,7 @@ func findVIPs(ctx context.Context, o Options, c config.VIPs) (keepalived.VIPs, e
 	found, err := readKeepalived(ctx, c.KeepalivedConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !manifestThere(o.Manifests):
-		return keepalived.VIPs{}, fmt.Errorf("%w (looked for %s and %s)", ErrNoNode, c.KeepalivedConfig, keepalived.ManifestPath(o.Manifests))
+		return keepalived.VIPs{}, errNoNode
 	case err != nil:
 		return keepalived.VIPs{}, err
 	}

@@ -24,3 +24,17 @@ func Terminal(w io.Writer) bool {
 func Colour(w io.Writer) bool {
 	return Terminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
+
+// Width is how many characters a line of w takes; 0 when w is no terminal or does
+// not say.
+func Width(w io.Writer) int {
+	f, is := w.(*os.File)
+	if !is {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
