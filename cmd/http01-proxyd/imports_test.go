@@ -67,6 +67,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/status":            nil,
 		"pkg/systemd":           nil,
 		"pkg/upstream":          {"pkg/catalogue", "pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/verdict":           nil,                                                     // reads all rulesets by itself: package nftable knows its own table
 		"pkg/gate/tcp":          {"pkg/internal/nonblock"},
 		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
 		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},
