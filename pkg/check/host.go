@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // Options are what the command line decides.
@@ -48,6 +51,15 @@ type host struct {
 	held       ownership.Decision
 	names      []string      // of the API, as far as they are known without asking the network
 	network    *probe.Client // once the checks run
+	unit       func() (systemd.Unit, error)
+}
+
+// state is what the running service says of itself; empty when none answers.
+func (h *host) state() (status.Reason, string) {
+	if h.service == nil {
+		return "", ""
+	}
+	return h.service.Condition.Reason, h.service.Condition.Message
 }
 
 // look finds out what the checks share.
@@ -70,8 +82,16 @@ func look(ctx context.Context, o Options) (*host, error) {
 	if o.Name != "" {
 		h.names = []string{o.Name}
 	}
+	h.unit = sync.OnceValues(func() (systemd.Unit, error) {
+		ctx, cancel := context.WithTimeout(ctx, unitTime)
+		defer cancel()
+		return systemd.Look(ctx, unitName)
+	})
 	return h, nil
 }
+
+// unitTime bounds the question to systemd.
+const unitTime = local - 500*time.Millisecond
 
 // isNoNode holds for a host that has nothing to do with VIPs, such as an admin's
 // own machine. One with a configuration that is refused is meant to be a node.

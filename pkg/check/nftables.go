@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// checkNftables tries whether the kernel takes what the service's table is made
+// of, and then hears the service.
+func checkNftables(_ context.Context, h *host) Result {
+	if !h.root {
+		return skipped("only a process with %s can tell: run it as root", capability)
+	}
+	err := nftable.Try()
+	reason, message := h.state()
+	switch {
+	case errors.Is(err, nftable.ErrUnsupported):
+		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesMissing, "error", err.Error())}, "")
+	case err != nil:
+		return skipped("%v", err)
+	case reason != status.NftablesUnavailable:
+		return fine("the kernel takes all that the service's table needs")
+	case len(h.kept()) > 0:
+		return fine("the kernel takes all that the service's table needs; the unit keeps the service from it")
+	case strings.Contains(message, capability):
+		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesDenied, "error", message)}, "")
+	default:
+		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesRefused, "error", message)}, "")
+	}
+}
+
+// capability is what nftables asks for.
+const capability = "CAP_NET_ADMIN"
