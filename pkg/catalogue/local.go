@@ -262,7 +262,7 @@ func serviceEntries() []Entry {
 	const check = "service"
 	return []Entry{
 		{
-			ID: ServiceDown, Check: check, Level: Problem,
+			ID: ServiceDown, Check: check, Level: Problem, Follows: []ID{SandboxDenies, SELinuxLabel, SELinuxDenies},
 			Symptom: "Connections to port 80 of the API VIP are refused; `systemctl status http01-proxyd` shows no sentence.",
 			Says:    "the service does not run: {state}",
 			Mend:    "systemctl enable --now http01-proxyd; if it does not stay, journalctl -u http01-proxyd says why",
@@ -291,5 +291,14 @@ func serviceEntries() []Entry {
 			Says:    "SELinux has denied the service something: {denial}",
 			Mend:    "restorecon -Rv the file that it names; if the types are right, ausearch -m avc -c http01-proxyd | audit2allow shows the rule that is missing",
 		},
+	}
+}
+
+// NoDoor are the causes on this host for which nothing answers on the API VIP's
+// port 80: what is seen there from anywhere follows from them.
+func NoDoor() []ID {
+	return []ID{
+		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, NATBeforeUs, VIPPortDropped, InputDrops, OwnClientsStray,
+		Disabled, ServiceDown, ServiceUnwell, SandboxDenies, SELinuxLabel, SELinuxDenies,
 	}
 }

@@ -29,8 +29,42 @@ func worst(results []Result) Outcome {
 	return order[at]
 }
 
+// causes leaves out what is a consequence of something else that was found.
+func causes(results []Result) []Result {
+	all := make(map[catalogue.ID]string)
+	for _, r := range results {
+		for _, f := range r.Findings {
+			all[f.ID] = r.Name
+		}
+	}
+	out := slices.Clone(results)
+	for i, r := range results {
+		why := ""
+		kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
+			for _, cause := range catalogue.Get(f.ID).Follows {
+				if name := all[cause]; name != "" {
+					why = name
+					return true
+				}
+			}
+			return false
+		})
+		if why == "" {
+			continue
+		}
+		next := found(kept, "")
+		if len(kept) == 0 {
+			next = skipped("it follows from what the check %q has found", why)
+		}
+		next.Name, next.Took = r.Name, r.Took
+		out[i] = next
+	}
+	return out
+}
+
 // summed is the report of these results.
 func (h *host) summed(results []Result) Report {
+	results = causes(results)
 	r := Report{Host: h.name, Outcome: worst(results), Checks: results}
 	problems, warnings, skipped := 0, 0, 0
 	for _, c := range results {

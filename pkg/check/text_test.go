@@ -17,8 +17,8 @@ func some() Report {
 	return h.summed([]Result{
 		{Name: "config", Outcome: Fine, Text: "/etc/http01-proxyd/config.yaml"},
 		{Name: "ruleset", Outcome: Failed, Findings: []catalogue.Finding{
-			{ID: "a", Level: catalogue.Problem, Says: "chain input of table inet admin drops what is led to port 8888", Mend: "open the port: tcp dport 8888 accept"},
-			{ID: "b", Level: catalogue.Warning, Says: "a name with an \x1b[31mescape\nand a newline", Mend: "none"},
+			{ID: catalogue.InputDrops, Level: catalogue.Problem, Says: "chain input of table inet admin drops what is led to port 8888", Mend: "open the port: tcp dport 8888 accept"},
+			{ID: catalogue.InputDropsSome, Level: catalogue.Warning, Says: "a name with an \x1b[31mescape\nand a newline", Mend: "none"},
 		}},
 		{Name: "dns", Outcome: Skipped, Text: "nothing to look at"},
 	})
@@ -99,7 +99,7 @@ func TestColour(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	fine, problem := Result{Outcome: Fine}, Result{Outcome: Failed, Findings: []catalogue.Finding{{Level: catalogue.Problem}}}
+	fine, problem := Result{Outcome: Fine}, Result{Outcome: Failed, Findings: []catalogue.Finding{{ID: catalogue.PortTaken, Level: catalogue.Problem}}}
 	for name, tt := range map[string]struct {
 		root    bool
 		results []Result
@@ -110,7 +110,7 @@ func TestSummary(t *testing.T) {
 		"all well":         {true, []Result{fine, fine}, Fine, "All is well on a, by 2 checks.", 0},
 		"without root":     {false, []Result{fine, {Outcome: Skipped}}, Fine, "All is well on a, by 1 check; 1 could not look, or had nothing to look at (-).", 1},
 		"problems":         {true, []Result{problem, fine, problem}, Failed, "2 problems on a, by 3 checks.", 0},
-		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", 0},
+		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{ID: catalogue.VIPsShared, Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", 0},
 		"the worst counts": {true, []Result{{Outcome: Warned}, problem, fine}, Failed, "1 problem on a, by 3 checks.", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,5 +120,27 @@ func TestSummary(t *testing.T) {
 				t.Errorf("got %s %q %q", r.Outcome, r.Summary, r.Advice)
 			}
 		})
+	}
+}
+
+// TestConsequences: what follows from another finding is not said beside it.
+func TestConsequences(t *testing.T) {
+	t.Parallel()
+	down, denies := catalogue.Find(catalogue.ServiceDown), catalogue.Find(catalogue.SandboxDenies)
+	full := catalogue.Find(catalogue.ConntrackFull)
+	got := causes([]Result{
+		{Name: "one", Outcome: Failed, Findings: []catalogue.Finding{down}},
+		{Name: "both", Outcome: Failed, Findings: []catalogue.Finding{full, down}},
+		{Name: "cause", Outcome: Failed, Findings: []catalogue.Finding{denies}},
+		{Name: "well", Outcome: Fine, Text: "well"},
+	})
+	want := []Result{
+		{Name: "one", Outcome: Skipped, Text: `it follows from what the check "cause" has found`},
+		{Name: "both", Outcome: Warned, Findings: []catalogue.Finding{full}},
+		{Name: "cause", Outcome: Failed, Findings: []catalogue.Finding{denies}},
+		{Name: "well", Outcome: Fine, Text: "well"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -192,3 +192,13 @@ func (s *Service) AwaitReason(ctx context.Context, reason string) (Status, error
 
 // Reload sends SIGHUP, as ExecReload of the unit does.
 func (s *Service) Reload() error { return s.Signal(unix.SIGHUP) }
+
+// KillChildren sends SIGKILL to the processes that the service has started.
+func (s *Service) KillChildren() error {
+	for _, pid := range children(s.PID()) {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("kill process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
