@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 )
 
 // Command is the program's command that the child runs.
@@ -118,18 +117,4 @@ func (c *Client) receive() {
 		}
 		c.mu.Unlock()
 	}
-}
-
-// tamed is the answer with texts that may be printed: they are the network's.
-func (a Answer) tamed() Answer {
-	a.Error = control.Line(a.Error)
-	if c := a.Certificate; c != nil {
-		c.Subject, c.Issuer, c.Serial = control.Line(c.Subject), control.Line(c.Issuer), control.Line(c.Serial)
-		c.Names = c.Names[:min(len(c.Names), MaxNames)]
-		for i := range c.Names {
-			c.Names[i] = control.Line(c.Names[i])
-		}
-		c.Addresses = c.Addresses[:min(len(c.Addresses), MaxNames)]
-	}
-	return a
 }
