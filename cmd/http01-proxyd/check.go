@@ -50,6 +50,9 @@ Examples:
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
 			flags.StringVar(&o.ProxyEnv, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the cluster's egress proxy")
+			flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`FILE` that names the DNS servers")
+			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` that names the time servers")
+			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node that names the API")
 			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else the configuration's hosts, or what the serving certificate names")
 			flags.StringVar(&o.Token, "token", "", "`TOKEN` of a challenge that is open now, to be followed hop by hop")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")

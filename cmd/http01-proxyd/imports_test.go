@@ -51,7 +51,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/child":             {"pkg/control", "pkg/sandbox"},
 		"pkg/probe":             {"pkg/child", "pkg/control"},
 		"pkg/probe/network":     {"pkg/control", "pkg/probe", "pkg/sandbox", "pkg/upstream"}, // tells causes apart in upstream's words
-		"pkg/config":            {"pkg/internal/textfile"}, // also judges files on the admin's machine
+		"pkg/config":            {"pkg/internal/textfile"},                                   // also judges files on the admin's machine
 		"pkg/disruption":        nil,
 		"pkg/control":           {"pkg/status"},
 		"pkg/field":             nil, // one grammar for both directions

@@ -96,11 +96,24 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 		return Report{}, err
 	}
 	defer h.network.Close()
+	h.seen = observe(bounded, h)
+	var trace *later[[]Hop]
+	if o.Token != "" {
+		trace = find(func() []Hop {
+			within, cancel := context.WithTimeout(bounded, remote)
+			defer cancel()
+			return h.trace(within)
+		})
+	}
 	results := runAll(bounded, h, checks(), progress)
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("look at this host: %w", context.Cause(ctx))
 	}
-	return h.summed(results), nil
+	report := h.summed(results)
+	if trace != nil {
+		report.Trace, _ = trace.wait(bounded)
+	}
+	return report, nil
 }
 
 // runAll runs checks side by side.

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"context"
 	"time"
 )
 
@@ -17,10 +18,27 @@ func checks() []check {
 		{"nftables", local, checkNftables},
 		{"port", local, checkPort},
 		{"vips", local, checkVIPs},
-		{"ruleset", 2 * local, checkRuleset},
+		{"vip-holder", remote, checkHolders},
+		{"ruleset", 2 * local, seenRuleset},
+		{"ingress", remote, checkIngress},
+		{"route", remote, checkRoute},
+		{"dns", remote, checkDNS},
 		{"egress-proxy", local, checkProxy},
+		{"self-check", remote, checkSelf},
+		{"certificate", remote, checkCertificate},
+		{"mtu", remote, checkPath},
 		{"conntrack", local, checkConntrack},
+		{"clock", remote, checkClock},
 		{"config", local, checkConfig},
 		{"service", local, checkService},
 	}
+}
+
+// seenRuleset is checkRuleset, whose result others want to know too.
+func seenRuleset(ctx context.Context, h *host) Result {
+	r, known := h.seen.rules.wait(ctx)
+	if !known {
+		return skipped("there was no time to look")
+	}
+	return r
 }

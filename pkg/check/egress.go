@@ -80,4 +80,7 @@ func proxyOf(text string) *httpproxy.Config {
 }
 
 // apiNames are the names for which there are challenges.
-func (h *host) apiNames(context.Context) []string { return h.names }
+func (h *host) apiNames(ctx context.Context) []string {
+	names, _ := h.seen.names.wait(ctx)
+	return names
+}

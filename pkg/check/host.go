@@ -30,6 +30,9 @@ type Options struct {
 	Manifests         string
 	DisabledManifests string
 	ProxyEnv          string // the cluster's egress proxy, as the host's services get it
+	ResolvConf        string // names the DNS servers
+	ChronyConf        string // names the time servers
+	Kubeconfig        string // of this node, for the API's name
 	Name              string // of the API; empty: found out
 	Token             string // of a challenge to trace; empty: none
 }
@@ -51,6 +54,7 @@ type host struct {
 	held       ownership.Decision
 	names      []string      // of the API, as far as they are known without asking the network
 	network    *probe.Client // once the checks run
+	seen       *seen         // what the network says to what several checks ask
 	unit       func() (systemd.Unit, error)
 }
 

@@ -18,6 +18,7 @@ type Report struct {
 	Summary string   `json:"summary"`          // one sentence
 	Advice  []string `json:"advice,omitempty"` // what to do next, a sentence or two each
 	Checks  []Result `json:"checks"`
+	Trace   []Hop    `json:"trace,omitempty"` // of the challenge of --token
 }
 
 func worst(results []Result) Outcome {

@@ -34,6 +34,7 @@ func (r Report) WriteText(w io.Writer, s Style) error {
 			p.cell("mend: " + f.Mend)
 		}
 	}
+	p.trace(r.Trace)
 	if len(r.Checks) > 0 {
 		p.text.WriteByte('\n')
 	}
@@ -44,6 +45,29 @@ func (r Report) WriteText(w io.Writer, s Style) error {
 	}
 	_, err := io.WriteString(w, p.text.String())
 	return err
+}
+
+// trace prints the way of a challenge, a line for each hop with its time.
+func (p *printer) trace(hops []Hop) {
+	if len(hops) == 0 {
+		return
+	}
+	p.text.WriteString("\nThe challenge, as a validator would get it:\n")
+	column := p.column
+	for _, h := range hops {
+		p.column = max(p.column, utf8.RuneCountInString(h.Hop))
+	}
+	for _, h := range hops {
+		text := h.Text
+		if h.To != "" {
+			text = h.To + ": " + text
+		}
+		if h.Took > 0 {
+			text += fmt.Sprintf(" (%.1f ms)", h.Took)
+		}
+		p.row(h.Outcome, h.Hop, text)
+	}
+	p.column = column
 }
 
 // gutter is what stands beside a check's name: the mark, a space before the name,

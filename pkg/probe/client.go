@@ -14,6 +14,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 )
 
+// answering is the time that is left for an answer to come back.
+const answering = 200 * time.Millisecond
+
 // Command is the program's command that the child runs.
 const Command = "probe"
 
@@ -72,7 +75,9 @@ func (c *Client) send(ctx context.Context, q Question, fd int, answer chan Answe
 	if !bounded {
 		return errors.New("ask the network: the question has no deadline")
 	}
-	q.Budget = time.Until(deadline)
+	left := time.Until(deadline)
+	// The child's answer, be it that the time was too short, still has to come back.
+	q.Budget = left - min(left/10, answering)
 	c.mu.Lock()
 	if c.broken != nil {
 		c.mu.Unlock()

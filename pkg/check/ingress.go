@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// asked is an ingress VIP that was asked.
+type asked struct {
+	addr netip.AddrPort
+	page probe.Fetch
+}
+
+// askIngress waits for what the ingress VIPs say, but for those that are on no
+// host.
+func (h *host) askIngress(ctx context.Context) []asked {
+	var all []asked
+	for _, vip := range h.vips.Ingress {
+		if h.seen.lost(ctx, vip) {
+			continue
+		}
+		if page, known := h.seen.ingress[vip].wait(ctx); known {
+			all = append(all, asked{netip.AddrPortFrom(vip, h.config.Upstream.Port), page})
+		}
+	}
+	return all
+}
+
+// checkIngress looks whether the routers answer at all.
+func checkIngress(ctx context.Context, h *host) Result {
+	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
+		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
+			return nil, fmt.Sprintf("%v answers in %s", a.addr, ms(a.page.FirstByte))
+		}
+		return []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}, ""
+	})
+}
+
+// checkRoute looks what the router answers to a challenge.
+func checkRoute(ctx context.Context, h *host) Result {
+	name := h.seen.name(ctx)
+	if name == noName {
+		return skipped("no name of the API is known: give one with --name")
+	}
+	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
+		if a.page.Cause != "" && !aboutAnswer(a.page.Cause) {
+			return nil, "" // the ingress, of which that check speaks
+		}
+		v := a.judge(name, h.Token)
+		return v.findings, fmt.Sprintf("%v: %s", a.addr, v.text)
+	})
+}
+
+// aboutAnswer reports whether a cause is about what a router has answered.
+func aboutAnswer(cause string) bool {
+	switch upstream.Cause(cause) {
+	case upstream.MalformedAnswer, upstream.AnswerTruncated:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a asked) finding(cause upstream.Cause) catalogue.Finding {
+	e := &upstream.Error{Cause: cause, Addr: a.addr}
+	if a.page.Detail != "" {
+		e.Err = errors.New(a.page.Detail)
+	}
+	return e.Finding()
+}
+
+// eachIngress judges all ingress VIPs. What is the same for two is said once.
+func eachIngress(ctx context.Context, h *host, judge func(asked) ([]catalogue.Finding, string)) Result {
+	if len(h.vips.Ingress) == 0 {
+		return skipped("no ingress VIP is known")
+	}
+	var findings []catalogue.Finding
+	var well []string
+	for _, a := range h.askIngress(ctx) {
+		more, text := judge(a)
+		findings = append(findings, more...)
+		if text != "" && len(more) == 0 {
+			well = append(well, text)
+		}
+	}
+	if len(findings) == 0 && len(well) == 0 {
+		return skipped("no ingress VIP could be asked")
+	}
+	return found(findings, "%s", strings.Join(well, ", "))
+}
