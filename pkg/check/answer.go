@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -29,6 +30,8 @@ func (a asked) judge(name, token string) judged {
 		return judged{findings: []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}}
 	case a.redirects():
 		return judged{findings: []catalogue.Finding{a.finding(upstream.RedirectToHTTPS)}}
+	case a.page.Status == 502 && strings.Contains(a.page.ProxyStatus, field.LoopDetected):
+		return judged{findings: []catalogue.Finding{a.finding(upstream.Loop)}}
 	case token == "":
 		return a.judgeUnasked(name)
 	case a.routeless():

@@ -4,6 +4,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -63,7 +64,7 @@ func checkCertificate(ctx context.Context, h *host) Result {
 func (h *host) apiServers(ctx context.Context) []netip.Addr {
 	var all []netip.Addr
 	for _, vip := range h.vips.API {
-		if !h.seen.lost(ctx, vip) {
+		if !h.seen.troubled(ctx, vip) {
 			all = append(all, vip)
 		}
 	}
@@ -116,7 +117,7 @@ func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
 // little.
 func (p presented) judgeDates(now time.Time) []catalogue.Finding {
 	left, life := p.cert.NotAfter.Sub(now), p.cert.NotAfter.Sub(p.cert.NotBefore)
-	ends := []string{"date", p.cert.NotAfter.UTC().Format(time.RFC3339), "left", left.Round(time.Minute).String()}
+	ends := []string{"date", p.cert.NotAfter.UTC().Format(time.RFC3339), "left", span(left)}
 	switch {
 	case now.Before(p.cert.NotBefore):
 		return []catalogue.Finding{p.find(catalogue.CertificateEarly, "date", p.cert.NotBefore.UTC().Format(time.RFC3339))}
@@ -129,6 +130,15 @@ func (p presented) judgeDates(now time.Time) []catalogue.Finding {
 	default:
 		return nil
 	}
+}
+
+// span is a time that is left, in days where there are some.
+func span(left time.Duration) string {
+	const day = 24 * time.Hour
+	if left >= 2*day {
+		return fmt.Sprintf("%d days", left/day)
+	}
+	return fmt.Sprintf("%.0f hours", left.Hours())
 }
 
 // differences compares the issuers: of one name at several addresses, and of

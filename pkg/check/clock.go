@@ -139,14 +139,14 @@ func (h *host) askDates(ctx context.Context) []reading {
 		all = append(all, reading{server: addr.String(), offset: page.Date.Sub(when.Add(page.FirstByte - page.Total))})
 	}
 	for _, vip := range h.vips.API {
-		if h.seen.lost(ctx, vip) {
+		if h.seen.troubled(ctx, vip) {
 			continue
 		}
 		page := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, apiPort), Host: h.seen.name(ctx), Path: "/readyz", Secure: true})
 		add(vip, page, time.Now())
 	}
 	for _, vip := range h.vips.Ingress {
-		if h.seen.lost(ctx, vip) {
+		if h.seen.troubled(ctx, vip) {
 			continue
 		}
 		page := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, h.config.Upstream.Port), Host: noName, Path: "/"})

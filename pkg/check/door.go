@@ -33,7 +33,7 @@ func (d doorSeen) String() string { return netip.AddrPortFrom(d.vip, httpPort).S
 // askDoors waits for what the API VIPs say, but for those that are on no host.
 func (h *host) askDoors(ctx context.Context) (open, closed []doorSeen) {
 	for _, vip := range h.doors() {
-		if h.seen.lost(ctx, vip) {
+		if h.seen.troubled(ctx, vip) {
 			continue
 		}
 		page, known := h.seen.door[vip].wait(ctx)

@@ -32,8 +32,13 @@ type holders struct {
 	why    string   // they were not
 }
 
-// lost reports whether nobody can reach it.
-func (x holders) lost() bool { return x.down || (x.asked && !x.here && len(x.others) == 0) }
+// nobody reports whether no host has it.
+func (x holders) nobody() bool { return x.asked && !x.here && len(x.others) == 0 }
+
+// twice reports whether more than one has.
+func (x holders) twice() bool { return len(x.others) > 1 || x.here && len(x.others) > 0 }
+
+func (x holders) troubled() bool { return x.down || x.nobody() || x.twice() }
 
 // findHolders finds out who has a VIP.
 func (h *host) findHolders(ctx context.Context, vip netip.Addr) holders {
@@ -148,16 +153,16 @@ func checkHolders(ctx context.Context, h *host) Result {
 
 // judge is the finding about a VIP, if there is one.
 func (x holders) judge(vip netip.Addr, role string) (catalogue.Finding, bool) {
-	all := x.others
-	if x.here {
-		all = append([]string{"this host"}, all...)
-	}
 	switch {
 	case x.down:
 		return catalogue.Find(catalogue.VIPLinkDown, "vip", vip.String(), "role", role, "link", x.link), true
-	case len(all) > 1:
+	case x.twice():
+		all := x.others
+		if x.here {
+			all = append([]string{"this host"}, all...)
+		}
 		return catalogue.Find(catalogue.VIPTwice, "vip", vip.String(), "role", role, "holders", strings.Join(all, ", ")), true
-	case x.lost():
+	case x.nobody():
 		return catalogue.Find(catalogue.VIPNobody, "vip", vip.String(), "role", role, "link", x.link), true
 	default:
 		return catalogue.Finding{}, false

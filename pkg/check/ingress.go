@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
@@ -25,7 +26,7 @@ type asked struct {
 func (h *host) askIngress(ctx context.Context) []asked {
 	var all []asked
 	for _, vip := range h.vips.Ingress {
-		if h.seen.lost(ctx, vip) {
+		if h.seen.troubled(ctx, vip) {
 			continue
 		}
 		if page, known := h.seen.ingress[vip].wait(ctx); known {
@@ -63,7 +64,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 // aboutAnswer reports whether a cause is about what a router has answered.
 func aboutAnswer(cause string) bool {
 	switch upstream.Cause(cause) {
-	case upstream.MalformedAnswer, upstream.AnswerTruncated:
+	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
 		return true
 	default:
 		return false
@@ -78,7 +79,18 @@ func (a asked) finding(cause upstream.Cause) catalogue.Finding {
 	return e.Finding()
 }
 
-// eachIngress judges all ingress VIPs. What is the same for two is said once.
+// alsoAt adds a finding, unless it is one that another address had: then it names
+// this one too.
+func alsoAt(findings []catalogue.Finding, f catalogue.Finding, at netip.AddrPort) []catalogue.Finding {
+	i := slices.IndexFunc(findings, func(g catalogue.Finding) bool { return g.ID == f.ID })
+	if i < 0 {
+		return append(findings, f)
+	}
+	findings[i].Says += fmt.Sprintf("; the same with %v", at)
+	return findings
+}
+
+// eachIngress judges all ingress VIPs.
 func eachIngress(ctx context.Context, h *host, judge func(asked) ([]catalogue.Finding, string)) Result {
 	if len(h.vips.Ingress) == 0 {
 		return skipped("no ingress VIP is known")
@@ -87,7 +99,9 @@ func eachIngress(ctx context.Context, h *host, judge func(asked) ([]catalogue.Fi
 	var well []string
 	for _, a := range h.askIngress(ctx) {
 		more, text := judge(a)
-		findings = append(findings, more...)
+		for _, f := range more {
+			findings = alsoAt(findings, f, a.addr)
+		}
 		if text != "" && len(more) == 0 {
 			well = append(well, text)
 		}

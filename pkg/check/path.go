@@ -29,7 +29,7 @@ func checkPath(ctx context.Context, h *host) Result {
 	var texts []string
 	well := false
 	for _, vip := range h.vips.Ingress {
-		if h.seen.lost(ctx, vip) {
+		if h.seen.troubled(ctx, vip) {
 			continue
 		}
 		f, text, is := h.judgePath(ctx, vip)

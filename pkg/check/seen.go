@@ -108,15 +108,15 @@ func (s *seen) name(ctx context.Context) string {
 	return noName
 }
 
-// lost reports whether a VIP is known to be out of reach, which the check of the
-// VIPs says: nothing else is to be said of it.
-func (s *seen) lost(ctx context.Context, vip netip.Addr) bool {
+// troubled reports whether a VIP is on no host that can be reached, or on two,
+// which the check of the VIPs says: what is seen there says nothing more.
+func (s *seen) troubled(ctx context.Context, vip netip.Addr) bool {
 	l := s.holders[vip]
 	if l == nil {
 		return false
 	}
 	found, known := l.wait(ctx)
-	return known && found.lost()
+	return known && found.troubled()
 }
 
 // doors are the API VIPs on which there is to be a front door.

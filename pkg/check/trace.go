@@ -113,7 +113,7 @@ func answered(f probe.Fetch) string {
 	if f.Cause != "" {
 		return words(f)
 	}
-	return fmt.Sprintf("%s, %d bytes, first byte after %s", words(f), f.Length, ms(f.FirstByte))
+	return fmt.Sprintf("%s, %d bytes", words(f), f.Length)
 }
 
 // behind says whether the front door was met: it puts itself into Via.

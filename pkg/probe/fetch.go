@@ -26,7 +26,8 @@ type Fetch struct {
 	Total     time.Duration `json:"total"`
 
 	Status      int       `json:"status"` // 0: there was no answer
-	Server      string    `json:"server"` // of the head, as are the next four
+	Server      string    `json:"server"` // of the head, as are the next five
+	ProxyStatus string    `json:"proxyStatus"`
 	Via         string    `json:"via"`
 	Location    string    `json:"location"`
 	ContentType string    `json:"contentType"`
@@ -45,7 +46,7 @@ const (
 )
 
 func (f *Fetch) tame() {
-	for _, text := range []*string{&f.Server, &f.Via, &f.Location, &f.ContentType, &f.Cause, &f.Detail} {
+	for _, text := range []*string{&f.Server, &f.ProxyStatus, &f.Via, &f.Location, &f.ContentType, &f.Cause, &f.Detail} {
 		*text = line(*text)
 	}
 	f.Body = f.Body[:min(len(f.Body), MaxBody)]

@@ -4,6 +4,9 @@ package upstream
 
 import "net/netip"
 
+// ErrTooLarge is an answer with more than any key authorisation.
+var ErrTooLarge = errTooLarge
+
 // DialError tells the ways apart in which a connection attempt fails, for those
 // who ask an address by themselves.
 func DialError(addr netip.AddrPort, err error) *Error { return dialError(addr, err) }

@@ -62,6 +62,7 @@ type cluster struct {
 	*lab.Lab
 	t        *testing.T
 	Services []*lab.Service
+	env      environment
 }
 
 // healthy waits for a quiet lab and starts the services, with the configuration
@@ -73,6 +74,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 	}
 	c := &cluster{Lab: shared.lab, t: t}
 	must(t, c.Settled(t.Context()))
+	c.surround()
 	for i, m := range c.Masters {
 		o := lab.ServiceOptions{Binary: shared.binary}
 		if config != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 )
@@ -18,6 +19,16 @@ type CheckReport struct {
 	Host    string        `json:"host"`
 	Outcome string        `json:"outcome"`
 	Checks  []CheckResult `json:"checks"`
+	Trace   []CheckHop    `json:"trace"`
+}
+
+// CheckHop is one step on the way of a challenge.
+type CheckHop struct {
+	Hop     string  `json:"hop"`
+	To      string  `json:"to"`
+	Outcome string  `json:"outcome"`
+	Text    string  `json:"text"`
+	Took    float64 `json:"durationMs"`
 }
 
 // CheckResult is what one check found.
@@ -57,6 +68,21 @@ func (r CheckReport) Check(name string) CheckResult {
 	return r.Checks[i]
 }
 
+// HostFile is the path of a file that stands for one of the host's /etc; it is
+// absent until WriteHostFile writes it.
+func (n *Node) HostFile(name string) string { return n.serviceFile("etc-" + name) }
+
+// WriteHostFile writes such a file.
+func (n *Node) WriteHostFile(name, text string) error {
+	if err := os.MkdirAll(n.serviceFile(""), 0o750); err != nil {
+		return fmt.Errorf("make the service's directory: %w", err)
+	}
+	if err := os.WriteFile(n.HostFile(name), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write a file of the host: %w", err)
+	}
+	return nil
+}
+
 // CheckFlags are those with which the check command looks at the node's own
 // service and files.
 func (n *Node) CheckFlags() []string {
@@ -67,6 +93,9 @@ func (n *Node) CheckFlags() []string {
 		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests(),
 		"--proxy-env", n.ProxyEnv(),
+		"--resolv-conf", n.HostFile("resolv.conf"),
+		"--chrony-conf", n.HostFile("chrony.conf"),
+		"--kubeconfig", n.HostFile("kubeconfig"),
 	}
 }
 

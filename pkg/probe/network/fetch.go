@@ -75,12 +75,16 @@ func exchange(conn net.Conn, q *probe.FetchQuestion, f *probe.Fetch, begin time.
 	defer answer.Body.Close()
 	f.Status, f.Server, f.Via = answer.StatusCode, answer.Header.Get("Server"), answer.Header.Get("Via")
 	f.Location, f.ContentType = answer.Header.Get("Location"), answer.Header.Get("Content-Type")
+	f.ProxyStatus = answer.Header.Get("Proxy-Status")
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		f.Date = date
 	}
 	bounded.N = probe.MaxLength + headBytes
-	body, err := io.ReadAll(io.LimitReader(answer.Body, probe.MaxLength))
-	f.Length, f.Body = len(body), body[:min(len(body), probe.MaxBody)]
+	body, err := io.ReadAll(io.LimitReader(answer.Body, probe.MaxLength+1))
+	f.Length, f.Body = min(len(body), probe.MaxLength), body[:min(len(body), probe.MaxBody)]
+	if len(body) > probe.MaxLength {
+		return upstream.ErrTooLarge
+	}
 	return err
 }
 

@@ -19,6 +19,10 @@ import (
 // for 5 s before it asks again.
 const lookupTry = time.Second
 
+// lame is what Go's resolver calls an empty answer of a server that neither has
+// the name's zone nor asks others (net, checkHeader): it has no record.
+const lame = "lame referral"
+
 // lookup asks one server. The resolver's files cannot be opened here, which it
 // takes for their being absent.
 func lookup(ctx context.Context, q *probe.LookupQuestion) (*probe.Lookup, error) {
@@ -44,7 +48,7 @@ func lookupOnce(ctx context.Context, q *probe.LookupQuestion) (*probe.Lookup, er
 	// The dot at the end keeps search domains away.
 	list, err := resolver.LookupNetIP(ctx, network, strings.TrimSuffix(q.Name, ".")+".")
 	var failed *net.DNSError
-	if errors.As(err, &failed) && failed.IsNotFound {
+	if errors.As(err, &failed) && (failed.IsNotFound || failed.Err == lame) {
 		return &probe.Lookup{}, nil
 	}
 	if err != nil {
