@@ -52,6 +52,9 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// noDAD spares links the second in which they may not use their IPv6 addresses.
+const noDAD = "net.ipv6.conf.default.accept_dad=0"
+
 // host is a further network namespace.
 type host struct {
 	t   *testing.T
@@ -83,6 +86,7 @@ func plug(t *testing.T, name string) *host {
 	}
 	t.Cleanup(func() { <-ended })
 	h := &host{t: t, tid: tid}
+	h.run("sysctl", "-qw", noDAD)
 	nstest.Run(t, "ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", h.path())
 	nstest.Run(t, "ip", "link", "set", name, "master", "lan0", "up")
 	h.run("ip", "link", "set", "lo", "up")
