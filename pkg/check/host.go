@@ -74,14 +74,15 @@ func look(ctx context.Context, o Options) (*host, error) {
 		return nil, fmt.Errorf("read the host's name: %w", err)
 	}
 	h.readConfig()
+	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
+	h.addresses, h.addressErr = addresses()
+	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
+	// After the addresses, which the service follows within a millisecond or so.
 	if report, err := status.Fetch(ctx, o.StatusSocket); err == nil {
 		h.service = &report
 	} else {
 		h.serviceErr = err
 	}
-	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
-	h.addresses, h.addressErr = addresses()
-	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
 	h.names = h.config.Hosts
 	if o.Name != "" {
 		h.names = []string{o.Name}

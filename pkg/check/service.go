@@ -20,8 +20,11 @@ import (
 func checkService(_ context.Context, h *host) Result {
 	reason, message := h.state()
 	said := fmt.Sprintf("%s: %s", reason, message)
+	if h.blind() {
+		said += fmt.Sprintf("; but this host holds %s", list(h.held.Held))
+	}
 	switch {
-	case reason.Ready():
+	case h.well():
 		return fine("%s", said)
 	case reason == "" && errors.Is(h.serviceErr, fs.ErrPermission) && h.active():
 		return skipped("it runs; only root may ask it how it is")
@@ -37,6 +40,18 @@ func checkService(_ context.Context, h *host) Result {
 	default:
 		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceUnwell, "state", said)}, "")
 	}
+}
+
+// well reports whether the service says that it is, and sees what is here.
+func (h *host) well() bool {
+	reason, _ := h.state()
+	return reason.Ready() && !h.blind()
+}
+
+// blind holds for a service that does not see the VIPs which this host holds.
+func (h *host) blind() bool {
+	reason, _ := h.state()
+	return reason == status.Standby && len(h.held.Held) > 0
 }
 
 // told reports whether another check has seen for itself what the service
@@ -148,9 +163,8 @@ func (h *host) denied() []catalogue.Finding {
 
 // kept is what the unit's sandbox keeps from a service that is not well.
 func (h *host) kept() []string {
-	reason, _ := h.state()
 	u, err := h.unit()
-	if err != nil || u.Load != "loaded" || reason.Ready() {
+	if err != nil || u.Load != "loaded" || h.well() {
 		return nil
 	}
 	return sandboxFaults(u)
