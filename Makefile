@@ -13,6 +13,7 @@
 # make bench           front doors compared: docs/bench (root, half an hour)
 # make bench-failover  how fast a VIP's move is followed (root)
 # make bench-flood     a minute of 50,000 connections, and CAs meanwhile (root)
+# make docs            docs/troubleshooting.md, from the catalogue of check
 # make fuzz            every fuzzer for FUZZTIME
 # make fuzz-ci         those that read what others send, for 30 s each
 
@@ -31,7 +32,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs tidy clean
+.PHONY: all build docs packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs tidy clean
 
 all: build
 
@@ -121,6 +122,9 @@ bench-flood: build
 	$(SUDO) test/install-packages lab
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/bench-flood --binary $(BIN)/http01-proxyd
+
+docs:
+	$(GO) test ./pkg/check -run TestTroubleshooting -count=1 -update
 
 fuzz:
 	@grep -rlE '^func Fuzz' --include=*_test.go pkg | while read -r file; do \

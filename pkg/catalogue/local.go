@@ -16,7 +16,7 @@ func nftablesEntries() []Entry {
 		{
 			ID: NftablesMissing, Check: "nftables", Level: Problem,
 			Symptom: "The state is `NftablesUnavailable`.",
-			Says:    "{error}",
+			Says:    "the kernel lacks a part of nftables that the service's table is made of: {error}",
 			Mend:    "load the module that it names, or boot a kernel that has it; RHEL CoreOS has all of it",
 		},
 		{

@@ -22,7 +22,8 @@ func checkNftables(_ context.Context, h *host) Result {
 	reason, message := h.state()
 	switch {
 	case errors.Is(err, nftable.ErrUnsupported):
-		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesMissing, "error", err.Error())}, "")
+		_, what, _ := strings.Cut(err.Error(), ": ") // what was tried goes without saying
+		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesMissing, "error", what)}, "")
 	case err != nil:
 		return skipped("%v", err)
 	case reason != status.NftablesUnavailable:

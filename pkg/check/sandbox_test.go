@@ -59,12 +59,14 @@ func TestSandboxFaults(t *testing.T) {
 func TestHowItIsDown(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*systemd.Unit){
-		"http01-proxyd.service is not installed on this host":      func(u *systemd.Unit) { u.Load = "not-found" },
-		"http01-proxyd.service is masked":                          func(u *systemd.Unit) { u.Load = "masked" },
-		"http01-proxyd.service is inactive and disabled":           func(u *systemd.Unit) { u.Active, u.Enabled = "inactive", "disabled" },
-		"a condition of http01-proxyd.service is not met":          func(u *systemd.Unit) { u.Active, u.Held = "inactive", true },
-		"its last run ended with exit code 203/EXEC after 7 resta": func(u *systemd.Unit) { u.Active, u.Result, u.Code, u.Status, u.Restarts = "activating", "exit-code", 1, 203, 7 },
-		"and enabled, and its last run ended by signal 9":          func(u *systemd.Unit) { u.Active, u.Result, u.Code, u.Status = "failed", "signal", 2, 9 },
+		"http01-proxyd.service is not installed on this host": func(u *systemd.Unit) { u.Load = "not-found" },
+		"http01-proxyd.service is masked":                     func(u *systemd.Unit) { u.Load = "masked" },
+		"http01-proxyd.service is inactive and disabled":      func(u *systemd.Unit) { u.Active, u.Enabled = "inactive", "disabled" },
+		"a condition of http01-proxyd.service is not met":     func(u *systemd.Unit) { u.Active, u.Held = "inactive", true },
+		"its last run ended with exit code 203/EXEC after 7 resta": func(u *systemd.Unit) {
+			u.Active, u.Result, u.Code, u.Status, u.Restarts = "activating", "exit-code", 1, 203, 7
+		},
+		"and enabled, and its last run ended by signal 9": func(u *systemd.Unit) { u.Active, u.Result, u.Code, u.Status = "failed", "signal", 2, 9 },
 	} {
 		u := shipped()
 		change(&u)
