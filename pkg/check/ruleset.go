@@ -46,7 +46,7 @@ func checkRuleset(ctx context.Context, h *host) Result {
 	}
 	text := "nothing keeps connections to the API VIPs from port " + strconv.Itoa(int(h.config.InternalPort))
 	if n := len(all.unclear); n > 0 {
-		text += fmt.Sprintf(", but for what was not looked into: %s", all.unclear[0])
+		text += ", but for what was not looked into: " + all.unclear[0]
 		if n > 1 {
 			text += fmt.Sprintf(", and %d more", n-1)
 		}

@@ -21,7 +21,7 @@ func checkService(_ context.Context, h *host) Result {
 	reason, message := h.state()
 	said := fmt.Sprintf("%s: %s", reason, message)
 	if h.blind() {
-		said += fmt.Sprintf("; but this host holds %s", list(h.held.Held))
+		said += "; but this host holds " + list(h.held.Held)
 	}
 	switch {
 	case h.well():

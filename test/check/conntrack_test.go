@@ -20,7 +20,7 @@ import (
 
 // From linux/netfilter/nfnetlink_conntrack.h and nf_conntrack_common.h.
 const (
-	ctNew, ctDelete                       = unix.NFNL_SUBSYS_CTNETLINK<<8 | 0, unix.NFNL_SUBSYS_CTNETLINK<<8 | 2
+	ctNew, ctDelete                       = unix.NFNL_SUBSYS_CTNETLINK << 8, unix.NFNL_SUBSYS_CTNETLINK<<8 | 2
 	ctOriginal, ctReply, ctStatus, ctTime = 1, 2, 3, 7
 	tupleIP, tupleProto                   = 1, 2
 	ipSource, ipDestination               = 1, 2

@@ -160,7 +160,7 @@ func (c *cluster) says(r lab.CheckReport, id string, parts ...string) {
 }
 
 // again starts the holder's service anew, in another way, and waits for a reason.
-func (c *cluster) again(o lab.ServiceOptions, reason string) *lab.Service {
+func (c *cluster) again(o lab.ServiceOptions, reason string) {
 	c.t.Helper()
 	c.stop(c.Services[0])
 	o.Binary = shared.binary
@@ -169,7 +169,6 @@ func (c *cluster) again(o lab.ServiceOptions, reason string) *lab.Service {
 	c.t.Cleanup(func() { c.stop(s) })
 	_, err = s.AwaitReason(c.t.Context(), reason)
 	must(c.t, err)
-	return s
 }
 
 // configure replaces the configuration of the holder's service and waits for a

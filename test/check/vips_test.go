@@ -121,12 +121,13 @@ func TestConfiguration(t *testing.T) {
 		{"switched off", n.DefaultConfig() + "mode: \"\"\n", "Disabled", []string{"disabled"}, []string{"config.yaml"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Cleanup(func() { must(t, n.WriteConfig(n.DefaultConfig())) })
 			c.configure(tt.text, tt.reason)
 			r := c.exactly(n, tt.ids)
 			c.says(r, tt.ids[0], tt.says...)
-			c.configure(n.DefaultConfig(), "Serving")
 		})
 	}
+	c.configure(n.DefaultConfig(), "Serving")
 	t.Run("unreadable", func(t *testing.T) {
 		r := c.exactly(n, []string{"config-unreadable"}, "--config", t.TempDir())
 		c.says(r, "config-unreadable", "is not a regular file")
@@ -138,23 +139,22 @@ func TestConfiguration(t *testing.T) {
 func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
-	text, code, err := asNobody(t, c, n)
-	must(t, err)
+	text, code := asNobody(t, c, n)
 	if code != 0 || !strings.Contains(text, "Run it as root to have everything looked at.") || !strings.Contains(text, "- ruleset ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
 
 // asNobody runs check without root, on files that all may read.
-func asNobody(t *testing.T, c *cluster, n *lab.Node) (string, int, error) {
+func asNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "http01-check-")
+	dir, err := os.MkdirTemp("", "http01-check-") //nolint:usetesting // not below a directory of root's alone
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must(t, os.Chmod(dir, 0o755))
 	config := filepath.Join(dir, "config.yaml")
-	text := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\n", c.API.V4, c.API.V6, c.Ingress.V4, c.Ingress.V6)
-	must(t, os.WriteFile(config, []byte(text), 0o644))
+	vips := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\n", c.API.V4, c.API.V6, c.Ingress.V4, c.Ingress.V6)
+	must(t, os.WriteFile(config, []byte(vips), 0o644))
 	program, err := os.ReadFile(shared.binary)
 	must(t, err)
 	binary := filepath.Join(dir, "http01-proxyd")
@@ -162,5 +162,5 @@ func asNobody(t *testing.T, c *cluster, n *lab.Node) (string, int, error) {
 	out, err := n.Run(t.Context(), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
 		binary, "check", "--config", config, "--status-socket", filepath.Join(n.Dir, "service", "status.sock"),
 		"--manifests", dir, "--disabled-manifests", dir, "--proxy-env", filepath.Join(dir, "proxy.env"))
-	return out, exitCode(err), nil
+	return out, exitCode(err)
 }

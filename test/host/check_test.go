@@ -66,7 +66,7 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 		{"SystemCallFilter=~epoll_ctl", "SystemCallFilter= denies epoll_ctl"},
 		{"PrivateNetwork=yes", "PrivateNetwork=yes hides the host's network"},
 	} {
-		t.Run(tt.setting, func(t *testing.T) {
+		t.Run(tt.setting, func(*testing.T) {
 			s.must(s.master.WriteFile(dropIn, "[Service]\n"+tt.setting+"\n", 0o644))
 			s.systemctl("daemon-reload")
 			// It may not get ready, and tries again by itself.
