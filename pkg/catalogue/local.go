@@ -298,7 +298,7 @@ func serviceEntries() []Entry {
 // port 80: what is seen there from anywhere follows from them.
 func NoDoor() []ID {
 	return []ID{
-		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, NATBeforeUs, VIPPortDropped, InputDrops, OwnClientsStray,
+		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, VIPsNoIngress, NATBeforeUs, VIPPortDropped, InputDrops, OwnClientsStray,
 		Disabled, ServiceDown, ServiceUnwell, SandboxDenies, SELinuxLabel, SELinuxDenies,
 	}
 }

@@ -12,10 +12,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
-// checkNftables tries whether the kernel takes what the service's table is made
-// of, and then hears the service.
+// checkNftables hears the service. Where that has no table in place, it tries
+// whether the kernel takes what the table is made of.
 func checkNftables(_ context.Context, h *host) Result {
-	if !h.root {
+	switch {
+	case h.service != nil && h.service.Table.Present && h.service.Table.Owned:
+		return fine("the service's table is in place")
+	case !h.root:
 		return skipped("only a process with %s can tell: run it as root", capability)
 	}
 	err := nftable.Try()

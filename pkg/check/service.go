@@ -26,8 +26,8 @@ func checkService(_ context.Context, h *host) Result {
 	switch {
 	case h.well():
 		return fine("%s", said)
-	case reason == "" && errors.Is(h.serviceErr, fs.ErrPermission) && h.active():
-		return skipped("it runs; only root may ask it how it is")
+	case reason == "" && errors.Is(h.serviceErr, fs.ErrPermission) && h.maybeRuns():
+		return skipped("only root may ask the service how it is")
 	}
 	if findings := h.denied(); len(findings) > 0 {
 		return found(findings, "")
@@ -71,7 +71,8 @@ func (h *host) told(reason status.Reason) bool {
 	}
 }
 
-func (h *host) active() bool {
+// maybeRuns holds unless systemd knows that it does not run.
+func (h *host) maybeRuns() bool {
 	u, err := h.unit()
 	return err != nil || u.Active == "active" || u.Active == "reloading"
 }
