@@ -128,6 +128,14 @@ func TestConsequences(t *testing.T) {
 	t.Parallel()
 	down, denies := catalogue.Find(catalogue.ServiceDown), catalogue.Find(catalogue.SandboxDenies)
 	full := catalogue.Find(catalogue.ConntrackFull)
+	drops, silent := catalogue.Find(catalogue.ConntrackDrops), catalogue.Find(catalogue.IngressTimeout)
+	if got := causes([]Result{
+		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{silent}},
+		{Name: "conntrack", Outcome: Failed, Findings: []catalogue.Finding{drops}},
+		{Name: "vips", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.VIPsUserManaged)}},
+	}); got[0].Outcome != Skipped || got[1].Outcome != Failed || got[2].Outcome != Failed {
+		t.Errorf("with a full table of connections: %+v", got)
+	}
 	got := causes([]Result{
 		{Name: "one", Outcome: Failed, Findings: []catalogue.Finding{down}},
 		{Name: "both", Outcome: Failed, Findings: []catalogue.Finding{full, down}},

@@ -40,7 +40,10 @@ func TestKeepalivedConf(t *testing.T) {
 		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-half-written", path},
 		{"empty", "\n", "NoVIPs", "keepalived-half-written", path},
 		{"without API instance", fmt.Sprintf(instance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-without-api", path},
-		{"without ingress", fmt.Sprintf(instance, "lab_API_0", "192.0.2.5/32"), "NoVIPs", "vips-without-ingress", "gives API VIP 192.0.2.5 but no ingress VIP"},
+		{
+			"without ingress", fmt.Sprintf(instance+instance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "vips-without-ingress",
+			fmt.Sprintf("gives API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file(t, path, tt.text)
@@ -77,10 +80,11 @@ func TestUserManaged(t *testing.T) {
 // TestShared has API and ingress share their addresses, as on a single node.
 func TestShared(t *testing.T) {
 	c := healthy(t, nil)
-	both := fmt.Sprintf(`["%s", "%s"]`, c.API.V4, c.API.V6)
+	must(t, c.Internet.SetName(t.Context(), "api.shared.test", c.Ingress))
+	both := fmt.Sprintf(`["%s", "%s"]`, c.Ingress.V4, c.Ingress.V6)
 	c.configure(fmt.Sprintf("vips:\n  api: %s\n  ingress: %s\n", both, both), "NotRequired")
-	r := c.exactly(c.holder(), []string{"vips-shared"})
-	c.says(r, "vips-shared", fmt.Sprintf("share %s and %s", c.API.V4, c.API.V6))
+	r := c.exactly(c.holder(), []string{"vips-shared"}, "--name", "api.shared.test")
+	c.says(r, "vips-shared", fmt.Sprintf("share %s and %s", c.Ingress.V4, c.Ingress.V6))
 }
 
 // TestNoNode: on a host that has nothing to do with VIPs there is nothing to
@@ -159,8 +163,12 @@ func asNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
 	must(t, err)
 	binary := filepath.Join(dir, "http01-proxyd")
 	must(t, os.WriteFile(binary, program, 0o755))
-	out, err := n.Run(t.Context(), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
-		binary, "check", "--config", config, "--status-socket", filepath.Join(n.Dir, "service", "status.sock"),
-		"--manifests", dir, "--disabled-manifests", dir, "--proxy-env", filepath.Join(dir, "proxy.env"))
+	resolvers := filepath.Join(dir, "resolv.conf")
+	must(t, os.WriteFile(resolvers, fmt.Appendf(nil, "nameserver %s\n", c.DNS()[0]), 0o644))
+	command := append([]string{
+		"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", binary, "check",
+	}, n.CheckFlags()...)
+	out, err := n.Run(t.Context(), "setpriv", append(command, "--config", config, "--manifests", dir, "--disabled-manifests", dir,
+		"--resolv-conf", resolvers, "--proxy-env", filepath.Join(dir, "proxy.env"), "--name", apiName)...)
 	return out, exitCode(err)
 }
