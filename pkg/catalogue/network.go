@@ -47,13 +47,13 @@ func doorEntries() []Entry {
 	const check = "self-check"
 	return []Entry{
 		{
-			ID: DoorClosed, Check: check, Level: Problem,
+			ID: DoorClosed, Check: check, Level: Problem, Follows: NoDoor(),
 			Symptom: "CAs and self checks get no answer, or that of something else, at the API VIP's port 80.",
 			Says:    "no front door is at {door}: {how}",
 			Mend:    "on the host that holds the VIP: systemctl status http01-proxyd, and http01-proxyd check; else look for a firewall between here and there",
 		},
 		{
-			ID: SelfCheckDiffer, Check: check, Level: Problem,
+			ID: SelfCheckDiffer, Check: check, Level: Problem, Follows: NoDoor(),
 			Symptom: "cert-manager's challenges stay pending with a failing self check on one host, while others, and the CA, get the right answer.",
 			Says:    "what this host itself gets at {door} is not what the network gets: {how}",
 			Mend: "this host's own connections go through its output chains: look there (nft list ruleset) for what drops, rejects or redirects port 80 of the VIP; " +
@@ -162,7 +162,7 @@ func dnsEntries() []Entry {
 			Mend:    "correct the record: {vips}; if {address} forwards to the VIP for those outside only, see that it forwards port 80 too",
 		},
 		{
-			ID: FamilyBroken, Check: check, Level: Problem,
+			ID: FamilyBroken, Check: check, Level: Problem, Follows: NoDoor(),
 			Symptom: "The CA's validation times out or is refused, while it works by hand: it asks IPv6 first, and does not fall back once it is connected.",
 			Says:    "{name} has addresses of both families, and {door} does not work ({how}), while {other} does",
 			Mend:    "mend the way to {door} (firewalls for that family, routes), or remove its record until it works",

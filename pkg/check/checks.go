@@ -3,7 +3,6 @@
 package check
 
 import (
-	"context"
 	"time"
 )
 
@@ -19,7 +18,7 @@ func checks() []check {
 		{"port", local, checkPort},
 		{"vips", local, checkVIPs},
 		{"vip-holder", remote, checkHolders},
-		{"ruleset", 2 * local, seenRuleset},
+		{"ruleset", 2 * local, checkRuleset},
 		{"ingress", remote, checkIngress},
 		{"route", remote, checkRoute},
 		{"dns", remote, checkDNS},
@@ -32,13 +31,4 @@ func checks() []check {
 		{"config", local, checkConfig},
 		{"service", local, checkService},
 	}
-}
-
-// seenRuleset is checkRuleset, whose result others want to know too.
-func seenRuleset(ctx context.Context, h *host) Result {
-	r, known := h.seen.rules.wait(ctx)
-	if !known {
-		return skipped("there was no time to look")
-	}
-	return r
 }

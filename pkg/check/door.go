@@ -64,44 +64,37 @@ func checkSelf(ctx context.Context, h *host) Result {
 	}
 	open, closed := h.askDoors(ctx)
 	var findings []catalogue.Finding
-	var texts []string
-	rules, _ := h.seen.rules.wait(ctx)
+	var texts bundle
 	for _, d := range closed {
-		if len(rules.Findings) > 0 {
-			texts = append(texts, fmt.Sprintf("%v: %s, of which the rulesets are the cause", d, words(d.page)))
+		f, is := h.judgeClosed(d, open)
+		if is {
+			findings = append(findings, f)
 			continue
 		}
-		f, text := h.judgeClosed(d, open)
-		findings = append(findings, f...)
-		texts = append(texts, text...)
+		texts.add(d, "%s", words(d.page))
 	}
 	for _, d := range open {
 		f, text := h.judgeOpen(ctx, d)
 		findings = append(findings, f...)
-		texts = append(texts, text)
+		texts.add(d, "%s", text)
 	}
 	if len(findings) == 0 && len(open) == 0 {
-		if len(texts) == 0 {
-			return skipped("no API VIP could be asked")
-		}
-		return skipped("%s", strings.Join(texts, ", "))
+		return skipped("no API VIP could be asked")
 	}
-	return found(findings, "%s", strings.Join(texts, ", "))
+	return found(findings, "%v", &texts)
 }
 
 // judgeClosed judges a VIP whose port 80 shows no front door.
-func (h *host) judgeClosed(d doorSeen, open []doorSeen) ([]catalogue.Finding, []string) {
+func (h *host) judgeClosed(d doorSeen, open []doorSeen) (catalogue.Finding, bool) {
 	how := words(d.page)
 	switch {
 	case h.holds(d.vip) && h.serves():
-		return []catalogue.Finding{catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how)}, nil
-	case h.holds(d.vip):
-		return nil, []string{fmt.Sprintf("%v: the service on this host does not serve", d)}
+		return catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how), true
 	case len(open) > 0:
 		// One family works: whether CAs take the other is for the names to say.
-		return nil, []string{fmt.Sprintf("%v: %s", d, how)}
+		return catalogue.Finding{}, false
 	default:
-		return []catalogue.Finding{catalogue.Find(catalogue.DoorClosed, "door", d.String(), "how", how)}, nil
+		return catalogue.Find(catalogue.DoorClosed, "door", d.String(), "how", how), true
 	}
 }
 
@@ -109,7 +102,7 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) ([]catalogue.Finding, []
 // itself; without a token nothing more than the front door is asked for, which
 // would count as a challenge.
 func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, string) {
-	text := fmt.Sprintf("%v is the front door, in %s", d, ms(d.page.Total))
+	text := "the front door, in " + ms(d.page.Total)
 	l := h.seen.challenge[d.vip]
 	if l == nil {
 		return nil, text

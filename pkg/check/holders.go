@@ -119,7 +119,7 @@ func checkHolders(ctx context.Context, h *host) Result {
 		return skipped("no VIPs are known")
 	}
 	var findings []catalogue.Finding
-	var well, unknown []string
+	var well, unknown bundle
 	for i, vip := range slices.Concat(h.vips.API, h.vips.Ingress) {
 		role := "API"
 		if i >= len(h.vips.API) {
@@ -132,23 +132,27 @@ func checkHolders(ctx context.Context, h *host) Result {
 		f, is := x.judge(vip, role)
 		switch {
 		case !known:
-			unknown = append(unknown, fmt.Sprintf("%v: there was no time to look", vip))
+			unknown.add(vip, "there was no time to look")
 		case is:
 			findings = append(findings, f)
 		case x.here && x.asked:
-			well = append(well, fmt.Sprintf("%v is here", vip))
+			well.add(vip, "here")
 		case x.asked:
-			well = append(well, fmt.Sprintf("%v is at %s", vip, x.others[0]))
+			well.add(vip, "at %s", x.others[0])
 		case x.here:
-			well = append(well, fmt.Sprintf("%v is here (elsewhere too? %s)", vip, x.why))
+			well.add(vip, "here (whether elsewhere too: %s)", x.why)
 		default:
-			unknown = append(unknown, fmt.Sprintf("%v: %s", vip, x.why))
+			unknown.add(vip, "%s", x.why)
 		}
 	}
-	if len(findings) == 0 && len(well) == 0 {
-		return skipped("%s", strings.Join(unknown, ", "))
+	switch {
+	case len(findings) == 0 && well.empty():
+		return skipped("%v", &unknown)
+	case unknown.empty():
+		return found(findings, "%v", &well)
+	default:
+		return found(findings, "%v; %v", &well, &unknown)
 	}
-	return found(findings, "%s", strings.Join(slices.Concat(well, unknown), ", "))
 }
 
 // judge is the finding about a VIP, if there is one.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -40,7 +39,7 @@ func (h *host) askIngress(ctx context.Context) []asked {
 func checkIngress(ctx context.Context, h *host) Result {
 	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
 		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
-			return nil, fmt.Sprintf("%v answers in %s", a.addr, ms(a.page.FirstByte))
+			return nil, fmt.Sprintf("answers in %s", ms(a.page.FirstByte))
 		}
 		return []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}, ""
 	})
@@ -57,7 +56,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 			return nil, "" // the ingress, of which that check speaks
 		}
 		v := a.judge(name, h.Token)
-		return v.findings, fmt.Sprintf("%v: %s", a.addr, v.text)
+		return v.findings, v.text
 	})
 }
 
@@ -96,18 +95,18 @@ func eachIngress(ctx context.Context, h *host, judge func(asked) ([]catalogue.Fi
 		return skipped("no ingress VIP is known")
 	}
 	var findings []catalogue.Finding
-	var well []string
+	var well bundle
 	for _, a := range h.askIngress(ctx) {
 		more, text := judge(a)
 		for _, f := range more {
 			findings = alsoAt(findings, f, a.addr)
 		}
 		if text != "" && len(more) == 0 {
-			well = append(well, text)
+			well.add(a.addr, "%s", text)
 		}
 	}
-	if len(findings) == 0 && len(well) == 0 {
+	if len(findings) == 0 && well.empty() {
 		return skipped("no ingress VIP could be asked")
 	}
-	return found(findings, "%s", strings.Join(well, ", "))
+	return found(findings, "%v", &well)
 }

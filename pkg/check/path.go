@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +25,7 @@ func checkPath(ctx context.Context, h *host) Result {
 		return skipped("no ingress VIP is known")
 	}
 	var findings []catalogue.Finding
-	var texts []string
+	var texts bundle
 	well := false
 	for _, vip := range h.vips.Ingress {
 		if h.seen.troubled(ctx, vip) {
@@ -34,13 +33,19 @@ func checkPath(ctx context.Context, h *host) Result {
 		}
 		f, text, is := h.judgePath(ctx, vip)
 		findings = append(findings, f...)
-		texts = append(texts, text)
+		if len(f) == 0 {
+			texts.add(vip, "%s", text)
+		}
 		well = well || is
 	}
-	if len(findings) == 0 && !well {
-		return skipped("%s", strings.Join(texts, ", "))
+	switch {
+	case len(findings) == 0 && texts.empty():
+		return skipped("no ingress VIP could be asked")
+	case len(findings) == 0 && !well:
+		return skipped("%v", &texts)
+	default:
+		return found(findings, "%v", &texts)
 	}
-	return found(findings, "%s", strings.Join(texts, ", "))
 }
 
 // judgePath looks at the path to one VIP; known says that it could be told.
@@ -50,7 +55,7 @@ func (h *host) judgePath(ctx context.Context, vip netip.Addr) (findings []catalo
 		return nil, err.Error(), false
 	}
 	if link.Flags&net.FlagLoopback != 0 {
-		return nil, fmt.Sprintf("%v is on this host", vip), true
+		return nil, "on this host", true
 	}
 	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
 	defer cancel()
@@ -61,11 +66,11 @@ func (h *host) judgePath(ctx context.Context, vip netip.Addr) (findings []catalo
 	case err != nil:
 		return nil, err.Error(), false
 	case !p.Small:
-		return nil, fmt.Sprintf("%v does not answer echo requests", vip), false
+		return nil, "does not answer echo requests", false
 	case p.Large:
-		return nil, fmt.Sprintf("%d bytes reach %v", link.MTU, vip), true
+		return nil, fmt.Sprintf("%d bytes get there", link.MTU), true
 	case p.TooBig:
-		return nil, fmt.Sprintf("on the way to %v packets are smaller than %d bytes, and a host there says so", vip, link.MTU), true
+		return nil, fmt.Sprintf("packets are smaller than %d bytes on the way, and a host there says so", link.MTU), true
 	default:
 		return []catalogue.Finding{catalogue.Find(catalogue.PathBlackHole,
 			"mtu", strconv.Itoa(link.MTU), "link", link.Name, "vip", vip.String())}, "", true

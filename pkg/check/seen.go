@@ -35,7 +35,6 @@ type seen struct {
 	ingress   map[netip.Addr]*later[probe.Fetch] // what each ingress VIP says to a challenge
 	challenge map[netip.Addr]*later[probe.Fetch] // what each API VIP says to that of --token; empty without
 	dns       *later[resolved]
-	rules     *later[Result] // of checkRuleset, which explains what else is seen here
 }
 
 // observe begins to look. ctx lasts as long as the checks.
@@ -50,11 +49,6 @@ func observe(ctx context.Context, h *host) *seen {
 		door:    make(map[netip.Addr]*later[probe.Fetch]), ingress: make(map[netip.Addr]*later[probe.Fetch]),
 		challenge: make(map[netip.Addr]*later[probe.Fetch]),
 	}
-	s.rules = find(func() Result {
-		ctx, cancel := context.WithTimeout(ctx, 2*local)
-		defer cancel()
-		return checkRuleset(ctx, h)
-	})
 	s.names = find(func() (names []string) {
 		within(func(ctx context.Context) { names = h.findNames(ctx) })
 		return names
@@ -121,6 +115,9 @@ func (s *seen) troubled(ctx context.Context, vip netip.Addr) bool {
 
 // doors are the API VIPs on which there is to be a front door.
 func (h *host) doors() []netip.Addr {
+	if h.vipsErr != nil {
+		return nil
+	}
 	return slices.DeleteFunc(slices.Clone(h.vips.API), func(vip netip.Addr) bool { return slices.Contains(h.vips.Ingress, vip) })
 }
 
