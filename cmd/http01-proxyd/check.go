@@ -61,7 +61,11 @@ Examples:
 				if *format != "text" && *format != "json" {
 					return command.UsageError(fmt.Sprintf("output format %q: use text or json", *format))
 				}
-				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.ProxyEnv); err != nil {
+				if mistake := o.Mistake(); mistake != "" {
+					return command.UsageError(mistake)
+				}
+				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.ProxyEnv,
+					&o.ResolvConf, &o.ChronyConf, &o.Kubeconfig); err != nil {
 					return err
 				}
 				return runCheck(ctx, o, *format, s)

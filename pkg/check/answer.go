@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
@@ -91,7 +92,7 @@ func misform(body []byte, length int, token string) (id catalogue.ID, values []s
 	case whole && form(token).Match(key):
 		return catalogue.AnswerTrailing, []string{"what", trailing(body[len(key):])}
 	case bytes.HasPrefix(body, []byte(token+".")) && length > maxKey:
-		return catalogue.AnswerTooLong, []string{"bytes", fmt.Sprint(length)}
+		return catalogue.AnswerTooLong, []string{"bytes", strconv.Itoa(length)}
 	default:
 		return catalogue.AnswerNotKey, []string{"what", kind(body, length, token)}
 	}

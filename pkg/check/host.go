@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 
@@ -35,6 +36,26 @@ type Options struct {
 	Kubeconfig        string // of this node, for the API's name
 	Name              string // of the API; empty: found out
 	Token             string // of a challenge to trace; empty: none
+}
+
+// Mistake says what is wrong with the options that a person gives, if anything:
+// they become parts of a request.
+func (o Options) Mistake() string {
+	switch {
+	case o.Token != "" && !tokenForm().MatchString(o.Token):
+		return fmt.Sprintf("token %q: it has letters, digits, - and _ only (oc get challenge -A -o yaml shows it as spec.token)", o.Token)
+	case o.Name != "" && !nameForm().MatchString(o.Name):
+		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.Name)
+	default:
+		return ""
+	}
+}
+
+// tokenForm is base64url (RFC 8555 section 8.3), and longer than any CA's.
+func tokenForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
+
+func nameForm() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 }
 
 // host is what the checks share: what was found before they began. They only

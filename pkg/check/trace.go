@@ -156,14 +156,17 @@ func (h *host) traceAnswers(ways []walked) []Hop {
 // and less than 128 bytes, and cuts white space off the end.
 func (h *host) letsEncrypt(ways []walked) Hop {
 	const who = "lets-encrypt"
-	i := slices.IndexFunc(ways, func(w walked) bool { return w.page.Connected > 0 })
-	switch {
-	case len(ways) == 0 || i < 0:
-		return hop(who, "", false, 0, "it would refuse: no address can be connected to")
-	case i > 0 && ways[i].addr.Addr().Is6():
-		i = slices.IndexFunc(ways, func(w walked) bool { return w.addr.Addr().Is6() })
+	var tried []walked // one address of each family
+	for _, v6 := range []bool{true, false} {
+		if i := slices.IndexFunc(ways, func(w walked) bool { return w.addr.Addr().Is6() == v6 }); i >= 0 {
+			tried = append(tried, ways[i])
+		}
 	}
-	w := ways[i]
+	i := slices.IndexFunc(tried, func(w walked) bool { return w.page.Connected > 0 })
+	if i < 0 {
+		return hop(who, "", false, 0, "it would refuse: no address can be connected to")
+	}
+	w := tried[i]
 	key := bytes.TrimRight(w.page.Body, " \t\r\n")
 	switch {
 	case w.page.Cause != "":

@@ -64,6 +64,9 @@ func (c *Client) Ask(ctx context.Context, q Question, fd int) (Answer, error) {
 		if a.Error != "" {
 			return a, errors.New(a.Error)
 		}
+		if !a.answers(q) {
+			return Answer{}, errors.New("ask the network: the process that does it has answered another question")
+		}
 		return a, nil
 	case <-ctx.Done():
 		return Answer{}, fmt.Errorf("ask the network: %w", context.Cause(ctx))

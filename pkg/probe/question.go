@@ -34,6 +34,13 @@ type Answer struct {
 	Clock       *Clock       `json:"clock,omitempty"`
 }
 
+// answers reports whether it is of q's kind: the child reads what the network sends,
+// so that no word of it is trusted.
+func (a Answer) answers(q Question) bool {
+	return (q.Certificate == nil || a.Certificate != nil) && (q.Lookup == nil || a.Lookup != nil) && (q.Fetch == nil || a.Fetch != nil) &&
+		(q.Neighbours == nil || a.Neighbours != nil) && (q.Path == nil || a.Path != nil) && (q.Clock == nil || a.Clock != nil)
+}
+
 // tamed is the answer with texts that may be printed: they are the network's.
 func (a Answer) tamed() Answer {
 	a.Error = line(a.Error)

@@ -19,26 +19,26 @@ const apiName = "api.lab.test"
 // environment is what a cluster has around the service: names, an API server on
 // each master, and the time.
 type environment struct {
-	API  []*lab.APIServer
-	Time *lab.TimeServer
+	servers []*lab.APIServer
+	clock   *lab.TimeServer
 }
 
 // surround gives the cluster its surroundings, all well, until the test ends.
 func (c *cluster) surround() {
 	c.t.Helper()
-	must(c.t, c.Internet.SetName(c.t.Context(), apiName, c.Lab.API))
+	must(c.t, c.Internet.SetName(c.t.Context(), apiName, c.API))
 	good := issue(c.t, "Lab CA", 90*24*time.Hour, 80*24*time.Hour, apiName)
 	for _, m := range c.Masters {
 		must(c.t, c.hostFiles(m.Node))
 		a, err := m.ServeAPI(c.t.Context(), func(string, netip.Addr) *tls.Certificate { return good })
 		must(c.t, err)
 		c.t.Cleanup(func() { _ = a.Close() })
-		c.env.API = append(c.env.API, a)
+		c.env.servers = append(c.env.servers, a)
 	}
 	var err error
-	c.env.Time, err = c.Internet.ServeTime(c.t.Context())
+	c.env.clock, err = c.Internet.ServeTime(c.t.Context())
 	must(c.t, err)
-	c.t.Cleanup(func() { _ = c.env.Time.Close() })
+	c.t.Cleanup(func() { _ = c.env.clock.Close() })
 }
 
 // hostFiles writes the files that tell a node about its surroundings.

@@ -125,7 +125,7 @@ func (c *cluster) run(n *lab.Node, inject, heal string) {
 func (c *cluster) name(addresses lab.Pair) {
 	c.t.Helper()
 	must(c.t, c.Internet.SetName(c.t.Context(), apiName, addresses))
-	c.heal(func(ctx context.Context) error { return c.Internet.SetName(ctx, apiName, c.Lab.API) })
+	c.heal(func(ctx context.Context) error { return c.Internet.SetName(ctx, apiName, c.API) })
 }
 
 // route leads a path of the API's name to a port of the worker until the test

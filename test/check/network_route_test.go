@@ -5,6 +5,7 @@ package check
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,7 +90,7 @@ func TestIngress(t *testing.T) {
 		{
 			name: "a route that leads back to the API VIP", want: []string{"route-loops"},
 			inject: func(c *cluster) {
-				r, err := c.Worker.AddRouteTo(c.t.Context(), apiName, "", c.Lab.API.V4, 80)
+				r, err := c.Worker.AddRouteTo(c.t.Context(), apiName, "", c.API.V4, 80)
 				must(c.t, err)
 				c.heal(r.Remove)
 			},
@@ -99,6 +100,23 @@ func TestIngress(t *testing.T) {
 			inject: func(c *cluster) {
 				must(c.t, c.Worker.FreezeRouter())
 				c.heal(func(context.Context) error { return c.Worker.ThawRouter() })
+			},
+		},
+		{
+			name: "no route for a challenge that the service has seen", on: holder, want: []string{"route-none"},
+			inject: func(c *cluster) {
+				answer, err := c.Internet.Get(c.t.Context(), "http://"+apiName+acmePath+"seen")
+				must(c.t, err)
+				if answer.Status != 503 {
+					c.t.Errorf("status %d", answer.Status)
+				}
+				_, err = c.Services[0].Await(c.t.Context(), "the challenge", func(s lab.Status) error {
+					if len(s.Challenges.Recent) == 0 {
+						return errors.New("it is not counted yet")
+					}
+					return nil
+				})
+				must(c.t, err)
 			},
 		},
 		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},

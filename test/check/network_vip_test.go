@@ -37,7 +37,7 @@ func TestVIP(t *testing.T) {
 		{
 			name: "on a link that is down", want: []string{"vip-link-down"},
 			inject: func(c *cluster) {
-				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left", c.Lab.API.V4), "ip link delete left")
+				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left", c.API.V4), "ip link delete left")
 			},
 			says: map[string]string{"vip-link-down": "the API VIP 192.0.2.5 is on left of this host, which is down"},
 		},
@@ -56,7 +56,7 @@ func twoHolders(c *cluster) {
 		return c.Settled(ctx)
 	})
 	must(c.t, lab.Eventually(c.t.Context(), "two holders", func(ctx context.Context) error {
-		for _, vip := range c.Lab.API.Both() {
+		for _, vip := range c.API.Both() {
 			for _, m := range []*lab.Master{first, second} {
 				if held, err := m.Holds(ctx, vip); err != nil || !held {
 					return errors.Join(err, fmt.Errorf("%s does not hold %s", m, vip))
@@ -78,9 +78,9 @@ func TestFrontDoor(t *testing.T) {
 				// Ahead of the local routes, where no ruleset shows it. What comes from
 				// outside has another port by then.
 				for _, family := range []string{"-4", "-6"} {
-					vip := c.Lab.API.V4
+					vip := c.API.V4
 					if family == "-6" {
-						vip = c.Lab.API.V6
+						vip = c.API.V6
 					}
 					c.run(c.holder(), fmt.Sprintf("ip %[1]s rule add pref 2 lookup local; ip %[1]s rule add pref 1 to %[2]s ipproto tcp dport 80 blackhole; ip %[1]s rule del pref 0", family, vip),
 						fmt.Sprintf("ip %[1]s rule add pref 0 lookup local; ip %[1]s rule del pref 1; ip %[1]s rule del pref 2", family))

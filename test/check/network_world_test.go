@@ -18,7 +18,7 @@ const day = 24 * time.Hour
 // the ingress, and time.
 func TestWorld(t *testing.T) {
 	c := healthy(t, nil)
-	both := c.Lab.API
+	both := c.API
 	named := func(p lab.Pair) func(*cluster) { return func(c *cluster) { c.name(p) } }
 	nowhere := netip.MustParseAddr("192.0.2.77")
 	c.all(t, []fault{
@@ -97,17 +97,27 @@ func TestWorld(t *testing.T) {
 		},
 		{
 			name: "a clock that is behind", want: []string{"clock-off"},
-			inject: func(c *cluster) { c.env.Time.Shift(2 * time.Minute); c.heal(c.right) },
+			inject: func(c *cluster) { c.env.clock.Shift(2 * time.Minute); c.heal(c.right) },
 			says:   map[string]string{"clock-off": "this host's clock is 2m0s behind that of 198.51.100.10"},
 		},
 		{
 			name: "a clock that is ahead", want: []string{"clock-off"},
-			inject: func(c *cluster) { c.env.Time.Shift(-90 * time.Second); c.heal(c.right) },
+			inject: func(c *cluster) { c.env.clock.Shift(-90 * time.Second); c.heal(c.right) },
 			says:   map[string]string{"clock-off": "this host's clock is 1m30s ahead of that of 198.51.100.10"},
 		},
 		{
+			name: "a clock that is behind, by what the API server says", want: []string{"clock-off"},
+			inject: func(c *cluster) {
+				c.file("chrony.conf", "")
+				for _, a := range c.env.servers {
+					a.Shift(3 * time.Minute)
+					c.heal(func(context.Context) error { a.Shift(0); return nil })
+				}
+			},
+		},
+		{
 			name: "a clock that is a little off", want: []string{},
-			inject: func(c *cluster) { c.env.Time.Shift(30 * time.Second); c.heal(c.right) },
+			inject: func(c *cluster) { c.env.clock.Shift(30 * time.Second); c.heal(c.right) },
 		},
 	})
 }
@@ -117,7 +127,7 @@ func TestWorld(t *testing.T) {
 func TestTwoNames(t *testing.T) {
 	const other = "api.other.test"
 	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [" + apiName + ", " + other + "]\n" })
-	must(t, c.Internet.SetName(t.Context(), other, c.Lab.API))
+	must(t, c.Internet.SetName(t.Context(), other, c.API))
 	one, two := issue(t, "Lab CA", 90*day, 80*day, apiName), issue(t, "Another CA", 90*day, 80*day, other)
 	c.present(func(name string, _ netip.Addr) *tls.Certificate {
 		if name == other {
@@ -159,9 +169,9 @@ func TestEverythingDead(t *testing.T) {
 	}
 }
 
-func presents(make func(*cluster) *tls.Certificate) func(*cluster) {
+func presents(issued func(*cluster) *tls.Certificate) func(*cluster) {
 	return func(c *cluster) {
-		made := make(c)
+		made := issued(c)
 		c.present(func(string, netip.Addr) *tls.Certificate { return made })
 	}
 }
@@ -170,11 +180,11 @@ func presents(make func(*cluster) *tls.Certificate) func(*cluster) {
 func (c *cluster) present(f func(name string, local netip.Addr) *tls.Certificate) {
 	c.t.Helper()
 	good := issue(c.t, "Lab CA", 90*day, 80*day, apiName)
-	for _, a := range c.env.API {
+	for _, a := range c.env.servers {
 		a.Present(f)
 	}
 	c.heal(func(context.Context) error {
-		for _, a := range c.env.API {
+		for _, a := range c.env.servers {
 			a.Present(func(string, netip.Addr) *tls.Certificate { return good })
 		}
 		return nil
@@ -190,6 +200,6 @@ func (c *cluster) file(name, text string) {
 
 // right sets the time server right.
 func (c *cluster) right(context.Context) error {
-	c.env.Time.Shift(0)
+	c.env.clock.Shift(0)
 	return nil
 }

@@ -80,10 +80,9 @@ func TestUserManaged(t *testing.T) {
 // TestShared has API and ingress share their addresses, as on a single node.
 func TestShared(t *testing.T) {
 	c := healthy(t, nil)
-	must(t, c.Internet.SetName(t.Context(), "api.shared.test", c.Ingress))
 	both := fmt.Sprintf(`["%s", "%s"]`, c.Ingress.V4, c.Ingress.V6)
 	c.configure(fmt.Sprintf("vips:\n  api: %s\n  ingress: %s\n", both, both), "NotRequired")
-	r := c.exactly(c.holder(), []string{"vips-shared"}, "--name", "api.shared.test")
+	r := c.exactly(c.holder(), []string{"vips-shared"})
 	c.says(r, "vips-shared", fmt.Sprintf("share %s and %s", c.Ingress.V4, c.Ingress.V6))
 }
 

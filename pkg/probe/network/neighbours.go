@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -147,7 +148,7 @@ func ndp(q *probe.NeighboursQuestion) (ask func(*os.File) error, read func([]byt
 		var failed error
 		if err := raw.Write(func(fd uintptr) bool {
 			failed = unix.Sendto(int(fd), request, 0, &unix.SockaddrInet6{Addr: group, ZoneId: uint32(q.Link)}) //nolint:gosec // an index of the kernel's
-			return failed != unix.EAGAIN                                                                        //nolint:errorlint // as the kernel gives it
+			return !errors.Is(failed, unix.EAGAIN)
 		}); err != nil {
 			return err
 		}
@@ -197,5 +198,5 @@ func sum(message []byte) uint16 {
 	for all > 0xffff {
 		all = all>>16 + all&0xffff
 	}
-	return ^uint16(all) //nolint:gosec // folded above
+	return ^uint16(all)
 }
