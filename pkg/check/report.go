@@ -48,10 +48,6 @@ func causes(results []Result) []Result {
 					return true
 				}
 			}
-			if name := all[catalogue.ConntrackDrops]; name != "" && asksNetwork(r.Name) {
-				why = name // any packet may have been among those that were dropped
-				return true
-			}
 			return false
 		})
 		if why == "" {
@@ -65,11 +61,6 @@ func causes(results []Result) []Result {
 		out[i] = next
 	}
 	return out
-}
-
-// asksNetwork tells the checks that wait for others' answers.
-func asksNetwork(name string) bool {
-	return slices.ContainsFunc(checks(), func(c check) bool { return c.name == name && c.limit == remote })
 }
 
 // summed is the report of these results.
