@@ -2,6 +2,10 @@
 
 package catalogue
 
+// noPackets are the causes on this host for which packets do not get through: any
+// may have been among those that were lost.
+func noPackets() []ID { return []ID{ConntrackDrops} }
+
 // What goes wrong with the VIPs.
 const (
 	VIPNobody   ID = "vip-nobody"
@@ -14,13 +18,13 @@ func holderEntries() []Entry {
 	const check = "vip-holder"
 	return []Entry{
 		{
-			ID: VIPNobody, Check: check, Level: Problem,
+			ID: VIPNobody, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Connections to the VIP end with `No route to host` or time out; every host's state is `Standby`.",
 			Says:    "no host on {link} answers for the {role} VIP {vip}",
 			Mend:    "look at keepalived on the hosts that may hold it (crictl logs of the keepalived pod; ip address): its health check may fail, or no host is eligible",
 		},
 		{
-			ID: VIPTwice, Check: check, Level: Problem,
+			ID: VIPTwice, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Some connections to the VIP succeed and others do not; two hosts are `Serving`. It happens when keepalived is killed hard on one of them.",
 			Says:    "more than one host has the {role} VIP {vip}: {holders}",
 			Mend: "find the host on which keepalived does not run, and take the address away there (ip address delete {vip} dev …) or start keepalived; " +
@@ -47,13 +51,13 @@ func doorEntries() []Entry {
 	const check = "self-check"
 	return []Entry{
 		{
-			ID: DoorClosed, Check: check, Level: Problem, Follows: NoDoor(),
+			ID: DoorClosed, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
 			Symptom: "CAs and self checks get no answer, or that of something else, at the API VIP's port 80.",
 			Says:    "no front door is at {door}: {how}",
 			Mend:    "on the host that holds the VIP: systemctl status http01-proxyd, and http01-proxyd check; else look for a firewall between here and there",
 		},
 		{
-			ID: SelfCheckDiffer, Check: check, Level: Problem, Follows: NoDoor(),
+			ID: SelfCheckDiffer, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
 			Symptom: "cert-manager's challenges stay pending with a failing self check on one host, while others, and the CA, get the right answer.",
 			Says:    "what this host itself gets at {door} is not what the network gets: {how}",
 			Mend: "this host's own connections go through its output chains: look there (nft list ruleset) for what drops, rejects or redirects port 80 of the VIP; " +
@@ -138,7 +142,7 @@ func dnsEntries() []Entry {
 	const check = "dns"
 	return []Entry{
 		{
-			ID: DNSSilent, Check: check, Level: Problem,
+			ID: DNSSilent, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Names do not resolve on this host; self checks fail with `no such host` or time out.",
 			Says:    "no DNS server answers: {servers}",
 			Mend:    "correct /etc/resolv.conf, or look at these servers and the way to them",
@@ -156,13 +160,13 @@ func dnsEntries() []Entry {
 			Mend:    "make one with {vips}, or leave it if that family is not to be used: CAs take the other",
 		},
 		{
-			ID: DNSElsewhere, Check: check, Level: Problem,
+			ID: DNSElsewhere, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "The CA asks another host than the API VIP.",
 			Says:    "the {type} record of {name} leads to {address}, which is no API VIP and shows no front door ({how})",
 			Mend:    "correct the record: {vips}; if {address} forwards to the VIP for those outside only, see that it forwards port 80 too",
 		},
 		{
-			ID: FamilyBroken, Check: check, Level: Problem, Follows: NoDoor(),
+			ID: FamilyBroken, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
 			Symptom: "The CA's validation times out or is refused, while it works by hand: it asks IPv6 first, and does not fall back once it is connected.",
 			Says:    "{name} has addresses of both families, and {door} does not work ({how}), while {other} does",
 			Mend:    "mend the way to {door} (firewalls for that family, routes), or remove its record until it works",
@@ -238,7 +242,7 @@ const (
 
 func pathEntries() []Entry {
 	return []Entry{{
-		ID: PathBlackHole, Check: "mtu", Level: Warning,
+		ID: PathBlackHole, Check: "mtu", Level: Warning, Follows: noPackets(),
 		Symptom: "Small answers come and large ones do not: connections are made, and then hang.",
 		Says:    "packets of {mtu} bytes, which {link} takes, do not reach {vip} and nobody says so; small ones do",
 		Mend:    "set the same MTU on all links and switch ports on the way, or let ICMP (type 3 code 4; ICMPv6 type 2) through",

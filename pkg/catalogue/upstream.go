@@ -44,13 +44,13 @@ func ingressEntries() []Entry {
 			Mend:    "check that a router runs on the holder of the ingress VIP and that upstream.port is its HTTP port",
 		},
 		{
-			ID: IngressTimeout, Check: check, Level: Problem,
+			ID: IngressTimeout, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Challenges get 504 after some seconds with `upstream did not accept the connection in time`; the state is `UpstreamUnreachable`.",
 			Says:    "{upstream} does not reply to connection attempts",
 			Mend:    "check that a host holds the ingress VIP and that no firewall drops the port",
 		},
 		{
-			ID: IngressUnreachable, Check: check, Level: Problem,
+			ID: IngressUnreachable, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Challenges get 502 with `upstream is unreachable`; the state is `UpstreamUnreachable`.",
 			Says:    "{upstream} is unreachable ({error})",
 			Mend:    "check this host's routes and firewall towards the ingress VIP",
@@ -68,7 +68,7 @@ func ingressEntries() []Entry {
 			Mend:    proxyProtocol,
 		},
 		{
-			ID: IngressSilent, Check: check, Level: Problem,
+			ID: IngressSilent, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Challenges get 504 after some seconds with `upstream did not answer in time`.",
 			Says:    "{upstream} accepted the connection but did not answer in time",
 			Mend:    "check the router and the pods of cert-manager's solver; upstream.timeout is the budget",

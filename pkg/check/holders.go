@@ -40,10 +40,34 @@ func (x holders) twice() bool { return len(x.others) > 1 || x.here && len(x.othe
 
 func (x holders) troubled() bool { return x.down || x.nobody() || x.twice() }
 
-// findHolders finds out who has a VIP.
+// moving is how long a VIP that moves may be on no host, or on two, for those who
+// look just then.
+const moving = 1500 * time.Millisecond
+
+// findHolders finds out who has a VIP. It looks a second time before it says that
+// something is wrong.
 func (h *host) findHolders(ctx context.Context, vip netip.Addr) holders {
+	x := h.lookForHolders(ctx, vip, h.addresses)
+	if !x.nobody() && !x.twice() {
+		return x
+	}
+	wait := time.NewTimer(moving)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return x
+	case <-wait.C:
+	}
+	own, err := addresses()
+	if err != nil {
+		own = h.addresses
+	}
+	return h.lookForHolders(ctx, vip, own)
+}
+
+func (h *host) lookForHolders(ctx context.Context, vip netip.Addr, own []address.Address) holders {
 	x := holders{}
-	link, source, err := h.nearLink(vip, &x)
+	link, source, err := nearLink(vip, own, &x)
 	if err != nil {
 		x.why = err.Error()
 		return x
@@ -71,11 +95,11 @@ func (h *host) findHolders(ctx context.Context, vip netip.Addr) holders {
 
 // nearLink finds the link that has a VIP, or on whose network it is, and an own
 // address there that is no VIP.
-func (h *host) nearLink(vip netip.Addr, x *holders) (link *net.Interface, source netip.Addr, err error) {
-	if i := slices.IndexFunc(h.addresses, func(a address.Address) bool { return a.IP == vip && !a.DADFailed }); i >= 0 {
+func nearLink(vip netip.Addr, own []address.Address, x *holders) (link *net.Interface, source netip.Addr, err error) {
+	if i := slices.IndexFunc(own, func(a address.Address) bool { return a.IP == vip && !a.DADFailed }); i >= 0 {
 		x.here = true
-		if link, err = net.InterfaceByIndex(int(h.addresses[i].Link)); err != nil {
-			return nil, source, fmt.Errorf("look at link %d: %w", h.addresses[i].Link, err)
+		if link, err = net.InterfaceByIndex(int(own[i].Link)); err != nil {
+			return nil, source, fmt.Errorf("look at link %d: %w", own[i].Link, err)
 		}
 	}
 	links, err := net.Interfaces()
@@ -83,9 +107,9 @@ func (h *host) nearLink(vip netip.Addr, x *holders) (link *net.Interface, source
 		return nil, source, fmt.Errorf("list the links: %w", err)
 	}
 	for i := range links {
-		own, is := ownAddress(&links[i], vip)
+		near, is := ownAddress(&links[i], vip)
 		if is && (link == nil || link.Index == links[i].Index) {
-			return &links[i], own, nil
+			return &links[i], near, nil
 		}
 	}
 	if link == nil {
