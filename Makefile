@@ -160,7 +160,8 @@ machineconfigs:
 
 # What is generated from the code's own tables; drift fails the tests.
 docs:
-	$(GO) test ./pkg/message -run Catalog -update
+	$(GO) test ./pkg/message -run Catalog -count=1 -update
+	$(GO) test ./pkg/check -run TestTroubleshooting -count=1 -update
 
 # The console takes a Grafana dashboard inside a ConfigMap.
 DASHBOARD := machineconfigs/monitoring/dashboard.yaml

@@ -4,12 +4,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/pkg/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
 // Exit codes of check.
@@ -24,45 +26,110 @@ func checkCommand() command.Command {
 		Name:    "check",
 		Summary: "find out why challenges fail",
 		Help: `Look at this host, and from it at the network, and say why challenges fail and
-what to do about it. It changes nothing, and works with or without the service
-running. Without root it says what it could not look at.
+what to do about it. It changes nothing, takes 15 s at the longest, and works with
+or without the service running. As root it sees everything; else it says what it
+could not look at.
 
-Exit codes: 0 all is well, 1 there are problems, 2 it could not run, 3 this is no
-node with VIPs and there is nothing to check.
+Each check has a line: ✓ all is well, ! a warning: challenges succeed now, and may
+not later or not for all, ✗ a problem, - not looked at, with the reason.
+
+Exit codes: 0 no problems, 1 problems, 2 it could not run, 3 this is no cluster
+node with virtual IPs and there is nothing to check.
 
 Examples:
   http01-proxyd check
-  http01-proxyd check --name api.cluster.example.com -o json`,
+  http01-proxyd check --name api.cluster.example.com -o json
+  http01-proxyd check -o json | jq '.checks[].findings // [] | .[].id'
+  oc debug node/MASTER -- chroot /host http01-proxyd check`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			o := check.Options{}
+			var o check.Options
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE` of the service")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the service's last accepted configuration")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` of the service")
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
+			flags.StringVar(&o.ProxyEnv, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the cluster's egress proxy")
+			flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`FILE` that names the DNS servers")
+			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` that names the time servers")
+			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node that names the API")
+			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else the configuration's hosts, or what the serving certificate names")
+			flags.StringVar(&o.Token, "token", "", "`TOKEN` of a challenge that is open now, to be followed hop by hop")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")
 			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
 			return func(ctx context.Context, s command.Streams) error {
 				if *format != "text" && *format != "json" {
 					return command.UsageError(fmt.Sprintf("output format %q: use text or json", *format))
 				}
-				report, err := check.Run(ctx, o, func(int, int) {})
-				if err != nil {
-					fmt.Fprintln(s.Err, err)
-					return couldNotRun
+				if mistake := o.Mistake(); mistake != "" {
+					return command.UsageError(mistake)
 				}
-				if *format == "json" {
-					e := json.NewEncoder(s.Out)
-					e.SetIndent("", "  ")
-					err = e.Encode(report)
-				} else {
-					err = report.WriteText(s.Out, command.Colour(s.Out))
+				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.ProxyEnv,
+					&o.ResolvConf, &o.ChronyConf, &o.Kubeconfig); err != nil {
+					return err
 				}
-				if err == nil && report.Outcome == check.Failed {
-					return problemsFound
-				}
-				return err
+				return runCheck(ctx, o, *format, s)
 			}
 		},
+	}
+}
+
+func runCheck(ctx context.Context, o check.Options, format string, s command.Streams) error {
+	width, _ := command.Size(s.Err)
+	line := progressLine{w: s.Err, width: width, on: command.Terminal(s.Err)}
+	report, err := check.Run(ctx, o, line.show)
+	line.clear()
+	if err != nil {
+		fmt.Fprintf(s.Err, "http01-proxyd check: it could not run: %v\n", err)
+		return couldNotRun
+	}
+	if err := writeReport(report, format, s.Out); err != nil {
+		fmt.Fprintf(s.Err, "http01-proxyd check: write the report: %v\n", err)
+		return couldNotRun
+	}
+	switch report.Outcome {
+	case check.Failed:
+		return problemsFound
+	case check.Nothing:
+		return nothingToDo
+	default:
+		return nil
+	}
+}
+
+func writeReport(report check.Report, format string, w io.Writer) error {
+	if format == "json" {
+		return status.WriteJSON(w, report, true)
+	}
+	width, _ := command.Size(w)
+	return report.WriteText(w, check.Style{Colour: command.Colour(w), Width: width})
+}
+
+// progressLine is one line on a terminal that is refreshed in place.
+type progressLine struct {
+	w     io.Writer
+	width int
+	on    bool
+}
+
+// show is for one call at a time.
+func (l progressLine) show(p check.Progress) {
+	if !l.on {
+		return
+	}
+	text := fmt.Sprintf("checking: %d of %d", p.Over, p.All)
+	if len(p.Waiting) > 0 {
+		text += ", waiting for " + strings.Join(p.Waiting, ", ")
+	}
+	// A line that is as long as the terminal is wide would go on in the next.
+	if room := l.width - 1; l.width > 0 && len(text) > room {
+		text = text[:max(0, room-3)] + "..."
+	}
+	fmt.Fprintf(l.w, "\r\x1b[K%s", text)
+}
+
+func (l progressLine) clear() {
+	if l.on {
+		fmt.Fprint(l.w, "\r\x1b[K")
 	}
 }

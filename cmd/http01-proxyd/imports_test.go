@@ -50,8 +50,8 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/check":             nil, // may import all: it looks at all of them
 		"pkg/child":             {"pkg/control", "pkg/sandbox"},
 		"pkg/probe":             {"pkg/child", "pkg/control"},
-		"pkg/probe/network":     {"pkg/control", "pkg/probe", "pkg/sandbox"},
-		"pkg/config":            {"pkg/internal/textfile"}, // also judges files on the admin's machine
+		"pkg/probe/network":     {"pkg/control", "pkg/probe", "pkg/sandbox", "pkg/upstream"}, // tells causes apart in upstream's words
+		"pkg/config":            {"pkg/internal/textfile"},                                   // also judges files on the admin's machine
 		"pkg/disruption":        nil,
 		"pkg/control":           {"pkg/status"},
 		"pkg/expiry":            {"pkg/status"},                                              // what is to be said of a certificate
@@ -71,7 +71,8 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/systemd":           {"pkg/message"},
 		"pkg/message":           nil,
 		"pkg/story":             {"pkg/status"},
-		"pkg/upstream":          {"pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/upstream":          {"pkg/catalogue", "pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/verdict":           nil,                                                     // reads all rulesets by itself: package nftable knows its own table
 		"pkg/gate/tcp":          {"pkg/internal/nonblock"},
 		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
 		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},
@@ -114,6 +115,7 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 		"github.com/distribution/":           "pkg/machineconfig",
 		"github.com/opencontainers/":         "pkg/machineconfig",
 		"github.com/vincent-petithory/":      "pkg/machineconfig",
+		"github.com/beevik/ntp":              "pkg/probe/network",
 	}
 	for _, p := range list(t, module+"...") {
 		for _, imported := range p.Imports {

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/check"
 )
 
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	nobody := filepath.Join(t.TempDir(), "none.sock")
+	laptop := nothingOfOurs(t)
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
@@ -30,6 +32,10 @@ func TestCommandLine(t *testing.T) {
 		"version flag":       {[]string{"--version"}, command.OK, "http01-proxyd ", ""},
 		"status, no service": {[]string{"status", "--status-socket", nobody}, command.Failure, "", "is it running"},
 		"status, format":     {[]string{"status", "-o", "yaml"}, command.Usage, "", "use text, json or prometheus"},
+		"check, format":      {[]string{"check", "-o", "yaml"}, command.Usage, "", "use text or json"},
+		"check, help":        {[]string{"check", "--help"}, command.OK, "Exit codes: 0 no problems", ""},
+		"check, no node":     {append([]string{"check"}, laptop...), int(nothingToDo), "is not a cluster node with virtual IPs", ""},
+		"check, JSON":        {append([]string{"check", "-o", "json"}, laptop...), int(nothingToDo), `"outcome": "nothing"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,6 +49,44 @@ func TestCommandLine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// nothingOfOurs are flags for check on a host that has nothing to do with VIPs.
+func nothingOfOurs(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config.yaml")
+	text := "vips: {keepalivedConfig: " + filepath.Join(dir, "keepalived.conf") + "}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"--config", config, "--state-dir", dir, "--status-socket", filepath.Join(dir, "none.sock"),
+		"--manifests", dir, "--disabled-manifests", dir, "--proxy-env", filepath.Join(dir, "proxy.env"),
+	}
+}
+
+// TestProgressLine: it never takes more than the one line that it clears.
+func TestProgressLine(t *testing.T) {
+	t.Parallel()
+	p := check.Progress{Over: 3, All: 17, Waiting: []string{"dns", "holder", "certificate"}}
+	for name, tt := range map[string]struct {
+		line progressLine
+		want string
+	}{
+		"no terminal": {progressLine{}, ""},
+		"wide":        {progressLine{on: true, width: 80}, "\r\x1b[Kchecking: 3 of 17, waiting for dns, holder, certificate\r\x1b[K"},
+		"narrow":      {progressLine{on: true, width: 20}, "\r\x1b[Kchecking: 3 of 1...\r\x1b[K"},
+		"unknown":     {progressLine{on: true}, "\r\x1b[Kchecking: 3 of 17, waiting for dns, holder, certificate\r\x1b[K"},
+	} {
+		var b strings.Builder
+		tt.line.w = &b
+		tt.line.show(p)
+		tt.line.clear()
+		if b.String() != tt.want {
+			t.Errorf("%s: %q, want %q", name, b.String(), tt.want)
+		}
 	}
 }
 

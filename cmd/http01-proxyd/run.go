@@ -20,6 +20,7 @@ import (
 // Where things are on a cluster's host.
 const (
 	defaultConfig            = "/etc/http01-proxyd/config.yaml"
+	defaultState             = "/var/lib/http01-proxyd/state"
 	defaultSocket            = "/run/http01-proxyd/status.sock"
 	defaultManifests         = "/etc/kubernetes/manifests"
 	defaultDisabledManifests = "/etc/kubernetes/disabled-manifests"
@@ -48,7 +49,7 @@ Examples:
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			o := daemon.Options{Version: command.Version()}
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
-			flags.StringVar(&o.StateDir, "state-dir", "/var/lib/http01-proxyd/state", "`DIR` that keeps the last accepted configuration")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the last accepted configuration")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,

@@ -29,6 +29,9 @@ type Entry struct {
 	Symptom string // what an admin sees who has not run check, for the documentation
 	Says    string // the cause
 	Mend    string // what to do about it
+	// Follows are the entries of which it is a consequence: where one of these is
+	// found, it says nothing new.
+	Follows []ID
 }
 
 // All is the catalogue, in the order of the checks.
@@ -43,17 +46,22 @@ type Finding struct {
 }
 
 // Find is the entry with the given ID, filled with values: pairs of a
-// placeholder's name and what it stands for. An ID that is not in the catalogue
-// panics.
+// placeholder's name and what it stands for.
 func Find(id ID, values ...string) Finding {
 	pairs := make([]string, 0, len(values))
 	for i := 0; i+1 < len(values); i += 2 {
 		pairs = append(pairs, "{"+values[i]+"}", values[i+1])
 	}
 	fill := strings.NewReplacer(pairs...)
+	e := Get(id)
+	return Finding{ID: id, Level: e.Level, Says: fill.Replace(e.Says), Mend: fill.Replace(e.Mend)}
+}
+
+// Get is the entry with the given ID. One that is not in the catalogue panics.
+func Get(id ID) Entry {
 	for _, e := range entries() {
 		if e.ID == id {
-			return Finding{ID: id, Level: e.Level, Says: fill.Replace(e.Says), Mend: fill.Replace(e.Mend)}
+			return e
 		}
 	}
 	panic(fmt.Sprintf("catalogue: no entry %q", id))

@@ -2,18 +2,14 @@
 
 package catalogue
 
-// What goes wrong with the configuration.
-const (
-	ConfigRefused ID = "config-refused"
-)
+import "slices"
 
+// entries joins what the files of this package have, in the order of the checks.
 func entries() []Entry {
-	return []Entry{
-		{
-			ID: ConfigRefused, Check: "config", Level: Problem,
-			Symptom: "The state is `InvalidConfig`; a change of the configuration has no effect.",
-			Says:    "the configuration is refused: {problem}",
-			Mend:    "correct the file; the service takes it up by itself",
-		},
-	}
+	return slices.Concat(
+		nftablesEntries(), portEntries(), vipsEntries(), holderEntries(), rulesetEntries(),
+		ingressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
+		proxyEntries(), doorEntries(), certificateEntries(), pathEntries(), conntrackEntries(), clockEntries(),
+		configEntries(), serviceEntries(),
+	)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
 // Outcome is how a check ended.
@@ -21,6 +22,7 @@ const (
 	Warned  Outcome = "warning"
 	Failed  Outcome = "problem"
 	Skipped Outcome = "skipped" // it could not look, or there is nothing to look at
+	Nothing Outcome = "nothing" // of a report: this host has nothing to check
 )
 
 // Result is what one check found.
@@ -70,41 +72,72 @@ type check struct {
 }
 
 // budget bounds everything together.
-const budget = 15 * time.Second
+const budget = 14 * time.Second
 
-// Report is what all checks found, in the order of the catalogue.
-type Report struct {
-	Host    string   `json:"host"`
-	Outcome Outcome  `json:"outcome"` // the worst
-	Checks  []Result `json:"checks"`
+// Progress is how far a run is.
+type Progress struct {
+	Over, All int
+	Waiting   []string // names of the checks that are not over
 }
 
-// Run looks at this host, for 15 s at the longest. done is called after each
-// check, one call at a time, with how many there are and how many are over.
-func Run(ctx context.Context, o Options, done func(over, all int)) (Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, budget)
+// Run looks at this host, for 15 s at the longest. progress is called at first and
+// after each check, one call at a time. An error means that it could not look.
+func Run(ctx context.Context, o Options, progress func(Progress)) (Report, error) {
+	bounded, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	h, err := look(ctx, o)
+	h, err := look(bounded, o)
 	if err != nil {
 		return Report{}, err
 	}
-	defer h.close()
-	list := checks()
+	if h.isNoNode() {
+		return h.nothing(), nil
+	}
+	if h.network, err = probe.Start(); err != nil {
+		return Report{}, err
+	}
+	defer h.network.Close()
+	h.seen = observe(bounded, h)
+	var trace *later[[]Hop]
+	if o.Token != "" {
+		trace = find(func() []Hop {
+			within, cancel := context.WithTimeout(bounded, remote)
+			defer cancel()
+			return h.trace(within)
+		})
+	}
+	results := runAll(bounded, h, checks(), progress)
+	if ctx.Err() != nil {
+		return Report{}, fmt.Errorf("look at this host: %w", context.Cause(ctx))
+	}
+	report := h.summed(results)
+	if trace != nil {
+		report.Trace, _ = trace.wait(bounded)
+	}
+	return report, nil
+}
+
+// runAll runs checks side by side.
+func runAll(ctx context.Context, h *host, list []check, progress func(Progress)) []Result {
 	results := make([]Result, len(list))
+	p := Progress{All: len(list)}
+	for _, c := range list {
+		p.Waiting = append(p.Waiting, c.name)
+	}
+	progress(p)
 	var all sync.WaitGroup
-	var progress sync.Mutex
-	over := 0
+	var mu sync.Mutex
 	for i, c := range list {
 		all.Go(func() {
 			results[i] = c.do(ctx, h)
-			progress.Lock()
-			defer progress.Unlock()
-			over++
-			done(over, len(list))
+			mu.Lock()
+			defer mu.Unlock()
+			p.Over++
+			p.Waiting = slices.DeleteFunc(p.Waiting, func(name string) bool { return name == c.name })
+			progress(p)
 		})
 	}
 	all.Wait()
-	return Report{Host: h.name, Outcome: worst(results), Checks: results}, nil
+	return results
 }
 
 // do runs a check within its limit. One that does not heed its context is left
@@ -127,13 +160,4 @@ func (c check) do(ctx context.Context, h *host) Result {
 	}
 	r.Name, r.Took = c.name, float64(time.Since(begin).Microseconds())/1000
 	return r
-}
-
-func worst(results []Result) Outcome {
-	order := []Outcome{Skipped, Fine, Warned, Failed}
-	at := 0
-	for _, r := range results {
-		at = max(at, slices.Index(order, r.Outcome))
-	}
-	return order[at]
 }

@@ -3,10 +3,7 @@
 package check
 
 import (
-	"context"
 	"time"
-
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 )
 
 const (
@@ -17,13 +14,21 @@ const (
 // checks are all there are, in the order in which they are printed.
 func checks() []check {
 	return []check{
+		{"nftables", local, checkNftables},
+		{"port", local, checkPort},
+		{"vips", local, checkVIPs},
+		{"vip-holder", remote, checkHolders},
+		{"ruleset", 2 * local, checkRuleset},
+		{"ingress", remote, checkIngress},
+		{"route", remote, checkRoute},
+		{"dns", remote, checkDNS},
+		{"egress-proxy", local, checkProxy},
+		{"self-check", remote, checkSelf},
+		{"certificate", remote, checkCertificate},
+		{"mtu", remote, checkPath},
+		{"conntrack", local, checkConntrack},
+		{"clock", remote, checkClock},
 		{"config", local, checkConfig},
+		{"service", local, checkService},
 	}
-}
-
-func checkConfig(_ context.Context, h *host) Result {
-	if h.configErr != nil {
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ConfigRefused, "problem", h.configErr.Error())}, "")
-	}
-	return fine("%s", h.ConfigPath)
 }

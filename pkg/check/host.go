@@ -4,56 +4,155 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"sync"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // Options are what the command line decides.
 type Options struct {
 	ConfigPath        string
+	StateDir          string
 	StatusSocket      string
 	Manifests         string
 	DisabledManifests string
+	ProxyEnv          string // the cluster's egress proxy, as the host's services get it
+	ResolvConf        string // names the DNS servers
+	ChronyConf        string // names the time servers
+	Kubeconfig        string // of this node, for the API's name
 	Name              string // of the API; empty: found out
 	Token             string // of a challenge to trace; empty: none
+}
+
+// Mistake says what is wrong with the options that a person gives, if anything:
+// they become parts of a request.
+func (o Options) Mistake() string {
+	switch {
+	case o.Token != "" && !tokenForm().MatchString(o.Token):
+		return fmt.Sprintf("token %q: it has letters, digits, - and _ only (oc get challenge -A -o yaml shows it as spec.token)", o.Token)
+	case o.Name != "" && !nameForm().MatchString(o.Name):
+		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.Name)
+	default:
+		return ""
+	}
+}
+
+// tokenForm is base64url (RFC 8555 section 8.3), and longer than any CA's.
+func tokenForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
+
+func nameForm() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 }
 
 // host is what the checks share: what was found before they began. They only
 // read it.
 type host struct {
 	Options
-	name      string
-	config    config.Config  // the file's, or the defaults when it is refused
-	configErr error          // why the file is refused
-	service   *status.Report // nil when no service answers
-	network   *probe.Client
+	name       string
+	root       bool           // may look at the kernel's tables and at others' processes
+	config     config.Config  // the file's; when it is refused the last accepted one, or the defaults
+	configErr  error          // why the file is refused
+	service    *status.Report // nil when no service answers
+	serviceErr error          // why
+	vips       keepalived.VIPs
+	vipsErr    error             // why there are none
+	addresses  []address.Address // of this host
+	addressErr error             // why they are not known
+	held       ownership.Decision
+	names      []string      // of the API, as far as they are known without asking the network
+	network    *probe.Client // once the checks run
+	seen       *seen         // what the network says to what several checks ask
+	unit       func() (systemd.Unit, error)
+}
+
+// state is what the running service says of itself; empty when none answers.
+func (h *host) state() (status.Reason, string) {
+	if h.service == nil {
+		return "", ""
+	}
+	return h.service.Condition().Reason, h.service.Condition().Message
 }
 
 // look finds out what the checks share.
 func look(ctx context.Context, o Options) (*host, error) {
-	h := &host{Options: o, config: config.Default()}
+	h := &host{Options: o, root: mayLook()}
 	var err error
 	if h.name, err = os.Hostname(); err != nil {
 		return nil, fmt.Errorf("read the host's name: %w", err)
 	}
-	if text, err := config.Read(o.ConfigPath); err != nil {
-		h.configErr = err
-	} else if parsed, err := config.Parse(o.ConfigPath, text); err != nil {
-		h.configErr = err
-	} else {
-		h.config = parsed
-	}
+	h.readConfig()
+	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
+	h.addresses, h.addressErr = addresses()
+	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
+	// After the addresses, which the service follows within a millisecond or so.
 	if report, err := status.Fetch(ctx, o.StatusSocket); err == nil {
 		h.service = &report
+	} else {
+		h.serviceErr = err
 	}
-	if h.network, err = probe.Start(); err != nil {
-		return nil, err
+	h.names = h.config.Hosts
+	if o.Name != "" {
+		h.names = []string{o.Name}
 	}
+	h.unit = sync.OnceValues(func() (systemd.Unit, error) {
+		ctx, cancel := context.WithTimeout(ctx, unitTime)
+		defer cancel()
+		return systemd.Look(ctx, unitName)
+	})
 	return h, nil
 }
 
-func (h *host) close() { h.network.Close() }
+// unitTime bounds the question to systemd.
+const unitTime = local - 500*time.Millisecond
+
+// isNoNode holds for a host that has nothing to do with VIPs, such as an admin's
+// own machine. One with a configuration that is refused is meant to be a node.
+func (h *host) isNoNode() bool { return h.configErr == nil && errors.Is(h.vipsErr, errNoNode) }
+
+// readConfig takes what the service would: the file, or where that is refused
+// the last one that was accepted.
+func (h *host) readConfig() {
+	text, err := config.Read(h.ConfigPath)
+	if err == nil {
+		h.config, err = config.Parse(h.ConfigPath, text)
+	}
+	if err == nil {
+		return
+	}
+	h.configErr = err
+	if h.config, err = config.NewAccepted(h.StateDir).Load(); err != nil {
+		h.config = config.Default()
+	}
+}
+
+// mayLook reports whether this process has the capability that the kernel asks
+// for before it shows its tables.
+func mayLook() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&header, &data[0])
+	return err == nil && data[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
+}
+
+func addresses() (list []address.Address, err error) {
+	w, err := address.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	return w.Snapshot()
+}

@@ -43,6 +43,13 @@ func OfTCPPort(port uint16) string {
 	return fmt.Sprintf("%s (see: %s)", strings.Join(names, " and "), strings.Join(commands, "; "))
 }
 
+// Listens reports whether anybody listens on a TCP port, on whatever address of
+// either family, in the network namespace of the calling thread.
+func Listens(port uint16) (bool, error) {
+	sockets, err := listening(port)
+	return len(sockets) > 0, err
+}
+
 // inquiry keeps what one socket's holder took to be found: the next one's is
 // often the same.
 type inquiry struct {

@@ -116,6 +116,19 @@ func splitAddrs(flag, value string) ([]netip.Addr, error) {
 	return out, nil
 }
 
+// Complete returns v with the ingress VIPs that it lacks, taken from keepalived's
+// static pod in dir; without one, it is v as it is. An error is returned beside v.
+func (v VIPs) Complete(dir string) (VIPs, error) {
+	if !v.LacksIngress() {
+		return v, nil
+	}
+	others, err := ManifestIngress(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // not OpenShift's keepalived
+	}
+	return v.WithIngress(others), err
+}
+
 // WithIngress returns v with those of others for each family in which v has an
 // API VIP and no ingress VIP.
 func (v VIPs) WithIngress(others []netip.Addr) VIPs {

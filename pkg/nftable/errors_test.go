@@ -153,6 +153,9 @@ func TestKernelLacksSomething(t *testing.T) {
 			if !errors.Is(err, ErrUnsupported) || !errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), tt.want) {
 				t.Errorf("Apply = %v\nwant ErrUnsupported with %q", err, tt.want)
 			}
+			if err := c.try(); !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("try = %v\nwant ErrUnsupported with %q", err, tt.want)
+			}
 		})
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 )
+
+// answering is the time that is left for an answer to come back.
+const answering = 200 * time.Millisecond
 
 // Command is the program's command that the child runs.
 const Command = "probe"
@@ -62,6 +64,9 @@ func (c *Client) Ask(ctx context.Context, q Question, fd int) (Answer, error) {
 		if a.Error != "" {
 			return a, errors.New(a.Error)
 		}
+		if !a.answers(q) {
+			return Answer{}, errors.New("ask the network: the process that does it has answered another question")
+		}
 		return a, nil
 	case <-ctx.Done():
 		return Answer{}, fmt.Errorf("ask the network: %w", context.Cause(ctx))
@@ -73,7 +78,9 @@ func (c *Client) send(ctx context.Context, q Question, fd int, answer chan Answe
 	if !bounded {
 		return errors.New("ask the network: the question has no deadline")
 	}
-	q.Budget = time.Until(deadline)
+	left := time.Until(deadline)
+	// The child's answer, be it that the time was too short, still has to come back.
+	q.Budget = left - min(left/10, answering)
 	c.mu.Lock()
 	if c.broken != nil {
 		c.mu.Unlock()
@@ -118,18 +125,4 @@ func (c *Client) receive() {
 		}
 		c.mu.Unlock()
 	}
-}
-
-// tamed is the answer with texts that may be printed: they are the network's.
-func (a Answer) tamed() Answer {
-	a.Error = control.Line(a.Error)
-	if c := a.Certificate; c != nil {
-		c.Subject, c.Issuer, c.Serial = control.Line(c.Subject), control.Line(c.Issuer), control.Line(c.Serial)
-		c.Names = c.Names[:min(len(c.Names), MaxNames)]
-		for i := range c.Names {
-			c.Names[i] = control.Line(c.Names[i])
-		}
-		c.Addresses = c.Addresses[:min(len(c.Addresses), MaxNames)]
-	}
-	return a
 }

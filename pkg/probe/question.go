@@ -3,7 +3,6 @@
 package probe
 
 import (
-	"net/netip"
 	"time"
 )
 
@@ -13,6 +12,11 @@ type Question struct {
 	Budget time.Duration `json:"budget"` // the whole of it
 
 	Certificate *CertificateQuestion `json:"certificate,omitempty"`
+	Lookup      *LookupQuestion      `json:"lookup,omitempty"`
+	Fetch       *FetchQuestion       `json:"fetch,omitempty"`
+	Neighbours  *NeighboursQuestion  `json:"neighbours,omitempty"`
+	Path        *PathQuestion        `json:"path,omitempty"`
+	Clock       *ClockQuestion       `json:"clock,omitempty"`
 }
 
 // Answer answers the question with the same ID: Error or the field of the same
@@ -23,24 +27,34 @@ type Answer struct {
 	Error string `json:"error,omitempty"` // why there is no answer, in one line
 
 	Certificate *Certificate `json:"certificate,omitempty"`
+	Lookup      *Lookup      `json:"lookup,omitempty"`
+	Fetch       *Fetch       `json:"fetch,omitempty"`
+	Neighbours  *Neighbours  `json:"neighbours,omitempty"`
+	Path        *Path        `json:"path,omitempty"`
+	Clock       *Clock       `json:"clock,omitempty"`
 }
 
-// CertificateQuestion asks which certificate a TLS server presents.
-type CertificateQuestion struct {
-	Addr netip.AddrPort `json:"addr"`
-	Name string         `json:"name"` // asked for by SNI; empty: none
+// answers reports whether it is of q's kind: the child reads what the network sends,
+// so that no word of it is trusted.
+func (a Answer) answers(q Question) bool {
+	return (q.Certificate == nil || a.Certificate != nil) && (q.Lookup == nil || a.Lookup != nil) && (q.Fetch == nil || a.Fetch != nil) &&
+		(q.Neighbours == nil || a.Neighbours != nil) && (q.Path == nil || a.Path != nil) && (q.Clock == nil || a.Clock != nil)
 }
 
-// Certificate is the leaf that a server has presented. Nothing of it is verified.
-type Certificate struct {
-	Subject   string       `json:"subject"` // its common name
-	Issuer    string       `json:"issuer"`  // its common name, or organisation
-	Serial    string       `json:"serial"`  // hexadecimal
-	NotBefore time.Time    `json:"notBefore"`
-	NotAfter  time.Time    `json:"notAfter"`
-	Names     []string     `json:"names"`     // DNS names of the SAN, the first 100
-	Addresses []netip.Addr `json:"addresses"` // IP addresses of the SAN, the first 100
+// tamed is the answer with texts that may be printed: they are the network's.
+func (a Answer) tamed() Answer {
+	a.Error = line(a.Error)
+	if a.Certificate != nil {
+		a.Certificate.tame()
+	}
+	if a.Lookup != nil {
+		a.Lookup.tame()
+	}
+	if a.Fetch != nil {
+		a.Fetch.tame()
+	}
+	if a.Neighbours != nil {
+		a.Neighbours.tame()
+	}
+	return a
 }
-
-// MaxNames bounds the names and the addresses of a [Certificate].
-const MaxNames = 100

@@ -5,7 +5,6 @@ package reconcile
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -77,15 +76,8 @@ func (e *eyes) readManifests() {
 	e.sight.userManaged = managed
 
 	vips := &e.sight.keepalived.Discovery.VIPs
-	if !vips.LacksIngress() {
-		return
-	}
-	others, err := keepalived.ManifestIngress(e.manifests)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // not OpenShift's keepalived: what is missing, the state says
-	}
+	*vips, err = vips.Complete(e.manifests)
 	e.complain("manifest", "cannot take the missing ingress VIPs from keepalived's static pod", err)
-	*vips = vips.WithIngress(others)
 }
 
 // complainAboutKeepalived says what of keepalived.conf is not taken as it
@@ -125,11 +117,12 @@ func (e *eyes) look() (sight, error) {
 	if err != nil {
 		return e.sight, fmt.Errorf("list this host's addresses: %w", err)
 	}
-	e.sight.addresses = forOwnership(found)
+	e.sight.addresses = ForOwnership(found)
 	return e.sight, nil
 }
 
-func forOwnership(found []address.Address) []ownership.Address {
+// ForOwnership is what a decision needs of the addresses.
+func ForOwnership(found []address.Address) []ownership.Address {
 	out := make([]ownership.Address, len(found))
 	for i, a := range found {
 		out[i] = ownership.Address{IP: a.IP, Tentative: a.Tentative, DADFailed: a.DADFailed}

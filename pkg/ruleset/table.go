@@ -18,7 +18,7 @@ const challengePort = 80
 // -100 (NF_IP_PRI_NAT_DST of linux/netfilter_ipv4.h), so ours run just before
 // those, and the verdict on the redirected packet just before other filters.
 const (
-	natPriority    = -110
+	NATPriority    = -110
 	filterPriority = -1
 )
 
@@ -87,8 +87,8 @@ func (t Table) Chains() []Chain {
 		Redirect{Family: IPv6, From: challengePort, To: t.port},
 	}
 	return []Chain{
-		{Name: "prerouting", Type: NAT, Hook: Prerouting, Priority: natPriority, Rules: redirect},
-		{Name: "output", Type: NAT, Hook: Output, Priority: natPriority, Rules: redirect},
+		{Name: "prerouting", Type: NAT, Hook: Prerouting, Priority: NATPriority, Rules: redirect},
+		{Name: "output", Type: NAT, Hook: Output, Priority: NATPriority, Rules: redirect},
 		{Name: "input", Type: Filter, Hook: Input, Priority: filterPriority, Rules: []Rule{
 			AcceptRedirected{Port: t.port},
 			RejectDirect{Port: t.port},

@@ -27,13 +27,16 @@ func OneLine(s string) string {
 // WriteJSON prints the report for a program: indented, or as one line. What
 // [OneLine] would not let through is written as \u escapes, which mean the same,
 // since people look at JSON in terminals, too.
-func (r Report) WriteJSON(w io.Writer, indent bool) error {
+func (r Report) WriteJSON(w io.Writer, indent bool) error { return WriteJSON(w, r, indent) }
+
+// WriteJSON prints v as [Report.WriteJSON] does.
+func WriteJSON(w io.Writer, v any, indent bool) error {
 	var text strings.Builder
 	e := json.NewEncoder(&text)
 	if indent {
 		e.SetIndent("", "  ")
 	}
-	if err := e.Encode(r); err != nil {
+	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("write the report as JSON: %w", err)
 	}
 	_, err := io.WriteString(w, escape(text.String()))

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 )
 
 // Cause is what went wrong at the upstream. The set is fixed, so that it can
@@ -127,7 +129,7 @@ func (e *Error) Answer() (status int, reason string) {
 // Detail is the diagnosis and the mend for the operator, in one line.
 func (e *Error) Detail() string {
 	var b strings.Builder
-	b.WriteString(e.diagnosis())
+	b.WriteString(e.Finding().String())
 	for _, other := range e.Also {
 		_, reason := other.Answer()
 		fmt.Fprintf(&b, "; then %v %s", other.Addr, strings.TrimPrefix(reason, "upstream "))
@@ -135,45 +137,48 @@ func (e *Error) Detail() string {
 	return b.String()
 }
 
-func (e *Error) diagnosis() string {
-	const proxyProtocol = "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController), " +
-		"which is not spoken here: set it to TCP, or see the router's log"
-	switch e.Cause {
+// Finding is the catalogue's entry for it, with the mend for the operator.
+func (e *Error) Finding() catalogue.Finding {
+	said := ""
+	if e.Err != nil {
+		said = e.Err.Error()
+	}
+	return catalogue.Find(e.Cause.entry(), "upstream", e.Addr.String(), "error", said)
+}
+
+// entry is the catalogue's for a cause.
+func (c Cause) entry() catalogue.ID {
+	switch c {
 	case NoUpstream:
-		return "no ingress address is known: check the ingress instances in keepalived.conf, or set vips.ingress"
+		return catalogue.IngressUnknown
 	case Refused:
-		return fmt.Sprintf("%v refuses connections: check that a router runs on the holder of the ingress VIP and that upstream.port is its HTTP port", e.Addr)
+		return catalogue.IngressRefused
 	case ConnectTimeout:
-		return fmt.Sprintf("%v does not reply to connection attempts: check that a host holds the ingress VIP and that no firewall drops the port", e.Addr)
+		return catalogue.IngressTimeout
 	case Unreachable:
-		return fmt.Sprintf("%v is unreachable (%v): check this host's routes and firewall towards the ingress VIP", e.Addr, e.Err)
+		return catalogue.IngressUnreachable
 	case ClosedWithoutAnswer:
-		return fmt.Sprintf("%v accepted the connection and closed it without an answer: %s", e.Addr, proxyProtocol)
+		return catalogue.IngressClosed
 	case Reset:
-		return fmt.Sprintf("%v reset the connection: %s", e.Addr, proxyProtocol)
+		return catalogue.IngressReset
 	case AnswerTimeout:
-		return fmt.Sprintf("%v accepted the connection but did not answer in time: check the router and the pods of cert-manager's solver; upstream.timeout is the budget", e.Addr)
-	case MalformedAnswer:
-		return fmt.Sprintf("%v sent no valid HTTP/1.x answer (%v): check that upstream.port is the router's plain HTTP port", e.Addr, e.Err)
-	case AnswerTruncated:
-		return fmt.Sprintf("%v broke off its answer (%v): see the router's log", e.Addr, e.Err)
-	case AnswerTooLarge:
-		return fmt.Sprintf("%v %v, which was cut: a key authorisation has about a hundred bytes, so it is not cert-manager's solver that answers: "+
-			"look which route or ingress of this name has the path", e.Addr, e.Err)
+		return catalogue.IngressSilent
 	case LocalResources:
-		return fmt.Sprintf("this host could not open a connection to %v (%v): check the service's descriptor limit and the host's free ports", e.Addr, e.Err)
+		return catalogue.LocalResources
 	case Stopped:
-		return fmt.Sprintf("the exchange with %v was ended because the service stops", e.Addr)
+		return catalogue.ExchangeStopped
 	case NoRoute:
-		return fmt.Sprintf("%v answered 503 with the router's page: no route to a solver serves this name. With cert-manager 1.18 or newer switch its feature gate "+
-			"ACMEHTTP01IngressPathTypeExact off (routers skip pathType Exact); else look for a route of another namespace that claims the host", e.Addr)
+		return catalogue.RouteNone
 	case RedirectToHTTPS:
-		return fmt.Sprintf("%v redirects the challenge to https, where the API server answers: let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow)", e.Addr)
+		return catalogue.RouteToHTTPS
 	case Loop:
-		return fmt.Sprintf("%v led the challenge back to the API VIP: the route or ingress of this name has the API VIP as its back end, "+
-			"or upstream leads there: let the route lead to cert-manager's solver", e.Addr)
+		return catalogue.RouteLoops
+	case AnswerTooLarge:
+		return catalogue.AnswerTooLarge
+	case AnswerTruncated:
+		return catalogue.AnswerTruncated
 	default:
-		return e.Error()
+		return catalogue.AnswerMalformed
 	}
 }
 

@@ -6,10 +6,13 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"text/template"
 
@@ -118,6 +121,36 @@ func (k *keepalived) StopKeepalived(ctx context.Context) error {
 		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
 	}
 	return p.Stop(ctx)
+}
+
+// KillKeepalived kills keepalived hard, parent and child at once, as the kernel
+// does that runs out of memory: it gives nothing away, so that the VIPs stay.
+func (k *keepalived) KillKeepalived(ctx context.Context) error {
+	k.mu.Lock()
+	p := k.process
+	k.process = nil
+	k.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", p.PID()))
+	if err != nil {
+		return fmt.Errorf("list keepalived's children: %w", err)
+	}
+	// The parent first: it would start another child.
+	if err := p.Signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	for _, field := range strings.Fields(string(children)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return fmt.Errorf("list keepalived's children: %w", err)
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("kill keepalived's child: %w", err)
+		}
+	}
+	return p.Kill(ctx)
 }
 
 // ReloadKeepalived makes keepalived read its file again.

@@ -10,11 +10,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"text/template"
+
+	"golang.org/x/sys/unix"
 )
 
 //go:embed haproxy.cfg.tmpl
@@ -52,7 +55,17 @@ func (w *Worker) up(ctx context.Context) error {
 	if err := w.StartKeepalived(ctx); err != nil {
 		return err
 	}
-	if err := w.writeRouterFiles(); err != nil {
+	return w.StartRouter(ctx, RouterOptions{})
+}
+
+// RouterOptions say how the router is to be.
+type RouterOptions struct {
+	ProxyProtocol bool // hostNetwork.protocol: PROXY of an IngressController
+}
+
+// StartRouter starts the router, without routes.
+func (w *Worker) StartRouter(ctx context.Context, o RouterOptions) error {
+	if err := w.writeRouterFiles(o); err != nil {
 		return err
 	}
 	p, err := w.Start(Command{Name: "haproxy", Path: "haproxy", Args: []string{"-db", "-f", w.file("haproxy.cfg")}})
@@ -68,7 +81,7 @@ func (w *Worker) up(ctx context.Context) error {
 	})
 }
 
-func (w *Worker) writeRouterFiles() error {
+func (w *Worker) writeRouterFiles(o RouterOptions) error {
 	tmpl, err := template.New("haproxy.cfg").Parse(haproxyTemplate)
 	if err != nil {
 		return fmt.Errorf("parse the router's template: %w", err)
@@ -81,7 +94,7 @@ func (w *Worker) writeRouterFiles() error {
 	err = tmpl.Execute(&cfg, map[string]any{
 		"Socket": w.file("haproxy.sock"), "ErrorPage": w.file("error-page-503.http"),
 		"Routes": w.file("os_http_be.map"), "Redirects": w.file("os_route_http_redirect.map"),
-		"Slots": slots,
+		"Slots": slots, "ProxyProtocol": o.ProxyProtocol,
 	})
 	if err != nil {
 		return fmt.Errorf("render the router's configuration: %w", err)
@@ -97,9 +110,32 @@ func (w *Worker) writeRouterFiles() error {
 	return nil
 }
 
+// StopRouter ends the router, and its routes with it.
+func (w *Worker) StopRouter(ctx context.Context) error {
+	if err := w.router.Kill(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slots = [routerSlots]bool{}
+	return nil
+}
+
+// FreezeRouter has the router stand still: the kernel takes connections for it,
+// and nobody answers.
+func (w *Worker) FreezeRouter() error { return w.router.Signal(unix.SIGSTOP) }
+
+// ThawRouter ends that.
+func (w *Worker) ThawRouter() error { return w.router.Signal(unix.SIGCONT) }
+
 // AddRoute makes the router send one path of a host, and what is below it, to
 // a port of the worker.
 func (w *Worker) AddRoute(ctx context.Context, host, path string, port int) (*Route, error) {
+	return w.AddRouteTo(ctx, host, path, netip.MustParseAddr("127.0.0.1"), port)
+}
+
+// AddRouteTo is AddRoute to another address than the worker's own.
+func (w *Worker) AddRouteTo(ctx context.Context, host, path string, to netip.Addr, port int) (*Route, error) {
 	slot, err := w.takeSlot()
 	if err != nil {
 		return nil, err
@@ -107,7 +143,7 @@ func (w *Worker) AddRoute(ctx context.Context, host, path string, port int) (*Ro
 	r := &Route{worker: w, slot: slot, pattern: routePattern(host, path)}
 	backend := slotName(slot)
 	for _, command := range []string{
-		fmt.Sprintf("set server %s/pod addr 127.0.0.1 port %d", backend, port),
+		fmt.Sprintf("set server %s/pod addr %s port %d", backend, to, port),
 		fmt.Sprintf("set server %s/pod state ready", backend),
 		fmt.Sprintf("add map %s %s %s", w.file("os_http_be.map"), r.pattern, backend),
 	} {

@@ -43,6 +43,12 @@ func (n *Node) KeepalivedConfig() string {
 // /etc/kubernetes/disabled-manifests.
 func (n *Node) DisabledManifests() string { return n.serviceFile("disabled-manifests") }
 
+// Manifests is the directory that stands for kubelet's /etc/kubernetes/manifests.
+func (n *Node) Manifests() string { return n.serviceFile("manifests") }
+
+// ProxyEnv stands for /etc/mco/proxy.env, which is absent as a rule.
+func (n *Node) ProxyEnv() string { return n.serviceFile("proxy.env") }
+
 // DefaultConfig is the configuration of a service in the lab: all defaults,
 // with the node's own keepalived.conf.
 func (n *Node) DefaultConfig() string {
@@ -92,6 +98,7 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		"--config", n.serviceFile("config.yaml"),
 		"--state-dir", n.serviceFile("state"),
 		"--status-socket", n.serviceFile("status.sock"),
+		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests())
 	p, err := n.Start(Command{
 		Name: "http01-proxyd",
@@ -185,3 +192,13 @@ func (s *Service) AwaitReason(ctx context.Context, reason string) (Status, error
 
 // Reload sends SIGHUP, as ExecReload of the unit does.
 func (s *Service) Reload() error { return s.Signal(unix.SIGHUP) }
+
+// KillChildren sends SIGKILL to the processes that the service has started.
+func (s *Service) KillChildren() error {
+	for _, pid := range children(s.PID()) {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("kill process %d: %w", pid, err)
+		}
+	}
+	return nil
+}

@@ -20,6 +20,8 @@ const acmePrefix = "/.well-known/acme-challenge/"
 
 // Solver is cert-manager's solver for one challenge, and the route to it.
 type Solver struct {
+	Port int // on the worker
+
 	process *Process
 	route   *Route
 }
@@ -38,7 +40,7 @@ func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{process: p}
+	s := &Solver{Port: port, process: p}
 	err = Eventually(ctx, "the solver", func(ctx context.Context) error {
 		if err := p.Alive(); err != nil {
 			return err

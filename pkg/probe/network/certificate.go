@@ -33,6 +33,7 @@ func certificate(ctx context.Context, q *probe.CertificateQuestion) (*probe.Cert
 	return &probe.Certificate{
 		Subject: leaf.Subject.CommonName, Issuer: issuer(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+		Covers:    q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
 		Names:     leaf.DNSNames[:min(len(leaf.DNSNames), probe.MaxNames)],
 		Addresses: addresses(leaf),
 	}, nil

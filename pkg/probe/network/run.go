@@ -74,6 +74,16 @@ func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err er
 	switch {
 	case q.Certificate != nil:
 		a.Certificate, err = certificate(ctx, q.Certificate)
+	case q.Lookup != nil:
+		a.Lookup, err = lookup(ctx, q.Lookup)
+	case q.Fetch != nil:
+		a.Fetch = fetch(ctx, q.Fetch)
+	case q.Neighbours != nil:
+		a.Neighbours, err = neighbours(ctx, q.Neighbours, fd)
+	case q.Path != nil:
+		a.Path, err = path(ctx, q.Path, fd)
+	case q.Clock != nil:
+		a.Clock, err = clock(ctx, q.Clock)
 	default:
 		err = errors.New("this question is not known")
 	}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalogue
+
+// What goes wrong with nftables and the internal port.
+const (
+	NftablesMissing ID = "nftables-missing"
+	NftablesDenied  ID = "nftables-denied"
+	NftablesRefused ID = "nftables-refused"
+	PortTaken       ID = "port-taken"
+)
+
+// {error} is what the kernel or the service said.
+func nftablesEntries() []Entry {
+	return []Entry{
+		{
+			ID: NftablesMissing, Check: "nftables", Level: Problem,
+			Symptom: "The state is `NftablesUnavailable`.",
+			Says:    "the kernel lacks a part of nftables that the service's table is made of: {error}",
+			Mend:    "load the module that it names, or boot a kernel that has it; RHEL CoreOS has all of it",
+		},
+		{
+			ID: NftablesDenied, Check: "nftables", Level: Problem,
+			Symptom: "The state is `NftablesUnavailable`, although nftables works on the host.",
+			Says:    "the kernel takes the service's table, but the service may not put it there: {error}",
+			Mend:    "start it by its unit, which has AmbientCapabilities=CAP_NET_ADMIN, and with that capability in CapabilityBoundingSet=",
+		},
+		{
+			ID: NftablesRefused, Check: "nftables", Level: Problem,
+			Symptom: "The state is `NftablesUnavailable`, although nftables works on the host.",
+			Says:    "the kernel takes the service's table, but the service could not put it there: {error}",
+			Mend:    "do what it says; the service tries again by itself",
+		},
+	}
+}
+
+// {holder} is a process, a unit or a pod.
+func portEntries() []Entry {
+	return []Entry{{
+		ID: PortTaken, Check: "port", Level: Problem,
+		Symptom: "The state is `PortInUse`.",
+		Says:    "port {port}, on which the service is to listen, is taken by {holder}",
+		Mend: "stop that one, or give the service another port in config.yaml on every master: " +
+			"mode: CustomDeployment, customDeployment: {internalPort: …}",
+	}}
+}
+
+// What goes wrong with the VIPs as this host knows them.
+const (
+	KeepalivedAbsent     ID = "keepalived-absent"
+	KeepalivedIncomplete ID = "keepalived-half-written"
+	KeepalivedUnreadable ID = "keepalived-unreadable"
+	KeepalivedNoAPI      ID = "keepalived-without-api"
+	VIPsNoIngress        ID = "vips-without-ingress"
+	VIPsUserManaged      ID = "vips-user-managed"
+	VIPsShared           ID = "vips-shared"
+)
+
+// {path} is keepalived.conf, {manifest} keepalived's static pod.
+func vipsEntries() []Entry {
+	const (
+		check   = "vips"
+		byHand  = "or name the VIPs as vips.api and vips.ingress in config.yaml"
+		symptom = "The state is `NoVIPs`."
+	)
+	return []Entry{
+		{
+			ID: KeepalivedAbsent, Check: check, Level: Problem,
+			Symptom: "The state is `NotRequired` on a master of a bare-metal cluster.",
+			Says:    "there is no {path}, although keepalived's static pod is here ({manifest})",
+			Mend:    "see why that pod has not written the file (crictl ps -a --name keepalived, journalctl -u kubelet), " + byHand,
+		},
+		{
+			ID: KeepalivedIncomplete, Check: check, Level: Problem,
+			Symptom: symptom + " Or it is `Serving` with `the last good VIPs stay in force`.",
+			Says:    "keepalived.conf is half-written: {error}",
+			Mend:    "see why whoever writes it has stopped (a full disk? crictl logs of the keepalived pod); the service takes it up once it is whole, " + byHand,
+		},
+		{
+			ID: KeepalivedUnreadable, Check: check, Level: Problem,
+			Symptom: symptom,
+			Says:    "keepalived.conf cannot be taken: {error}",
+			Mend:    "correct it (keepalived -t -f {path} checks it) and let all read it (mode 0644), " + byHand,
+		},
+		{
+			ID: KeepalivedNoAPI, Check: check, Level: Problem,
+			Symptom: symptom,
+			Says:    "{path} has no vrrp_instance named *_API_<n> with an address",
+			Mend:    "see that this is a master of a cluster whose API VIP keepalived keeps, " + byHand,
+		},
+		{
+			ID: VIPsNoIngress, Check: check, Level: Problem,
+			Symptom: symptom,
+			Says:    "{path} gives API VIP {vip} but no ingress VIP, and keepalived's static pod names none",
+			Mend:    "see that {manifest} has --ingress-vips, " + byHand,
+		},
+		{
+			ID: VIPsUserManaged, Check: check, Level: Problem,
+			Symptom: "The state is `ExternalLoadBalancer`.",
+			Says:    "the VIPs are user-managed, and never on a node: {manifest} is where OpenShift has put keepalived aside",
+			Mend:    "lead port 80 of the API address to the ingress on that load balancer; this service has nothing to do here",
+		},
+		{
+			ID: VIPsShared, Check: check, Level: Warning,
+			Symptom: "The state is `NotRequired`.",
+			Says:    "API and ingress share {vip}: its port 80 is the ingress's, and this service does nothing there",
+			Mend:    "nothing, as long as a router answers there: challenges for the API's name reach it by themselves; else give the API an address of its own",
+		},
+	}
+}
+
+// What keeps packets from the service.
+const (
+	NATBeforeUs     ID = "nat-before-us"
+	NATBeforeSome   ID = "nat-before-us-for-some"
+	VIPPortDropped  ID = "vip-port-dropped"
+	InputDrops      ID = "input-drops"
+	InputDropsSome  ID = "input-drops-some"
+	OwnClientsStray ID = "own-clients-kept-away"
+)
+
+// {chain} is family, table and name of a chain, {rule} a rule of it or its policy,
+// {vip} the API VIPs, {port} the service's.
+func rulesetEntries() []Entry {
+	const (
+		check = "ruleset"
+		leave = "let it leave port 80 of {vip} alone, or run at a priority above -110; a Service's spec.externalIPs must not have an API VIP"
+		open  = "open port {port} there as well: tcp dport {port} accept, or for all that is redirected ct status dnat accept, " +
+			"before that rule, where the ruleset comes from (a MachineConfig, /etc/sysconfig/nftables.conf)"
+	)
+	return []Entry{
+		{
+			ID: NATBeforeUs, Check: check, Level: Problem,
+			Symptom: "The state is `Serving`, and challenges get the answer of something else, or none; the table's counters stay at 0.",
+			Says:    "connections to port 80 of {vip} are led elsewhere before the service's table sees them, by chain {chain}: {rule}",
+			Mend:    leave,
+		},
+		{
+			ID: NATBeforeSome, Check: check, Level: Warning,
+			Symptom: "The state is `Serving`, and some clients get the answer of something else, or none.",
+			Says:    "connections of some clients to port 80 of {vip} are led elsewhere before the service's table sees them, by chain {chain}: {rule}",
+			Mend:    leave,
+		},
+		{
+			ID: VIPPortDropped, Check: check, Level: Problem,
+			Symptom: "The state is `Serving`, and challenges time out or are refused; the table's counters stay at 0.",
+			Says:    "connections to port 80 of {vip} end before the service's table sees them, in chain {chain}: {rule}",
+			Mend:    "let it accept tcp dport 80 for {vip}, where the ruleset comes from",
+		},
+		{
+			ID: InputDrops, Check: check, Level: Problem,
+			Symptom: "The state is `Serving`, the table's counters grow, and challenges time out or are refused.",
+			Says:    "connections to {vip} that are redirected to port {port} end in chain {chain}: {rule}",
+			Mend:    open,
+		},
+		{
+			ID: InputDropsSome, Check: check, Level: Warning,
+			Symptom: "The state is `Serving`, and challenges time out for some clients.",
+			Says:    "connections of some clients to {vip} that are redirected to port {port} end in chain {chain}: {rule}",
+			Mend:    open,
+		},
+		{
+			ID: OwnClientsStray, Check: check, Level: Warning,
+			Symptom: "Self checks of pods in the host's network fail on the master that holds the VIP, while the CA gets the key.",
+			Says:    "connections of this host itself to port 80 of {vip} do not reach the service, because of chain {chain}: {rule}",
+			Mend:    "let it pass what goes out by lo, and tcp dport {port}, where the ruleset comes from",
+		},
+	}
+}
+
+// What goes wrong with the cluster's egress proxy.
+const (
+	ProxyTakesAPI    ID = "egress-proxy-takes-api"
+	ProxyFileRefused ID = "egress-proxy-unreadable"
+)
+
+func proxyEntries() []Entry {
+	const check = "egress-proxy"
+	return []Entry{
+		{
+			ID: ProxyTakesAPI, Check: check, Level: Problem,
+			Symptom: "A challenge stays pending: cert-manager's self check gets an error page, or none, while curl from a host gets the key.",
+			Says:    "cert-manager's self check of http://{name} would leave through the egress proxy {proxy}: NO_PROXY in {path} does not cover the name",
+			Mend:    "add {name} or its domain to spec.noProxy of proxy/cluster; what is started afterwards has it, cert-manager's pods too",
+		},
+		{
+			ID: ProxyFileRefused, Check: check, Level: Warning,
+			Symptom: "It is not known whether self checks leave through the egress proxy.",
+			Says:    "{path} cannot be taken: {error}",
+			Mend:    "see proxy/cluster, from which the machine-config-operator writes it",
+		},
+	}
+}
+
+// What goes wrong with the table of connections.
+const (
+	ConntrackFull  ID = "conntrack-full"
+	ConntrackDrops ID = "conntrack-drops"
+)
+
+func conntrackEntries() []Entry {
+	const check = "conntrack"
+	return []Entry{
+		{
+			ID: ConntrackDrops, Check: check, Level: Problem,
+			Symptom: "Connections to this host time out now and then; the kernel's log has `nf_conntrack: table full, dropping packet`.",
+			Says:    "the kernel drops packets because its table of connections cannot take more: {dropped} within {time}, with {count} of {max} entries in use",
+			Mend:    "raise net.netfilter.nf_conntrack_max, and look what makes so many connections (conntrack -L, ss -s)",
+		},
+		{
+			ID: ConntrackFull, Check: check, Level: Warning,
+			Symptom: "Soon connections to this host time out now and then.",
+			Says:    "the kernel's table of connections is nearly full: {count} of {max} entries are in use; when none is free, new connections are dropped",
+			Mend:    "raise net.netfilter.nf_conntrack_max, and look what makes so many connections (conntrack -L, ss -s)",
+		},
+	}
+}
+
+// What goes wrong with the configuration.
+const (
+	ConfigRefused    ID = "config-refused"
+	ConfigUnreadable ID = "config-unreadable"
+	Disabled         ID = "disabled"
+)
+
+// {problem} begins with file, line and column.
+func configEntries() []Entry {
+	const check = "config"
+	return []Entry{
+		{
+			ID: ConfigRefused, Check: check, Level: Problem,
+			Symptom: "The state is `InvalidConfig`; a change of the configuration has no effect.",
+			Says:    "the configuration is refused: {problem}",
+			Mend:    "{mend}; the service takes the file up by itself",
+		},
+		{
+			ID: ConfigUnreadable, Check: check, Level: Problem,
+			Symptom: "The state is `InvalidConfig`; a change of the configuration has no effect.",
+			Says:    "the configuration cannot be read: {error}",
+			Mend:    "let {path} be a file that all may read (mode 0644); the service takes it up by itself",
+		},
+		{
+			ID: Disabled, Check: check, Level: Problem,
+			Symptom: "The state is `Disabled`.",
+			Says:    `{path} has mode: "", which switches the front door off`,
+			Mend:    "remove that line, or set mode: DefaultDeployment",
+		},
+	}
+}
+
+// What goes wrong with the service itself.
+const (
+	ServiceDown   ID = "service-down"
+	ServiceUnwell ID = "service-unwell"
+	SandboxDenies ID = "sandbox-denies"
+	SELinuxLabel  ID = "selinux-label"
+	SELinuxDenies ID = "selinux-denies"
+)
+
+// {state} is what systemd or the service says of itself.
+func serviceEntries() []Entry {
+	const check = "service"
+	return []Entry{
+		{
+			ID: ServiceDown, Check: check, Level: Problem, Follows: []ID{SandboxDenies, SELinuxLabel, SELinuxDenies},
+			Symptom: "Connections to port 80 of the API VIP are refused; `systemctl status http01-proxyd` shows no sentence.",
+			Says:    "the service does not run: {state}",
+			Mend:    "systemctl enable --now http01-proxyd; if it does not stay, journalctl -u http01-proxyd says why",
+		},
+		{
+			ID: ServiceUnwell, Check: check, Level: Problem,
+			Symptom: "The state is `GateUnavailable`, or stays `Starting`.",
+			Says:    "the service runs and is not ready: {state}",
+			Mend:    "journalctl -u http01-proxyd says why; systemctl restart http01-proxyd refuses no connection",
+		},
+		{
+			ID: SandboxDenies, Check: check, Level: Problem,
+			Symptom: "The service fails, or its state is `NftablesUnavailable`, since its unit was changed.",
+			Says:    "the unit's sandbox denies the service what it needs: {what}",
+			Mend:    "remove that setting from the drop-in ({dropins}), systemctl daemon-reload, systemctl restart http01-proxyd",
+		},
+		{
+			ID: SELinuxLabel, Check: check, Level: Problem,
+			Symptom: "The service does not start (`203/EXEC`), or is denied what it needs, and SELinux enforces.",
+			Says:    "SELinux enforces, and {path} has the type {type}, which systemd may not start a service from",
+			Mend:    "restorecon -v {path}: it gets bin_t by its place",
+		},
+		{
+			ID: SELinuxDenies, Check: check, Level: Problem,
+			Symptom: "The service fails, or is denied what it needs, and SELinux enforces.",
+			Says:    "SELinux has denied the service something: {denial}",
+			Mend:    "restorecon -Rv the file that it names; if the types are right, ausearch -m avc -c http01-proxyd | audit2allow shows the rule that is missing",
+		},
+	}
+}
+
+// NoDoor are the causes on this host for which nothing answers on the API VIP's
+// port 80: what is seen there from anywhere follows from them.
+func NoDoor() []ID {
+	return []ID{
+		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, VIPsNoIngress, NATBeforeUs, VIPPortDropped, InputDrops, OwnClientsStray,
+		Disabled, ServiceDown, ServiceUnwell, SandboxDenies, SELinuxLabel, SELinuxDenies,
+	}
+}

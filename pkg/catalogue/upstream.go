@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalogue
+
+// What goes wrong between this host and the solver: at the ingress VIP, at the
+// router, and with the answer.
+const (
+	IngressUnknown     ID = "ingress-unknown"
+	IngressRefused     ID = "ingress-refused"
+	IngressTimeout     ID = "ingress-timeout"
+	IngressUnreachable ID = "ingress-unreachable"
+	IngressClosed      ID = "ingress-closed"
+	IngressReset       ID = "ingress-reset"
+	IngressSilent      ID = "ingress-silent"
+	LocalResources     ID = "local-resources"
+	ExchangeStopped    ID = "exchange-stopped"
+	RouteNone          ID = "route-none"
+	RouteLoops         ID = "route-loops"
+	RouteToHTTPS       ID = "route-redirects-https"
+	AnswerMalformed    ID = "answer-malformed"
+	AnswerTruncated    ID = "answer-truncated"
+	AnswerTooLarge     ID = "answer-too-large"
+)
+
+// proxyProtocol is the mend where a connection that was accepted ends at once.
+const proxyProtocol = "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController), " +
+	"which is not spoken here: set it to TCP, or see the router's log"
+
+// ingressEntries are found at the ingress VIP. {upstream} is address and port of
+// the router, {error} what the system said.
+func ingressEntries() []Entry {
+	const check = "ingress"
+	return []Entry{
+		{
+			ID: IngressUnknown, Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `no upstream is configured`.",
+			Says:    "no ingress address is known",
+			Mend:    "check the ingress instances in keepalived.conf, or set vips.ingress",
+		},
+		{
+			ID: IngressRefused, Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream refused the connection`; the state is `UpstreamUnreachable`.",
+			Says:    "{upstream} refuses connections",
+			Mend:    "check that a router runs on the holder of the ingress VIP and that upstream.port is its HTTP port",
+		},
+		{
+			ID: IngressTimeout, Check: check, Level: Problem, Follows: noPackets(),
+			Symptom: "Challenges get 504 after some seconds with `upstream did not accept the connection in time`; the state is `UpstreamUnreachable`.",
+			Says:    "{upstream} does not reply to connection attempts",
+			Mend:    "check that a host holds the ingress VIP and that no firewall drops the port",
+		},
+		{
+			ID: IngressUnreachable, Check: check, Level: Problem, Follows: noPackets(),
+			Symptom: "Challenges get 502 with `upstream is unreachable`; the state is `UpstreamUnreachable`.",
+			Says:    "{upstream} is unreachable ({error})",
+			Mend:    "check this host's routes and firewall towards the ingress VIP",
+		},
+		{
+			ID: IngressClosed, Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream closed the connection without an answer`.",
+			Says:    "{upstream} accepted the connection and closed it without an answer",
+			Mend:    proxyProtocol,
+		},
+		{
+			ID: IngressReset, Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream reset the connection`.",
+			Says:    "{upstream} reset the connection",
+			Mend:    proxyProtocol,
+		},
+		{
+			ID: IngressSilent, Check: check, Level: Problem, Follows: noPackets(),
+			Symptom: "Challenges get 504 after some seconds with `upstream did not answer in time`.",
+			Says:    "{upstream} accepted the connection but did not answer in time",
+			Mend:    "check the router and the pods of cert-manager's solver; upstream.timeout is the budget",
+		},
+		{
+			ID: LocalResources, Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `the proxy could not ask the upstream`.",
+			Says:    "this host could not open a connection to {upstream} ({error})",
+			Mend:    "check the service's descriptor limit and the host's free ports",
+		},
+		{
+			ID: ExchangeStopped, Check: check, Level: Warning,
+			Symptom: "One challenge gets 502 with `the proxy could not ask the upstream` while the service is being stopped.",
+			Says:    "the exchange with {upstream} was ended because the service stops",
+			Mend:    "nothing: CAs and cert-manager ask again, and the next start answers them",
+		},
+	}
+}
+
+// routeEntries are read off what the router, or what is behind it, has answered.
+func routeEntries() []Entry {
+	const check = "route"
+	return []Entry{
+		{
+			ID: RouteNone, Check: check, Level: Problem,
+			Symptom: "Challenges get 503 with the router's page.",
+			Says:    "{upstream} answered 503 with the router's page: no route to a solver serves this name",
+			Mend: "with cert-manager 1.18 or newer switch its feature gate ACMEHTTP01IngressPathTypeExact off (routers skip pathType Exact); " +
+				"else look for a route of another namespace that claims the host",
+		},
+		{
+			ID: RouteToHTTPS, Check: check, Level: Problem,
+			Symptom: "Challenges get a redirect to https.",
+			Says:    "{upstream} redirects the challenge to https, where the API server answers",
+			Mend:    "let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow)",
+		},
+		{
+			ID: RouteLoops, Check: check, Level: Problem,
+			Symptom: "Challenges get 502; the journal says that they came back to the API VIP.",
+			Says:    "{upstream} led the challenge back to the API VIP: the route or ingress of this name has the API VIP as its back end, or upstream leads there",
+			Mend:    "let the route lead to cert-manager's solver",
+		},
+		{
+			ID: AnswerTooLarge, Check: check, Level: Problem,
+			Symptom: "Challenges get an answer that breaks off, or 502 with `upstream sent an answer that is too large`.",
+			Says:    "{upstream} {error}, which was cut: a key authorisation has about a hundred bytes, so it is not cert-manager's solver that answers",
+			Mend:    "look which route or ingress of this name has the path",
+		},
+		{
+			ID: AnswerMalformed, Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream sent a malformed answer`.",
+			Says:    "{upstream} sent no valid HTTP/1.x answer ({error})",
+			Mend:    "check that upstream.port is the router's plain HTTP port",
+		},
+		{
+			ID: AnswerTruncated, Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream sent an incomplete answer`, or an answer that breaks off.",
+			Says:    "{upstream} broke off its answer ({error})",
+			Mend:    "see the router's log",
+		},
+	}
+}

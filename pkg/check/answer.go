@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// maxKey is what Let's Encrypt reads of an answer (boulder, va/http.go).
+const maxKey = 127
+
+// judged is what is to be said of an answer to a challenge.
+type judged struct {
+	findings []catalogue.Finding
+	text     string
+}
+
+// judge judges the answer that a router gave to the challenge of a token, or,
+// without one, to a challenge that nobody has asked for.
+func (a asked) judge(name, token string) judged {
+	switch {
+	case a.page.Cause != "":
+		return judged{findings: []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}}
+	case a.redirects():
+		return judged{findings: []catalogue.Finding{a.finding(upstream.RedirectToHTTPS)}}
+	case a.page.Status == 502 && strings.Contains(a.page.ProxyStatus, field.LoopDetected):
+		return judged{findings: []catalogue.Finding{a.finding(upstream.Loop)}}
+	case token == "":
+		return a.judgeUnasked(name)
+	case a.routeless():
+		return judged{findings: []catalogue.Finding{a.finding(upstream.NoRoute)}}
+	case a.page.Status == 404:
+		return a.found(catalogue.TokenUnknown, "name", name)
+	case a.page.Status != 200:
+		return a.found(catalogue.AnswerStatus, "name", name, "how", words(a.page))
+	}
+	if id, values := misform(a.page.Body, a.page.Length, token); id != "" {
+		return a.found(id, append(values, "name", name)...)
+	}
+	return judged{text: fmt.Sprintf("the key of %d bytes, in %s", a.page.Length, ms(a.page.Total))}
+}
+
+func (a asked) found(id catalogue.ID, values ...string) judged {
+	return judged{findings: []catalogue.Finding{catalogue.Find(id, append(values, "upstream", a.addr.String())...)}}
+}
+
+// judgeUnasked: a router has no route for what nobody has asked for, and a solver
+// does not know it.
+func (a asked) judgeUnasked(name string) judged {
+	switch {
+	case a.routeless():
+		return judged{text: "no challenge for " + name + " is pending now, as far as a made-up token can tell (503, no route): with one that is, use --token"}
+	case a.page.Status == 404:
+		return judged{text: "a solver for " + name + " answers (404 to a made-up token)"}
+	default:
+		return a.found(catalogue.NameServed, "name", name, "how", words(a.page))
+	}
+}
+
+// routeless is the router's own answer where it has no route, as package upstream
+// knows it.
+func (a asked) routeless() bool {
+	return a.page.Status == 503 && strings.HasPrefix(strings.ToLower(a.page.ContentType), "text/html")
+}
+
+func (a asked) redirects() bool {
+	return a.page.Status >= 300 && a.page.Status < 400 && strings.HasPrefix(strings.ToLower(a.page.Location), "https://")
+}
+
+// form is a key authorisation's: the token and the account key's thumbprint, a
+// SHA-256 (RFC 8555 section 8.1).
+func form(token string) *regexp.Regexp {
+	return regexp.MustCompile(`^` + regexp.QuoteMeta(token) + `\.[A-Za-z0-9_-]{43}$`)
+}
+
+// misform finds what is wrong with the answer to a token's challenge, of which
+// body is how it begins.
+func misform(body []byte, length int, token string) (id catalogue.ID, values []string) {
+	key := bytes.TrimRight(body, " \t\r\n")
+	whole := length == len(body)
+	switch {
+	case whole && form(token).Match(body):
+		return "", nil
+	case whole && form(token).Match(key):
+		return catalogue.AnswerTrailing, []string{"what", trailing(body[len(key):])}
+	case bytes.HasPrefix(body, []byte(token+".")) && length > maxKey:
+		return catalogue.AnswerTooLong, []string{"bytes", strconv.Itoa(length)}
+	default:
+		return catalogue.AnswerNotKey, []string{"what", kind(body, length, token)}
+	}
+}
+
+// trailing names the white space after a key.
+func trailing(rest []byte) string {
+	if strings.Trim(string(rest), "\r\n") == "" && bytes.Count(rest, []byte("\n")) == 1 {
+		return "a line break"
+	}
+	return fmt.Sprintf("white space of %d bytes", len(rest))
+}
+
+// kind says what an answer is rather than a key.
+func kind(body []byte, length int, token string) string {
+	text := strings.ToLower(strings.TrimSpace(string(body)))
+	switch {
+	case length == 0:
+		return "empty"
+	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"):
+		return fmt.Sprintf("an HTML page of %d bytes", length)
+	case strings.HasPrefix(string(body), token+"."):
+		return fmt.Sprintf("the token and something else than a thumbprint, %d bytes in all", length)
+	default:
+		return fmt.Sprintf("a text of %d bytes", length)
+	}
+}

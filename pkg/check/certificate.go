@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+)
+
+// certificateTimeout bounds one look at a certificate.
+const certificateTimeout = 5 * time.Second
+
+// presented is what an API server presents.
+type presented struct {
+	addr netip.AddrPort
+	name string // empty: no name was asked for
+	cert *probe.Certificate
+	err  error
+}
+
+// asked is the name as texts call it.
+func (p presented) asked() string {
+	if p.name == "" {
+		return "no name"
+	}
+	return p.name
+}
+
+// checkCertificate looks at what the API server presents on each VIP, for each
+// name and for none.
+func checkCertificate(ctx context.Context, h *host) Result {
+	names, _ := h.seen.names.wait(ctx)
+	names = append(slices.Clone(names[:min(len(names), maxJudgedNames)]), "")
+	var all []presented
+	for _, addr := range h.apiServers(ctx) {
+		for _, name := range names {
+			all = append(all, presented{addr: netip.AddrPortFrom(addr, apiPort), name: name})
+		}
+	}
+	if len(all) == 0 {
+		return skipped("there is no VIP to ask")
+	}
+	h.askCertificates(ctx, all)
+	why := all[0].err
+	all = slices.DeleteFunc(all, func(p presented) bool { return p.err != nil })
+	if len(all) == 0 {
+		return skipped("no API server shows one: %v", why)
+	}
+	first := all[0]
+	return found(judgeCertificates(all, time.Now()),
+		"%s is answered with one of %q until %s", first.asked(), first.cert.Issuer, first.cert.NotAfter.UTC().Format(time.DateOnly))
+}
+
+// apiServers are the VIPs that can be reached, and this host's own addresses
+// beside them: behind a VIP is one API server, and behind the host's own address
+// the one on this host, if it is a master.
+func (h *host) apiServers(ctx context.Context) []netip.Addr {
+	var all []netip.Addr
+	for _, vip := range h.vips.API {
+		if !h.seen.troubled(ctx, vip) {
+			all = append(all, vip)
+		}
+	}
+	for _, vip := range h.vips.API {
+		if _, own, err := nearLink(vip, h.addresses, &holders{}); err == nil && own.IsValid() && !slices.Contains(all, own) {
+			all = append(all, own)
+		}
+	}
+	return all
+}
+
+// askCertificates asks for all of them side by side.
+func (h *host) askCertificates(ctx context.Context, all []presented) {
+	ctx, cancel := context.WithTimeout(ctx, certificateTimeout)
+	defer cancel()
+	var group sync.WaitGroup
+	for i := range all {
+		group.Go(func() {
+			q := probe.CertificateQuestion{Addr: all[i].addr, Name: all[i].name}
+			a, err := h.network.Ask(ctx, probe.Question{Certificate: &q}, -1)
+			all[i].cert, all[i].err = a.Certificate, err
+		})
+	}
+	group.Wait()
+}
+
+// judgeCertificates judges each certificate once, wherever it is presented, and
+// then what differs.
+func judgeCertificates(all []presented, now time.Time) []catalogue.Finding {
+	var findings []catalogue.Finding
+	dated, named := make(map[string]bool), make(map[string]bool)
+	for _, p := range all {
+		which := p.cert.Issuer + "\n" + p.cert.Serial
+		if !named[which+"\n"+p.name] && p.name != "" && !p.cert.Covers {
+			findings = append(findings, p.find(catalogue.CertificateNoName))
+		}
+		if !dated[which] {
+			findings = append(findings, p.judgeDates(now)...)
+		}
+		named[which+"\n"+p.name], dated[which] = true, true
+	}
+	return append(findings, differences(all)...)
+}
+
+func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
+	return catalogue.Find(id, append(values, "server", p.addr.String(), "asked", p.asked(), "issuer", p.cert.Issuer)...)
+}
+
+// judgeDates: certificates live for 90 days, 45 or 6, so that days alone say
+// little.
+func (p presented) judgeDates(now time.Time) []catalogue.Finding {
+	left, life := p.cert.NotAfter.Sub(now), p.cert.NotAfter.Sub(p.cert.NotBefore)
+	ends := []string{"date", p.cert.NotAfter.UTC().Format(time.RFC3339), "left", span(left)}
+	switch {
+	case now.Before(p.cert.NotBefore):
+		return []catalogue.Finding{p.find(catalogue.CertificateEarly, "date", p.cert.NotBefore.UTC().Format(time.RFC3339))}
+	case left <= 0:
+		return []catalogue.Finding{p.find(catalogue.CertificateExpired, ends...)}
+	case left < life/10, left < 24*time.Hour:
+		return []catalogue.Finding{p.find(catalogue.CertificateEnds, ends...)}
+	case left < life/4:
+		return []catalogue.Finding{p.find(catalogue.CertificateEndsSoon, ends...)}
+	default:
+		return nil
+	}
+}
+
+// span is a time that is left, in days where there are some.
+func span(left time.Duration) string {
+	const day = 24 * time.Hour
+	if left >= 2*day {
+		return fmt.Sprintf("%d days", left/day)
+	}
+	return fmt.Sprintf("%.0f hours", left.Hours())
+}
+
+// differences compares the issuers: of one name at several addresses, and of
+// several names at one address. Without a name the API server presents a
+// certificate of its own, which is as it should be.
+func differences(all []presented) []catalogue.Finding {
+	var findings []catalogue.Finding
+	add := func(f catalogue.Finding) {
+		if !slices.ContainsFunc(findings, func(g catalogue.Finding) bool { return g.ID == f.ID }) {
+			findings = append(findings, f) // one pair is enough to look at
+		}
+	}
+	for i, p := range all {
+		for _, q := range all[i+1:] {
+			values := []string{"server", p.addr.String(), "asked", p.asked(), "issuer", p.cert.Issuer, "otherIssuer", q.cert.Issuer}
+			switch {
+			case p.cert.Issuer == q.cert.Issuer:
+			case p.name == q.name:
+				add(catalogue.Find(catalogue.CertificateByAddress, append(values, "other", q.addr.String())...))
+			case p.addr == q.addr && p.name != "" && q.name != "":
+				add(catalogue.Find(catalogue.CertificateByName, append(values, "other", q.asked())...))
+			}
+		}
+	}
+	return findings
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// asked is an ingress VIP that was asked.
+type asked struct {
+	addr netip.AddrPort
+	page probe.Fetch
+}
+
+// askIngress waits for what the ingress VIPs say, but for those that are on no
+// host.
+func (h *host) askIngress(ctx context.Context) []asked {
+	var all []asked
+	for _, vip := range h.vips.Ingress {
+		if h.seen.troubled(ctx, vip) {
+			continue
+		}
+		if page, known := h.seen.ingress[vip].wait(ctx); known {
+			all = append(all, asked{netip.AddrPortFrom(vip, h.config.Upstream.Port), page})
+		}
+	}
+	return all
+}
+
+// checkIngress looks whether the routers answer at all.
+func checkIngress(ctx context.Context, h *host) Result {
+	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
+		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
+			return nil, "answers in " + ms(a.page.FirstByte)
+		}
+		return []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}, ""
+	})
+}
+
+// checkRoute looks what the router answers to a challenge.
+func checkRoute(ctx context.Context, h *host) Result {
+	name := h.seen.name(ctx)
+	if name == noName {
+		return skipped("no name of the API is known: give one with --name")
+	}
+	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
+		if a.page.Cause != "" && !aboutAnswer(a.page.Cause) {
+			return nil, "" // the ingress, of which that check speaks
+		}
+		if c, is := h.lastChallenge(name); is && h.Token == "" && a.routeless() && upstream.Cause(c.Cause) == upstream.NoRoute {
+			f := a.finding(upstream.NoRoute)
+			f.Says += fmt.Sprintf(" (the challenge %s… of %s)", c.TokenPrefix, c.Time.Format(time.TimeOnly))
+			return []catalogue.Finding{f}, ""
+		}
+		v := a.judge(name, h.Token)
+		return v.findings, v.text
+	})
+}
+
+// lately is how old a challenge may be that says something of now: cert-manager
+// asks every ten seconds while one is pending.
+const lately = 5 * time.Minute
+
+// lastChallenge is the last one for a name that the service on this host has
+// passed on.
+func (h *host) lastChallenge(name string) (status.ReportChallenge, bool) {
+	if h.service == nil {
+		return status.ReportChallenge{}, false
+	}
+	for _, c := range slices.Backward(h.service.Challenges.Recent) {
+		if c.Host == name {
+			return c, time.Since(c.Time) < lately
+		}
+	}
+	return status.ReportChallenge{}, false
+}
+
+// aboutAnswer reports whether a cause is about what a router has answered.
+func aboutAnswer(cause string) bool {
+	switch upstream.Cause(cause) {
+	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a asked) finding(cause upstream.Cause) catalogue.Finding {
+	e := &upstream.Error{Cause: cause, Addr: a.addr}
+	if a.page.Detail != "" {
+		e.Err = errors.New(a.page.Detail)
+	}
+	return e.Finding()
+}
+
+// alsoAt adds a finding, unless it is one that another address had: then it names
+// this one too.
+func alsoAt(findings []catalogue.Finding, f catalogue.Finding, at netip.AddrPort) []catalogue.Finding {
+	i := slices.IndexFunc(findings, func(g catalogue.Finding) bool { return g.ID == f.ID })
+	if i < 0 {
+		return append(findings, f)
+	}
+	findings[i].Says += fmt.Sprintf("; the same with %v", at)
+	return findings
+}
+
+// eachIngress judges all ingress VIPs.
+func eachIngress(ctx context.Context, h *host, judge func(asked) ([]catalogue.Finding, string)) Result {
+	if len(h.vips.Ingress) == 0 {
+		return skipped("no ingress VIP is known")
+	}
+	var findings []catalogue.Finding
+	var well bundle
+	for _, a := range h.askIngress(ctx) {
+		more, text := judge(a)
+		for _, f := range more {
+			findings = alsoAt(findings, f, a.addr)
+		}
+		if text != "" && len(more) == 0 {
+			well.add(a.addr, "%s", text)
+		}
+	}
+	if len(findings) == 0 && well.empty() {
+		return skipped("no ingress VIP could be asked")
+	}
+	return found(findings, "%v", &well)
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// checkNftables hears the service. Where that has no table in place, it tries
+// whether the kernel takes what the table is made of.
+func checkNftables(_ context.Context, h *host) Result {
+	switch {
+	case h.service != nil && h.service.Table.Present && h.service.Table.Owned:
+		return fine("the service's table is in place")
+	case !h.root:
+		return skipped("only a process with %s can tell: run it as root", capability)
+	}
+	err := nftable.Try()
+	reason, message := h.state()
+	switch {
+	case errors.Is(err, nftable.ErrUnsupported):
+		_, what, _ := strings.Cut(err.Error(), ": ") // what was tried goes without saying
+		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesMissing, "error", what)}, "")
+	case err != nil:
+		return skipped("%v", err)
+	case reason != status.NftablesUnavailable:
+		return fine("the kernel takes all that the service's table needs")
+	case len(h.kept()) > 0:
+		return fine("the kernel takes all that the service's table needs; the unit keeps the service from it")
+	case strings.Contains(message, capability):
+		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesDenied, "error", message)}, "")
+	default:
+		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesRefused, "error", message)}, "")
+	}
+}
+
+// capability is what nftables asks for.
+const capability = "CAP_NET_ADMIN"

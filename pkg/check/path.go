@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+)
+
+// pathTimeout bounds the look at one path.
+const pathTimeout = 4 * time.Second
+
+// checkPath looks whether whole packets reach the ingress VIPs.
+func checkPath(ctx context.Context, h *host) Result {
+	if len(h.vips.Ingress) == 0 {
+		return skipped("no ingress VIP is known")
+	}
+	var findings []catalogue.Finding
+	var texts bundle
+	well := false
+	for _, vip := range h.vips.Ingress {
+		if h.seen.troubled(ctx, vip) {
+			continue
+		}
+		f, text, is := h.judgePath(ctx, vip)
+		findings = append(findings, f...)
+		if len(f) == 0 {
+			texts.add(vip, "%s", text)
+		}
+		well = well || is
+	}
+	switch {
+	case len(findings) == 0 && texts.empty():
+		return skipped("no ingress VIP could be asked")
+	case len(findings) == 0 && !well:
+		return skipped("%v", &texts)
+	default:
+		return found(findings, "%v", &texts)
+	}
+}
+
+// judgePath looks at the path to one VIP; known says that it could be told.
+func (h *host) judgePath(ctx context.Context, vip netip.Addr) (findings []catalogue.Finding, text string, known bool) {
+	link, err := linkTo(vip)
+	if err != nil {
+		return nil, err.Error(), false
+	}
+	if link.Flags&net.FlagLoopback != 0 {
+		return nil, "on this host", true
+	}
+	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
+	defer cancel()
+	p, err := h.network.Path(ctx, vip, link.MTU)
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return nil, "to send echo requests takes root", false
+	case err != nil:
+		return nil, err.Error(), false
+	case !p.Small:
+		return nil, "does not answer echo requests", false
+	case p.Large:
+		return nil, fmt.Sprintf("%d bytes get there", link.MTU), true
+	case p.TooBig:
+		return nil, fmt.Sprintf("packets are smaller than %d bytes on the way, and a host there says so", link.MTU), true
+	default:
+		return []catalogue.Finding{catalogue.Find(catalogue.PathBlackHole,
+			"mtu", strconv.Itoa(link.MTU), "link", link.Name, "vip", vip.String())}, "", true
+	}
+}
+
+// linkTo is the link by which packets to an address leave: the loopback for one
+// of this host. Nothing is sent.
+func linkTo(addr netip.Addr) (*net.Interface, error) {
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, httpPort)))
+	if err != nil {
+		return nil, fmt.Errorf("find the way to %v: %w", addr, err)
+	}
+	defer conn.Close()
+	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		return nil, fmt.Errorf("find the way to %v: %w", addr, err)
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list the links: %w", err)
+	}
+	if local.Addr() == addr {
+		return &net.Interface{Flags: net.FlagLoopback}, nil
+	}
+	for i := range links {
+		if has(&links[i], local.Addr()) {
+			return &links[i], nil
+		}
+	}
+	return nil, fmt.Errorf("no link has %v, from which %v is reached", local.Addr(), addr)
+}
+
+func has(link *net.Interface, addr netip.Addr) bool {
+	all, err := link.Addrs()
+	if err != nil {
+		return false
+	}
+	for _, each := range all {
+		if prefix, err := netip.ParsePrefix(each.String()); err == nil && prefix.Addr() == addr.WithZone("") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// unitName is how systemd calls the service.
+const unitName = "http01-proxyd.service"
+
+// checkPort looks who has the internal port.
+func checkPort(_ context.Context, h *host) Result {
+	port := h.config.InternalPort
+	reason, _ := h.state()
+	taken := func() Result {
+		return found([]catalogue.Finding{catalogue.Find(catalogue.PortTaken, "port", strconv.Itoa(int(port)), "holder", holder.OfTCPPort(port))}, "")
+	}
+	switch {
+	case reason == status.PortInUse:
+		return taken()
+	case !h.config.Enabled() || h.vipsErr != nil:
+		return skipped("the service listens on no port: see vips and config")
+	case reason != "":
+		return fine("nobody takes port %d from the service", port)
+	}
+	listens, err := holder.Listens(port)
+	switch {
+	case err != nil:
+		return skipped("%v", err)
+	case !listens:
+		return fine("port %d is free for the service", port)
+	}
+	// Sockets that systemd keeps for the service were made in its cgroup.
+	who := holder.OfTCPPort(port)
+	switch {
+	case strings.Contains(who, unitName):
+		return fine("port %d is the service's: %s", port, who)
+	case errors.Is(h.serviceErr, fs.ErrPermission):
+		return skipped("port %d is taken by %s; only root can tell whether that is the service", port, who)
+	default:
+		return taken()
+	}
+}

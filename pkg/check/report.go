@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+)
+
+// Report is what all checks found, in the order of the catalogue.
+type Report struct {
+	Host    string   `json:"host"`
+	Outcome Outcome  `json:"outcome"`          // the worst
+	Summary string   `json:"summary"`          // one sentence
+	Advice  []string `json:"advice,omitempty"` // what to do next, a sentence or two each
+	Checks  []Result `json:"checks"`
+	Trace   []Hop    `json:"trace,omitempty"` // of the challenge of --token
+}
+
+func worst(results []Result) Outcome {
+	order := []Outcome{Skipped, Fine, Warned, Failed}
+	at := 0
+	for _, r := range results {
+		at = max(at, slices.Index(order, r.Outcome))
+	}
+	return order[at]
+}
+
+// causes leaves out what is a consequence of something else that was found.
+func causes(results []Result) []Result {
+	all := make(map[catalogue.ID]string)
+	for _, r := range results {
+		for _, f := range r.Findings {
+			all[f.ID] = r.Name
+		}
+	}
+	out := slices.Clone(results)
+	for i, r := range results {
+		why := ""
+		kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
+			for _, cause := range catalogue.Get(f.ID).Follows {
+				if name := all[cause]; name != "" {
+					why = name
+					return true
+				}
+			}
+			return false
+		})
+		if why == "" {
+			continue
+		}
+		next := found(kept, "")
+		if len(kept) == 0 {
+			next = skipped("it follows from what the check %q has found", why)
+		}
+		next.Name, next.Took = r.Name, r.Took
+		out[i] = next
+	}
+	return out
+}
+
+// summed is the report of these results.
+func (h *host) summed(results []Result) Report {
+	results = causes(results)
+	r := Report{Host: h.name, Outcome: worst(results), Checks: results}
+	problems, warnings, skipped := 0, 0, 0
+	for _, c := range results {
+		if c.Outcome == Skipped {
+			skipped++
+		}
+		for _, f := range c.Findings {
+			if f.Level == catalogue.Problem {
+				problems++
+			} else {
+				warnings++
+			}
+		}
+	}
+	var found []string
+	if problems > 0 {
+		found = append(found, counted(problems, "problem"))
+	}
+	if warnings > 0 {
+		found = append(found, counted(warnings, "warning"))
+	}
+	r.Summary = fmt.Sprintf("All is well on %s, by %s", h.name, counted(len(results)-skipped, "check"))
+	if len(found) > 0 {
+		r.Summary = fmt.Sprintf("%s on %s, by %s", strings.Join(found, " and "), h.name, counted(len(results)-skipped, "check"))
+	}
+	if skipped > 0 {
+		r.Summary += fmt.Sprintf("; %d could not look, or had nothing to look at (-)", skipped)
+	}
+	r.Summary += "."
+	if !h.root {
+		r.Advice = []string{"Run it as root to have everything looked at."}
+	}
+	return r
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// nothing is the report of a host that is no cluster node with VIPs.
+func (h *host) nothing() Report {
+	return Report{
+		Host: h.name, Outcome: Nothing, Checks: []Result{},
+		Summary: fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name),
+		Advice: []string{
+			"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
+				fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs: for a host of another kind that is as it should be.",
+					h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.Manifests), h.ConfigPath),
+			"To check a cluster, run this on its masters, for example: oc debug node/MASTER -- chroot /host http01-proxyd check",
+			"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
+		},
+	}
+}

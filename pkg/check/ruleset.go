@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/verdict"
+)
+
+// readings bounds how often the rulesets are read again because somebody has
+// changed one meanwhile.
+const readings = 3
+
+// challengePort is the port of a VIP to which validators connect.
+const challengePort = 80
+
+// checkRuleset follows a challenge through the host's rulesets.
+func checkRuleset(ctx context.Context, h *host) Result {
+	vips := slices.Concat(h.held.Held, h.held.Standby)
+	switch {
+	case len(vips) == 0:
+		return skipped("there is no API VIP that this service would answer on")
+	case !h.root:
+		return skipped("only a process with %s can read the rulesets: run it as root", capability)
+	}
+	var all obstacles
+	var err error
+	for range readings {
+		var steady bool
+		if all, steady, err = follow(ctx, vips, h.config.InternalPort); err == nil && steady {
+			break
+		}
+	}
+	if err != nil {
+		return skipped("%v", err)
+	}
+	text := "nothing keeps connections to the API VIPs from port " + strconv.Itoa(int(h.config.InternalPort))
+	if n := len(all.unclear); n > 0 {
+		text += ", but for what was not looked into: " + all.unclear[0]
+		if n > 1 {
+			text += fmt.Sprintf(", and %d more", n-1)
+		}
+	}
+	if tables := legacyTables(); tables != "" {
+		text += "; iptables's legacy tables were not looked into: " + tables
+	}
+	return found(all.findings(ctx, h.config.InternalPort), "%s", text)
+}
+
+// obstacle is a rule, or a policy, that keeps connections from the service.
+type obstacle struct {
+	id   catalogue.ID
+	at   verdict.Outcome
+	vips []netip.Addr
+}
+
+type obstacles struct {
+	list    []obstacle
+	unclear []string
+}
+
+// follow reads the rulesets once. steady is false when they were changed in
+// between.
+func follow(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles, steady bool, err error) {
+	deadline, _ := ctx.Deadline()
+	k, err := verdict.Open(deadline)
+	if err != nil {
+		return all, false, err
+	}
+	defer func() { _ = k.Close() }()
+	before, err := k.Generation()
+	if err != nil {
+		return all, false, err
+	}
+	for _, vip := range vips {
+		d := verdict.Redirect{
+			VIP: vip, From: challengePort, To: port, Priority: ruleset.NATPriority,
+			Table: verdict.Table{Family: verdict.INet, Name: ruleset.Name}, Link: linkOf(vip),
+		}
+		certain, possible, err := d.Check(k)
+		if err != nil {
+			return all, false, err
+		}
+		for _, f := range certain {
+			all.add(vip, f)
+		}
+		for _, f := range possible {
+			if f.Why&verdict.Opaque == 0 && !f.Local {
+				all.add(vip, f)
+			} else if text := fmt.Sprintf("%s in chain %s", place(f.Outcome), f.Place()); !slices.Contains(all.unclear, text) {
+				all.unclear = append(all.unclear, text)
+			}
+		}
+	}
+	after, err := k.Generation()
+	return all, before == after, err
+}
+
+// add puts obstacles of several VIPs, and of clients from outside and from this
+// host, together.
+func (a *obstacles) add(vip netip.Addr, f verdict.Finding) {
+	id := obstacleOf(f)
+	same := func(o obstacle) bool {
+		return o.at.Base == f.Base && o.at.In == f.In && o.at.Handle == f.Handle && (o.id == id || f.Local)
+	}
+	i := slices.IndexFunc(a.list, same)
+	if i < 0 {
+		a.list = append(a.list, obstacle{id: id, at: f.Outcome, vips: []netip.Addr{vip}})
+		return
+	}
+	if !slices.Contains(a.list[i].vips, vip) {
+		a.list[i].vips = append(a.list[i].vips, vip)
+	}
+}
+
+func obstacleOf(f verdict.Finding) catalogue.ID {
+	switch {
+	case f.Local:
+		return catalogue.OwnClientsStray
+	case f.Kind == verdict.Caught && f.Why == 0:
+		return catalogue.NATBeforeUs
+	case f.Kind == verdict.Caught:
+		return catalogue.NATBeforeSome
+	case f.Why != 0:
+		return catalogue.InputDropsSome
+	case f.Port == challengePort:
+		return catalogue.VIPPortDropped
+	default:
+		return catalogue.InputDrops
+	}
+}
+
+func (a *obstacles) findings(ctx context.Context, port uint16) []catalogue.Finding {
+	var findings []catalogue.Finding
+	for _, o := range a.list {
+		findings = append(findings, catalogue.Find(o.id,
+			"chain", o.at.Place().String(), "rule", ruleText(ctx, o.at), "vip", list(o.vips), "port", strconv.Itoa(int(port))))
+	}
+	return findings
+}
+
+// linkOf is the link by which packets for an address come from outside: the one
+// that has it, or one with an address of its network.
+func linkOf(vip netip.Addr) verdict.Link {
+	links, err := net.Interfaces()
+	if err != nil {
+		return verdict.Link{}
+	}
+	var near verdict.Link
+	for _, l := range links {
+		addrs, err := l.Addrs()
+		if err != nil || l.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		for _, a := range addrs {
+			prefix, err := netip.ParsePrefix(a.String())
+			switch {
+			case err != nil:
+			case prefix.Addr().Unmap() == vip:
+				return verdict.Link{Index: l.Index, Name: l.Name}
+			case prefix.Masked().Contains(vip):
+				near = verdict.Link{Index: l.Index, Name: l.Name}
+			}
+		}
+	}
+	return near
+}
+
+// legacyTables are those of the old iptables, which nftables does not show.
+func legacyTables() string {
+	var names []string
+	for _, f := range []struct{ path, command string }{{"ip_tables_names", "iptables"}, {"ip6_tables_names", "ip6tables"}} {
+		text, err := os.ReadFile("/proc/thread-self/net/" + f.path)
+		if err != nil {
+			continue
+		}
+		if tables := strings.Fields(string(text)); len(tables) > 0 {
+			names = append(names, f.command+" "+strings.Join(tables, " "))
+		}
+	}
+	return strings.Join(names, ", ")
+}

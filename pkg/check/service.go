@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+)
+
+// checkService judges the service by what it says itself and, where it is not
+// well, by what its unit and SELinux leave it.
+func checkService(_ context.Context, h *host) Result {
+	reason, message := h.state()
+	said := fmt.Sprintf("%s: %s", reason, message)
+	if h.blind() {
+		said += "; but this host holds " + list(h.held.Held)
+	}
+	switch {
+	case h.well():
+		return fine("%s", said)
+	case reason == "" && errors.Is(h.serviceErr, fs.ErrPermission) && h.maybeRuns():
+		return skipped("only root may ask the service how it is")
+	}
+	if findings := h.denied(); len(findings) > 0 {
+		return found(findings, "")
+	}
+	switch {
+	case reason == "":
+		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceDown, "state", h.downState())}, "")
+	case h.told(reason):
+		return skipped("it runs, and complains about what another check looks at: %s", said)
+	default:
+		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceUnwell, "state", said)}, "")
+	}
+}
+
+// well reports whether the service says that it is, and sees what is here.
+func (h *host) well() bool {
+	reason, _ := h.state()
+	return reason.Ready() && !h.blind()
+}
+
+// blind holds for a service that does not see the VIPs which this host holds.
+func (h *host) blind() bool {
+	reason, _ := h.state()
+	return reason == status.Standby && len(h.held.Held) > 0
+}
+
+// told reports whether another check has seen for itself what the service
+// complains about. What root sees well may be closed to the service's user.
+func (h *host) told(reason status.Reason) bool {
+	switch reason {
+	case status.InvalidConfig:
+		return h.configErr != nil
+	case status.NoVIPs, status.ExternalLoadBalancer:
+		return h.vipsErr != nil
+	case status.NftablesUnavailable:
+		return h.root
+	case status.Disabled, status.PortInUse, status.UpstreamUnreachable:
+		return true
+	default:
+		return false
+	}
+}
+
+// maybeRuns holds unless systemd knows that it does not run.
+func (h *host) maybeRuns() bool {
+	u, err := h.unit()
+	return err != nil || u.Active == "active" || u.Active == "reloading"
+}
+
+// downState says how the unit is.
+func (h *host) downState() string {
+	u, err := h.unit()
+	switch {
+	case err != nil:
+		return h.serviceErr.Error()
+	case u.Load == "not-found":
+		return unitName + " is not installed on this host"
+	case u.Load != "loaded":
+		return fmt.Sprintf("%s is %s", unitName, u.Load)
+	case u.Held:
+		return fmt.Sprintf("a condition of %s is not met, such as that %s is there", unitName, u.Path)
+	}
+	state := fmt.Sprintf("%s is %s", unitName, u.Active)
+	if u.Enabled != "" {
+		state += " and " + u.Enabled
+	}
+	if end := ended(u); end != "" {
+		state += ", and " + end
+	}
+	return state
+}
+
+// ended says how the last run ended, if that was not well.
+func ended(u systemd.Unit) string {
+	if u.Result == "success" && u.Status == 0 {
+		return ""
+	}
+	const exited = 1 // CLD_EXITED of sigaction(2)
+	how := fmt.Sprintf("its last run ended by signal %d", u.Status)
+	if u.Code == exited {
+		how = fmt.Sprintf("its last run ended with exit code %d", u.Status)
+		if name := exitName(u.Status); name != "" {
+			how += "/" + name
+		}
+	}
+	if u.Restarts > 0 {
+		how += fmt.Sprintf(" after %d restarts", u.Restarts)
+	}
+	return how
+}
+
+// exitName is systemd's name for an exit code of its own (systemd.exec(5), "Process
+// Exit Codes"), for those that come of a sandbox.
+func exitName(code int) string {
+	switch code {
+	case exitExec:
+		return "EXEC"
+	case 217:
+		return "USER"
+	case 218:
+		return "CAPABILITIES"
+	case 226:
+		return "NAMESPACE"
+	case 228:
+		return "SECCOMP"
+	case 233:
+		return "RUNTIME_DIRECTORY"
+	case 238:
+		return "STATE_DIRECTORY"
+	default:
+		return ""
+	}
+}
+
+const exitExec = 203
+
+// denied is what keeps a service that is not well from what it needs.
+func (h *host) denied() []catalogue.Finding {
+	var findings []catalogue.Finding
+	if kept := h.kept(); len(kept) > 0 {
+		u, _ := h.unit()
+		dropIns := strings.Join(u.DropIns, ", ")
+		if dropIns == "" {
+			dropIns = "there is none: from the unit itself"
+		}
+		findings = append(findings, catalogue.Find(catalogue.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
+	}
+	path := programPath
+	if u, err := h.unit(); err == nil && u.Path != "" {
+		path = u.Path
+	}
+	return append(findings, readSELinux(path).findings(path, time.Now())...)
+}
+
+// kept is what the unit's sandbox keeps from a service that is not well.
+func (h *host) kept() []string {
+	u, err := h.unit()
+	if err != nil || u.Load != "loaded" || h.well() {
+		return nil
+	}
+	return sandboxFaults(u)
+}
+
+// programPath is where the unit has the program.
+const programPath = "/usr/local/bin/http01-proxyd"

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+)
+
+// some is a report with a line of each kind.
+func some() Report {
+	h := &host{name: "master-0", root: true}
+	return h.summed([]Result{
+		{Name: "config", Outcome: Fine, Text: "/etc/http01-proxyd/config.yaml"},
+		{Name: "ruleset", Outcome: Failed, Findings: []catalogue.Finding{
+			{ID: catalogue.InputDrops, Level: catalogue.Problem, Says: "chain input of table inet admin drops what is led to port 8888", Mend: "open the port: tcp dport 8888 accept"},
+			{ID: catalogue.InputDropsSome, Level: catalogue.Warning, Says: "a name with an \x1b[31mescape\nand a newline", Mend: "none"},
+		}},
+		{Name: "dns", Outcome: Skipped, Text: "nothing to look at"},
+	})
+}
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		style Style
+		want  string
+	}{
+		"a file": {Style{}, `
+✓ config   /etc/http01-proxyd/config.yaml
+✗ ruleset  chain input of table inet admin drops what is led to port 8888
+           mend: open the port: tcp dport 8888 accept
+! ruleset  a name with an [31mescape and a newline
+           mend: none
+- dns      nothing to look at
+
+1 problem and 1 warning on master-0, by 2 checks; 1 could not look, or had nothing to look at (-).
+`},
+		"a narrow terminal": {Style{Width: 50}, `
+✓ config   /etc/http01-proxyd/config.yaml
+✗ ruleset  chain input of table inet admin drops
+           what is led to port 8888
+           mend: open the port: tcp dport 8888
+           accept
+! ruleset  a name with an [31mescape and a newline
+           mend: none
+- dns      nothing to look at
+
+1 problem and 1 warning on master-0, by 2 checks;
+1 could not look, or had nothing to look at (-).
+`},
+		"a terminal too narrow for columns": {Style{Width: 20}, `
+✓ config   /etc/http01-proxyd/config.yaml
+✗ ruleset  chain input of table inet
+           admin drops what is led to
+           port 8888
+           mend: open the port: tcp dport
+           8888 accept
+! ruleset  a name with an [31mescape and
+           a newline
+           mend: none
+- dns      nothing to look at
+
+1 problem and 1 warning on
+master-0, by 2 checks; 1 could
+not look, or had nothing to
+look at (-).
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b strings.Builder
+			if err := some().WriteText(&b, tt.style); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), b.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestColour(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := some().WriteText(&b, Style{Colour: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\x1b[32m✓\x1b[0m config", "\x1b[31m✗\x1b[0m ruleset", "\x1b[33m!\x1b[0m ruleset", "\x1b[2m-\x1b[0m dns"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	fine, problem := Result{Outcome: Fine}, Result{Outcome: Failed, Findings: []catalogue.Finding{{ID: catalogue.PortTaken, Level: catalogue.Problem}}}
+	for name, tt := range map[string]struct {
+		root    bool
+		results []Result
+		outcome Outcome
+		want    string
+		advice  int
+	}{
+		"all well":         {true, []Result{fine, fine}, Fine, "All is well on a, by 2 checks.", 0},
+		"without root":     {false, []Result{fine, {Outcome: Skipped}}, Fine, "All is well on a, by 1 check; 1 could not look, or had nothing to look at (-).", 1},
+		"problems":         {true, []Result{problem, fine, problem}, Failed, "2 problems on a, by 3 checks.", 0},
+		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{ID: catalogue.VIPsShared, Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", 0},
+		"the worst counts": {true, []Result{{Outcome: Warned}, problem, fine}, Failed, "1 problem on a, by 3 checks.", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := (&host{name: "a", root: tt.root}).summed(tt.results)
+			if r.Outcome != tt.outcome || r.Summary != tt.want || len(r.Advice) != tt.advice {
+				t.Errorf("got %s %q %q", r.Outcome, r.Summary, r.Advice)
+			}
+		})
+	}
+}
+
+// TestConsequences: what follows from another finding is not said beside it.
+func TestConsequences(t *testing.T) {
+	t.Parallel()
+	down, denies := catalogue.Find(catalogue.ServiceDown), catalogue.Find(catalogue.SandboxDenies)
+	full := catalogue.Find(catalogue.ConntrackFull)
+	drops, silent := catalogue.Find(catalogue.ConntrackDrops), catalogue.Find(catalogue.IngressTimeout)
+	if got := causes([]Result{
+		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{silent}},
+		{Name: "conntrack", Outcome: Failed, Findings: []catalogue.Finding{drops}},
+		{Name: "vips", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.VIPsUserManaged)}},
+	}); got[0].Outcome != Skipped || got[1].Outcome != Failed || got[2].Outcome != Failed {
+		t.Errorf("with a full table of connections: %+v", got)
+	}
+	got := causes([]Result{
+		{Name: "one", Outcome: Failed, Findings: []catalogue.Finding{down}},
+		{Name: "both", Outcome: Failed, Findings: []catalogue.Finding{full, down}},
+		{Name: "cause", Outcome: Failed, Findings: []catalogue.Finding{denies}},
+		{Name: "well", Outcome: Fine, Text: "well"},
+	})
+	want := []Result{
+		{Name: "one", Outcome: Skipped, Text: `it follows from what the check "cause" has found`},
+		{Name: "both", Outcome: Warned, Findings: []catalogue.Finding{full}},
+		{Name: "cause", Outcome: Failed, Findings: []catalogue.Finding{denies}},
+		{Name: "well", Outcome: Fine, Text: "well"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

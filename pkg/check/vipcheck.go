@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+)
+
+// checkVIPs judges what this host knows of the VIPs.
+func checkVIPs(_ context.Context, h *host) Result {
+	if f, bad := h.vipsFault(); bad {
+		return found([]catalogue.Finding{f}, "")
+	}
+	switch {
+	case h.vipsErr != nil:
+		return skipped("%v", h.vipsErr)
+	case len(h.held.NotRequired) > 0:
+		return found([]catalogue.Finding{catalogue.Find(catalogue.VIPsShared, "vip", list(h.held.NotRequired))}, "")
+	case h.addressErr != nil:
+		return skipped("%v", h.addressErr)
+	}
+	where := h.config.VIPs.KeepalivedConfig
+	if h.config.VIPs.Explicit() {
+		where = h.ConfigPath
+	}
+	var parts []string
+	if len(h.held.Held) > 0 {
+		parts = append(parts, "holds "+list(h.held.Held))
+	}
+	if len(h.held.Standby) > 0 {
+		parts = append(parts, "not on this host: "+list(h.held.Standby))
+	}
+	return fine("%s; ingress %s (from %s)", strings.Join(parts, ", "), list(h.vips.Ingress), where)
+}
+
+// vipsFault is why there are no VIPs, as far as that is a fault.
+func (h *host) vipsFault() (catalogue.Finding, bool) {
+	path, err := h.config.VIPs.KeepalivedConfig, h.vipsErr
+	manifest := keepalived.ManifestPath(h.Manifests)
+	find := func(id catalogue.ID, more ...string) (catalogue.Finding, bool) {
+		return catalogue.Find(id, append([]string{"path", path, "manifest", manifest, "error", fmt.Sprint(err)}, more...)...), true
+	}
+	switch {
+	case err == nil, errors.Is(err, errNoNode), errors.Is(err, fs.ErrPermission) && !h.root:
+		return catalogue.Finding{}, false
+	case errors.Is(err, errUserManaged):
+		return find(catalogue.VIPsUserManaged, "manifest", keepalived.ManifestPath(h.DisabledManifests))
+	case errors.Is(err, errNoIngress):
+		return find(catalogue.VIPsNoIngress, "vip", list(h.vips.API))
+	case errors.Is(err, fs.ErrNotExist):
+		return find(catalogue.KeepalivedAbsent)
+	case errors.Is(err, keepalived.ErrNoAPIInstance):
+		return find(catalogue.KeepalivedNoAPI)
+	case errors.Is(err, keepalived.ErrIncomplete):
+		return find(catalogue.KeepalivedIncomplete)
+	default:
+		return find(catalogue.KeepalivedUnreadable)
+	}
+}
+
+func list(addrs []netip.Addr) string {
+	texts := make([]string, len(addrs))
+	for i, a := range addrs {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, " and ")
+}

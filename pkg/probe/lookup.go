@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import "net/netip"
+
+// LookupQuestion asks one DNS server for the addresses of a name.
+type LookupQuestion struct {
+	Server netip.AddrPort `json:"server"`
+	Name   string         `json:"name"` // absolute, with or without the dot at its end
+	IPv6   bool           `json:"ipv6"` // AAAA rather than A
+}
+
+// Lookup is what the server has answered: no addresses when the name has none of
+// this family, or is not there.
+type Lookup struct {
+	Addresses []netip.Addr `json:"addresses"` // the first 16, sorted
+}
+
+// MaxAddresses bounds the addresses of a [Lookup].
+const MaxAddresses = 16
+
+func (l *Lookup) tame() {
+	l.Addresses = l.Addresses[:min(len(l.Addresses), MaxAddresses)]
+	for i, a := range l.Addresses {
+		l.Addresses[i] = a.Unmap().WithZone("")
+	}
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+)
+
+// answering is a server that reads a request and then does what f does.
+func answering(t *testing.T, f func(*net.TCPConn, []byte)) netip.AddrPort {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				request := make([]byte, 4096)
+				n, _ := conn.Read(request)
+				f(conn.(*net.TCPConn), request[:n])
+			}()
+		}
+	}()
+	return netip.MustParseAddrPort(l.Addr().String())
+}
+
+func says(text string) func(*net.TCPConn, []byte) {
+	return func(conn *net.TCPConn, _ []byte) { _, _ = io.WriteString(conn, text) }
+}
+
+// TestFetch: what an answer holds, and the ways in which there is none told
+// apart. The child is as bare as it is in the field.
+func TestFetch(t *testing.T) {
+	c := client(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = free.Close()
+	refused := netip.MustParseAddrPort(free.Addr().String())
+	tests := []struct {
+		name string
+		addr netip.AddrPort
+		wait time.Duration
+		want probe.Fetch
+	}{
+		{
+			"an answer",
+			answering(t, says("HTTP/1.1 200 OK\r\nServer: a\u202eb\r\nVia: 1.1 x\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nkey")), patience,
+			probe.Fetch{Status: 200, Server: "a b", Via: "1.1 x", ContentType: "text/plain", Body: []byte("key"), Length: 3},
+		},
+		{
+			"a redirect", answering(t, says("HTTP/1.1 302 Found\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n")), patience,
+			probe.Fetch{Status: 302, Location: "https://x/"},
+		},
+		{"nobody listens", refused, patience, probe.Fetch{Cause: "refused"}},
+		{"closed", answering(t, func(*net.TCPConn, []byte) {}), patience, probe.Fetch{Cause: "closed-without-answer"}},
+		{"reset", answering(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), patience, probe.Fetch{Cause: "reset"}},
+		{"silent", answering(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, probe.Fetch{Cause: "timeout-answer"}},
+		{"not HTTP", answering(t, says("SSH-2.0-x\r\n")), patience, probe.Fetch{Cause: "malformed-answer"}},
+		{"a head without an end", answering(t, says("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), patience, probe.Fetch{Cause: "malformed-answer"}},
+		{
+			"cut off", answering(t, says("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nkey")), patience,
+			probe.Fetch{Status: 200, Body: []byte("key"), Length: 3, Cause: "answer-truncated"},
+		},
+		{
+			"too large", answering(t, says("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 80000))), patience,
+			probe.Fetch{Status: 200, Body: bytes.Repeat([]byte("x"), probe.MaxBody), Length: probe.MaxLength, Cause: "answer-too-large"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, err := c.Ask(within(t, tt.wait), probe.Question{Fetch: &probe.FetchQuestion{
+				Addr: tt.addr, Host: "api.example.com", Path: "/x", Agent: "test", Connect: patience,
+			}}, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := *a.Fetch
+			if got.Total <= 0 || (got.Cause != "refused" && got.Connected <= 0) || (got.Status != 0 && got.FirstByte < got.Connected) {
+				t.Errorf("times: %+v", got)
+			}
+			if (got.Cause == "") != (got.Detail == "") {
+				t.Errorf("cause %q, detail %q", got.Cause, got.Detail)
+			}
+			got.Connected, got.FirstByte, got.Total, got.Detail = 0, 0, 0, ""
+			if diff := cmp.Diff(tt.want, got, cmp.Comparer(bytes.Equal)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFetchAsksAsAValidator: the request as it goes out.
+func TestFetchAsksAsAValidator(t *testing.T) {
+	c := client(t)
+	addr := answering(t, func(conn *net.TCPConn, request []byte) {
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n\r\n%s", request)
+	})
+	a, err := c.Ask(within(t, patience), probe.Question{Fetch: &probe.FetchQuestion{Addr: addr, Host: "api.example.com", Path: "/x", Agent: "test", Connect: patience}}, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "GET /x HTTP/1.1\r\nHost: api.example.com\r\nUser-Agent: test\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+	if diff := cmp.Diff(want, string(a.Fetch.Body)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLookup: addresses, none, and no answer. Its own server stands in for a real
+// one, which cannot be made to fail and to keep silent on demand.
+func TestLookup(t *testing.T) {
+	c := client(t)
+	server := dns(t)
+	ask := func(name string, ipv6 bool) (*probe.Lookup, error) {
+		a, err := c.Ask(within(t, 3*time.Second), probe.Question{Lookup: &probe.LookupQuestion{Server: server, Name: name, IPv6: ipv6}}, -1)
+		return a.Lookup, err
+	}
+	for _, tt := range []struct {
+		name string
+		ipv6 bool
+		want []netip.Addr
+	}{
+		{"here.test", false, []netip.Addr{netip.MustParseAddr("192.0.2.5")}},
+		{"here.test", true, []netip.Addr{netip.MustParseAddr("2001:db8::5")}},
+		{"empty.test", false, nil},
+		{"absent.test", true, nil},
+	} {
+		got, err := ask(tt.name, tt.ipv6)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, got.Addresses, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	for _, name := range []string{"silent.test", "failing.test"} {
+		if got, err := ask(name, false); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// dns answers for a few names.
+func dns(t *testing.T) netip.AddrPort {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	go func() {
+		packet := make([]byte, 1024)
+		for {
+			n, from, err := conn.ReadFrom(packet)
+			if err != nil {
+				return
+			}
+			if answer := zone(packet[:n]); answer != nil {
+				_, _ = conn.WriteTo(answer, from)
+			}
+		}
+	}()
+	return netip.MustParseAddrPort(conn.LocalAddr().String())
+}
+
+func zone(packet []byte) []byte {
+	var m dnsmessage.Message
+	if err := m.Unpack(packet); err != nil || len(m.Questions) != 1 {
+		return nil
+	}
+	q := m.Questions[0]
+	m.Response, m.Additionals = true, nil
+	head := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1}
+	switch name := q.Name.String(); {
+	case name == "here.test." && q.Type == dnsmessage.TypeA:
+		m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: [4]byte{192, 0, 2, 5}}}}
+	case name == "here.test.":
+		m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr("2001:db8::5").As16()}}}
+	case name == "empty.test.":
+	case name == "absent.test.":
+		m.RCode = dnsmessage.RCodeNameError
+	case name == "failing.test.":
+		m.RCode = dnsmessage.RCodeServerFailure
+	default:
+		return nil
+	}
+	answer, err := m.Pack()
+	if err != nil {
+		return nil
+	}
+	return answer
+}

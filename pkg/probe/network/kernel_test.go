@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network_test
+
+import (
+	"net"
+	"net/netip"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+)
+
+// lan is a bridge here, with addresses of both families on it.
+func lan(t *testing.T) *net.Interface {
+	t.Helper()
+	nstest.Need(t)
+	nstest.Run(t, "sysctl", "-qw", noDAD)
+	nstest.Run(t, "ip", "link", "add", "lan0", "address", "02:00:00:00:00:fe", "type", "bridge")
+	t.Cleanup(func() {
+		// The test's context has ended.
+		if out, err := exec.Command("ip", "link", "delete", "lan0").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	nstest.Run(t, "ip", "link", "set", "lan0", "up")
+	nstest.Run(t, "ip", "address", "add", "192.0.2.1/24", "dev", "lan0")
+	nstest.Run(t, "ip", "address", "add", "2001:db8::1/64", "dev", "lan0", "nodad")
+	link, err := net.InterfaceByName("lan0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+// TestNeighbours: nobody, one and two hosts answer for an address, over both
+// families, also when this host has it itself.
+func TestNeighbours(t *testing.T) {
+	link := lan(t)
+	c := client(t)
+	one, two := plug(t, "one"), plug(t, "two")
+	one.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:01")
+	two.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:02")
+	ask := func(addr string) []string {
+		found, err := c.Neighbours(within(t, patience), probe.NeighboursQuestion{
+			Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Source: netip.MustParseAddr("2001:db8::1"),
+		})
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		return found.Hardware
+	}
+	want := func(what string, want ...string) {
+		t.Helper()
+		var both sync.WaitGroup
+		for _, addr := range []string{"192.0.2.5", "2001:db8::5"} {
+			both.Go(func() {
+				if diff := cmp.Diff(want, ask(addr), cmp.Transformer("set", set)); diff != "" {
+					t.Errorf("%s, %s (-want +got):\n%s", what, addr, diff)
+				}
+			})
+		}
+		both.Wait()
+	}
+	want("nobody")
+	one.run("ip", "address", "add", "192.0.2.5/32", "dev", "eth0")
+	one.run("ip", "address", "add", "2001:db8::5/128", "dev", "eth0", "nodad")
+	one.run("ip", "address", "add", "2001:db8::11/64", "dev", "eth0", "nodad")
+	want("one", "02:00:00:00:00:01")
+	two.run("ip", "address", "add", "192.0.2.5/32", "dev", "eth0")
+	two.run("ip", "address", "add", "2001:db8::5/128", "dev", "eth0", "nodad")
+	two.run("ip", "address", "add", "2001:db8::12/64", "dev", "eth0", "nodad")
+	want("two", "02:00:00:00:00:01", "02:00:00:00:00:02")
+	nstest.Run(t, "ip", "address", "add", "192.0.2.5/32", "dev", "lan0")
+	nstest.Run(t, "ip", "address", "add", "2001:db8::5/128", "dev", "lan0", "nodad")
+	want("this host and two more", "02:00:00:00:00:01", "02:00:00:00:00:02")
+}
+
+func set(list []string) map[string]bool {
+	s := make(map[string]bool)
+	for _, each := range list {
+		s[each] = true
+	}
+	return s
+}
+
+// TestPath: a path that takes whole packets, one that drops large ones without a
+// word, one where a router says so, and a host that does not answer at all.
+func TestPath(t *testing.T) {
+	lan(t)
+	c := client(t)
+	near := plug(t, "near")
+	near.run("ip", "address", "add", "192.0.2.11/24", "dev", "eth0")
+	near.run("ip", "address", "add", "2001:db8::11/64", "dev", "eth0", "nodad")
+	want := func(what string, want probe.Path, to ...string) {
+		t.Helper()
+		var both sync.WaitGroup
+		for _, addr := range to {
+			both.Go(func() {
+				got, err := c.Path(within(t, patience), netip.MustParseAddr(addr), 1500)
+				if err != nil {
+					t.Error(err)
+				} else if diff := cmp.Diff(want, *got); diff != "" {
+					t.Errorf("%s, %s (-want +got):\n%s", what, addr, diff)
+				}
+			})
+		}
+		both.Wait()
+	}
+	want("whole", probe.Path{Small: true, Large: true}, "192.0.2.11", "2001:db8::11")
+	want("this host", probe.Path{Small: true, Large: true}, "192.0.2.1", "2001:db8::1")
+	want("nobody", probe.Path{}, "192.0.2.99", "2001:db8::99")
+
+	near.run("ip", "link", "set", "eth0", "mtu", "1400")
+	want("black hole", probe.Path{Small: true}, "192.0.2.11", "2001:db8::11")
+	near.run("ip", "link", "set", "eth0", "mtu", "1500")
+
+	far := plug(t, "far")
+	nstest.Run(t, "ip", "link", "set", "far", "nomaster")
+	nstest.Run(t, "ip", "link", "set", "far", "netns", near.path())
+	near.run("ip", "link", "set", "far", "up", "mtu", "1400")
+	near.run("ip", "address", "add", "198.51.100.1/24", "dev", "far")
+	near.run("ip", "address", "add", "2001:db8:f::1/64", "dev", "far", "nodad")
+	near.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+	far.run("ip", "address", "add", "198.51.100.9/24", "dev", "eth0")
+	far.run("ip", "address", "add", "2001:db8:f::9/64", "dev", "eth0", "nodad")
+	far.run("ip", "route", "add", "default", "via", "198.51.100.1")
+	far.run("ip", "route", "add", "default", "via", "2001:db8:f::1")
+	nstest.Run(t, "ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.11")
+	nstest.Run(t, "ip", "route", "add", "2001:db8:f::/64", "via", "2001:db8::11")
+	want("a router that says so", probe.Path{Small: true, TooBig: true}, "198.51.100.9", "2001:db8:f::9")
+}

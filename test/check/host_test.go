@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// eventually tries until it succeeds.
+func eventually(t *testing.T, try func() error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// exitCode is that of a command that was run, 0 for one that went well.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// remove deletes the tables of a ruleset.
+func (c *cluster) remove(text string) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == "table" {
+			_, err := c.holder().Run(context.Background(), "nft", "delete", "table", f[1], f[2])
+			must(c.t, err)
+		}
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	c.stop(c.Services[0])
+	listener, err := n.Listen(t.Context(), ":8888")
+	must(t, err)
+	defer listener.Close()
+	self, err := os.ReadFile("/proc/self/comm")
+	must(t, err)
+	c.again(lab.ServiceOptions{}, "PortInUse")
+	r := c.exactly(n, []string{"port-taken"})
+	c.says(r, "port-taken", "port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
+}
+
+// TestPortTakenMeanwhile: so it is without the service too, which is then not
+// there either.
+func TestPortTakenMeanwhile(t *testing.T) {
+	c := healthy(t, nil)
+	c.stop(c.Services[0])
+	listener, err := c.holder().Listen(t.Context(), ":8888")
+	must(t, err)
+	defer listener.Close()
+	c.exactly(c.holder(), []string{"port-taken", "service-down"})
+}
+
+func TestServiceDown(t *testing.T) {
+	c := healthy(t, nil)
+	c.stop(c.Services[0])
+	c.exactly(c.holder(), []string{"service-down"})
+}
+
+// TestServiceUnwell has the process that answers the clients end again and again.
+func TestServiceUnwell(t *testing.T) {
+	c := healthy(t, nil)
+	must(t, eventually(t, func() error {
+		if err := c.Services[0].KillChildren(); err != nil {
+			return err
+		}
+		seen, err := c.Services[0].Status(t.Context())
+		if err == nil && seen.Condition().Reason != "GateUnavailable" {
+			err = errors.New(seen.Condition().Reason)
+		}
+		return err
+	}))
+	r := c.exactly(c.holder(), []string{"service-unwell"})
+	c.says(r, "service-unwell", "GateUnavailable")
+}
+
+// TestEgressProxy: names are those of the configuration.
+func TestEgressProxy(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	for _, tt := range []struct {
+		name, text string
+		ids        []string
+	}{
+		{"not covered", "HTTP_PROXY=http://user:secret@proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\nNO_PROXY=.cluster.local,.svc,192.0.2.0/24\n", []string{"egress-proxy-takes-api"}},
+		{"covered by its domain", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=\".cluster.local,.lab.test\"\n", []string{}},
+		{"covered by name", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=api.lab.test\n", []string{}},
+		{"https alone", "HTTPS_PROXY=http://proxy.lab.test:3128\n", []string{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			must(t, os.WriteFile(n.ProxyEnv(), []byte(tt.text), 0o600))
+			defer os.Remove(n.ProxyEnv())
+			r := c.exactly(n, tt.ids, "--name", "api.lab.test")
+			if len(tt.ids) > 0 && tt.ids[0] == "egress-proxy-takes-api" {
+				c.says(r, tt.ids[0], "http://api.lab.test", "http://user:xxxxx@proxy.lab.test:3128", n.ProxyEnv())
+			}
+		})
+	}
+	t.Run("a directory", func(t *testing.T) {
+		c.exactly(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test", "--proxy-env", t.TempDir())
+	})
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// shared is the one lab that all tests use in turn, and the program.
+var shared struct {
+	lab    *lab.Lab
+	binary string
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(withoutNetfilter) != "" {
+		fmt.Fprintln(os.Stderr, runWithoutNetfilter(os.Args[1:]))
+		os.Exit(2)
+	}
+	if os.Geteuid() != 0 {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	code, err := run(ctx, m)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func run(ctx context.Context, m *testing.M) (code int, err error) {
+	if shared.binary, err = lab.Binary(ctx, os.Getenv("HTTP01_PROXYD")); err != nil {
+		return 1, err
+	}
+	if shared.lab, err = lab.New(ctx); err != nil {
+		return 1, err
+	}
+	// A signal ends the tests' commands, and the lab goes with this process.
+	closed := context.AfterFunc(ctx, func() { _ = shared.lab.Close(); os.Exit(130) })
+	code = m.Run()
+	closed()
+	return code, shared.lab.Close()
+}
+
+// cluster is what a test begins with: all that check looks at is well. The
+// service runs on every master, and master 0 holds the API VIPs.
+type cluster struct {
+	*lab.Lab
+	t        *testing.T
+	Services []*lab.Service
+	env      environment
+}
+
+// healthy waits for a quiet lab and starts the services, with the configuration
+// that config gives for a node; nil means the lab's default.
+func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+	c := &cluster{Lab: shared.lab, t: t}
+	must(t, c.Settled(t.Context()))
+	c.surround()
+	for i, m := range c.Masters {
+		o := lab.ServiceOptions{Binary: shared.binary}
+		if config != nil {
+			o.Config = config(m.Node)
+		}
+		s, err := m.StartService(t.Context(), o)
+		must(t, err)
+		// The test's context has ended by then.
+		t.Cleanup(func() { c.stop(s) })
+		c.Services = append(c.Services, s)
+		want := "Standby"
+		if i == 0 {
+			want = "Serving"
+		}
+		_, err = s.AwaitReason(t.Context(), want)
+		must(t, err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+	})
+	return c
+}
+
+func (c *cluster) stop(s *lab.Service) {
+	select {
+	case <-s.Exited():
+	default:
+		must(c.t, s.Stop(context.Background()))
+	}
+}
+
+// holder is the master that holds the API VIPs.
+func (c *cluster) holder() *lab.Node { return c.Masters[0].Node }
+
+// check runs the check command on a node.
+func (c *cluster) check(n *lab.Node, flags ...string) (lab.CheckReport, int) {
+	c.t.Helper()
+	r, code, err := n.Check(c.t.Context(), shared.binary, flags...)
+	must(c.t, err)
+	return r, code
+}
+
+// exactly wants check to find these and nothing else on a node, and to exit
+// with 1 when one of them is a problem.
+func (c *cluster) exactly(n *lab.Node, want []string, flags ...string) lab.CheckReport {
+	c.t.Helper()
+	r, code := c.check(n, flags...)
+	got := r.IDs()
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		c.t.Errorf("findings on %s (-want +got):\n%s\n%+v", n, diff, r)
+	}
+	problems := 0
+	if r.Outcome == "problem" {
+		problems = 1
+	}
+	if code != problems {
+		c.t.Errorf("exit code %d with the outcome %q", code, r.Outcome)
+	}
+	return r
+}
+
+// says wants a finding's cause and mend to have these parts.
+func (c *cluster) says(r lab.CheckReport, id string, parts ...string) {
+	c.t.Helper()
+	for _, result := range r.Checks {
+		for _, f := range result.Findings {
+			if f.ID != id {
+				continue
+			}
+			for _, part := range parts {
+				if text := f.Says + ": " + f.Mend; !strings.Contains(text, part) {
+					c.t.Errorf("%s says %q, want it to have %q", id, text, part)
+				}
+			}
+			return
+		}
+	}
+	c.t.Errorf("there is no finding %s", id)
+}
+
+// again starts the holder's service anew, in another way, and waits for a reason.
+func (c *cluster) again(o lab.ServiceOptions, reason string) {
+	c.t.Helper()
+	c.stop(c.Services[0])
+	o.Binary = shared.binary
+	s, err := c.holder().StartService(c.t.Context(), o)
+	must(c.t, err)
+	c.t.Cleanup(func() { c.stop(s) })
+	_, err = s.AwaitReason(c.t.Context(), reason)
+	must(c.t, err)
+}
+
+// configure replaces the configuration of the holder's service and waits for a
+// reason.
+func (c *cluster) configure(text, reason string) {
+	c.t.Helper()
+	must(c.t, c.holder().WriteConfig(text))
+	_, err := c.Services[0].AwaitReason(c.t.Context(), reason)
+	must(c.t, err)
+}
+
+// file writes a file that goes with the test.
+func file(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	t.Cleanup(func() { must(t, os.Remove(path)) })
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+const (
+	token      = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+	thumbprint = "nP1qzpXGymHBrUEepNY9HCsQk7K8KhOypzEt62jcerQ"
+	acmePath   = "/.well-known/acme-challenge/"
+)
+
+// TestIngress: what goes wrong at the ingress VIPs, at the router and with what
+// is behind it.
+func TestIngress(t *testing.T) {
+	c := healthy(t, nil)
+	trace := []string{"--token", token}
+	answer := func(status int, kind, body string) func(*cluster) {
+		return func(c *cluster) {
+			c.web(status, kind, body)
+			c.route(acmePath+token, webPort)
+		}
+	}
+	c.all(t, []fault{
+		{
+			name: "the router does not run", want: []string{"ingress-refused"},
+			inject: func(c *cluster) {
+				must(c.t, c.Worker.StopRouter(c.t.Context()))
+				c.heal(func(ctx context.Context) error { return c.Worker.StartRouter(ctx, lab.RouterOptions{}) })
+			},
+		},
+		{
+			name: "a firewall drops the router's port", want: []string{"ingress-timeout"},
+			inject: func(c *cluster) {
+				c.rules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 drop; }")
+			},
+		},
+		{
+			name: "the router expects the PROXY protocol", want: []string{"ingress-reset"},
+			inject: func(c *cluster) {
+				must(c.t, c.Worker.StopRouter(c.t.Context()))
+				must(c.t, c.Worker.StartRouter(c.t.Context(), lab.RouterOptions{ProxyProtocol: true}))
+				c.heal(func(ctx context.Context) error {
+					if err := c.Worker.StopRouter(ctx); err != nil {
+						return err
+					}
+					return c.Worker.StartRouter(ctx, lab.RouterOptions{})
+				})
+			},
+		},
+		{
+			name: "a router that closes connections", want: []string{"ingress-closed"},
+			inject: func(c *cluster) { c.instead(func() { c.nginx(80, "return 444;") }) },
+		},
+		{
+			name: "a firewall rejects the router's port", want: []string{"ingress-unreachable"},
+			inject: func(c *cluster) {
+				c.rules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 reject with icmpx admin-prohibited; }")
+			},
+		},
+		{
+			name: "not HTTP", want: []string{"answer-malformed"},
+			inject: func(c *cluster) { c.instead(func() { c.bytes("SSH-2.0-OpenSSH_9.2\r\n") }) },
+		},
+		{
+			name: "an answer that breaks off", want: []string{"answer-truncated"},
+			inject: func(c *cluster) {
+				c.instead(func() { c.bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello") })
+			},
+		},
+		{
+			name: "a page without an end", want: []string{"answer-too-large"},
+			inject: func(c *cluster) {
+				must(c.t, os.WriteFile(filepath.Join(c.Worker.Dir, "page"), bytes.Repeat([]byte("long "), 14000), 0o600))
+				c.nginx(webPort, fmt.Sprintf("root %s; location / { try_files /page =404; }", c.Worker.Dir))
+				c.route("", webPort)
+			},
+		},
+		{
+			name: "a route that leads back to the API VIP", want: []string{"route-loops"},
+			inject: func(c *cluster) {
+				r, err := c.Worker.AddRouteTo(c.t.Context(), apiName, "", c.API.V4, 80)
+				must(c.t, err)
+				c.heal(r.Remove)
+			},
+		},
+		{
+			name: "the router is frozen", want: []string{"ingress-silent"},
+			inject: func(c *cluster) {
+				must(c.t, c.Worker.FreezeRouter())
+				c.heal(func(context.Context) error { return c.Worker.ThawRouter() })
+			},
+		},
+		{
+			name: "no route for a challenge that the service has seen", on: holder, want: []string{"route-none"},
+			inject: func(c *cluster) {
+				answer, err := c.Internet.Get(c.t.Context(), "http://"+apiName+acmePath+"seen")
+				must(c.t, err)
+				if answer.Status != 503 {
+					c.t.Errorf("status %d", answer.Status)
+				}
+				_, err = c.Services[0].Await(c.t.Context(), "the challenge", func(s lab.Status) error {
+					if len(s.Challenges.Recent) == 0 {
+						return errors.New("it is not counted yet")
+					}
+					return nil
+				})
+				must(c.t, err)
+			},
+		},
+		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},
+		{
+			name: "the route redirects to https", want: []string{"route-redirects-https"},
+			inject: func(c *cluster) {
+				end, err := c.Worker.RedirectToHTTPS(c.t.Context(), apiName)
+				must(c.t, err)
+				c.heal(end)
+			},
+		},
+		{
+			name: "another route serves the name", want: []string{"name-served-already"},
+			inject: func(c *cluster) { c.web(200, "text/html", "<html>hello</html>"); c.route("", webPort) },
+		},
+		{
+			name: "a solver of another token has the path", flags: trace, want: []string{"token-unknown"},
+			inject: func(c *cluster) {
+				s, err := c.Solve(c.t.Context(), apiName, "another", "another."+thumbprint)
+				must(c.t, err)
+				c.heal(s.Remove)
+				c.route(acmePath+token, s.Port)
+			},
+		},
+		{name: "the solver answers 500", flags: trace, inject: answer(500, "text/plain", "oops"), want: []string{"answer-status"}},
+		{
+			name: "a line break after the key", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+"\n"), want: []string{"answer-trailing-space"},
+			says: map[string]string{"answer-trailing-space": "the answer carries more than the key: a line break follows it; the same with [fd4e:5f2a:9c01:1::6]:80"},
+		},
+		{
+			name: "more than a CA reads", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+strings.Repeat("x", 50)), want: []string{"answer-too-long"},
+			says: map[string]string{"answer-too-long": "the answer carries more than the key: it has 137 bytes, and CAs read 127; the same with [fd4e:5f2a:9c01:1::6]:80"},
+		},
+		{
+			name: "an HTML page", flags: trace, inject: answer(200, "text/html", "<!DOCTYPE html><html><body>hello</body></html>"), want: []string{"answer-not-key"},
+			says: map[string]string{"answer-not-key": "the answer is not the key of this token: it is an HTML page of 46 bytes; the same with [fd4e:5f2a:9c01:1::6]:80"},
+		},
+	})
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// TestVIP: VIPs on no host, on two, and on a link that is down.
+func TestVIP(t *testing.T) {
+	c := healthy(t, nil)
+	c.all(t, []fault{
+		{
+			name: "on no host", want: []string{"vip-nobody", "vip-nobody"},
+			inject: func(c *cluster) {
+				for _, m := range c.Masters {
+					must(c.t, m.StopKeepalived(c.t.Context()))
+				}
+				c.heal(func(ctx context.Context) error {
+					for _, m := range c.Masters {
+						if err := m.StartKeepalived(ctx); err != nil {
+							return err
+						}
+					}
+					return c.Settled(ctx)
+				})
+			},
+		},
+		{name: "on two hosts, seen from a third", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders},
+		{name: "on two hosts, seen from one of them", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders, on: holder},
+		{
+			name: "on a link that is down", want: []string{"vip-link-down"},
+			inject: func(c *cluster) {
+				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left", c.API.V4), "ip link delete left")
+			},
+			says: map[string]string{"vip-link-down": "the API VIP 192.0.2.5 is on left of this host, which is down"},
+		},
+	})
+}
+
+// twoHolders kills keepalived hard on the host that has the VIPs: it keeps them,
+// and another takes them too.
+func twoHolders(c *cluster) {
+	first, second := c.Masters[0], c.Masters[1]
+	must(c.t, first.KillKeepalived(c.t.Context()))
+	c.heal(func(ctx context.Context) error {
+		if err := first.StartKeepalived(ctx); err != nil {
+			return err
+		}
+		return c.Settled(ctx)
+	})
+	must(c.t, lab.Eventually(c.t.Context(), "two holders", func(ctx context.Context) error {
+		for _, vip := range c.API.Both() {
+			for _, m := range []*lab.Master{first, second} {
+				if held, err := m.Holds(ctx, vip); err != nil || !held {
+					return errors.Join(err, fmt.Errorf("%s does not hold %s", m, vip))
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+// TestFrontDoor: what a self check on this host gets, and what others do.
+func TestFrontDoor(t *testing.T) {
+	c := healthy(t, nil)
+	const port80 = "tcp dport 80 ip daddr 192.0.2.5 drop; tcp dport 80 ip6 daddr fd4e:5f2a:9c01:1::5 drop;"
+	c.all(t, []fault{
+		{
+			name: "the host's own clients are kept away", on: holder, want: []string{"self-check-differs", "self-check-differs"},
+			inject: func(c *cluster) {
+				// Ahead of the local routes, where no ruleset shows it. What comes from
+				// outside has another port by then.
+				for _, family := range []string{"-4", "-6"} {
+					vip := c.API.V4
+					if family == "-6" {
+						vip = c.API.V6
+					}
+					c.run(c.holder(), fmt.Sprintf("ip %[1]s rule add pref 2 lookup local; ip %[1]s rule add pref 1 to %[2]s ipproto tcp dport 80 blackhole; ip %[1]s rule del pref 0", family, vip),
+						fmt.Sprintf("ip %[1]s rule add pref 0 lookup local; ip %[1]s rule del pref 1; ip %[1]s rule del pref 2", family))
+				}
+			},
+		},
+		{
+			name: "a firewall on the way to the VIP", want: []string{"front-door-closed", "front-door-closed"},
+			inject: func(c *cluster) {
+				c.rules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; "+port80+" }")
+			},
+		},
+		{
+			name: "one family does not get through", want: []string{"family-broken"},
+			inject: func(c *cluster) {
+				c.rules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; meta nfproto ipv6 tcp dport 80 drop; }")
+			},
+			says: map[string]string{"family-broken": "api.lab.test has addresses of both families, and [fd4e:5f2a:9c01:1::5]:80 does not work " +
+				"(it does not reply to connection attempts), while 192.0.2.5:80 does"},
+		},
+	})
+}
+
+// TestHosts: the configuration does not list the name that the challenge is for.
+func TestHosts(t *testing.T) {
+	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [other.lab.test]\n" })
+	s, err := c.Solve(t.Context(), apiName, token, token+"."+thumbprint)
+	must(t, err)
+	defer func() { must(t, s.Remove(context.Background())) }()
+	r := c.exactly(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
+	c.says(r, "name-not-in-hosts", "the front door at 192.0.2.5:80 does not answer for api.lab.test")
+}
+
+// TestNobodyServes: nobody serves the VIP.
+func TestNobodyServes(t *testing.T) {
+	c := healthy(t, nil)
+	c.stop(c.Services[0])
+	c.exactly(c.standby(), []string{"front-door-closed", "front-door-closed"})
+}
+
+// TestTrace: the hops of a challenge that is well, and of one whose answer has a
+// line break too much: Let's Encrypt would take it, cert-manager would not.
+func TestTrace(t *testing.T) {
+	c := healthy(t, nil)
+	key := token + "." + thumbprint
+	t.Run("well", func(t *testing.T) {
+		c := c.with(t)
+		s, err := c.Solve(t.Context(), apiName, token, key)
+		must(t, err)
+		defer func() { must(t, s.Remove(context.Background())) }()
+		r := c.exactly(c.holder(), []string{}, "--token", token)
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+			"solver ok", "solver ok", "lets-encrypt ok", "cert-manager ok")
+		text, _, err := c.holder().CheckText(t.Context(), shared.binary, "--token", token)
+		must(t, err)
+		t.Log(text)
+	})
+	t.Run("a line break", func(t *testing.T) {
+		c := c.with(t)
+		c.web(200, "text/plain", key+"\n")
+		c.route(acmePath+token, webPort)
+		r := c.exactly(c.standby(), []string{"answer-trailing-space"}, "--token", token)
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+			"solver problem", "solver problem", "lets-encrypt ok", "cert-manager problem")
+	})
+}
+
+func wantTrace(t *testing.T, r lab.CheckReport, want ...string) {
+	t.Helper()
+	var got []string
+	for _, h := range r.Trace {
+		got = append(got, h.Hop+" "+h.Outcome)
+		if h.Hop == "connect" && h.Took <= 0 {
+			t.Errorf("a hop without time: %+v", h)
+		}
+	}
+	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+		t.Errorf("hops: got %s\nwant %s\n%+v", strings.Join(got, ", "), strings.Join(want, ", "), r.Trace)
+	}
+}

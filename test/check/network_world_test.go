@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"crypto/tls"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+const day = 24 * time.Hour
+
+// TestWorld: what goes wrong around the cluster: names, certificates, the path to
+// the ingress, and time.
+func TestWorld(t *testing.T) {
+	c := healthy(t, nil)
+	both := c.API
+	named := func(p lab.Pair) func(*cluster) { return func(c *cluster) { c.name(p) } }
+	nowhere := netip.MustParseAddr("192.0.2.77")
+	c.all(t, []fault{
+		{name: "a name without addresses", inject: named(lab.Pair{}), want: []string{"dns-absent"}},
+		{name: "a name without AAAA", inject: named(lab.Pair{V4: both.V4}), want: []string{"dns-family-absent"}},
+		{name: "a name without A", inject: named(lab.Pair{V6: both.V6}), want: []string{"dns-family-absent"}},
+		{
+			name: "an A that leads to another host", inject: named(lab.Pair{V4: c.Worker.Addresses.V4, V6: both.V6}), want: []string{"dns-elsewhere"},
+			says: map[string]string{"dns-elsewhere": "the A record of api.lab.test leads to 192.0.2.21, which is no API VIP and shows no front door (status 503)"},
+		},
+		{name: "an A that leads to nobody", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-elsewhere"}},
+		{
+			name: "no DNS server answers", want: []string{"dns-silent"},
+			inject: func(c *cluster) {
+				c.file("resolv.conf", "nameserver 192.0.2.77\nnameserver fd4e:5f2a:9c01:1::77\n")
+				c.file("chrony.conf", "server "+c.Internet.Addresses.V4.String()+"\n")
+			},
+		},
+		{
+			name: "a name that the certificate does not hold", want: []string{"certificate-name-absent"},
+			inject: presents(func(c *cluster) *tls.Certificate { return issue(c.t, "Lab CA", 90*day, 80*day, "api-int.lab.test") }),
+		},
+		{
+			name: "an expired certificate", want: []string{"certificate-expired"},
+			inject: presents(func(c *cluster) *tls.Certificate { return issue(c.t, "Lab CA", 90*day, -time.Hour, apiName) }),
+		},
+		{
+			name: "a certificate that is not valid yet", want: []string{"certificate-not-valid-yet"},
+			inject: presents(func(c *cluster) *tls.Certificate { return issue(c.t, "Lab CA", 80*day, 90*day, apiName) }),
+		},
+		{
+			name: "less than a quarter of 90 days left", want: []string{"certificate-expires-soon"},
+			inject: presents(func(c *cluster) *tls.Certificate { return issue(c.t, "Lab CA", 90*day, 20*day, apiName) }),
+		},
+		{
+			name: "less than a tenth of 90 days left", want: []string{"certificate-expires-now"},
+			inject: presents(func(c *cluster) *tls.Certificate { return issue(c.t, "Lab CA", 90*day, 8*day, apiName) }),
+		},
+		{
+			name: "less than a day of six left", want: []string{"certificate-expires-now"},
+			inject: presents(func(c *cluster) *tls.Certificate { return issue(c.t, "Lab CA", 6*day, 23*time.Hour, apiName) }),
+		},
+		{
+			name: "two days of six left", want: []string{},
+			inject: presents(func(c *cluster) *tls.Certificate { return issue(c.t, "Lab CA", 6*day, 2*day, apiName) }),
+		},
+		{
+			name: "one certificate over IPv4, another over IPv6", want: []string{"certificate-differs-by-address"},
+			inject: func(c *cluster) {
+				old, next := issue(c.t, "Lab CA", 90*day, 80*day, apiName), issue(c.t, "Another CA", 90*day, 80*day, apiName)
+				c.present(func(_ string, local netip.Addr) *tls.Certificate {
+					if local.Is4() {
+						return old
+					}
+					return next
+				})
+			},
+		},
+		{
+			name: "without a name the API server's own certificate", want: []string{},
+			inject: func(c *cluster) {
+				own, public := issue(c.t, "kube-apiserver", 30*day, 20*day, "kubernetes"), issue(c.t, "Lab CA", 90*day, 80*day, apiName)
+				c.present(func(name string, _ netip.Addr) *tls.Certificate {
+					if name == apiName {
+						return public
+					}
+					return own
+				})
+			},
+		},
+		{
+			name: "a black hole for whole packets", want: []string{"path-black-hole", "path-black-hole"},
+			inject: func(c *cluster) {
+				c.run(c.Worker.Node, "ip link set br-ex mtu 1400", "ip link set br-ex mtu 1500")
+			},
+		},
+		{
+			name: "a clock that is behind", want: []string{"clock-off"},
+			inject: func(c *cluster) { c.env.clock.Shift(2 * time.Minute); c.heal(c.right) },
+			says:   map[string]string{"clock-off": "this host's clock is 2m0s behind that of 198.51.100.10"},
+		},
+		{
+			name: "a clock that is ahead", want: []string{"clock-off"},
+			inject: func(c *cluster) { c.env.clock.Shift(-90 * time.Second); c.heal(c.right) },
+			says:   map[string]string{"clock-off": "this host's clock is 1m30s ahead of that of 198.51.100.10"},
+		},
+		{
+			name: "a clock that is behind, by what the API server says", want: []string{"clock-off"},
+			inject: func(c *cluster) {
+				c.file("chrony.conf", "")
+				for _, a := range c.env.servers {
+					a.Shift(3 * time.Minute)
+					c.heal(func(context.Context) error { a.Shift(0); return nil })
+				}
+			},
+		},
+		{
+			name: "a clock that is a little off", want: []string{},
+			inject: func(c *cluster) { c.env.clock.Shift(30 * time.Second); c.heal(c.right) },
+		},
+	})
+}
+
+// TestTwoNames: of the configuration's two names one has a certificate of another
+// CA.
+func TestTwoNames(t *testing.T) {
+	const other = "api.other.test"
+	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [" + apiName + ", " + other + "]\n" })
+	must(t, c.Internet.SetName(t.Context(), other, c.API))
+	one, two := issue(t, "Lab CA", 90*day, 80*day, apiName), issue(t, "Another CA", 90*day, 80*day, other)
+	c.present(func(name string, _ netip.Addr) *tls.Certificate {
+		if name == other {
+			return two
+		}
+		return one
+	})
+	c.exactly(c.standby(), []string{"certificate-differs-by-name"})
+}
+
+// TestNameOfTheCertificate: without a configuration and a kubeconfig that tell the
+// name, the certificate does.
+func TestNameOfTheCertificate(t *testing.T) {
+	c := healthy(t, nil)
+	c.file("kubeconfig", "")
+	c.name(lab.Pair{})
+	r := c.exactly(c.standby(), []string{"dns-absent"})
+	c.says(r, "dns-absent", "198.51.100.10 knows no address of api.lab.test")
+}
+
+// TestEverythingDead: with nobody at the VIPs, at the ingress, in the DNS and
+// behind the time servers, check still ends in time.
+func TestEverythingDead(t *testing.T) {
+	c := healthy(t, nil)
+	// What is asked is lost on the way, and nothing says so. VRRP and ARP go on.
+	c.rules(c.standby(), "chain output { type filter hook output priority raw; "+
+		"oifname br-ex meta l4proto { tcp, udp } drop; icmp type echo-request drop; icmpv6 type echo-request drop; }")
+	c.file("kubeconfig", "") // the name has to be asked for too
+	for _, flags := range [][]string{nil, {"--token", token}, {"--token", token, "--name", apiName}} {
+		begin := time.Now()
+		r, code := c.check(c.standby(), flags...)
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if code != 1 {
+			t.Errorf("exit code %d", code)
+		}
+		t.Logf("%v: %v\n%+v", time.Since(begin), r.IDs(), r)
+	}
+}
+
+func presents(issued func(*cluster) *tls.Certificate) func(*cluster) {
+	return func(c *cluster) {
+		made := issued(c)
+		c.present(func(string, netip.Addr) *tls.Certificate { return made })
+	}
+}
+
+// present has all API servers present what f says until the test ends.
+func (c *cluster) present(f func(name string, local netip.Addr) *tls.Certificate) {
+	c.t.Helper()
+	good := issue(c.t, "Lab CA", 90*day, 80*day, apiName)
+	for _, a := range c.env.servers {
+		a.Present(f)
+	}
+	c.heal(func(context.Context) error {
+		for _, a := range c.env.servers {
+			a.Present(func(string, netip.Addr) *tls.Certificate { return good })
+		}
+		return nil
+	})
+}
+
+// file replaces a file of the standby's until the test ends.
+func (c *cluster) file(name, text string) {
+	c.t.Helper()
+	must(c.t, c.standby().WriteHostFile(name, text))
+	c.heal(func(context.Context) error { return c.hostFiles(c.standby()) })
+}
+
+// right sets the time server right.
+func (c *cluster) right(context.Context) error {
+	c.env.clock.Shift(0)
+	return nil
+}

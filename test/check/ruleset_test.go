@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestRuleset loads rulesets as admins have them on a node, and what Services do.
+func TestRuleset(t *testing.T) {
+	c := healthy(t, nil)
+	api, worker := c.API.V4, c.Ingress.V4
+	for _, tt := range []struct {
+		name, text string
+		ids        []string
+		says       []string
+	}{
+		{
+			"a redirect that comes first",
+			fmt.Sprintf("table ip admin_nat {\nchain pre { type nat hook prerouting priority -150; ip daddr %s tcp dport 80 dnat to %s:80; }\n}\n", api, worker),
+			[]string{"nat-before-us"},
+			[]string{"chain ip admin_nat pre", fmt.Sprintf("ip daddr %s tcp dport 80 dnat to %s:80", api, worker), "port 80 of " + api.String()},
+		},
+		{
+			"a Service with the VIP among its externalIPs",
+			fmt.Sprintf("table ip kube-proxy {\nmap service-ips { type ipv4_addr . inet_service : verdict; elements = { %s . 80 : goto external-web } }\n"+
+				"chain external-web { meta l4proto tcp dnat to 10.128.0.2:8080; }\nchain nat-prerouting { type nat hook prerouting priority -120; ip daddr . tcp dport vmap @service-ips; }\n}\n", api),
+			[]string{"nat-before-us"},
+			[]string{"chain ip kube-proxy external-web", "dnat to 10.128.0.2:8080", "externalIPs"},
+		},
+		{
+			"a redirect for some",
+			"table ip admin_nat {\nchain pre { type nat hook prerouting priority -150; ip saddr 10.0.0.0/8 tcp dport 80 redirect to :9445; }\n}\n",
+			[]string{"nat-before-us-for-some"},
+			[]string{"chain ip admin_nat pre", "ip saddr 10.0.0.0/8"},
+		},
+		{
+			"a firewall with a list of ports",
+			"table inet admin_filter {\nchain input { type filter hook input priority 5; policy drop; ct state established,related accept; iif lo accept; " +
+				"meta l4proto { icmp, ipv6-icmp, vrrp } accept; ip protocol 112 accept; tcp dport { 22, 80, 443, 6443 } accept; }\n}\n",
+			[]string{"input-drops"},
+			[]string{"chain inet admin_filter input: its policy is drop", "open port 8888", c.API.V6.String()},
+		},
+		{
+			"a rule that rejects the port",
+			"table inet admin_filter {\nchain input { type filter hook input priority 5; jump ports; }\nchain ports { iifname \"br-ex\" tcp dport 8000-9000 counter reject; }\n}\n",
+			[]string{"input-drops"},
+			[]string{"chain inet admin_filter ports", `iifname "br-ex" tcp dport 8000-9000 counter`, "(handle "},
+		},
+		{
+			"a firewall for known clients",
+			"table inet admin_filter {\nchain input { type filter hook input priority 5; policy accept; iif lo accept; ip saddr 10.0.0.0/8 accept; ip daddr " + api.String() + " tcp dport 8888 drop; }\n}\n",
+			[]string{"input-drops-some"},
+			[]string{"chain inet admin_filter input", "tcp dport 8888 drop"},
+		},
+		{
+			"port 80 dropped at the door",
+			"table inet admin_raw {\nchain pre { type filter hook prerouting priority raw; tcp dport 80 drop; }\n}\n",
+			[]string{"vip-port-dropped"},
+			[]string{"chain inet admin_raw pre", "tcp dport 80 drop"},
+		},
+		{
+			"an output firewall",
+			"table inet admin_out {\nchain output { type filter hook output priority 0; tcp dport 8888 drop; }\n}\n",
+			[]string{"own-clients-kept-away"},
+			[]string{"chain inet admin_out output", "tcp dport 8888 drop"},
+		},
+		{
+			"firewalld's way",
+			"table inet admin_filter {\nchain input { type filter hook input priority 10; ct state established,related accept; ct status dnat accept; iifname \"lo\" accept; " +
+				"meta l4proto { icmp, ipv6-icmp, vrrp } accept; reject with icmpx admin-prohibited; }\n}\n",
+			[]string{},
+			nil,
+		},
+		{
+			"a later redirect",
+			fmt.Sprintf("table ip admin_nat {\nchain pre { type nat hook prerouting priority dstnat; ip daddr %s tcp dport 80 dnat to %s:80; }\n}\n", api, worker),
+			[]string{},
+			nil,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := c.holder().Input(t.Context(), tt.text, "nft", "-f", "-")
+			must(t, err)
+			defer c.remove(tt.text)
+			r := c.exactly(c.holder(), tt.ids)
+			for _, id := range tt.ids {
+				c.says(r, id, tt.says...)
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// apiPort is where the API server listens, on every address of a master.
+const apiPort = "6443"
+
+// APIServer stands on one master for the part of kube-apiserver that its clients
+// meet first: which certificate it presents, by name and by address. The real one
+// takes an etcd, and a cluster to be told the certificates by.
+type APIServer struct {
+	server *http.Server
+
+	offset atomic.Int64
+
+	mu      sync.Mutex
+	present func(name string, local netip.Addr) *tls.Certificate
+}
+
+// ServeAPI starts an API server on the node. The caller has to Close it.
+func (n *Node) ServeAPI(ctx context.Context, present func(name string, local netip.Addr) *tls.Certificate) (*APIServer, error) {
+	listener, err := n.Listen(ctx, ":"+apiPort)
+	if err != nil {
+		return nil, err
+	}
+	a := &APIServer{present: present}
+	a.server = &http.Server{
+		ReadHeaderTimeout: dialTimeout,
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.certificate},
+		// Who has seen the certificate goes away: that is no news.
+		ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", time.Now().Add(time.Duration(a.offset.Load())).UTC().Format(http.TimeFormat))
+			_, _ = w.Write([]byte("ok"))
+		}),
+	}
+	go func() { _ = a.server.ServeTLS(listener, "", "") }()
+	return a, nil
+}
+
+// Present replaces what decides on the certificate.
+func (a *APIServer) Present(present func(name string, local netip.Addr) *tls.Certificate) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.present = present
+}
+
+// Shift sets by how much its clock is ahead of the machine's.
+func (a *APIServer) Shift(offset time.Duration) { a.offset.Store(int64(offset)) }
+
+// Close ends the server.
+func (a *APIServer) Close() error { return a.server.Close() }
+
+func (a *APIServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	local, err := netip.ParseAddrPort(hello.Conn.LocalAddr().String())
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c := a.present(hello.ServerName, local.Addr().Unmap().WithZone("")); c != nil {
+		return c, nil
+	}
+	return nil, errors.New("no certificate")
+}
+
+// Leaf says what a certificate for [APIServer] is to hold.
+type Leaf struct {
+	Issuer              string
+	Names               []string
+	NotBefore, NotAfter time.Time
+}
+
+// Issue makes a certificate by a CA of the given name.
+func Issue(leaf Leaf) (*tls.Certificate, error) {
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	ca := &x509.Certificate{Subject: pkix.Name{CommonName: leaf.Issuer}, SerialNumber: big.NewInt(1)}
+	template := &x509.Certificate{
+		SerialNumber: serial, DNSNames: leaf.Names, IPAddresses: []net.IP{},
+		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, &key.PublicKey, caKey)
+	if err != nil {
+		return nil, fmt.Errorf("sign the API's certificate: %w", err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+)
+
+// CheckReport is what `http01-proxyd check -o json` prints: the shape that
+// scripts of operators read, written down here a second time so that a change of
+// it is seen.
+type CheckReport struct {
+	Host    string        `json:"host"`
+	Outcome string        `json:"outcome"`
+	Checks  []CheckResult `json:"checks"`
+	Trace   []CheckHop    `json:"trace"`
+}
+
+// CheckHop is one step on the way of a challenge.
+type CheckHop struct {
+	Hop     string  `json:"hop"`
+	To      string  `json:"to"`
+	Outcome string  `json:"outcome"`
+	Text    string  `json:"text"`
+	Took    float64 `json:"durationMs"`
+}
+
+// CheckResult is what one check found.
+type CheckResult struct {
+	Name     string         `json:"name"`
+	Outcome  string         `json:"outcome"`
+	Text     string         `json:"text"`
+	Findings []CheckFinding `json:"findings"`
+}
+
+// CheckFinding is one thing that is wrong.
+type CheckFinding struct {
+	ID    string `json:"id"`
+	Level string `json:"level"`
+	Says  string `json:"says"`
+	Mend  string `json:"mend"`
+}
+
+// IDs are those of all findings, in the order of the checks.
+func (r CheckReport) IDs() []string {
+	ids := []string{}
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			ids = append(ids, f.ID)
+		}
+	}
+	return ids
+}
+
+// Check is the result of one check by its name, the zero value when there is
+// none.
+func (r CheckReport) Check(name string) CheckResult {
+	i := slices.IndexFunc(r.Checks, func(c CheckResult) bool { return c.Name == name })
+	if i < 0 {
+		return CheckResult{}
+	}
+	return r.Checks[i]
+}
+
+// HostFile is the path of a file that stands for one of the host's /etc; it is
+// absent until WriteHostFile writes it.
+func (n *Node) HostFile(name string) string { return n.serviceFile("etc-" + name) }
+
+// WriteHostFile writes such a file.
+func (n *Node) WriteHostFile(name, text string) error {
+	if err := os.MkdirAll(n.serviceFile(""), 0o750); err != nil {
+		return fmt.Errorf("make the service's directory: %w", err)
+	}
+	if err := os.WriteFile(n.HostFile(name), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write a file of the host: %w", err)
+	}
+	return nil
+}
+
+// CheckFlags are those with which the check command looks at the node's own
+// service and files.
+func (n *Node) CheckFlags() []string {
+	return []string{
+		"--config", n.serviceFile("config.yaml"),
+		"--state-dir", n.serviceFile("state"),
+		"--status-socket", n.serviceFile("status.sock"),
+		"--manifests", n.Manifests(),
+		"--disabled-manifests", n.DisabledManifests(),
+		"--proxy-env", n.ProxyEnv(),
+		"--resolv-conf", n.HostFile("resolv.conf"),
+		"--chrony-conf", n.HostFile("chrony.conf"),
+		"--kubeconfig", n.HostFile("kubeconfig"),
+	}
+}
+
+// Check runs the check command on the node and returns its report and its exit
+// code.
+func (n *Node) Check(ctx context.Context, binary string, flags ...string) (CheckReport, int, error) {
+	text, code, err := n.CheckText(ctx, binary, append(flags, "-o", "json")...)
+	if err != nil {
+		return CheckReport{}, code, err
+	}
+	var r CheckReport
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return r, code, fmt.Errorf("read the report of check: %w: %.300s", err, text)
+	}
+	return r, code, nil
+}
+
+// CheckText runs the check command on the node and returns what it printed and
+// its exit code.
+func (n *Node) CheckText(ctx context.Context, binary string, flags ...string) (string, int, error) {
+	out, err := n.Run(ctx, binary, slices.Concat([]string{"check"}, n.CheckFlags(), flags)...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() != 2 {
+		return out, exit.ExitCode(), nil
+	}
+	return out, 0, err
+}
