@@ -69,7 +69,7 @@ func (h *host) apiServers(ctx context.Context) []netip.Addr {
 		}
 	}
 	for _, vip := range h.vips.API {
-		if _, own, err := nearLink(vip, h.addresses, &holders{}); err == nil && own.IsValid() && !slices.Contains(all, own) {
+		if _, own, err := nearLink(vip, h.addresses, &holders{}); err == nil && own.IsValid() && !own.IsLinkLocalUnicast() && !slices.Contains(all, own) {
 			all = append(all, own)
 		}
 	}

@@ -116,15 +116,23 @@ func (h *host) oneAddress(ctx context.Context, name string) (netip.Addr, error) 
 		return netip.Addr{}, err
 	}
 	for _, s := range servers {
-		within, cancel := context.WithTimeout(ctx, lookupTimeout/2)
-		defer cancel()
-		for _, ipv6 := range []bool{false, true} {
-			if r := h.lookup(within, s, name, ipv6); len(r.addresses) > 0 {
-				return r.addresses[0], nil
-			}
+		if addr, is := h.anyAddress(ctx, s, name); is {
+			return addr, nil
 		}
 	}
 	return netip.Addr{}, fmt.Errorf("no address of %s", name)
+}
+
+// anyAddress asks one server for an address of either family.
+func (h *host) anyAddress(ctx context.Context, s server, name string) (netip.Addr, bool) {
+	ctx, cancel := context.WithTimeout(ctx, clockTimeout/5)
+	defer cancel()
+	for _, ipv6 := range []bool{false, true} {
+		if r := h.lookup(ctx, s, name, ipv6); len(r.addresses) > 0 {
+			return r.addresses[0], true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // askDates takes the clocks of other hosts from answers that they give anyway:

@@ -116,10 +116,27 @@ func nearLink(vip netip.Addr, own []address.Address, x *holders) (link *net.Inte
 		return nil, source, errors.New("it is on no network of this host")
 	}
 	if vip.Is6() {
-		// The VIP itself: on a link that has no other the kernel takes it too.
-		return link, vip, nil
+		// Not from the VIP itself: others would learn that it is here.
+		if source, known := linkLocal(link); known {
+			return link, source, nil
+		}
+		return nil, source, fmt.Errorf("%s has no other address to ask from", link.Name)
 	}
 	return link, source, nil
+}
+
+// linkLocal is a link's address that is valid on it alone.
+func linkLocal(link *net.Interface) (netip.Addr, bool) {
+	list, err := link.Addrs()
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	for _, each := range list {
+		if prefix, err := netip.ParsePrefix(each.String()); err == nil && prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast() {
+			return prefix.Addr(), true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // ownAddress is a link's address in whose network another one is.

@@ -11,7 +11,7 @@ type NeighboursQuestion struct {
 	Addr   netip.Addr `json:"addr"`
 	Link   int        `json:"link"`   // its index
 	Own    []byte     `json:"own"`    // the link's own hardware address
-	Source netip.Addr `json:"source"` // IPv6: an own address of the link
+	Source netip.Addr `json:"source"` // IPv6: an own address of the link, be it link-local
 }
 
 // Neighbours are those that have answered within the question's time.
