@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
 // certificateTimeout bounds one look at a certificate.
@@ -113,19 +114,17 @@ func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
 	return catalogue.Find(id, append(values, "server", p.addr.String(), "asked", p.asked(), "issuer", p.cert.Issuer)...)
 }
 
-// judgeDates: certificates live for 90 days, 45 or 6, so that days alone say
-// little.
+// judgeDates says how much of its life a certificate has left.
 func (p presented) judgeDates(now time.Time) []catalogue.Finding {
-	left, life := p.cert.NotAfter.Sub(now), p.cert.NotAfter.Sub(p.cert.NotBefore)
-	ends := []string{"date", p.cert.NotAfter.UTC().Format(time.RFC3339), "left", span(left)}
-	switch {
-	case now.Before(p.cert.NotBefore):
+	ends := []string{"date", p.cert.NotAfter.UTC().Format(time.RFC3339), "left", span(p.cert.NotAfter.Sub(now))}
+	switch status.StageOf(p.cert.NotBefore, p.cert.NotAfter, now) {
+	case status.NotYetValid:
 		return []catalogue.Finding{p.find(catalogue.CertificateEarly, "date", p.cert.NotBefore.UTC().Format(time.RFC3339))}
-	case left <= 0:
+	case status.Expired:
 		return []catalogue.Finding{p.find(catalogue.CertificateExpired, ends...)}
-	case left < life/10, left < 24*time.Hour:
+	case status.Urgent:
 		return []catalogue.Finding{p.find(catalogue.CertificateEnds, ends...)}
-	case left < life/4:
+	case status.Expiring:
 		return []catalogue.Finding{p.find(catalogue.CertificateEndsSoon, ends...)}
 	default:
 		return nil

@@ -23,7 +23,7 @@ type Line struct {
 // Watch remembers what was found and said. The zero value knows nothing.
 type Watch struct {
 	places map[place]status.Certificate // the last of each
-	levels map[identity]Level           // of the certificates that are presented now
+	stages map[identity]status.Stage    // of the certificates that are presented now
 	deaf   map[string]bool              // addresses where nobody answers
 	mute   map[place]bool               // places that do not answer at an address that does
 }
@@ -53,18 +53,18 @@ func (w *Watch) Take(found []status.Certificate, now time.Time) (known []status.
 		}
 	}
 	groups := group(known)
-	levels := make(map[identity]Level)
+	stages := make(map[identity]status.Stage)
 	for _, g := range groups {
 		if line, is := w.renewal(g); is {
 			lines = append(lines, line)
 		}
 		id := identityOf(g[0])
-		levels[id] = Judge(g[0].NotBefore, g[0].NotAfter, now)
-		if before := w.levels[id]; levels[id] > before {
-			lines = append(lines, ageing(g, levels[id], now))
+		stages[id] = g[0].Stage(now)
+		if before := w.stages[id]; stages[id] > before {
+			lines = append(lines, ageing(g, stages[id], now))
 		}
 	}
-	w.levels, w.places = levels, make(map[place]status.Certificate)
+	w.stages, w.places = stages, make(map[place]status.Certificate)
 	for _, g := range groups {
 		for _, c := range g {
 			w.places[placeOf(c)] = c
@@ -115,15 +115,18 @@ func (w *Watch) renewal(g []status.Certificate) (line Line, is bool) {
 		where(moved), verb, stamp(c.NotAfter), stamp(old.NotAfter), c.Issuer), c}, true
 }
 
-func ageing(g []status.Certificate, level Level, now time.Time) Line {
+func ageing(g []status.Certificate, stage status.Stage, now time.Time) Line {
 	c := g[0]
 	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %s, ", where(g), cmp.Or(c.Issuer, "nobody"))
-	if level == Expired {
+	if stage == status.NotYetValid {
+		return Line{slog.LevelError, subject + "is not valid before " + stamp(c.NotBefore) + ": clients refuse the API until then; look at the clocks of this host and of who has issued it", c}
+	}
+	if stage == status.Expired {
 		return Line{slog.LevelError, subject + "has expired at " + stamp(c.NotAfter) + ": clients refuse the API by now; " + mend, c}
 	}
 	text := fmt.Sprintf("%sexpires in %s, at %s, of the %s that it lives: whoever renews it is late; %s",
 		subject, status.Age(c.NotAfter.Sub(now)), stamp(c.NotAfter), status.Age(c.NotAfter.Sub(c.NotBefore)), mend)
-	if level == Urgent {
+	if stage == status.Urgent {
 		return Line{slog.LevelError, text, c}
 	}
 	return Line{slog.LevelWarn, text, c}
