@@ -205,6 +205,9 @@ func (t *Teller) end(now time.Time, over func(*told) bool) []Line {
 	})
 	lines := make([]Line, 0, len(ended)+1)
 	for _, s := range ended {
+		if s.Requests == 1 && s.Good == 0 && !s.wanted() {
+			continue // a stranger's one request: all of it has been said
+		}
 		line := s.line(Over, s.summary(), s.outcome)
 		line.Bad = s.outcome.bad() || s.Good == 0 && s.wanted()
 		lines = append(lines, line)

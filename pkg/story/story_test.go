@@ -94,7 +94,13 @@ func TestStories(t *testing.T) {
 			[]status.Challenge{request(status.OtherAsker, 1, 0, 404)},
 			[]string{
 				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
-				"  " + title + " is over: others 0/1 ok, last → 404, 3.1 ms, 0 s",
+			},
+		},
+		"of a stubborn stranger": {
+			[]status.Challenge{request(status.OtherAsker, 1, 0, 404), request(status.OtherAsker, 1, 3*time.Second, 404)},
+			[]string{
+				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
+				"  " + title + " is over: others 0/2 ok, last → 404, 3.1 ms, 3 s",
 			},
 		},
 		"of two tokens": {
@@ -205,7 +211,7 @@ func TestStrangersHideNobody(t *testing.T) {
 		take(l, true)
 		muted += l.Muted
 	}
-	want := map[Kind]int{Begun: otherBudget, Over: otherBudget + len(wanted), Muted: 1}
+	want := map[Kind]int{Begun: otherBudget, Over: len(wanted), Muted: 1}
 	if diff := cmp.Diff(want, lines); diff != "" || muted != strangers-otherBudget {
 		t.Errorf("%d muted; lines (-want +got):\n%s", muted, diff)
 	}
