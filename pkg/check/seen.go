@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -18,7 +19,7 @@ const (
 	// seenWithin bounds what the checks share, so that they can still judge it.
 	seenWithin = remote - time.Second
 	// agent tells in others' logs who asks.
-	agent = "http01-proxyd-check"
+	agent = status.CheckAgent
 	// noName stands for the API's name where that is not known (RFC 6761).
 	noName = "http01-proxyd-check.invalid"
 

@@ -20,6 +20,8 @@ func askerOf(agent []byte) status.Asker {
 		return status.Pebble
 	case bytes.HasPrefix(agent, []byte("Go-http-client/")): // step-ca names itself no further (acme/client.go)
 		return status.StepCA
+	case bytes.HasPrefix(agent, []byte(status.CheckAgent)):
+		return status.OwnCheck
 	default:
 		return status.OtherAsker
 	}

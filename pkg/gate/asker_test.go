@@ -15,6 +15,7 @@ func TestAskerOf(t *testing.T) {
 		"cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0123abc":                      status.CertManager,
 		"Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)": status.LetsEncrypt,
 		"LetsEncrypt-Pebble-VA (linux; amd64)":                                                    status.Pebble,
+		status.CheckAgent:                                                                         status.OwnCheck,
 		"Go-http-client/1.1":                                                                      status.StepCA,
 	} {
 		if got := askerOf([]byte(agent)); got != want {

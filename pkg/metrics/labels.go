@@ -20,7 +20,7 @@ func refusals() []string {
 
 // askers are all values of the label client.
 func askers() []string {
-	return texts(status.CertManager, status.LetsEncrypt, status.Pebble, status.StepCA, status.OtherAsker)
+	return texts(status.CertManager, status.LetsEncrypt, status.Pebble, status.StepCA, status.OwnCheck, status.OtherAsker)
 }
 
 // causes are all values of that label.

@@ -51,7 +51,7 @@ func (r Report) writeRequests(p *page) {
 		return
 	}
 	inOrder(outcomes, []Outcome{Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, WentAway})
-	inOrder(askers, []Asker{CertManager, LetsEncrypt, Pebble, StepCA, OtherAsker})
+	inOrder(askers, []Asker{CertManager, LetsEncrypt, Pebble, StepCA, OwnCheck, OtherAsker})
 	columns := []column{{title: "REQUESTS"}}
 	for _, a := range askers {
 		columns = append(columns, column{title: string(a), right: true})

@@ -14,19 +14,23 @@ import (
 // trusted for nothing. The set is fixed.
 type Asker string
 
+// CheckAgent is the User-Agent of `http01-proxyd check`.
+const CheckAgent = "http01-proxyd-check"
+
 // The askers.
 const (
 	CertManager Asker = "cert-manager" // its self check
 	LetsEncrypt Asker = "lets-encrypt" // a validation of Let's Encrypt
 	Pebble      Asker = "pebble"       // a validation of Pebble
 	StepCA      Asker = "step-ca"      // a validation of step-ca
+	OwnCheck    Asker = "check"        // `http01-proxyd check`, of this host or another
 	OtherAsker  Asker = "other"        // anybody else
 )
 
 // Known reports whether the asker is of the set.
 func (a Asker) Known() bool {
 	switch a {
-	case CertManager, LetsEncrypt, Pebble, StepCA, OtherAsker:
+	case CertManager, LetsEncrypt, Pebble, StepCA, OwnCheck, OtherAsker:
 		return true
 	default:
 		return false

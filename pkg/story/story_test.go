@@ -94,6 +94,7 @@ func TestStories(t *testing.T) {
 				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
 			},
 		},
+		"of check": {[]status.Challenge{request(status.OwnCheck, 1, 0, 404)}, nil},
 		"of a stubborn stranger": {
 			[]status.Challenge{request(status.OtherAsker, 1, 0, 404), request(status.OtherAsker, 1, 3*time.Second, 404)},
 			[]string{
