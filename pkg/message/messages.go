@@ -106,6 +106,11 @@ func all() []Message {
 			Text:    "@ISSUER@ has issued the one that is presented for the name \"@NAME@\"; it is good\nuntil @NOT_AFTER@. If cert-manager should have renewed it, look at its order and\nchallenge, and run `http01-proxyd check`.",
 		},
 		{
+			Event: "certificate-name", ID: "3f0a6c2e9d5b4b0f8a717c04e2b96d15",
+			Subject: "The API's name is not known, so its certificate is not watched",
+			Text:    "The API server presents the certificate that cert-manager renews to those alone\nwho ask for its name. Put that name into `hosts` of\n/etc/http01-proxyd/config.yaml; challenges for other names are refused then. On\nOpenShift /etc/kubernetes/apiserver-url.env tells the name.",
+		},
+		{
 			Event: "exporter", ID: "78f6d82486ea4214b5c34e7e77ca4499",
 			Subject: "The metrics exporter was looked after",
 			Text:    "Metrics are served by a process of its own; the front door does not depend on\nit.",
