@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
@@ -66,6 +67,9 @@ Examples:
 				defer signal.Stop(reload)
 				if os.Getenv("GOGC") == "" {
 					debug.SetGCPercent(collectAt)
+				}
+				if os.Getenv("GOMEMLIMIT") != "" { // of all processes together
+					debug.SetMemoryLimit(child.KeeperMemory)
 				}
 				log, flush := systemd.NewLogger()
 				defer flush()

@@ -158,7 +158,7 @@ func TestExporterIsHarmless(t *testing.T) {
 			t.Errorf("%s of the exporter is %q, want %q", name, got, want)
 		}
 	}
-	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env), "NOTIFY_SOCKET") {
+	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env), "NOTIFY_SOCKET") || !strings.Contains(string(env), "GOMEMLIMIT=32MiB\x00") {
 		t.Errorf("the exporter's environment: %q, %v", env, err)
 	}
 	listeners := nstest.Run(t, "ss", "-Hltnp", "sport = :9645")

@@ -58,7 +58,7 @@ func all() []Message {
 		{
 			Event: "evicted", ID: "c0290103855d4f5599ec8712e8e3574f",
 			Subject: "Connections without a request were reset",
-			Text:    "All limits.maxConnections were taken, and others came. If these were wanted,\nraise it, and LimitNOFILE and MemoryMax of the unit with it.",
+			Text:    "All limits.maxConnections were taken, and others came. If these were wanted,\nraise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it.",
 		},
 		{
 			Event: "accept", ID: "6e704245a4ff41e3a7949b80dcb0b82e",
