@@ -181,9 +181,36 @@ func TestExporterIsReplaced(t *testing.T) {
 		t.Fatal("no other exporter")
 	}
 	s.scraped("http01_proxy_up 1")
-	s.logs(fmt.Sprintf("the exporter (process %d) has ended (signal: killed)", old))
+	s.logs("the exporter has ended (signal: killed)")
+	s.logs(fmt.Sprintf("exporter_pid=%d", old))
 	if after := s.reason(status.Serving).Condition(); after != before {
 		t.Errorf("the condition is %+v, was %+v", after, before)
+	}
+	s.stop()
+}
+
+// One that ends again and again is complained of once, and nobody says of it that
+// metrics are served.
+func TestExporterThatEndsAgain(t *testing.T) {
+	s := metering(t)
+	s.scraped("http01_proxy_up 1")
+	s.logs("metrics are served on ")
+	old := 0
+	for range 3 {
+		if !poll(t.Context(), func() bool { pid := s.child("exporter"); return pid != 0 && pid != old }) {
+			t.Fatal("no other exporter")
+		}
+		s.scraped("http01_proxy_up 1")
+		old = s.child("exporter")
+		if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.scraped("http01_proxy_up 1")
+	for text, want := range map[string]int{"metrics are served on ": 1, "metrics are not served on ": 1} {
+		if n := strings.Count(s.log.String(), text); n != want {
+			t.Errorf("%q %d times, want %d", text, n, want)
+		}
 	}
 	s.stop()
 }
@@ -241,6 +268,7 @@ func TestMetricsPortInUse(t *testing.T) {
 	<-time.After(3500 * time.Millisecond) // two more tries
 	squatter.Close()
 	s.scraped(`http01_proxy_ready{reason="Serving"} 1`)
+	s.logs("metrics are served on ") // at once: none has ended
 	if n := strings.Count(s.log.String(), "metrics are not served"); n != 1 {
 		t.Errorf("%d lines about it:\n%s", n, s.log)
 	}

@@ -315,7 +315,7 @@ func takeMonitoringAway(t *testing.T, c *cluster.Cluster) {
 		if _, err := m.Run(t.Context(), "systemctl", "stop", "node-exporter.service"); err != nil {
 			t.Error(err)
 		}
-		must(t, errors.Join(m.RemoveFile(nodeExporterPath), m.RemoveFile(filepath.Dir(configPath)), m.RemoveFile(apiServerURL)))
+		must(t, errors.Join(m.RemoveFile(nodeExporterPath), m.RemoveFile(filepath.Dir(configPath)), m.RemoveFile(filepath.Dir(apiServerURL))))
 	}
 }
 
