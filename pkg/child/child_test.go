@@ -3,7 +3,6 @@
 package child
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -57,7 +56,7 @@ func TestMemoryOfTheUnit(t *testing.T) {
 	whole, hard := setting("Environment=GOMEMLIMIT="), setting("MemoryMax=")
 	sum := int64(KeeperMemory)
 	for _, command := range []string{"gate", "exporter", "probe"} {
-		entry, _ := memoryFor(command, fmt.Sprint(whole))
+		entry, _ := memoryFor(command, strconv.FormatInt(whole, 10))
 		limit, is := parseMemory(strings.TrimPrefix(entry, memoryVariable+"="))
 		if !is {
 			t.Fatalf("%s: %q", command, entry)

@@ -5,7 +5,6 @@ package metrics
 import (
 	"bytes"
 	"fmt"
-	"net/http"
 	"sync"
 
 	dto "github.com/prometheus/client_model/go"
@@ -34,8 +33,8 @@ func NewPage(r status.Report) (*Page, error) {
 
 // Render returns the page in the best format that a request's Accept takes, and the
 // Content-Type of that. Nobody may change the text.
-func (p *Page) Render(request http.Header) (contentType string, text []byte, err error) {
-	format := expfmt.Negotiate(request)
+func (p *Page) Render(request map[string][]string) (contentType string, text []byte, err error) {
+	format := expfmt.NegotiateAccept(request, expfmt.DefaultAcceptedFormats()...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if text, is := p.texts[format]; is {
