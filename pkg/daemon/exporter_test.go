@@ -76,7 +76,7 @@ func TestMetrics(t *testing.T) {
 	if code, _ := ask(t, "/"); code != 400 {
 		t.Fatalf("no challenge: %d", code)
 	}
-	s.scraped(`http01_proxy_requests_total{client="other",outcome="not-challenge"} 1`)
+	s.scraped(`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"} 1`)
 	// Go programs look like step-ca.
 	body := s.scraped(`http01_proxy_requests_total{client="step-ca",outcome="ok"} 1`)
 	for _, line := range []string{
