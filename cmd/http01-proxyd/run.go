@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
@@ -24,6 +25,7 @@ const (
 	defaultSocket            = "/run/http01-proxyd/status.sock"
 	defaultManifests         = "/etc/kubernetes/manifests"
 	defaultDisabledManifests = "/etc/kubernetes/disabled-manifests"
+	defaultAPIServerURL      = "/etc/kubernetes/apiserver-url.env"
 )
 
 // collectAt keeps the garbage of reports small: the keeper waits most of the time,
@@ -54,8 +56,10 @@ Examples:
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
+			flags.StringVar(&o.APIServerURL, "apiserver-url", defaultAPIServerURL,
+				"`FILE` that names the API, for the expiry watch without hosts")
 			return func(ctx context.Context, _ command.Streams) error {
-				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests); err != nil {
+				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURL); err != nil {
 					return err
 				}
 				reload := make(chan os.Signal, 1)
@@ -63,6 +67,9 @@ Examples:
 				defer signal.Stop(reload)
 				if os.Getenv("GOGC") == "" {
 					debug.SetGCPercent(collectAt)
+				}
+				if os.Getenv("GOMEMLIMIT") != "" { // of all processes together
+					debug.SetMemoryLimit(child.KeeperMemory)
 				}
 				log, flush := systemd.NewLogger()
 				defer flush()

@@ -44,7 +44,7 @@ func Start(command string) (*Process, error) {
 	// its place.
 	cmd := exec.Command("/proc/self/exe", command) //nolint:noctx // it ends with its connection
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = environment(os.Environ(), runtime.GOMAXPROCS(0))
+	cmd.Env = environment(command, os.Environ(), runtime.GOMAXPROCS(0))
 	cmd.Dir = "/"
 	cmd.Stderr = os.Stderr // what the runtime has to say when it breaks
 	cmd.ExtraFiles = []*os.File{far}
@@ -56,19 +56,24 @@ func Start(command string) (*Process, error) {
 	return &Process{near, process}, nil
 }
 
-// environment leaves what the Go runtime reads, and bounds its processors. A
-// child has nobody to talk to but its parent.
-func environment(whole []string, processors int) []string {
-	bounded := fmt.Sprintf("GOMAXPROCS=%d", min(processors, cores))
-	return append(slices.DeleteFunc(slices.Clone(whole), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
+// environment leaves what the Go runtime reads, and bounds its processors and its
+// memory. A child has nobody to talk to but its parent.
+func environment(command string, whole []string, processors int) []string {
+	memory := ""
+	kept := slices.DeleteFunc(slices.Clone(whole), func(entry string) bool {
+		name, value, _ := strings.Cut(entry, "=")
 		switch name {
-		case "GOMEMLIMIT", "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
+		case "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
 			return false
-		default:
-			return true
+		case memoryVariable:
+			memory = value
 		}
-	}), bounded)
+		return true
+	})
+	if entry, is := memoryFor(command, memory); is {
+		kept = append(kept, entry)
+	}
+	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, cores)))
 }
 
 // End closes the connection, upon which the child ends, and waits for that.

@@ -3,6 +3,10 @@
 package child
 
 import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,9 +15,55 @@ import (
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	for cores, want := range map[int]string{1: "GOMAXPROCS=1", 2: "GOMAXPROCS=2", 64: "GOMAXPROCS=2"} {
-		got := environment([]string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
-		if diff := cmp.Diff([]string{"GOMEMLIMIT=1MiB", want}, got); diff != "" {
+		got := environment("probe", []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
+		if diff := cmp.Diff([]string{"GOGC=50", "GOMEMLIMIT=32MiB", want}, got); diff != "" {
 			t.Errorf("%d cores (-want +got):\n%s", cores, diff)
 		}
+	}
+}
+
+func TestMemoryOfTheGate(t *testing.T) {
+	t.Parallel()
+	for whole, want := range map[string]string{
+		"240MiB": "GOMEMLIMIT=128MiB", "1GiB": "GOMEMLIMIT=912MiB", "251658240": "GOMEMLIMIT=128MiB", "245760KiB": "GOMEMLIMIT=128MiB",
+		"100MiB": "GOMEMLIMIT=64MiB", "": "", "off": "", "-1": "", "99999999999TiB": "",
+	} {
+		if got, is := memoryFor("gate", whole); got != want || is != (want != "") {
+			t.Errorf("of %q: %q, want %q", whole, got, want)
+		}
+	}
+}
+
+// What the processes may take together fits into what the unit may have, with
+// something left for what the kernel holds for them.
+func TestMemoryOfTheUnit(t *testing.T) {
+	t.Parallel()
+	unit, err := os.ReadFile("../../systemd/http01-proxyd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting := func(pattern string) int64 {
+		found := regexp.MustCompile(`(?m)^` + pattern + `([0-9]+)(?:M|MiB)$`).FindSubmatch(unit)
+		if found == nil {
+			t.Fatalf("the unit has no %s", pattern)
+		}
+		n, err := strconv.ParseInt(string(found[1]), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n << 20
+	}
+	whole, hard := setting("Environment=GOMEMLIMIT="), setting("MemoryMax=")
+	sum := int64(KeeperMemory)
+	for _, command := range []string{"gate", "exporter", "probe"} {
+		entry, _ := memoryFor(command, strconv.FormatInt(whole, 10))
+		limit, is := parseMemory(strings.TrimPrefix(entry, memoryVariable+"="))
+		if !is {
+			t.Fatalf("%s: %q", command, entry)
+		}
+		sum += limit
+	}
+	if sum != whole || sum > hard-16<<20 {
+		t.Errorf("%d MiB together, of %d and %d MiB", sum>>20, whole>>20, hard>>20)
 	}
 }

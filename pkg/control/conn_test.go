@@ -194,8 +194,11 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 		"a bucket of none":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: 1000}}}, false},
 		"a long cause":        {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: strings.Repeat("a", 100)}}}, false},
 		"too many sums":       {News{Sums: make([]status.Sum, MaxSums+1)}, false},
-		"a refusal":           {News{Refused: map[status.Refusal]uint64{status.Evicted: 1}}, true},
-		"a kind of refusal":   {News{Refused: map[status.Refusal]uint64{"evicted2": 1}}, false},
+		"a refusal":           {refused(status.Evicted, status.OtherAsker), true},
+		"a refusal of one":    {refused(status.ForeignHost, status.CertManager), true},
+		"a refusal of nobody": {refused(status.ForeignHost, "curl"), false},
+		"a refusal unread":    {refused(status.Evicted, status.CertManager), false},
+		"a kind of refusal":   {refused("evicted2", status.OtherAsker), false},
 		"a complaint":         {News{LastFailure: "a\r"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,6 +208,10 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 			}
 		})
 	}
+}
+
+func refused(why status.Refusal, asker status.Asker) News {
+	return News{Refused: []status.RefusedSum{{Refusal: why, Asker: asker, Count: 1}}}
 }
 
 func TestLine(t *testing.T) {

@@ -22,10 +22,13 @@ type ExporterOrder struct {
 type Serve struct{}
 
 // Ask is all that an exporter says: it wants a report. It says so at most once in
-// [AskEvery].
+// [AskEvery]. [AtWork] comes first and has no answer.
 type Ask struct {
 	ID uint64 `json:"id"`
 }
+
+// AtWork is the ID by which an exporter says, once, that it takes requests.
+const AtWork = 0
 
 // Answer is the report for the [Ask] with the same ID. It holds what becomes a
 // metric and no more: the exporter reads what the network sends.

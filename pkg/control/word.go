@@ -56,16 +56,16 @@ type Reachability struct {
 
 // News is what has happened since the last News.
 type News struct {
-	Challenges  []status.Challenge        `json:"challenges,omitempty"`  // the last of them, oldest first
-	Sums        []status.Sum              `json:"sums,omitempty"`        // of all challenges
-	Undelivered bool                      `json:"undelivered,omitempty"` // one of all these did not reach the ingress
-	Refused     map[status.Refusal]uint64 `json:"refused,omitempty"`
-	Failures    uint64                    `json:"failures,omitempty"`    // of accept(2), since the gate started
-	LastFailure string                    `json:"lastFailure,omitempty"` // the last of them
+	Challenges  []status.Challenge  `json:"challenges,omitempty"`  // the last of them, oldest first
+	Sums        []status.Sum        `json:"sums,omitempty"`        // of all challenges
+	Undelivered bool                `json:"undelivered,omitempty"` // one of all these did not reach the ingress
+	Refused     []status.RefusedSum `json:"refused,omitempty"`
+	Failures    uint64              `json:"failures,omitempty"`    // of accept(2), since the gate started
+	LastFailure string              `json:"lastFailure,omitempty"` // the last of them
 }
 
 const (
-	maxRefusals = 32
+	maxRefusals = 64 // by asker
 	maxCount    = 1 << 32
 	maxTook     = 1 << 62 // nanoseconds
 	maxCause    = 64
@@ -88,9 +88,9 @@ func (n *News) Check() error {
 	case !plain(n.LastFailure, maxText):
 		return fmt.Errorf("%w: a failure that is no line of text", errUnbelievable)
 	}
-	for kind, count := range n.Refused {
-		if !kind.Known() || count > maxCount {
-			return fmt.Errorf("%w: %d refusals of a kind", errUnbelievable, count)
+	for _, r := range n.Refused {
+		if !r.Refusal.Known() || !r.Asker.Known() || r.Asker != status.OtherAsker && !r.Refusal.Judged() || r.Count > maxCount {
+			return fmt.Errorf("%w: %d refusals of a kind", errUnbelievable, r.Count)
 		}
 	}
 	if !slices.ContainsFunc(n.Sums, func(s status.Sum) bool { return !countable(&s) }) {

@@ -19,7 +19,7 @@ func logCrowd(log *slog.Logger, refused map[status.Refusal]uint64) {
 	}
 	if n := refused[status.Evicted]; n > 0 {
 		log.Warn(fmt.Sprintf("%d connections without a request were reset in the last minute: all limits.maxConnections slots were taken and others came; "+
-			"if these were wanted, raise it, and LimitNOFILE and MemoryMax of the unit with it", n),
+			"if these were wanted, raise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it", n),
 			slog.String("event", "evicted"), slog.Uint64("count", n))
 	}
 }

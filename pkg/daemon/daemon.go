@@ -26,6 +26,7 @@ type Options struct {
 	StatusSocket      string
 	Manifests         string
 	DisabledManifests string
+	APIServerURL      string // tells the name of the API
 	Version           string
 	Log               *slog.Logger
 	Reload            <-chan os.Signal // each value asks for a reload
@@ -128,7 +129,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
 	s.exporter = newExporter(o.Log, s.report)
-	s.expiry = newExpiryWatch(o.Log, s.board)
+	s.expiry = newExpiryWatch(o.Log, s.board, o.APIServerURL)
 	s.parts = reconcile.Parts{
 		Log:       o.Log,
 		Board:     s.board,

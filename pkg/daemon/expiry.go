@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -51,35 +52,75 @@ type expiryWatch struct {
 	ask   func(context.Context, []certificateQuestion) ([]status.Certificate, error)
 	watch expiry.Watch
 	said  string // why the last look was none
+	blind string // why the last look was without a name, for run alone
+	url   string // the file by which the host tells where the API is
 
 	mu    sync.Mutex
 	hosts []string // of the configuration
 }
 
-func newExpiryWatch(log *slog.Logger, board *status.Board) *expiryWatch {
-	return &expiryWatch{log: log, board: board, ask: askChild}
+func newExpiryWatch(log *slog.Logger, board *status.Board, apiServerURL string) *expiryWatch {
+	return &expiryWatch{log: log, board: board, ask: askChild, url: apiServerURL}
 }
 
 // configure takes the configuration in force.
 func (w *expiryWatch) configure(c config.Config) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hosts = c.Hosts
+	// An address is not asked for by SNI.
+	w.hosts = slices.DeleteFunc(slices.Clone(c.Hosts), func(host string) bool {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	})
 }
 
-// questions are what there is to look at: each name, and no name, on each VIP.
-func (w *expiryWatch) questions() (all []certificateQuestion) {
+// names are those to ask for besides none: the configured ones, or else the API's by
+// what the host says. Without any, why tells the reason.
+func (w *expiryWatch) names() (names []string, why error) {
 	w.mu.Lock()
-	names := append([]string{""}, w.hosts...)
+	names = w.hosts
 	w.mu.Unlock()
+	if len(names) > 0 {
+		return names, nil
+	}
+	name, err := apiname.Read(w.url)
+	if err != nil {
+		return nil, err
+	}
+	return []string{name}, nil
+}
+
+// questions are what there is to look at: each name, and no name, on each VIP. why
+// tells why there are no names.
+func (w *expiryWatch) questions() (all []certificateQuestion, why error) {
 	vips := w.board.VIPs()
+	if len(vips) == 0 {
+		return nil, nil
+	}
+	names, why := w.names()
+	names = append([]string{""}, names...)
 	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
 			all = append(all, certificateQuestion{netip.AddrPortFrom(v.Address, apiPort), name})
 		}
 	}
 	slices.SortFunc(all, func(a, b certificateQuestion) int { return a.addr.Compare(b.addr) })
-	return all
+	return all, why
+}
+
+// nameless says once that the API's own certificate is out of sight.
+func (w *expiryWatch) nameless(why error) {
+	if why == nil {
+		w.blind = ""
+		return
+	}
+	if w.blind == why.Error() {
+		return
+	}
+	w.blind = why.Error()
+	w.log.Warn("the API's name is not known, so only the certificate that the API server presents to who sends no name is watched, and that is as a rule not the one that is renewed by ACME: "+
+		"put the API's name into hosts of the configuration (challenges for other names are refused then)",
+		slog.String("event", "certificate-name"), slog.Any("error", why))
 }
 
 // run looks until ctx ends.
@@ -95,13 +136,14 @@ func (w *expiryWatch) run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		now := w.questions()
+		now, why := w.questions()
 		settled := slices.Equal(now, last)
 		last = now
 		changed := !slices.Equal(now, looked)
 		if !settled || (!changed && (len(now) == 0 || time.Now().Before(next))) {
 			continue
 		}
+		w.nameless(why)
 		if changed {
 			looked, again = now, expirySoon
 		}

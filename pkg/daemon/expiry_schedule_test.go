@@ -7,6 +7,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +26,8 @@ import (
 // played: an hour of its life takes no time here.
 type watching struct {
 	*expiryWatch
-	start time.Time
+	start        time.Time
+	apiServerURL string
 
 	play   sync.Mutex
 	asked  []string // when, and what
@@ -62,7 +65,8 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 			return status.Certificate{Address: q.addr.String(), Name: q.name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
 		board := status.NewBoard("test", w.start, func(_, _ status.Condition) {})
-		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board)
+		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
+		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL)
 		w.ask = func(_ context.Context, questions []certificateQuestion) ([]status.Certificate, error) {
 			w.play.Lock()
 			defer w.play.Unlock()
@@ -146,7 +150,7 @@ func TestSilentAPIServerIsAskedAgain(t *testing.T) {
 		if diff := cmp.Diff([]string{"10s", "1m10s", "3m10s", "7m10s", "15m10s", "31m10s", "1h3m10s", "2h3m10s"}, at); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if n := w.lines("\n"); n != 1 {
+		if n := w.lines("does not present a certificate"); n != 1 {
 			t.Errorf("%d lines about it", n)
 		}
 		w.change(func() { w.answer = good })
@@ -183,8 +187,45 @@ func TestQuestionsAreBounded(t *testing.T) {
 		}
 		w.configure(config.Config{Hosts: hosts})
 		w.hold(vips...)
-		if n := len(w.questions()); n != maxExpiryVIPs*maxExpiryNames {
-			t.Errorf("%d questions", n)
+		if all, why := w.questions(); len(all) != maxExpiryVIPs*maxExpiryNames || why != nil {
+			t.Errorf("%d questions, %v", len(all), why)
 		}
+	})
+}
+
+// Without hosts the API's name is the host's to tell. As long as nobody tells it,
+// one line says what that means.
+func TestNameOfTheAPI(t *testing.T) {
+	withExpiryWatch(t, func(w *watching) {
+		const unknown = "the API's name is not known"
+		check := func(what string, want []string, lines int) {
+			t.Helper()
+			asked := w.pass(time.Minute)
+			for i, one := range asked {
+				_, asked[i], _ = strings.Cut(one, " ")
+			}
+			if diff := cmp.Diff(want, asked); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			if n := w.lines(unknown); n != lines {
+				t.Errorf("%s: %d lines\n%s", what, n, &w.log)
+			}
+		}
+		w.hold("192.0.2.5")
+		check("no file", []string{"192.0.2.5/"}, 1)
+		w.pass(3 * time.Hour)
+		check("after hours", nil, 1)
+		if err := os.WriteFile(w.apiServerURL, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check("a file", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
+		w.configure(config.Config{Hosts: []string{"192.0.2.5", "api.example.com"}})
+		check("hosts", []string{"192.0.2.5/ 192.0.2.5/api.example.com"}, 1)
+		w.configure(config.Config{Hosts: []string{"192.0.2.5"}})
+		check("an address alone", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
+		if err := os.Remove(w.apiServerURL); err != nil {
+			t.Fatal(err)
+		}
+		check("no file again", []string{"192.0.2.5/"}, 2)
 	})
 }

@@ -36,8 +36,19 @@ type exporter struct {
 	mu sync.Mutex
 	at netip.AddrPort // where to serve; the zero value: nowhere
 
-	said string // the last complaint, for run alone
+	// For run alone:
+	said      string // the last complaint
+	announced bool   // that metrics are served was said after that
+	crashing  bool   // an exporter has ended, and none has worked for a while since
 }
+
+// ended is an exporter's end: what it is about does not tell one from another.
+type ended struct {
+	why string
+	pid int
+}
+
+func (e ended) Error() string { return "the exporter " + e.why }
 
 func newExporter(log *slog.Logger, report func() status.Report) *exporter {
 	return &exporter{log: log, report: report, changed: make(chan struct{}, 1)}
@@ -70,7 +81,8 @@ func (e *exporter) run(ctx context.Context) error {
 		at := e.address()
 		if !at.IsValid() {
 			e.wait(ctx, at, nil)
-			backOff, e.said = 0, ""
+			backOff = 0
+			e.forget()
 			continue
 		}
 		begin := time.Now()
@@ -79,7 +91,8 @@ func (e *exporter) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case err == nil: // the configuration has changed
 			e.log.Info(fmt.Sprintf("metrics are not served on %v any more", at), slog.String("event", "exporter"))
-			backOff, e.said = 0, ""
+			backOff = 0
+			e.forget()
 		default:
 			if time.Since(begin) > maxExporterBackOff {
 				backOff = 0
@@ -87,12 +100,16 @@ func (e *exporter) run(ctx context.Context) error {
 			backOff = min(max(2*backOff, minExporterBackOff), maxExporterBackOff)
 			e.complain(at, err)
 			if changed := e.wait(ctx, at, time.After(backOff)); changed {
-				backOff, e.said = 0, ""
+				backOff = 0
+				e.forget()
 			}
 		}
 	}
 	return nil
 }
+
+// forget has everything be said anew: the configuration has changed.
+func (e *exporter) forget() { e.said, e.announced, e.crashing = "", false, false }
 
 // wait returns whether the configuration says another address, as soon as it does
 // or enough comes.
@@ -113,11 +130,37 @@ func (e *exporter) wait(ctx context.Context, at netip.AddrPort, enough <-chan ti
 
 // complain says a thing once and not with every try.
 func (e *exporter) complain(at netip.AddrPort, err error) {
-	if said := err.Error(); said != e.said {
-		e.said = said
-		e.log.Error(fmt.Sprintf("metrics are not served on %v, the front door is not affected; trying again", at),
-			slog.String("event", "exporter"), slog.Any("error", err))
+	end := (ended{})
+	e.announced, e.crashing = false, errors.As(err, &end)
+	said := err.Error()
+	if said == e.said {
+		return
 	}
+	e.said = said
+	attrs := []slog.Attr{slog.String("event", "exporter"), slog.Any("error", err)}
+	if e.crashing {
+		attrs = append(attrs, slog.Int("exporter_pid", end.pid))
+	}
+	e.log.LogAttrs(context.Background(), slog.LevelError,
+		fmt.Sprintf("metrics are not served on %v, the front door is not affected; trying again", at), attrs...)
+}
+
+// announce says once that metrics are served. What was complained of is over then.
+func (e *exporter) announce(at netip.AddrPort) {
+	if e.announced {
+		return
+	}
+	e.said, e.announced, e.crashing = "", true, false
+	e.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
+}
+
+// proof is how long an exporter has to be at work before that is news: one that
+// follows one that has ended may be about to end, too.
+func (e *exporter) proof() time.Duration {
+	if e.crashing {
+		return maxExporterBackOff
+	}
+	return 0
 }
 
 // attend makes a socket and serves an exporter on it. It returns nil when ctx or
@@ -128,9 +171,9 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 		return err
 	}
 	defer process.End()
-	e.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
-	served := make(chan error, 1)
-	go func() { served <- e.serve(process.Conn) }()
+	served, works := make(chan error, 1), make(chan struct{})
+	go func() { served <- e.serve(process.Conn, works) }()
+	var proven <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -139,8 +182,12 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 			if e.address() != at {
 				return nil
 			}
+		case <-works:
+			works, proven = nil, time.After(e.proof())
+		case <-proven:
+			e.announce(at)
 		case err := <-served:
-			return fmt.Errorf("the exporter (process %d) %s", process.PID(), explain(process, err))
+			return ended{explain(process, err), process.PID()}
 		}
 	}
 }
@@ -169,9 +216,9 @@ func startExporter(at netip.AddrPort) (*child.Process, error) {
 	return process, nil
 }
 
-// serve answers an exporter until its connection ends. One that asks more often
-// than ours has to wait.
-func (e *exporter) serve(conn *control.Conn) error {
+// serve answers an exporter until its connection ends, and closes works when the
+// exporter says that it is at work. One that asks more often than ours has to wait.
+func (e *exporter) serve(conn *control.Conn, works chan<- struct{}) error {
 	for {
 		var ask control.Ask
 		fd, err := conn.Receive(&ask)
@@ -180,6 +227,14 @@ func (e *exporter) serve(conn *control.Conn) error {
 		}
 		if err != nil {
 			return err
+		}
+		if ask.ID == control.AtWork {
+			if works == nil {
+				return errors.New("it has said twice that it is at work")
+			}
+			close(works)
+			works = nil
+			continue
 		}
 		next := time.After(control.AskEvery)
 		if err := conn.Send(control.ExporterOrder{Answer: &control.Answer{ID: ask.ID, Report: measured(e.report())}}, -1); err != nil {

@@ -76,7 +76,7 @@ func TestMetrics(t *testing.T) {
 	if code, _ := ask(t, "/"); code != 400 {
 		t.Fatalf("no challenge: %d", code)
 	}
-	s.scraped(`http01_proxy_requests_total{client="other",outcome="not-challenge"} 1`)
+	s.scraped(`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"} 1`)
 	// Go programs look like step-ca.
 	body := s.scraped(`http01_proxy_requests_total{client="step-ca",outcome="ok"} 1`)
 	for _, line := range []string{
@@ -158,7 +158,7 @@ func TestExporterIsHarmless(t *testing.T) {
 			t.Errorf("%s of the exporter is %q, want %q", name, got, want)
 		}
 	}
-	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env), "NOTIFY_SOCKET") {
+	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env), "NOTIFY_SOCKET") || !strings.Contains(string(env), "GOMEMLIMIT=32MiB\x00") {
 		t.Errorf("the exporter's environment: %q, %v", env, err)
 	}
 	listeners := nstest.Run(t, "ss", "-Hltnp", "sport = :9645")
@@ -181,9 +181,36 @@ func TestExporterIsReplaced(t *testing.T) {
 		t.Fatal("no other exporter")
 	}
 	s.scraped("http01_proxy_up 1")
-	s.logs(fmt.Sprintf("the exporter (process %d) has ended (signal: killed)", old))
+	s.logs("the exporter has ended (signal: killed)")
+	s.logs(fmt.Sprintf("exporter_pid=%d", old))
 	if after := s.reason(status.Serving).Condition(); after != before {
 		t.Errorf("the condition is %+v, was %+v", after, before)
+	}
+	s.stop()
+}
+
+// One that ends again and again is complained of once, and nobody says of it that
+// metrics are served.
+func TestExporterThatEndsAgain(t *testing.T) {
+	s := metering(t)
+	s.scraped("http01_proxy_up 1")
+	s.logs("metrics are served on ")
+	old := 0
+	for range 3 {
+		if !poll(t.Context(), func() bool { pid := s.child("exporter"); return pid != 0 && pid != old }) {
+			t.Fatal("no other exporter")
+		}
+		s.scraped("http01_proxy_up 1")
+		old = s.child("exporter")
+		if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.scraped("http01_proxy_up 1")
+	for text, want := range map[string]int{"metrics are served on ": 1, "metrics are not served on ": 1} {
+		if n := strings.Count(s.log.String(), text); n != want {
+			t.Errorf("%q %d times, want %d", text, n, want)
+		}
 	}
 	s.stop()
 }
@@ -241,6 +268,7 @@ func TestMetricsPortInUse(t *testing.T) {
 	<-time.After(3500 * time.Millisecond) // two more tries
 	squatter.Close()
 	s.scraped(`http01_proxy_ready{reason="Serving"} 1`)
+	s.logs("metrics are served on ") // at once: none has ended
 	if n := strings.Count(s.log.String(), "metrics are not served"); n != 1 {
 		t.Errorf("%d lines about it:\n%s", n, s.log)
 	}

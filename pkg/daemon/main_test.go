@@ -71,6 +71,7 @@ func runService(dir string) int {
 		StatusSocket:      dir + "/status.sock",
 		Manifests:         dir + "/manifests",
 		DisabledManifests: dir + "/disabled-manifests",
+		APIServerURL:      dir + "/apiserver-url.env",
 		Version:           "test",
 		Log:               log,
 		Reload:            reload,

@@ -71,14 +71,12 @@ func (r *recorder) count(n *control.News) {
 		}
 	}
 	r.board.Count(n.Sums)
-	for why, count := range n.Refused {
-		r.board.Refused(why, count)
-	}
+	r.board.Refused(n.Refused)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stories.Unheard(all - min(all, uint64(len(n.Challenges))))
-	for why, count := range n.Refused {
-		r.refused[why] += count
+	for _, s := range n.Refused {
+		r.refused[s.Refusal] += s.Count
 	}
 	if n.Failures > 0 {
 		r.trouble += n.Failures

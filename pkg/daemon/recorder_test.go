@@ -26,7 +26,7 @@ func tell(r *recorder, c status.Challenge) {
 }
 
 func refuse(r *recorder, why status.Refusal) {
-	r.news(&control.News{Refused: map[status.Refusal]uint64{why: 1}})
+	r.news(&control.News{Refused: []status.RefusedSum{{Refusal: why, Asker: status.OtherAsker, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -66,6 +67,9 @@ func (k *keeper) serve(answer func() *status.Report) {
 		if _, err := k.conn.Receive(&ask); err != nil {
 			return
 		}
+		if ask.ID == control.AtWork {
+			continue
+		}
 		k.asked.Add(1)
 		if r := answer(); r != nil {
 			_ = k.conn.Send(control.ExporterOrder{Answer: &control.Answer{ID: ask.ID, Report: *r}}, -1)
@@ -90,6 +94,32 @@ func (k *keeper) scrape(t *testing.T, accept string) (code int, header http.Head
 		t.Error(err)
 	}
 	return resp.StatusCode, resp.Header, body
+}
+
+// The text is rendered once in each format: a scraper more takes no work more.
+func TestAPageIsRenderedOnce(t *testing.T) {
+	t.Parallel()
+	page, err := metrics.NewPage(*busy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, protobuf := http.Header{}, http.Header{"Accept": {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"}}
+	formats := map[string]*byte{}
+	for range 2 {
+		for _, accept := range []http.Header{plain, protobuf} {
+			format, text, err := page.Render(accept)
+			if err != nil || len(text) == 0 {
+				t.Fatal(err)
+			}
+			if before := formats[format]; before != nil && before != &text[0] {
+				t.Errorf("%s was rendered twice", format)
+			}
+			formats[format] = &text[0]
+		}
+	}
+	if len(formats) != 2 {
+		t.Errorf("formats %v", formats)
+	}
 }
 
 func busy() *status.Report {

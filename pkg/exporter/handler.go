@@ -2,14 +2,7 @@
 
 package exporter
 
-import (
-	"net/http"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
-)
+import "net/http"
 
 // handler answers a scrape, and nothing else.
 type handler struct{ source *source }
@@ -22,12 +15,16 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	report, err := h.source.report(r.Context())
+	page, err := h.source.page(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(report))
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(w, r)
+	format, text, err := page.Render(r.Header)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", format)
+	_, _ = w.Write(text) //nolint:gosec // what is negotiated is one of a fixed set, and none is HTML
 }

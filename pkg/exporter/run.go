@@ -72,6 +72,10 @@ func Run(ctx context.Context, conn *control.Conn) error {
 		ended <- s.receive()
 		_ = server.Close()
 	}()
+	// The socket is listening already: who connects is served.
+	if err := conn.Send(control.Ask{ID: control.AtWork}, -1); err != nil {
+		return fmt.Errorf("tell the service that metrics are served: %w", err)
+	}
 	if err := server.Serve(r); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}

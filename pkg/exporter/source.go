@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -31,37 +32,43 @@ type source struct {
 	answer chan status.Report // that it waits for; nil while nobody waits
 
 	// These are whose who asks.
-	last status.Report
-	at   time.Time // when it came
+	last *metrics.Page
+	at   time.Time // when its report came
 }
 
 func newSource(conn *control.Conn) *source {
 	return &source{conn: conn, asking: make(chan struct{}, 1)}
 }
 
-// report is at most control.AskEvery old. All who ask at once get the same one.
-func (s *source) report(ctx context.Context) (status.Report, error) {
+// page is of a report that is at most control.AskEvery old. All who ask at once get
+// the same one, rendered once.
+func (s *source) page(ctx context.Context) (*metrics.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	select {
 	case s.asking <- struct{}{}:
 		defer func() { <-s.asking }()
 	case <-ctx.Done():
-		return status.Report{}, fmt.Errorf("wait for the service: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for the service: %w", ctx.Err())
 	}
-	if !s.at.IsZero() && time.Since(s.at) < control.AskEvery {
+	if s.last != nil && time.Since(s.at) < control.AskEvery {
 		return s.last, nil
 	}
 	answer, err := s.ask()
 	if err != nil {
-		return status.Report{}, fmt.Errorf("ask the service: %w", err)
+		return nil, fmt.Errorf("ask the service: %w", err)
 	}
 	select {
-	case s.last = <-answer:
-		s.at = time.Now()
-		return s.last, nil
+	case report := <-answer:
+		at := time.Now()
+		page, err := metrics.NewPage(report)
+		if err != nil {
+			return nil, err
+		}
+		s.last, s.at = page, at
+		return page, nil
 	case <-ctx.Done():
-		return status.Report{}, fmt.Errorf("ask the service: %w", ctx.Err())
+		return nil, fmt.Errorf("ask the service: %w", ctx.Err())
 	}
 }
 

@@ -158,7 +158,11 @@ func TestObeysAndTells(t *testing.T) {
 	k.hear("news of both", func(w control.Word) bool {
 		if w.News != nil {
 			challenges = append(challenges, w.News.Challenges...)
-			refused += w.News.Refused[status.NotChallenge]
+			for _, r := range w.News.Refused {
+				if r.Refusal == status.NotChallenge && r.Asker == status.StepCA { // as Go programs look
+					refused += r.Count
+				}
+			}
 		}
 		return len(challenges) == 1 && refused == 1
 	})
@@ -296,7 +300,8 @@ func TestTallyIsBounded(t *testing.T) {
 	const n = 10 * control.MaxChallenges
 	for i := range n {
 		tally.Challenge(status.Challenge{Status: i, Asker: status.OtherAsker, Duration: time.Second, Cause: "refused", Detail: strings.Repeat("a\n", 10000)})
-		tally.Refused(status.NotChallenge)
+		tally.Refused(status.NotChallenge, status.OtherAsker)
+		tally.Refused(status.ForeignHost, status.CertManager)
 	}
 	tally.trouble(gate.Stats{Failures: 7, LastFailure: errors.New("too many open files")})
 	tally.trouble(gate.Stats{Failures: 7, LastFailure: errors.New("too many open files")})
@@ -312,9 +317,19 @@ func TestTallyIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 	if len(got.Challenges) != control.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].Took != n*time.Second || got.Challenges[control.MaxChallenges-1].Status != n-1 ||
-		got.Refused[status.NotChallenge] != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != "too many open files" {
+		refusedBy(got, status.NotChallenge, status.OtherAsker) != n || refusedBy(got, status.ForeignHost, status.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != "too many open files" {
 		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
 	}
+}
+
+// refusedBy is how many of an asker were refused for a reason.
+func refusedBy(n *control.News, why status.Refusal, asker status.Asker) uint64 {
+	for _, r := range n.Refused {
+		if r.Refusal == why && r.Asker == asker {
+			return r.Count
+		}
+	}
+	return 0
 }
 
 // What has more kinds than one message may tell is told by the next one.
@@ -342,7 +357,7 @@ func TestTallyOfManyKinds(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[status.Outcome]status.Challenge{
-		status.Answered: {Status: 200}, status.NotFound: {Status: 404}, status.OtherCode: {Status: 500}, status.WentAway: {},
+		status.Answered: {Status: 200}, status.NotFound: {Status: 404}, status.OtherCode: {Status: 500}, status.Unread: {},
 		status.NoRoute: {Status: 503, Cause: "router-no-route"}, status.Redirected: {Status: 302, Cause: "redirect-to-https"},
 		status.Failed: {Status: 502, Cause: "loop"},
 	} {

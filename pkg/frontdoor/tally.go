@@ -31,12 +31,13 @@ type tally struct {
 	last    [control.MaxChallenges]status.Challenge // a ring
 	count   uint64                                  // of challenges, since the last flush
 	sums    map[status.Sum]span                     // of the same; keys have neither Count nor Took
+	refused map[status.RefusedSum]uint64            // keys have no Count
 	telling sync.Mutex                              // held over taking and sending, so that news come in order
 	said    uint64                                  // failures of accept that were told
 }
 
 func newTally() *tally {
-	return &tally{changed: make(chan struct{}, 1), sums: make(map[status.Sum]span)}
+	return &tally{changed: make(chan struct{}, 1), sums: make(map[status.Sum]span), refused: make(map[status.RefusedSum]uint64)}
 }
 
 // span is how many challenges took how long together.
@@ -70,7 +71,7 @@ func outcome(c *status.Challenge) status.Outcome {
 	case cause != "":
 		return status.Failed
 	case c.Status == 0:
-		return status.WentAway
+		return status.Unread
 	case c.Status == 200:
 		return status.Answered
 	case c.Status == 404:
@@ -91,12 +92,9 @@ func undelivered(cause string) bool {
 }
 
 // Refused implements gate.Recorder.
-func (t *tally) Refused(why status.Refusal) {
+func (t *tally) Refused(why status.Refusal, asker status.Asker) {
 	t.mu.Lock()
-	if t.news.Refused == nil {
-		t.news.Refused = make(map[status.Refusal]uint64)
-	}
-	t.news.Refused[why]++
+	t.refused[status.RefusedSum{Refusal: why, Asker: asker}]++
 	t.mu.Unlock()
 	t.touch()
 }
@@ -115,6 +113,11 @@ func (t *tally) flush(tell func(*control.News)) {
 	t.mu.Lock()
 	n := t.news
 	n.Challenges, n.Sums = t.take()
+	for sum, count := range t.refused {
+		sum.Count = count
+		n.Refused = append(n.Refused, sum)
+	}
+	clear(t.refused)
 	t.news = control.News{}
 	t.mu.Unlock()
 	if len(n.Sums) == 0 && n.Refused == nil && n.Failures == 0 {

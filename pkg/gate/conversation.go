@@ -99,7 +99,7 @@ func (g *Gate) begin(c *conversation, unbounded bool) admission {
 	case a.refused:
 		c.abort()
 		g.end(c)
-		g.recorder.Refused(status.SourceLimit)
+		g.recorder.Refused(status.SourceLimit, status.OtherAsker)
 	case a.patience == 0:
 		go g.converse(c)
 	}
@@ -154,11 +154,11 @@ func (g *Gate) serve(c *conversation) {
 	length, fault, silent := g.readHead(c)
 	if why := g.live.heard(c, fault == head.HeadTimeout); why != "" {
 		c.abort()
-		g.recorder.Refused(why)
+		g.recorder.Refused(why, status.OtherAsker)
 		return
 	}
 	if silent {
-		g.recorder.Refused(refusalOf(fault))
+		g.recorder.Refused(refusalOf(fault), status.OtherAsker)
 		_ = c.tcp.Close()
 		return
 	}
@@ -170,7 +170,11 @@ func (g *Gate) serve(c *conversation) {
 		return
 	}
 	c.refuse(fault, length > 0 && c.request.IsHead())
-	g.recorder.Refused(refusalOf(fault))
+	asker := status.OtherAsker
+	if length > 0 {
+		asker = askerOf(c.request.Agent())
+	}
+	g.recorder.Refused(refusalOf(fault), asker)
 	g.close(c, length == 0 || c.request.HasBody())
 }
 

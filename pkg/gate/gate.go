@@ -58,8 +58,9 @@ type Finding interface {
 type Recorder interface {
 	// Challenge is called for a request that was forwarded.
 	Challenge(c status.Challenge)
-	// Refused is called for every other connection.
-	Refused(why status.Refusal)
+	// Refused is called for every other connection, with who seems to ask when
+	// the request could be read, and else [status.OtherAsker].
+	Refused(why status.Refusal, asker status.Asker)
 }
 
 // Gate is the front door. It is safe for concurrent use.

@@ -103,6 +103,45 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
+// TestWhoIsRefused: of a request that could be read it is known who seems to ask, of
+// any other it is not.
+func TestWhoIsRefused(t *testing.T) {
+	const agent = "\r\nUser-Agent: cert-manager-challenges/v1.18\r\n"
+	s := settings()
+	s.Hosts = []string{"api.example.com"}
+	s.HeadBytes = 512
+	asked := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
+	for _, tt := range []struct {
+		request string
+		want    status.Refusal
+	}{
+		{"GET / HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", status.NotChallenge},
+		{asked + "other.example.com" + agent + "\r\n", status.ForeignHost},
+		{"POST " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", status.BadMethod},
+		{asked + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", status.BadRequest},
+		{asked + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", status.Loop},
+		{asked + "api.example.com" + agent + "Bad Field\r\n\r\n", status.BadRequest},
+		{asked + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), status.TooLarge},
+		{asked + "api.example.com" + agent, status.ClientGone},
+	} {
+		t.Run(string(tt.want), func(t *testing.T) {
+			f := start(t, s)
+			tcp := dial(t, f.addr)
+			send(t, tcp, tt.request)
+			_ = tcp.CloseWrite()
+			_ = receive(t, tcp)
+			wantRefused(t, f, tt.want)
+			asker := status.OtherAsker
+			if tt.want.Judged() && !strings.Contains(tt.request, "Bad Field") {
+				asker = status.CertManager
+			}
+			if f.rec.askers[0] != asker {
+				t.Errorf("asked by %s, want %s", f.rec.askers[0], asker)
+			}
+		})
+	}
+}
+
 // TestAnswerSurvivesBody has clients that go on sending a body, which nobody
 // reads: they must get the answer nevertheless, and no reset before it.
 func TestAnswerSurvivesBody(t *testing.T) {

@@ -41,6 +41,7 @@ type recorder struct {
 	mu         sync.Mutex
 	challenges []status.Challenge
 	refusals   []status.Refusal
+	askers     []status.Asker // of the refusals
 	changed    chan struct{}
 }
 
@@ -53,10 +54,10 @@ func (r *recorder) Challenge(c status.Challenge) {
 	r.wake()
 }
 
-func (r *recorder) Refused(why status.Refusal) {
+func (r *recorder) Refused(why status.Refusal, asker status.Asker) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refusals = append(r.refusals, why)
+	r.refusals, r.askers = append(r.refusals, why), append(r.askers, asker)
 	r.wake()
 }
 
@@ -64,7 +65,7 @@ func (r *recorder) Refused(why status.Refusal) {
 func (r *recorder) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.challenges, r.refusals = nil, nil
+	r.challenges, r.refusals, r.askers = nil, nil, nil
 }
 
 // count is how many refusals of a kind there were.

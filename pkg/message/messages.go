@@ -58,7 +58,7 @@ func all() []Message {
 		{
 			Event: "evicted", ID: "c0290103855d4f5599ec8712e8e3574f",
 			Subject: "Connections without a request were reset",
-			Text:    "All limits.maxConnections were taken, and others came. If these were wanted,\nraise it, and LimitNOFILE and MemoryMax of the unit with it.",
+			Text:    "All limits.maxConnections were taken, and others came. If these were wanted,\nraise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it.",
 		},
 		{
 			Event: "accept", ID: "6e704245a4ff41e3a7949b80dcb0b82e",
@@ -104,6 +104,11 @@ func all() []Message {
 			Event: "certificate", ID: "e07cb5793e7f497bbcc1c0c8b0cdf20a",
 			Subject: "The API server's certificate was looked at",
 			Text:    "@ISSUER@ has issued the one that is presented for the name \"@NAME@\"; it is good\nuntil @NOT_AFTER@. If cert-manager should have renewed it, look at its order and\nchallenge, and run `http01-proxyd check`.",
+		},
+		{
+			Event: "certificate-name", ID: "3f0a6c2e9d5b4b0f8a717c04e2b96d15",
+			Subject: "The API's name is not known, so its certificate is not watched",
+			Text:    "The API server presents the certificate that cert-manager renews to those alone\nwho ask for its name. Put that name into `hosts` of\n/etc/http01-proxyd/config.yaml; challenges for other names are refused then. On\nOpenShift /etc/kubernetes/apiserver-url.env tells the name.",
 		},
 		{
 			Event: "exporter", ID: "78f6d82486ea4214b5c34e7e77ca4499",

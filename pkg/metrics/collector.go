@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -31,15 +32,23 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	out <- duration(c.report.Traffic.Durations)
 }
 
-// WriteText writes the metrics of a report in Prometheus's text format.
-func WriteText(w io.Writer, r status.Report) error {
+func gather(r status.Report) ([]*dto.MetricFamily, error) {
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(New(r)); err != nil {
-		return fmt.Errorf("collect the metrics: %w", err)
+		return nil, fmt.Errorf("collect the metrics: %w", err)
 	}
 	all, err := registry.Gather()
 	if err != nil {
-		return fmt.Errorf("collect the metrics: %w", err)
+		return nil, fmt.Errorf("collect the metrics: %w", err)
+	}
+	return all, nil
+}
+
+// WriteText writes the metrics of a report in Prometheus's text format.
+func WriteText(w io.Writer, r status.Report) error {
+	all, err := gather(r)
+	if err != nil {
+		return err
 	}
 	for _, one := range all {
 		if _, err := expfmt.MetricFamilyToText(w, one); err != nil {

@@ -69,8 +69,14 @@ func requests(r status.Report) *family {
 			f.set(0, outcome, client)
 		}
 	}
-	for _, refusal := range refusals() { // who asks is not looked at then
+	for _, refusal := range refusals() {
 		f.set(0, refusal, string(status.OtherAsker))
+		if !status.Refusal(refusal).Judged() {
+			continue // what cannot be read does not say who asks
+		}
+		for _, client := range askers() {
+			f.set(0, refusal, client)
+		}
 	}
 	for _, c := range r.Traffic.Requests {
 		f.add(float64(c.Count), string(c.Outcome), string(c.Client))

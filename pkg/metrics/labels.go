@@ -9,7 +9,7 @@ import (
 
 // outcomes are values of that label, for requests that went to the ingress.
 func outcomes() []string {
-	return texts(status.Answered, status.NotFound, status.NoRoute, status.Redirected, status.OtherCode, status.Failed, status.WentAway)
+	return texts(status.Answered, status.NotFound, status.NoRoute, status.Redirected, status.OtherCode, status.Failed, status.Unread)
 }
 
 // refusals are its other values.

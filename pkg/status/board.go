@@ -179,11 +179,13 @@ func (b *Board) Count(sums []Sum) {
 }
 
 // Refused counts requests that were answered without asking the ingress.
-func (b *Board) Refused(reason Refusal, n uint64) {
+func (b *Board) Refused(sums []RefusedSum) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refused[reason] += n
-	b.traffic.count(OtherAsker, Outcome(reason), n)
+	for _, s := range sums {
+		b.refused[s.Refusal] += s.Count
+		b.traffic.count(s.Asker, Outcome(s.Refusal), s.Count)
+	}
 }
 
 // VIPs returns the API VIPs of the last look.

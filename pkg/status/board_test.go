@@ -210,7 +210,7 @@ func TestTraffic(t *testing.T) {
 	b.Count(append(answered(2), status.Sum{
 		Asker: status.LetsEncrypt, Outcome: status.Failed, Cause: "refused", Bucket: status.Bucket(time.Second), Count: 1, Took: time.Second,
 	}))
-	b.Refused(status.NotChallenge, 4)
+	b.Refused([]status.RefusedSum{{Refusal: status.NotChallenge, Asker: status.OtherAsker, Count: 4}})
 	first := b.Report(status.Table{})
 	want := status.Traffic{
 		Requests: []status.RequestCount{
@@ -264,7 +264,7 @@ func TestSentence(t *testing.T) {
 		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
 		"one that went away": {func(b *status.Board) {
 			b.SetLook(status.Look{Reason: status.Standby, Message: "not on this host: 192.0.2.5"}, start)
-			b.Count([]status.Sum{{Asker: status.OtherAsker, Outcome: status.WentAway, Count: 1}})
+			b.Count([]status.Sum{{Asker: status.OtherAsker, Outcome: status.Unread, Count: 1}})
 			b.Challenge(status.Challenge{Time: now.Add(-30 * time.Second)})
 		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without an answer 30s ago"},
 		"message over lines": {func(b *status.Board) {

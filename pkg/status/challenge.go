@@ -44,6 +44,24 @@ const (
 	Loop         Refusal = "loop"          // Via names this service: the route of the name leads back to the API VIP: 502
 )
 
+// Judged reports whether requests are refused so that could be read as a whole: of
+// these it is known who seems to ask.
+func (r Refusal) Judged() bool {
+	switch r {
+	case NotChallenge, ForeignHost, BadMethod, BadRequest, Loop:
+		return true
+	default:
+		return false
+	}
+}
+
+// RefusedSum is how many connections of an asker were refused for a reason.
+type RefusedSum struct {
+	Refusal Refusal `json:"refusal"`
+	Asker   Asker   `json:"asker"`
+	Count   uint64  `json:"count"`
+}
+
 // Known reports whether the refusal is of the set.
 func (r Refusal) Known() bool {
 	switch r {

@@ -44,7 +44,7 @@ func TestReportGoesThroughTheSocket(t *testing.T) {
 	b.SetUpstreams([]status.Upstream{{Address: ingress}}, start)
 	b.Challenge(status.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
 	b.Count(answered(1))
-	b.Refused(status.NotChallenge, 1)
+	b.Refused([]status.RefusedSum{{Refusal: status.NotChallenge, Asker: status.OtherAsker, Count: 1}})
 	want := b.Report(status.Table{Present: true, Owned: true, Port: 8888})
 	path := filepath.Join(t.TempDir(), "run", "status.sock")
 	stop := serve(t, path, func() status.Report { return want })

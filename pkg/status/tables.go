@@ -28,14 +28,20 @@ func (r Report) writeRules(p *page) {
 	p.table(columns, rows)
 }
 
-// writeRequests prints who asked, and what came of it. Of refused requests nobody
-// knows who asked: their sums stand above.
+// writeRequests prints who asked, and what came of it. The sums of what was refused
+// stand above: here are those that a validator or a self check was among.
 func (r Report) writeRequests(p *page) {
 	var outcomes []Outcome
 	var askers []Asker
 	counts := map[Outcome]map[Asker]uint64{}
+	wanted := map[Outcome]bool{}
 	for _, n := range r.Traffic.Requests {
-		if n.Count == 0 || Refusal(n.Outcome).Known() {
+		if n.Count > 0 && n.Client != OtherAsker {
+			wanted[n.Outcome] = true
+		}
+	}
+	for _, n := range r.Traffic.Requests {
+		if n.Count == 0 || Refusal(n.Outcome).Known() && !wanted[n.Outcome] {
 			continue
 		}
 		if counts[n.Outcome] == nil {
@@ -50,7 +56,7 @@ func (r Report) writeRequests(p *page) {
 	if len(outcomes) == 0 {
 		return
 	}
-	inOrder(outcomes, []Outcome{Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, WentAway})
+	inOrder(outcomes, []Outcome{Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, Unread})
 	inOrder(askers, []Asker{CertManager, LetsEncrypt, Pebble, StepCA, OwnCheck, OtherAsker})
 	columns := []column{{title: "REQUESTS"}}
 	for _, a := range askers {

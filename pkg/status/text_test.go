@@ -51,7 +51,7 @@ func full() status.Report {
 		Asker: status.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
 	b.Count(answered(2))
-	b.Refused(status.NotChallenge, 1)
+	b.Refused([]status.RefusedSum{{Refusal: status.NotChallenge, Asker: status.OtherAsker, Count: 1}})
 	r := b.Report(status.Table{
 		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
 		Counters: []status.Counter{
@@ -66,7 +66,9 @@ func full() status.Report {
 			{Outcome: status.Answered, Client: status.LetsEncrypt, Count: 5},
 			{Outcome: status.Answered, Client: status.CertManager, Count: 12},
 			{Outcome: "not-challenge", Client: status.OtherAsker, Count: 1},
-			{Outcome: status.WentAway, Client: status.Pebble},
+			{Outcome: status.Unread, Client: status.Pebble},
+			{Outcome: "foreign-host", Client: status.CertManager, Count: 2},
+			{Outcome: "foreign-host", Client: status.OtherAsker, Count: 3},
 		},
 		UpstreamErrors: map[string]uint64{"no-route": 1},
 	}
@@ -98,9 +100,10 @@ PACKETS  CHAIN       RULE
      12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888
       0  input       (not ours)
 
-REQUESTS  cert-manager  lets-encrypt
-ok                  12             5
-no-route             0             1
+REQUESTS      cert-manager  lets-encrypt  other
+ok                      12             5      0
+no-route                 0             1      0
+foreign-host             2             0      3
 
 AGE  STATUS    MS  HOST             TOKEN      ASKER         CLIENT             UPSTREAM      DETAIL
 30s  503      3.1  api.example.com  abcdefgh…  lets-encrypt  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
@@ -138,9 +141,10 @@ PACKETS  CHAIN       RULE
      12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter d…
       0  input       (not ours)
 
-REQUESTS  cert-manager  lets-encrypt
-ok                  12             5
-no-route             0             1
+REQUESTS      cert-manager  lets-encrypt  other
+ok                      12             5      0
+no-route                 0             1      0
+foreign-host             2             0      3
 
 AGE  STATUS    MS  HOST          TOKEN      ASKER     CLIENT        DETAIL
 30s  503      3.1  api.example…  abcdefgh…  lets-en…  203.0.113.9…  the router …

@@ -49,13 +49,13 @@ const (
 	Redirected Outcome = "redirect"       // the ingress leads the validator to https
 	OtherCode  Outcome = "other-status"   // any other answer of the ingress
 	Failed     Outcome = "upstream-error" // no usable answer: the client got a 502 or 504, or a part
-	WentAway   Outcome = "client-went"    // the client did not wait for the answer
+	Unread     Outcome = "answer-unread"  // the client was gone before it had the answer
 )
 
 // Known reports whether the outcome is one of a request that went to the ingress.
 func (o Outcome) Known() bool {
 	switch o {
-	case Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, WentAway:
+	case Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, Unread:
 		return true
 	default:
 		return false

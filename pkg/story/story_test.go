@@ -125,7 +125,7 @@ func TestStories(t *testing.T) {
 func TestClientThatWentAway(t *testing.T) {
 	t.Parallel()
 	c := request(status.OtherAsker, 1, 0, 200)
-	c.Status, c.Outcome, c.Duration = 0, status.WentAway, 1500*time.Millisecond
+	c.Status, c.Outcome, c.Duration = 0, status.Unread, 1500*time.Millisecond
 	said := tell(c)
 	if want := `  challenge evaGxfAD… for "api.example.com": a client from 203.0.113.9 is answered nothing: it went away after 1500 ms`; said[0] != want {
 		t.Errorf("got %s", said[0])

@@ -62,7 +62,7 @@ func answer(c *status.Challenge) string {
 
 // passedOn holds where it is the ingress's own answer that the client got.
 func passedOn(o status.Outcome) bool {
-	return o != status.Failed && o != status.WentAway
+	return o != status.Failed && o != status.Unread
 }
 
 func (e ending) code() string {

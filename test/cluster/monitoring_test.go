@@ -4,18 +4,10 @@ package cluster_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"math/big"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -38,6 +30,7 @@ const (
 	nodeExporter     = "prometheus-node-exporter" // Debian's, as here
 	nodeExporterPath = "/usr/local/bin/" + nodeExporter
 	configPath       = "/etc/http01-proxyd/config.yaml"
+	apiServerURL     = "/etc/kubernetes/apiserver-url.env"
 	manifests        = "machineconfigs/monitoring/"
 )
 
@@ -63,7 +56,8 @@ func monitored(t *testing.T, c *cluster.Cluster) {
 	exporter := must1(exec.LookPath(nodeExporter))(t)
 	each(t, c, func(_ context.Context, _ int, m *host.Host) error {
 		return errors.Join(
-			m.WriteFile(configPath, fmt.Sprintf("hosts: [%s]\nmetrics: {listenAddress: %q}\n", name, ":9645"), 0o644),
+			m.WriteFile(configPath, fmt.Sprintf("metrics: {listenAddress: %q}\n", ":9645"), 0o644),
+			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644), // the watch finds the name there
 			m.Install(exporter, nodeExporterPath, 0o755))
 	})
 	serve(t, c)
@@ -169,20 +163,13 @@ func ask(t *testing.T, c *cluster.Cluster, url string, want int) {
 // API server does: one of 90 days that was not renewed in time.
 func presentCertificate(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
-	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "late"}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-72 * 24 * time.Hour), NotAfter: time.Now().Add(18 * 24 * time.Hour),
-	}
-	der := must1(x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key))(t)
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	late := must1(lab.Issue(lab.Leaf{
+		Issuer: "late", Names: []string{name}, NotBefore: time.Now().Add(-72 * 24 * time.Hour), NotAfter: time.Now().Add(18 * 24 * time.Hour),
+	}))(t)
 	for _, m := range c.Masters {
-		listener := must1(m.Listen(t.Context(), ":6443"))(t)
-		server := &http.Server{TLSConfig: config, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-		served := make(chan error, 1)
-		go func() { served <- server.ServeTLS(listener, "", "") }()
+		server := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return late }))(t)
 		t.Cleanup(func() {
-			if err := errors.Join(server.Close(), <-served); !errors.Is(err, http.ErrServerClosed) {
+			if err := server.Close(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -328,7 +315,7 @@ func takeMonitoringAway(t *testing.T, c *cluster.Cluster) {
 		if _, err := m.Run(t.Context(), "systemctl", "stop", "node-exporter.service"); err != nil {
 			t.Error(err)
 		}
-		must(t, errors.Join(m.RemoveFile(nodeExporterPath), m.RemoveFile(filepath.Dir(configPath))))
+		must(t, errors.Join(m.RemoveFile(nodeExporterPath), m.RemoveFile(filepath.Dir(configPath)), m.RemoveFile(filepath.Dir(apiServerURL))))
 	}
 }
 

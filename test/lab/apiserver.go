@@ -40,7 +40,12 @@ type APIServer struct {
 
 // ServeAPI starts an API server on the node. The caller has to Close it.
 func (n *Node) ServeAPI(ctx context.Context, present func(name string, local netip.Addr) *tls.Certificate) (*APIServer, error) {
-	listener, err := n.Listen(ctx, ":"+apiPort)
+	return ServeAPI(ctx, n.Listen, present)
+}
+
+// ServeAPI starts an API server where listen listens. The caller has to Close it.
+func ServeAPI(ctx context.Context, listen func(ctx context.Context, address string) (net.Listener, error), present func(name string, local netip.Addr) *tls.Certificate) (*APIServer, error) {
+	listener, err := listen(ctx, ":"+apiPort)
 	if err != nil {
 		return nil, err
 	}

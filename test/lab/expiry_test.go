@@ -4,16 +4,10 @@ package lab
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,53 +15,34 @@ import (
 	"time"
 )
 
-// presenting is a certificate of an issuer for a name, with so much of its life
-// left.
-func presenting(t *testing.T, name, issuer string, life, left time.Duration) *tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+// ageing is a certificate for a name with so much of its life left.
+func ageing(name, issuer string, life, left time.Duration) Leaf {
 	until := time.Now().Add(left)
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(until.UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: until.Add(-life), NotAfter: until,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, &x509.Certificate{Subject: pkix.Name{CommonName: issuer}}, &key.PublicKey, key)
-	must(t, err)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+	return Leaf{Issuer: issuer, Names: []string{name}, NotBefore: until.Add(-life), NotAfter: until}
 }
 
-// serveAPI stands in for kube-apiserver on a node, at every address that it has:
-// the real one needs an etcd and the keys of a cluster. Like that one it presents a
-// certificate by name, and its own for every other name.
-func serveAPI(t *testing.T, n *Node, byName map[string]*tls.Certificate) net.Listener {
+// serveAPI presents certificates by name, and that of "" for every other, on all
+// masters.
+func serveAPI(t *testing.T, l *Lab, byName map[string]Leaf) (servers []*APIServer) {
 	t.Helper()
-	ln, err := n.Listen(t.Context(), ":6443")
-	must(t, err)
-	t.Cleanup(func() { _ = ln.Close() })
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		if c := byName[hello.ServerName]; c != nil {
-			return c, nil
-		}
-		return byName[""], nil
-	}}
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
+	issued := map[string]*tls.Certificate{}
+	for name, leaf := range byName {
+		c, err := Issue(leaf)
+		must(t, err)
+		issued[name] = c
+	}
+	for _, m := range l.Masters {
+		a, err := m.ServeAPI(t.Context(), func(name string, _ netip.Addr) *tls.Certificate {
+			if c := issued[name]; c != nil {
+				return c
 			}
-			go func() {
-				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(dialTimeout))
-				secure := tls.Server(conn, config)
-				if secure.Handshake() == nil {
-					_, _ = secure.Read(make([]byte, 1))
-				}
-			}()
-		}
-	}()
-	return ln
+			return issued[""]
+		})
+		must(t, err)
+		t.Cleanup(func() { _ = a.Close() })
+		servers = append(servers, a)
+	}
+	return servers
 }
 
 // TestExpiryWatch: every master looks at what the API server presents on the VIPs,
@@ -77,21 +52,22 @@ func TestExpiryWatch(t *testing.T) {
 	const day = 24 * time.Hour
 	l, _ := cluster(t)
 	name := "api." + l.Domain
-	byName := map[string]*tls.Certificate{
-		"":   presenting(t, "10.0.0.1", "kube-apiserver-lb-signer", 30*day, 20*day),
-		name: presenting(t, name, "R11", 6*day, 30*time.Hour),
+	byName := map[string]Leaf{
+		"":   ageing("10.0.0.1", "kube-apiserver-lb-signer", 30*day, 20*day),
+		name: ageing(name, "R11", 6*day, 30*time.Hour),
 	}
-	var servers []net.Listener
+	servers := serveAPI(t, l, byName)
 	for _, m := range l.Masters {
-		servers = append(servers, serveAPI(t, m.Node, byName))
+		must(t, m.WriteAPIServerURL("api-int."+l.Domain))
+		t.Cleanup(func() { _ = os.Remove(m.APIServerURL()) })
 	}
 	var logs []*tailed
 	for _, m := range l.Masters {
 		logs = append(logs, follow(t, m.Node))
 	}
-	services := measured(t, l, "hosts: ["+name+"]\n")
-	end := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotAfter.Unix()) }
-	begin := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotBefore.Unix()) }
+	services := measured(t, l, "") // the name is the host's to tell
+	end := func(c Leaf) float64 { return float64(c.NotAfter.Unix()) }
+	begin := func(c Leaf) float64 { return float64(c.NotBefore.Unix()) }
 	want := map[string]float64{
 		`http01_proxy_api_certificate_not_after_seconds{issuer="kube-apiserver-lb-signer",name=""}`:  end(byName[""]),
 		`http01_proxy_api_certificate_not_before_seconds{issuer="kube-apiserver-lb-signer",name=""}`: begin(byName[""]),
@@ -104,8 +80,8 @@ func TestExpiryWatch(t *testing.T) {
 		logs[i].awaits(t, "event=certificate")
 	}
 
-	for _, ln := range servers {
-		must(t, ln.Close())
+	for _, a := range servers {
+		must(t, a.Close())
 	}
 	m := l.Masters[0]
 	must(t, m.WriteConfig(m.DefaultConfig()+"metrics: {listenAddress: \":"+metricsPort+"\"}\nhosts: ["+name+", another."+l.Domain+"]\n"))

@@ -27,7 +27,7 @@ type FloodOptions struct {
 func UnitLimits() []string { return []string{"prlimit", "--nofile=16384:16384"} }
 
 // UnitEnvironment is what the unit tells the service's runtime.
-func UnitEnvironment() []string { return []string{"GOMEMLIMIT=200MiB"} }
+func UnitEnvironment() []string { return []string{"GOMEMLIMIT=240MiB"} }
 
 // FloodReport is how a flood went.
 type FloodReport struct {

@@ -96,23 +96,31 @@ func TestMetrics(t *testing.T) {
 	}
 	holder, standby := l.Masters[0], l.Masters[1]
 	text := awaitSeries(t, l.Worker.Node, holder.Addresses.V4, map[string]float64{
-		`http01_proxy_up`:                                                      1,
-		`http01_proxy_ready{reason="Serving"}`:                                 1,
-		`http01_proxy_vip_held{vip="` + l.API.V4.String() + `"}`:               1,
-		`http01_proxy_vip_held{vip="` + l.API.V6.String() + `"}`:               1,
-		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`:      5,
-		`http01_proxy_requests_total{client="pebble",outcome="ok"}`:            3,
-		`http01_proxy_requests_total{client="other",outcome="not-challenge"}`:  2,
-		`http01_proxy_requests_total{client="other",outcome="upstream-error"}`: 0,
-		`http01_proxy_request_duration_seconds_count`:                          8,
-		`http01_proxy_request_duration_seconds_bucket{le="+Inf"}`:              8,
-		`http01_proxy_redirect_packets_total{family="ipv4"}`:                   1, // Pebble and the self check prefer IPv6
-		`http01_proxy_redirect_packets_total{family="ipv6"}`:                   9,
-		`http01_proxy_upstream_errors_total{cause="refused"}`:                  0,
-		`http01_proxy_vip_transitions_total`:                                   2,
-		`http01_proxy_table_repairs_total`:                                     0,
-		`http01_proxy_reloads_total{result="accepted"}`:                        0,
+		`http01_proxy_up`:                                                       1,
+		`http01_proxy_ready{reason="Serving"}`:                                  1,
+		`http01_proxy_vip_held{vip="` + l.API.V4.String() + `"}`:                1,
+		`http01_proxy_vip_held{vip="` + l.API.V6.String() + `"}`:                1,
+		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`:       5,
+		`http01_proxy_requests_total{client="pebble",outcome="ok"}`:             3,
+		`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"}`: 2, // as Go programs look
+		`http01_proxy_requests_total{client="other",outcome="upstream-error"}`:  0,
+		`http01_proxy_request_duration_seconds_count`:                           8,
+		`http01_proxy_request_duration_seconds_bucket{le="+Inf"}`:               8,
+		`http01_proxy_upstream_errors_total{cause="refused"}`:                   0,
+		`http01_proxy_table_repairs_total`:                                      0,
+		`http01_proxy_reloads_total{result="accepted"}`:                         0,
 	})
+	// A client that prefers IPv6 asks over IPv4 too where an answer takes long, and a
+	// VIP moves once more where an advert comes late.
+	seen := values(text)
+	v4, v6 := seen[`http01_proxy_redirect_packets_total{family="ipv4"}`], seen[`http01_proxy_redirect_packets_total{family="ipv6"}`]
+	if v4 < 1 || v6 < 1 || v4+v6 < 10 {
+		t.Errorf("%v and %v connections were led here, want 10 at least, over both families", v4, v6)
+	}
+	moves := seen[`http01_proxy_vip_transitions_total`]
+	if moves < 2 {
+		t.Errorf("%v VIPs came or went, want two at least", moves)
+	}
 	if !regexp.MustCompile(`http01_proxy_build_info{goversion="go[^"]+",revision="[^"]*",version="[^"]+"} 1\n`).MatchString(text) {
 		t.Errorf("who was built of what is missing:\n%s", text)
 	}
@@ -140,12 +148,16 @@ func TestMetrics(t *testing.T) {
 	must(t, l.Worker.StartKeepalived(t.Context()))
 	must(t, services[0].Reload())
 	must(t, holder.StopKeepalived(t.Context()))
-	awaitSeries(t, l.Worker.Node, holder.Addresses.V4, map[string]float64{
+	text = awaitSeries(t, l.Worker.Node, holder.Addresses.V4, map[string]float64{
 		`http01_proxy_ready{reason="Standby"}`:                                   1,
-		`http01_proxy_vip_transitions_total`:                                     4,
+		`http01_proxy_vip_held{vip="` + l.API.V4.String() + `"}`:                 0,
+		`http01_proxy_vip_held{vip="` + l.API.V6.String() + `"}`:                 0,
 		`http01_proxy_requests_total{client="step-ca",outcome="upstream-error"}`: 1,
 		`http01_proxy_reloads_total{result="unchanged"}`:                         1,
 	})
+	if after := values(text)[`http01_proxy_vip_transitions_total`]; after < moves+2 {
+		t.Errorf("%v VIPs came or went, and %v before both went", after, moves)
+	}
 	must(t, holder.StartKeepalived(t.Context()))
 	must(t, l.Settled(t.Context()))
 }

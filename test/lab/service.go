@@ -46,6 +46,10 @@ func (n *Node) DisabledManifests() string { return n.serviceFile("disabled-manif
 // Manifests is the directory that stands for kubelet's /etc/kubernetes/manifests.
 func (n *Node) Manifests() string { return n.serviceFile("manifests") }
 
+// APIServerURL stands for /etc/kubernetes/apiserver-url.env, which tells the API's
+// name; it is absent unless somebody writes it.
+func (n *Node) APIServerURL() string { return n.serviceFile("apiserver-url.env") }
+
 // ProxyEnv stands for /etc/mco/proxy.env, which is absent as a rule.
 func (n *Node) ProxyEnv() string { return n.serviceFile("proxy.env") }
 
@@ -69,6 +73,23 @@ func (n *Node) WriteConfig(text string) error {
 		return fmt.Errorf("replace the configuration: %w", err)
 	}
 	return nil
+}
+
+// WriteAPIServerURL writes it, as the machine-config-operator does.
+func (n *Node) WriteAPIServerURL(internalName string) error {
+	if err := os.MkdirAll(n.serviceFile(""), 0o750); err != nil {
+		return fmt.Errorf("make the service's directory: %w", err)
+	}
+	if err := os.WriteFile(n.APIServerURL(), []byte(APIServerURLText(internalName)), 0o600); err != nil {
+		return fmt.Errorf("write where the API is: %w", err)
+	}
+	return nil
+}
+
+// APIServerURLText is what the machine-config-operator puts into
+// /etc/kubernetes/apiserver-url.env.
+func APIServerURLText(internalName string) string {
+	return fmt.Sprintf("KUBERNETES_SERVICE_HOST='%s'\nKUBERNETES_SERVICE_PORT='%s'\n", internalName, apiPort)
 }
 
 // LaunchService starts the service and does not wait for it.
@@ -99,7 +120,8 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		"--state-dir", n.serviceFile("state"),
 		"--status-socket", n.serviceFile("status.sock"),
 		"--manifests", n.Manifests(),
-		"--disabled-manifests", n.DisabledManifests())
+		"--disabled-manifests", n.DisabledManifests(),
+		"--apiserver-url", n.APIServerURL())
 	p, err := n.Start(Command{
 		Name: "http01-proxyd",
 		Path: command[0], Args: command[1:],

@@ -219,3 +219,34 @@ func TestNamesAreTheServices(t *testing.T) {
 		t.Errorf("%d names found: this looks in the wrong place", seen)
 	}
 }
+
+// What an alert's expression selects is a series that the service serves: none waits
+// for an outcome that no request of such a client can have.
+func TestSelectedSeriesOccur(t *testing.T) {
+	served, err := os.ReadFile(filepath.Join(repository, "pkg/metrics/testdata/report.prom"))
+	must(t, err)
+	there := map[[2]string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^http01_proxy_requests_total\{client="([^"]+)",outcome="([^"]+)"\}`).FindAllStringSubmatch(string(served), -1) {
+		there[[2]string{m[1], m[2]}] = true
+	}
+	selector := regexp.MustCompile(`http01_proxy_requests_total\{client=~"([^"]+)",outcome=~"([^"]+)"\}`)
+	seen := 0
+	for _, r := range rules(t) {
+		if whole, read := strings.Count(r.Expr, "http01_proxy_requests_total{"), len(selector.FindAllString(r.Expr, -1)); whole != read {
+			t.Errorf("%s: %d of %d selectors are in the form that is read here", r.Alert, read, whole)
+		}
+		for _, m := range selector.FindAllStringSubmatch(r.Expr, -1) {
+			for client := range strings.SplitSeq(m[1], "|") {
+				for outcome := range strings.SplitSeq(m[2], "|") {
+					seen++
+					if !there[[2]string{client, outcome}] {
+						t.Errorf("%s waits for %s of %s, which cannot be", r.Alert, outcome, client)
+					}
+				}
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("%d series found: this looks in the wrong place", seen)
+	}
+}

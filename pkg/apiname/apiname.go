@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiname
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+)
+
+const (
+	public   = "api."
+	internal = "api-int."
+
+	variable = "KUBERNETES_SERVICE_HOST"
+	maxFile  = 4 << 10
+)
+
+// Read returns the API's name outside of the cluster, by the file that tells a
+// node's own services where the API is. On OpenShift that is
+// /etc/kubernetes/apiserver-url.env, of mode 0644 on every node, with the internal
+// name (machine-config-operator, templates/common/_base/files/apiserver-url-env.yaml):
+// api-int.<cluster> is api.<cluster> for those outside.
+func Read(path string) (string, error) {
+	text, err := textfile.Read(path, maxFile)
+	if err != nil {
+		return "", fmt.Errorf("read the API's name: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		value, is := strings.CutPrefix(strings.TrimSpace(line), variable+"=")
+		if !is {
+			continue
+		}
+		return outside(path, strings.Trim(value, `"'`))
+	}
+	return "", fmt.Errorf("read the API's name: %s sets no %s", path, variable)
+}
+
+func outside(path, name string) (string, error) {
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	if cluster, is := strings.CutPrefix(name, internal); is {
+		name = public + cluster
+	}
+	if !strings.HasPrefix(name, public) || !config.IsHostName(name) {
+		return "", fmt.Errorf("read the API's name: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path, variable, name, internal, public)
+	}
+	return name, nil
+}

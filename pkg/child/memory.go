@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package child
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// What the processes of a service may take of the memory that GOMEMLIMIT, which the
+// unit sets, gives to all of them together: a limit of the unit's ends one of
+// them, and not the one that has taken too much. The gate, which clients have hold
+// memory, has what the others leave.
+const (
+	KeeperMemory = 48 << 20
+	smallMemory  = 32 << 20 // of each child but the gate
+	smallAtOnce  = 2        // the exporter, and the probe
+	leastMemory  = 64 << 20 // of the gate
+)
+
+const memoryVariable = "GOMEMLIMIT"
+
+// memoryFor is the limit for the child that runs a command, as an entry of its
+// environment; none when whole, the variable's value, sets none and the child is
+// the gate.
+func memoryFor(command, whole string) (entry string, is bool) {
+	limit := int64(smallMemory)
+	if command == "gate" {
+		all, is := parseMemory(whole)
+		if !is {
+			return "", false
+		}
+		limit = max(leastMemory, all-KeeperMemory-smallAtOnce*smallMemory)
+	}
+	return fmt.Sprintf("%s=%dMiB", memoryVariable, limit>>20), true
+}
+
+// parseMemory reads what package runtime reads: a number of bytes, perhaps with a
+// unit. "off", or what is none, is no limit.
+func parseMemory(text string) (bytes int64, is bool) {
+	number, unit := strings.TrimSuffix(text, "B"), int64(1)
+	for i, suffix := range []string{"Ki", "Mi", "Gi", "Ti"} {
+		if short, has := strings.CutSuffix(number, suffix); has {
+			number, unit = short, 1<<(10*(i+1))
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)/unit {
+		return 0, false
+	}
+	return n * unit, true
+}

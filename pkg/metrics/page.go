@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// Page is the metrics of one report, which are rendered once in each format that
+// somebody asks for. It is safe for concurrent use.
+type Page struct {
+	families []*dto.MetricFamily
+
+	mu    sync.Mutex
+	texts map[expfmt.Format][]byte // of the few that expfmt negotiates
+}
+
+// NewPage collects the metrics of a report.
+func NewPage(r status.Report) (*Page, error) {
+	families, err := gather(r)
+	if err != nil {
+		return nil, err
+	}
+	return &Page{families: families, texts: make(map[expfmt.Format][]byte)}, nil
+}
+
+// Render returns the page in the best format that a request's Accept takes, and the
+// Content-Type of that. Nobody may change the text.
+func (p *Page) Render(request map[string][]string) (contentType string, text []byte, err error) {
+	format := expfmt.NegotiateAccept(request, expfmt.DefaultAcceptedFormats()...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text, is := p.texts[format]; is {
+		return string(format), text, nil
+	}
+	var out bytes.Buffer
+	encoder := expfmt.NewEncoder(&out, format)
+	for _, f := range p.families {
+		if err := encoder.Encode(f); err != nil {
+			return "", nil, fmt.Errorf("write the metrics: %w", err)
+		}
+	}
+	p.texts[format] = out.Bytes()
+	return string(format), out.Bytes(), nil
+}
