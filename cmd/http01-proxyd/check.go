@@ -54,7 +54,7 @@ Examples:
 			flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`FILE` that names the DNS servers")
 			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` that names the time servers")
 			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node that names the API")
-			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else the configuration's hosts, or the name in --kubeconfig, or those of the serving certificate")
+			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else hosts of the configuration, or the one of --kubeconfig, or the serving certificate's")
 			flags.StringVar(&o.Token, "token", "", "`TOKEN` of a challenge that is open now, to be followed hop by hop")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")
 			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")

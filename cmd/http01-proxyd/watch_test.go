@@ -208,10 +208,10 @@ func TestWatchHeedsItsBounds(t *testing.T) {
 	t.Parallel()
 	nobody := filepath.Join(t.TempDir(), "none.sock")
 	for line, want := range map[string]string{
-		"-w --interval 100ms":   "use 200ms to 1h0m0s",
-		"-w --interval 1h0m1s":  "use 200ms to 1h0m0s",
+		"-w --interval 100ms":   "use 200ms to 1h;",
+		"-w --interval 1h0m1s":  "use 200ms to 1h;",
 		"--interval 5s":         "--interval is for --watch",
-		"-w --interval often":   "invalid value",
+		"-w --interval often":   "--interval takes DURATION",
 		"-w -o prometheus":      "metrics are shown once",
 		"-w --interval 5s -o x": "use text, json or prometheus",
 	} {
