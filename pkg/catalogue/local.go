@@ -73,7 +73,7 @@ func vipsEntries() []Entry {
 		{
 			ID: KeepalivedIncomplete, Check: check, Level: Problem,
 			Symptom: symptom + " Or it is `Serving` with `the last good VIPs stay in force`.",
-			Says:    "keepalived.conf looks half-written: {error}",
+			Says:    "the VIPs cannot be read: {error}",
 			Mend:    "see why whoever writes it has stopped (a full disk? crictl logs of the keepalived pod); the service takes it up once it is whole, " + byHand,
 		},
 		{
