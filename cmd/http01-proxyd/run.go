@@ -51,7 +51,7 @@ Examples:
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			o := daemon.Options{Version: command.Version()}
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
-			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the last accepted configuration; made where its parent is there")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` of the last accepted configuration; its parent has to be there")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,

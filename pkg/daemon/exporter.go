@@ -31,7 +31,8 @@ const (
 type exporter struct {
 	log     *slog.Logger
 	report  func() status.Report
-	changed chan struct{} // yields a value some time after configure has changed the address
+	tell    func(status.Metrics) // what is so now
+	changed chan struct{}        // yields a value some time after configure has changed the address
 
 	mu sync.Mutex
 	at netip.AddrPort // where to serve; the zero value: nowhere
@@ -39,8 +40,8 @@ type exporter struct {
 	said string // the last complaint, for run alone
 }
 
-func newExporter(log *slog.Logger, report func() status.Report) *exporter {
-	return &exporter{log: log, report: report, changed: make(chan struct{}, 1)}
+func newExporter(log *slog.Logger, report func() status.Report, tell func(status.Metrics)) *exporter {
+	return &exporter{log: log, report: report, tell: tell, changed: make(chan struct{}, 1)}
 }
 
 // configure takes the configuration in force.
@@ -51,6 +52,9 @@ func (e *exporter) configure(c config.Config) {
 		return
 	}
 	e.at = c.Metrics.ListenAddress
+	if e.at.IsValid() {
+		e.tell(status.Metrics{Address: e.at.String()})
+	}
 	select {
 	case e.changed <- struct{}{}:
 	default:
@@ -69,6 +73,7 @@ func (e *exporter) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at := e.address()
 		if !at.IsValid() {
+			e.tell(status.Metrics{})
 			e.wait(ctx, at, nil)
 			backOff, e.said = 0, ""
 			continue
@@ -113,6 +118,7 @@ func (e *exporter) wait(ctx context.Context, at netip.AddrPort, enough <-chan ti
 
 // complain says a thing once and not with every try.
 func (e *exporter) complain(at netip.AddrPort, err error) {
+	e.tell(status.Metrics{Address: at.String(), Error: err.Error()})
 	if said := err.Error(); said != e.said {
 		e.said = said
 		e.log.Error(fmt.Sprintf("metrics are not served on %v, the front door is not affected; trying again", at),
@@ -128,6 +134,7 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 		return err
 	}
 	defer process.End()
+	e.tell(status.Metrics{Address: at.String(), Served: true})
 	e.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
 	served := make(chan error, 1)
 	go func() { served <- e.serve(process.Conn) }()
