@@ -31,10 +31,11 @@ or without the service running. As root it sees everything; else it says what it
 could not look at.
 
 Each check has a line: ✓ all is well, ! a warning: challenges succeed now, and may
-not later or not for all, ✗ a problem, - not looked at, with the reason.
+not later or not for all, ✗ a problem, - not looked at, with the reason. On a
+terminal they have colours unless NO_COLOR is set.
 
-Exit codes: 0 no problems, 1 problems, 2 it could not run, 3 this is no cluster
-node with virtual IPs and there is nothing to check.
+Exit codes: 0 no problems, 1 problems, 2 it could not run, or the command line is
+wrong, 3 this is no cluster node with virtual IPs and there is nothing to check.
 
 Examples:
   http01-proxyd check
@@ -53,7 +54,7 @@ Examples:
 			flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`FILE` that names the DNS servers")
 			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` that names the time servers")
 			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node that names the API")
-			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else the configuration's hosts, or what the serving certificate names")
+			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else hosts of the configuration, or the one of --kubeconfig, or the serving certificate's")
 			flags.StringVar(&o.Token, "token", "", "`TOKEN` of a challenge that is open now, to be followed hop by hop")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")
 			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")

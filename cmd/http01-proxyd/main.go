@@ -14,7 +14,7 @@ func program() command.Program {
 		Head: `http01-proxyd leads ACME HTTP-01 challenges that arrive at the API VIP to the
 ingress routers, and answers everything else on port 80 of that VIP with 400.`,
 		Foot: `"http01-proxyd COMMAND --help" tells more. Exit codes: 0 done, 1 failed, 2 the
-command line is wrong.`,
+command line is wrong; check has codes of its own, which its help tells.`,
 		Commands: []command.Command{runCommand(), gateCommand(), probeCommand(), exporterCommand(), statusCommand(), checkCommand(), cleanupCommand()},
 	}
 }

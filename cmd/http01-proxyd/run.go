@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -51,7 +53,7 @@ Examples:
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			o := daemon.Options{Version: command.Version()}
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
-			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the last accepted configuration")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` of the last accepted configuration; its parent has to be there")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
@@ -60,6 +62,12 @@ Examples:
 				"`FILE` that names the API, for the expiry watch without hosts")
 			return func(ctx context.Context, _ command.Streams) error {
 				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURL); err != nil {
+					return err
+				}
+				if err := meant(flags, "state-dir", o.StateDir); err != nil {
+					return err
+				}
+				if err := meant(flags, "status-socket", filepath.Dir(o.StatusSocket)); err != nil {
 					return err
 				}
 				reload := make(chan os.Signal, 1)
@@ -78,6 +86,30 @@ Examples:
 			}
 		},
 	}
+}
+
+// meant refuses a directory of a flag that was given which would have to be made
+// together with its parent: that is a slip of the keyboard, which root would not
+// notice. (Those of the unit are systemd's to make.)
+func meant(flags *flag.FlagSet, name, dir string) error {
+	given := false
+	flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if !given {
+		return nil
+	}
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		info, err := os.Stat(d)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && d == dir: // it will be made
+		case errors.Is(err, fs.ErrNotExist):
+			return command.UsageError(fmt.Sprintf("--%s: there is no %s: make it first, or give another", name, d))
+		case err != nil:
+			return fmt.Errorf("look at the directory of --%s: %w", name, err)
+		case !info.IsDir():
+			return command.UsageError(fmt.Sprintf("--%s: %s is no directory: give another", name, d))
+		}
+	}
+	return nil
 }
 
 // absolute makes paths absolute: messages name them whole, and files are

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
@@ -38,8 +39,9 @@ what it has counted and the last 20 challenges. Only root may ask.
 
 On a terminal, text is cut to its width, and has colours unless NO_COLOR is set.
 With --watch it is refreshed in place until Ctrl-C, also while the service is
-restarted; into a file or a pipe, each time is a block of its own, after an empty
-line, and with -o json a line. With -o prometheus it is what the exporter serves
+restarted; what does not fit the terminal's height is left out and named, what
+matters least first. Into a file or a pipe, each time is a block of its own, after
+an empty line, and with -o json a line. With -o prometheus it is what the exporter serves
 on metrics.listenAddress, whether or not there is one.
 
 Exit codes: 0 done, 1 the service does not answer, 2 the command line is wrong.
@@ -58,7 +60,7 @@ Examples:
 			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
 			flags.BoolVar(&f.watch, "watch", false, "go on, until Ctrl-C")
 			flags.BoolVar(&f.watch, "w", false, "short for --watch")
-			flags.DurationVar(&f.interval, "interval", usualInterval, "with --watch, ask every `DURATION`, 200ms to 1h")
+			flags.DurationVar(&f.interval, "interval", usualInterval, fmt.Sprintf("with --watch, ask every `DURATION`, %s to %s", brief(shortestInterval), brief(longestInterval)))
 			return func(ctx context.Context, s command.Streams) error {
 				if err := f.check(flags); err != nil {
 					return err
@@ -83,7 +85,7 @@ func (f statusFlags) check(flags *flag.FlagSet) error {
 		return command.UsageError(fmt.Sprintf("output format %q: use text, json or prometheus", f.format))
 	}
 	if f.interval < shortestInterval || f.interval > longestInterval {
-		return command.UsageError(fmt.Sprintf("interval %v: use %v to %v", f.interval, shortestInterval, longestInterval))
+		return command.UsageError(fmt.Sprintf("--interval %s: use %s to %s", brief(f.interval), brief(shortestInterval), brief(longestInterval)))
 	}
 	given := false
 	flags.Visit(func(g *flag.Flag) { given = given || g.Name == "interval" })
@@ -91,6 +93,18 @@ func (f statusFlags) check(flags *flag.FlagSet) error {
 		return command.UsageError("--interval is for --watch: add that one, or leave this one out")
 	}
 	return nil
+}
+
+// brief is a time span as a person writes it: 1h rather than 1h0m0s.
+func brief(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 func (f statusFlags) once(ctx context.Context, s command.Streams) error {

@@ -163,7 +163,7 @@ func (w *watcher) pause() error {
 func (w *watcher) draw(terminal screen, now time.Time) error {
 	columns, rows := terminal.size()
 	var text strings.Builder
-	title := fmt.Sprintf("%s  http01-proxyd on %s, every %v; Ctrl-C ends", now.Format(time.TimeOnly), w.host, w.interval)
+	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, brief(w.interval))
 	text.WriteString(status.OneLine(title) + "\n\n")
 	view := w.view(columns, rows)
 	if w.why != nil {

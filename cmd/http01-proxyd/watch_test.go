@@ -31,7 +31,7 @@ func reports() func() status.Report {
 	}
 	return func() status.Report {
 		r := b.Report(status.Table{})
-		r.Version = "asked " + strconv.FormatInt(asked.Add(1), 10) + " times"
+		r.Conditions[0].Message = "asked " + strconv.FormatInt(asked.Add(1), 10) + " times"
 		return r
 	}
 }
@@ -73,7 +73,7 @@ func TestStatusKnowsATerminal(t *testing.T) {
 			if !strings.Contains(out, "api0.example.com") || !strings.Contains(out, "api19.example.com") {
 				t.Errorf("all challenges have to be there:\n%s", out)
 			}
-			if got := strings.Count(out, "end of the detail"); (got == 20) == tt.fits {
+			if got := strings.Count(out, "end of the detail"); (got == 21) == tt.fits {
 				t.Errorf("%d whole details:\n%s", got, out)
 			}
 		})
@@ -208,10 +208,10 @@ func TestWatchHeedsItsBounds(t *testing.T) {
 	t.Parallel()
 	nobody := filepath.Join(t.TempDir(), "none.sock")
 	for line, want := range map[string]string{
-		"-w --interval 100ms":   "use 200ms to 1h0m0s",
-		"-w --interval 1h0m1s":  "use 200ms to 1h0m0s",
+		"-w --interval 100ms":   "use 200ms to 1h;",
+		"-w --interval 1h0m1s":  "use 200ms to 1h;",
 		"--interval 5s":         "--interval is for --watch",
-		"-w --interval often":   "invalid value",
+		"-w --interval often":   "--interval takes DURATION",
 		"-w -o prometheus":      "metrics are shown once",
 		"-w --interval 5s -o x": "use text, json or prometheus",
 	} {

@@ -29,6 +29,9 @@ type Entry struct {
 	Symptom string // what an admin sees who has not run check, for the documentation
 	Says    string // the cause
 	Mend    string // what to do about it
+	// Cause is what the journal's field CAUSE, the status and the metrics say when
+	// an exchange with the ingress shows it; empty when none does.
+	Cause string
 	// Follows are the entries of which it is a consequence: where one of these is
 	// found, it says nothing new.
 	Follows []ID
@@ -65,6 +68,16 @@ func Get(id ID) Entry {
 		}
 	}
 	panic(fmt.Sprintf("catalogue: no entry %q", id))
+}
+
+// OfCause is the entry with the given Cause, if there is one.
+func OfCause(cause string) (ID, bool) {
+	for _, e := range entries() {
+		if e.Cause == cause && cause != "" {
+			return e.ID, true
+		}
+	}
+	return "", false
 }
 
 // String is cause and mend in one line.

@@ -66,14 +66,14 @@ func vipsEntries() []Entry {
 	return []Entry{
 		{
 			ID: KeepalivedAbsent, Check: check, Level: Problem,
-			Symptom: "The state is `NotRequired` on a master of a bare-metal cluster.",
+			Symptom: "The state is `NoVIPs`.",
 			Says:    "there is no {path}, although keepalived's static pod is here ({manifest})",
 			Mend:    "see why that pod has not written the file (crictl ps -a --name keepalived, journalctl -u kubelet), " + byHand,
 		},
 		{
 			ID: KeepalivedIncomplete, Check: check, Level: Problem,
 			Symptom: symptom + " Or it is `Serving` with `the last good VIPs stay in force`.",
-			Says:    "keepalived.conf is half-written: {error}",
+			Says:    "the VIPs cannot be read: {error}",
 			Mend:    "see why whoever writes it has stopped (a full disk? crictl logs of the keepalived pod); the service takes it up once it is whole, " + byHand,
 		},
 		{

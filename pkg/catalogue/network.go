@@ -2,6 +2,8 @@
 
 package catalogue
 
+import "github.com/http01-proxyd/http01-proxyd/pkg/internal/handbook"
+
 // noPackets are the causes on this host for which packets do not get through: any
 // may have been among those that were lost.
 func noPackets() []ID { return []ID{ConntrackDrops} }
@@ -98,7 +100,7 @@ func challengeEntries() []Entry {
 			ID: TokenUnknown, Check: check, Level: Problem,
 			Symptom: "Challenges get 404.",
 			Says:    "{upstream} answered 404: what is behind the route does not know this token for {name}",
-			Mend: "oc get challenge -A shows the pending ones with their token and name; if it is pending, an older route or another application has its path, " +
+			Mend: "oc get challenge -A -o yaml shows the pending ones with spec.token and spec.dnsName; if it is pending, an older route or another application has its path, " +
 				"or the route leads to another solver",
 		},
 		{
@@ -199,7 +201,7 @@ func certificateEntries() []Entry {
 			ID: CertificateExpired, Check: check, Level: Problem,
 			Symptom: "Clients refuse the API's certificate: it has expired.",
 			Says:    "the certificate that {server} presents for {asked} (issued by {issuer}) has expired on {date}",
-			Mend:    "docs/support.md says how to log in and renew with an expired certificate; the other checks say why it was not renewed",
+			Mend:    "log in and renew as " + handbook.Expired + " says; the other checks say why it was not renewed",
 		},
 		{
 			ID: CertificateEnds, Check: check, Level: Problem,

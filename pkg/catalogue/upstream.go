@@ -32,55 +32,55 @@ func ingressEntries() []Entry {
 	const check = "ingress"
 	return []Entry{
 		{
-			ID: IngressUnknown, Check: check, Level: Problem,
+			ID: IngressUnknown, Cause: "no-upstream-for-family", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `no upstream is configured`.",
 			Says:    "no ingress address is known",
 			Mend:    "check the ingress instances in keepalived.conf, or set vips.ingress",
 		},
 		{
-			ID: IngressRefused, Check: check, Level: Problem,
+			ID: IngressRefused, Cause: "refused", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `upstream refused the connection`; the state is `UpstreamUnreachable`.",
 			Says:    "{upstream} refuses connections",
 			Mend:    "check that a router runs on the holder of the ingress VIP and that upstream.port is its HTTP port",
 		},
 		{
-			ID: IngressTimeout, Check: check, Level: Problem, Follows: noPackets(),
+			ID: IngressTimeout, Cause: "timeout-connect", Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Challenges get 504 after some seconds with `upstream did not accept the connection in time`; the state is `UpstreamUnreachable`.",
 			Says:    "{upstream} does not reply to connection attempts",
 			Mend:    "check that a host holds the ingress VIP and that no firewall drops the port",
 		},
 		{
-			ID: IngressUnreachable, Check: check, Level: Problem, Follows: noPackets(),
+			ID: IngressUnreachable, Cause: "unreachable", Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Challenges get 502 with `upstream is unreachable`; the state is `UpstreamUnreachable`.",
 			Says:    "{upstream} is unreachable ({error})",
 			Mend:    "check this host's routes and firewall towards the ingress VIP",
 		},
 		{
-			ID: IngressClosed, Check: check, Level: Problem,
+			ID: IngressClosed, Cause: "closed-without-answer", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `upstream closed the connection without an answer`.",
 			Says:    "{upstream} accepted the connection and closed it without an answer",
 			Mend:    proxyProtocol,
 		},
 		{
-			ID: IngressReset, Check: check, Level: Problem,
+			ID: IngressReset, Cause: "reset", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `upstream reset the connection`.",
 			Says:    "{upstream} reset the connection",
 			Mend:    proxyProtocol,
 		},
 		{
-			ID: IngressSilent, Check: check, Level: Problem, Follows: noPackets(),
+			ID: IngressSilent, Cause: "timeout-answer", Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "Challenges get 504 after some seconds with `upstream did not answer in time`.",
 			Says:    "{upstream} accepted the connection but did not answer in time",
 			Mend:    "check the router and the pods of cert-manager's solver; upstream.timeout is the budget",
 		},
 		{
-			ID: LocalResources, Check: check, Level: Problem,
+			ID: LocalResources, Cause: "local-resources", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `the proxy could not ask the upstream`.",
 			Says:    "this host could not open a connection to {upstream} ({error})",
 			Mend:    "check the service's descriptor limit and the host's free ports",
 		},
 		{
-			ID: ExchangeStopped, Check: check, Level: Warning,
+			ID: ExchangeStopped, Cause: "stopped", Check: check, Level: Warning,
 			Symptom: "One challenge gets 502 with `the proxy could not ask the upstream` while the service is being stopped.",
 			Says:    "the exchange with {upstream} was ended because the service stops",
 			Mend:    "nothing: CAs and cert-manager ask again, and the next start answers them",
@@ -93,38 +93,38 @@ func routeEntries() []Entry {
 	const check = "route"
 	return []Entry{
 		{
-			ID: RouteNone, Check: check, Level: Problem,
+			ID: RouteNone, Cause: "router-no-route", Check: check, Level: Problem,
 			Symptom: "Challenges get 503 with the router's page.",
 			Says:    "{upstream} answered 503 with the router's page: no route to a solver serves this name",
 			Mend: "with cert-manager 1.18 or newer switch its feature gate ACMEHTTP01IngressPathTypeExact off (routers skip pathType Exact); " +
 				"else look for a route of another namespace that claims the host",
 		},
 		{
-			ID: RouteToHTTPS, Check: check, Level: Problem,
+			ID: RouteToHTTPS, Cause: "redirect-to-https", Check: check, Level: Problem,
 			Symptom: "Challenges get a redirect to https.",
 			Says:    "{upstream} redirects the challenge to https, where the API server answers",
 			Mend:    "let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow)",
 		},
 		{
-			ID: RouteLoops, Check: check, Level: Problem,
+			ID: RouteLoops, Cause: "loop", Check: check, Level: Problem,
 			Symptom: "Challenges get 502; the journal says that they came back to the API VIP.",
 			Says:    "{upstream} led the challenge back to the API VIP: the route or ingress of this name has the API VIP as its back end, or upstream leads there",
 			Mend:    "let the route lead to cert-manager's solver",
 		},
 		{
-			ID: AnswerTooLarge, Check: check, Level: Problem,
+			ID: AnswerTooLarge, Cause: "answer-too-large", Check: check, Level: Problem,
 			Symptom: "Challenges get an answer that breaks off, or 502 with `upstream sent an answer that is too large`.",
 			Says:    "{upstream} {error}, which was cut: a key authorisation has about a hundred bytes, so it is not cert-manager's solver that answers",
 			Mend:    "look which route or ingress of this name has the path",
 		},
 		{
-			ID: AnswerMalformed, Check: check, Level: Problem,
+			ID: AnswerMalformed, Cause: "malformed-answer", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `upstream sent a malformed answer`.",
 			Says:    "{upstream} sent no valid HTTP/1.x answer ({error})",
 			Mend:    "check that upstream.port is the router's plain HTTP port",
 		},
 		{
-			ID: AnswerTruncated, Check: check, Level: Problem,
+			ID: AnswerTruncated, Cause: "answer-truncated", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `upstream sent an incomplete answer`, or an answer that breaks off.",
 			Says:    "{upstream} broke off its answer ({error})",
 			Mend:    "see the router's log",

@@ -24,7 +24,7 @@ func checkConfig(_ context.Context, h *host) Result {
 	case errors.Is(h.configErr, fs.ErrPermission) && !h.root:
 		return skipped("%v", h.configErr)
 	case h.configErr != nil:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ConfigUnreadable, "error", h.configErr.Error(), "path", h.ConfigPath)}, "")
+		return found([]catalogue.Finding{catalogue.Find(catalogue.ConfigUnreadable, "error", bare(h.configErr), "path", h.ConfigPath)}, "")
 	case !h.config.Enabled():
 		return found([]catalogue.Finding{catalogue.Find(catalogue.Disabled, "path", h.ConfigPath)}, "")
 	}

@@ -82,7 +82,7 @@ func (h *host) downState() string {
 	u, err := h.unit()
 	switch {
 	case err != nil:
-		return h.serviceErr.Error()
+		return bare(h.serviceErr)
 	case u.Load == "not-found":
 		return unitName + " is not installed on this host"
 	case u.Load != "loaded":

@@ -128,7 +128,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	s.door.retires = s.prober.retarget
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
-	s.exporter = newExporter(o.Log, s.report)
+	s.exporter = newExporter(o.Log, s.report, s.board.SetMetrics)
 	s.expiry = newExpiryWatch(o.Log, s.board, o.APIServerURL)
 	s.parts = reconcile.Parts{
 		Log:       o.Log,

@@ -31,7 +31,8 @@ const (
 type exporter struct {
 	log     *slog.Logger
 	report  func() status.Report
-	changed chan struct{} // yields a value some time after configure has changed the address
+	tell    func(status.Metrics) // what is so now
+	changed chan struct{}        // yields a value some time after configure has changed the address
 
 	mu sync.Mutex
 	at netip.AddrPort // where to serve; the zero value: nowhere
@@ -50,8 +51,8 @@ type ended struct {
 
 func (e ended) Error() string { return "the exporter " + e.why }
 
-func newExporter(log *slog.Logger, report func() status.Report) *exporter {
-	return &exporter{log: log, report: report, changed: make(chan struct{}, 1)}
+func newExporter(log *slog.Logger, report func() status.Report, tell func(status.Metrics)) *exporter {
+	return &exporter{log: log, report: report, tell: tell, changed: make(chan struct{}, 1)}
 }
 
 // configure takes the configuration in force.
@@ -62,6 +63,9 @@ func (e *exporter) configure(c config.Config) {
 		return
 	}
 	e.at = c.Metrics.ListenAddress
+	if e.at.IsValid() {
+		e.tell(status.Metrics{Address: e.at.String()})
+	}
 	select {
 	case e.changed <- struct{}{}:
 	default:
@@ -80,6 +84,7 @@ func (e *exporter) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at := e.address()
 		if !at.IsValid() {
+			e.tell(status.Metrics{})
 			e.wait(ctx, at, nil)
 			backOff = 0
 			e.forget()
@@ -130,6 +135,7 @@ func (e *exporter) wait(ctx context.Context, at netip.AddrPort, enough <-chan ti
 
 // complain says a thing once and not with every try.
 func (e *exporter) complain(at netip.AddrPort, err error) {
+	e.tell(status.Metrics{Address: at.String(), Error: err.Error()})
 	end := (ended{})
 	e.announced, e.crashing = false, errors.As(err, &end)
 	said := err.Error()
@@ -171,6 +177,7 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 		return err
 	}
 	defer process.End()
+	e.tell(status.Metrics{Address: at.String(), Served: true})
 	served, works := make(chan error, 1), make(chan struct{})
 	go func() { served <- e.serve(process.Conn, works) }()
 	var proven <-chan time.Time

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/handbook"
 )
 
 // Message is one kind of journal entry.
@@ -37,7 +39,7 @@ func Catalog() string {
 	b.WriteString("# SPDX-License-Identifier: Apache-2.0\n# Generated from pkg/message: make docs.\n")
 	for _, m := range all() {
 		fmt.Fprintf(&b, "\n-- %s\nSubject: %s\nDefined-By: http01-proxyd\nSupport: https://github.com/http01-proxyd/http01-proxyd/issues\n"+
-			"Documentation: https://github.com/http01-proxyd/http01-proxyd/blob/main/docs/troubleshooting.md\n", m.ID, m.Subject)
+			"Documentation: %s\n", m.ID, m.Subject, handbook.Troubleshooting)
 		if m.Text != "" {
 			fmt.Fprintf(&b, "\n%s\n", m.Text)
 		}

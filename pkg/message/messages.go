@@ -2,13 +2,15 @@
 
 package message
 
+import "github.com/http01-proxyd/http01-proxyd/pkg/internal/handbook"
+
 // all lists the messages. An ID never changes, and is never used for another.
 func all() []Message {
 	return []Message{
 		{
 			Event: "state", ID: "47eaa0992cb6416d86dc283cf0480ff9",
 			Subject: "The state is @REASON@ now",
-			Text:    "The condition HTTP01ChallengeProxyReady is @CONDITION@, with the reason @REASON@.\nREADME.md lists the reasons; `http01-proxyd check` finds out what is behind one\nthat is not well.",
+			Text:    "The condition HTTP01ChallengeProxyReady is @CONDITION@, with the reason @REASON@.\n" + handbook.Readme + "#how-to-read-it\nlists the reasons; `http01-proxyd check` finds out what is behind one that is not\nwell.",
 		},
 		{
 			Event: "vip-gained", ID: "1509bb0a9bf143318a118783593942a4",
@@ -28,7 +30,7 @@ func all() []Message {
 		{
 			Event: "challenge-begun", ID: "5d32fe61985f44e7aa095ee82bb29976",
 			Subject: "A challenge for @HOST@ has begun",
-			Text:    "The first request for a token has been answered: @ASKER@, by its User-Agent,\nasked from @CLIENT@ and got @STATUS@. Lines follow when the outcome changes, and\none when nobody has asked for a minute. CAUSE, when it is set, says what is\nwrong with the ingress: docs/troubleshooting.md has the mend.",
+			Text:    "The first request for a token has been answered: @ASKER@, by its User-Agent,\nasked from @CLIENT@ and got @STATUS@. Lines follow when the outcome changes, and\none when nobody has asked for a minute. CAUSE, when it is set, says what is\nwrong with the ingress: the document that is named above has the mend.",
 		},
 		{
 			Event: "challenge-changed", ID: "9a1e40b458154a9999e2d15364c7a500",

@@ -19,8 +19,9 @@ import (
 // sight is what one look at the host saw.
 type sight struct {
 	config      config.Config
-	configKnown bool // false: refused, and there is no last good one
-	userManaged bool // kubelet keeps keepalived's static pod among the disabled ones
+	configKnown bool   // false: refused, and there is no last good one
+	userManaged bool   // kubelet keeps keepalived's static pod among the disabled ones
+	staticPod   string // the path of keepalived's static pod; empty: kubelet has none
 	keepalived  keepalived.Answer
 	addresses   []ownership.Address
 }
@@ -93,6 +94,9 @@ func locate(s sight) (keepalived.VIPs, *plan) {
 	switch {
 	case s.userManaged:
 		return none(status.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer")
+	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.staticPod != "":
+		return none(status.NoVIPs, "there is no %s, although keepalived's static pod is here (%s): "+
+			"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration", path, s.staticPod)
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist):
 		return none(status.NotRequired, "no %s and no VIPs given: this platform has no virtual IPs", path)
 	case len(vips.API) == 0 && err != nil:
@@ -100,7 +104,11 @@ func locate(s sight) (keepalived.VIPs, *plan) {
 	case len(vips.API) == 0:
 		return none(status.NoVIPs, "%s gives no API VIP: %s", path, mend)
 	}
-	if orphan, found := withoutIngress(vips); found {
+	orphan, found := withoutIngress(vips)
+	switch {
+	case found && s.keepalived.Stale: // what it gave before is no help
+		return none(status.NoVIPs, "%v: %s", err, mend)
+	case found:
 		return none(status.NoVIPs, "%s gives API VIP %v but no ingress VIP: %s", path, orphan, mend)
 	}
 	return vips, nil

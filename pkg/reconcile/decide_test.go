@@ -52,6 +52,8 @@ func TestDecide(t *testing.T) {
 	dual := discovered(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.6", "2001:db8::6"))
 	stale := dual
 	stale.Stale, stale.Err = true, fmt.Errorf("k.conf:3:1: %w", keepalived.ErrIncomplete)
+	orphaned := discovered(addrs("192.0.2.5"), nil)
+	orphaned.Stale, orphaned.Err = true, stale.Err
 	for name, tt := range map[string]struct {
 		config  string
 		refused bool
@@ -124,6 +126,21 @@ func TestDecide(t *testing.T) {
 			want: plan{
 				reason:  status.NotRequired,
 				message: "no /etc/keepalived/keepalived.conf and no VIPs given: this platform has no virtual IPs",
+			},
+		},
+		"keepalived's static pod without keepalived.conf": {
+			sight: sight{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			want: plan{
+				reason: status.NoVIPs,
+				message: "there is no /etc/keepalived/keepalived.conf, although keepalived's static pod is here (/m/keepalived.yaml): " +
+					"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration",
+			},
+		},
+		"API VIP without any ingress VIP, and then half-written": {
+			sight: sight{keepalived: orphaned, addresses: has("192.0.2.5")},
+			want: plan{
+				reason:  status.NoVIPs,
+				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"user-managed": {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
@@ -61,8 +62,8 @@ func (e *eyes) readFiles(now time.Time) time.Duration {
 	}
 	e.sight.keepalived = e.keepalived.Read(now)
 	files := e.sight.keepalived.Discovery.Files
-	e.complainAboutKeepalived(e.sight.keepalived)
 	e.readManifests()
+	e.complainAboutKeepalived(e.sight.keepalived)
 	watch = append(watch, e.keepalivedAt, keepalived.ManifestPath(e.manifests), keepalived.ManifestPath(e.disabledManifests))
 	watch = append(watch, files...)
 	return e.sight.keepalived.RetryAfter
@@ -74,10 +75,21 @@ func (e *eyes) readManifests() {
 	managed, err := keepalived.UserManaged(e.disabledManifests)
 	e.complain("user-managed", "cannot tell whether the VIPs are user-managed; taking it that they are not", err)
 	e.sight.userManaged = managed
+	e.sight.staticPod = ""
+	if path := keepalived.ManifestPath(e.manifests); there(path) {
+		e.sight.staticPod = path
+	}
 
 	vips := &e.sight.keepalived.Discovery.VIPs
 	*vips, err = vips.Complete(e.manifests)
 	e.complain("manifest", "cannot take the missing ingress VIPs from keepalived's static pod", err)
+}
+
+// there reports whether something is at path. What cannot be looked at counts as
+// absent, and the look at the disabled static pods complains of that.
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // complainAboutKeepalived says what of keepalived.conf is not taken as it
@@ -87,7 +99,11 @@ func (e *eyes) complainAboutKeepalived(answer keepalived.Answer) {
 	if answer.Stale {
 		stale = answer.Err
 	}
-	e.complain("keepalived", "the last good VIPs of keepalived.conf stay in force", stale)
+	what := "the last good VIPs of keepalived.conf stay in force"
+	if vips := answer.Discovery.VIPs; len(vips.API) == 0 || len(vips.Ingress) == 0 {
+		what = "keepalived.conf is not taken as it stands, and has given no VIPs to serve before"
+	}
+	e.complain("keepalived", what, stale)
 	var ignored error
 	if notes := answer.Discovery.Ignored; len(notes) > 0 {
 		ignored = errors.New(notes[0].String())

@@ -39,6 +39,7 @@ type world struct {
 	configured config.Config // the last that Configured got
 	followed   bool          // another process follows
 	left       Left          // by a former one
+	log        *slog.Logger
 	start      time.Time
 	stop       func()
 }
@@ -102,11 +103,12 @@ func run(t *testing.T, prepare func(*world)) *world {
 		host: host{t: t}, dir: t.TempDir(), start: time.Now(),
 		events: make(chan struct{}, 1), hints: make(chan struct{}, 1),
 	}
+	w.log = slog.New(slog.DiscardHandler)
 	w.board = status.NewBoard("test", w.start, func(_, _ status.Condition) {})
 	w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(w)
 	w.loop = New(Parts{
-		Log: slog.New(slog.DiscardHandler), Board: w.board, Addresses: addresses{w}, Files: hinted{w},
+		Log: w.log, Board: w.board, Addresses: addresses{w}, Files: hinted{w},
 		Table: w, Door: w, Announcer: w,
 		Beat:       func() { w.look(func() { w.beats = append(w.beats, time.Since(w.start)) }) },
 		Moved:      func() {},

@@ -41,7 +41,8 @@ type Board struct {
 	recent    []Challenge // a ring once it is full; next is where the oldest lies
 	next      int
 
-	ledger ledger
+	metrics Metrics
+	ledger  ledger
 }
 
 // NewBoard returns the board of a service that has just started. moved is
@@ -188,6 +189,13 @@ func (b *Board) Refused(sums []RefusedSum) {
 	}
 }
 
+// SetMetrics takes whether metrics are served.
+func (b *Board) SetMetrics(m Metrics) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.metrics = m
+}
+
 // VIPs returns the API VIPs of the last look.
 func (b *Board) VIPs() []VIP {
 	b.mu.Lock()
@@ -224,5 +232,6 @@ func (b *Board) Report(table Table) Report {
 		Traffic:      b.traffic.report(),
 		Events:       events,
 		Certificates: certificates,
+		Metrics:      b.metrics,
 	}
 }

@@ -24,7 +24,7 @@ const (
 const (
 	Starting             Reason = "Starting"             // the first look at the host is not over yet
 	InvalidConfig        Reason = "InvalidConfig"        // the configuration is refused; the last good one is in force, if any
-	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is unreadable or has no API instance
+	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is absent, although keepalived runs here, or unreadable, or gives no VIPs
 	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node
 	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be put into the kernel
 	PortInUse            Reason = "PortInUse"            // another process listens on the internal port

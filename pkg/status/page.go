@@ -13,7 +13,7 @@ import (
 type View struct {
 	Colour bool // what matters has a colour, besides its words
 	Width  int  // of the terminal: longer lines are wrapped, those of tables cut; 0: lines of any length
-	Height int  // of the terminal, where all has to be in sight: older challenges are left out; 0: any number of lines
+	Height int  // of the terminal, where all has to be in sight: what matters less is left out; 0: any number of lines
 }
 
 // ink is how a terminal shows a text: SGR parameters, empty for plain.

@@ -22,6 +22,14 @@ type Report struct {
 	Traffic      Traffic       `json:"traffic"`
 	Events       Events        `json:"events"`
 	Certificates []Certificate `json:"certificates"` // that the API server presents
+	Metrics      Metrics       `json:"metrics"`
+}
+
+// Metrics says whether Prometheus finds any. The zero value: none are wanted.
+type Metrics struct {
+	Address string `json:"address,omitempty"` // metrics.listenAddress
+	Served  bool   `json:"served"`
+	Error   string `json:"error,omitempty"` // why not
 }
 
 // VIPState says what an API VIP is to this host.

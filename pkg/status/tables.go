@@ -89,12 +89,16 @@ func inOrder[T ~string](list, order []T) {
 	})
 }
 
-// leastChallenges are shown in the lowest terminal, too.
-const leastChallenges = 3
+// leastChallenges are shown in the lowest terminal, too; above them are an empty
+// line and the titles.
+const (
+	leastChallenges = 3
+	tableHead       = 2
+)
 
 // writeChallenges prints the last challenges, the newest first, since those are
-// what somebody waits for.
-func (r Report) writeChallenges(p *page, now time.Time) {
+// what somebody waits for. Below them as many lines are left as it is told.
+func (r Report) writeChallenges(p *page, now time.Time, below int) {
 	recent := slices.Clone(r.Challenges.Recent)
 	if len(recent) == 0 {
 		return
@@ -102,9 +106,9 @@ func (r Report) writeChallenges(p *page, now time.Time) {
 	slices.Reverse(recent)
 	older := 0
 	if p.view.Height > 0 {
-		const besides = 3 // an empty line, the titles, how many are left out
-		if room := max(leastChallenges, p.view.Height-p.used-besides); len(recent) > room {
-			older, recent = len(recent)-room, recent[:room]
+		if room := p.view.Height - p.used - tableHead - below; len(recent) > room {
+			room = max(leastChallenges, room-1) // one line says how many are left out
+			older, recent = len(recent)-min(room, len(recent)), recent[:min(room, len(recent))]
 		}
 	}
 	columns := []column{

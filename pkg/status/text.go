@@ -15,12 +15,14 @@ import (
 // then the last challenges, the newest first.
 func (r Report) WriteText(w io.Writer, now time.Time, view View) error {
 	p := &page{view: view}
-	r.writeState(p, now)
-	r.writeWay(p, now)
-	r.writeCounts(p, now)
-	r.writeRules(p)
-	r.writeRequests(p)
-	r.writeChallenges(p, now)
+	kept, note := r.fitting(now, view)
+	for _, s := range kept {
+		s.write(p)
+	}
+	r.writeChallenges(p, now, len(note))
+	for _, line := range note {
+		p.put(line)
+	}
 	return p.writeTo(w)
 }
 
@@ -47,52 +49,6 @@ func (c Condition) mark() span {
 		return poor()
 	default:
 		return bad()
-	}
-}
-
-// writeWay prints the way of a challenge: VIP, table, ingress; and what is set.
-func (r Report) writeWay(p *page, now time.Time) {
-	if r.Condition().Reason == NotReachable {
-		return
-	}
-	for _, v := range r.VIPs {
-		p.row("API VIP", span{}, fmt.Sprintf("%v %s", v.Address, v.State))
-	}
-	p.row("Table", span{}, r.Table.describe())
-	for _, u := range r.Upstreams {
-		mark, text := u.describe(now)
-		p.row("Upstream", mark, text)
-	}
-	for _, c := range r.Certificates {
-		mark, text := c.describe(now)
-		p.row("Certificate", mark, text)
-	}
-	mark := span{}
-	if r.Config.Error != "" {
-		mark = bad()
-	}
-	p.row("Configuration", mark, r.Config.describe())
-	for problem := range strings.Lines(r.Config.Error) {
-		p.row("", span{}, strings.TrimSuffix(problem, "\n"))
-	}
-	if r.Version != "" {
-		p.row("Version", span{}, r.Version)
-	}
-}
-
-func (r Report) writeCounts(p *page, now time.Time) {
-	if r.Condition().Reason == NotReachable {
-		return
-	}
-	p.row("Events", span{}, r.Events.describe())
-	p.row("Challenges", span{}, r.Challenges.describe())
-	if len(r.Traffic.UpstreamErrors) > 0 {
-		p.row("Failed", span{}, listed(r.Traffic.UpstreamErrors))
-	}
-	// The table has no room for a whole diagnosis and its mend.
-	if n := len(r.Challenges.Recent); n > 0 && r.Challenges.Recent[n-1].Detail != "" && p.view.Width > 0 {
-		last := r.Challenges.Recent[n-1]
-		p.row("Last challenge", last.mark(), fmt.Sprintf("%s ago: %s", Age(now.Sub(last.Time)), last.Detail))
 	}
 }
 
@@ -163,6 +119,19 @@ func (c Config) describe() string {
 		return "defaults (no " + c.Path + ")"
 	default:
 		return c.Path
+	}
+}
+
+func (m Metrics) describe() (mark span, text string) {
+	switch {
+	case m.Address == "":
+		return span{"-", faint}, "not served: metrics.listenAddress is not set"
+	case m.Served:
+		return good(), "served on " + m.Address
+	case m.Error == "":
+		return span{"-", faint}, "about to be served on " + m.Address
+	default:
+		return bad(), fmt.Sprintf("not served on %s: %s", m.Address, m.Error)
 	}
 }
 

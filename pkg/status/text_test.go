@@ -52,6 +52,7 @@ func full() status.Report {
 	})
 	b.Count(answered(2))
 	b.Refused([]status.RefusedSum{{Refusal: status.NotChallenge, Asker: status.OtherAsker, Count: 1}})
+	b.SetMetrics(status.Metrics{Address: "0.0.0.0:9645", Served: true})
 	r := b.Report(status.Table{
 		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
 		Counters: []status.Counter{
@@ -70,7 +71,7 @@ func full() status.Report {
 			{Outcome: "foreign-host", Client: status.CertManager, Count: 2},
 			{Outcome: "foreign-host", Client: status.OtherAsker, Count: 3},
 		},
-		UpstreamErrors: map[string]uint64{"no-route": 1},
+		UpstreamErrors: map[string]uint64{"router-no-route": 1},
 	}
 	day := 24 * time.Hour
 	r.Certificates = []status.Certificate{
@@ -91,10 +92,12 @@ Upstream:       - [2001:db8::6]:80 not tried yet
 Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by R11, looked at 60s ago
 Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked at 60s ago)
 Configuration:  /etc/c.yaml
+Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
 Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1 refused
 Challenges:     2 forwarded, 1 refused as not-challenge
-Failed:         1 no-route
+Failed:         1 router-no-route
+Last challenge: ✗ 30s ago: the router has no route for this name: see that the solver's Ingress is admitted
 
 PACKETS  CHAIN       RULE
      12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888
@@ -129,11 +132,12 @@ Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
 Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked
                   at 60s ago)
 Configuration:  /etc/c.yaml
+Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
 Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1
                 refused
 Challenges:     2 forwarded, 1 refused as not-challenge
-Failed:         1 no-route
+Failed:         1 router-no-route
 Last challenge: ✗ 30s ago: the router has no route for this name: see that the
                   solver's Ingress is admitted
 
@@ -167,6 +171,7 @@ Table:          absent
 Configuration:  ✗ the last good one in force: /etc/c.yaml is refused
                 /etc/c.yaml:1:1: a
                 /etc/c.yaml:2:1: b
+Metrics:        - not served: metrics.listenAddress is not set
 Version:        v1
 Events:         VIP transitions: 0, table repairs: 0
 Challenges:     0 forwarded
@@ -183,6 +188,87 @@ Message:        it is gone
 `
 	if diff := cmp.Diff(want, text(t, status.Missing(start, errors.New("it is gone")), start.Add(5*time.Second), status.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWriteTextIntoALowTerminal: on one of 80x24, below the watch's title, what
+// challenges wait for is in sight, and what is not is named.
+func TestWriteTextIntoALowTerminal(t *testing.T) {
+	t.Parallel()
+	r := full()
+	for range 5 {
+		r.Challenges.Recent = append(r.Challenges.Recent, r.Challenges.Recent[1])
+	}
+	for height, want := range map[int]struct{ there, missed []string }{
+		1000: {there: []string{"State:", "PACKETS", "REQUESTS", "Version:", "\n40s  200"}},
+		29: {
+			there:  []string{"PACKETS", "REQUESTS", "AGE"},
+			missed: []string{"Events, Version, Metrics, Configuration, Certificate"},
+		},
+		22: {
+			there:  []string{"State:", "API VIP:", "Upstream:", "Certificate:    ✗", "Challenges:", "Failed:", "Last challenge:", "REQUESTS", "AGE"},
+			missed: []string{"Events, Version, Metrics, Configuration, Certificate, Table, PACKETS"},
+		},
+	} {
+		got := text(t, r, start.Add(time.Minute), status.View{Width: 79, Height: height})
+		if n := strings.Count(got, "\n"); n > height {
+			t.Errorf("%d lines in a height of %d:\n%s", n, height, got)
+		}
+		for _, part := range want.there {
+			if !strings.Contains("\n"+got, part) {
+				t.Errorf("height %d: no %q in\n%s", height, part, got)
+			}
+		}
+		for _, names := range want.missed {
+			if !strings.HasSuffix(got, "\n… without "+names+"\n") {
+				t.Errorf("height %d: it does not miss %s:\n%s", height, names, got)
+			}
+		}
+	}
+}
+
+// TestWhatFailed: answers that no validator takes count, too, and the last
+// challenge is told of whatever came of it.
+func TestWhatFailed(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]status.Challenge{
+		"! 5s ago: 192.0.2.6:80 answered 404":             {Status: 404, Upstream: ingress},
+		"✗ 5s ago: 192.0.2.6:80 answered 500":             {Status: 500, Upstream: ingress},
+		"✓ 5s ago: 192.0.2.6:80 answered 200":             {Status: 200, Upstream: ingress},
+		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "no-upstream-for-family", Detail: "no ingress address is known"},
+		"! 5s ago: the client went before there was an a": {Upstream: ingress},
+	} {
+		b := status.NewBoard("v1", start, ignore)
+		c.Time = start
+		b.Challenge(c)
+		b.Count([]status.Sum{
+			{Outcome: status.NotFound, Asker: status.CertManager, Count: 2},
+			{Outcome: status.NotFound, Asker: status.Pebble, Count: 1},
+			{Outcome: status.OtherCode, Count: 7},
+			{Outcome: status.Answered, Count: 9},
+			{Outcome: status.Failed, Cause: "refused", Count: 4},
+		})
+		got := text(t, b.Report(status.Table{}), start.Add(5*time.Second), status.View{})
+		if !strings.Contains(got, "\nFailed:         3 not-found, 7 other-status, 4 refused\n") || !strings.Contains(got, "\nLast challenge: "+want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// TestMetricsRow: where Prometheus finds them, or why it does not.
+func TestMetricsRow(t *testing.T) {
+	t.Parallel()
+	for want, m := range map[string]status.Metrics{
+		"- not served: metrics.listenAddress is not set": {},
+		"- about to be served on 0.0.0.0:9645":           {Address: "0.0.0.0:9645"},
+		"✓ served on 0.0.0.0:9645":                       {Address: "0.0.0.0:9645", Served: true},
+		"✗ not served on 0.0.0.0:9645: it is taken by x": {Address: "0.0.0.0:9645", Error: "it is taken by x"},
+	} {
+		b := status.NewBoard("v1", start, ignore)
+		b.SetMetrics(m)
+		if got := text(t, b.Report(status.Table{}), start, status.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -42,16 +43,16 @@ const (
 	Loop            Cause = "loop"              // the router led the request back to a front door
 )
 
-// Known reports whether the cause is of the set.
-func (c Cause) Known() bool {
-	switch c {
-	case NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
-		AnswerTruncated, AnswerTooLarge, LocalResources, Stopped, NoRoute, RedirectToHTTPS, Loop:
-		return true
-	default:
-		return false
+// Causes is the set.
+func Causes() []Cause {
+	return []Cause{
+		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
+		AnswerTruncated, AnswerTooLarge, LocalResources, Stopped, NoRoute, RedirectToHTTPS, Loop,
 	}
 }
+
+// Known reports whether the cause is of the set.
+func (c Cause) Known() bool { return slices.Contains(Causes(), c) }
 
 // PassedOn reports whether it is the upstream's own answer that the client got,
 // rather than one that says what is wrong with the upstream.
@@ -148,38 +149,10 @@ func (e *Error) Finding() catalogue.Finding {
 
 // entry is the catalogue's for a cause.
 func (c Cause) entry() catalogue.ID {
-	switch c {
-	case NoUpstream:
-		return catalogue.IngressUnknown
-	case Refused:
-		return catalogue.IngressRefused
-	case ConnectTimeout:
-		return catalogue.IngressTimeout
-	case Unreachable:
-		return catalogue.IngressUnreachable
-	case ClosedWithoutAnswer:
-		return catalogue.IngressClosed
-	case Reset:
-		return catalogue.IngressReset
-	case AnswerTimeout:
-		return catalogue.IngressSilent
-	case LocalResources:
-		return catalogue.LocalResources
-	case Stopped:
-		return catalogue.ExchangeStopped
-	case NoRoute:
-		return catalogue.RouteNone
-	case RedirectToHTTPS:
-		return catalogue.RouteToHTTPS
-	case Loop:
-		return catalogue.RouteLoops
-	case AnswerTooLarge:
-		return catalogue.AnswerTooLarge
-	case AnswerTruncated:
-		return catalogue.AnswerTruncated
-	default:
-		return catalogue.AnswerMalformed
+	if id, known := catalogue.OfCause(string(c)); known {
+		return id
 	}
+	return catalogue.AnswerMalformed
 }
 
 // dialError tells the ways apart in which a connection attempt fails.

@@ -62,7 +62,7 @@ func TestKeepalivedConf(t *testing.T) {
 	})
 	t.Run("absent", func(t *testing.T) {
 		file(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
-		c.configure(conf(path), "NotRequired")
+		c.configure(conf(path), "NoVIPs")
 		r := c.exactly(n, []string{"keepalived-absent"})
 		c.says(r, "keepalived-absent", path, n.Manifests())
 		c.configure(n.DefaultConfig(), "Serving")

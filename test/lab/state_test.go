@@ -38,6 +38,14 @@ func TestState(t *testing.T) {
 			status: "True", reason: "NotRequired",
 		},
 		{
+			name: "keepalived's static pod without keepalived.conf", node: l.Pods[0],
+			prepare: func(t *testing.T, n *Node) {
+				t.Helper()
+				put(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "kind: Pod\n")
+			},
+			status: "False", reason: "NoVIPs", message: "although keepalived's static pod is here",
+		},
+		{
 			name: "API and ingress share an address", node: l.Worker.Node, config: explicit(l.Ingress, l.Ingress),
 			status: "True", reason: "NotRequired",
 		},

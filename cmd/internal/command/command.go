@@ -52,12 +52,12 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 		describeFlags(s.Out, flags)
 		return OK
 	case err != nil:
-		return complain(strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag --", 1))
+		return complain(mistake(err, flags))
 	case flags.NArg() > 0:
 		return complain(fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 	}
 	if name := givenEmpty(flags); name != "" {
-		return complain(fmt.Sprintf("--%s is empty: give it a value or leave it out", name))
+		return complain(dashed(name) + " is empty: give it a value or leave it out")
 	}
 	err = run(ctx, s)
 	var usage UsageError
@@ -72,6 +72,52 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 		return Failure
 	}
 	return OK
+}
+
+// mistake says in the help's words what package flag says of a command line in its
+// own, which are part of its API in effect: its tests hold them.
+func mistake(err error, flags *flag.FlagSet) string {
+	said := err.Error()
+	if name, is := strings.CutPrefix(said, "flag provided but not defined: -"); is {
+		return "unknown flag " + dashed(name)
+	}
+	if name, is := strings.CutPrefix(said, "flag needs an argument: -"); is {
+		return fmt.Sprintf("%s needs a value: %s", dashed(name), kindOf(flags, name))
+	}
+	said, is := strings.CutPrefix(said, "invalid ")
+	said, boolean := strings.CutPrefix(said, "boolean ")
+	between := " for flag -"
+	if boolean {
+		between = " for -"
+	}
+	// The value is quoted, and may hold anything.
+	at := strings.LastIndex(said, between)
+	if !is || at < 0 {
+		return err.Error()
+	}
+	value, name := strings.TrimPrefix(said[:at], "value "), said[at+len(between):]
+	name, _, _ = strings.Cut(name, ":")
+	if boolean {
+		return fmt.Sprintf("%s takes no value, or true or false, got %s", dashed(name), value)
+	}
+	return fmt.Sprintf("%s takes %s, got %s", dashed(name), kindOf(flags, name), value)
+}
+
+// kindOf is what a flag's help calls its value.
+func kindOf(flags *flag.FlagSet, name string) string {
+	if f := flags.Lookup(name); f != nil {
+		kind, text := flag.UnquoteUsage(f)
+		return fmt.Sprintf("%s (%s)", kind, text)
+	}
+	return "a value"
+}
+
+// dashed is a flag as the help writes it.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // givenEmpty names a flag that is given without a value, as a variable that is
@@ -91,15 +137,11 @@ func describeFlags(w io.Writer, flags *flag.FlagSet) {
 	flags.VisitAll(func(f *flag.Flag) {
 		fmt.Fprint(w, title)
 		title = ""
-		dashes := "--"
-		if len(f.Name) == 1 {
-			dashes = "-"
-		}
 		kind, text := flag.UnquoteUsage(f)
 		if kind != "" { // a boolean has none
 			kind = " " + kind
 		}
-		fmt.Fprintf(w, "  %s%s%s\n        %s", dashes, f.Name, kind, text)
+		fmt.Fprintf(w, "  %s%s\n        %s", dashed(f.Name), kind, text)
 		if f.DefValue != "" && f.DefValue != "false" {
 			fmt.Fprintf(w, " (default %s)", f.DefValue)
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -33,6 +34,7 @@ func copyCommand() command.Command {
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			prefix := flags.String("prefix", "> ", "put `TEXT` before it")
 			suffix := flags.String("suffix", "", "put `TEXT` behind it")
+			flags.Duration("every", time.Second, "again after each `DURATION`, such as 2s")
 			upper := flags.Bool("upper", false, "in upper case")
 			flags.BoolVar(upper, "u", false, "short for --upper")
 			return func(_ context.Context, s command.Streams) error {
@@ -89,6 +91,8 @@ Usage:
   tool copy [flags]
 
 Flags:
+  --every DURATION
+        again after each DURATION, such as 2s (default 1s)
   --prefix TEXT
         put TEXT before it (default > )
   --suffix TEXT
@@ -132,10 +136,11 @@ func TestExecute(t *testing.T) {
 		"copy":                          {command.OK, "> text", "4 bytes\n"},
 		"copy -u --prefix=+ --suffix .": {command.OK, "+TEXT.", "4 bytes\n"},
 		"copy --lower":                  {command.Usage, "", "tool copy: unknown flag --lower; see tool copy --help\n"},
-		"copy -l":                       {command.Usage, "", "tool copy: unknown flag --l; see tool copy --help\n"},
-		"copy --suffix":                 {command.Usage, "", "tool copy: flag needs an argument: -suffix; see tool copy --help\n"},
+		"copy -l":                       {command.Usage, "", "tool copy: unknown flag -l; see tool copy --help\n"},
+		"copy --suffix":                 {command.Usage, "", "tool copy: --suffix needs a value: TEXT (put TEXT behind it); see tool copy --help\n"},
+		"copy --every=abc":              {command.Usage, "", "tool copy: --every takes DURATION (again after each DURATION, such as 2s), got \"abc\"; see tool copy --help\n"},
 		"copy --suffix=":                {command.Usage, "", "tool copy: --suffix is empty: give it a value or leave it out; see tool copy --help\n"},
-		"copy --upper=2":                {command.Usage, "", "tool copy: invalid boolean value \"2\" for -upper: parse error; see tool copy --help\n"},
+		"copy --upper=2":                {command.Usage, "", "tool copy: --upper takes no value, or true or false, got \"2\"; see tool copy --help\n"},
 		"copy this":                     {command.Usage, "", "tool copy: takes no argument, got \"this\"; see tool copy --help\n"},
 		"copy -- --upper":               {command.Usage, "", "tool copy: takes no argument, got \"--upper\"; see tool copy --help\n"},
 		"breaking":                      {command.Failure, "", "tool breaking: read it: no\nclose it: no\n"},

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package handbook owns where the documents are to be read. What is printed on a
+// host, or told by an alert, reaches somebody who has no checkout: it gives one of
+// these addresses, and no path.
+package handbook
+
+// The documents, as addresses that work for everybody.
+const (
+	prefix = "https://github.com/http01-proxyd/http01-proxyd/blob/main/"
+
+	Readme          = prefix + "README.md"
+	Troubleshooting = prefix + "docs/troubleshooting.md"
+	Expired         = prefix + "docs/support.md#the-api-certificate-has-expired"
+)

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// TestWithoutVIPsItSaysWhatIsSo: on a host with keepalived's static pod, while
+// keepalived.conf comes, is no good and goes again. Nothing stays in force where
+// nothing was.
+func TestWithoutVIPsItSaysWhatIsSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := run(t, func(w *world) {
+			w.log = slog.New(slog.NewTextHandler(&log, nil))
+			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "keepalived.conf") + "}\n")
+			if err := os.Mkdir(filepath.Join(w.dir, "manifests"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			w.write("manifests/keepalived.yaml", "kind: Pod\n")
+		})
+		const orphan = "vrrp_instance lab_API_0 {\n  interface lo\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\n"
+		for _, step := range []struct{ does, conf, says, not string }{
+			{"absent", "", "although keepalived's static pod is here", "platform"},
+			{"no ingress", orphan, "gives API VIP 192.0.2.5 but no ingress VIP", "stay in force"},
+			{"half-written", orphan[:40], "half-written", "gives API VIP"},
+			{"no ingress again", orphan, "gives API VIP 192.0.2.5 but no ingress VIP", "half-written"},
+			{"gone", "", "although keepalived's static pod is here", "gives API VIP"},
+		} {
+			if step.conf == "" {
+				_ = os.Remove(filepath.Join(w.dir, "keepalived.conf"))
+			} else {
+				w.write("keepalived.conf", step.conf)
+			}
+			w.hints <- struct{}{}
+			quiet(5 * time.Second)
+			c := w.board.Report(status.Table{}).Condition()
+			if c.Reason != status.NoVIPs || !strings.Contains(c.Message, step.says) || strings.Contains(c.Message, step.not) {
+				t.Errorf("%s: %s: %s", step.does, c.Reason, c.Message)
+			}
+		}
+		w.stop()
+		if said := log.String(); strings.Contains(said, "stay in force") || !strings.Contains(said, "has given no VIPs to serve before") {
+			t.Errorf("logged:\n%s", said)
+		}
+	})
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, filepath.FromSlash(name)), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
