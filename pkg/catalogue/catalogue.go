@@ -46,11 +46,21 @@ type Finding struct {
 }
 
 // Find is the entry with the given ID, filled with values: pairs of a
-// placeholder's name and what it stands for.
+// placeholder's name and what it stands for. One that is given twice, or without
+// a value, panics: only one of two could be said.
 func Find(id ID, values ...string) Finding {
+	if len(values)%2 != 0 {
+		panic(fmt.Sprintf("catalogue: a value of %q is missing: %q", id, values))
+	}
 	pairs := make([]string, 0, len(values))
-	for i := 0; i+1 < len(values); i += 2 {
-		pairs = append(pairs, "{"+values[i]+"}", values[i+1])
+	for i := 0; i < len(values); i += 2 {
+		key := "{" + values[i] + "}"
+		for j := 0; j < len(pairs); j += 2 {
+			if pairs[j] == key {
+				panic(fmt.Sprintf("catalogue: %q has two values for %s", id, key))
+			}
+		}
+		pairs = append(pairs, key, values[i+1])
 	}
 	fill := strings.NewReplacer(pairs...)
 	e := Get(id)

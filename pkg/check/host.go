@@ -119,9 +119,12 @@ func look(ctx context.Context, o Options) (*host, error) {
 // unitTime bounds the question to systemd.
 const unitTime = local - 500*time.Millisecond
 
-// isNoNode holds for a host that has nothing to do with VIPs, such as an admin's
-// own machine. One with a configuration that is refused is meant to be a node.
-func (h *host) isNoNode() bool { return h.configErr == nil && errors.Is(h.vipsErr, errNoNode) }
+// isNoNode holds for a host that has nothing to do with the API's VIPs, such as an
+// admin's own machine or a worker. One with a configuration that is refused is
+// meant to be a master.
+func (h *host) isNoNode() bool {
+	return h.configErr == nil && (errors.Is(h.vipsErr, errNoNode) || errors.Is(h.vipsErr, errWorker))
+}
 
 // readConfig takes what the service would: the file, or where that is refused
 // the last one that was accepted.

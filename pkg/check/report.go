@@ -3,6 +3,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,17 +109,26 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// nothing is the report of a host that is no cluster node with VIPs.
+// nothing is the report of a host that has nothing to do with the API's VIPs.
 func (h *host) nothing() Report {
-	return Report{
-		Host: h.name, Outcome: Nothing, Checks: []Result{},
-		Summary: fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name),
-		Advice: []string{
-			"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
-				fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs: for a host of another kind that is as it should be.",
-					h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.Manifests), h.ConfigPath),
-			"To check a cluster, run this on its masters, for example: oc debug node/MASTER -- chroot /host http01-proxyd check",
-			"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
-		},
+	const onMasters = "oc debug node/MASTER -- chroot /host http01-proxyd check"
+	r := Report{Host: h.name, Outcome: Nothing, Checks: []Result{}}
+	if errors.Is(h.vipsErr, errWorker) {
+		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and the API's virtual IP is kept on the masters.", h.name)
+		r.Advice = []string{
+			fmt.Sprintf("Here %s has ingress VIPs alone, and no static pod in %s is the API server's: for a worker that is as it should be.",
+				h.config.VIPs.KeepalivedConfig, h.Manifests),
+			"To check the cluster, run this on its masters, for example: " + onMasters,
+		}
+		return r
 	}
+	r.Summary = fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name)
+	r.Advice = []string{
+		"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
+			fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs: for a host of another kind that is as it should be.",
+				h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.Manifests), h.ConfigPath),
+		"To check a cluster, run this on its masters, for example: " + onMasters,
+		"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
+	}
+	return r
 }
