@@ -4,6 +4,7 @@ package catalogue
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +44,8 @@ type Finding struct {
 	Level Level  `json:"level"`
 	Says  string `json:"says"`
 	Mend  string `json:"mend"`
+	// Follows are the entry's, unless who has found it knows better.
+	Follows []ID `json:"-"`
 }
 
 // Find is the entry with the given ID, filled with values: pairs of a
@@ -64,7 +67,7 @@ func Find(id ID, values ...string) Finding {
 	}
 	fill := strings.NewReplacer(pairs...)
 	e := Get(id)
-	return Finding{ID: id, Level: e.Level, Says: fill.Replace(e.Says), Mend: fill.Replace(e.Mend)}
+	return Finding{ID: id, Level: e.Level, Says: fill.Replace(e.Says), Mend: fill.Replace(e.Mend), Follows: e.Follows}
 }
 
 // Get is the entry with the given ID. One that is not in the catalogue panics.
@@ -75,6 +78,13 @@ func Get(id ID) Entry {
 		}
 	}
 	panic(fmt.Sprintf("catalogue: no entry %q", id))
+}
+
+// Elsewhere is the finding where it was made at another host, of which the causes
+// of [NoDoor] on this one say nothing.
+func (f Finding) Elsewhere() Finding {
+	f.Follows = slices.DeleteFunc(slices.Clone(f.Follows), func(id ID) bool { return slices.Contains(NoDoor(), id) })
+	return f
 }
 
 // String is cause and mend in one line.

@@ -294,8 +294,8 @@ func serviceEntries() []Entry {
 	}
 }
 
-// NoDoor are the causes on this host for which nothing answers on the API VIP's
-// port 80: what is seen there from anywhere follows from them.
+// NoDoor are the causes on this host for which nothing answers on port 80 of the
+// API VIPs that it holds: what is seen there from anywhere follows from them.
 func NoDoor() []ID {
 	return []ID{
 		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, VIPsNoIngress, NATBeforeUs, VIPPortDropped, InputDrops, OwnClientsStray,

@@ -166,7 +166,7 @@ func dnsEntries() []Entry {
 			Mend:    "correct the record: {vips}; if {address} forwards to the VIP for those outside only, see that it forwards port 80 too",
 		},
 		{
-			ID: FamilyBroken, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
+			ID: FamilyBroken, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "The CA's validation times out or is refused, while it works by hand: it asks IPv6 first, and does not fall back once it is connected.",
 			Says:    "{name} has addresses of both families, and {door} does not work ({how}), while {other} does",
 			Mend:    "mend the way to {door} (firewalls for that family, routes), or remove its record until it works",

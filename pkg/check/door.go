@@ -93,9 +93,12 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) (catalogue.Finding, bool
 	case len(open) > 0:
 		// One family works: whether CAs take the other is for the names to say.
 		return catalogue.Finding{}, false
-	default:
-		return catalogue.Find(catalogue.DoorClosed, "door", d.String(), "how", how), true
 	}
+	f := catalogue.Find(catalogue.DoorClosed, "door", d.String(), "how", how)
+	if !h.holds(d.vip) {
+		f = f.Elsewhere()
+	}
+	return f, true
 }
 
 // judgeOpen compares what comes through the front door with what the ingress says

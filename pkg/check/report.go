@@ -43,7 +43,7 @@ func causes(results []Result) []Result {
 	for i, r := range results {
 		why := ""
 		kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
-			for _, cause := range catalogue.Get(f.ID).Follows {
+			for _, cause := range f.Follows {
 				if name := all[cause]; name != "" {
 					why = name
 					return true
