@@ -49,14 +49,19 @@ func checkCertificate(ctx context.Context, h *host) Result {
 		return skipped("there is no VIP to ask")
 	}
 	h.askCertificates(ctx, all)
-	why := all[0].err
-	all = slices.DeleteFunc(all, func(p presented) bool { return p.err != nil })
+	var silent bundle
+	all = slices.DeleteFunc(all, func(p presented) bool {
+		if p.err != nil {
+			silent.add(p.addr, "%v", p.err)
+		}
+		return p.err != nil
+	})
 	if len(all) == 0 {
-		return skipped("no API server shows one: %v", why)
+		return skipped("no API server shows one: %v", &silent)
 	}
 	first := all[0]
 	return found(judgeCertificates(all, time.Now()),
-		"%s is answered with one of %q until %s", first.asked(), first.cert.Issuer, first.cert.NotAfter.UTC().Format(time.DateOnly))
+		"%s is answered with one of %q until %s", first.asked(), first.cert.Issuer, first.cert.NotAfter.UTC().Format(time.DateOnly)).but(silent.String())
 }
 
 // apiServers are the VIPs that can be reached, and this host's own addresses

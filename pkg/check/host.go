@@ -63,11 +63,9 @@ func nameForm() *regexp.Regexp {
 type host struct {
 	Options
 	name       string
-	root       bool           // may look at the kernel's tables and at others' processes
-	config     config.Config  // the file's; when it is refused the last accepted one, or the defaults
-	configErr  error          // why the file is refused
-	service    *status.Report // nil when no service answers
-	serviceErr error          // why
+	root       bool          // may look at the kernel's tables and at others' processes
+	config     config.Config // the file's; when it is refused the last accepted one, or the defaults
+	configErr  error         // why the file is refused
 	vips       keepalived.VIPs
 	vipsErr    error             // why there are none
 	addresses  []address.Address // of this host
@@ -77,14 +75,16 @@ type host struct {
 	network    *probe.Client // once the checks run
 	seen       *seen         // what the network says to what several checks ask
 	unit       func() (systemd.Unit, error)
+	service    func() (status.Report, error) // what it says of itself; asked from the beginning
 }
 
 // state is what the running service says of itself; empty when none answers.
 func (h *host) state() (status.Reason, string) {
-	if h.service == nil {
+	said, err := h.service()
+	if err != nil {
 		return "", ""
 	}
-	return h.service.Condition().Reason, h.service.Condition().Message
+	return said.Condition().Reason, said.Condition().Message
 }
 
 // look finds out what the checks share.
@@ -99,11 +99,12 @@ func look(ctx context.Context, o Options) (*host, error) {
 	h.addresses, h.addressErr = addresses()
 	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
 	// After the addresses, which the service follows within a millisecond or so.
-	if report, err := status.Fetch(ctx, o.StatusSocket); err == nil {
-		h.service = &report
-	} else {
-		h.serviceErr = err
-	}
+	h.service = sync.OnceValues(func() (status.Report, error) {
+		ctx, cancel := context.WithTimeout(ctx, serviceTime)
+		defer cancel()
+		return status.Fetch(ctx, o.StatusSocket)
+	})
+	go func() { _, _ = h.service() }()
 	h.names = h.config.Hosts
 	if o.Name != "" {
 		h.names = []string{o.Name}
@@ -116,8 +117,10 @@ func look(ctx context.Context, o Options) (*host, error) {
 	return h, nil
 }
 
-// unitTime bounds the question to systemd.
-const unitTime = local - 500*time.Millisecond
+const (
+	unitTime    = local - 500*time.Millisecond // for the question to systemd
+	serviceTime = 3 * time.Second              // for that to the service, which answers at once unless it hangs
+)
 
 // isNoNode holds for a host that has nothing to do with the API's VIPs, such as an
 // admin's own machine or a worker. One with a configuration that is refused is

@@ -74,10 +74,11 @@ const lately = 5 * time.Minute
 // lastChallenge is the last one for a name that the service on this host has
 // passed on.
 func (h *host) lastChallenge(name string) (status.ReportChallenge, bool) {
-	if h.service == nil {
+	said, err := h.service()
+	if err != nil {
 		return status.ReportChallenge{}, false
 	}
-	for _, c := range slices.Backward(h.service.Challenges.Recent) {
+	for _, c := range slices.Backward(said.Challenges.Recent) {
 		if c.Host == name {
 			return c, time.Since(c.Time) < lately
 		}

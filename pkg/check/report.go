@@ -5,6 +5,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ type Report struct {
 	Advice  []string `json:"advice,omitempty"` // what to do next, a sentence or two each
 	Checks  []Result `json:"checks"`
 	Trace   []Hop    `json:"trace,omitempty"` // of the challenge of --token
+	Took    float64  `json:"durationMs"`
 }
 
 func worst(results []Result) Outcome {
@@ -31,37 +33,62 @@ func worst(results []Result) Outcome {
 	return order[at]
 }
 
-// causes leaves out what is a consequence of something else that was found.
+// causes leaves out what is a consequence of something else that was found. What
+// is itself a consequence causes nothing more.
 func causes(results []Result) []Result {
-	all := make(map[catalogue.ID]string)
-	for _, r := range results {
-		for _, f := range r.Findings {
-			all[f.ID] = r.Name
+	found := make(map[catalogue.ID]string) // by which check
+	each(results, func(r Result, f catalogue.Finding) { found[f.ID] = r.Name })
+	roots := maps.Clone(found)
+	each(results, func(_ Result, f catalogue.Finding) {
+		if because(f, found) != "" {
+			delete(roots, f.ID)
 		}
-	}
+	})
 	out := slices.Clone(results)
 	for i, r := range results {
-		why := ""
-		kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
-			for _, cause := range f.Follows {
-				if name := all[cause]; name != "" {
-					why = name
-					return true
-				}
-			}
-			return false
-		})
-		if why == "" {
-			continue
-		}
-		next := found(kept, "")
-		if len(kept) == 0 {
-			next = skipped("it follows from what the check %q has found", why)
-		}
-		next.Name, next.Took = r.Name, r.Took
-		out[i] = next
+		out[i] = r.without(roots)
 	}
 	return out
+}
+
+func each(results []Result, do func(Result, catalogue.Finding)) {
+	for _, r := range results {
+		for _, f := range r.Findings {
+			do(r, f)
+		}
+	}
+}
+
+// because is the check that has found what a finding follows from, empty when
+// none has.
+func because(f catalogue.Finding, found map[catalogue.ID]string) string {
+	for _, cause := range f.Follows {
+		if check := found[cause]; check != "" {
+			return check
+		}
+	}
+	return ""
+}
+
+// without is the result without what follows from these findings.
+func (r Result) without(roots map[catalogue.ID]string) Result {
+	why := ""
+	kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
+		check := because(f, roots)
+		if check != "" {
+			why = check
+		}
+		return check != ""
+	})
+	if why == "" {
+		return r
+	}
+	next := found(kept, "")
+	if len(kept) == 0 {
+		next = skipped("it follows from what the check %q has found", why)
+	}
+	next.Name, next.Took, next.Unseen = r.Name, r.Took, r.Unseen
+	return next
 }
 
 // summed is the report of these results.

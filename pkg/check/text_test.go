@@ -20,6 +20,9 @@ func some() Report {
 			{ID: catalogue.InputDrops, Level: catalogue.Problem, Says: "chain input of table inet admin drops what is led to port 8888", Mend: "open the port: tcp dport 8888 accept"},
 			{ID: catalogue.InputDropsSome, Level: catalogue.Warning, Says: "a name with an \x1b[31mescape\nand a newline", Mend: "none"},
 		}},
+		{Name: "mtu", Outcome: Warned, Unseen: "2001:db8::6: no way there", Findings: []catalogue.Finding{
+			{ID: catalogue.PathBlackHole, Level: catalogue.Warning, Says: "too small", Mend: "widen it"},
+		}},
 		{Name: "dns", Outcome: Skipped, Text: "nothing to look at"},
 	})
 }
@@ -36,9 +39,12 @@ func TestWriteText(t *testing.T) {
            mend: open the port: tcp dport 8888 accept
 ! ruleset  a name with an [31mescape and a newline
            mend: none
+! mtu      too small
+           mend: widen it
+- mtu      not looked at: 2001:db8::6: no way there
 - dns      nothing to look at
 
-1 problem and 1 warning on master-0, by 2 checks; 1 could not look, or had nothing to look at (-).
+1 problem and 2 warnings on master-0, by 3 checks; 1 could not look, or had nothing to look at (-).
 `},
 		"a narrow terminal": {Style{Width: 50}, `
 ✓ config   /etc/http01-proxyd/config.yaml
@@ -48,9 +54,13 @@ func TestWriteText(t *testing.T) {
            accept
 ! ruleset  a name with an [31mescape and a newline
            mend: none
+! mtu      too small
+           mend: widen it
+- mtu      not looked at: 2001:db8::6: no way
+           there
 - dns      nothing to look at
 
-1 problem and 1 warning on master-0, by 2 checks;
+1 problem and 2 warnings on master-0, by 3 checks;
 1 could not look, or had nothing to look at (-).
 `},
 		"a terminal too narrow for columns": {Style{Width: 20}, `
@@ -63,10 +73,14 @@ func TestWriteText(t *testing.T) {
 ! ruleset  a name with an [31mescape and
            a newline
            mend: none
+! mtu      too small
+           mend: widen it
+- mtu      not looked at: 2001:db8::6: no
+           way there
 - dns      nothing to look at
 
-1 problem and 1 warning on
-master-0, by 2 checks; 1 could
+1 problem and 2 warnings on
+master-0, by 3 checks; 1 could
 not look, or had nothing to
 look at (-).
 `},
@@ -126,6 +140,15 @@ func TestSummary(t *testing.T) {
 // TestConsequences: what follows from another finding is not said beside it.
 func TestConsequences(t *testing.T) {
 	t.Parallel()
+	unwell := catalogue.Find(catalogue.ServiceUnwell)
+	unwell.Follows = []catalogue.ID{catalogue.IngressRefused}
+	if got := causes([]Result{
+		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.IngressRefused)}},
+		{Name: "self-check", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.DoorClosed)}},
+		{Name: "service", Outcome: Failed, Findings: []catalogue.Finding{unwell}},
+	}); got[0].Outcome != Failed || got[1].Outcome != Failed || got[2].Outcome != Skipped {
+		t.Errorf("a consequence that could be a cause: %+v", got)
+	}
 	down, denies := catalogue.Find(catalogue.ServiceDown), catalogue.Find(catalogue.SandboxDenies)
 	full := catalogue.Find(catalogue.ConntrackFull)
 	drops, silent := catalogue.Find(catalogue.ConntrackDrops), catalogue.Find(catalogue.IngressTimeout)
