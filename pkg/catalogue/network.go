@@ -43,12 +43,18 @@ func holderEntries() []Entry {
 const (
 	DoorClosed      ID = "front-door-closed"
 	SelfCheckDiffer ID = "self-check-differs"
+	SelfCheckFails  ID = "self-check-fails"
+	AnswerDiffers   ID = "front-door-answer-differs"
 	NameNotAllowed  ID = "name-not-in-hosts"
 )
 
 // {door} is address and port of an API VIP, {how} what happens there.
 func doorEntries() []Entry {
-	const check = "self-check"
+	const (
+		check      = "self-check"
+		ownClients = "this host's own connections go through its output chains: look there (nft list ruleset), and at its routing rules (ip rule), for what drops, " +
+			"rejects or redirects port 80 of the VIP; pods in the host's network and self checks go the same way"
+	)
 	return []Entry{
 		{
 			ID: DoorClosed, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
@@ -59,9 +65,21 @@ func doorEntries() []Entry {
 		{
 			ID: SelfCheckDiffer, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
 			Symptom: "cert-manager's challenges stay pending with a failing self check on one host, while others, and the CA, get the right answer.",
-			Says:    "what this host itself gets at {door} is not what the network gets: {how}",
-			Mend: "this host's own connections go through its output chains: look there (nft list ruleset) for what drops, rejects or redirects port 80 of the VIP; " +
-				"pods in the host's network and self checks go the same way",
+			Says:    "what this host itself gets at {door} is not what the network gets: {how}; the front door has answered {client} with {status} at {time}",
+			Mend:    ownClients,
+		},
+		{
+			ID: SelfCheckFails, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
+			Symptom: "cert-manager's challenges stay pending with a failing self check on the master that holds the VIP, and no CA has asked yet.",
+			Says:    "this host itself finds no front door at {door}, although it holds the VIP and the service is ready: {how}; whether others find it is not known, since none has asked for a challenge lately",
+			Mend:    "curl -i http://{door}/ on another host, which is to get 400; if it does, " + ownClients,
+		},
+		{
+			ID: AnswerDiffers, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
+			Symptom: "A challenge gets another answer at the API VIP than at the ingress.",
+			Says:    "the challenge gets another answer through the front door at {door} ({how}) than straight from {upstream} ({straight})",
+			Mend: "run this again, since a route may have changed in between; if it stays so, see which upstream the service has (http01-proxyd status), " +
+				"and what redirects port 80 of the VIP on this host (nft list ruleset)",
 		},
 		{
 			ID: NameNotAllowed, Check: check, Level: Problem,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -26,17 +27,12 @@ type judged struct {
 // judge judges the answer that a router gave to the challenge of a token, or,
 // without one, to a challenge that nobody has asked for.
 func (a asked) judge(name, token string) judged {
+	cause := causeOf(a.page)
 	switch {
-	case a.page.Cause != "":
-		return judged{findings: []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}}
-	case a.redirects():
-		return judged{findings: []catalogue.Finding{a.finding(upstream.RedirectToHTTPS)}}
-	case a.page.Status == 502 && strings.Contains(a.page.ProxyStatus, field.LoopDetected):
-		return judged{findings: []catalogue.Finding{a.finding(upstream.Loop)}}
+	case cause != "" && (token != "" || cause != upstream.NoRoute):
+		return judged{findings: []catalogue.Finding{a.finding(cause)}}
 	case token == "":
 		return a.judgeUnasked(name)
-	case a.routeless():
-		return judged{findings: []catalogue.Finding{a.finding(upstream.NoRoute)}}
 	case a.page.Status == 404:
 		return a.found(catalogue.TokenUnknown, "name", name)
 	case a.page.Status != 200:
@@ -56,7 +52,7 @@ func (a asked) found(id catalogue.ID, values ...string) judged {
 // does not know it.
 func (a asked) judgeUnasked(name string) judged {
 	switch {
-	case a.routeless():
+	case causeOf(a.page) == upstream.NoRoute:
 		return judged{text: "no challenge for " + name + " is pending now, as far as a made-up token can tell (503, no route): with one that is, use --token"}
 	case a.page.Status == 404:
 		return judged{text: "a solver for " + name + " answers (404 to a made-up token)"}
@@ -65,14 +61,12 @@ func (a asked) judgeUnasked(name string) judged {
 	}
 }
 
-// routeless is the router's own answer where it has no route, as package upstream
-// knows it.
-func (a asked) routeless() bool {
-	return a.page.Status == 503 && strings.HasPrefix(strings.ToLower(a.page.ContentType), "text/html")
-}
-
-func (a asked) redirects() bool {
-	return a.page.Status >= 300 && a.page.Status < 400 && strings.HasPrefix(strings.ToLower(a.page.Location), "https://")
+// causeOf is what package upstream makes of a page, be it whole or not.
+func causeOf(f probe.Fetch) upstream.Cause {
+	if f.Cause != "" {
+		return upstream.Cause(f.Cause)
+	}
+	return upstream.Judge(f.Status, field.HasPrefixFold([]byte(f.Location), "https://"), field.ListHas([]byte(f.ProxyStatus), []byte(field.LoopDetected)))
 }
 
 // form is a key authorisation's: the token and the account key's thumbprint, a

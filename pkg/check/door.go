@@ -5,11 +5,13 @@ package check
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -89,7 +91,11 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) (catalogue.Finding, bool
 	how := words(d.page)
 	switch {
 	case h.holds(d.vip) && h.serves():
-		return catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how), true
+		if c, is := h.lastClient(d.vip); is {
+			return catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how,
+				"client", c.Client, "status", strconv.Itoa(c.Status), "time", c.Time.Format(time.TimeOnly)), true
+		}
+		return catalogue.Find(catalogue.SelfCheckFails, "door", d.String(), "how", how), true
 	case len(open) > 0:
 		// One family works: whether CAs take the other is for the names to say.
 		return catalogue.Finding{}, false
@@ -99,6 +105,15 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) (catalogue.Finding, bool
 		f = f.Elsewhere()
 	}
 	return f, true
+}
+
+// lastClient is the last challenge that came to a VIP lately from another host.
+func (h *host) lastClient(vip netip.Addr) (status.ReportChallenge, bool) {
+	return h.lately(func(c status.ReportChallenge) bool {
+		client, err := netip.ParseAddrPort(c.Client)
+		own := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == client.Addr() })
+		return err == nil && !own && c.VIP == vip.String()
+	})
 }
 
 // judgeOpen compares what comes through the front door with what the ingress says
@@ -118,8 +133,12 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, 
 	case isDoor(through):
 		return []catalogue.Finding{catalogue.Find(catalogue.NameNotAllowed, "door", d.String(), "name", h.seen.name(ctx))}, ""
 	case !same(through, direct.page):
-		how := fmt.Sprintf("%s; straight from %v: %s", words(through), direct.addr, words(direct.page))
-		return []catalogue.Finding{catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how)}, ""
+		f := catalogue.Find(catalogue.AnswerDiffers, "door", d.String(), "how", words(through),
+			"upstream", direct.addr.String(), "straight", words(direct.page))
+		if !h.holds(d.vip) {
+			f = f.Elsewhere()
+		}
+		return []catalogue.Finding{f}, ""
 	default:
 		return nil, text + ", and answers as the ingress does"
 	}

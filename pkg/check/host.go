@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +46,7 @@ func (o Options) Mistake() string {
 	switch {
 	case o.Token != "" && !tokenForm().MatchString(o.Token):
 		return fmt.Sprintf("token %q: it has letters, digits, - and _ only (oc get challenge -A -o yaml shows it as spec.token)", o.Token)
-	case o.Name != "" && !nameForm().MatchString(o.Name):
+	case o.Name != "" && (!nameForm().MatchString(o.Name) || len(namesOf([]string{o.Name})) == 0):
 		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.Name)
 	default:
 		return ""
@@ -56,6 +58,15 @@ func tokenForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,25
 
 func nameForm() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+}
+
+// namesOf leaves out IPv4 addresses, which the configuration's hosts may be, and
+// which the DNS does not know.
+func namesOf(hosts []string) []string {
+	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	})
 }
 
 // host is what the checks share: what was found before they began. They only
@@ -105,7 +116,7 @@ func look(ctx context.Context, o Options) (*host, error) {
 		return status.Fetch(ctx, o.StatusSocket)
 	})
 	go func() { _, _ = h.service() }()
-	h.names = h.config.Hosts
+	h.names = namesOf(h.config.Hosts)
 	if o.Name != "" {
 		h.names = []string{o.Name}
 	}

@@ -57,7 +57,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 		if a.page.Cause != "" && !aboutAnswer(a.page.Cause) {
 			return nil, "" // the ingress, of which that check speaks
 		}
-		if c, is := h.lastChallenge(name); is && h.Token == "" && a.routeless() && upstream.Cause(c.Cause) == upstream.NoRoute {
+		if c, is := h.lastChallenge(name); is && h.Token == "" && causeOf(a.page) == upstream.NoRoute && upstream.Cause(c.Cause) == upstream.NoRoute {
 			f := a.finding(upstream.NoRoute)
 			f.Says += fmt.Sprintf(" (the challenge %s… of %s)", c.TokenPrefix, c.Time.Format(time.TimeOnly))
 			return []catalogue.Finding{f}, ""
@@ -67,20 +67,25 @@ func checkRoute(ctx context.Context, h *host) Result {
 	})
 }
 
-// lately is how old a challenge may be that says something of now: cert-manager
+// recent is how old a challenge may be that says something of now: cert-manager
 // asks every ten seconds while one is pending.
-const lately = 5 * time.Minute
+const recent = 5 * time.Minute
 
 // lastChallenge is the last one for a name that the service on this host has
-// passed on.
+// passed on lately.
 func (h *host) lastChallenge(name string) (status.ReportChallenge, bool) {
+	return h.lately(func(c status.ReportChallenge) bool { return c.Host == name })
+}
+
+// lately is the last challenge of some, if that was lately.
+func (h *host) lately(of func(status.ReportChallenge) bool) (status.ReportChallenge, bool) {
 	said, err := h.service()
 	if err != nil {
 		return status.ReportChallenge{}, false
 	}
 	for _, c := range slices.Backward(said.Challenges.Recent) {
-		if c.Host == name {
-			return c, time.Since(c.Time) < lately
+		if of(c) {
+			return c, time.Since(c.Time) < recent
 		}
 	}
 	return status.ReportChallenge{}, false

@@ -186,6 +186,7 @@ func TestMistake(t *testing.T) {
 		{Name: "api.cluster.example.com", Token: "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"}: false,
 		{Name: "api.cluster.example.com:6443"}:                                                  true,
 		{Name: "https://api.x.y"}:                                                               true,
+		{Name: "192.0.2.5"}:                                                                     true,
 		{Name: "api"}:                                                                           true,
 		{Token: "a b"}:                                                                          true,
 		{Token: "x\r\nHost: y"}:                                                                 true,

@@ -174,7 +174,7 @@ func (h *host) letsEncrypt(ways []walked) Hop {
 	switch {
 	case w.page.Cause != "":
 		return hop(who, w.addr.String(), false, 0, "it would refuse: %s", words(w.page))
-	case (asked{page: w.page}).redirects():
+	case causeOf(w.page) == upstream.RedirectToHTTPS:
 		return hop(who, w.addr.String(), false, 0, "it would follow the redirect to %s, which the API server's host does not serve", w.page.Location)
 	case w.page.Status != 200:
 		return hop(who, w.addr.String(), false, 0, "it would refuse: status %d", w.page.Status)

@@ -129,6 +129,22 @@ func TestIngress(t *testing.T) {
 			},
 		},
 		{
+			name: "a router with a page of the cluster's own", want: []string{},
+			inject: func(c *cluster) {
+				c.instead(func() {
+					c.nginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
+				})
+			},
+		},
+		{
+			name: "no route, says a router with a page of the cluster's own", flags: trace, want: []string{"route-none"},
+			inject: func(c *cluster) {
+				c.instead(func() {
+					c.nginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
+				})
+			},
+		},
+		{
 			name: "another route serves the name", want: []string{"name-served-already"},
 			inject: func(c *cluster) { c.web(200, "text/html", "<html>hello</html>"); c.route("", webPort) },
 		},
