@@ -50,9 +50,9 @@ func (r *recorder) news(n *control.News) {
 		c.Time = c.Time.Local()
 		r.board.Challenge(c)
 		r.mu.Lock()
-		line, is := r.stories.Heard(c)
+		lines := r.stories.Heard(c, time.Now())
 		r.mu.Unlock()
-		if is {
+		for _, line := range lines {
 			logLine(r.log, line)
 		}
 	}

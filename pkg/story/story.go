@@ -14,20 +14,13 @@ const (
 	// Quiet is how long after its last request a challenge is over: cert-manager
 	// repeats its self check every 10 s, and a CA asks within seconds of being told.
 	Quiet = time.Minute
-	// window is what the budgets are for.
+	// window is what a sum of what has no lines is for.
 	window = time.Minute
 	// maxOpen bounds the challenges that are followed at a time.
 	maxOpen = 256
-	// maxChanges bounds the lines of one challenge whose outcome goes to and fro.
-	maxChanges = 20
-
-	// Stories that may begin in a window: enough for cert-manager's 60 challenges
-	// at a time, and few for who is neither it nor a CA.
-	namedBudget = 60
-	otherBudget = 10
-	// goodBudget is for challenges that a solver has answered, which no stranger can
-	// make up.
-	goodBudget = 120
+	// maxAge ends a challenge that somebody never stops to ask for: the next request
+	// begins another story. cert-manager gives up its own after some hours.
+	maxAge = 30 * time.Minute
 )
 
 // Kind is what a line is about.
@@ -60,7 +53,6 @@ type Story struct {
 
 	askers  []asker
 	outcome ending
-	changes int
 }
 
 // asker is what requests of one kind of client came to.
@@ -86,12 +78,11 @@ type key struct {
 
 // Teller follows the challenges that are open. It is not safe for concurrent use.
 type Teller struct {
-	open map[key]*told
+	open  map[key]*told
+	lines budgets
 
-	since       time.Time // of this window
-	named       int       // stories that have begun in it, by whom
-	other, good int
-	muted       uint64 // requests in it that belong to no story
+	since time.Time // of this window
+	muted uint64    // requests in it that would have had a line, or belong to no story
 }
 
 // told is a story that is open.
@@ -101,52 +92,67 @@ type told struct {
 }
 
 // New returns a teller that knows of nothing.
-func New() *Teller { return &Teller{open: make(map[key]*told)} }
+func New() *Teller { return &Teller{open: make(map[key]*told), lines: newBudgets()} }
 
-// Heard takes a request that has ended, and returns the line that it makes, if
-// any.
-func (t *Teller) Heard(c status.Challenge) (Line, bool) {
+// Heard takes a request that has ended just now, and returns the lines that it
+// makes: its own, and the end of a challenge that makes room.
+func (t *Teller) Heard(c status.Challenge, now time.Time) []Line {
 	at := key{c.Host, c.Token}
 	s := t.open[at]
 	if s == nil {
-		if len(t.open) >= maxOpen || !t.mayBegin(&c) {
-			t.muted++
-			return Line{}, false
-		}
-		s = &told{Story: Story{Begun: c.Time}}
-		t.open[at] = s
+		return t.begin(at, c, now)
 	}
-	before, first := s.outcome, s.Requests == 0
+	before := s.outcome
 	s.add(c)
-	switch {
-	case first:
-		return s.line(Begun, begun(&c), s.outcome), true
-	case before != s.outcome && s.changes < maxChanges:
-		s.changes++
-		return s.line(Changed, changed(&c, before), s.outcome), true
-	default:
-		return Line{}, false
+	if before == s.outcome {
+		return nil
 	}
+	if !t.lines.of(s).spend(now) {
+		t.muted++
+		return nil
+	}
+	return []Line{s.line(Changed, changed(&c, before), s.outcome)}
+}
+
+// begin begins a story, unless there are no lines for it.
+func (t *Teller) begin(at key, c status.Challenge, now time.Time) (lines []Line) {
+	s := &told{Story: Story{Begun: c.Time}}
+	s.add(c)
+	if !t.lines.of(s).spend(now) {
+		t.muted++
+		return nil
+	}
+	if len(t.open) >= maxOpen {
+		lines = t.over(t.evict(), now)
+	}
+	t.open[at] = s
+	return append(lines, s.line(Begun, begun(&c), s.outcome))
+}
+
+// evict ends the challenge that has gone on for longest without an answer of a
+// solver, or for longest of all. So nobody can hold all the room.
+func (t *Teller) evict() []*told {
+	var oldest *told
+	var at key
+	for k, s := range t.open {
+		if oldest == nil || before(s, oldest) {
+			oldest, at = s, k
+		}
+	}
+	delete(t.open, at)
+	return []*told{oldest}
+}
+
+// before holds for a story that makes room before another.
+func before(s, other *told) bool {
+	if proven := s.Good > 0; proven != (other.Good > 0) {
+		return !proven
+	}
+	return s.Begun.Before(other.Begun)
 }
 
 // Unheard counts requests of which no more is known.
 func (t *Teller) Unheard(n uint64) { t.muted += n }
-
-// mayBegin spends the budget of who asks.
-func (t *Teller) mayBegin(c *status.Challenge) bool {
-	of, budget := &t.other, otherBudget
-	switch {
-	case c.Outcome == status.Answered:
-		of, budget = &t.good, goodBudget
-	case c.Asker != status.OtherAsker:
-		of, budget = &t.named, namedBudget
-	}
-	if *of >= budget {
-		return false
-	}
-	*of++
-	return true
-}
 
 func (s *told) add(c status.Challenge) {
 	s.last = c
@@ -180,10 +186,10 @@ func (s *told) line(kind Kind, message string, e ending) Line {
 func (e ending) bad() bool { return e.cause != "" }
 
 // Passed returns the lines that time brings: the ends of challenges that nobody
-// has asked for since Quiet, and what had no lines in this window. It is to be
-// called every few seconds.
+// has asked for since Quiet, or that have gone on for too long, and what had no
+// lines in this window. It is to be called every few seconds.
 func (t *Teller) Passed(now time.Time) []Line {
-	return t.end(now, func(s *told) bool { return now.Sub(s.Last) >= Quiet })
+	return t.end(now, func(s *told) bool { return now.Sub(s.Last) >= Quiet || now.Sub(s.Begun) >= maxAge })
 }
 
 // Finish ends all that is open.
@@ -203,27 +209,36 @@ func (t *Teller) end(now time.Time, over func(*told) bool) []Line {
 	slices.SortFunc(ended, func(a, b *told) int {
 		return cmp.Or(a.Begun.Compare(b.Begun), cmp.Compare(a.last.Token, b.last.Token))
 	})
-	lines := make([]Line, 0, len(ended)+1)
-	for _, s := range ended {
-		if s.Requests == 1 && s.Good == 0 && !s.wanted() {
-			continue // a stranger's one request: all of it has been said
-		}
-		line := s.line(Over, s.summary(), s.outcome)
-		line.Bad = s.outcome.bad() || s.Good == 0 && s.wanted()
-		lines = append(lines, line)
-	}
+	lines := t.over(ended, now)
 	if now.Sub(t.since) < window {
 		return lines
 	}
 	if t.muted > 0 {
 		lines = append(lines, Line{Kind: Muted, Muted: t.muted, Message: muted(t.muted)})
 	}
-	t.since, t.named, t.other, t.good, t.muted = now, 0, 0, 0, 0
+	t.since, t.muted = now, 0
+	return lines
+}
+
+// over sums challenges up.
+func (t *Teller) over(ended []*told, now time.Time) []Line {
+	lines := make([]Line, 0, len(ended)+1)
+	for _, s := range ended {
+		if s.Requests == 1 && s.Good == 0 && !s.wanted() {
+			continue // a stranger's one request: all of it has been said
+		}
+		if !t.lines.of(s).spend(now) {
+			continue // its requests were told of, or are counted
+		}
+		line := s.line(Over, s.summary(), s.outcome)
+		line.Bad = s.outcome.bad() || s.Good == 0 && s.wanted()
+		lines = append(lines, line)
+	}
 	return lines
 }
 
 // wanted holds for a challenge that cert-manager or a CA has asked for: a scan of a
 // stranger's has nothing to mend.
 func (s *told) wanted() bool {
-	return slices.ContainsFunc(s.askers, func(a asker) bool { return a.who != status.OtherAsker && a.who != status.StepCA })
+	return slices.ContainsFunc(s.askers, func(a asker) bool { return !stranger(a.who) })
 }

@@ -38,9 +38,7 @@ func tell(requests ...status.Challenge) (said []string) {
 	t := New()
 	var lines []Line
 	for _, c := range requests {
-		if l, is := t.Heard(c); is {
-			lines = append(lines, l)
-		}
+		lines = append(lines, t.Heard(c, c.Time)...)
 	}
 	lines = append(lines, t.Finish(begin().Add(time.Hour))...)
 	for _, l := range lines {
@@ -156,7 +154,7 @@ func TestQuiet(t *testing.T) {
 	} {
 		if step.heard {
 			c.Time = step.now
-			if l, is := teller.Heard(c); !is || l.Kind != Begun {
+			if l := teller.Heard(c, step.now); len(l) != 1 || l[0].Kind != Begun {
 				t.Errorf("step %d: %v", i, l)
 			}
 		}
@@ -166,68 +164,109 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// minutes tells requests as they come, as the recorder does, and returns how many
+// lines of each kind there were, and how many requests without one.
+func minutes(teller *Teller, until time.Duration, next func(after time.Duration) []status.Challenge) (lines map[Kind]int, muted uint64) {
+	lines = make(map[Kind]int)
+	take := func(said []Line) {
+		for _, l := range said {
+			lines[l.Kind]++
+			muted += l.Muted
+		}
+	}
+	const step = 5 * time.Second
+	for after := time.Duration(0); after < until; after += step {
+		for _, c := range next(after) {
+			take(teller.Heard(c, c.Time))
+		}
+		take(teller.Passed(begin().Add(after)))
+	}
+	take(teller.Finish(begin().Add(until)))
+	return lines, muted
+}
+
 // TestToAndFro: an outcome that keeps changing does not fill the journal.
 func TestToAndFro(t *testing.T) {
 	t.Parallel()
-	var requests []status.Challenge
-	for i := range 500 {
-		requests = append(requests, request(status.CertManager, 1, time.Duration(i)*time.Second, []int{200, 404}[i%2]))
-	}
-	said := tell(requests...)
-	if len(said) != maxChanges+2 {
-		t.Errorf("%d lines", len(said))
+	const hour = time.Hour
+	n := 0
+	lines, _ := minutes(New(), hour, func(after time.Duration) (some []status.Challenge) {
+		for range 1000 {
+			n++
+			some = append(some, request(status.CertManager, 1, after, []int{503, 404}[n%2]))
+		}
+		return some
+	})
+	if all := lines[Begun] + lines[Changed] + lines[Over]; all > 120+6*60 {
+		t.Errorf("%v", lines)
 	}
 }
 
-// TestStrangersHideNobody: whoever floods the door with made-up tokens, the
-// challenges of cert-manager and of a CA have their lines, and what has none is
-// counted.
+// TestStrangersHideNobody: whoever floods the door with made-up tokens, with
+// whatever User-Agent, is a few lines and a count; and a challenge that a solver
+// answers has its lines all the while.
 func TestStrangersHideNobody(t *testing.T) {
 	t.Parallel()
-	teller := New()
 	random := rand.New(rand.NewPCG(1, 2))
-	lines := make(map[Kind]int)
-	take := func(l Line, is bool) {
-		if is {
-			lines[l.Kind]++
+	const until = 10 * time.Minute
+	strangers, good := uint64(0), uint64(0)
+	lines, muted := minutes(New(), until, func(after time.Duration) (some []status.Challenge) {
+		for i := range 2000 {
+			who := []status.Asker{status.OtherAsker, status.LetsEncrypt, status.CertManager}[i%3]
+			some = append(some, request(who, random.Uint64(), after, 404))
+			strangers++
 		}
-	}
-	const strangers = 100000
-	for i := range strangers {
-		take(teller.Heard(request(status.OtherAsker, random.Uint64(), time.Duration(i)*time.Microsecond, 404)))
-	}
-	wanted := []status.Challenge{request(status.CertManager, 1, time.Second, 503), request(status.LetsEncrypt, 2, time.Second, 200), request(status.OtherAsker, 3, time.Second, 200)}
-	for _, c := range wanted {
-		l, is := teller.Heard(c)
-		if !is || l.Kind != Begun {
-			t.Errorf("%s has no line", c.Asker)
+		if after%(2*time.Minute) == 0 {
+			good++
+			some = append(some, request(status.CertManager, 2*good, after, 200), request(status.LetsEncrypt, 2*good, after, 200))
 		}
+		return some
+	})
+	if lines[Begun] > 120+6*10+10+10+int(good) || lines[Changed] != 0 || lines[Muted] > 11 {
+		t.Errorf("%v", lines)
 	}
-	if len(teller.open) > maxOpen {
-		t.Errorf("%d stories are followed", len(teller.open))
+	told := uint64(lines[Begun]) - good
+	if muted != strangers-told {
+		t.Errorf("%d of %d strangers are told of, %d are counted", told, strangers, muted)
 	}
-	muted := uint64(0)
-	for _, l := range teller.Finish(begin().Add(time.Minute)) {
-		take(l, true)
-		muted += l.Muted
-	}
-	want := map[Kind]int{Begun: otherBudget, Over: len(wanted), Muted: 1}
-	if diff := cmp.Diff(want, lines); diff != "" || muted != strangers-otherBudget {
-		t.Errorf("%d muted; lines (-want +got):\n%s", muted, diff)
+	if lines[Over] < int(good) {
+		t.Errorf("%d of %d good challenges have their ends", lines[Over], good)
 	}
 }
 
-// TestManyAtATime: what is followed is bounded also when all are wanted.
-func TestManyAtATime(t *testing.T) {
+// TestRoomIsNobodys: who keeps many challenges open takes no room from others.
+func TestRoomIsNobodys(t *testing.T) {
 	t.Parallel()
 	teller := New()
-	for window := range 20 {
-		teller.Passed(begin().Add(time.Duration(window) * time.Minute))
-		for i := range 100 {
-			teller.Heard(request(status.CertManager, uint64(1000*window+i), time.Hour, 503))
+	// Ever more tokens, each asked for again and again.
+	for minute := range 120 {
+		now := begin().Add(time.Duration(minute) * time.Minute)
+		for i := range 6 * (minute + 20) {
+			c := request(status.Pebble, uint64(1000+i), time.Duration(minute)*time.Minute, 404)
+			teller.Heard(c, now)
+		}
+		if len(teller.open) > maxOpen {
+			t.Fatalf("%d challenges are followed", len(teller.open))
+		}
+		if minute < 60 {
+			continue // no Passed: all stay open
+		}
+		c := request(status.CertManager, uint64(minute), time.Duration(minute)*time.Minute, 200)
+		said := teller.Heard(c, now)
+		if len(said) == 0 || said[len(said)-1].Kind != Begun || said[len(said)-1].Request.Token != c.Token {
+			t.Fatalf("in minute %d cert-manager's challenge has no line: %v", minute, said)
 		}
 	}
-	if len(teller.open) != maxOpen {
-		t.Errorf("%d stories are followed", len(teller.open))
+}
+
+// TestEndless: a challenge that is asked for without end has its sums.
+func TestEndless(t *testing.T) {
+	t.Parallel()
+	lines, _ := minutes(New(), 2*time.Hour, func(after time.Duration) []status.Challenge {
+		return []status.Challenge{request(status.CertManager, 1, after, 200)}
+	})
+	want := map[Kind]int{Begun: 4, Over: 4}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
