@@ -34,7 +34,11 @@ func (a asked) judge(name, token string) judged {
 	case token == "":
 		return a.judgeUnasked(name)
 	case a.page.Status == 404:
-		return a.found(catalogue.TokenUnknown, "name", name)
+		v := a.found(catalogue.TokenUnknown, "name", name)
+		if !a.solver() {
+			v.findings[0].Says += ", and by its look is no solver of cert-manager's: " + a.look()
+		}
+		return v
 	case a.page.Status != 200:
 		return a.found(catalogue.AnswerStatus, "name", name, "how", words(a.page))
 	}
@@ -54,12 +58,22 @@ func (a asked) judgeUnasked(name string) judged {
 	switch {
 	case causeOf(a.page) == upstream.NoRoute:
 		return judged{text: "no challenge for " + name + " is pending now, as far as a made-up token can tell (503, no route): with one that is, use --token"}
-	case a.page.Status == 404:
-		return judged{text: "a solver for " + name + " answers (404 to a made-up token)"}
+	case a.solver():
+		return judged{text: "a solver for " + name + " answers (404 to a made-up token, as cert-manager's does)"}
 	default:
-		return a.found(catalogue.NameServed, "name", name, "how", words(a.page))
+		return a.found(catalogue.NameServed, "name", name, "how", a.look())
 	}
 }
+
+// solver reports whether a 404 looks like that of cert-manager's solver
+// (pkg/issuer/acme/http/solver), which is Go's own (net/http, NotFound).
+func (a asked) solver() bool {
+	return a.page.Status == 404 && a.page.Server == "" && a.page.ContentType == "text/plain; charset=utf-8" &&
+		string(a.page.Body) == "404 page not found\n"
+}
+
+// look says in a few words what an answer is that is none to a challenge.
+func (a asked) look() string { return words(a.page) + ", " + kind(a.page.Body, a.page.Length, "") }
 
 // causeOf is what package upstream makes of a page, be it whole or not.
 func causeOf(f probe.Fetch) upstream.Cause {
@@ -108,7 +122,7 @@ func kind(body []byte, length int, token string) string {
 		return "empty"
 	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"):
 		return fmt.Sprintf("an HTML page of %d bytes", length)
-	case strings.HasPrefix(string(body), token+"."):
+	case token != "" && strings.HasPrefix(string(body), token+"."):
 		return fmt.Sprintf("the token and something else than a thumbprint, %d bytes in all", length)
 	default:
 		return fmt.Sprintf("a text of %d bytes", length)

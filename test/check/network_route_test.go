@@ -5,7 +5,6 @@ package check
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -100,23 +99,6 @@ func TestIngress(t *testing.T) {
 			inject: func(c *cluster) {
 				must(c.t, c.Worker.FreezeRouter())
 				c.heal(func(context.Context) error { return c.Worker.ThawRouter() })
-			},
-		},
-		{
-			name: "no route for a challenge that the service has seen", on: holder, want: []string{"route-none"},
-			inject: func(c *cluster) {
-				answer, err := c.Internet.Get(c.t.Context(), "http://"+apiName+acmePath+"seen")
-				must(c.t, err)
-				if answer.Status != 503 {
-					c.t.Errorf("status %d", answer.Status)
-				}
-				_, err = c.Services[0].Await(c.t.Context(), "the challenge", func(s lab.Status) error {
-					if len(s.Challenges.Recent) == 0 {
-						return errors.New("it is not counted yet")
-					}
-					return nil
-				})
-				must(c.t, err)
 			},
 		},
 		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},
