@@ -37,7 +37,7 @@ func TestLastChallenges(t *testing.T) {
 	failing := func(name string, status int, inject func(*cluster), want []string, says map[string]string) fault {
 		return fault{name: name, on: holder, want: want, says: says, inject: func(c *cluster) {
 			inject(c)
-			c.asked(lab.SelfCheckAgent, "selfcheck-"+name, status)
+			c.asked(lab.SelfCheckAgent, "selfcheck-of-"+name, status)
 		}}
 	}
 	c.all(t, []fault{
@@ -49,7 +49,7 @@ func TestLastChallenges(t *testing.T) {
 		failing("no-route", 503, func(*cluster) {}, []string{"route-none"}, map[string]string{"route-none": "with the challenge selfchec…, for cert-manager"}),
 		failing("error", 500, func(c *cluster) {
 			c.web(500, "text/plain", "oops")
-			c.route(acmePath+"selfcheck-error", webPort)
+			c.route(acmePath+"selfcheck-of-error", webPort)
 		}, []string{"answer-status"}, map[string]string{"answer-status": "answered status 500"}),
 		failing("redirect", 302, func(c *cluster) {
 			end, err := c.Worker.RedirectToHTTPS(c.t.Context(), apiName)
