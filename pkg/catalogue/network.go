@@ -194,6 +194,7 @@ func dnsEntries() []Entry {
 
 // What goes wrong with the certificate that the API server presents.
 const (
+	APIServerAbsent      ID = "api-server-absent"
 	CertificateNoName    ID = "certificate-name-absent"
 	CertificateExpired   ID = "certificate-expired"
 	CertificateEnds      ID = "certificate-expires-now"
@@ -207,6 +208,13 @@ const (
 func certificateEntries() []Entry {
 	const check = "certificate"
 	return []Entry{
+		{
+			ID: APIServerAbsent, Check: check, Level: Warning,
+			Symptom: "`oc` and all other clients of the API get no connection.",
+			Says:    "this host holds the VIP, and shows no certificate at {server}: {error}",
+			Mend: "look at the API server on this host (crictl ps -a --name kube-apiserver, crictl logs), and at HAProxy and keepalived beside it: " +
+				"where it is down, the VIP is to be on another host",
+		},
 		{
 			ID: CertificateNoName, Check: check, Level: Problem,
 			Symptom: "Clients refuse the API's certificate because the name does not match.",

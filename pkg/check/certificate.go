@@ -49,19 +49,37 @@ func checkCertificate(ctx context.Context, h *host) Result {
 		return skipped("there is no VIP to ask")
 	}
 	h.askCertificates(ctx, all)
+	dead, at := h.deadServers(all)
 	var silent bundle
 	all = slices.DeleteFunc(all, func(p presented) bool {
-		if p.err != nil {
+		if p.err != nil && !slices.Contains(at, p.addr) {
 			silent.add(p.addr, "%v", p.err)
 		}
 		return p.err != nil
 	})
-	if len(all) == 0 {
+	if len(all) == 0 && len(dead) == 0 {
 		return skipped("no API server shows one: %v", &silent)
 	}
+	if len(all) == 0 {
+		return found(dead, "")
+	}
 	first := all[0]
-	return found(judgeCertificates(all, time.Now()),
+	return found(append(dead, judgeCertificates(all, time.Now())...),
 		"%s is answered with one of %q until %s", first.asked(), first.cert.Issuer, first.cert.NotAfter.UTC().Format(time.DateOnly)).but(silent.String())
+}
+
+// deadServers are the VIPs on this host where no question for a certificate was
+// answered.
+func (h *host) deadServers(all []presented) (findings []catalogue.Finding, at []netip.AddrPort) {
+	for _, vip := range h.held.Held {
+		addr := netip.AddrPortFrom(vip, apiPort)
+		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.addr != addr })
+		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.err == nil }) {
+			findings = alsoAt(findings, catalogue.Find(catalogue.APIServerAbsent, "server", addr.String(), "error", here[0].err.Error()), addr)
+			at = append(at, addr)
+		}
+	}
+	return findings, at
 }
 
 // apiServers are the VIPs that can be reached, and this host's own addresses

@@ -125,11 +125,14 @@ func run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("look at this host: %w", context.Cause(ctx))
 	}
-	report := h.summed(results)
+	var hops []Hop
 	if trace != nil {
-		report.Trace, _ = trace.wait(bounded)
+		var known bool
+		if hops, known = trace.wait(bounded); !known {
+			hops = []Hop{hop("dns", "", false, 0, "there was no time to follow the challenge")}
+		}
 	}
-	return report, nil
+	return h.summed(results, hops), nil
 }
 
 // runAll runs checks side by side.

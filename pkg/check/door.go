@@ -24,6 +24,10 @@ func isDoor(f probe.Fetch) bool {
 	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == head.OnlyChallenges
 }
 
+// passedOn reports whether an answer came through a front door, which puts itself
+// into Via; not so those that it gives itself.
+func passedOn(f probe.Fetch) bool { return strings.Contains(f.Via, "http01-proxyd") }
+
 // doorSeen is what port 80 of an API VIP says to this host.
 type doorSeen struct {
 	vip  netip.Addr
@@ -128,8 +132,12 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, 
 	through, known := l.wait(ctx)
 	direct, is := h.direct(ctx, d.vip)
 	switch {
-	case !known || !is || direct.page.Status == 0:
+	case !known || !is || direct.page.Cause != "":
+		// Without an answer straight from the ingress there is nothing to compare.
 		return nil, text
+	case (through.Status == 502 || through.Status == 504) && !passedOn(through):
+		// The front door was met, and says why it has no answer.
+		return nil, fmt.Sprintf("%s; to the challenge it answered %d by itself: %s", text, through.Status, printableOnly(bytes.TrimSpace(through.Body)))
 	case isDoor(through):
 		return []catalogue.Finding{catalogue.Find(catalogue.NameNotAllowed, "door", d.String(), "name", h.seen.name(ctx))}, ""
 	case !same(through, direct.page):

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
@@ -91,10 +90,14 @@ func (r Result) without(roots map[catalogue.ID]string) Result {
 	return next
 }
 
-// summed is the report of these results.
-func (h *host) summed(results []Result) Report {
+// summed is the report of these results and of the way of a challenge, if one was
+// followed.
+func (h *host) summed(results []Result, hops []Hop) Report {
 	results = causes(results)
-	r := Report{Host: h.name, Outcome: worst(results), Checks: results}
+	r := Report{Host: h.name, Outcome: worst(results), Checks: results, Trace: hops}
+	if lost(hops) {
+		r.Outcome = Failed
+	}
 	problems, warnings, skipped := 0, 0, 0
 	for _, c := range results {
 		if c.Outcome == Skipped {
@@ -108,21 +111,14 @@ func (h *host) summed(results []Result) Report {
 			}
 		}
 	}
-	var found []string
-	if problems > 0 {
-		found = append(found, counted(problems, "problem"))
-	}
-	if warnings > 0 {
-		found = append(found, counted(warnings, "warning"))
-	}
-	r.Summary = fmt.Sprintf("All is well on %s, by %s", h.name, counted(len(results)-skipped, "check"))
-	if len(found) > 0 {
-		r.Summary = fmt.Sprintf("%s on %s, by %s", strings.Join(found, " and "), h.name, counted(len(results)-skipped, "check"))
-	}
+	r.Summary = fmt.Sprintf("%s, by %s", h.headline(results, problems, warnings, lost(hops)), counted(len(results)-skipped, "check"))
 	if skipped > 0 {
 		r.Summary += fmt.Sprintf("; %d could not look, or had nothing to look at (-)", skipped)
 	}
 	r.Summary += "."
+	if lost(hops) {
+		r.Summary += " The challenge does not get through: see where it ends (✗)."
+	}
 	if !h.root {
 		r.Advice = []string{"Run it as root to have everything looked at."}
 	}

@@ -24,7 +24,7 @@ func some() Report {
 			{ID: catalogue.PathBlackHole, Level: catalogue.Warning, Says: "too small", Mend: "widen it"},
 		}},
 		{Name: "dns", Outcome: Skipped, Text: "nothing to look at"},
-	})
+	}, nil)
 }
 
 func TestWriteText(t *testing.T) {
@@ -119,17 +119,36 @@ func TestSummary(t *testing.T) {
 		results []Result
 		outcome Outcome
 		want    string
+		trace   []Hop
 		advice  int
 	}{
-		"all well":         {true, []Result{fine, fine}, Fine, "All is well on a, by 2 checks.", 0},
-		"without root":     {false, []Result{fine, {Outcome: Skipped}}, Fine, "All is well on a, by 1 check; 1 could not look, or had nothing to look at (-).", 1},
-		"problems":         {true, []Result{problem, fine, problem}, Failed, "2 problems on a, by 3 checks.", 0},
-		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{ID: catalogue.VIPsShared, Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", 0},
-		"the worst counts": {true, []Result{{Outcome: Warned}, problem, fine}, Failed, "1 problem on a, by 3 checks.", 0},
+		"all well":     {true, []Result{fine, fine}, Fine, "All is well on a, by 2 checks.", nil, 0},
+		"without root": {false, []Result{fine, {Outcome: Skipped}}, Fine, "All is well on a, by 1 check; 1 could not look, or had nothing to look at (-).", nil, 1},
+		"without what matters": {
+			true,
+			[]Result{fine, {Name: "certificate", Outcome: Skipped}, {Name: "conntrack", Outcome: Skipped}, {Name: "ruleset", Outcome: Fine, Unseen: "a table"}},
+			Fine,
+			"Nothing wrong was found on a, where not all that matters could be looked at (certificate, ruleset), by 2 checks; 2 could not look, or had nothing to look at (-).", nil, 0,
+		},
+		"problems":         {true, []Result{problem, fine, problem}, Failed, "2 problems on a, by 3 checks.", nil, 0},
+		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{ID: catalogue.VIPsShared, Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", nil, 0},
+		"the worst counts": {true, []Result{{Outcome: Warned}, problem, fine}, Failed, "1 problem on a, by 3 checks.", nil, 0},
+		"a challenge":      {true, []Result{fine}, Fine, "All is well on a, by 1 check.", []Hop{{Outcome: Fine}}, 0},
+		"a challenge that does not get through": {
+			true,
+			[]Result{fine},
+			Failed,
+			"Nothing was found on a for which the challenge does not get through, by 1 check. The challenge does not get through: see where it ends (✗).",
+			[]Hop{{Outcome: Fine}, {Outcome: Failed}},
+			0,
+		},
+		"a problem and a challenge": {
+			true, []Result{problem}, Failed, "1 problem on a, by 1 check. The challenge does not get through: see where it ends (✗).", []Hop{{Outcome: Failed}}, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := (&host{name: "a", root: tt.root}).summed(tt.results)
+			r := (&host{name: "a", root: tt.root}).summed(tt.results, tt.trace)
 			if r.Outcome != tt.outcome || r.Summary != tt.want || len(r.Advice) != tt.advice {
 				t.Errorf("got %s %q %q", r.Outcome, r.Summary, r.Advice)
 			}
