@@ -160,7 +160,7 @@ func dnsEntries() []Entry {
 	const check = "dns"
 	return []Entry{
 		{
-			ID: DNSSilent, Check: check, Level: Problem, Follows: noPackets(),
+			ID: DNSSilent, Check: check, Level: Problem, Follows: append(noPackets(), VIPLinkDown),
 			Symptom: "Names do not resolve on this host; self checks fail with `no such host` or time out.",
 			Says:    "no DNS server answers: {servers}",
 			Mend:    "correct /etc/resolv.conf, or look at these servers and the way to them",

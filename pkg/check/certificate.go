@@ -29,9 +29,14 @@ type presented struct {
 // asked is the name as texts call it.
 func (p presented) asked() string {
 	if p.name == "" {
-		return "no name"
+		return "clients that send no name"
 	}
 	return p.name
+}
+
+// text says what is presented, to whom.
+func (p presented) text() string {
+	return fmt.Sprintf("for %s: issued by %q, until %s", p.asked(), p.cert.Issuer, p.cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
 // checkCertificate looks at what the API server presents on each VIP, for each
@@ -63,9 +68,8 @@ func checkCertificate(ctx context.Context, h *host) Result {
 	if len(all) == 0 {
 		return found(dead, "")
 	}
-	first := all[0]
 	return found(append(dead, judgeCertificates(all, time.Now())...),
-		"%s is answered with one of %q until %s", first.asked(), first.cert.Issuer, first.cert.NotAfter.UTC().Format(time.DateOnly)).but(silent.String())
+		"%s", all[0].text()).but(silent.String())
 }
 
 // deadServers are the VIPs on this host where no question for a certificate was

@@ -84,6 +84,9 @@ func checkSelf(ctx context.Context, h *host) Result {
 		findings = append(findings, f...)
 		texts.add(d, "%s", text)
 	}
+	if f, is := h.refusesLater(); is {
+		findings = append(findings, f)
+	}
 	if len(findings) == 0 && len(open) == 0 {
 		return skipped("no API VIP could be asked")
 	}
@@ -124,6 +127,9 @@ func (h *host) lastClient(vip netip.Addr) (status.ReportChallenge, bool) {
 // itself; without a token nothing more than the front door is asked for, which
 // would count as a challenge.
 func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, string) {
+	if h.refuses() && h.holds(d.vip) {
+		return []catalogue.Finding{h.notAllowed(d.String(), h.Name)}, ""
+	}
 	text := "the front door, in " + ms(d.page.Total)
 	l := h.seen.challenge[d.vip]
 	if l == nil {
@@ -139,7 +145,7 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, 
 		// The front door was met, and says why it has no answer.
 		return nil, fmt.Sprintf("%s; to the challenge it answered %d by itself: %s", text, through.Status, printableOnly(bytes.TrimSpace(through.Body)))
 	case isDoor(through):
-		return []catalogue.Finding{catalogue.Find(catalogue.NameNotAllowed, "door", d.String(), "name", h.seen.name(ctx))}, ""
+		return []catalogue.Finding{h.notAllowed(d.String(), h.seen.name(ctx))}, ""
 	case !same(through, direct.page):
 		f := catalogue.Find(catalogue.AnswerDiffers, "door", d.String(), "how", words(through),
 			"upstream", direct.addr.String(), "straight", words(direct.page))
@@ -167,4 +173,24 @@ func (h *host) direct(ctx context.Context, api netip.Addr) (asked, bool) {
 	}
 	i := slices.IndexFunc(all, func(a asked) bool { return a.addr.Addr().Is4() == api.Is4() })
 	return all[max(i, 0)], true
+}
+
+// refuses reports whether this host's configuration has its front door answer for
+// other names than that of --name.
+func (h *host) refuses() bool {
+	return h.Name != "" && len(h.config.Hosts) > 0 && !slices.Contains(h.config.Hosts, h.Name)
+}
+
+// refusesLater is that on a host without a VIP: nobody is refused there yet.
+func (h *host) refusesLater() (catalogue.Finding, bool) {
+	if !h.refuses() || len(h.held.Held) > 0 {
+		return catalogue.Finding{}, false
+	}
+	f := h.notAllowed("this host, once a VIP is here,", h.Name)
+	f.Level = catalogue.Warning
+	return f, true
+}
+
+func (h *host) notAllowed(door, name string) catalogue.Finding {
+	return catalogue.Find(catalogue.NameNotAllowed, "door", door, "name", name)
 }

@@ -46,7 +46,7 @@ func (o Options) Mistake() string {
 	switch {
 	case o.Token != "" && !tokenForm().MatchString(o.Token):
 		return fmt.Sprintf("token %q: it has letters, digits, - and _ only (oc get challenge -A -o yaml shows it as spec.token)", o.Token)
-	case o.Name != "" && (!nameForm().MatchString(o.Name) || len(namesOf([]string{o.Name})) == 0):
+	case o.Name != "" && (!config.IsHostName(o.Name) || len(namesOf([]string{o.Name})) == 0):
 		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.Name)
 	default:
 		return ""
@@ -55,10 +55,6 @@ func (o Options) Mistake() string {
 
 // tokenForm is base64url (RFC 8555 section 8.3), and longer than any CA's.
 func tokenForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
-
-func nameForm() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-}
 
 // namesOf leaves out IPv4 addresses, which the configuration's hosts may be, and
 // which the DNS does not know.
@@ -79,6 +75,7 @@ type host struct {
 	configErr  error         // why the file is refused
 	vips       keepalived.VIPs
 	vipsErr    error             // why there are none
+	lastGood   bool              // they are those that the service goes on with, although there is vipsErr
 	addresses  []address.Address // of this host
 	addressErr error             // why they are not known
 	held       ownership.Decision
@@ -108,7 +105,6 @@ func look(ctx context.Context, o Options) (*host, error) {
 	h.readConfig()
 	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
 	h.addresses, h.addressErr = addresses()
-	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
 	// After the addresses, which the service follows within a millisecond or so.
 	h.service = sync.OnceValues(func() (status.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, serviceTime)
@@ -116,6 +112,8 @@ func look(ctx context.Context, o Options) (*host, error) {
 		return status.Fetch(ctx, o.StatusSocket)
 	})
 	go func() { _, _ = h.service() }()
+	h.takeLastGood()
+	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
 	h.names = namesOf(h.config.Hosts)
 	if o.Name != "" {
 		h.names = []string{o.Name}

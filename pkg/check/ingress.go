@@ -41,7 +41,7 @@ func checkIngress(ctx context.Context, h *host) Result {
 		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
 			return nil, "answers in " + ms(a.page.FirstByte)
 		}
-		return []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}, ""
+		return []catalogue.Finding{h.followsLink(ctx, a.finding(upstream.Cause(a.page.Cause)), a)}, ""
 	})
 }
 

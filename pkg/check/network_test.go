@@ -187,7 +187,8 @@ func TestMistake(t *testing.T) {
 		{Name: "api.cluster.example.com:6443"}:                                                  true,
 		{Name: "https://api.x.y"}:                                                               true,
 		{Name: "192.0.2.5"}:                                                                     true,
-		{Name: "api"}:                                                                           true,
+		{Name: "a_b"}:                                                                           false, // as hosts may have it
+		{Name: "*.x.y"}:                                                                         true,
 		{Token: "a b"}:                                                                          true,
 		{Token: "x\r\nHost: y"}:                                                                 true,
 		{Token: "../x"}:                                                                         true,

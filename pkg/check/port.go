@@ -27,7 +27,7 @@ func checkPort(_ context.Context, h *host) Result {
 	switch {
 	case reason == status.PortInUse:
 		return taken()
-	case !h.config.Enabled() || h.vipsErr != nil:
+	case !h.config.Enabled() || h.vipless():
 		return skipped("the service listens on no port: see vips and config")
 	case reason != "":
 		return fine("nobody takes port %d from the service", port)

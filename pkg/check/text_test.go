@@ -170,6 +170,12 @@ func TestConsequences(t *testing.T) {
 	}
 	down, denies := catalogue.Find(catalogue.ServiceDown), catalogue.Find(catalogue.SandboxDenies)
 	full := catalogue.Find(catalogue.ConntrackFull)
+	if got := causes([]Result{
+		{Name: "vip-holder", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.VIPLinkDown)}},
+		{Name: "dns", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.DNSSilent)}},
+	}); got[1].Outcome != Skipped {
+		t.Errorf("with a link that is down: %+v", got)
+	}
 	drops, silent := catalogue.Find(catalogue.ConntrackDrops), catalogue.Find(catalogue.IngressTimeout)
 	if got := causes([]Result{
 		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{silent}},

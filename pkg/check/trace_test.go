@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -80,6 +81,20 @@ func TestTokenWithoutName(t *testing.T) {
 	h.root = true
 	if r := h.summed([]Result{fine("well")}, h.trace(t.Context())); r.Outcome != Failed || strings.HasPrefix(r.Summary, "All is well") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestPresentedText: without a name nobody is answered, it could seem.
+func TestPresentedText(t *testing.T) {
+	t.Parallel()
+	cert := &probe.Certificate{Issuer: "lab-issuer", NotAfter: time.Unix(1_800_000_000, 0)}
+	for name, want := range map[string]string{
+		"":             `for clients that send no name: issued by "lab-issuer", until 2027-01-15`,
+		"api.lab.test": `for api.lab.test: issued by "lab-issuer", until 2027-01-15`,
+	} {
+		if got := (presented{name: name, cert: cert}).text(); got != want {
+			t.Errorf("%q: got %s", name, got)
+		}
 	}
 }
 

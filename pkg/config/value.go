@@ -156,7 +156,7 @@ func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
 			}
 			name := strings.ToLower(strings.TrimSuffix(text, "."))
 			switch {
-			case !isHostName(name):
+			case !IsHostName(name):
 				r.problem(n, mend, "%q in %s is no host name", text, where)
 			case seen[name]:
 				r.problem(n, "keep one", "%q stands twice in %s", text, where)
@@ -168,10 +168,10 @@ func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
 	}
 }
 
-// isHostName holds for a lower-case DNS name (RFC 1123 section 2.1, with the
+// IsHostName holds for a lower-case DNS name (RFC 1123 section 2.1, with the
 // underscore that real zones use; RFC 1035 section 2.3.4 for the lengths) and
 // for an IPv4 address, which has the same form.
-func isHostName(name string) bool {
+func IsHostName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false
 	}
