@@ -5,6 +5,7 @@ package check
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
