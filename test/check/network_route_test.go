@@ -87,6 +87,14 @@ func TestIngress(t *testing.T) {
 			},
 		},
 		{
+			name: "a page without an end, followed", flags: trace, want: []string{"answer-too-large"},
+			inject: func(c *cluster) {
+				must(c.t, os.WriteFile(filepath.Join(c.Worker.Dir, "page"), bytes.Repeat([]byte("long "), 14000), 0o600))
+				c.nginx(webPort, fmt.Sprintf("root %s; location / { try_files /page =404; }", c.Worker.Dir))
+				c.route("", webPort)
+			},
+		},
+		{
 			name: "a route that leads back to the API VIP", want: []string{"route-loops"},
 			inject: func(c *cluster) {
 				r, err := c.Worker.AddRouteTo(c.t.Context(), apiName, "", c.API.V4, 80)

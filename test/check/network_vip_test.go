@@ -45,6 +45,15 @@ func TestVIP(t *testing.T) {
 	})
 }
 
+// TestCarrierLost: a host that still has the VIPs, and is cut off, is told that
+// alone: neither the ingress nor the DNS is to blame.
+func TestCarrierLost(t *testing.T) {
+	c := healthy(t, nil)
+	twoHolders(c)
+	c.run(c.Gateway, "ip link set master0 down", "ip link set master0 up")
+	c.exactly(c.holder(), []string{"vip-link-down", "vip-link-down"})
+}
+
 // twoHolders kills keepalived hard on the host that has the VIPs: it keeps them,
 // and another takes them too.
 func twoHolders(c *cluster) {
@@ -156,6 +165,9 @@ func TestHosts(t *testing.T) {
 	defer func() { must(t, s.Remove(context.Background())) }()
 	r := c.exactly(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
 	c.says(r, "name-not-in-hosts", "the front door at 192.0.2.5:80 does not answer for api.lab.test")
+	// The configuration shows it without a token too, and where no VIP is yet.
+	c.exactly(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)
+	c.exactly(c.standby(), []string{"name-not-in-hosts"}, "--name", apiName)
 }
 
 // TestNobodyServes: nobody serves the VIP.

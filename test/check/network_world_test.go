@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,6 +138,19 @@ func TestTwoNames(t *testing.T) {
 		return one
 	})
 	c.exactly(c.standby(), []string{"certificate-differs-by-name"})
+}
+
+// TestNoAPIServer: nothing answers on the API's own port of a VIP that is here.
+func TestNoAPIServer(t *testing.T) {
+	c := healthy(t, nil)
+	must(t, c.env.servers[0].Close())
+	r := c.exactly(c.holder(), []string{"api-server-absent"})
+	c.says(r, "api-server-absent", "192.0.2.5:6443", "connection refused", "; the same with [fd4e:5f2a:9c01:1::5]:6443")
+	text, code, err := c.holder().CheckText(t.Context(), shared.binary)
+	must(t, err)
+	if code != 0 || strings.Contains(text, "All is well") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
 }
 
 // TestNameOfTheCertificate: without a configuration and a kubeconfig that tell the

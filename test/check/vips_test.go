@@ -3,6 +3,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,6 +71,38 @@ func TestKeepalivedConf(t *testing.T) {
 		c.says(r, "keepalived-absent", path, n.Manifests())
 		c.configure(n.DefaultConfig(), "Serving")
 	})
+}
+
+// TestLastGoodVIPs: the service goes on with the VIPs that it knows, and so does
+// check.
+func TestLastGoodVIPs(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	whole, err := os.ReadFile(n.KeepalivedConfig())
+	must(t, err)
+	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	file(t, path, string(whole))
+	c.configure(conf(path), "Serving")
+	for name, text := range map[string]string{"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			c := c.with(t)
+			must(t, os.WriteFile(path, []byte(text), 0o600))
+			_, err := c.Services[0].Await(t.Context(), "the last good VIPs", func(s lab.Status) error {
+				if !strings.Contains(s.Condition().Message, "last good VIPs stay in force") {
+					return errors.New(s.Condition().Message)
+				}
+				return nil
+			})
+			must(t, err)
+			r := c.exactly(n, []string{"keepalived-half-written"})
+			for _, result := range r.Checks {
+				if result.Name != "vips" && result.Outcome != "ok" {
+					t.Errorf("%s: %s: %s", result.Name, result.Outcome, result.Text)
+				}
+			}
+		})
+	}
+	c.configure(n.DefaultConfig(), "Serving")
 }
 
 func TestUserManaged(t *testing.T) {
