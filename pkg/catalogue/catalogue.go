@@ -4,6 +4,7 @@ package catalogue
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -46,18 +47,30 @@ type Finding struct {
 	Level Level  `json:"level"`
 	Says  string `json:"says"`
 	Mend  string `json:"mend"`
+	// Follows are the entry's, unless who has found it knows better.
+	Follows []ID `json:"-"`
 }
 
 // Find is the entry with the given ID, filled with values: pairs of a
-// placeholder's name and what it stands for.
+// placeholder's name and what it stands for. One that is given twice, or without
+// a value, panics: only one of two could be said.
 func Find(id ID, values ...string) Finding {
+	if len(values)%2 != 0 {
+		panic(fmt.Sprintf("catalogue: a value of %q is missing: %q", id, values))
+	}
 	pairs := make([]string, 0, len(values))
-	for i := 0; i+1 < len(values); i += 2 {
-		pairs = append(pairs, "{"+values[i]+"}", values[i+1])
+	for i := 0; i < len(values); i += 2 {
+		key := "{" + values[i] + "}"
+		for j := 0; j < len(pairs); j += 2 {
+			if pairs[j] == key {
+				panic(fmt.Sprintf("catalogue: %q has two values for %s", id, key))
+			}
+		}
+		pairs = append(pairs, key, values[i+1])
 	}
 	fill := strings.NewReplacer(pairs...)
 	e := Get(id)
-	return Finding{ID: id, Level: e.Level, Says: fill.Replace(e.Says), Mend: fill.Replace(e.Mend)}
+	return Finding{ID: id, Level: e.Level, Says: fill.Replace(e.Says), Mend: fill.Replace(e.Mend), Follows: e.Follows}
 }
 
 // Get is the entry with the given ID. One that is not in the catalogue panics.
@@ -78,6 +91,13 @@ func OfCause(cause string) (ID, bool) {
 		}
 	}
 	return "", false
+}
+
+// Elsewhere is the finding where it was made at another host, of which the causes
+// of [NoDoor] on this one say nothing.
+func (f Finding) Elsewhere() Finding {
+	f.Follows = slices.DeleteFunc(slices.Clone(f.Follows), func(id ID) bool { return slices.Contains(NoDoor(), id) })
+	return f
 }
 
 // String is cause and mend in one line.

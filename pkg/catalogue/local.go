@@ -251,6 +251,7 @@ func configEntries() []Entry {
 // What goes wrong with the service itself.
 const (
 	ServiceDown   ID = "service-down"
+	ServiceHangs  ID = "service-hangs"
 	ServiceUnwell ID = "service-unwell"
 	SandboxDenies ID = "sandbox-denies"
 	SELinuxLabel  ID = "selinux-label"
@@ -268,8 +269,14 @@ func serviceEntries() []Entry {
 			Mend:    "systemctl enable --now http01-proxyd; if it does not stay, journalctl -u http01-proxyd says why",
 		},
 		{
+			ID: ServiceHangs, Check: check, Level: Problem, Follows: []ID{SandboxDenies, SELinuxLabel, SELinuxDenies},
+			Symptom: "`systemctl status http01-proxyd` says that it is active, and `http01-proxyd status` ends with a timeout.",
+			Says:    "the service runs and does not answer: {state}",
+			Mend:    "systemctl restart http01-proxyd refuses no connection, and systemd does it by itself after 30 s (WatchdogSec=); if it hangs again, journalctl -u http01-proxyd says what it did last",
+		},
+		{
 			ID: ServiceUnwell, Check: check, Level: Problem,
-			Symptom: "The state is `GateUnavailable`, or stays `Starting`.",
+			Symptom: "The state is `GateUnavailable`, stays `Starting`, or is one that no other check has a cause for.",
 			Says:    "the service runs and is not ready: {state}",
 			Mend:    "journalctl -u http01-proxyd says why; systemctl restart http01-proxyd refuses no connection",
 		},
@@ -294,11 +301,11 @@ func serviceEntries() []Entry {
 	}
 }
 
-// NoDoor are the causes on this host for which nothing answers on the API VIP's
-// port 80: what is seen there from anywhere follows from them.
+// NoDoor are the causes on this host for which nothing answers on port 80 of the
+// API VIPs that it holds: what is seen there from anywhere follows from them.
 func NoDoor() []ID {
 	return []ID{
 		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, VIPsNoIngress, NATBeforeUs, VIPPortDropped, InputDrops, OwnClientsStray,
-		Disabled, ServiceDown, ServiceUnwell, SandboxDenies, SELinuxLabel, SELinuxDenies,
+		Disabled, ServiceDown, ServiceHangs, ServiceUnwell, SandboxDenies, SELinuxLabel, SELinuxDenies,
 	}
 }

@@ -45,12 +45,18 @@ func holderEntries() []Entry {
 const (
 	DoorClosed      ID = "front-door-closed"
 	SelfCheckDiffer ID = "self-check-differs"
+	SelfCheckFails  ID = "self-check-fails"
+	AnswerDiffers   ID = "front-door-answer-differs"
 	NameNotAllowed  ID = "name-not-in-hosts"
 )
 
 // {door} is address and port of an API VIP, {how} what happens there.
 func doorEntries() []Entry {
-	const check = "self-check"
+	const (
+		check      = "self-check"
+		ownClients = "this host's own connections go through its output chains: look there (nft list ruleset), and at its routing rules (ip rule), for what drops, " +
+			"rejects or redirects port 80 of the VIP; pods in the host's network and self checks go the same way"
+	)
 	return []Entry{
 		{
 			ID: DoorClosed, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
@@ -61,9 +67,21 @@ func doorEntries() []Entry {
 		{
 			ID: SelfCheckDiffer, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
 			Symptom: "cert-manager's challenges stay pending with a failing self check on one host, while others, and the CA, get the right answer.",
-			Says:    "what this host itself gets at {door} is not what the network gets: {how}",
-			Mend: "this host's own connections go through its output chains: look there (nft list ruleset) for what drops, rejects or redirects port 80 of the VIP; " +
-				"pods in the host's network and self checks go the same way",
+			Says:    "what this host itself gets at {door} is not what the network gets: {how}; the front door has answered {client} with {status} at {time}",
+			Mend:    ownClients,
+		},
+		{
+			ID: SelfCheckFails, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
+			Symptom: "cert-manager's challenges stay pending with a failing self check on the master that holds the VIP, and no CA has asked yet.",
+			Says:    "this host itself finds no front door at {door}, although it holds the VIP and the service is ready: {how}; whether others find it is not known, since none has asked for a challenge lately",
+			Mend:    "curl -i http://{door}/ on another host, which is to get 400; if it does, " + ownClients,
+		},
+		{
+			ID: AnswerDiffers, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
+			Symptom: "A challenge gets another answer at the API VIP than at the ingress.",
+			Says:    "the challenge gets another answer through the front door at {door} ({how}) than straight from {upstream} ({straight})",
+			Mend: "run this again, since a route may have changed in between; if it stays so, see which upstream the service has (http01-proxyd status), " +
+				"and what redirects port 80 of the VIP on this host (nft list ruleset)",
 		},
 		{
 			ID: NameNotAllowed, Check: check, Level: Problem,
@@ -144,7 +162,7 @@ func dnsEntries() []Entry {
 	const check = "dns"
 	return []Entry{
 		{
-			ID: DNSSilent, Check: check, Level: Problem, Follows: noPackets(),
+			ID: DNSSilent, Check: check, Level: Problem, Follows: append(noPackets(), VIPLinkDown),
 			Symptom: "Names do not resolve on this host; self checks fail with `no such host` or time out.",
 			Says:    "no DNS server answers: {servers}",
 			Mend:    "correct /etc/resolv.conf, or look at these servers and the way to them",
@@ -168,7 +186,7 @@ func dnsEntries() []Entry {
 			Mend:    "correct the record: {vips}; if {address} forwards to the VIP for those outside only, see that it forwards port 80 too",
 		},
 		{
-			ID: FamilyBroken, Check: check, Level: Problem, Follows: append(NoDoor(), noPackets()...),
+			ID: FamilyBroken, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "The CA's validation times out or is refused, while it works by hand: it asks IPv6 first, and does not fall back once it is connected.",
 			Says:    "{name} has addresses of both families, and {door} does not work ({how}), while {other} does",
 			Mend:    "mend the way to {door} (firewalls for that family, routes), or remove its record until it works",
@@ -178,6 +196,7 @@ func dnsEntries() []Entry {
 
 // What goes wrong with the certificate that the API server presents.
 const (
+	APIServerAbsent      ID = "api-server-absent"
 	CertificateNoName    ID = "certificate-name-absent"
 	CertificateExpired   ID = "certificate-expired"
 	CertificateEnds      ID = "certificate-expires-now"
@@ -191,6 +210,13 @@ const (
 func certificateEntries() []Entry {
 	const check = "certificate"
 	return []Entry{
+		{
+			ID: APIServerAbsent, Check: check, Level: Warning,
+			Symptom: "`oc` and all other clients of the API get no connection.",
+			Says:    "this host holds the VIP, and shows no certificate at {server}: {error}",
+			Mend: "look at the API server on this host (crictl ps -a --name kube-apiserver, crictl logs), and at HAProxy and keepalived beside it: " +
+				"where it is down, the VIP is to be on another host",
+		},
 		{
 			ID: CertificateNoName, Check: check, Level: Problem,
 			Symptom: "Clients refuse the API's certificate because the name does not match.",

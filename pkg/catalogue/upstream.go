@@ -94,8 +94,8 @@ func routeEntries() []Entry {
 	return []Entry{
 		{
 			ID: RouteNone, Cause: "router-no-route", Check: check, Level: Problem,
-			Symptom: "Challenges get 503 with the router's page.",
-			Says:    "{upstream} answered 503 with the router's page: no route to a solver serves this name",
+			Symptom: "Challenges get 503, as a rule with the router's page.",
+			Says:    "{upstream} answered 503, as a router does where no route to a solver serves this name",
 			Mend: "with cert-manager 1.18 or newer switch its feature gate ACMEHTTP01IngressPathTypeExact off (routers skip pathType Exact); " +
 				"else look for a route of another namespace that claims the host",
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -26,19 +27,18 @@ type judged struct {
 // judge judges the answer that a router gave to the challenge of a token, or,
 // without one, to a challenge that nobody has asked for.
 func (a asked) judge(name, token string) judged {
+	cause := causeOf(a.page)
 	switch {
-	case a.page.Cause != "":
-		return judged{findings: []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}}
-	case a.redirects():
-		return judged{findings: []catalogue.Finding{a.finding(upstream.RedirectToHTTPS)}}
-	case a.page.Status == 502 && strings.Contains(a.page.ProxyStatus, field.LoopDetected):
-		return judged{findings: []catalogue.Finding{a.finding(upstream.Loop)}}
+	case cause != "" && (token != "" || cause != upstream.NoRoute):
+		return judged{findings: []catalogue.Finding{a.finding(cause)}}
 	case token == "":
 		return a.judgeUnasked(name)
-	case a.routeless():
-		return judged{findings: []catalogue.Finding{a.finding(upstream.NoRoute)}}
 	case a.page.Status == 404:
-		return a.found(catalogue.TokenUnknown, "name", name)
+		v := a.found(catalogue.TokenUnknown, "name", name)
+		if !a.solver() {
+			v.findings[0].Says += ", and by its look is no solver of cert-manager's: " + a.look()
+		}
+		return v
 	case a.page.Status != 200:
 		return a.found(catalogue.AnswerStatus, "name", name, "how", words(a.page))
 	}
@@ -56,23 +56,31 @@ func (a asked) found(id catalogue.ID, values ...string) judged {
 // does not know it.
 func (a asked) judgeUnasked(name string) judged {
 	switch {
-	case a.routeless():
+	case causeOf(a.page) == upstream.NoRoute:
 		return judged{text: "no challenge for " + name + " is pending now, as far as a made-up token can tell (503, no route): with one that is, use --token"}
-	case a.page.Status == 404:
-		return judged{text: "a solver for " + name + " answers (404 to a made-up token)"}
+	case a.solver():
+		return judged{text: "a solver for " + name + " answers (404 to a made-up token, as cert-manager's does)"}
 	default:
-		return a.found(catalogue.NameServed, "name", name, "how", words(a.page))
+		return a.found(catalogue.NameServed, "name", name, "how", a.look())
 	}
 }
 
-// routeless is the router's own answer where it has no route, as package upstream
-// knows it.
-func (a asked) routeless() bool {
-	return a.page.Status == 503 && strings.HasPrefix(strings.ToLower(a.page.ContentType), "text/html")
+// solver reports whether a 404 looks like that of cert-manager's solver
+// (pkg/issuer/acme/http/solver), which is Go's own (net/http, NotFound).
+func (a asked) solver() bool {
+	return a.page.Status == 404 && a.page.Server == "" && a.page.ContentType == "text/plain; charset=utf-8" &&
+		string(a.page.Body) == "404 page not found\n"
 }
 
-func (a asked) redirects() bool {
-	return a.page.Status >= 300 && a.page.Status < 400 && strings.HasPrefix(strings.ToLower(a.page.Location), "https://")
+// look says in a few words what an answer is that is none to a challenge.
+func (a asked) look() string { return words(a.page) + ", " + kind(a.page.Body, a.page.Length, "") }
+
+// causeOf is what package upstream makes of a page, be it whole or not.
+func causeOf(f probe.Fetch) upstream.Cause {
+	if f.Cause != "" {
+		return upstream.Cause(f.Cause)
+	}
+	return upstream.Judge(f.Status, field.HasPrefixFold([]byte(f.Location), "https://"), field.ListHas([]byte(f.ProxyStatus), []byte(field.LoopDetected)))
 }
 
 // form is a key authorisation's: the token and the account key's thumbprint, a
@@ -114,7 +122,7 @@ func kind(body []byte, length int, token string) string {
 		return "empty"
 	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"):
 		return fmt.Sprintf("an HTML page of %d bytes", length)
-	case strings.HasPrefix(string(body), token+"."):
+	case token != "" && strings.HasPrefix(string(body), token+"."):
 		return fmt.Sprintf("the token and something else than a thumbprint, %d bytes in all", length)
 	default:
 		return fmt.Sprintf("a text of %d bytes", length)

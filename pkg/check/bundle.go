@@ -22,7 +22,9 @@ func (b *bundle) add(thing fmt.Stringer, format string, args ...any) {
 		b.texts, b.of = append(b.texts, text), append(b.of, nil)
 		i = len(b.texts) - 1
 	}
-	b.of[i] = append(b.of[i], thing.String())
+	if name := thing.String(); !slices.Contains(b.of[i], name) {
+		b.of[i] = append(b.of[i], name)
+	}
 }
 
 func (b *bundle) empty() bool { return len(b.texts) == 0 }

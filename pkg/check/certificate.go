@@ -29,9 +29,14 @@ type presented struct {
 // asked is the name as texts call it.
 func (p presented) asked() string {
 	if p.name == "" {
-		return "no name"
+		return "clients that send no name"
 	}
 	return p.name
+}
+
+// text says what is presented, to whom.
+func (p presented) text() string {
+	return fmt.Sprintf("for %s: issued by %q, until %s", p.asked(), p.cert.Issuer, p.cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
 // checkCertificate looks at what the API server presents on each VIP, for each
@@ -49,14 +54,36 @@ func checkCertificate(ctx context.Context, h *host) Result {
 		return skipped("there is no VIP to ask")
 	}
 	h.askCertificates(ctx, all)
-	why := all[0].err
-	all = slices.DeleteFunc(all, func(p presented) bool { return p.err != nil })
-	if len(all) == 0 {
-		return skipped("no API server shows one: %v", why)
+	dead, at := h.deadServers(all)
+	var silent bundle
+	all = slices.DeleteFunc(all, func(p presented) bool {
+		if p.err != nil && !slices.Contains(at, p.addr) {
+			silent.add(p.addr, "%v", p.err)
+		}
+		return p.err != nil
+	})
+	if len(all) == 0 && len(dead) == 0 {
+		return skipped("no API server shows one: %v", &silent)
 	}
-	first := all[0]
-	return found(judgeCertificates(all, time.Now()),
-		"%s is answered with one of %q until %s", first.asked(), first.cert.Issuer, first.cert.NotAfter.UTC().Format(time.DateOnly))
+	if len(all) == 0 {
+		return found(dead, "")
+	}
+	return found(append(dead, judgeCertificates(all, time.Now())...),
+		"%s", all[0].text()).but(silent.String())
+}
+
+// deadServers are the VIPs on this host where no question for a certificate was
+// answered.
+func (h *host) deadServers(all []presented) (findings []catalogue.Finding, at []netip.AddrPort) {
+	for _, vip := range h.held.Held {
+		addr := netip.AddrPortFrom(vip, apiPort)
+		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.addr != addr })
+		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.err == nil }) {
+			findings = alsoAt(findings, catalogue.Find(catalogue.APIServerAbsent, "server", addr.String(), "error", here[0].err.Error()), addr)
+			at = append(at, addr)
+		}
+	}
+	return findings, at
 }
 
 // apiServers are the VIPs that can be reached, and this host's own addresses

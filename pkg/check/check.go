@@ -29,7 +29,8 @@ const (
 type Result struct {
 	Name     string              `json:"name"`
 	Outcome  Outcome             `json:"outcome"`
-	Text     string              `json:"text,omitempty"` // what is well, or why it was not looked at
+	Text     string              `json:"text,omitempty"`   // what is well, or why it was not looked at
+	Unseen   string              `json:"unseen,omitempty"` // what of it could not be looked at, and why
 	Findings []catalogue.Finding `json:"findings,omitempty"`
 	Took     float64             `json:"durationMs"`
 }
@@ -64,6 +65,13 @@ func found(findings []catalogue.Finding, format string, args ...any) Result {
 	return r
 }
 
+// but says what could not be looked at, whatever else was found; nothing, when the
+// text is empty.
+func (r Result) but(unseen string) Result {
+	r.Unseen = unseen
+	return r
+}
+
 // check is one entry of the list of checks.
 type check struct {
 	name  string
@@ -83,6 +91,14 @@ type Progress struct {
 // Run looks at this host, for 15 s at the longest. progress is called at first and
 // after each check, one call at a time. An error means that it could not look.
 func Run(ctx context.Context, o Options, progress func(Progress)) (Report, error) {
+	begin := time.Now()
+	progress(Progress{All: len(checks())})
+	r, err := run(ctx, o, progress)
+	r.Took = millis(time.Since(begin))
+	return r, err
+}
+
+func run(ctx context.Context, o Options, progress func(Progress)) (Report, error) {
 	bounded, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	h, err := look(bounded, o)
@@ -109,11 +125,14 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("look at this host: %w", context.Cause(ctx))
 	}
-	report := h.summed(results)
+	var hops []Hop
 	if trace != nil {
-		report.Trace, _ = trace.wait(bounded)
+		var known bool
+		if hops, known = trace.wait(bounded); !known {
+			hops = []Hop{hop("dns", "", false, 0, "there was no time to follow the challenge")}
+		}
 	}
-	return report, nil
+	return h.summed(results, hops), nil
 }
 
 // runAll runs checks side by side.
@@ -158,6 +177,8 @@ func (c check) do(ctx context.Context, h *host) Result {
 			r = skipped("it did not end within %v", c.limit)
 		}
 	}
-	r.Name, r.Took = c.name, float64(time.Since(begin).Microseconds())/1000
+	r.Name, r.Took = c.name, millis(time.Since(begin))
 	return r
 }
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

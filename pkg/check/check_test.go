@@ -4,6 +4,8 @@ package check
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -42,6 +44,28 @@ func TestChecksRunSideBySide(t *testing.T) {
 	}
 	if last := seen[3].Waiting; len(last) != 1 || last[0] != "deaf" {
 		t.Errorf("the last to wait for is %v", last)
+	}
+}
+
+// TestProgressFromTheBeginning: whoever waits sees that something happens before
+// the first check begins, and how long it all took.
+func TestProgressFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := Options{
+		ConfigPath: filepath.Join(dir, "config.yaml"), StateDir: dir, StatusSocket: filepath.Join(dir, "status.sock"),
+		Manifests: dir, DisabledManifests: dir,
+	}
+	if err := os.WriteFile(o.ConfigPath, []byte("vips: {keepalivedConfig: "+dir+"/keepalived.conf}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var seen []Progress
+	r, err := Run(t.Context(), o, func(p Progress) { seen = append(seen, p) })
+	if err != nil || r.Outcome != Nothing || r.Took <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if want := []Progress{{All: len(checks())}}; !cmp.Equal(want, seen) {
+		t.Errorf("progress %+v", seen)
 	}
 }
 

@@ -7,15 +7,16 @@ import (
 )
 
 const (
-	local  = 2 * time.Second  // a check that looks at this host
-	remote = 10 * time.Second // one that asks the network
+	local  = 2 * time.Second     // a check that looks at this host
+	remote = 10 * time.Second    // one that asks the network
+	asking = serviceTime + local // one that looks at this host, and asks the service
 )
 
 // checks are all there are, in the order in which they are printed.
 func checks() []check {
 	return []check{
-		{"nftables", local, checkNftables},
-		{"port", local, checkPort},
+		{"nftables", asking, checkNftables},
+		{"port", asking, checkPort},
 		{"vips", local, checkVIPs},
 		{"vip-holder", remote, checkHolders},
 		{"ruleset", 2 * local, checkRuleset},
@@ -29,6 +30,6 @@ func checks() []check {
 		{"conntrack", local, checkConntrack},
 		{"clock", remote, checkClock},
 		{"config", local, checkConfig},
-		{"service", local, checkService},
+		{"service", asking, checkService},
 	}
 }

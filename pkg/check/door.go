@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -21,6 +24,10 @@ import (
 func isDoor(f probe.Fetch) bool {
 	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == head.OnlyChallenges
 }
+
+// passedOn reports whether an answer came through a front door, which puts itself
+// into Via; not so those that it gives itself.
+func passedOn(f probe.Fetch) bool { return strings.Contains(f.Via, "http01-proxyd") }
 
 // doorSeen is what port 80 of an API VIP says to this host.
 type doorSeen struct {
@@ -78,6 +85,9 @@ func checkSelf(ctx context.Context, h *host) Result {
 		findings = append(findings, f...)
 		texts.add(d, "%s", text)
 	}
+	if f, is := h.refusesLater(); is {
+		findings = append(findings, f)
+	}
 	if len(findings) == 0 && len(open) == 0 {
 		return skipped("no API VIP could be asked")
 	}
@@ -89,19 +99,38 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) (catalogue.Finding, bool
 	how := words(d.page)
 	switch {
 	case h.holds(d.vip) && h.serves():
-		return catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how), true
+		if c, is := h.lastClient(d.vip); is {
+			return catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how,
+				"client", c.Client, "status", strconv.Itoa(c.Status), "time", c.Time.Format(time.TimeOnly)), true
+		}
+		return catalogue.Find(catalogue.SelfCheckFails, "door", d.String(), "how", how), true
 	case len(open) > 0:
 		// One family works: whether CAs take the other is for the names to say.
 		return catalogue.Finding{}, false
-	default:
-		return catalogue.Find(catalogue.DoorClosed, "door", d.String(), "how", how), true
 	}
+	f := catalogue.Find(catalogue.DoorClosed, "door", d.String(), "how", how)
+	if !h.holds(d.vip) {
+		f = f.Elsewhere()
+	}
+	return f, true
+}
+
+// lastClient is the last challenge that came to a VIP lately from another host.
+func (h *host) lastClient(vip netip.Addr) (status.ReportChallenge, bool) {
+	return h.lately(func(c status.ReportChallenge) bool {
+		client, err := netip.ParseAddrPort(c.Client)
+		own := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == client.Addr() })
+		return err == nil && !own && c.VIP == vip.String()
+	})
 }
 
 // judgeOpen compares what comes through the front door with what the ingress says
 // itself; without a token nothing more than the front door is asked for, which
 // would count as a challenge.
 func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, string) {
+	if h.refuses() && h.holds(d.vip) {
+		return []catalogue.Finding{h.notAllowed(d.String(), h.Name)}, ""
+	}
 	text := "the front door, in " + ms(d.page.Total)
 	l := h.seen.challenge[d.vip]
 	if l == nil {
@@ -110,13 +139,21 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, 
 	through, known := l.wait(ctx)
 	direct, is := h.direct(ctx, d.vip)
 	switch {
-	case !known || !is || direct.page.Status == 0:
+	case !known || !is || direct.page.Cause != "":
+		// Without an answer straight from the ingress there is nothing to compare.
 		return nil, text
+	case (through.Status == 502 || through.Status == 504) && !passedOn(through):
+		// The front door was met, and says why it has no answer.
+		return nil, fmt.Sprintf("%s; to the challenge it answered %d by itself: %s", text, through.Status, printableOnly(bytes.TrimSpace(through.Body)))
 	case isDoor(through):
-		return []catalogue.Finding{catalogue.Find(catalogue.NameNotAllowed, "door", d.String(), "name", h.seen.name(ctx))}, ""
+		return []catalogue.Finding{h.notAllowed(d.String(), h.seen.name(ctx))}, ""
 	case !same(through, direct.page):
-		how := fmt.Sprintf("%s; straight from %v: %s", words(through), direct.addr, words(direct.page))
-		return []catalogue.Finding{catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how)}, ""
+		f := catalogue.Find(catalogue.AnswerDiffers, "door", d.String(), "how", words(through),
+			"upstream", direct.addr.String(), "straight", words(direct.page))
+		if !h.holds(d.vip) {
+			f = f.Elsewhere()
+		}
+		return []catalogue.Finding{f}, ""
 	default:
 		return nil, text + ", and answers as the ingress does"
 	}
@@ -137,4 +174,24 @@ func (h *host) direct(ctx context.Context, api netip.Addr) (asked, bool) {
 	}
 	i := slices.IndexFunc(all, func(a asked) bool { return a.addr.Addr().Is4() == api.Is4() })
 	return all[max(i, 0)], true
+}
+
+// refuses reports whether this host's configuration has its front door answer for
+// other names than that of --name.
+func (h *host) refuses() bool {
+	return h.Name != "" && len(h.config.Hosts) > 0 && !slices.Contains(h.config.Hosts, h.Name)
+}
+
+// refusesLater is that on a host without a VIP: nobody is refused there yet.
+func (h *host) refusesLater() (catalogue.Finding, bool) {
+	if !h.refuses() || len(h.held.Held) > 0 {
+		return catalogue.Finding{}, false
+	}
+	f := h.notAllowed("this host, once a VIP is here,", h.Name)
+	f.Level = catalogue.Warning
+	return f, true
+}
+
+func (h *host) notAllowed(door, name string) catalogue.Finding {
+	return catalogue.Find(catalogue.NameNotAllowed, "door", door, "name", name)
 }

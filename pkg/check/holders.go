@@ -186,14 +186,10 @@ func checkHolders(ctx context.Context, h *host) Result {
 			unknown.add(vip, "%s", x.why)
 		}
 	}
-	switch {
-	case len(findings) == 0 && well.empty():
+	if len(findings) == 0 && well.empty() {
 		return skipped("%v", &unknown)
-	case unknown.empty():
-		return found(findings, "%v", &well)
-	default:
-		return found(findings, "%v; %v", &well, &unknown)
 	}
+	return found(findings, "%v", &well).but(unknown.String())
 }
 
 // judge is the finding about a VIP, if there is one.

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +46,7 @@ func (o Options) Mistake() string {
 	switch {
 	case o.Token != "" && !tokenForm().MatchString(o.Token):
 		return fmt.Sprintf("token %q: it has letters, digits, - and _ only (oc get challenge -A -o yaml shows it as spec.token)", o.Token)
-	case o.Name != "" && !nameForm().MatchString(o.Name):
+	case o.Name != "" && (!config.IsHostName(o.Name) || len(namesOf([]string{o.Name})) == 0):
 		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.Name)
 	default:
 		return ""
@@ -54,8 +56,13 @@ func (o Options) Mistake() string {
 // tokenForm is base64url (RFC 8555 section 8.3), and longer than any CA's.
 func tokenForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
 
-func nameForm() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+// namesOf leaves out IPv4 addresses, which the configuration's hosts may be, and
+// which the DNS does not know.
+func namesOf(hosts []string) []string {
+	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	})
 }
 
 // host is what the checks share: what was found before they began. They only
@@ -63,13 +70,12 @@ func nameForm() *regexp.Regexp {
 type host struct {
 	Options
 	name       string
-	root       bool           // may look at the kernel's tables and at others' processes
-	config     config.Config  // the file's; when it is refused the last accepted one, or the defaults
-	configErr  error          // why the file is refused
-	service    *status.Report // nil when no service answers
-	serviceErr error          // why
+	root       bool          // may look at the kernel's tables and at others' processes
+	config     config.Config // the file's; when it is refused the last accepted one, or the defaults
+	configErr  error         // why the file is refused
 	vips       keepalived.VIPs
 	vipsErr    error             // why there are none
+	lastGood   bool              // they are those that the service goes on with, although there is vipsErr
 	addresses  []address.Address // of this host
 	addressErr error             // why they are not known
 	held       ownership.Decision
@@ -77,14 +83,16 @@ type host struct {
 	network    *probe.Client // once the checks run
 	seen       *seen         // what the network says to what several checks ask
 	unit       func() (systemd.Unit, error)
+	service    func() (status.Report, error) // what it says of itself; asked from the beginning
 }
 
 // state is what the running service says of itself; empty when none answers.
 func (h *host) state() (status.Reason, string) {
-	if h.service == nil {
+	said, err := h.service()
+	if err != nil {
 		return "", ""
 	}
-	return h.service.Condition().Reason, h.service.Condition().Message
+	return said.Condition().Reason, said.Condition().Message
 }
 
 // look finds out what the checks share.
@@ -97,14 +105,16 @@ func look(ctx context.Context, o Options) (*host, error) {
 	h.readConfig()
 	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
 	h.addresses, h.addressErr = addresses()
-	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
 	// After the addresses, which the service follows within a millisecond or so.
-	if report, err := status.Fetch(ctx, o.StatusSocket); err == nil {
-		h.service = &report
-	} else {
-		h.serviceErr = err
-	}
-	h.names = h.config.Hosts
+	h.service = sync.OnceValues(func() (status.Report, error) {
+		ctx, cancel := context.WithTimeout(ctx, serviceTime)
+		defer cancel()
+		return status.Fetch(ctx, o.StatusSocket)
+	})
+	go func() { _, _ = h.service() }()
+	h.takeLastGood()
+	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
+	h.names = namesOf(h.config.Hosts)
 	if o.Name != "" {
 		h.names = []string{o.Name}
 	}
@@ -116,12 +126,17 @@ func look(ctx context.Context, o Options) (*host, error) {
 	return h, nil
 }
 
-// unitTime bounds the question to systemd.
-const unitTime = local - 500*time.Millisecond
+const (
+	unitTime    = local - 500*time.Millisecond // for the question to systemd
+	serviceTime = 3 * time.Second              // for that to the service, which answers at once unless it hangs
+)
 
-// isNoNode holds for a host that has nothing to do with VIPs, such as an admin's
-// own machine. One with a configuration that is refused is meant to be a node.
-func (h *host) isNoNode() bool { return h.configErr == nil && errors.Is(h.vipsErr, errNoNode) }
+// isNoNode holds for a host that has nothing to do with the API's VIPs, such as an
+// admin's own machine or a worker. One with a configuration that is refused is
+// meant to be a master.
+func (h *host) isNoNode() bool {
+	return h.configErr == nil && (errors.Is(h.vipsErr, errNoNode) || errors.Is(h.vipsErr, errWorker))
+}
 
 // readConfig takes what the service would: the file, or where that is refused
 // the last one that was accepted.

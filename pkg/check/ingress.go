@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -43,46 +41,28 @@ func checkIngress(ctx context.Context, h *host) Result {
 		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
 			return nil, "answers in " + ms(a.page.FirstByte)
 		}
-		return []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}, ""
+		return []catalogue.Finding{h.followsLink(ctx, a.finding(upstream.Cause(a.page.Cause)), a)}, ""
 	})
 }
 
-// checkRoute looks what the router answers to a challenge.
+// checkRoute looks what the router answers to a challenge, and what it has answered
+// to those that were asked for.
 func checkRoute(ctx context.Context, h *host) Result {
 	name := h.seen.name(ctx)
 	if name == noName {
 		return skipped("no name of the API is known: give one with --name")
 	}
-	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
+	r := eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
 		if a.page.Cause != "" && !aboutAnswer(a.page.Cause) {
 			return nil, "" // the ingress, of which that check speaks
-		}
-		if c, is := h.lastChallenge(name); is && h.Token == "" && a.routeless() && upstream.Cause(c.Cause) == upstream.NoRoute {
-			f := a.finding(upstream.NoRoute)
-			f.Says += fmt.Sprintf(" (the challenge %s… of %s)", c.TokenPrefix, c.Time.Format(time.TimeOnly))
-			return []catalogue.Finding{f}, ""
 		}
 		v := a.judge(name, h.Token)
 		return v.findings, v.text
 	})
-}
-
-// lately is how old a challenge may be that says something of now: cert-manager
-// asks every ten seconds while one is pending.
-const lately = 5 * time.Minute
-
-// lastChallenge is the last one for a name that the service on this host has
-// passed on.
-func (h *host) lastChallenge(name string) (status.ReportChallenge, bool) {
-	if h.service == nil {
-		return status.ReportChallenge{}, false
+	if c, is := h.lastChallenge(h.apiNames(ctx)); is && h.Token == "" && r.Outcome != Skipped {
+		return found(withChallenge(r.Findings, c), "%s", r.Text)
 	}
-	for _, c := range slices.Backward(h.service.Challenges.Recent) {
-		if c.Host == name {
-			return c, time.Since(c.Time) < lately
-		}
-	}
-	return status.ReportChallenge{}, false
+	return r
 }
 
 // aboutAnswer reports whether a cause is about what a router has answered.

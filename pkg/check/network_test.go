@@ -186,7 +186,9 @@ func TestMistake(t *testing.T) {
 		{Name: "api.cluster.example.com", Token: "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"}: false,
 		{Name: "api.cluster.example.com:6443"}:                                                  true,
 		{Name: "https://api.x.y"}:                                                               true,
-		{Name: "api"}:                                                                           true,
+		{Name: "192.0.2.5"}:                                                                     true,
+		{Name: "a_b"}:                                                                           false, // as hosts may have it
+		{Name: "*.x.y"}:                                                                         true,
 		{Token: "a b"}:                                                                          true,
 		{Token: "x\r\nHost: y"}:                                                                 true,
 		{Token: "../x"}:                                                                         true,

@@ -15,8 +15,9 @@ import (
 // checkNftables hears the service. Where that has no table in place, it tries
 // whether the kernel takes what the table is made of.
 func checkNftables(_ context.Context, h *host) Result {
+	said, unheard := h.service()
 	switch {
-	case h.service != nil && h.service.Table.Present && h.service.Table.Owned:
+	case unheard == nil && said.Table.Present && said.Table.Owned:
 		return fine("the service's table is in place")
 	case !h.root:
 		return skipped("only a process with %s can tell: run it as root", capability)

@@ -25,26 +25,28 @@ func checkPath(ctx context.Context, h *host) Result {
 		return skipped("no ingress VIP is known")
 	}
 	var findings []catalogue.Finding
-	var texts bundle
-	well := false
+	var well, unknown bundle
 	for _, vip := range h.vips.Ingress {
 		if h.seen.troubled(ctx, vip) {
 			continue
 		}
 		f, text, is := h.judgePath(ctx, vip)
 		findings = append(findings, f...)
-		if len(f) == 0 {
-			texts.add(vip, "%s", text)
+		switch {
+		case len(f) > 0:
+		case is:
+			well.add(vip, "%s", text)
+		default:
+			unknown.add(vip, "%s", text)
 		}
-		well = well || is
 	}
 	switch {
-	case len(findings) == 0 && texts.empty():
+	case len(findings) > 0, !well.empty():
+		return found(findings, "%v", &well).but(unknown.String())
+	case unknown.empty():
 		return skipped("no ingress VIP could be asked")
-	case len(findings) == 0 && !well:
-		return skipped("%v", &texts)
 	default:
-		return found(findings, "%v", &texts)
+		return skipped("%v", &unknown)
 	}
 }
 

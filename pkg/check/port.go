@@ -27,7 +27,7 @@ func checkPort(_ context.Context, h *host) Result {
 	switch {
 	case reason == status.PortInUse:
 		return taken()
-	case !h.config.Enabled() || h.vipsErr != nil:
+	case !h.config.Enabled() || h.vipless():
 		return skipped("the service listens on no port: see vips and config")
 	case reason != "":
 		return fine("nobody takes port %d from the service", port)
@@ -41,10 +41,13 @@ func checkPort(_ context.Context, h *host) Result {
 	}
 	// Sockets that systemd keeps for the service were made in its cgroup.
 	who := holder.OfTCPPort(port)
+	_, err = h.service()
 	switch {
 	case strings.Contains(who, unitName):
 		return fine("port %d is the service's: %s", port, who)
-	case errors.Is(h.serviceErr, fs.ErrPermission):
+	case h.hangs():
+		return skipped("the service does not answer whether it has port %d; %s has", port, who)
+	case errors.Is(err, fs.ErrPermission):
 		return skipped("port %d is taken by %s; only root can tell whether that is the service", port, who)
 	default:
 		return taken()

@@ -3,9 +3,10 @@
 package check
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
@@ -19,6 +20,7 @@ type Report struct {
 	Advice  []string `json:"advice,omitempty"` // what to do next, a sentence or two each
 	Checks  []Result `json:"checks"`
 	Trace   []Hop    `json:"trace,omitempty"` // of the challenge of --token
+	Took    float64  `json:"durationMs"`
 }
 
 func worst(results []Result) Outcome {
@@ -30,43 +32,72 @@ func worst(results []Result) Outcome {
 	return order[at]
 }
 
-// causes leaves out what is a consequence of something else that was found.
+// causes leaves out what is a consequence of something else that was found. What
+// is itself a consequence causes nothing more.
 func causes(results []Result) []Result {
-	all := make(map[catalogue.ID]string)
-	for _, r := range results {
-		for _, f := range r.Findings {
-			all[f.ID] = r.Name
+	found := make(map[catalogue.ID]string) // by which check
+	each(results, func(r Result, f catalogue.Finding) { found[f.ID] = r.Name })
+	roots := maps.Clone(found)
+	each(results, func(_ Result, f catalogue.Finding) {
+		if because(f, found) != "" {
+			delete(roots, f.ID)
 		}
-	}
+	})
 	out := slices.Clone(results)
 	for i, r := range results {
-		why := ""
-		kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
-			for _, cause := range catalogue.Get(f.ID).Follows {
-				if name := all[cause]; name != "" {
-					why = name
-					return true
-				}
-			}
-			return false
-		})
-		if why == "" {
-			continue
-		}
-		next := found(kept, "")
-		if len(kept) == 0 {
-			next = skipped("it follows from what the check %q has found", why)
-		}
-		next.Name, next.Took = r.Name, r.Took
-		out[i] = next
+		out[i] = r.without(roots)
 	}
 	return out
 }
 
-// summed is the report of these results.
-func (h *host) summed(results []Result) Report {
+func each(results []Result, do func(Result, catalogue.Finding)) {
+	for _, r := range results {
+		for _, f := range r.Findings {
+			do(r, f)
+		}
+	}
+}
+
+// because is the check that has found what a finding follows from, empty when
+// none has.
+func because(f catalogue.Finding, found map[catalogue.ID]string) string {
+	for _, cause := range f.Follows {
+		if check := found[cause]; check != "" {
+			return check
+		}
+	}
+	return ""
+}
+
+// without is the result without what follows from these findings.
+func (r Result) without(roots map[catalogue.ID]string) Result {
+	why := ""
+	kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
+		check := because(f, roots)
+		if check != "" {
+			why = check
+		}
+		return check != ""
+	})
+	if why == "" {
+		return r
+	}
+	next := found(kept, "")
+	if len(kept) == 0 {
+		next = skipped("it follows from what the check %q has found", why)
+	}
+	next.Name, next.Took, next.Unseen = r.Name, r.Took, r.Unseen
+	return next
+}
+
+// summed is the report of these results and of the way of a challenge, if one was
+// followed.
+func (h *host) summed(results []Result, hops []Hop) Report {
 	results = causes(results)
-	r := Report{Host: h.name, Outcome: worst(results), Checks: results}
+	r := Report{Host: h.name, Outcome: worst(results), Checks: results, Trace: hops}
+	if lost(hops) {
+		r.Outcome = Failed
+	}
 	problems, warnings, skipped := 0, 0, 0
 	for _, c := range results {
 		if c.Outcome == Skipped {
@@ -80,21 +111,14 @@ func (h *host) summed(results []Result) Report {
 			}
 		}
 	}
-	var found []string
-	if problems > 0 {
-		found = append(found, counted(problems, "problem"))
-	}
-	if warnings > 0 {
-		found = append(found, counted(warnings, "warning"))
-	}
-	r.Summary = fmt.Sprintf("All is well on %s, by %s", h.name, counted(len(results)-skipped, "check"))
-	if len(found) > 0 {
-		r.Summary = fmt.Sprintf("%s on %s, by %s", strings.Join(found, " and "), h.name, counted(len(results)-skipped, "check"))
-	}
+	r.Summary = fmt.Sprintf("%s, by %s", h.headline(results, problems, warnings, lost(hops)), counted(len(results)-skipped, "check"))
 	if skipped > 0 {
 		r.Summary += fmt.Sprintf("; %d could not look, or had nothing to look at (-)", skipped)
 	}
 	r.Summary += "."
+	if lost(hops) {
+		r.Summary += " The challenge does not get through: see where it ends (✗)."
+	}
 	if !h.root {
 		r.Advice = []string{"Run it as root to have everything looked at."}
 	}
@@ -108,17 +132,26 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// nothing is the report of a host that is no cluster node with VIPs.
+// nothing is the report of a host that has nothing to do with the API's VIPs.
 func (h *host) nothing() Report {
-	return Report{
-		Host: h.name, Outcome: Nothing, Checks: []Result{},
-		Summary: fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name),
-		Advice: []string{
-			"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
-				fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs: for a host of another kind that is as it should be.",
-					h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.Manifests), h.ConfigPath),
-			"To check a cluster, run this on its masters, for example: oc debug node/MASTER -- chroot /host http01-proxyd check",
-			"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
-		},
+	const onMasters = "oc debug node/MASTER -- chroot /host http01-proxyd check"
+	r := Report{Host: h.name, Outcome: Nothing, Checks: []Result{}}
+	if errors.Is(h.vipsErr, errWorker) {
+		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and the API's virtual IP is kept on the masters.", h.name)
+		r.Advice = []string{
+			fmt.Sprintf("Here %s has ingress VIPs alone, and no static pod in %s is the API server's: for a worker that is as it should be.",
+				h.config.VIPs.KeepalivedConfig, h.Manifests),
+			"To check the cluster, run this on its masters, for example: " + onMasters,
+		}
+		return r
 	}
+	r.Summary = fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name)
+	r.Advice = []string{
+		"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
+			fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs: for a host of another kind that is as it should be.",
+				h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.Manifests), h.ConfigPath),
+		"To check a cluster, run this on its masters, for example: " + onMasters,
+		"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
+	}
+	return r
 }

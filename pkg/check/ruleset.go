@@ -44,17 +44,23 @@ func checkRuleset(ctx context.Context, h *host) Result {
 	if err != nil {
 		return skipped("%v", err)
 	}
-	text := "nothing keeps connections to the API VIPs from port " + strconv.Itoa(int(h.config.InternalPort))
-	if n := len(all.unclear); n > 0 {
-		text += ", but for what was not looked into: " + all.unclear[0]
+	return found(all.findings(ctx, h.config.InternalPort),
+		"nothing keeps connections to the API VIPs from port %d", h.config.InternalPort).but(all.unseen())
+}
+
+// unseen is what was not looked into.
+func (a *obstacles) unseen() string {
+	var parts []string
+	if n := len(a.unclear); n > 0 {
+		parts = append(parts, a.unclear[0])
 		if n > 1 {
-			text += fmt.Sprintf(", and %d more", n-1)
+			parts[0] += fmt.Sprintf(", and %d more", n-1)
 		}
 	}
 	if tables := legacyTables(); tables != "" {
-		text += "; iptables's legacy tables were not looked into: " + tables
+		parts = append(parts, "iptables's legacy tables "+tables)
 	}
-	return found(all.findings(ctx, h.config.InternalPort), "%s", text)
+	return strings.Join(parts, "; ")
 }
 
 // obstacle is a rule, or a policy, that keeps connections from the service.

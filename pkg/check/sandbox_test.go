@@ -85,8 +85,10 @@ func TestSandboxOfWhatIsWell(t *testing.T) {
 	u.BoundingSet = 0
 	for reason, want := range map[status.Reason]int{status.Serving: 0, status.Standby: 0, status.NftablesUnavailable: 1} {
 		h := &host{
-			unit:    func() (systemd.Unit, error) { return u, nil },
-			service: &status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: reason}}},
+			unit: func() (systemd.Unit, error) { return u, nil },
+			service: func() (status.Report, error) {
+				return status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: reason}}}, nil
+			},
 		}
 		if got := h.kept(); len(got) != want {
 			t.Errorf("%s: %q", reason, got)

@@ -116,7 +116,7 @@ func (s *seen) troubled(ctx context.Context, vip netip.Addr) bool {
 
 // doors are the API VIPs on which there is to be a front door.
 func (h *host) doors() []netip.Addr {
-	if h.vipsErr != nil {
+	if h.vipless() {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(h.vips.API), func(vip netip.Addr) bool { return slices.Contains(h.vips.Ingress, vip) })

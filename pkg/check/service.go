@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"strings"
 	"time"
 
@@ -26,19 +27,44 @@ func checkService(_ context.Context, h *host) Result {
 	switch {
 	case h.well():
 		return fine("%s", said)
-	case reason == "" && errors.Is(h.serviceErr, fs.ErrPermission) && h.maybeRuns():
+	case reason == "" && errors.Is(h.unheard(), fs.ErrPermission) && h.maybeRuns():
 		return skipped("only root may ask the service how it is")
 	}
 	if findings := h.denied(); len(findings) > 0 {
 		return found(findings, "")
 	}
 	switch {
+	case h.hangs():
+		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceHangs, "state", h.unheard().Error())}, "")
 	case reason == "":
 		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceDown, "state", h.downState())}, "")
-	case h.told(reason):
-		return skipped("it runs, and complains about what another check looks at: %s", said)
 	default:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceUnwell, "state", said)}, "")
+		f := catalogue.Find(catalogue.ServiceUnwell, "state", said)
+		// What other checks may have seen for themselves. What root sees well may be
+		// closed to the service's user.
+		f.Follows = explains(reason)
+		return found([]catalogue.Finding{f}, "")
+	}
+}
+
+// unheard is why the service has said nothing; nil when it has.
+func (h *host) unheard() error {
+	_, err := h.service()
+	return err
+}
+
+// hangs holds for a service that runs and does not answer.
+func (h *host) hangs() bool {
+	err := h.unheard()
+	var late net.Error
+	switch {
+	case err == nil, errors.Is(err, fs.ErrPermission):
+		return false
+	case errors.As(err, &late) && late.Timeout():
+		return true
+	default:
+		u, unknown := h.unit()
+		return unknown == nil && u.Active == "active"
 	}
 }
 
@@ -54,20 +80,30 @@ func (h *host) blind() bool {
 	return reason == status.Standby && len(h.held.Held) > 0
 }
 
-// told reports whether another check has seen for itself what the service
-// complains about. What root sees well may be closed to the service's user.
-func (h *host) told(reason status.Reason) bool {
+// explains are the findings of other checks that are what the service complains
+// about in a state.
+func explains(reason status.Reason) []catalogue.ID {
 	switch reason {
 	case status.InvalidConfig:
-		return h.configErr != nil
+		return []catalogue.ID{catalogue.ConfigRefused, catalogue.ConfigUnreadable}
 	case status.NoVIPs, status.ExternalLoadBalancer:
-		return h.vipsErr != nil
+		return []catalogue.ID{
+			catalogue.KeepalivedAbsent, catalogue.KeepalivedIncomplete, catalogue.KeepalivedUnreadable, catalogue.KeepalivedNoAPI,
+			catalogue.VIPsNoIngress, catalogue.VIPsUserManaged,
+		}
 	case status.NftablesUnavailable:
-		return h.root
-	case status.Disabled, status.PortInUse, status.UpstreamUnreachable:
-		return true
+		return []catalogue.ID{catalogue.NftablesMissing, catalogue.NftablesDenied, catalogue.NftablesRefused}
+	case status.Disabled:
+		return []catalogue.ID{catalogue.Disabled}
+	case status.PortInUse:
+		return []catalogue.ID{catalogue.PortTaken}
+	case status.UpstreamUnreachable:
+		return []catalogue.ID{
+			catalogue.VIPNobody, catalogue.VIPTwice, catalogue.VIPLinkDown, catalogue.ConntrackDrops, catalogue.LocalResources,
+			catalogue.IngressUnknown, catalogue.IngressRefused, catalogue.IngressTimeout, catalogue.IngressUnreachable, catalogue.IngressReset,
+		}
 	default:
-		return false
+		return nil
 	}
 }
 
@@ -82,7 +118,7 @@ func (h *host) downState() string {
 	u, err := h.unit()
 	switch {
 	case err != nil:
-		return bare(h.serviceErr)
+		return bare(h.unheard())
 	case u.Load == "not-found":
 		return unitName + " is not installed on this host"
 	case u.Load != "loaded":

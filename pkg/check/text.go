@@ -33,6 +33,9 @@ func (r Report) WriteText(w io.Writer, s Style) error {
 			p.row(outcomeOf(f.Level), c.Name, f.Says)
 			p.cell("mend: " + f.Mend)
 		}
+		if c.Unseen != "" {
+			p.row(Skipped, c.Name, "not looked at: "+c.Unseen)
+		}
 	}
 	p.trace(r.Trace)
 	if len(r.Checks) > 0 {

@@ -20,8 +20,11 @@ func some() Report {
 			{ID: catalogue.InputDrops, Level: catalogue.Problem, Says: "chain input of table inet admin drops what is led to port 8888", Mend: "open the port: tcp dport 8888 accept"},
 			{ID: catalogue.InputDropsSome, Level: catalogue.Warning, Says: "a name with an \x1b[31mescape\nand a newline", Mend: "none"},
 		}},
+		{Name: "mtu", Outcome: Warned, Unseen: "2001:db8::6: no way there", Findings: []catalogue.Finding{
+			{ID: catalogue.PathBlackHole, Level: catalogue.Warning, Says: "too small", Mend: "widen it"},
+		}},
 		{Name: "dns", Outcome: Skipped, Text: "nothing to look at"},
-	})
+	}, nil)
 }
 
 func TestWriteText(t *testing.T) {
@@ -36,9 +39,12 @@ func TestWriteText(t *testing.T) {
            mend: open the port: tcp dport 8888 accept
 ! ruleset  a name with an [31mescape and a newline
            mend: none
+! mtu      too small
+           mend: widen it
+- mtu      not looked at: 2001:db8::6: no way there
 - dns      nothing to look at
 
-1 problem and 1 warning on master-0, by 2 checks; 1 could not look, or had nothing to look at (-).
+1 problem and 2 warnings on master-0, by 3 checks; 1 could not look, or had nothing to look at (-).
 `},
 		"a narrow terminal": {Style{Width: 50}, `
 ✓ config   /etc/http01-proxyd/config.yaml
@@ -48,9 +54,13 @@ func TestWriteText(t *testing.T) {
            accept
 ! ruleset  a name with an [31mescape and a newline
            mend: none
+! mtu      too small
+           mend: widen it
+- mtu      not looked at: 2001:db8::6: no way
+           there
 - dns      nothing to look at
 
-1 problem and 1 warning on master-0, by 2 checks;
+1 problem and 2 warnings on master-0, by 3 checks;
 1 could not look, or had nothing to look at (-).
 `},
 		"a terminal too narrow for columns": {Style{Width: 20}, `
@@ -63,10 +73,14 @@ func TestWriteText(t *testing.T) {
 ! ruleset  a name with an [31mescape and
            a newline
            mend: none
+! mtu      too small
+           mend: widen it
+- mtu      not looked at: 2001:db8::6: no
+           way there
 - dns      nothing to look at
 
-1 problem and 1 warning on
-master-0, by 2 checks; 1 could
+1 problem and 2 warnings on
+master-0, by 3 checks; 1 could
 not look, or had nothing to
 look at (-).
 `},
@@ -105,17 +119,36 @@ func TestSummary(t *testing.T) {
 		results []Result
 		outcome Outcome
 		want    string
+		trace   []Hop
 		advice  int
 	}{
-		"all well":         {true, []Result{fine, fine}, Fine, "All is well on a, by 2 checks.", 0},
-		"without root":     {false, []Result{fine, {Outcome: Skipped}}, Fine, "All is well on a, by 1 check; 1 could not look, or had nothing to look at (-).", 1},
-		"problems":         {true, []Result{problem, fine, problem}, Failed, "2 problems on a, by 3 checks.", 0},
-		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{ID: catalogue.VIPsShared, Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", 0},
-		"the worst counts": {true, []Result{{Outcome: Warned}, problem, fine}, Failed, "1 problem on a, by 3 checks.", 0},
+		"all well":     {true, []Result{fine, fine}, Fine, "All is well on a, by 2 checks.", nil, 0},
+		"without root": {false, []Result{fine, {Outcome: Skipped}}, Fine, "All is well on a, by 1 check; 1 could not look, or had nothing to look at (-).", nil, 1},
+		"without what matters": {
+			true,
+			[]Result{fine, {Name: "certificate", Outcome: Skipped}, {Name: "conntrack", Outcome: Skipped}, {Name: "ruleset", Outcome: Fine, Unseen: "a table"}},
+			Fine,
+			"Nothing wrong was found on a, where not all that matters could be looked at (certificate, ruleset), by 2 checks; 2 could not look, or had nothing to look at (-).", nil, 0,
+		},
+		"problems":         {true, []Result{problem, fine, problem}, Failed, "2 problems on a, by 3 checks.", nil, 0},
+		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{ID: catalogue.VIPsShared, Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", nil, 0},
+		"the worst counts": {true, []Result{{Outcome: Warned}, problem, fine}, Failed, "1 problem on a, by 3 checks.", nil, 0},
+		"a challenge":      {true, []Result{fine}, Fine, "All is well on a, by 1 check.", []Hop{{Outcome: Fine}}, 0},
+		"a challenge that does not get through": {
+			true,
+			[]Result{fine},
+			Failed,
+			"Nothing was found on a for which the challenge does not get through, by 1 check. The challenge does not get through: see where it ends (✗).",
+			[]Hop{{Outcome: Fine}, {Outcome: Failed}},
+			0,
+		},
+		"a problem and a challenge": {
+			true, []Result{problem}, Failed, "1 problem on a, by 1 check. The challenge does not get through: see where it ends (✗).", []Hop{{Outcome: Failed}}, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := (&host{name: "a", root: tt.root}).summed(tt.results)
+			r := (&host{name: "a", root: tt.root}).summed(tt.results, tt.trace)
 			if r.Outcome != tt.outcome || r.Summary != tt.want || len(r.Advice) != tt.advice {
 				t.Errorf("got %s %q %q", r.Outcome, r.Summary, r.Advice)
 			}
@@ -126,8 +159,23 @@ func TestSummary(t *testing.T) {
 // TestConsequences: what follows from another finding is not said beside it.
 func TestConsequences(t *testing.T) {
 	t.Parallel()
+	unwell := catalogue.Find(catalogue.ServiceUnwell)
+	unwell.Follows = []catalogue.ID{catalogue.IngressRefused}
+	if got := causes([]Result{
+		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.IngressRefused)}},
+		{Name: "self-check", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.DoorClosed)}},
+		{Name: "service", Outcome: Failed, Findings: []catalogue.Finding{unwell}},
+	}); got[0].Outcome != Failed || got[1].Outcome != Failed || got[2].Outcome != Skipped {
+		t.Errorf("a consequence that could be a cause: %+v", got)
+	}
 	down, denies := catalogue.Find(catalogue.ServiceDown), catalogue.Find(catalogue.SandboxDenies)
 	full := catalogue.Find(catalogue.ConntrackFull)
+	if got := causes([]Result{
+		{Name: "vip-holder", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.VIPLinkDown)}},
+		{Name: "dns", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.DNSSilent)}},
+	}); got[1].Outcome != Skipped {
+		t.Errorf("with a link that is down: %+v", got)
+	}
 	drops, silent := catalogue.Find(catalogue.ConntrackDrops), catalogue.Find(catalogue.IngressTimeout)
 	if got := causes([]Result{
 		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{silent}},

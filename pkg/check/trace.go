@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
@@ -56,11 +55,11 @@ func (h *host) trace(ctx context.Context) []Hop {
 		ways = append(ways, walked{to, page})
 		hops = append(hops, hop("connect", to.String(), page.Connected > 0, page.Connected, "%s", connected(page)))
 		if page.Connected > 0 {
-			hops = append(hops, hop("front-door", to.String(), page.Status == 200, page.Total, "%s%s", answered(page), behind(page)))
+			hops = append(hops, hop("front-door", to.String(), wholly(page), page.Total, "%s%s", answered(page), behind(page)))
 		}
 	}
 	for _, a := range h.askIngress(ctx) {
-		hops = append(hops, hop("ingress", a.addr.String(), a.page.Status == 200, a.page.Total, "%s", answered(a.page)))
+		hops = append(hops, hop("ingress", a.addr.String(), wholly(a.page), a.page.Total, "%s", answered(a.page)))
 	}
 	hops = append(hops, h.traceAnswers(ways)...)
 	return append(hops, h.letsEncrypt(ways), h.certManager(ways))
@@ -110,6 +109,9 @@ func connected(f probe.Fetch) string {
 	return words(f)
 }
 
+// wholly reports whether the answer is 200, and came to its end.
+func wholly(f probe.Fetch) bool { return f.Status == 200 && f.Cause == "" }
+
 func answered(f probe.Fetch) string {
 	if f.Cause != "" {
 		return words(f)
@@ -124,7 +126,7 @@ func behind(f probe.Fetch) string {
 		return ""
 	case isDoor(f):
 		return " (the front door's own: the name or the path is not allowed)"
-	case strings.Contains(f.Via, "http01-proxyd"):
+	case passedOn(f):
 		return " (through the front door)"
 	case f.Status == 502 || f.Status == 504:
 		return " (" + string(bytes.TrimSpace(printableOnly(f.Body))) + ")"
@@ -174,7 +176,7 @@ func (h *host) letsEncrypt(ways []walked) Hop {
 	switch {
 	case w.page.Cause != "":
 		return hop(who, w.addr.String(), false, 0, "it would refuse: %s", words(w.page))
-	case (asked{page: w.page}).redirects():
+	case causeOf(w.page) == upstream.RedirectToHTTPS:
 		return hop(who, w.addr.String(), false, 0, "it would follow the redirect to %s, which the API server's host does not serve", w.page.Location)
 	case w.page.Status != 200:
 		return hop(who, w.addr.String(), false, 0, "it would refuse: status %d", w.page.Status)

@@ -45,16 +45,19 @@ func checkVIPs(_ context.Context, h *host) Result {
 func (h *host) vipsFault() (catalogue.Finding, bool) {
 	path, err := h.config.VIPs.KeepalivedConfig, h.vipsErr
 	manifest := keepalived.ManifestPath(h.Manifests)
-	find := func(id catalogue.ID, more ...string) (catalogue.Finding, bool) {
-		return catalogue.Find(id, append([]string{"path", path, "manifest", manifest, "error", fmt.Sprint(err)}, more...)...), true
+	if errors.Is(err, errUserManaged) {
+		manifest = keepalived.ManifestPath(h.DisabledManifests)
+	}
+	find := func(id catalogue.ID) (catalogue.Finding, bool) {
+		return catalogue.Find(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", list(h.vips.API)), true
 	}
 	switch {
-	case err == nil, errors.Is(err, errNoNode), errors.Is(err, fs.ErrPermission) && !h.root:
+	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, fs.ErrPermission) && !h.root:
 		return catalogue.Finding{}, false
 	case errors.Is(err, errUserManaged):
-		return find(catalogue.VIPsUserManaged, "manifest", keepalived.ManifestPath(h.DisabledManifests))
+		return find(catalogue.VIPsUserManaged)
 	case errors.Is(err, errNoIngress):
-		return find(catalogue.VIPsNoIngress, "vip", list(h.vips.API))
+		return find(catalogue.VIPsNoIngress)
 	case errors.Is(err, fs.ErrNotExist):
 		return find(catalogue.KeepalivedAbsent)
 	case errors.Is(err, keepalived.ErrNoAPIInstance):

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
@@ -21,6 +23,8 @@ var (
 	errNoIngress = errors.New("no ingress VIP")
 	// errNoNode: nothing on this host speaks of VIPs.
 	errNoNode = errors.New("no keepalived.conf, no static pod of keepalived and no VIPs in the configuration")
+	// errWorker: keepalived keeps ingress VIPs here, and no API server runs here.
+	errWorker = errors.New("a worker: keepalived.conf has ingress VIPs alone, and no API server runs here")
 )
 
 const (
@@ -43,6 +47,8 @@ func findVIPs(ctx context.Context, o Options, c config.VIPs) (keepalived.VIPs, e
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !manifestThere(o.Manifests):
 		return keepalived.VIPs{}, errNoNode
+	case errors.Is(err, keepalived.ErrNoAPIInstance) && len(found.VIPs.Ingress) > 0 && noAPIServer(o.Manifests):
+		return keepalived.VIPs{}, errWorker
 	case err != nil:
 		return keepalived.VIPs{}, err
 	}
@@ -56,6 +62,13 @@ func findVIPs(ctx context.Context, o Options, c config.VIPs) (keepalived.VIPs, e
 func manifestThere(dir string) bool {
 	_, err := os.Lstat(keepalived.ManifestPath(dir))
 	return err == nil
+}
+
+// noAPIServer reports whether the static pods are known, and none of them is
+// kube-apiserver's: kube-apiserver-pod.yaml is OpenShift's.
+func noAPIServer(dir string) bool {
+	pods, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(pods, func(pod os.DirEntry) bool { return strings.HasPrefix(pod.Name(), "kube-apiserver") })
 }
 
 // readKeepalived reads the file again while it looks half-written.

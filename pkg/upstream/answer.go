@@ -61,7 +61,7 @@ type answer struct {
 	connections      bool // has a Connection field
 	closes           bool
 
-	html, https, looped bool // a page; a redirect to https; sent back to us: read for the diagnosis only
+	https, looped bool // a redirect to https; sent back to us: read for the diagnosis only
 }
 
 // parse goes on reading the head at the beginning of buf. It returns the head's
@@ -140,8 +140,6 @@ func (a *answer) field(line []byte) error {
 	case "connection":
 		a.connections = true
 		a.closes = a.closes || field.ListHas(value, []byte("close"))
-	case "content-type":
-		a.html = a.html || field.HasPrefixFold(value, "text/html")
 	case "proxy-status":
 		a.looped = a.looped || field.ListHas(value, []byte(field.LoopDetected))
 	case "content-length":
@@ -198,16 +196,7 @@ func (a *answer) frame(toHead bool) (framing, error) {
 
 // finding names what an operator wants to know about a well-formed answer.
 func (a *answer) finding() Cause {
-	switch {
-	case a.status == 503 && a.html:
-		return NoRoute
-	case a.https && a.status >= 300 && a.status < 400:
-		return RedirectToHTTPS
-	case a.looped && a.status == 502:
-		return Loop
-	default:
-		return ""
-	}
+	return Judge(a.status, a.https, a.looped)
 }
 
 // appendHead appends the head that the client gets: the status line and the

@@ -38,7 +38,7 @@ const (
 
 // Causes that are read off a complete answer, which was passed on untouched.
 const (
-	NoRoute         Cause = "router-no-route"   // the router's own 503 page
+	NoRoute         Cause = "router-no-route"   // a 503, which is the router's own
 	RedirectToHTTPS Cause = "redirect-to-https" // the router leads the validator away from port 80
 	Loop            Cause = "loop"              // the router led the request back to a front door
 )
@@ -144,7 +144,11 @@ func (e *Error) Finding() catalogue.Finding {
 	if e.Err != nil {
 		said = e.Err.Error()
 	}
-	return catalogue.Find(e.Cause.entry(), "upstream", e.Addr.String(), "error", said)
+	return e.Cause.finding(e.Addr.String(), said)
+}
+
+func (c Cause) finding(who, said string) catalogue.Finding {
+	return catalogue.Find(c.entry(), "upstream", who, "error", said)
 }
 
 // entry is the catalogue's for a cause.

@@ -14,3 +14,26 @@ func DialError(addr netip.AddrPort, err error) *Error { return dialError(addr, e
 // TalkError tells the ways apart in which a connection fails that was accepted;
 // got says whether a part of the answer had come.
 func TalkError(addr netip.AddrPort, err error, got bool) *Error { return talkError(addr, err, got) }
+
+// Judge names what an operator wants to know about a whole answer: https says that
+// its Location leads there, looped that its Proxy-Status names a loop. A 503 is the
+// router's own, whatever its page is, since that may be the cluster's own
+// (IngressController, spec.httpErrorCodePages): no solver answers so.
+func Judge(status int, https, looped bool) Cause {
+	switch {
+	case status == 503:
+		return NoRoute
+	case https && status >= 300 && status < 400:
+		return RedirectToHTTPS
+	case looped && status == 502:
+		return Loop
+	default:
+		return ""
+	}
+}
+
+// Says is the catalogue's sentence for a cause, of what is called who; said is what
+// the system or the parser has said.
+func (c Cause) Says(who, said string) string {
+	return c.finding(who, said).Says
+}

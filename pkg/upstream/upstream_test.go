@@ -322,9 +322,9 @@ func TestAnswers(t *testing.T) {
 				Status: 503, Cause: NoRoute,
 			},
 		},
-		"another 503": {
+		"a 503 with the cluster's own page": {
 			talk:  says("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n" + tail, Status: 503},
+			want:  outcome{Out: "HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n" + tail, Status: 503, Cause: NoRoute},
 			twice: true,
 		},
 		"a redirect to https": {

@@ -11,8 +11,8 @@ func TestHealthy(t *testing.T) {
 	for _, m := range c.Masters[:2] {
 		r := c.exactly(m.Node, []string{})
 		for _, result := range r.Checks {
-			if result.Outcome != "ok" {
-				t.Errorf("%s on %s: %s: %s", result.Name, m, result.Outcome, result.Text)
+			if result.Outcome != "ok" || result.Unseen != "" {
+				t.Errorf("%s on %s: %s: %s %s", result.Name, m, result.Outcome, result.Text, result.Unseen)
 			}
 		}
 	}

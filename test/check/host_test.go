@@ -7,9 +7,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
@@ -82,6 +85,34 @@ func TestServiceDown(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
 	c.exactly(c.holder(), []string{"service-down"})
+}
+
+// TestServiceHangs has a service that runs and does nothing any more. The process
+// that answers the clients goes on.
+func TestServiceHangs(t *testing.T) {
+	c := healthy(t, nil)
+	c.freeze(c.Services[0])
+	r := c.exactly(c.holder(), []string{"service-hangs"})
+	c.says(r, "service-hangs", "the service runs and does not answer: ", "timeout")
+}
+
+// freeze stops a service as a debugger does until the test ends.
+func (c *cluster) freeze(s *lab.Service) {
+	c.t.Helper()
+	must(c.t, s.Signal(unix.SIGSTOP))
+	c.heal(func(context.Context) error { return s.Signal(unix.SIGCONT) })
+}
+
+// TestServiceComplains: what the service complains about, and nothing else is seen
+// of, is a finding. Here it has another configuration than check.
+func TestServiceComplains(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	c.configure(n.DefaultConfig()+"mode: \"\"\n", "Disabled")
+	other := filepath.Join(t.TempDir(), "config.yaml")
+	must(t, os.WriteFile(other, []byte(n.DefaultConfig()), 0o600))
+	r := c.exactly(n, []string{"service-unwell"}, "--config", other)
+	c.says(r, "service-unwell", "the service runs and is not ready: Disabled: ")
 }
 
 // TestServiceUnwell has the process that answers the clients end again and again.

@@ -5,7 +5,6 @@ package check
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,6 +87,14 @@ func TestIngress(t *testing.T) {
 			},
 		},
 		{
+			name: "a page without an end, followed", flags: trace, want: []string{"answer-too-large"},
+			inject: func(c *cluster) {
+				must(c.t, os.WriteFile(filepath.Join(c.Worker.Dir, "page"), bytes.Repeat([]byte("long "), 14000), 0o600))
+				c.nginx(webPort, fmt.Sprintf("root %s; location / { try_files /page =404; }", c.Worker.Dir))
+				c.route("", webPort)
+			},
+		},
+		{
 			name: "a route that leads back to the API VIP", want: []string{"route-loops"},
 			inject: func(c *cluster) {
 				r, err := c.Worker.AddRouteTo(c.t.Context(), apiName, "", c.API.V4, 80)
@@ -102,23 +109,6 @@ func TestIngress(t *testing.T) {
 				c.heal(func(context.Context) error { return c.Worker.ThawRouter() })
 			},
 		},
-		{
-			name: "no route for a challenge that the service has seen", on: holder, want: []string{"route-none"},
-			inject: func(c *cluster) {
-				answer, err := c.Internet.Get(c.t.Context(), "http://"+apiName+acmePath+"seen")
-				must(c.t, err)
-				if answer.Status != 503 {
-					c.t.Errorf("status %d", answer.Status)
-				}
-				_, err = c.Services[0].Await(c.t.Context(), "the challenge", func(s lab.Status) error {
-					if len(s.Challenges.Recent) == 0 {
-						return errors.New("it is not counted yet")
-					}
-					return nil
-				})
-				must(c.t, err)
-			},
-		},
 		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},
 		{
 			name: "the route redirects to https", want: []string{"route-redirects-https"},
@@ -126,6 +116,22 @@ func TestIngress(t *testing.T) {
 				end, err := c.Worker.RedirectToHTTPS(c.t.Context(), apiName)
 				must(c.t, err)
 				c.heal(end)
+			},
+		},
+		{
+			name: "a router with a page of the cluster's own", want: []string{},
+			inject: func(c *cluster) {
+				c.instead(func() {
+					c.nginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
+				})
+			},
+		},
+		{
+			name: "no route, says a router with a page of the cluster's own", flags: trace, want: []string{"route-none"},
+			inject: func(c *cluster) {
+				c.instead(func() {
+					c.nginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
+				})
 			},
 		},
 		{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -44,6 +45,15 @@ func TestVIP(t *testing.T) {
 	})
 }
 
+// TestCarrierLost: a host that still has the VIPs, and is cut off, is told that
+// alone: neither the ingress nor the DNS is to blame.
+func TestCarrierLost(t *testing.T) {
+	c := healthy(t, nil)
+	twoHolders(c)
+	c.run(c.Gateway, "ip link set master0 down", "ip link set master0 up")
+	c.exactly(c.holder(), []string{"vip-link-down", "vip-link-down"})
+}
+
 // twoHolders kills keepalived hard on the host that has the VIPs: it keeps them,
 // and another takes them too.
 func twoHolders(c *cluster) {
@@ -73,19 +83,39 @@ func TestFrontDoor(t *testing.T) {
 	const port80 = "tcp dport 80 ip daddr 192.0.2.5 drop; tcp dport 80 ip6 daddr fd4e:5f2a:9c01:1::5 drop;"
 	c.all(t, []fault{
 		{
-			name: "the host's own clients are kept away", on: holder, want: []string{"self-check-differs", "self-check-differs"},
+			name: "the host's own clients are kept away", on: holder, want: []string{"self-check-fails", "self-check-fails"},
+			inject: ownKeptAway,
+			says:   map[string]string{"self-check-fails": "this host itself finds no front door at 192.0.2.5:80"},
+		},
+		{
+			name: "the host's own clients are kept away, and others are not", on: holder, want: []string{"self-check-differs", "self-check-differs"},
 			inject: func(c *cluster) {
-				// Ahead of the local routes, where no ruleset shows it. What comes from
-				// outside has another port by then.
-				for _, family := range []string{"-4", "-6"} {
-					vip := c.API.V4
-					if family == "-6" {
-						vip = c.API.V6
-					}
-					c.run(c.holder(), fmt.Sprintf("ip %[1]s rule add pref 2 lookup local; ip %[1]s rule add pref 1 to %[2]s ipproto tcp dport 80 blackhole; ip %[1]s rule del pref 0", family, vip),
-						fmt.Sprintf("ip %[1]s rule add pref 0 lookup local; ip %[1]s rule del pref 1; ip %[1]s rule del pref 2", family))
+				ownKeptAway(c)
+				for _, vip := range c.API.Both() {
+					_, err := c.Internet.Get(c.t.Context(), "http://"+netip.AddrPortFrom(vip, 80).String()+acmePath+"seen")
+					must(c.t, err)
 				}
+				_, err := c.Services[0].Await(c.t.Context(), "two challenges", func(s lab.Status) error {
+					if n := len(s.Challenges.Recent); n < 2 {
+						return fmt.Errorf("%d are counted", n)
+					}
+					return nil
+				})
+				must(c.t, err)
 			},
+			says: map[string]string{"self-check-differs": "; the front door has answered 198.51.100.10:"},
+		},
+		{
+			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"front-door-answer-differs"},
+			inject: func(c *cluster) {
+				s, err := c.Solve(c.t.Context(), apiName, token, token+"."+thumbprint)
+				must(c.t, err)
+				c.heal(s.Remove)
+				c.nginx(webPort, `location / { return 400 "Only /.well-known/acme-challenge/* is allowed\n"; } location /.well-known/ { return 404; }`)
+				c.rules(c.standby(), fmt.Sprintf("chain output { type nat hook output priority -100; ip daddr %s tcp dport 80 dnat ip to %s:%d; }",
+					c.API.V4, c.Worker.Addresses.V4, webPort))
+			},
+			says: map[string]string{"front-door-answer-differs": "through the front door at 192.0.2.5:80 (status 404"},
 		},
 		{
 			name: "a firewall on the way to the VIP", want: []string{"front-door-closed", "front-door-closed"},
@@ -104,6 +134,29 @@ func TestFrontDoor(t *testing.T) {
 	})
 }
 
+// ownKeptAway drops what the holder itself sends to the VIPs' port 80, ahead of the
+// local routes, where no ruleset shows it. What comes from outside has another
+// port by then.
+func ownKeptAway(c *cluster) {
+	for _, family := range []string{"-4", "-6"} {
+		vip := c.API.V4
+		if family == "-6" {
+			vip = c.API.V6
+		}
+		c.run(c.holder(), fmt.Sprintf("ip %[1]s rule add pref 2 lookup local; ip %[1]s rule add pref 1 to %[2]s ipproto tcp dport 80 blackhole; ip %[1]s rule del pref 0", family, vip),
+			fmt.Sprintf("ip %[1]s rule add pref 0 lookup local; ip %[1]s rule del pref 1; ip %[1]s rule del pref 2", family))
+	}
+}
+
+// TestAddressInHosts: an address among the names that are answered for is no name
+// to ask the DNS for.
+func TestAddressInHosts(t *testing.T) {
+	c := healthy(t, func(n *lab.Node) string {
+		return n.DefaultConfig() + "hosts: [192.0.2.5, " + apiName + "]\n"
+	})
+	c.exactly(c.holder(), []string{})
+}
+
 // TestHosts: the configuration does not list the name that the challenge is for.
 func TestHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [other.lab.test]\n" })
@@ -112,6 +165,9 @@ func TestHosts(t *testing.T) {
 	defer func() { must(t, s.Remove(context.Background())) }()
 	r := c.exactly(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
 	c.says(r, "name-not-in-hosts", "the front door at 192.0.2.5:80 does not answer for api.lab.test")
+	// The configuration shows it without a token too, and where no VIP is yet.
+	c.exactly(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)
+	c.exactly(c.standby(), []string{"name-not-in-hosts"}, "--name", apiName)
 }
 
 // TestNobodyServes: nobody serves the VIP.
@@ -119,6 +175,9 @@ func TestNobodyServes(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
 	c.exactly(c.standby(), []string{"front-door-closed", "front-door-closed"})
+	// What is wrong on a host that does not hold the VIPs is no cause of that.
+	c.stop(c.Services[2])
+	c.exactly(c.standby(), []string{"front-door-closed", "front-door-closed", "service-down"})
 }
 
 // TestTrace: the hops of a challenge that is well, and of one whose answer has a

@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -89,5 +90,21 @@ func TestRuleset(t *testing.T) {
 				c.says(r, id, tt.says...)
 			}
 		})
+	}
+}
+
+// TestUnseen: what cannot be looked into is said beside what was found.
+func TestUnseen(t *testing.T) {
+	c := healthy(t, nil)
+	c.rules(c.holder(), "chain marked { type filter hook input priority 4; meta mark 0x1 drop; }\n"+
+		"chain input { type filter hook input priority 5; tcp dport 8888 drop; }")
+	r := c.exactly(c.holder(), []string{"input-drops"})
+	if got := r.Check("ruleset").Unseen; !strings.Contains(got, " in chain inet fault marked") {
+		t.Errorf("not looked at: %q", got)
+	}
+	text, _, err := c.holder().CheckText(t.Context(), shared.binary)
+	must(t, err)
+	if !strings.Contains(text, "\n- ruleset       not looked at: rule ") {
+		t.Errorf("it prints\n%s", text)
 	}
 }

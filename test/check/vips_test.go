@@ -3,9 +3,11 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +35,8 @@ func TestKeepalivedConf(t *testing.T) {
 	whole, err := os.ReadFile(n.KeepalivedConfig())
 	must(t, err)
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	// Without it, a host with ingress VIPs alone is a worker.
+	file(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	for _, tt := range []struct {
 		name, text, reason, id string
 		says                   string
@@ -69,12 +73,45 @@ func TestKeepalivedConf(t *testing.T) {
 	})
 }
 
+// TestLastGoodVIPs: the service goes on with the VIPs that it knows, and so does
+// check.
+func TestLastGoodVIPs(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	whole, err := os.ReadFile(n.KeepalivedConfig())
+	must(t, err)
+	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	file(t, path, string(whole))
+	c.configure(conf(path), "Serving")
+	for name, text := range map[string]string{"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			c := c.with(t)
+			must(t, os.WriteFile(path, []byte(text), 0o600))
+			_, err := c.Services[0].Await(t.Context(), "the last good VIPs", func(s lab.Status) error {
+				if !strings.Contains(s.Condition().Message, "last good VIPs stay in force") {
+					return errors.New(s.Condition().Message)
+				}
+				return nil
+			})
+			must(t, err)
+			r := c.exactly(n, []string{"keepalived-half-written"})
+			for _, result := range r.Checks {
+				if result.Name != "vips" && result.Outcome != "ok" {
+					t.Errorf("%s: %s: %s", result.Name, result.Outcome, result.Text)
+				}
+			}
+		})
+	}
+	c.configure(n.DefaultConfig(), "Serving")
+}
+
 func TestUserManaged(t *testing.T) {
 	c := healthy(t, nil)
 	file(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
 	_, err := c.Services[0].AwaitReason(t.Context(), "ExternalLoadBalancer")
 	must(t, err)
-	c.exactly(c.holder(), []string{"vips-user-managed"})
+	r := c.exactly(c.holder(), []string{"vips-user-managed"})
+	c.says(r, "vips-user-managed", filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+" is where OpenShift has put keepalived aside")
 }
 
 // TestShared has API and ingress share their addresses, as on a single node.
@@ -98,6 +135,27 @@ func TestNoNode(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 	if r, code := c.check(pod); code != 3 || r.Outcome != "nothing" || r.Checks == nil {
+		t.Errorf("exit code %d: %+v", code, r)
+	}
+}
+
+// TestWorker: a worker's keepalived keeps ingress VIPs alone, and that is no
+// fault of it.
+func TestWorker(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.Worker.Node
+	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	file(t, path, fmt.Sprintf(instance, "lab_INGRESS_0", "192.0.2.6/32"))
+	must(t, n.WriteConfig(conf(path)))
+	file(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
+	text, code, err := n.CheckText(t.Context(), shared.binary)
+	must(t, err)
+	if code != 3 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, " is a worker, ") || strings.Contains(text, "✗") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+	// An API server's static pod makes it a master, which lacks its API VIP.
+	file(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
+	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-without-api") {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
 }

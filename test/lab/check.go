@@ -20,6 +20,7 @@ type CheckReport struct {
 	Outcome string        `json:"outcome"`
 	Checks  []CheckResult `json:"checks"`
 	Trace   []CheckHop    `json:"trace"`
+	Took    float64       `json:"durationMs"`
 }
 
 // CheckHop is one step on the way of a challenge.
@@ -36,6 +37,7 @@ type CheckResult struct {
 	Name     string         `json:"name"`
 	Outcome  string         `json:"outcome"`
 	Text     string         `json:"text"`
+	Unseen   string         `json:"unseen"`
 	Findings []CheckFinding `json:"findings"`
 }
 

@@ -13,8 +13,8 @@ import (
 // routes to spread over many routers; here is one.
 const selfCheckPasses = 5
 
-// selfCheckAgent has the form of cert-manager's own (pkg/util/useragent.go).
-const selfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0000000000000000000000000000000000000000"
+// SelfCheckAgent has the form of cert-manager's own (pkg/util/useragent.go).
+const SelfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0000000000000000000000000000000000000000"
 
 // selfCheck asks for a challenge's URL as cert-manager does before it tells
 // the CA: from a client inside the cluster, and the body has to be the key
@@ -22,7 +22,7 @@ const selfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) cert-manag
 func (n *Node) selfCheck(ctx context.Context, name string, c *challenge) error {
 	return Eventually(ctx, "the self check from "+n.Name, func(ctx context.Context) error {
 		for range selfCheckPasses {
-			answer, err := n.getAs(ctx, selfCheckAgent, "http://"+name+acmePrefix+c.token)
+			answer, err := n.GetAs(ctx, SelfCheckAgent, "http://"+name+acmePrefix+c.token)
 			if err != nil {
 				return err
 			}

@@ -61,10 +61,10 @@ func (n *Node) dialName(ctx context.Context, network, address string) (net.Conn,
 }
 
 // Get asks for a URL from the node.
-func (n *Node) Get(ctx context.Context, url string) (Answer, error) { return n.getAs(ctx, "", url) }
+func (n *Node) Get(ctx context.Context, url string) (Answer, error) { return n.GetAs(ctx, "", url) }
 
-// getAs is Get with a User-Agent; empty means that of Go's client.
-func (n *Node) getAs(ctx context.Context, agent, url string) (Answer, error) {
+// GetAs is Get with a User-Agent; empty means that of Go's client.
+func (n *Node) GetAs(ctx context.Context, agent, url string) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return Answer{}, fmt.Errorf("build the request: %w", err)

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// recent is how old a challenge may be that says something of now: cert-manager
+// asks every ten seconds while one is pending.
+const recent = 5 * time.Minute
+
+// lately is the last challenge of some, if that was lately.
+func (h *host) lately(of func(status.ReportChallenge) bool) (status.ReportChallenge, bool) {
+	for _, c := range slices.Backward(h.challenges()) {
+		if of(c) {
+			return c, time.Since(c.Time) < recent
+		}
+	}
+	return status.ReportChallenge{}, false
+}
+
+// challenges are the last ones that the service on this host has passed on.
+func (h *host) challenges() []status.ReportChallenge {
+	said, err := h.service()
+	if err != nil {
+		return nil
+	}
+	return said.Challenges.Recent
+}
+
+// lastChallenge is the last one for any of these names that was passed on for
+// somebody whose challenges count, and that has ended.
+func (h *host) lastChallenge(names []string) (status.ReportChallenge, bool) {
+	all := h.challenges()
+	return h.lately(func(c status.ReportChallenge) bool {
+		return slices.Contains(names, c.Host) && c.Outcome != status.Unread && counts(c, all)
+	})
+}
+
+// counts reports whether a challenge was asked for by cert-manager or a CA.
+// Strangers make tokens up, and so does check itself.
+func counts(c status.ReportChallenge, all []status.ReportChallenge) bool {
+	switch c.Asker {
+	case status.CertManager, status.LetsEncrypt, status.Pebble:
+		return true
+	case status.StepCA:
+		// Any Go program is taken for it, but a token that cert-manager has asked for
+		// before is known to the CA alone.
+		return slices.ContainsFunc(all, func(o status.ReportChallenge) bool {
+			return o.Asker == status.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
+		})
+	default:
+		return false
+	}
+}
+
+// faultOf is what was wrong with a challenge, as far as it is not for the check of
+// the ingress to see.
+func faultOf(c status.ReportChallenge) (catalogue.Finding, bool) {
+	switch cause := upstream.Cause(c.Cause); cause {
+	case "":
+		return statusFault(c)
+	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped:
+		return catalogue.Finding{}, false
+	default:
+		addr, _ := netip.ParseAddrPort(c.Upstream)
+		e := &upstream.Error{Cause: cause, Addr: addr, Err: errors.New(strings.ReplaceAll(c.Cause, "-", " "))}
+		f := e.Finding()
+		// The service has said it with what the system or the parser told.
+		if says, _, is := strings.Cut(c.Detail, ": "+f.Mend); is {
+			f.Says = says
+		}
+		return f, true
+	}
+}
+
+func statusFault(c status.ReportChallenge) (catalogue.Finding, bool) {
+	switch c.Status {
+	case 0, 200:
+		return catalogue.Finding{}, false
+	case 404:
+		return catalogue.Find(catalogue.TokenUnknown, "upstream", c.Upstream, "name", c.Host), true
+	default:
+		return catalogue.Find(catalogue.AnswerStatus, "upstream", c.Upstream, "name", c.Host, "how", fmt.Sprintf("status %d", c.Status)), true
+	}
+}
+
+// withChallenge adds the fault of a challenge to what was found just now. Where
+// that is the cause it is a problem now, and nothing is said twice.
+func withChallenge(findings []catalogue.Finding, c status.ReportChallenge) []catalogue.Finding {
+	fault, bad := faultOf(c)
+	if !bad {
+		return findings
+	}
+	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.Asker)
+	served := fault.ID == catalogue.TokenUnknown || fault.ID == catalogue.AnswerStatus
+	i := slices.IndexFunc(findings, func(f catalogue.Finding) bool {
+		return f.ID == fault.ID || served && f.ID == catalogue.NameServed
+	})
+	if i < 0 {
+		i, findings = len(findings), append(findings, fault)
+	}
+	findings[i].Says += about
+	findings[i].Level = catalogue.Problem
+	return findings
+}

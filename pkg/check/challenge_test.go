@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// known is a value that has been found out.
+func known[T any](value T) *later[T] {
+	l := &later[T]{done: make(chan struct{}), value: value}
+	close(l.done)
+	return l
+}
+
+// pages of routers and of what is behind them.
+func notRouted() probe.Fetch {
+	return probe.Fetch{Connected: 1, Status: 503, ContentType: "text/html"}
+}
+
+func ofSolver() probe.Fetch {
+	body := "404 page not found\n"
+	return probe.Fetch{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+}
+
+func ofNginx() probe.Fetch {
+	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
+	return probe.Fetch{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+}
+
+// routed is a host whose ingress answers a made-up token with page, and whose
+// service has passed these challenges on, the last one now.
+func routed(page probe.Fetch, challenges ...status.ReportChallenge) *host {
+	vip := netip.MustParseAddr("192.0.2.6")
+	said := status.Report{}
+	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (status.Report, error) { return said, nil }}
+	h.config.Upstream.Port = 80
+	h.seen = &seen{names: known([]string{"api.lab.test"}), ingress: map[netip.Addr]*later[probe.Fetch]{vip: known(page)}}
+	for i, c := range challenges {
+		if c.Time.IsZero() {
+			c.Time = time.Now().Add(time.Duration(i-len(challenges)) * time.Second)
+		}
+		if c.Host == "" {
+			c.Host = "api.lab.test"
+		}
+		c.TokenPrefix, c.Upstream = "evaGxfAD", "192.0.2.6:80"
+		said.Challenges.Recent = append(said.Challenges.Recent, c)
+	}
+	return h
+}
+
+// TestRouteOfLastChallenges: what cert-manager and the CAs got a moment ago says
+// more than what a made-up token gets, and what strangers got says nothing.
+func TestRouteOfLastChallenges(t *testing.T) {
+	t.Parallel()
+	answered := func(asker status.Asker, outcome status.Outcome, code int, cause string) status.ReportChallenge {
+		return status.ReportChallenge{Asker: asker, Outcome: outcome, Status: code, Cause: cause}
+	}
+	noRoute := func(asker status.Asker) status.ReportChallenge {
+		return answered(asker, status.NoRoute, 503, "router-no-route")
+	}
+	good := answered(status.CertManager, status.Answered, 200, "")
+	old, foreign := noRoute(status.CertManager), noRoute(status.CertManager)
+	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
+	cut := answered(status.CertManager, status.Failed, 502, "malformed-answer")
+	cut.Detail = "192.0.2.6:80 sent no valid HTTP/1.x answer (bad status line): check that upstream.port is the router's plain HTTP port; then x"
+	for name, tt := range map[string]struct {
+		page       probe.Fetch
+		challenges []status.ReportChallenge
+		want       catalogue.ID // a problem, unless it is name-served-already alone
+		says       string
+	}{
+		"nobody has asked":                 {page: notRouted()},
+		"no route":                         {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager)}, want: catalogue.RouteNone, says: "for cert-manager)"},
+		"no route for Let's Encrypt":       {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.LetsEncrypt)}, want: catalogue.RouteNone},
+		"well again":                       {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager), good}},
+		"long ago":                         {page: notRouted(), challenges: []status.ReportChallenge{old}},
+		"another name":                     {page: notRouted(), challenges: []status.ReportChallenge{foreign}},
+		"a stranger":                       {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.OtherAsker)}},
+		"check itself":                     {page: notRouted(), challenges: []status.ReportChallenge{noRoute("check")}},
+		"a stranger after cert-manager":    {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.OtherAsker)}},
+		"cert-manager before a stranger":   {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager), noRoute(status.OtherAsker)}, want: catalogue.RouteNone},
+		"any Go program":                   {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.StepCA)}},
+		"step-ca, after cert-manager":      {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.StepCA)}, want: catalogue.RouteNone},
+		"a redirect":                       {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Redirected, 302, "redirect-to-https")}, want: catalogue.RouteToHTTPS},
+		"500":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.OtherCode, 500, "")}, want: catalogue.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
+		"404":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: catalogue.TokenUnknown},
+		"a solver that does not answer":    {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Failed, 504, "timeout-answer")}, want: catalogue.IngressSilent},
+		"no HTTP":                          {page: notRouted(), challenges: []status.ReportChallenge{cut}, want: catalogue.AnswerMalformed, says: "answer (bad status line) (so it was at"},
+		"an ingress that was down":         {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Failed, 502, "refused")}},
+		"who went away":                    {page: notRouted(), challenges: []status.ReportChallenge{good, answered(status.CertManager, status.Unread, 0, "")}},
+		"a solver":                         {page: ofSolver()},
+		"what is no solver":                {page: ofNginx(), want: catalogue.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
+		"what is no solver, asked for it":  {page: ofNginx(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: catalogue.NameServed, says: "with the challenge evaGxfAD…"},
+		"an ingress that does not connect": {page: probe.Fetch{Cause: "refused"}, challenges: []status.ReportChallenge{noRoute(status.CertManager)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := checkRoute(t.Context(), routed(tt.page, tt.challenges...))
+			var got []catalogue.ID
+			for _, f := range r.Findings {
+				got = append(got, f.ID)
+				if (f.Level == catalogue.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Says, tt.says) {
+					t.Errorf("%s %s: want %q", f.Level, f.Says, tt.says)
+				}
+			}
+			var want []catalogue.ID
+			if tt.want != "" {
+				want = append(want, tt.want)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s\n%+v", diff, r)
+			}
+		})
+	}
+}

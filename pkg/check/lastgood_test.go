@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// TestLastGood: where keepalived.conf has become unusable, the rest is looked at
+// with what the service goes on with, if it does.
+func TestLastGood(t *testing.T) {
+	t.Parallel()
+	api, ingress := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.6")
+	whole := keepalived.VIPs{API: []netip.Addr{api}, Ingress: []netip.Addr{ingress}}
+	said := func(reason status.Reason, vips keepalived.VIPs) status.Report {
+		r := status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: reason}}}
+		for _, a := range vips.API {
+			r.VIPs = append(r.VIPs, status.VIP{Address: a})
+		}
+		for _, a := range vips.Ingress {
+			r.Upstreams = append(r.Upstreams, status.Upstream{Address: netip.AddrPortFrom(a, 80)})
+		}
+		return r
+	}
+	none := keepalived.VIPs{}
+	for name, tt := range map[string]struct {
+		err    error
+		report status.Report
+		want   keepalived.VIPs
+	}{
+		"half-written, and it serves":    {keepalived.ErrIncomplete, said(status.Serving, whole), whole},
+		"half-written, and it stands by": {keepalived.ErrIncomplete, said(status.Standby, whole), whole},
+		"half-written from the start":    {keepalived.ErrIncomplete, said(status.NoVIPs, none), none},
+		"it has none any more":           {keepalived.ErrNoAPIInstance, said(status.NoVIPs, whole), none},
+		"user-managed":                   {errUserManaged, said(status.ExternalLoadBalancer, none), none},
+		"no node":                        {errNoNode, said(status.Serving, whole), none},
+	} {
+		h := &host{vipsErr: tt.err, service: func() (status.Report, error) { return tt.report, nil }}
+		h.takeLastGood()
+		if diff := cmp.Diff(tt.want, h.vips, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if got, want := len(h.doors()) > 0, len(tt.want.API) > 0; got != want || h.vipless() == want {
+			t.Errorf("%s: doors %v", name, h.doors())
+		}
+	}
+}
+
+// TestNameByConfiguration: that hosts does not list the name takes no token to see.
+func TestNameByConfiguration(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	for name, tt := range map[string]struct {
+		name  string
+		hosts []string
+		held  []netip.Addr
+		want  catalogue.Level
+	}{
+		"any name":       {"api.lab.test", nil, []netip.Addr{vip}, ""},
+		"listed":         {"api.lab.test", []string{"other.example.com", "api.lab.test"}, []netip.Addr{vip}, ""},
+		"not listed":     {"api.lab.test", []string{"other.example.com"}, []netip.Addr{vip}, catalogue.Problem},
+		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, catalogue.Warning},
+		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
+	} {
+		h := followed(probe.Fetch{}, probe.Fetch{})
+		h.Token, h.seen.challenge = "", nil
+		h.Name, h.config.Hosts, h.held = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
+		var got catalogue.Level
+		for _, f := range checkSelf(t.Context(), h).Findings {
+			if f.ID != catalogue.NameNotAllowed || got != "" {
+				t.Errorf("%s: %+v", name, f)
+			}
+			got = f.Level
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestLinkDown: what cannot be reached because a VIP's link is down is not said
+// beside it, and what fails otherwise is.
+func TestLinkDown(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	down := holders{here: true, link: "lo", down: true}
+	for name, tt := range map[string]struct {
+		page probe.Fetch
+		want Outcome
+	}{
+		"no route":        {probe.Fetch{Cause: "unreachable", Detail: "connect: network is unreachable"}, Skipped},
+		"a firewall":      {probe.Fetch{Cause: "unreachable", Detail: "connect: no route to host"}, Failed},
+		"nothing listens": {probe.Fetch{Cause: "refused"}, Failed},
+	} {
+		h := routed(tt.page)
+		h.seen.holders = map[netip.Addr]*later[holders]{vip: known(down)}
+		f, _ := down.judge(vip, "API")
+		cause := found([]catalogue.Finding{f}, "")
+		cause.Name = "vip-holder"
+		all := causes([]Result{cause, checkIngress(t.Context(), h)})
+		if all[1].Outcome != tt.want {
+			t.Errorf("%s: %+v", name, all[1])
+		}
+	}
+}
