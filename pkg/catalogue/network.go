@@ -8,9 +8,11 @@ func noPackets() []ID { return []ID{ConntrackDrops} }
 
 // What goes wrong with the VIPs.
 const (
-	VIPNobody   ID = "vip-nobody"
-	VIPTwice    ID = "vip-two-hosts"
-	VIPLinkDown ID = "vip-link-down"
+	VIPNobody ID = "vip-nobody"
+	VIPTwice  ID = "vip-two-hosts"
+	// VIPTwoAddresses: two hosts have it, or one host has two NICs there.
+	VIPTwoAddresses ID = "vip-two-addresses"
+	VIPLinkDown     ID = "vip-link-down"
 )
 
 // {role} is API or ingress, {link} a link of this host.
@@ -29,6 +31,14 @@ func holderEntries() []Entry {
 			Says:    "more than one host has the {role} VIP {vip}: {holders}",
 			Mend: "find the host on which keepalived does not run, and take the address away there (ip address delete {vip} dev …) or start keepalived; " +
 				"if keepalived runs on both, VRRP does not get through between them: look at the switch and the hosts' firewalls",
+		},
+		{
+			ID: VIPTwoAddresses, Check: check, Level: Warning, Follows: noPackets(),
+			Symptom: "`arping` shows two hardware addresses for the VIP.",
+			Says: "{holders} answer for the {role} VIP {vip}: two hosts have it, or one host with two NICs in this network does, " +
+				"and from here that cannot be told",
+			Mend: "run http01-proxyd check on the host that should have it, which knows its own NICs; " +
+				"a host with two NICs in one network answers from the right one alone with net.ipv4.conf.all.arp_ignore=1",
 		},
 		{
 			ID: VIPLinkDown, Check: check, Level: Problem,

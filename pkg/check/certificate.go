@@ -70,8 +70,8 @@ func (h *host) apiServers(ctx context.Context) []netip.Addr {
 		}
 	}
 	for _, vip := range h.vips.API {
-		if _, own, err := nearLink(vip, h.addresses, &holders{}); err == nil && own.IsValid() && !own.IsLinkLocalUnicast() && !slices.Contains(all, own) {
-			all = append(all, own)
+		if w, err := h.wayTo(vip, h.addresses); err == nil && w.source.IsValid() && !slices.Contains(all, w.source) {
+			all = append(all, w.source)
 		}
 	}
 	return all
