@@ -56,7 +56,14 @@ func Run(ctx context.Context, conn *control.Conn) error {
 func answer(ctx context.Context, conn *control.Conn, q probe.Question, fd int) {
 	ctx, cancel := context.WithTimeout(ctx, q.Budget)
 	defer cancel()
-	a, err := find(ctx, q, fd)
+	var a probe.Answer
+	// What cannot be asked is told apart from what nobody has answered.
+	err := ctx.Err()
+	if err == nil {
+		a, err = find(ctx, q, fd)
+	} else if fd >= 0 {
+		_ = unix.Close(fd)
+	}
 	a.ID = q.ID
 	if err != nil {
 		a.Error = control.Line(err.Error())
@@ -75,7 +82,7 @@ func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err er
 	case q.Certificate != nil:
 		a.Certificate, err = certificate(ctx, q.Certificate)
 	case q.Lookup != nil:
-		a.Lookup, err = lookup(ctx, q.Lookup)
+		a.Lookup = lookup(ctx, q.Lookup)
 	case q.Fetch != nil:
 		a.Fetch = fetch(ctx, q.Fetch)
 	case q.Neighbours != nil:
