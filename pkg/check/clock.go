@@ -150,7 +150,7 @@ func (h *host) askDates(ctx context.Context) []reading {
 		if h.seen.troubled(ctx, vip) {
 			continue
 		}
-		page, _ := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, apiPort), Host: h.seen.name(ctx), Path: "/readyz", Secure: true})
+		page, _ := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, probe.APIPort), Host: h.seen.name(ctx), Path: "/readyz", Secure: true})
 		add(vip, page, time.Now())
 	}
 	for _, vip := range h.vips.Ingress {

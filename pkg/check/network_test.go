@@ -174,7 +174,7 @@ func TestCertificateDates(t *testing.T) {
 		"expired":                 {90 * day, -time.Second, catalogue.CertificateExpired},
 		"not yet valid":           {90 * day, 91 * day, catalogue.CertificateEarly},
 	} {
-		p := presented{cert: &probe.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}
+		p := presented{probe.Presented{Certificate: &probe.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got catalogue.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID

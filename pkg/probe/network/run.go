@@ -68,7 +68,12 @@ func answer(ctx context.Context, conn *control.Conn, q probe.Question, fd int) {
 	if err != nil {
 		a.Error = control.Line(err.Error())
 	}
-	if err := conn.Send(a, -1); err != nil {
+	// Before it is sent too: texts of the network may be long, and grow as JSON.
+	err = conn.Send(a.Tamed(), -1)
+	if errors.Is(err, control.ErrTooLarge) {
+		err = conn.Send(probe.Answer{ID: q.ID, Error: control.Line(err.Error())}, -1)
+	}
+	if err != nil {
 		_ = conn.Close()
 	}
 }
