@@ -4,7 +4,6 @@ package check
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -17,8 +16,8 @@ import (
 // presented is what an API server presents.
 type presented struct{ probe.Presented }
 
-// asked is the name as texts call it.
-func (p presented) asked() string {
+// named is the name as texts call it.
+func (p presented) named() string {
 	if p.Name == "" {
 		return "no name"
 	}
@@ -53,7 +52,7 @@ func checkCertificate(ctx context.Context, h *host) Result {
 	}
 	first := all[0]
 	return found(judgeCertificates(all, time.Now()),
-		"%s is answered with one of %q until %s", first.asked(), first.Certificate.Issuer, first.Certificate.NotAfter.UTC().Format(time.DateOnly))
+		"%s is answered with one of %q until %s", first.named(), first.Certificate.Issuer, first.Certificate.NotAfter.UTC().Format(time.DateOnly))
 }
 
 // apiServers are the VIPs that can be reached, and this host's own addresses
@@ -93,12 +92,12 @@ func judgeCertificates(all []presented, now time.Time) []catalogue.Finding {
 }
 
 func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
-	return catalogue.Find(id, append(values, "server", p.Addr.String(), "asked", p.asked(), "issuer", p.Certificate.Issuer)...)
+	return catalogue.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", p.Certificate.Issuer)...)
 }
 
 // judgeDates says how much of its life a certificate has left.
 func (p presented) judgeDates(now time.Time) []catalogue.Finding {
-	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", span(p.Certificate.NotAfter.Sub(now))}
+	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", status.Age(p.Certificate.NotAfter.Sub(now))}
 	switch status.StageOf(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
 	case status.NotYetValid:
 		return []catalogue.Finding{p.find(catalogue.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
@@ -113,15 +112,6 @@ func (p presented) judgeDates(now time.Time) []catalogue.Finding {
 	}
 }
 
-// span is a time that is left, in days where there are some.
-func span(left time.Duration) string {
-	const day = 24 * time.Hour
-	if left >= 2*day {
-		return fmt.Sprintf("%d days", left/day)
-	}
-	return fmt.Sprintf("%.0f hours", left.Hours())
-}
-
 // differences compares the issuers: of one name at several addresses, and of
 // several names at one address. Without a name the API server presents a
 // certificate of its own, which is as it should be.
@@ -134,13 +124,13 @@ func differences(all []presented) []catalogue.Finding {
 	}
 	for i, p := range all {
 		for _, q := range all[i+1:] {
-			values := []string{"server", p.Addr.String(), "asked", p.asked(), "issuer", p.Certificate.Issuer, "otherIssuer", q.Certificate.Issuer}
+			values := []string{"server", p.Addr.String(), "asked", p.named(), "issuer", p.Certificate.Issuer, "otherIssuer", q.Certificate.Issuer}
 			switch {
 			case p.Certificate.Issuer == q.Certificate.Issuer:
 			case p.Name == q.Name:
 				add(catalogue.Find(catalogue.CertificateByAddress, append(values, "other", q.Addr.String())...))
 			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
-				add(catalogue.Find(catalogue.CertificateByName, append(values, "other", q.asked())...))
+				add(catalogue.Find(catalogue.CertificateByName, append(values, "other", q.named())...))
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func checkDNS(ctx context.Context, h *host) Result {
 
 // String is what the server says.
 func (v view) String() string {
-	text := fmt.Sprintf("%s is %s, says %v", v.name, joined(slices.Concat(v.a[0].Addresses, v.a[1].Addresses)), v.server.addr.Addr())
+	text := fmt.Sprintf("%s is %s, says %v", v.name, list(slices.Concat(v.a[0].Addresses, v.a[1].Addresses)), v.server.addr.Addr())
 	if v.server.own {
 		text += ", which is on this host: none outside answers"
 	}
@@ -59,7 +59,7 @@ func (h *host) judgeView(ctx context.Context, v view) []catalogue.Finding {
 		return append([]string{"name", v.name, "server", v.server.addr.Addr().String(), "type", kindOf(family == 1)}, more...)
 	}
 	if v.complete() && len(v.a[0].Addresses)+len(v.a[1].Addresses) == 0 {
-		return []catalogue.Finding{catalogue.Find(catalogue.DNSAbsent, "name", v.name, "server", v.server.addr.Addr().String(), "vips", joined(doors))}
+		return []catalogue.Finding{catalogue.Find(catalogue.DNSAbsent, "name", v.name, "server", v.server.addr.Addr().String(), "vips", list(doors))}
 	}
 	var findings []catalogue.Finding
 	for family, r := range v.a {
@@ -69,7 +69,7 @@ func (h *host) judgeView(ctx context.Context, v view) []catalogue.Finding {
 		case r.Failure != "":
 			findings = append(findings, catalogue.Find(catalogue.DNSFails, values(family, "how", failureText(r.Failure))...))
 		case len(r.Addresses) == 0 && len(vips) > 0:
-			findings = append(findings, catalogue.Find(catalogue.DNSNoFamily, values(family, "vips", joined(vips))...))
+			findings = append(findings, catalogue.Find(catalogue.DNSNoFamily, values(family, "vips", list(vips))...))
 		}
 	}
 	findings = append(findings, h.judgeStrays(ctx, v)...)
@@ -110,7 +110,7 @@ func (h *host) judgeStrays(ctx context.Context, v view) []catalogue.Finding {
 				id = catalogue.DNSElsewhereClosed
 			}
 			findings[i] = catalogue.Find(id,
-				"name", v.name, "type", kindOf(addr.Is6()), "address", addr.String(), "how", words(page), "vips", joined(doors))
+				"name", v.name, "type", kindOf(addr.Is6()), "address", addr.String(), "how", words(page), "vips", list(doors))
 		})
 	}
 	all.Wait()

@@ -102,7 +102,7 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) (catalogue.Finding, bool
 // itself; without a token nothing more than the front door is asked for, which
 // would count as a challenge.
 func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, string) {
-	text := "the front door, in " + ms(d.page.Total)
+	text := "the front door, in " + status.Milliseconds(d.page.Total)
 	l := h.seen.challenge[d.vip]
 	if l == nil {
 		return nil, text

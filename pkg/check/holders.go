@@ -28,12 +28,12 @@ type holders struct {
 	down   bool     // that link
 	others []string // the hardware addresses of those who answer for it
 	kin    kinship  // of the others, where they are several
-	asked  bool     // the others
+	known  bool     // the others
 	why    string   // they were not
 }
 
 // nobody reports whether no host has it.
-func (x holders) nobody() bool { return x.asked && !x.here && len(x.others) == 0 }
+func (x holders) nobody() bool { return x.known && !x.here && len(x.others) == 0 }
 
 // twice reports whether more than one has.
 func (x holders) twice() bool {
@@ -45,9 +45,9 @@ func (x holders) doubtful() bool { return !x.here && len(x.others) > 1 && x.kin 
 
 func (x holders) troubled() bool { return x.down || x.nobody() || x.twice() }
 
-// moving is how long a VIP that moves may be on no host, or on two, for those who
+// movingTime is how long a VIP that moves may be on no host, or on two, for those who
 // look just then.
-const moving = 1500 * time.Millisecond
+const movingTime = 1500 * time.Millisecond
 
 // findHolders finds out who has a VIP. It looks a second time before it says that
 // something is wrong.
@@ -56,7 +56,7 @@ func (h *host) findHolders(ctx context.Context, vip netip.Addr) holders {
 	if !x.nobody() && !x.twice() && !x.doubtful() {
 		return x
 	}
-	wait := time.NewTimer(moving)
+	wait := time.NewTimer(movingTime)
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
@@ -102,7 +102,7 @@ func (h *host) lookForHolders(ctx context.Context, vip netip.Addr, own []address
 	case err != nil:
 		x.why = err.Error()
 	default:
-		x.asked = true
+		x.known = true
 	}
 	return x
 }
@@ -122,16 +122,16 @@ func checkHolders(ctx context.Context, h *host) Result {
 				continue
 			}
 		}
-		x, known := h.seen.holders[vip].wait(ctx)
+		x, looked := h.seen.holders[vip].wait(ctx)
 		f, is := x.judge(vip, role)
 		switch {
-		case !known:
+		case !looked:
 			unknown.add(vip, "there was no time to look")
 		case is:
 			findings = append(findings, f)
-		case x.here && x.asked:
+		case x.here && x.known:
 			well.add(vip, "here")
-		case x.asked:
+		case x.known:
 			well.add(vip, "at %s", strings.Join(x.others, " and ")) // of one host
 		case x.here:
 			well.add(vip, "here (whether elsewhere too: %s)", x.why)

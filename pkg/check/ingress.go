@@ -41,7 +41,7 @@ func (h *host) askIngress(ctx context.Context) []asked {
 func checkIngress(ctx context.Context, h *host) Result {
 	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
 		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
-			return nil, "answers in " + ms(a.page.FirstByte)
+			return nil, "answers in " + status.Milliseconds(a.page.FirstByte)
 		}
 		return []catalogue.Finding{a.finding(upstream.Cause(a.page.Cause))}, ""
 	})

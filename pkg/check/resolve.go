@@ -4,9 +4,7 @@ package check
 
 import (
 	"context"
-	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -138,13 +136,4 @@ func (h *host) lookup(ctx context.Context, s server, name string, ipv6 bool) rec
 		r.Lookup = *a.Lookup
 	}
 	return r
-}
-
-// joined joins addresses for a text.
-func joined(addresses []netip.Addr) string {
-	texts := make([]string, len(addresses))
-	for i, a := range addresses {
-		texts[i] = a.String()
-	}
-	return strings.Join(texts, ", ")
 }

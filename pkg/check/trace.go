@@ -87,7 +87,7 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []Hop, addresses
 	for _, family := range []int{1, 0} {
 		record := v.a[family]
 		well := record.err == nil && record.Failure == ""
-		text := fmt.Sprintf("%s, says %v", cmp.Or(joined(record.Addresses), "none"), v.server.addr.Addr())
+		text := fmt.Sprintf("%s, says %v", cmp.Or(list(record.Addresses), "none"), v.server.addr.Addr())
 		switch {
 		case record.err != nil:
 			text = record.err.Error()

@@ -5,7 +5,6 @@ package check
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -35,6 +34,3 @@ func words(f probe.Fetch) string {
 		return fmt.Sprintf("%s (%s)", strings.ReplaceAll(f.Cause, "-", " "), f.Detail)
 	}
 }
-
-// ms is a duration as it is printed.
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }

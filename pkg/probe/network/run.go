@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 )
 
-// asked bounds the questions that are looked into at a time; more wait.
-const asked = 64
+// atOnce bounds the questions that are looked into at a time; more wait.
+const atOnce = 64
 
 // RunConfined answers questions until the connection ends, after giving up every
 // system call that this does not take.
@@ -35,7 +35,7 @@ func Run(ctx context.Context, conn *control.Conn) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	slots := make(chan struct{}, asked)
+	slots := make(chan struct{}, atOnce)
 	for {
 		var q probe.Question
 		fd, err := conn.Receive(&q)
@@ -66,12 +66,12 @@ func answer(ctx context.Context, conn *control.Conn, q probe.Question, fd int) {
 	}
 	a.ID = q.ID
 	if err != nil {
-		a.Error = control.Line(err.Error())
+		a.Error = err.Error()
 	}
 	// Before it is sent too: texts of the network may be long, and grow as JSON.
 	err = conn.Send(a.Tamed(), -1)
 	if errors.Is(err, control.ErrTooLarge) {
-		err = conn.Send(probe.Answer{ID: q.ID, Error: control.Line(err.Error())}, -1)
+		err = conn.Send(probe.Answer{ID: q.ID, Error: err.Error()}.Tamed(), -1)
 	}
 	if err != nil {
 		_ = conn.Close()
