@@ -131,8 +131,10 @@ func checkHolders(ctx context.Context, h *host) Result {
 			findings = append(findings, f)
 		case x.here && x.known:
 			well.add(vip, "here")
+		case x.known && len(x.others) > 1:
+			well.add(vip, "at one host with %s", strings.Join(x.others, " and "))
 		case x.known:
-			well.add(vip, "at %s", strings.Join(x.others, " and ")) // of one host
+			well.add(vip, "at %s", x.others[0])
 		case x.here:
 			well.add(vip, "here (whether elsewhere too: %s)", x.why)
 		default:

@@ -74,7 +74,13 @@ func noHolder(c *cluster) {
 // the standby speak with it as masters do.
 func secondNICs(c *cluster) {
 	c.secondNIC(c.holder())
-	conn, err := c.standby().Dial(c.t.Context(), "tcp", netip.AddrPortFrom(c.holder().Addresses.V4, 6443).String())
+	c.speak(c.standby(), c.holder())
+}
+
+// speak has a node speak with another one's own address, as masters always do.
+func (c *cluster) speak(n, to *lab.Node) {
+	c.t.Helper()
+	conn, err := n.Dial(c.t.Context(), "tcp", netip.AddrPortFrom(to.Addresses.V4, 6443).String())
 	must(c.t, err)
 	must(c.t, conn.Close())
 }
@@ -93,8 +99,9 @@ func (c *cluster) secondNIC(n *lab.Node) {
 		}
 		return nil
 	})
-	c.run(n, "ip link add second type veth peer name second-peer netns "+c.Gateway.Namespace+"; ip link set second up", "ip link delete second")
-	_, err := c.Gateway.Run(c.t.Context(), "ip", "link", "set", "second-peer", "master", bridge, "up")
+	peer := "second-" + n.Name
+	c.run(n, "ip link add second type veth peer name "+peer+" netns "+c.Gateway.Namespace+"; ip link set second up", "ip link delete second")
+	_, err := c.Gateway.Run(c.t.Context(), "ip", "link", "set", peer, "master", bridge, "up")
 	must(c.t, err)
 }
 
