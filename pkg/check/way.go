@@ -25,7 +25,7 @@ type way struct {
 // on, for a node's own may be single ones. own are this host's addresses.
 func (h *host) wayTo(addr netip.Addr, own []address.Address) (way, error) {
 	w := way{}
-	index := uint32(0)
+	var index uint32
 	i := slices.IndexFunc(own, func(a address.Address) bool { return a.IP == addr && !a.DADFailed })
 	if w.here = i >= 0; w.here {
 		index = own[i].Link

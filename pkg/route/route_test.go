@@ -38,7 +38,7 @@ func TestTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	near4, near6 := netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8::11")
-	index := uint32(link.Index) //nolint:gosec // an index of the kernel's
+	index := uint32(link.Index)
 	for addr, want := range map[string]route.Route{
 		"192.0.2.5":     {Link: index, Source: near4},
 		"2001:db8::5":   {Link: index, Source: near6},
