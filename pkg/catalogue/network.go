@@ -10,9 +10,11 @@ func noPackets() []ID { return []ID{ConntrackDrops} }
 
 // What goes wrong with the VIPs.
 const (
-	VIPNobody   ID = "vip-nobody"
-	VIPTwice    ID = "vip-two-hosts"
-	VIPLinkDown ID = "vip-link-down"
+	VIPNobody ID = "vip-nobody"
+	VIPTwice  ID = "vip-two-hosts"
+	// VIPTwoAddresses: two hosts have it, or one host has two NICs there.
+	VIPTwoAddresses ID = "vip-two-addresses"
+	VIPLinkDown     ID = "vip-link-down"
 )
 
 // {role} is API or ingress, {link} a link of this host.
@@ -31,6 +33,14 @@ func holderEntries() []Entry {
 			Says:    "more than one host has the {role} VIP {vip}: {holders}",
 			Mend: "find the host on which keepalived does not run, and take the address away there (ip address delete {vip} dev …) or start keepalived; " +
 				"if keepalived runs on both, VRRP does not get through between them: look at the switch and the hosts' firewalls",
+		},
+		{
+			ID: VIPTwoAddresses, Check: check, Level: Warning, Follows: noPackets(),
+			Symptom: "`arping` shows two hardware addresses for the VIP.",
+			Says: "{holders} answer for the {role} VIP {vip}: two hosts have it, or one host with two NICs in this network does, " +
+				"and from here that cannot be told",
+			Mend: "run http01-proxyd check on the host that should have it, which knows its own NICs; " +
+				"a host with two NICs in one network answers from the right one alone with net.ipv4.conf.all.arp_ignore=1",
 		},
 		{
 			ID: VIPLinkDown, Check: check, Level: Problem,
@@ -150,11 +160,15 @@ func challengeEntries() []Entry {
 
 // What goes wrong with the name in the DNS.
 const (
-	DNSSilent    ID = "dns-silent"
-	DNSAbsent    ID = "dns-absent"
-	DNSNoFamily  ID = "dns-family-absent"
+	DNSSilent   ID = "dns-silent"
+	DNSAbsent   ID = "dns-absent"
+	DNSNoFamily ID = "dns-family-absent"
+	// DNSFails: a server does not say what it knows.
+	DNSFails     ID = "dns-server-fails"
 	DNSElsewhere ID = "dns-elsewhere"
-	FamilyBroken ID = "family-broken"
+	// DNSElsewhereClosed: from here it cannot be told where it leads.
+	DNSElsewhereClosed ID = "dns-elsewhere-unreachable"
+	FamilyBroken       ID = "family-broken"
 )
 
 // {server} is the DNS server that was asked, {type} A or AAAA.
@@ -180,10 +194,24 @@ func dnsEntries() []Entry {
 			Mend:    "make one with {vips}, or leave it if that family is not to be used: CAs take the other",
 		},
 		{
+			ID: DNSFails, Check: check, Level: Problem, Follows: noPackets(),
+			Symptom: "The CA reports `SERVFAIL`, or that its DNS query timed out, for the name.",
+			Says:    "{server} {how} when it is asked for the {type} record of {name}",
+			Mend: "dig {name} {type} @{server}, and the same at the servers of the zone: a delegation, DNSSEC, or a server or firewall that does not take {type} queries; " +
+				"a CA asks for both types, and may refuse the name while one fails",
+		},
+		{
 			ID: DNSElsewhere, Check: check, Level: Problem, Follows: noPackets(),
 			Symptom: "The CA asks another host than the API VIP.",
 			Says:    "the {type} record of {name} leads to {address}, which is no API VIP and shows no front door ({how})",
 			Mend:    "correct the record: {vips}; if {address} forwards to the VIP for those outside only, see that it forwards port 80 too",
+		},
+		{
+			ID: DNSElsewhereClosed, Check: check, Level: Warning, Follows: noPackets(),
+			Symptom: "The CA asks another address than the API VIP.",
+			Says:    "the {type} record of {name} leads to {address}, which is no API VIP, and cannot be connected to from here ({how})",
+			Mend: "if {address} forwards to the VIP for those outside only (NAT without hairpin), all may be well: try curl -v http://{name}/ from outside, which has to show the front door; " +
+				"else correct the record: {vips}",
 		},
 		{
 			ID: FamilyBroken, Check: check, Level: Problem, Follows: noPackets(),

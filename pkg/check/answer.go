@@ -12,6 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -45,7 +46,7 @@ func (a asked) judge(name, token string) judged {
 	if id, values := misform(a.page.Body, a.page.Length, token); id != "" {
 		return a.found(id, append(values, "name", name)...)
 	}
-	return judged{text: fmt.Sprintf("the key of %d bytes, in %s", a.page.Length, ms(a.page.Total))}
+	return judged{text: fmt.Sprintf("the key of %d bytes, in %s", a.page.Length, status.Milliseconds(a.page.Total))}
 }
 
 func (a asked) found(id catalogue.ID, values ...string) judged {

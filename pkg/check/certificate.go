@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
@@ -15,28 +14,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
-// certificateTimeout bounds one look at a certificate.
-const certificateTimeout = 5 * time.Second
-
 // presented is what an API server presents.
-type presented struct {
-	addr netip.AddrPort
-	name string // empty: no name was asked for
-	cert *probe.Certificate
-	err  error
-}
+type presented struct{ probe.Presented }
 
-// asked is the name as texts call it.
-func (p presented) asked() string {
-	if p.name == "" {
+// named is the name as texts call it.
+func (p presented) named() string {
+	if p.Name == "" {
 		return "clients that send no name"
 	}
-	return p.name
+	return p.Name
 }
 
 // text says what is presented, to whom.
 func (p presented) text() string {
-	return fmt.Sprintf("for %s: issued by %q, until %s", p.asked(), p.cert.Issuer, p.cert.NotAfter.UTC().Format(time.DateOnly))
+	return fmt.Sprintf("for %s: issued by %q, until %s", p.named(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
 }
 
 // checkCertificate looks at what the API server presents on each VIP, for each
@@ -44,23 +35,26 @@ func (p presented) text() string {
 func checkCertificate(ctx context.Context, h *host) Result {
 	names, _ := h.seen.names.wait(ctx)
 	names = append(slices.Clone(names[:min(len(names), maxJudgedNames)]), "")
-	var all []presented
+	var questions []probe.CertificateQuestion
 	for _, addr := range h.apiServers(ctx) {
 		for _, name := range names {
-			all = append(all, presented{addr: netip.AddrPortFrom(addr, apiPort), name: name})
+			questions = append(questions, probe.CertificateQuestion{Addr: netip.AddrPortFrom(addr, probe.APIPort), Name: name})
 		}
 	}
-	if len(all) == 0 {
+	if len(questions) == 0 {
 		return skipped("there is no VIP to ask")
 	}
-	h.askCertificates(ctx, all)
+	all := make([]presented, 0, len(questions))
+	for _, p := range h.network.Certificates(ctx, questions) {
+		all = append(all, presented{p})
+	}
 	dead, at := h.deadServers(all)
 	var silent bundle
 	all = slices.DeleteFunc(all, func(p presented) bool {
-		if p.err != nil && !slices.Contains(at, p.addr) {
-			silent.add(p.addr, "%v", p.err)
+		if p.Err != nil && !slices.Contains(at, p.Addr) {
+			silent.add(p.Addr, "%v", p.Err)
 		}
-		return p.err != nil
+		return p.Err != nil
 	})
 	if len(all) == 0 && len(dead) == 0 {
 		return skipped("no API server shows one: %v", &silent)
@@ -76,10 +70,10 @@ func checkCertificate(ctx context.Context, h *host) Result {
 // answered.
 func (h *host) deadServers(all []presented) (findings []catalogue.Finding, at []netip.AddrPort) {
 	for _, vip := range h.held.Held {
-		addr := netip.AddrPortFrom(vip, apiPort)
-		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.addr != addr })
-		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.err == nil }) {
-			findings = alsoAt(findings, catalogue.Find(catalogue.APIServerAbsent, "server", addr.String(), "error", here[0].err.Error()), addr)
+		addr := netip.AddrPortFrom(vip, probe.APIPort)
+		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.Addr != addr })
+		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.Err == nil }) {
+			findings = alsoAt(findings, catalogue.Find(catalogue.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)
 			at = append(at, addr)
 		}
 	}
@@ -97,26 +91,11 @@ func (h *host) apiServers(ctx context.Context) []netip.Addr {
 		}
 	}
 	for _, vip := range h.vips.API {
-		if _, own, err := nearLink(vip, h.addresses, &holders{}); err == nil && own.IsValid() && !own.IsLinkLocalUnicast() && !slices.Contains(all, own) {
-			all = append(all, own)
+		if w, err := h.wayTo(vip, h.addresses); err == nil && w.source.IsValid() && !slices.Contains(all, w.source) {
+			all = append(all, w.source)
 		}
 	}
 	return all
-}
-
-// askCertificates asks for all of them side by side.
-func (h *host) askCertificates(ctx context.Context, all []presented) {
-	ctx, cancel := context.WithTimeout(ctx, certificateTimeout)
-	defer cancel()
-	var group sync.WaitGroup
-	for i := range all {
-		group.Go(func() {
-			q := probe.CertificateQuestion{Addr: all[i].addr, Name: all[i].name}
-			a, err := h.network.Ask(ctx, probe.Question{Certificate: &q}, -1)
-			all[i].cert, all[i].err = a.Certificate, err
-		})
-	}
-	group.Wait()
 }
 
 // judgeCertificates judges each certificate once, wherever it is presented, and
@@ -125,28 +104,28 @@ func judgeCertificates(all []presented, now time.Time) []catalogue.Finding {
 	var findings []catalogue.Finding
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
-		which := p.cert.Issuer + "\n" + p.cert.Serial
-		if !named[which+"\n"+p.name] && p.name != "" && !p.cert.Covers {
+		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
+		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.Covers {
 			findings = append(findings, p.find(catalogue.CertificateNoName))
 		}
 		if !dated[which] {
 			findings = append(findings, p.judgeDates(now)...)
 		}
-		named[which+"\n"+p.name], dated[which] = true, true
+		named[which+"\n"+p.Name], dated[which] = true, true
 	}
 	return append(findings, differences(all)...)
 }
 
 func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
-	return catalogue.Find(id, append(values, "server", p.addr.String(), "asked", p.asked(), "issuer", p.cert.Issuer)...)
+	return catalogue.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", p.Certificate.Issuer)...)
 }
 
 // judgeDates says how much of its life a certificate has left.
 func (p presented) judgeDates(now time.Time) []catalogue.Finding {
-	ends := []string{"date", p.cert.NotAfter.UTC().Format(time.RFC3339), "left", span(p.cert.NotAfter.Sub(now))}
-	switch status.StageOf(p.cert.NotBefore, p.cert.NotAfter, now) {
+	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", status.Age(p.Certificate.NotAfter.Sub(now))}
+	switch status.StageOf(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
 	case status.NotYetValid:
-		return []catalogue.Finding{p.find(catalogue.CertificateEarly, "date", p.cert.NotBefore.UTC().Format(time.RFC3339))}
+		return []catalogue.Finding{p.find(catalogue.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
 	case status.Expired:
 		return []catalogue.Finding{p.find(catalogue.CertificateExpired, ends...)}
 	case status.Urgent:
@@ -156,15 +135,6 @@ func (p presented) judgeDates(now time.Time) []catalogue.Finding {
 	default:
 		return nil
 	}
-}
-
-// span is a time that is left, in days where there are some.
-func span(left time.Duration) string {
-	const day = 24 * time.Hour
-	if left >= 2*day {
-		return fmt.Sprintf("%d days", left/day)
-	}
-	return fmt.Sprintf("%.0f hours", left.Hours())
 }
 
 // differences compares the issuers: of one name at several addresses, and of
@@ -179,13 +149,13 @@ func differences(all []presented) []catalogue.Finding {
 	}
 	for i, p := range all {
 		for _, q := range all[i+1:] {
-			values := []string{"server", p.addr.String(), "asked", p.asked(), "issuer", p.cert.Issuer, "otherIssuer", q.cert.Issuer}
+			values := []string{"server", p.Addr.String(), "asked", p.named(), "issuer", p.Certificate.Issuer, "otherIssuer", q.Certificate.Issuer}
 			switch {
-			case p.cert.Issuer == q.cert.Issuer:
-			case p.name == q.name:
-				add(catalogue.Find(catalogue.CertificateByAddress, append(values, "other", q.addr.String())...))
-			case p.addr == q.addr && p.name != "" && q.name != "":
-				add(catalogue.Find(catalogue.CertificateByName, append(values, "other", q.asked())...))
+			case p.Certificate.Issuer == q.Certificate.Issuer:
+			case p.Name == q.Name:
+				add(catalogue.Find(catalogue.CertificateByAddress, append(values, "other", q.Addr.String())...))
+			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
+				add(catalogue.Find(catalogue.CertificateByName, append(values, "other", q.named())...))
 			}
 		}
 	}

@@ -128,8 +128,8 @@ func (h *host) anyAddress(ctx context.Context, s server, name string) (netip.Add
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout/5)
 	defer cancel()
 	for _, ipv6 := range []bool{false, true} {
-		if r := h.lookup(ctx, s, name, ipv6); len(r.addresses) > 0 {
-			return r.addresses[0], true
+		if r := h.lookup(ctx, s, name, ipv6); len(r.Addresses) > 0 {
+			return r.Addresses[0], true
 		}
 	}
 	return netip.Addr{}, false
@@ -150,14 +150,14 @@ func (h *host) askDates(ctx context.Context) []reading {
 		if h.seen.troubled(ctx, vip) {
 			continue
 		}
-		page := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, apiPort), Host: h.seen.name(ctx), Path: "/readyz", Secure: true})
+		page, _ := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, probe.APIPort), Host: h.seen.name(ctx), Path: "/readyz", Secure: true})
 		add(vip, page, time.Now())
 	}
 	for _, vip := range h.vips.Ingress {
 		if h.seen.troubled(ctx, vip) {
 			continue
 		}
-		page := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, h.config.Upstream.Port), Host: noName, Path: "/"})
+		page, _ := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, h.config.Upstream.Port), Host: noName, Path: "/"})
 		add(vip, page, time.Now())
 	}
 	return all

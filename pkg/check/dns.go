@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -25,51 +27,106 @@ func checkDNS(ctx context.Context, h *host) Result {
 		return skipped("there was no time to look")
 	case r.why != "":
 		return skipped("%s", r.why)
-	case len(r.views) == 0:
+	case r.silent():
 		var servers []string
 		for _, s := range r.servers {
 			servers = append(servers, s.addr.Addr().String())
 		}
 		return found([]catalogue.Finding{catalogue.Find(catalogue.DNSSilent, "servers", strings.Join(servers, ", "))}, "")
 	}
-	var findings []catalogue.Finding
-	var well []string
-	for _, v := range r.views {
-		findings = append(findings, h.judgeView(ctx, v)...)
-		well = append(well, fmt.Sprintf("%s is %s, says %v", v.name, joined(slices.Concat(v.a[0].addresses, v.a[1].addresses)), v.server.addr.Addr()))
+	findings, well := make([][]catalogue.Finding, len(r.views)), make([]string, len(r.views))
+	var all sync.WaitGroup
+	for i, v := range r.views {
+		all.Go(func() { findings[i], well[i] = h.judgeView(ctx, v), v.String() })
 	}
-	return found(findings, "%s", strings.Join(well, ", "))
+	all.Wait()
+	return found(slices.Concat(findings...), "%s", strings.Join(well, "; "))
+}
+
+// String is what the server says.
+func (v view) String() string {
+	text := fmt.Sprintf("%s is %s, says %v", v.name, list(slices.Concat(v.a[0].Addresses, v.a[1].Addresses)), v.server.addr.Addr())
+	if v.server.own {
+		text += ", which is on this host: none outside answers"
+	}
+	return text
 }
 
 // judgeView judges what a server says of a name.
 func (h *host) judgeView(ctx context.Context, v view) []catalogue.Finding {
 	doors := h.doors()
-	if len(v.a[0].addresses)+len(v.a[1].addresses) == 0 {
-		return []catalogue.Finding{catalogue.Find(catalogue.DNSAbsent, "name", v.name, "server", v.server.addr.Addr().String(), "vips", joined(doors))}
+	values := func(family int, more ...string) []string {
+		return append([]string{"name", v.name, "server", v.server.addr.Addr().String(), "type", kindOf(family == 1)}, more...)
+	}
+	if v.complete() && len(v.a[0].Addresses)+len(v.a[1].Addresses) == 0 {
+		return []catalogue.Finding{catalogue.Find(catalogue.DNSAbsent, "name", v.name, "server", v.server.addr.Addr().String(), "vips", list(doors))}
 	}
 	var findings []catalogue.Finding
 	for family, r := range v.a {
 		vips := slices.DeleteFunc(slices.Clone(doors), func(a netip.Addr) bool { return a.Is6() != (family == 1) })
-		if len(r.addresses) == 0 && len(vips) > 0 {
-			findings = append(findings, catalogue.Find(catalogue.DNSNoFamily,
-				"name", v.name, "server", v.server.addr.Addr().String(), "type", kindOf(family == 1), "vips", joined(vips)))
-		}
-		for _, addr := range r.addresses {
-			if slices.Contains(doors, addr) {
-				continue
-			}
-			if page := h.elsewhere(ctx, addr); !isDoor(page) {
-				findings = append(findings, catalogue.Find(catalogue.DNSElsewhere,
-					"name", v.name, "type", kindOf(family == 1), "address", addr.String(), "how", words(page), "vips", joined(doors)))
-			}
+		switch {
+		case r.err != nil:
+		case r.Failure != "":
+			findings = append(findings, catalogue.Find(catalogue.DNSFails, values(family, "how", failureText(r.Failure))...))
+		case len(r.Addresses) == 0 && len(vips) > 0:
+			findings = append(findings, catalogue.Find(catalogue.DNSNoFamily, values(family, "vips", list(vips))...))
 		}
 	}
+	findings = append(findings, h.judgeStrays(ctx, v)...)
 	return append(findings, h.judgeFamilies(ctx, v)...)
 }
 
-// elsewhere asks an address that is no VIP: it may lead to one all the same.
-func (h *host) elsewhere(ctx context.Context, addr netip.Addr) probe.Fetch {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+// complete reports whether the server has said all that it knows.
+func (v view) complete() bool {
+	return !slices.ContainsFunc(v.a[:], func(r record) bool { return r.err != nil || r.Failure != "" })
+}
+
+func failureText(f probe.LookupFailure) string {
+	if f == probe.ServerFails {
+		return "answers with an error, such as SERVFAIL,"
+	}
+	return "does not answer"
+}
+
+// maxStrays bounds the addresses of a name that are no VIPs and are looked at.
+const maxStrays = 4
+
+// judgeStrays judges the addresses of a name that are no VIPs: they may lead to
+// one all the same.
+func (h *host) judgeStrays(ctx context.Context, v view) []catalogue.Finding {
+	doors := h.doors()
+	strays := slices.DeleteFunc(slices.Concat(v.a[0].Addresses, v.a[1].Addresses), func(a netip.Addr) bool { return slices.Contains(doors, a) })
+	strays = strays[:min(len(strays), maxStrays)]
+	findings := make([]catalogue.Finding, len(strays))
+	var all sync.WaitGroup
+	for i, addr := range strays {
+		all.Go(func() {
+			page, err := h.elsewhere(ctx, addr)
+			if err != nil || isDoor(page) {
+				return
+			}
+			id := catalogue.DNSElsewhere
+			if page.Connected == 0 && !h.near(addr) {
+				id = catalogue.DNSElsewhereClosed
+			}
+			findings[i] = catalogue.Find(id,
+				"name", v.name, "type", kindOf(addr.Is6()), "address", addr.String(), "how", words(page), "vips", list(doors))
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(findings, func(f catalogue.Finding) bool { return f.ID == "" })
+}
+
+// near reports whether an address is on a network of this host: no router stands
+// before it that lets only those outside through.
+func (h *host) near(addr netip.Addr) bool {
+	w, err := h.wayTo(addr, h.addresses)
+	return err == nil && !w.via.IsValid()
+}
+
+// elsewhere asks an address that is no VIP.
+func (h *host) elsewhere(ctx context.Context, addr netip.Addr) (probe.Fetch, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Second)
 	defer cancel()
 	return h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(addr, httpPort), Host: noName, Path: "/"})
 }
@@ -77,7 +134,7 @@ func (h *host) elsewhere(ctx context.Context, addr netip.Addr) probe.Fetch {
 // judgeFamilies looks for a VIP of the name that does not work while another
 // does. On the host that holds it that says something of this host alone.
 func (h *host) judgeFamilies(ctx context.Context, v view) []catalogue.Finding {
-	named := slices.Concat(v.a[0].addresses, v.a[1].addresses)
+	named := slices.Concat(v.a[0].Addresses, v.a[1].Addresses)
 	open, closed := h.askDoors(ctx)
 	open = slices.DeleteFunc(open, func(d doorSeen) bool { return !slices.Contains(named, d.vip) })
 	if len(open) == 0 {

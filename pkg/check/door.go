@@ -131,7 +131,7 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, 
 	if h.refuses() && h.holds(d.vip) {
 		return []catalogue.Finding{h.notAllowed(d.String(), h.Name)}, ""
 	}
-	text := "the front door, in " + ms(d.page.Total)
+	text := "the front door, in " + status.Milliseconds(d.page.Total)
 	l := h.seen.challenge[d.vip]
 	if l == nil {
 		return nil, text

@@ -16,7 +16,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
 // neighboursTimeout bounds the question who answers for an address.
@@ -28,30 +27,36 @@ type holders struct {
 	link   string   // that has it here, or that leads to it
 	down   bool     // that link
 	others []string // the hardware addresses of those who answer for it
-	asked  bool     // the others
+	kin    kinship  // of the others, where they are several
+	known  bool     // the others
 	why    string   // they were not
 }
 
 // nobody reports whether no host has it.
-func (x holders) nobody() bool { return x.asked && !x.here && len(x.others) == 0 }
+func (x holders) nobody() bool { return x.known && !x.here && len(x.others) == 0 }
 
 // twice reports whether more than one has.
-func (x holders) twice() bool { return len(x.others) > 1 || x.here && len(x.others) > 0 }
+func (x holders) twice() bool {
+	return x.here && len(x.others) > 0 || len(x.others) > 1 && x.kin == strangers
+}
+
+// doubtful reports whether more than one may have it.
+func (x holders) doubtful() bool { return !x.here && len(x.others) > 1 && x.kin == unknownKin }
 
 func (x holders) troubled() bool { return x.down || x.nobody() || x.twice() }
 
-// moving is how long a VIP that moves may be on no host, or on two, for those who
+// movingTime is how long a VIP that moves may be on no host, or on two, for those who
 // look just then.
-const moving = 1500 * time.Millisecond
+const movingTime = 1500 * time.Millisecond
 
 // findHolders finds out who has a VIP. It looks a second time before it says that
 // something is wrong.
 func (h *host) findHolders(ctx context.Context, vip netip.Addr) holders {
 	x := h.lookForHolders(ctx, vip, h.addresses)
-	if !x.nobody() && !x.twice() {
+	if !x.nobody() && !x.twice() && !x.doubtful() {
 		return x
 	}
-	wait := time.NewTimer(moving)
+	wait := time.NewTimer(movingTime)
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
@@ -66,92 +71,40 @@ func (h *host) findHolders(ctx context.Context, vip netip.Addr) holders {
 }
 
 func (h *host) lookForHolders(ctx context.Context, vip netip.Addr, own []address.Address) holders {
-	x := holders{}
-	link, source, err := nearLink(vip, own, &x)
+	w, err := h.wayTo(vip, own)
+	if err != nil {
+		return holders{why: err.Error()}
+	}
+	x := holders{here: w.here, link: w.link.Name}
+	switch {
+	case w.via.IsValid():
+		x.why = fmt.Sprintf("it is on no network of this host: the way goes through %v", w.via)
+		return x
+	case w.link.Flags&net.FlagUp == 0 || w.link.Flags&net.FlagRunning == 0:
+		x.down = x.here // else this host is who is cut off, and that says nothing of the VIP
+		x.why = w.link.Name + " is down"
+		return x
+	}
+	n, err := h.around(w, vip, own)
 	if err != nil {
 		x.why = err.Error()
 		return x
 	}
-	x.link = link.Name
-	x.down = link.Flags&net.FlagUp == 0 || link.Flags&net.FlagRunning == 0
-	if x.down {
-		x.down = x.here // else this host is who is cut off, and that says nothing of the VIP
-		x.why = link.Name + " is down"
-		return x
-	}
 	ctx, cancel := context.WithTimeout(ctx, neighboursTimeout)
 	defer cancel()
-	found, err := h.network.Neighbours(ctx, probe.NeighboursQuestion{Addr: vip, Link: link.Index, Own: link.HardwareAddr, Source: source})
+	x.others, err = n.holdersOf(ctx, vip, w.source)
+	if err == nil && !x.here && len(x.others) > 1 {
+		x.kin, err = n.tell(ctx, x.others, vip, h.isVIP)
+	}
 	switch {
 	case errors.Is(err, unix.EPERM):
 		x.why = "to ask who answers for it takes root"
 	case err != nil:
 		x.why = err.Error()
 	default:
-		x.asked, x.others = true, found.Hardware
+		x.known = true
 	}
 	return x
-}
-
-// nearLink finds the link that has a VIP, or on whose network it is, and an own
-// address there that is no VIP.
-func nearLink(vip netip.Addr, own []address.Address, x *holders) (link *net.Interface, source netip.Addr, err error) {
-	if i := slices.IndexFunc(own, func(a address.Address) bool { return a.IP == vip && !a.DADFailed }); i >= 0 {
-		x.here = true
-		if link, err = net.InterfaceByIndex(int(own[i].Link)); err != nil {
-			return nil, source, fmt.Errorf("look at link %d: %w", own[i].Link, err)
-		}
-	}
-	links, err := net.Interfaces()
-	if err != nil {
-		return nil, source, fmt.Errorf("list the links: %w", err)
-	}
-	for i := range links {
-		near, is := ownAddress(&links[i], vip)
-		if is && (link == nil || link.Index == links[i].Index) {
-			return &links[i], near, nil
-		}
-	}
-	if link == nil {
-		return nil, source, errors.New("it is on no network of this host")
-	}
-	if vip.Is6() {
-		// Not from the VIP itself: others would learn that it is here.
-		if source, known := linkLocal(link); known {
-			return link, source, nil
-		}
-		return nil, source, fmt.Errorf("%s has no other address to ask from", link.Name)
-	}
-	return link, source, nil
-}
-
-// linkLocal is a link's address that is valid on it alone.
-func linkLocal(link *net.Interface) (netip.Addr, bool) {
-	list, err := link.Addrs()
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	for _, each := range list {
-		if prefix, err := netip.ParsePrefix(each.String()); err == nil && prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast() {
-			return prefix.Addr(), true
-		}
-	}
-	return netip.Addr{}, false
-}
-
-// ownAddress is a link's address in whose network another one is.
-func ownAddress(link *net.Interface, other netip.Addr) (netip.Addr, bool) {
-	list, err := link.Addrs()
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	for _, each := range list {
-		prefix, err := netip.ParsePrefix(each.String())
-		if err == nil && !prefix.IsSingleIP() && prefix.Addr() != other && prefix.Contains(other) {
-			return prefix.Addr(), true
-		}
-	}
-	return netip.Addr{}, false
 }
 
 // checkHolders looks whether each VIP is on one host that can be reached.
@@ -169,16 +122,18 @@ func checkHolders(ctx context.Context, h *host) Result {
 				continue
 			}
 		}
-		x, known := h.seen.holders[vip].wait(ctx)
+		x, looked := h.seen.holders[vip].wait(ctx)
 		f, is := x.judge(vip, role)
 		switch {
-		case !known:
+		case !looked:
 			unknown.add(vip, "there was no time to look")
 		case is:
 			findings = append(findings, f)
-		case x.here && x.asked:
+		case x.here && x.known:
 			well.add(vip, "here")
-		case x.asked:
+		case x.known && len(x.others) > 1:
+			well.add(vip, "at one host with %s", strings.Join(x.others, " and "))
+		case x.known:
 			well.add(vip, "at %s", x.others[0])
 		case x.here:
 			well.add(vip, "here (whether elsewhere too: %s)", x.why)
@@ -203,6 +158,8 @@ func (x holders) judge(vip netip.Addr, role string) (catalogue.Finding, bool) {
 			all = append([]string{"this host"}, all...)
 		}
 		return catalogue.Find(catalogue.VIPTwice, "vip", vip.String(), "role", role, "holders", strings.Join(all, ", ")), true
+	case x.doubtful():
+		return catalogue.Find(catalogue.VIPTwoAddresses, "vip", vip.String(), "role", role, "holders", strings.Join(x.others, " and ")), true
 	case x.nobody():
 		return catalogue.Find(catalogue.VIPNobody, "vip", vip.String(), "role", role, "link", x.link), true
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -39,7 +40,7 @@ func (h *host) askIngress(ctx context.Context) []asked {
 func checkIngress(ctx context.Context, h *host) Result {
 	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
 		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
-			return nil, "answers in " + ms(a.page.FirstByte)
+			return nil, "answers in " + status.Milliseconds(a.page.FirstByte)
 		}
 		return []catalogue.Finding{h.followsLink(ctx, a.finding(upstream.Cause(a.page.Cause)), a)}, ""
 	})

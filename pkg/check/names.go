@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	apiPort = 6443
 	// nameTimeout bounds the look at the API server for a name: others wait for it.
 	nameTimeout = 3 * time.Second
 
@@ -33,14 +32,17 @@ func (h *host) findNames(ctx context.Context) []string {
 	if name := kubeconfigName(h.Kubeconfig); name != "" {
 		return []string{name}
 	}
+	var questions []probe.CertificateQuestion
+	for _, vip := range h.vips.API {
+		questions = append(questions, probe.CertificateQuestion{Addr: netip.AddrPortFrom(vip, probe.APIPort)})
+	}
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()
-	for _, vip := range h.vips.API {
-		a, err := h.network.Ask(ctx, probe.Question{Certificate: &probe.CertificateQuestion{Addr: netip.AddrPortFrom(vip, apiPort)}}, -1)
-		if err != nil {
+	for _, p := range h.network.Certificates(ctx, questions) {
+		if p.Err != nil {
 			continue
 		}
-		if names := publicNames(a.Certificate.Names); len(names) > 0 {
+		if names := publicNames(p.Certificate.Names); len(names) > 0 {
 			return names
 		}
 	}

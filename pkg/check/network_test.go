@@ -3,7 +3,6 @@
 package check
 
 import (
-	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -77,29 +76,36 @@ func TestServers(t *testing.T) {
 }
 
 // TestBestView: OpenShift's own DNS on each node knows the VIPs whatever the world
-// is told, so that it counts only when nobody else answers.
+// is told, so that it counts only when nobody else says anything.
 func TestBestView(t *testing.T) {
 	t.Parallel()
 	own := server{netip.MustParseAddrPort("192.0.2.11:53"), true}
 	first, second := server{netip.MustParseAddrPort("198.51.100.1:53"), false}, server{netip.MustParseAddrPort("198.51.100.2:53"), false}
-	silent := record{err: errors.New("timeout")}
+	well, silent, fails := record{}, record{Lookup: probe.Lookup{Failure: probe.ServerSilent}}, record{Lookup: probe.Lookup{Failure: probe.ServerFails}}
+	unasked := record{err: errCut}
+	of := func(s server, a, aaaa record) view { return view{server: s, name: "a", a: [2]record{a, aaaa}} }
 	for name, tt := range map[string]struct {
 		views []view
-		want  []netip.AddrPort
+		want  server
 	}{
-		"the first outside":    {[]view{{server: own, name: "a"}, {server: first, name: "a"}, {server: second, name: "a"}}, []netip.AddrPort{first.addr}},
-		"one that answers":     {[]view{{server: first, name: "a", a: [2]record{{}, silent}}, {server: second, name: "a"}}, []netip.AddrPort{second.addr}},
-		"only its own answers": {[]view{{server: own, name: "a"}, {server: first, name: "a", a: [2]record{silent, silent}}}, []netip.AddrPort{own.addr}},
-		"none":                 {[]view{{server: own, name: "a", a: [2]record{silent, {}}}}, nil},
-		"each name":            {[]view{{server: first, name: "a"}, {server: first, name: "b"}}, []netip.AddrPort{first.addr, first.addr}},
+		"the first outside":             {[]view{of(own, well, well), of(first, well, well), of(second, well, well)}, first},
+		"one that answers wholly":       {[]view{of(first, well, silent), of(second, well, well)}, second},
+		"one outside, be it half":       {[]view{of(own, well, well), of(first, well, fails)}, first},
+		"half of it lost":               {[]view{of(own, well, well), of(first, silent, well)}, first},
+		"one outside that fails":        {[]view{of(own, well, well), of(first, fails, fails)}, first},
+		"only its own answers":          {[]view{of(first, silent, silent), of(own, well, well)}, own},
+		"the one outside was not asked": {[]view{of(first, unasked, unasked), of(own, well, well)}, own},
+		"half before failure":           {[]view{of(first, fails, fails), of(second, well, fails)}, second},
 	} {
-		var got []netip.AddrPort
-		for _, v := range best(tt.views) {
-			got = append(got, v.server.addr)
+		if got := best(tt.views); len(got) != 1 || got[0].server != tt.want {
+			t.Errorf("%s: got %+v", name, got)
 		}
-		if diff := cmp.Diff(tt.want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+	}
+	if got := best([]view{{server: first, name: "a"}, {server: first, name: "b"}}); len(got) != 2 {
+		t.Errorf("each name: got %+v", got)
+	}
+	if !(resolved{views: []view{of(first, silent, silent)}}).silent() || (resolved{views: []view{of(first, silent, fails)}}).silent() {
+		t.Error("who fails is not silent")
 	}
 }
 
@@ -168,7 +174,7 @@ func TestCertificateDates(t *testing.T) {
 		"expired":                 {90 * day, -time.Second, catalogue.CertificateExpired},
 		"not yet valid":           {90 * day, 91 * day, catalogue.CertificateEarly},
 	} {
-		p := presented{cert: &probe.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}
+		p := presented{probe.Presented{Certificate: &probe.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got catalogue.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strconv"
 	"time"
@@ -52,16 +51,16 @@ func checkPath(ctx context.Context, h *host) Result {
 
 // judgePath looks at the path to one VIP; known says that it could be told.
 func (h *host) judgePath(ctx context.Context, vip netip.Addr) (findings []catalogue.Finding, text string, known bool) {
-	link, err := linkTo(vip)
-	if err != nil {
+	w, err := h.wayTo(vip, h.addresses)
+	switch {
+	case err != nil:
 		return nil, err.Error(), false
-	}
-	if link.Flags&net.FlagLoopback != 0 {
+	case w.here:
 		return nil, "on this host", true
 	}
 	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
 	defer cancel()
-	p, err := h.network.Path(ctx, vip, link.MTU)
+	p, err := h.network.Path(ctx, vip, w.link.MTU)
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return nil, "to send echo requests takes root", false
@@ -70,51 +69,11 @@ func (h *host) judgePath(ctx context.Context, vip netip.Addr) (findings []catalo
 	case !p.Small:
 		return nil, "does not answer echo requests", false
 	case p.Large:
-		return nil, fmt.Sprintf("%d bytes get there", link.MTU), true
+		return nil, fmt.Sprintf("%d bytes get there", w.link.MTU), true
 	case p.TooBig:
-		return nil, fmt.Sprintf("packets are smaller than %d bytes on the way, and a host there says so", link.MTU), true
+		return nil, fmt.Sprintf("packets are smaller than %d bytes on the way, and a host there says so", w.link.MTU), true
 	default:
 		return []catalogue.Finding{catalogue.Find(catalogue.PathBlackHole,
-			"mtu", strconv.Itoa(link.MTU), "link", link.Name, "vip", vip.String())}, "", true
+			"mtu", strconv.Itoa(w.link.MTU), "link", w.link.Name, "vip", vip.String())}, "", true
 	}
-}
-
-// linkTo is the link by which packets to an address leave: the loopback for one
-// of this host. Nothing is sent.
-func linkTo(addr netip.Addr) (*net.Interface, error) {
-	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, httpPort)))
-	if err != nil {
-		return nil, fmt.Errorf("find the way to %v: %w", addr, err)
-	}
-	defer conn.Close()
-	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
-	if err != nil {
-		return nil, fmt.Errorf("find the way to %v: %w", addr, err)
-	}
-	links, err := net.Interfaces()
-	if err != nil {
-		return nil, fmt.Errorf("list the links: %w", err)
-	}
-	if local.Addr() == addr {
-		return &net.Interface{Flags: net.FlagLoopback}, nil
-	}
-	for i := range links {
-		if has(&links[i], local.Addr()) {
-			return &links[i], nil
-		}
-	}
-	return nil, fmt.Errorf("no link has %v, from which %v is reached", local.Addr(), addr)
-}
-
-func has(link *net.Interface, addr netip.Addr) bool {
-	all, err := link.Addrs()
-	if err != nil {
-		return false
-	}
-	for _, each := range all {
-		if prefix, err := netip.ParsePrefix(each.String()); err == nil && prefix.Addr() == addr.WithZone("") {
-			return true
-		}
-	}
-	return false
 }

@@ -4,8 +4,7 @@ package check
 
 import (
 	"context"
-	"net/netip"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,12 +16,12 @@ const lookupTimeout = 3 * time.Second
 
 // record is what a server knows of a name in one family.
 type record struct {
-	addresses []netip.Addr
-	took      time.Duration
-	err       error
+	probe.Lookup
+	took time.Duration
+	err  error // why it was not asked
 }
 
-// kind is the record's type.
+// kindOf is the record's type.
 func kindOf(ipv6 bool) string {
 	if ipv6 {
 		return "AAAA"
@@ -37,18 +36,44 @@ type view struct {
 	a      [2]record // A, AAAA
 }
 
-// whole reports whether the server has answered both questions.
-func (v view) whole() bool { return v.a[0].err == nil && v.a[1].err == nil }
+// weight is how much a server's view counts: what one outside of this host says
+// before what one on it does, which OpenShift gives the VIPs by itself, whatever
+// the world is told; and what a server says to both questions before half of it.
+// A server that fails says something too: a CA that asks it gets no more.
+func (v view) weight() int {
+	said, known := 0, 0
+	for _, r := range v.a {
+		if r.err != nil || r.Failure == probe.ServerSilent {
+			continue
+		}
+		said++
+		if r.Failure == "" {
+			known++
+		}
+	}
+	if said == 0 {
+		return 0
+	}
+	weight := 1 + known
+	if !v.server.own {
+		weight += 4
+	}
+	return weight
+}
 
 // resolved is what the DNS says.
 type resolved struct {
 	servers []server
-	views   []view // of each name the one that counts, if any server has answered
+	views   []view // of each name the one that counts most
 	why     string // nothing could be asked
 }
 
-// resolve asks all servers for all names. What one outside of this host says
-// counts more than what one on it does: a CA asks outside.
+// silent reports whether no server has said anything.
+func (r resolved) silent() bool {
+	return !slices.ContainsFunc(r.views, func(v view) bool { return v.weight() > 0 })
+}
+
+// resolve asks all servers for all names.
 func (h *host) resolve(ctx context.Context, s *seen) resolved {
 	r := resolved{}
 	names, _ := s.names.wait(ctx)
@@ -81,24 +106,22 @@ func (h *host) resolve(ctx context.Context, s *seen) resolved {
 	}
 	all.Wait()
 	r.views = best(views)
+	if i := slices.IndexFunc(views, func(v view) bool { return v.a[0].err == nil || v.a[1].err == nil }); i < 0 {
+		r.why = views[0].a[0].err.Error()
+	}
 	return r
 }
 
-// best picks for each name the first server outside that has answered, else the
-// first that has.
+// best picks for each name the view that counts most, the first of those that
+// count the same.
 func best(views []view) []view {
 	var picked []view
-	at := make(map[string]int)
 	for _, v := range views {
-		if !v.whole() {
-			continue
-		}
-		i, is := at[v.name]
+		i := slices.IndexFunc(picked, func(p view) bool { return p.name == v.name })
 		switch {
-		case !is:
-			at[v.name] = len(picked)
+		case i < 0:
 			picked = append(picked, v)
-		case picked[i].server.own && !v.server.own:
+		case v.weight() > picked[i].weight():
 			picked[i] = v
 		}
 	}
@@ -110,16 +133,7 @@ func (h *host) lookup(ctx context.Context, s server, name string, ipv6 bool) rec
 	a, err := h.network.Ask(ctx, probe.Question{Lookup: &probe.LookupQuestion{Server: s.addr, Name: name, IPv6: ipv6}}, -1)
 	r := record{took: time.Since(begin), err: err}
 	if err == nil {
-		r.addresses = a.Lookup.Addresses
+		r.Lookup = *a.Lookup
 	}
 	return r
-}
-
-// joined joins addresses for a text.
-func joined(addresses []netip.Addr) string {
-	texts := make([]string, len(addresses))
-	for i, a := range addresses {
-		texts[i] = a.String()
-	}
-	return strings.Join(texts, ", ")
 }

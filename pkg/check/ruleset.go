@@ -37,7 +37,7 @@ func checkRuleset(ctx context.Context, h *host) Result {
 	var err error
 	for range readings {
 		var steady bool
-		if all, steady, err = follow(ctx, vips, h.config.InternalPort); err == nil && steady {
+		if all, steady, err = h.follow(ctx, vips, h.config.InternalPort); err == nil && steady {
 			break
 		}
 	}
@@ -77,7 +77,7 @@ type obstacles struct {
 
 // follow reads the rulesets once. steady is false when they were changed in
 // between.
-func follow(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles, steady bool, err error) {
+func (h *host) follow(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles, steady bool, err error) {
 	deadline, _ := ctx.Deadline()
 	k, err := verdict.Open(deadline)
 	if err != nil {
@@ -91,7 +91,7 @@ func follow(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles,
 	for _, vip := range vips {
 		d := verdict.Redirect{
 			VIP: vip, From: challengePort, To: port, Priority: ruleset.NATPriority,
-			Table: verdict.Table{Family: verdict.INet, Name: ruleset.Name}, Link: linkOf(vip),
+			Table: verdict.Table{Family: verdict.INet, Name: ruleset.Name}, Link: h.linkOf(vip),
 		}
 		certain, possible, err := d.Check(k)
 		if err != nil {
@@ -155,31 +155,14 @@ func (a *obstacles) findings(ctx context.Context, port uint16) []catalogue.Findi
 	return findings
 }
 
-// linkOf is the link by which packets for an address come from outside: the one
-// that has it, or one with an address of its network.
-func linkOf(vip netip.Addr) verdict.Link {
-	links, err := net.Interfaces()
-	if err != nil {
-		return verdict.Link{}
+// linkOf is the link by which packets for a VIP come from outside: the one that
+// has it, or the one that leads to it.
+func (h *host) linkOf(vip netip.Addr) verdict.Link {
+	w, err := h.wayTo(vip, h.addresses)
+	if err != nil || w.link.Flags&net.FlagLoopback != 0 {
+		return verdict.Link{} // then rules that ask for it are not looked into
 	}
-	var near verdict.Link
-	for _, l := range links {
-		addrs, err := l.Addrs()
-		if err != nil || l.Flags&net.FlagLoopback != 0 {
-			continue
-		}
-		for _, a := range addrs {
-			prefix, err := netip.ParsePrefix(a.String())
-			switch {
-			case err != nil:
-			case prefix.Addr().Unmap() == vip:
-				return verdict.Link{Index: l.Index, Name: l.Name}
-			case prefix.Masked().Contains(vip):
-				near = verdict.Link{Index: l.Index, Name: l.Name}
-			}
-		}
-	}
-	return near
+	return verdict.Link{Index: w.link.Index, Name: w.link.Name}
 }
 
 // legacyTables are those of the old iptables, which nftables does not show.

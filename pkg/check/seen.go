@@ -5,6 +5,7 @@ package check
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -31,10 +32,10 @@ const (
 // asked for side by side, once.
 type seen struct {
 	names     *later[[]string]
-	holders   map[netip.Addr]*later[holders]     // of each VIP
-	door      map[netip.Addr]*later[probe.Fetch] // what each API VIP says to what is no challenge
-	ingress   map[netip.Addr]*later[probe.Fetch] // what each ingress VIP says to a challenge
-	challenge map[netip.Addr]*later[probe.Fetch] // what each API VIP says to that of --token; empty without
+	holders   map[netip.Addr]*later[holders] // of each VIP
+	door      map[netip.Addr]*fetching       // what each API VIP says to what is no challenge
+	ingress   map[netip.Addr]*fetching       // what each ingress VIP says to a challenge
+	challenge map[netip.Addr]*fetching       // what each API VIP says to that of --token; empty without
 	dns       *later[resolved]
 }
 
@@ -47,8 +48,8 @@ func observe(ctx context.Context, h *host) *seen {
 	}
 	s := &seen{
 		holders: make(map[netip.Addr]*later[holders]),
-		door:    make(map[netip.Addr]*later[probe.Fetch]), ingress: make(map[netip.Addr]*later[probe.Fetch]),
-		challenge: make(map[netip.Addr]*later[probe.Fetch]),
+		door:    make(map[netip.Addr]*fetching), ingress: make(map[netip.Addr]*fetching),
+		challenge: make(map[netip.Addr]*fetching),
 	}
 	s.names = find(func() (names []string) {
 		within(func(ctx context.Context) { names = h.findNames(ctx) })
@@ -62,17 +63,17 @@ func observe(ctx context.Context, h *host) *seen {
 			})
 		}
 	}
-	page := func(addr netip.AddrPort, path string, named bool) *later[probe.Fetch] {
-		return find(func() (f probe.Fetch) {
+	page := func(addr netip.AddrPort, path string, named bool) *fetching {
+		return &fetching{find(func() (f fetched) {
 			within(func(ctx context.Context) {
 				name := noName
 				if named {
 					name = s.name(ctx)
 				}
-				f = h.fetch(ctx, probe.FetchQuestion{Addr: addr, Host: name, Path: path})
+				f.page, f.err = h.fetch(ctx, probe.FetchQuestion{Addr: addr, Host: name, Path: path})
 			})
 			return f
-		})
+		})}
 	}
 	for _, vip := range h.doors() {
 		s.door[vip] = page(netip.AddrPortFrom(vip, httpPort), "/", false)
@@ -122,12 +123,45 @@ func (h *host) doors() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(h.vips.API), func(vip netip.Addr) bool { return slices.Contains(h.vips.Ingress, vip) })
 }
 
-// fetch asks for a page. That it could not be asked for is a cause like others.
-func (h *host) fetch(ctx context.Context, q probe.FetchQuestion) probe.Fetch {
+// fetched is a page that was asked for, or why it could not be.
+type fetched struct {
+	page probe.Fetch
+	err  error
+}
+
+// fetching is a page that is being asked for.
+type fetching struct{ found *later[fetched] }
+
+// wait waits for the page; known is false when it could not be asked for, or not
+// in time.
+func (f *fetching) wait(ctx context.Context) (page probe.Fetch, known bool) {
+	got, known := f.found.wait(ctx)
+	return got.page, known && got.err == nil
+}
+
+// errCut is a question that was not given the time that it takes.
+var errCut = errors.New("there was no time left to ask")
+
+// fetch asks for a page. An error means that it could not be asked for, which
+// says nothing of who should have answered.
+func (h *host) fetch(ctx context.Context, q probe.FetchQuestion) (probe.Fetch, error) {
 	q.Agent, q.Connect = agent, connectTimeout
 	a, err := h.network.Ask(ctx, probe.Question{Fetch: &q}, -1)
-	if err != nil {
-		return probe.Fetch{Cause: string(upstream.LocalResources), Detail: err.Error()}
+	switch {
+	case err != nil:
+		return probe.Fetch{}, err
+	case upstream.Cause(a.Fetch.Cause) == upstream.ConnectTimeout && a.Fetch.Total < connectTimeout-slack && nearlyOver(ctx):
+		return probe.Fetch{}, errCut
+	default:
+		return *a.Fetch, nil
 	}
-	return *a.Fetch
+}
+
+// slack is by how much a timer may be early, or an answer late.
+const slack = 500 * time.Millisecond
+
+// nearlyOver reports whether ctx's deadline is what ended a question.
+func nearlyOver(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	return bounded && time.Until(deadline) < slack
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
@@ -66,7 +67,7 @@ func (p *printer) trace(hops []Hop) {
 			text = h.To + ": " + text
 		}
 		if h.Took > 0 {
-			text += fmt.Sprintf(" (%.1f ms)", h.Took)
+			text += fmt.Sprintf(" (%s)", status.Milliseconds(time.Duration(h.Took*float64(time.Millisecond))))
 		}
 		p.row(h.Outcome, h.Hop, text)
 	}

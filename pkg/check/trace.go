@@ -4,10 +4,12 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
@@ -51,7 +53,11 @@ func (h *host) trace(ctx context.Context) []Hop {
 	var ways []walked
 	for _, addr := range addresses {
 		to := netip.AddrPortFrom(addr, httpPort)
-		page := h.walk(ctx, to)
+		page, asked := h.walk(ctx, to)
+		if !asked {
+			hops = append(hops, hop("connect", to.String(), false, 0, "there was no time to ask"))
+			continue
+		}
 		ways = append(ways, walked{to, page})
 		hops = append(hops, hop("connect", to.String(), page.Connected > 0, page.Connected, "%s", connected(page)))
 		if page.Connected > 0 {
@@ -69,7 +75,7 @@ func (h *host) trace(ctx context.Context) []Hop {
 // Where the DNS has none the way goes on from the VIPs.
 func (h *host) traceDNS(ctx context.Context, name string) (hops []Hop, addresses []netip.Addr) {
 	r, known := h.seen.dns.wait(ctx)
-	i := slices.IndexFunc(r.views, func(v view) bool { return v.name == name })
+	i := slices.IndexFunc(r.views, func(v view) bool { return v.name == name && v.weight() > 0 })
 	if !known || i < 0 {
 		why := r.why
 		if why == "" {
@@ -79,12 +85,17 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []Hop, addresses
 	}
 	v := r.views[i]
 	for _, family := range []int{1, 0} {
-		text := joined(v.a[family].addresses)
-		if text == "" {
-			text = "none"
+		record := v.a[family]
+		well := record.err == nil && record.Failure == ""
+		text := fmt.Sprintf("%s, says %v", cmp.Or(list(record.Addresses), "none"), v.server.addr.Addr())
+		switch {
+		case record.err != nil:
+			text = record.err.Error()
+		case !well:
+			text = fmt.Sprintf("%v %s", v.server.addr.Addr(), strings.TrimSuffix(failureText(record.Failure), ","))
 		}
-		hops = append(hops, hop("dns", name+" "+kindOf(family == 1), true, v.a[family].took, "%s, says %v", text, v.server.addr.Addr()))
-		addresses = append(addresses, v.a[family].addresses...)
+		hops = append(hops, hop("dns", name+" "+kindOf(family == 1), well, record.took, "%s", text))
+		addresses = append(addresses, record.Addresses...)
 	}
 	if len(addresses) == 0 {
 		hops[0].Outcome, hops[1].Outcome = Failed, Failed
@@ -93,13 +104,13 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []Hop, addresses
 	return hops, addresses
 }
 
-// walk is what the name's address answers to the challenge.
-func (h *host) walk(ctx context.Context, to netip.AddrPort) probe.Fetch {
+// walk is what the name's address answers to the challenge, if it could be asked.
+func (h *host) walk(ctx context.Context, to netip.AddrPort) (probe.Fetch, bool) {
 	if l := h.seen.challenge[to.Addr()]; l != nil {
-		page, _ := l.wait(ctx)
-		return page
+		return l.wait(ctx)
 	}
-	return h.fetch(ctx, probe.FetchQuestion{Addr: to, Host: h.seen.name(ctx), Path: acmePath + h.Token})
+	page, err := h.fetch(ctx, probe.FetchQuestion{Addr: to, Host: h.seen.name(ctx), Path: acmePath + h.Token})
+	return page, err == nil
 }
 
 func connected(f probe.Fetch) string {

@@ -24,9 +24,9 @@ func followed(door, ingress probe.Fetch) *host {
 	vip := netip.MustParseAddr("192.0.2.5")
 	h.Token, h.vips.API = "tok", []netip.Addr{vip}
 	front := probe.Fetch{Connected: 1, Status: 400, Body: []byte(head.OnlyChallenges)}
-	h.seen.door = map[netip.Addr]*later[probe.Fetch]{vip: known(front)}
-	h.seen.challenge = map[netip.Addr]*later[probe.Fetch]{vip: known(door)}
-	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{addresses: []netip.Addr{vip}}}}}})
+	h.seen.door = map[netip.Addr]*fetching{vip: page(front)}
+	h.seen.challenge = map[netip.Addr]*fetching{vip: page(door)}
+	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{Lookup: probe.Lookup{Addresses: []netip.Addr{vip}}}}}}})
 	return h
 }
 
@@ -92,7 +92,7 @@ func TestPresentedText(t *testing.T) {
 		"":             `for clients that send no name: issued by "lab-issuer", until 2027-01-15`,
 		"api.lab.test": `for api.lab.test: issued by "lab-issuer", until 2027-01-15`,
 	} {
-		if got := (presented{name: name, cert: cert}).text(); got != want {
+		if got := (presented{probe.Presented{CertificateQuestion: probe.CertificateQuestion{Name: name}, Certificate: cert}}).text(); got != want {
 			t.Errorf("%q: got %s", name, got)
 		}
 	}
@@ -104,7 +104,7 @@ func TestDeadServer(t *testing.T) {
 	vip, other := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.11")
 	refused := errors.New("connection refused")
 	at := func(addr netip.Addr, name string, err error) presented {
-		return presented{addr: netip.AddrPortFrom(addr, apiPort), name: name, err: err}
+		return presented{probe.Presented{CertificateQuestion: probe.CertificateQuestion{Addr: netip.AddrPortFrom(addr, probe.APIPort), Name: name}, Err: err}}
 	}
 	for name, tt := range map[string]struct {
 		held []netip.Addr

@@ -74,5 +74,8 @@ func list(addrs []netip.Addr) string {
 	for i, a := range addrs {
 		texts[i] = a.String()
 	}
+	if last := len(texts) - 1; last > 1 {
+		texts = []string{strings.Join(texts[:last], ", "), texts[last]}
+	}
 	return strings.Join(texts, " and ")
 }

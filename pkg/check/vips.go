@@ -28,10 +28,10 @@ var (
 )
 
 const (
-	// settle is how long a file that looks half-written may take to be whole:
+	// settleTime is how long a file that looks half-written may take to be whole:
 	// keepalived.conf is not replaced at once.
-	settle = time.Second
-	again  = 100 * time.Millisecond
+	settleTime = time.Second
+	readEvery  = 100 * time.Millisecond
 )
 
 // findVIPs finds the VIPs as the service would see them.
@@ -73,9 +73,9 @@ func noAPIServer(dir string) bool {
 
 // readKeepalived reads the file again while it looks half-written.
 func readKeepalived(ctx context.Context, path string) (keepalived.Discovery, error) {
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	tick := time.NewTicker(again)
+	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
 	for {
 		found, err := keepalived.Read(path)

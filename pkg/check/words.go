@@ -4,7 +4,6 @@ package check
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -21,6 +20,3 @@ func words(f probe.Fetch) string {
 	}
 	return text
 }
-
-// ms is a duration as it is printed.
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }

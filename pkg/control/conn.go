@@ -65,15 +65,19 @@ func Take(f *os.File) (*Conn, error) {
 // Close ends the connection; the peer receives io.EOF.
 func (c *Conn) Close() error { return c.unix.Close() }
 
-// Send sends a message, such as an [Order] or a [Word], with fd unless that is negative. After an
-// error the connection is of no use.
+// ErrTooLarge is a message that is larger than a Conn carries. Nothing of it was
+// sent.
+var ErrTooLarge = errors.New("the message is too large")
+
+// Send sends a message, such as an [Order] or a [Word], with fd unless that is
+// negative. After another error than [ErrTooLarge] the connection is of no use.
 func (c *Conn) Send(message any, fd int) error {
 	text, err := json.Marshal(message)
 	if err != nil {
 		return fmt.Errorf("write a control message: %w", err)
 	}
 	if len(text) > maxMessage {
-		return fmt.Errorf("write a control message: it has %d bytes", len(text))
+		return fmt.Errorf("write a control message: %w: it has %d bytes", ErrTooLarge, len(text))
 	}
 	framed := append(binary.BigEndian.AppendUint32(make([]byte, 0, headerBytes+len(text)), uint32(len(text))), text...) //nolint:gosec // bounded above
 	var rights []byte

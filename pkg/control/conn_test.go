@@ -226,3 +226,19 @@ func TestLine(t *testing.T) {
 		}
 	}
 }
+
+// A message that is too large is refused whole: the connection goes on.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	keeper, gate := pair(t)
+	if err := keeper.Send(strings.Repeat("a", maxMessage), -1); !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("got %v", err)
+	}
+	if err := keeper.Send("b", -1); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if _, err := gate.Receive(&got); err != nil || got != "b" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+}

@@ -121,7 +121,7 @@ func (c *Client) receive() {
 		}
 		if answer := c.waiting[a.ID]; answer != nil {
 			delete(c.waiting, a.ID)
-			answer <- a.tamed()
+			answer <- a.Tamed()
 		}
 		c.mu.Unlock()
 	}

@@ -2,27 +2,19 @@
 
 package probe
 
-import (
-	"strings"
-	"unicode"
-)
+import "github.com/http01-proxyd/http01-proxyd/pkg/status"
 
 // maxText bounds a text of the network, in characters.
 const maxText = 512
 
-// line makes one bounded line of a text: what does not print, and what turns the
-// direction of writing, is a space.
+// line makes one bounded line of a text.
 func line(s string) string {
-	var b strings.Builder
 	count := 0
-	for _, r := range s {
+	for i := range s {
 		if count++; count > maxText {
+			s = s[:i]
 			break
 		}
-		if !unicode.IsPrint(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
 	}
-	return b.String()
+	return status.OneLine(s)
 }

@@ -11,6 +11,7 @@ type NeighboursQuestion struct {
 	Addr   netip.Addr `json:"addr"`
 	Link   int        `json:"link"`   // its index
 	Own    []byte     `json:"own"`    // the link's own hardware address
+	Mine   [][]byte   `json:"mine"`   // this host's hardware addresses, that one among them: not to be heeded
 	Source netip.Addr `json:"source"` // IPv6: an own address of the link, be it link-local
 }
 

@@ -41,8 +41,9 @@ func (a Answer) answers(q Question) bool {
 		(q.Neighbours == nil || a.Neighbours != nil) && (q.Path == nil || a.Path != nil) && (q.Clock == nil || a.Clock != nil)
 }
 
-// tamed is the answer with texts that may be printed: they are the network's.
-func (a Answer) tamed() Answer {
+// Tamed is the answer with texts that are bounded and may be printed: they are
+// the network's.
+func (a Answer) Tamed() Answer {
 	a.Error = line(a.Error)
 	if a.Certificate != nil {
 		a.Certificate.tame()

@@ -73,3 +73,12 @@ func Age(d time.Duration) string {
 		return fmt.Sprintf("%dd", int(d.Hours()/24))
 	}
 }
+
+// Milliseconds gives how long something took that is to be quick.
+func Milliseconds(d time.Duration) string {
+	ms := float64(d.Microseconds()) / 1000
+	if ms >= 10 {
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.1f ms", ms)
+}

@@ -18,23 +18,34 @@ func TestVIP(t *testing.T) {
 	c := healthy(t, nil)
 	c.all(t, []fault{
 		{
-			name: "on no host", want: []string{"vip-nobody", "vip-nobody"},
-			inject: func(c *cluster) {
-				for _, m := range c.Masters {
-					must(c.t, m.StopKeepalived(c.t.Context()))
-				}
-				c.heal(func(ctx context.Context) error {
-					for _, m := range c.Masters {
-						if err := m.StartKeepalived(ctx); err != nil {
-							return err
-						}
-					}
-					return c.Settled(ctx)
-				})
-			},
+			name: "on no host", want: []string{"vip-nobody", "vip-nobody"}, inject: noHolder,
 		},
 		{name: "on two hosts, seen from a third", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders},
 		{name: "on two hosts, seen from one of them", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders, on: holder},
+		{name: "on a host with two NICs in one network, seen from another", want: []string{}, inject: secondNICs},
+		{name: "on a host with two NICs in one network, seen from itself", want: []string{}, inject: secondNICs, on: holder},
+		{
+			name: "on two hosts, one with two NICs", want: []string{"vip-two-hosts", "vip-two-hosts"},
+			inject: func(c *cluster) { secondNICs(c); twoHolders(c) },
+		},
+		{
+			// The worker is one with which the master has never spoken.
+			name: "on a stranger with two NICs", want: []string{"vip-two-addresses"},
+			inject: func(c *cluster) {
+				c.secondNIC(c.Worker.Node)
+				_, err := c.standby().Run(c.t.Context(), "ip", "neighbour", "flush", "to", c.Worker.Addresses.V4.String())
+				must(c.t, err)
+			},
+			says: map[string]string{"vip-two-addresses": "answer for the ingress VIP 192.0.2.6: two hosts have it, or one host with two NICs"},
+		},
+		{
+			name: "with a single IPv6 address of the host that looks", want: []string{},
+			inject: func(c *cluster) { c.single(c.standby()) },
+		},
+		{
+			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-nobody", "vip-nobody"},
+			inject: func(c *cluster) { c.single(c.standby()); noHolder(c) },
+		},
 		{
 			name: "on a link that is down", want: []string{"vip-link-down"},
 			inject: func(c *cluster) {
@@ -52,6 +63,66 @@ func TestCarrierLost(t *testing.T) {
 	twoHolders(c)
 	c.run(c.Gateway, "ip link set master0 down", "ip link set master0 up")
 	c.exactly(c.holder(), []string{"vip-link-down", "vip-link-down"})
+}
+
+func noHolder(c *cluster) {
+	for _, m := range c.Masters {
+		must(c.t, m.StopKeepalived(c.t.Context()))
+	}
+	c.heal(func(ctx context.Context) error {
+		for _, m := range c.Masters {
+			if err := m.StartKeepalived(ctx); err != nil {
+				return err
+			}
+		}
+		return c.Settled(ctx)
+	})
+}
+
+// secondNICs plugs the holder into the machine network a second time, and has
+// the standby speak with it as masters do.
+func secondNICs(c *cluster) {
+	c.secondNIC(c.holder())
+	c.speak(c.standby(), c.holder())
+}
+
+// speak has a node speak with another one's own address, as masters always do.
+func (c *cluster) speak(n, to *lab.Node) {
+	c.t.Helper()
+	conn, err := n.Dial(c.t.Context(), "tcp", netip.AddrPortFrom(to.Addresses.V4, 6443).String())
+	must(c.t, err)
+	must(c.t, conn.Close())
+}
+
+// secondNIC plugs a node into the machine network a second time. Its kernel then
+// answers ARP from both.
+func (c *cluster) secondNIC(n *lab.Node) {
+	c.t.Helper()
+	_, bridge := c.Switch()
+	c.heal(func(ctx context.Context) error {
+		// Others have learnt the address of the NIC that is gone.
+		for _, other := range []*lab.Node{c.Gateway, c.Worker.Node, c.Masters[0].Node, c.Masters[1].Node, c.Masters[2].Node} {
+			if _, err := other.Run(ctx, "ip", "neighbour", "flush", "all"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	peer := "second-" + n.Name
+	c.run(n, "ip link add second type veth peer name "+peer+" netns "+c.Gateway.Namespace+"; ip link set second up", "ip link delete second")
+	_, err := c.Gateway.Run(c.t.Context(), "ip", "link", "set", peer, "master", bridge, "up")
+	must(c.t, err)
+}
+
+// single gives a node its IPv6 address as DHCPv6 does: what else is on its network
+// it knows by a route.
+func (c *cluster) single(n *lab.Node) {
+	c.t.Helper()
+	own := n.Addresses.V6
+	const change = "ip -6 address del %[1]s/%[2]d dev br-ex; ip -6 address add %[1]s/%[3]d dev br-ex nodad; " +
+		"ip -6 route %[6]s %[5]s dev br-ex proto static; ip -6 route replace default via %[4]s"
+	prefix, gateway := netip.PrefixFrom(own, 64).Masked(), c.Gateway.Addresses.V6
+	c.run(n, fmt.Sprintf(change, own, 64, 128, gateway, prefix, "add"), fmt.Sprintf(change, own, 128, 64, gateway, prefix, "del"))
 }
 
 // twoHolders kills keepalived hard on the host that has the VIPs: it keeps them,

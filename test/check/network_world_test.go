@@ -31,7 +31,12 @@ func TestWorld(t *testing.T) {
 			name: "an A that leads to another host", inject: named(lab.Pair{V4: c.Worker.Addresses.V4, V6: both.V6}), want: []string{"dns-elsewhere"},
 			says: map[string]string{"dns-elsewhere": "the A record of api.lab.test leads to 192.0.2.21, which is no API VIP and shows no front door (status 503)"},
 		},
-		{name: "an A that leads to nobody", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-elsewhere"}},
+		{name: "an A that leads to nobody here", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-elsewhere"}},
+		{
+			name: "an A that leads to a host outside which refuses those inside", inject: named(lab.Pair{V4: c.Internet.Addresses.V4, V6: both.V6}),
+			want: []string{"dns-elsewhere-unreachable"},
+			says: map[string]string{"dns-elsewhere-unreachable": "leads to 198.51.100.10, which is no API VIP, and cannot be connected to from here (it refuses connections)"},
+		},
 		{
 			name: "no DNS server answers", want: []string{"dns-silent"},
 			inject: func(c *cluster) {

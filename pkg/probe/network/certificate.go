@@ -6,11 +6,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -31,25 +29,14 @@ func certificate(ctx context.Context, q *probe.CertificateQuestion) (*probe.Cert
 	}
 	leaf := secure.ConnectionState().PeerCertificates[0]
 	return &probe.Certificate{
-		Subject: leaf.Subject.CommonName, Issuer: issuer(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
+		Issuer: issuer(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
-		Covers:    q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
-		Names:     leaf.DNSNames[:min(len(leaf.DNSNames), probe.MaxNames)],
-		Addresses: addresses(leaf),
+		Covers: q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
+		Names:  leaf.DNSNames[:min(len(leaf.DNSNames), probe.MaxNames)],
 	}, nil
 }
 
 // issuer is how an issuer is called: CAs have a common name as a rule.
 func issuer(n pkix.Name) string {
 	return cmp.Or(n.CommonName, strings.Join(n.Organization, " "), n.String())
-}
-
-func addresses(leaf *x509.Certificate) []netip.Addr {
-	var all []netip.Addr
-	for _, ip := range leaf.IPAddresses {
-		if addr, is := netip.AddrFromSlice(ip); is && len(all) < probe.MaxNames {
-			all = append(all, addr.Unmap())
-		}
-	}
-	return all
 }

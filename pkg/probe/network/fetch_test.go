@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -126,7 +127,7 @@ func TestFetchAsksAsAValidator(t *testing.T) {
 	}
 }
 
-// TestLookup: addresses, none, and no answer. Its own server stands in for a real
+// TestLookup: addresses, none, a failure and no answer. Its own server stands in for a real
 // one, which cannot be made to fail and to keep silent on demand.
 func TestLookup(t *testing.T) {
 	c := client(t)
@@ -138,25 +139,22 @@ func TestLookup(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		ipv6 bool
-		want []netip.Addr
+		want probe.Lookup
 	}{
-		{"here.test", false, []netip.Addr{netip.MustParseAddr("192.0.2.5")}},
-		{"here.test", true, []netip.Addr{netip.MustParseAddr("2001:db8::5")}},
-		{"empty.test", false, nil},
-		{"absent.test", true, nil},
+		{"here.test", false, probe.Lookup{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}},
+		{"here.test", true, probe.Lookup{Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}},
+		{"empty.test", false, probe.Lookup{}},
+		{"absent.test", true, probe.Lookup{}},
+		{"failing.test", false, probe.Lookup{Failure: probe.ServerFails}},
+		{"silent.test", false, probe.Lookup{Failure: probe.ServerSilent}},
 	} {
 		got, err := ask(tt.name, tt.ipv6)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if diff := cmp.Diff(tt.want, got.Addresses, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(tt.want, *got, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
-		}
-	}
-	for _, name := range []string{"silent.test", "failing.test"} {
-		if got, err := ask(name, false); err == nil {
-			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

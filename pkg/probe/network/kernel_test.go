@@ -45,9 +45,10 @@ func TestNeighbours(t *testing.T) {
 	one, two := plug(t, "one"), plug(t, "two")
 	one.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:01")
 	two.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:02")
+	mine := [][]byte{link.HardwareAddr}
 	ask := func(addr string) []string {
 		found, err := c.Neighbours(within(t, patience), probe.NeighboursQuestion{
-			Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Source: netip.MustParseAddr("2001:db8::1"),
+			Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Mine: mine, Source: netip.MustParseAddr("2001:db8::1"),
 		})
 		if err != nil {
 			t.Error(err)
@@ -79,6 +80,8 @@ func TestNeighbours(t *testing.T) {
 	nstest.Run(t, "ip", "address", "add", "192.0.2.5/32", "dev", "lan0")
 	nstest.Run(t, "ip", "address", "add", "2001:db8::5/128", "dev", "lan0", "nodad")
 	want("this host and two more", "02:00:00:00:00:01", "02:00:00:00:00:02")
+	mine = append(mine, []byte{2, 0, 0, 0, 0, 2})
+	want("this host by two links, and another", "02:00:00:00:00:01")
 }
 
 func set(list []string) map[string]bool {

@@ -5,7 +5,6 @@ package network
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,18 +18,30 @@ import (
 // for 5 s before it asks again.
 const lookupTry = time.Second
 
-// lame is what Go's resolver calls an empty answer of a server that neither has
-// the name's zone nor asks others (net, checkHeader): it has no record.
-const lame = "lame referral"
+// What Go's resolver calls answers (net, checkHeader and tryOneName).
+const (
+	// misbehaving is one with an error.
+	misbehaving = "server misbehaving"
+	// lame is an empty one of a server that neither has the name's zone nor asks
+	// others: it has no record.
+	lame = "lame referral"
+)
 
 // lookup asks one server. The resolver's files cannot be opened here, which it
 // takes for their being absent.
-func lookup(ctx context.Context, q *probe.LookupQuestion) (*probe.Lookup, error) {
+func lookup(ctx context.Context, q *probe.LookupQuestion) *probe.Lookup {
 	for {
 		found, err := lookupOnce(ctx, q)
 		var failed *net.DNSError
-		if err == nil || ctx.Err() != nil || !errors.As(err, &failed) || !failed.IsTimeout {
-			return found, err
+		switch {
+		case err == nil:
+			return found
+		case errors.As(err, &failed) && (failed.IsNotFound || failed.Err == lame):
+			return &probe.Lookup{}
+		case errors.As(err, &failed) && failed.Err == misbehaving:
+			return &probe.Lookup{Failure: probe.ServerFails}
+		case ctx.Err() != nil || failed == nil || !failed.IsTimeout:
+			return &probe.Lookup{Failure: probe.ServerSilent}
 		}
 	}
 }
@@ -47,12 +58,8 @@ func lookupOnce(ctx context.Context, q *probe.LookupQuestion) (*probe.Lookup, er
 	}
 	// The dot at the end keeps search domains away.
 	list, err := resolver.LookupNetIP(ctx, network, strings.TrimSuffix(q.Name, ".")+".")
-	var failed *net.DNSError
-	if errors.As(err, &failed) && (failed.IsNotFound || failed.Err == lame) {
-		return &probe.Lookup{}, nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("ask %v: %w", q.Server, err)
+		return nil, err
 	}
 	for i := range list {
 		list[i] = list[i].Unmap()

@@ -54,7 +54,7 @@ func neighbours(ctx context.Context, q *probe.NeighboursQuestion, fd int) (*prob
 		}
 		if err := listen(ctx, socket, wait, func(message []byte) {
 			who := read(message)
-			if name := net.HardwareAddr(who).String(); who != nil && !bytes.Equal(who, q.Own) &&
+			if name := net.HardwareAddr(who).String(); who != nil && !mine(q, who) &&
 				!slices.Contains(found.Hardware, name) && len(found.Hardware) < probe.MaxNeighbours {
 				found.Hardware = append(found.Hardware, name)
 			}
@@ -63,6 +63,11 @@ func neighbours(ctx context.Context, q *probe.NeighboursQuestion, fd int) (*prob
 		}
 	}
 	return found, nil
+}
+
+// mine: a host with several links in one network hears itself on them.
+func mine(q *probe.NeighboursQuestion, who []byte) bool {
+	return slices.ContainsFunc(q.Mine, func(own []byte) bool { return bytes.Equal(own, who) })
 }
 
 // listen gives what comes within some time to heard.

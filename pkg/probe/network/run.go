@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 )
 
-// asked bounds the questions that are looked into at a time; more wait.
-const asked = 64
+// atOnce bounds the questions that are looked into at a time; more wait.
+const atOnce = 64
 
 // RunConfined answers questions until the connection ends, after giving up every
 // system call that this does not take.
@@ -35,7 +35,7 @@ func Run(ctx context.Context, conn *control.Conn) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	slots := make(chan struct{}, asked)
+	slots := make(chan struct{}, atOnce)
 	for {
 		var q probe.Question
 		fd, err := conn.Receive(&q)
@@ -56,12 +56,24 @@ func Run(ctx context.Context, conn *control.Conn) error {
 func answer(ctx context.Context, conn *control.Conn, q probe.Question, fd int) {
 	ctx, cancel := context.WithTimeout(ctx, q.Budget)
 	defer cancel()
-	a, err := find(ctx, q, fd)
+	var a probe.Answer
+	// What cannot be asked is told apart from what nobody has answered.
+	err := ctx.Err()
+	if err == nil {
+		a, err = find(ctx, q, fd)
+	} else if fd >= 0 {
+		_ = unix.Close(fd)
+	}
 	a.ID = q.ID
 	if err != nil {
-		a.Error = control.Line(err.Error())
+		a.Error = err.Error()
 	}
-	if err := conn.Send(a, -1); err != nil {
+	// Before it is sent too: texts of the network may be long, and grow as JSON.
+	err = conn.Send(a.Tamed(), -1)
+	if errors.Is(err, control.ErrTooLarge) {
+		err = conn.Send(probe.Answer{ID: q.ID, Error: err.Error()}.Tamed(), -1)
+	}
+	if err != nil {
 		_ = conn.Close()
 	}
 }
@@ -75,7 +87,7 @@ func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err er
 	case q.Certificate != nil:
 		a.Certificate, err = certificate(ctx, q.Certificate)
 	case q.Lookup != nil:
-		a.Lookup, err = lookup(ctx, q.Lookup)
+		a.Lookup = lookup(ctx, q.Lookup)
 	case q.Fetch != nil:
 		a.Fetch = fetch(ctx, q.Fetch)
 	case q.Neighbours != nil:

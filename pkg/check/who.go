@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/route"
+)
+
+// neighbourhood is a link on which is asked who answers for an address.
+type neighbourhood struct {
+	network *probe.Client
+	link    *net.Interface
+	source  netip.Addr // to ask from by neighbour discovery
+	mine    [][]byte   // the hardware addresses of this host
+}
+
+// around is the neighbourhood that a way leads through.
+func (h *host) around(w way, addr netip.Addr, own []address.Address) (neighbourhood, error) {
+	n := neighbourhood{network: h.network, link: w.link}
+	if addr.Is6() {
+		// Not from a VIP: others would learn that it is here.
+		var known bool
+		if n.source, known = linkLocal(w.link, own); !known {
+			return n, fmt.Errorf("%s has no link-local address to ask from", w.link.Name)
+		}
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return n, fmt.Errorf("list the links: %w", err)
+	}
+	for _, l := range links {
+		if len(l.HardwareAddr) > 0 {
+			n.mine = append(n.mine, l.HardwareAddr)
+		}
+	}
+	return n, nil
+}
+
+// who asks for several addresses side by side who answers, but for this host.
+func (n neighbourhood) who(ctx context.Context, addrs []netip.Addr) ([][]string, error) {
+	answers, errs := make([][]string, len(addrs)), make([]error, len(addrs))
+	var all sync.WaitGroup
+	for i, addr := range addrs {
+		all.Go(func() {
+			found, err := n.network.Neighbours(ctx, probe.NeighboursQuestion{
+				Addr: addr, Link: n.link.Index, Own: n.link.HardwareAddr, Mine: n.mine, Source: n.source,
+			})
+			if errs[i] = err; err == nil {
+				answers[i] = found.Hardware
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// holdersOf is who answers for a VIP. Whoever answers for this host's own address
+// too answers for others (proxy ARP) and has neither.
+func (n neighbourhood) holdersOf(ctx context.Context, vip, own netip.Addr) ([]string, error) {
+	addrs := []netip.Addr{vip}
+	if own.IsValid() {
+		addrs = append(addrs, own)
+	}
+	answers, err := n.who(ctx, addrs)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(answers[0], func(one string) bool {
+		return len(answers) > 1 && slices.Contains(answers[1], one)
+	}), nil
+}
+
+// maxTold bounds the addresses that are asked for to tell hosts apart.
+const maxTold = 8
+
+// tell tells whether several hardware addresses are those of one host. With the
+// kernel's default (arp_ignore=0) a host with two NICs in one network answers from
+// both, for whatever address it has: so it is asked for the own addresses of those
+// that this host has spoken with. For IPv6 only the link that has an address
+// answers.
+func (n neighbourhood) tell(ctx context.Context, answering []string, vip netip.Addr, isVIP func(netip.Addr) bool) (kinship, error) {
+	if vip.Is6() {
+		return strangers, nil
+	}
+	known, err := route.Neighbours(uint32(n.link.Index)) //nolint:gosec // an index of the kernel's
+	if err != nil {
+		return unknownKin, err
+	}
+	var addrs []netip.Addr
+	for _, each := range known {
+		if each.IP.Is4() && !isVIP(each.IP) && slices.Contains(answering, each.Hardware) && len(addrs) < maxTold {
+			addrs = append(addrs, each.IP)
+		}
+	}
+	answers, err := n.who(ctx, addrs)
+	if err != nil {
+		return unknownKin, err
+	}
+	return kin(answering, answers), nil
+}
+
+// kinship is whether hardware addresses are those of one host.
+type kinship int
+
+const (
+	unknownKin kinship = iota
+	oneHost
+	strangers // at least two of them are two hosts'
+)
+
+// kin judges hardware addresses by who answers for some addresses that each are
+// one host's: those that answer together are of one host, and one that keeps
+// silent where another answers is of another.
+func kin(all []string, answers [][]string) kinship {
+	group := make(map[string]int)
+	for i, one := range all {
+		group[one] = i
+	}
+	apart := false
+	for _, together := range answers {
+		together = slices.DeleteFunc(slices.Clone(together), func(one string) bool { return !slices.Contains(all, one) })
+		if len(together) == 0 {
+			continue // nobody who matters
+		}
+		apart = apart || len(together) < len(all)
+		for _, one := range together[1:] {
+			from, to := group[one], group[together[0]]
+			for name, g := range group {
+				if g == from {
+					group[name] = to
+				}
+			}
+		}
+	}
+	first := group[all[0]]
+	single := !slices.ContainsFunc(all, func(one string) bool { return group[one] != first })
+	switch {
+	case single:
+		return oneHost
+	case apart:
+		return strangers
+	default:
+		return unknownKin
+	}
+}
