@@ -8,6 +8,8 @@ const (
 	NftablesDenied  ID = "nftables-denied"
 	NftablesRefused ID = "nftables-refused"
 	PortTaken       ID = "port-taken"
+
+	MetricsPortTaken ID = "metrics-port-taken"
 )
 
 // {error} is what the kernel or the service said.
@@ -36,13 +38,22 @@ func nftablesEntries() []Entry {
 
 // {holder} is a process, a unit or a pod.
 func portEntries() []Entry {
-	return []Entry{{
-		ID: PortTaken, Check: "port", Level: Problem,
-		Symptom: "The state is `PortInUse`.",
-		Says:    "port {port}, on which the service is to listen, is taken by {holder}",
-		Mend: "stop that one, or give the service another port in config.yaml on every master: " +
-			"mode: CustomDeployment, customDeployment: {internalPort: …}",
-	}}
+	const check = "port"
+	return []Entry{
+		{
+			ID: PortTaken, Check: check, Level: Problem,
+			Symptom: "The state is `PortInUse`.",
+			Says:    "port {port}, on which the service is to listen, is taken by {holder}",
+			Mend: "stop that one, or give the service another port in config.yaml on every master: " +
+				"mode: CustomDeployment, customDeployment: {internalPort: …}",
+		},
+		{
+			ID: MetricsPortTaken, Check: check, Level: Warning,
+			Symptom: "Prometheus finds no metrics, or those of something else; the journal says `metrics are not served`. Challenges are answered.",
+			Says:    "the metrics are not served on {address}: the port is taken by {holder}",
+			Mend:    "stop that one, or give another port in metrics.listenAddress of config.yaml, and in the EndpointSlice and ServiceMonitor",
+		},
+	}
 }
 
 // What goes wrong with the VIPs as this host knows them.
