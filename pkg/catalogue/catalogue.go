@@ -25,11 +25,12 @@ const (
 // placeholders such as {vip}, for which [Find] puts in what was found.
 type Entry struct {
 	ID      ID
-	Check   string // the check that finds it
+	Check   string // the check that finds it, or beside whose entries it belongs
 	Level   Level
 	Symptom string // what an admin sees who has not run check, for the documentation
 	Says    string // the cause
 	Mend    string // what to do about it
+	Journal bool   // no check finds it: it is about a challenge that the service was asked for
 	// Follows are the entries of which it is a consequence: where one of these is
 	// found, it says nothing new.
 	Follows []ID
