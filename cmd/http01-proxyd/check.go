@@ -33,8 +33,8 @@ could not look at.
 Each check has a line: ✓ all is well, ! a warning: challenges succeed now, and may
 not later or not for all, ✗ a problem, - not looked at, with the reason.
 
-Exit codes: 0 no problems, 1 problems, 2 it could not run, 3 this is no cluster
-node with virtual IPs and there is nothing to check.
+Exit codes: 0 no problems, 1 problems, 2 it could not run, 3 this host is not one
+that may hold the API's virtual IP, such as a worker: there is nothing to check.
 
 Examples:
   http01-proxyd check

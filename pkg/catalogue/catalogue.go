@@ -57,14 +57,13 @@ func Find(id ID, values ...string) Finding {
 		panic(fmt.Sprintf("catalogue: a value of %q is missing: %q", id, values))
 	}
 	pairs := make([]string, 0, len(values))
-	for i := 0; i < len(values); i += 2 {
-		key := "{" + values[i] + "}"
-		for j := 0; j < len(pairs); j += 2 {
-			if pairs[j] == key {
-				panic(fmt.Sprintf("catalogue: %q has two values for %s", id, key))
-			}
+	seen := make(map[string]bool)
+	for pair := range slices.Chunk(values, 2) {
+		if seen[pair[0]] {
+			panic(fmt.Sprintf("catalogue: %q has two values for %s", id, pair[0]))
 		}
-		pairs = append(pairs, key, values[i+1])
+		seen[pair[0]] = true
+		pairs = append(pairs, "{"+pair[0]+"}", pair[1])
 	}
 	fill := strings.NewReplacer(pairs...)
 	e := Get(id)

@@ -16,11 +16,11 @@ import (
 // named by a unit test.
 func TestEveryEntryHasATest(t *testing.T) {
 	t.Parallel()
-	real := tests(t, "../../test/check", "../../test/host")
+	lab := tests(t, "../../test/check", "../../test/host")
 	// The hosts of the tests have no SELinux policy.
 	unreal := map[catalogue.ID]string{catalogue.SELinuxLabel: ".", catalogue.SELinuxDenies: "."}
 	for _, e := range catalogue.All() {
-		where := real
+		where := lab
 		if folder := unreal[e.ID]; folder != "" {
 			where = tests(t, folder)
 		}

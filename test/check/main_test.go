@@ -128,8 +128,8 @@ func (c *cluster) exactly(n *lab.Node, want []string, flags ...string) lab.Check
 	return r
 }
 
-// wants wants a report to have these findings and nothing else, and an exit code
-// of 1 when one of them is a problem.
+// wants fails the test unless a report has these findings and nothing else, and
+// the exit code is 1 when one of them is a problem.
 func (c *cluster) wants(r lab.CheckReport, code int, want []string) {
 	c.t.Helper()
 	got := r.IDs()
