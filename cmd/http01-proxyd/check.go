@@ -35,7 +35,8 @@ not later or not for all, ✗ a problem, - not looked at, with the reason. On a
 terminal they have colours unless NO_COLOR is set.
 
 Exit codes: 0 no problems, 1 problems, 2 it could not run, or the command line is
-wrong, 3 this is no cluster node with virtual IPs and there is nothing to check.
+wrong, 3 this host is not one that may hold the API's virtual IP, such as a worker:
+there is nothing to check.
 
 Examples:
   http01-proxyd check

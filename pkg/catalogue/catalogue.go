@@ -25,14 +25,15 @@ const (
 // placeholders such as {vip}, for which [Find] puts in what was found.
 type Entry struct {
 	ID      ID
-	Check   string // the check that finds it
+	Check   string // the check that finds it, or beside whose entries it belongs
 	Level   Level
 	Symptom string // what an admin sees who has not run check, for the documentation
 	Says    string // the cause
 	Mend    string // what to do about it
 	// Cause is what the journal's field CAUSE, the status and the metrics say when
 	// an exchange with the ingress shows it; empty when none does.
-	Cause string
+	Cause   string
+	Journal bool // no check finds it: it is about a challenge that the service was asked for
 	// Follows are the entries of which it is a consequence: where one of these is
 	// found, it says nothing new.
 	Follows []ID
@@ -59,14 +60,13 @@ func Find(id ID, values ...string) Finding {
 		panic(fmt.Sprintf("catalogue: a value of %q is missing: %q", id, values))
 	}
 	pairs := make([]string, 0, len(values))
-	for i := 0; i < len(values); i += 2 {
-		key := "{" + values[i] + "}"
-		for j := 0; j < len(pairs); j += 2 {
-			if pairs[j] == key {
-				panic(fmt.Sprintf("catalogue: %q has two values for %s", id, key))
-			}
+	seen := make(map[string]bool)
+	for pair := range slices.Chunk(values, 2) {
+		if seen[pair[0]] {
+			panic(fmt.Sprintf("catalogue: %q has two values for %s", id, pair[0]))
 		}
-		pairs = append(pairs, key, values[i+1])
+		seen[pair[0]] = true
+		pairs = append(pairs, "{"+pair[0]+"}", pair[1])
 	}
 	fill := strings.NewReplacer(pairs...)
 	e := Get(id)

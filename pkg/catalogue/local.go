@@ -8,6 +8,8 @@ const (
 	NftablesDenied  ID = "nftables-denied"
 	NftablesRefused ID = "nftables-refused"
 	PortTaken       ID = "port-taken"
+
+	MetricsPortTaken ID = "metrics-port-taken"
 )
 
 // {error} is what the kernel or the service said.
@@ -36,13 +38,22 @@ func nftablesEntries() []Entry {
 
 // {holder} is a process, a unit or a pod.
 func portEntries() []Entry {
-	return []Entry{{
-		ID: PortTaken, Check: "port", Level: Problem,
-		Symptom: "The state is `PortInUse`.",
-		Says:    "port {port}, on which the service is to listen, is taken by {holder}",
-		Mend: "stop that one, or give the service another port in config.yaml on every master: " +
-			"mode: CustomDeployment, customDeployment: {internalPort: …}",
-	}}
+	const check = "port"
+	return []Entry{
+		{
+			ID: PortTaken, Check: check, Level: Problem,
+			Symptom: "The state is `PortInUse`.",
+			Says:    "port {port}, on which the service is to listen, is taken by {holder}",
+			Mend: "stop that one, or give the service another port in config.yaml on every master: " +
+				"mode: CustomDeployment, customDeployment: {internalPort: …}",
+		},
+		{
+			ID: MetricsPortTaken, Check: check, Level: Warning,
+			Symptom: "Prometheus finds no metrics, or those of something else; the journal says `metrics are not served`. Challenges are answered.",
+			Says:    "the metrics are not served on {address}: the port is taken by {holder}",
+			Mend:    "stop that one, or give another port in metrics.listenAddress of config.yaml, and in the EndpointSlice and ServiceMonitor",
+		},
+	}
 }
 
 // What goes wrong with the VIPs as this host knows them.
@@ -113,6 +124,8 @@ func vipsEntries() []Entry {
 const (
 	NATBeforeUs     ID = "nat-before-us"
 	NATBeforeSome   ID = "nat-before-us-for-some"
+	Untracked       ID = "vip-port-untracked"
+	UntrackedSome   ID = "vip-port-untracked-for-some"
 	VIPPortDropped  ID = "vip-port-dropped"
 	InputDrops      ID = "input-drops"
 	InputDropsSome  ID = "input-drops-some"
@@ -123,9 +136,10 @@ const (
 // {vip} the API VIPs, {port} the service's.
 func rulesetEntries() []Entry {
 	const (
-		check = "ruleset"
-		leave = "let it leave port 80 of {vip} alone, or run at a priority above -110; a Service's spec.externalIPs must not have an API VIP"
-		open  = "open port {port} there as well: tcp dport {port} accept, or for all that is redirected ct status dnat accept, " +
+		check   = "ruleset"
+		leave   = "let it leave port 80 of {vip} alone, or run at a priority above -110; a Service's spec.externalIPs must not have an API VIP"
+		tracked = "let it leave tcp dport 80 of {vip} tracked, where the ruleset comes from"
+		open    = "open port {port} there as well: tcp dport {port} accept, or for all that is redirected ct status dnat accept, " +
 			"before that rule, where the ruleset comes from (a MachineConfig, /etc/sysconfig/nftables.conf)"
 	)
 	return []Entry{
@@ -140,6 +154,18 @@ func rulesetEntries() []Entry {
 			Symptom: "The state is `Serving`, and some clients get the answer of something else, or none.",
 			Says:    "connections of some clients to port 80 of {vip} are led elsewhere before the service's table sees them, by chain {chain}: {rule}",
 			Mend:    leave,
+		},
+		{
+			ID: Untracked, Check: check, Level: Problem,
+			Symptom: "The state is `Serving`, and challenges are refused; the table's counters stay at 0.",
+			Says:    "connections to port 80 of {vip} are taken from connection tracking, without which nothing is redirected, in chain {chain}: {rule}",
+			Mend:    tracked,
+		},
+		{
+			ID: UntrackedSome, Check: check, Level: Warning,
+			Symptom: "The state is `Serving`, and challenges are refused for some clients.",
+			Says:    "connections of some clients to port 80 of {vip} are taken from connection tracking, without which nothing is redirected, in chain {chain}: {rule}",
+			Mend:    tracked,
 		},
 		{
 			ID: VIPPortDropped, Check: check, Level: Problem,
@@ -305,7 +331,7 @@ func serviceEntries() []Entry {
 // API VIPs that it holds: what is seen there from anywhere follows from them.
 func NoDoor() []ID {
 	return []ID{
-		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, VIPsNoIngress, NATBeforeUs, VIPPortDropped, InputDrops, OwnClientsStray,
+		NftablesMissing, NftablesDenied, NftablesRefused, PortTaken, VIPsNoIngress, NATBeforeUs, Untracked, VIPPortDropped, InputDrops, OwnClientsStray,
 		Disabled, ServiceDown, ServiceHangs, ServiceUnwell, SandboxDenies, SELinuxLabel, SELinuxDenies,
 	}
 }

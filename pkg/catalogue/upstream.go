@@ -32,7 +32,7 @@ func ingressEntries() []Entry {
 	const check = "ingress"
 	return []Entry{
 		{
-			ID: IngressUnknown, Cause: "no-upstream-for-family", Check: check, Level: Problem,
+			ID: IngressUnknown, Cause: "no-upstream-for-family", Check: check, Journal: true, Level: Problem,
 			Symptom: "Challenges get 502 with `no upstream is configured`.",
 			Says:    "no ingress address is known",
 			Mend:    "check the ingress instances in keepalived.conf, or set vips.ingress",
@@ -80,7 +80,7 @@ func ingressEntries() []Entry {
 			Mend:    "check the service's descriptor limit and the host's free ports",
 		},
 		{
-			ID: ExchangeStopped, Cause: "stopped", Check: check, Level: Warning,
+			ID: ExchangeStopped, Cause: "stopped", Check: check, Journal: true, Level: Warning,
 			Symptom: "One challenge gets 502 with `the proxy could not ask the upstream` while the service is being stopped.",
 			Says:    "the exchange with {upstream} was ended because the service stops",
 			Mend:    "nothing: CAs and cert-manager ask again, and the next start answers them",

@@ -3,12 +3,14 @@
 package check
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
 // TestMain is the child as well, one that ends at once.
@@ -33,6 +35,7 @@ func TestNobodyAsks(t *testing.T) {
 	}}
 	h.ResolvConf = written(t, "nameserver 192.0.2.53\n")
 	h.config.Upstream.Port = 80
+	h.service = func() (status.Report, error) { return status.Report{}, errors.New("it does not run") }
 	h.seen = observe(t.Context(), h)
 	for _, c := range checks() {
 		if c.limit != remote || c.name == "clock" {

@@ -38,8 +38,8 @@ func ofNginx() probe.Fetch {
 	return probe.Fetch{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
 }
 
-// page is one that was asked for.
-func page(f probe.Fetch) *fetching { return &fetching{known(fetched{page: f})} }
+// gotten is a page that was asked for.
+func gotten(f probe.Fetch) *fetching { return &fetching{known(fetched{page: f})} }
 
 // routed is a host whose ingress answers a made-up token with answer, and whose
 // service has passed these challenges on, the last one now.
@@ -48,7 +48,7 @@ func routed(answer probe.Fetch, challenges ...status.ReportChallenge) *host {
 	said := status.Report{}
 	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (status.Report, error) { return said, nil }}
 	h.config.Upstream.Port = 80
-	h.seen = &seen{names: known([]string{"api.lab.test"}), ingress: map[netip.Addr]*fetching{vip: page(answer)}}
+	h.seen = &seen{names: known([]string{"api.lab.test"}), ingress: map[netip.Addr]*fetching{vip: gotten(answer)}}
 	for i, c := range challenges {
 		if c.Time.IsZero() {
 			c.Time = time.Now().Add(time.Duration(i-len(challenges)) * time.Second)

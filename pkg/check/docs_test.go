@@ -25,8 +25,8 @@ type page struct {
 }
 
 type symptom struct {
-	Text string
-	IDs  []catalogue.ID
+	Text    string
+	Entries []catalogue.Entry
 }
 
 type section struct {
@@ -37,7 +37,7 @@ type section struct {
 type paragraph struct {
 	catalogue.Entry
 
-	Printed string // as check prints it, with names for what it finds
+	Printed string // as check or the journal has it, with names for what it is about
 }
 
 // TestTroubleshooting: docs/troubleshooting.md is what the catalogue says. `make
@@ -76,17 +76,26 @@ func pageOf(t *testing.T) page {
 			i = len(p.Symptoms)
 			p.Symptoms = append(p.Symptoms, symptom{Text: e.Symptom})
 		}
-		p.Symptoms[i].IDs = append(p.Symptoms[i].IDs, e.ID)
+		p.Symptoms[i].Entries = append(p.Symptoms[i].Entries, e)
 		if n := len(p.Checks); n == 0 || p.Checks[n-1].Name != e.Check {
 			p.Checks = append(p.Checks, section{Name: e.Check})
 		}
-		var printed strings.Builder
-		r := Report{Checks: []Result{{Name: e.Check, Findings: []catalogue.Finding{catalogue.Find(e.ID)}}}}
-		if err := r.WriteText(&printed, Style{Width: 110}); err != nil {
-			t.Fatal(err)
-		}
 		at := &p.Checks[len(p.Checks)-1]
-		at.Entries = append(at.Entries, paragraph{e, strings.TrimSpace(printed.String()) + "\n"})
+		at.Entries = append(at.Entries, paragraph{e, printed(t, e)})
 	}
 	return p
+}
+
+func printed(t *testing.T, e catalogue.Entry) string {
+	t.Helper()
+	f := catalogue.Find(e.ID)
+	if e.Journal {
+		return f.String() + "\n"
+	}
+	var text strings.Builder
+	r := Report{Checks: []Result{{Name: e.Check, Findings: []catalogue.Finding{f}}}}
+	if err := r.WriteText(&text, Style{Width: 110}); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(text.String()) + "\n"
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -14,11 +15,42 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
-// unitName is how systemd calls the service.
-const unitName = "http01-proxyd.service"
+const (
+	unitName    = "http01-proxyd.service" // as systemd calls the service
+	programName = "http01-proxyd"         // as the kernel calls its processes
+)
 
-// checkPort looks who has the internal port.
+// checkPort looks who has the internal port, and that of the metrics.
 func checkPort(_ context.Context, h *host) Result {
+	r := internalPort(h)
+	if f, taken := metricsTaken(h.config.Metrics.ListenAddress); taken {
+		more := found(append(r.Findings, f), "")
+		more.Unseen = r.Unseen
+		if r.Outcome == Skipped {
+			more.Unseen = r.Text
+		}
+		return more
+	}
+	return r
+}
+
+// metricsTaken looks whether somebody else has the port on which the service is to
+// serve its metrics.
+func metricsTaken(at netip.AddrPort) (catalogue.Finding, bool) {
+	if !at.IsValid() {
+		return catalogue.Finding{}, false
+	}
+	if listens, err := holder.Listens(at.Port()); err != nil || !listens {
+		return catalogue.Finding{}, false
+	}
+	who := holder.OfTCPPort(at.Port())
+	if strings.Contains(who, unitName) || strings.Contains(who, "("+programName+")") {
+		return catalogue.Finding{}, false
+	}
+	return catalogue.Find(catalogue.MetricsPortTaken, "address", at.String(), "holder", who), true
+}
+
+func internalPort(h *host) Result {
 	port := h.config.InternalPort
 	reason, _ := h.state()
 	taken := func() Result {

@@ -137,6 +137,10 @@ func obstacleOf(f verdict.Finding) catalogue.ID {
 		return catalogue.NATBeforeUs
 	case f.Kind == verdict.Caught:
 		return catalogue.NATBeforeSome
+	case f.Kind == verdict.Untracked && f.Why == 0:
+		return catalogue.Untracked
+	case f.Kind == verdict.Untracked:
+		return catalogue.UntrackedSome
 	case f.Why != 0:
 		return catalogue.InputDropsSome
 	case f.Port == challengePort:

@@ -3,6 +3,10 @@
 package check
 
 import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -73,6 +77,38 @@ func TestHowItIsDown(t *testing.T) {
 		h := &host{unit: func() (systemd.Unit, error) { return u, nil }}
 		if got := h.downState(); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestHangs tells a service that runs and does not answer from one that does not
+// run, and from one that may not be asked.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err    error
+		active string
+		want   bool
+	}{
+		"it answers":           {nil, "active", false},
+		"it takes too long":    {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), "active", true},
+		"the same, no systemd": {fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), "", true},
+		"active, no socket":    {unix.ECONNREFUSED, "active", true},
+		"it is stopped":        {fs.ErrNotExist, "inactive", false},
+		"it starts":            {unix.ECONNREFUSED, "activating", false},
+		"only root may ask":    {fs.ErrPermission, "active", false},
+	} {
+		h := &host{
+			unit: func() (systemd.Unit, error) {
+				if tt.active == "" {
+					return systemd.Unit{}, fs.ErrNotExist
+				}
+				return systemd.Unit{Active: tt.active}, nil
+			},
+			service: func() (status.Report, error) { return status.Report{}, tt.err },
+		}
+		if got := h.hangs(); got != tt.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

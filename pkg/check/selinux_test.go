@@ -29,10 +29,10 @@ func TestSELinux(t *testing.T) {
 		"none":               {selinux{label: "system_u:object_r:container_file_t:s0"}, "", ""},
 		"its place's type":   {selinux{enforces: true, label: "system_u:object_r:bin_t:s0"}, "", ""},
 		"a type of its own":  {selinux{enforces: true, label: "system_u:object_r:http01_proxyd_exec_t:s0"}, "", ""},
-		"out of a container": {selinux{enforces: true, label: "system_u:object_r:container_file_t:s0:c1,c2"}, catalogue.SELinuxLabel, "/usr/local/bin/http01-proxyd has the type container_file_t"},
-		"copied from a home": {selinux{enforces: true, label: "unconfined_u:object_r:user_home_t:s0"}, catalogue.SELinuxLabel, "user_home_t"},
+		"out of a container": {selinux{enforces: true, label: "system_u:object_r:container_file_t:s0:c1,c2"}, "selinux-label", "/usr/local/bin/http01-proxyd has the type container_file_t"},
+		"copied from a home": {selinux{enforces: true, label: "unconfined_u:object_r:user_home_t:s0"}, "selinux-label", "user_home_t"},
 		"no label":           {selinux{enforces: true}, "", ""},
-		"a denial":           {selinux{enforces: true, audit: record(time.Hour, "http01-proxyd")}, catalogue.SELinuxDenies, "{ name_bind } for  pid=4242"},
+		"a denial":           {selinux{enforces: true, audit: record(time.Hour, "http01-proxyd")}, "selinux-denies", "{ name_bind } for  pid=4242"},
 		"an old denial":      {selinux{enforces: true, audit: record(48*time.Hour, "http01-proxyd")}, "", ""},
 		"another's denial":   {selinux{enforces: true, audit: record(time.Hour, "nginx")}, "", ""},
 	} {

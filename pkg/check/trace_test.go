@@ -24,8 +24,8 @@ func followed(door, ingress probe.Fetch) *host {
 	vip := netip.MustParseAddr("192.0.2.5")
 	h.Token, h.vips.API = "tok", []netip.Addr{vip}
 	front := probe.Fetch{Connected: 1, Status: 400, Body: []byte(head.OnlyChallenges)}
-	h.seen.door = map[netip.Addr]*fetching{vip: page(front)}
-	h.seen.challenge = map[netip.Addr]*fetching{vip: page(door)}
+	h.seen.door = map[netip.Addr]*fetching{vip: gotten(front)}
+	h.seen.challenge = map[netip.Addr]*fetching{vip: gotten(door)}
 	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{Lookup: probe.Lookup{Addresses: []netip.Addr{vip}}}}}}})
 	return h
 }

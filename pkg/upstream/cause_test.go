@@ -15,17 +15,17 @@ import (
 // complete once they are filled in.
 func TestEveryCauseIsInTheCatalogue(t *testing.T) {
 	t.Parallel()
-	seen := make(map[catalogue.ID]Cause)
-	for _, cause := range []Cause{
-		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
-		AnswerTruncated, AnswerTooLarge, LocalResources, Stopped, NoRoute, RedirectToHTTPS, Loop,
+	for cause, want := range map[Cause]catalogue.ID{
+		NoUpstream: "ingress-unknown", Refused: "ingress-refused", ConnectTimeout: "ingress-timeout", Unreachable: "ingress-unreachable",
+		ClosedWithoutAnswer: "ingress-closed", Reset: "ingress-reset", AnswerTimeout: "ingress-silent", MalformedAnswer: "answer-malformed",
+		AnswerTruncated: "answer-truncated", AnswerTooLarge: "answer-too-large", LocalResources: "local-resources", Stopped: "exchange-stopped",
+		NoRoute: "route-none", RedirectToHTTPS: "route-redirects-https", Loop: "route-loops",
 	} {
 		e := &Error{Cause: cause, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Err: errors.New("what the system said")}
 		f := e.Finding()
-		if other, twice := seen[f.ID]; twice {
-			t.Errorf("%s and %s have the same entry %s", cause, other, f.ID)
+		if f.ID != want {
+			t.Errorf("%s has the entry %s, want %s", cause, f.ID, want)
 		}
-		seen[f.ID] = cause
 		if text := f.String(); strings.ContainsAny(text, "{}\n") {
 			t.Errorf("%s: %q", cause, text)
 		}

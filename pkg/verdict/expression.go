@@ -5,6 +5,7 @@
 package verdict
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type effect struct {
 	match
 
 	verdicts []possible
+	untracks bool // it takes the packet from connection tracking, and the rule goes on
 }
 
 // possible is a verdict and why it is not certain.
@@ -64,8 +66,10 @@ func opaque() effect { return matches(match{why: Opaque}) }
 func (s *state) run(e expression) (effect, error) {
 	a := parse(e.data)
 	switch e.name {
-	case "counter", "log", "notrack", "secmark", "last", "dup":
+	case "counter", "log", "secmark", "last", "dup":
 		return going(), nil
+	case "notrack":
+		return effect{untracks: true}, nil
 	case "meta":
 		return s.loadOr(a, unix.NFTA_META_DREG, s.packet.meta(a.number(unix.NFTA_META_KEY), s.hook)), nil
 	case "payload":
@@ -253,7 +257,13 @@ func xtTarget(a attributes) effect {
 		return ends(verdictCaught)
 	case "REJECT":
 		return ends(verdictDrop)
-	case "LOG", "NFLOG", "MARK", "CONNMARK", "CT", "NOTRACK", "CHECKSUM", "TCPMSS", "TRACE", "SECMARK", "CONNSECMARK", "CLASSIFY", "DSCP", "TOS", "TTL", "HL", "SET", "AUDIT":
+	case "NOTRACK":
+		return effect{untracks: true}
+	case "CT":
+		const notrack = 1 // XT_CT_NOTRACK, of the flags that xt_ct_target_info begins with
+		info := a[unix.NFTA_TARGET_INFO]
+		return effect{untracks: len(info) >= 2 && binary.NativeEndian.Uint16(info)&notrack != 0}
+	case "LOG", "NFLOG", "MARK", "CONNMARK", "CHECKSUM", "TCPMSS", "TRACE", "SECMARK", "CONNSECMARK", "CLASSIFY", "DSCP", "TOS", "TTL", "HL", "SET", "AUDIT":
 		return going()
 	default:
 		return decided()

@@ -24,9 +24,10 @@ type Kind uint8
 
 // The kinds.
 const (
-	Accepted Kind = iota // the next base chain sees it
-	Dropped              // or rejected
-	Caught               // a nat rule has changed its destination
+	Accepted  Kind = iota // the next base chain sees it
+	Dropped               // or rejected
+	Caught                // a nat rule has changed its destination
+	Untracked             // a rule has taken it from connection tracking, so that no nat rule sees it
 )
 
 // Outcome is what becomes of a packet, and where.
@@ -49,19 +50,21 @@ func (o Outcome) Place() Chain {
 type walk struct {
 	state
 
-	base     Chain
-	depth    int
-	left     int
-	outcomes []Outcome
+	base      Chain
+	depth     int
+	left      int
+	outcomes  []Outcome
+	untracked []Outcome // rules that take it from connection tracking, whatever becomes of it then
 }
 
 // follow gives what becomes of a packet in a base chain: one outcome that is
-// certain, or all those that are possible.
-func follow(r Ruleset, base Chain, p Packet) ([]Outcome, error) {
+// certain, or all those that are possible; and the rules that may take it from
+// connection tracking.
+func follow(r Ruleset, base Chain, p Packet) (outcomes, untracked []Outcome, err error) {
 	w := &walk{state: state{packet: p, hook: base.Hook, table: base.Table, rules: r}, base: base, left: maxRules}
 	done, err := w.chain(base.Name, 0)
 	if err != nil {
-		return nil, fmt.Errorf("follow a packet through chain %s: %w", base, err)
+		return nil, nil, fmt.Errorf("follow a packet through chain %s: %w", base, err)
 	}
 	if done.through {
 		kind := Accepted
@@ -70,7 +73,7 @@ func follow(r Ruleset, base Chain, p Packet) ([]Outcome, error) {
 		}
 		w.end(kind, base.Name, 0, done.taken)
 	}
-	return w.outcomes, nil
+	return w.outcomes, w.untracked, nil
 }
 
 func (w *walk) end(kind Kind, in string, handle uint64, why Why) {
@@ -99,11 +102,14 @@ func (w *walk) chain(name string, entry Why) (passage, error) {
 		if w.left--; w.left < 0 {
 			return passage{}, errEndless
 		}
-		verdicts, err := w.judge(r)
+		j, err := w.judge(r)
 		if err != nil {
 			return passage{}, err
 		}
-		for _, v := range verdicts {
+		if j.untracks {
+			w.untracked = append(w.untracked, Outcome{Kind: Untracked, Base: w.base, In: name, Handle: r.Handle, Why: c.entry | c.taken | c.left | j.why})
+		}
+		for _, v := range j.verdicts {
 			over, err := c.apply(r, v)
 			if err != nil {
 				return passage{}, err
@@ -116,28 +122,35 @@ func (w *walk) chain(name string, entry Why) (passage, error) {
 	return passage{true, c.taken}, nil
 }
 
-// judge gives the verdicts that a rule may come to; none, when it does not match
-// or has none.
-func (w *walk) judge(r Rule) ([]possible, error) {
+// judgement is what a rule does to the packet.
+type judgement struct {
+	verdicts []possible // that it may come to; none, when it does not match or has none
+	untracks bool
+	why      Why // it may not untrack
+}
+
+func (w *walk) judge(r Rule) (judgement, error) {
 	w.registers = registers{}
+	var j judgement
 	var why Why
 	for _, x := range r.exprs {
 		e, err := w.run(x)
-		if err != nil {
-			return nil, err
-		}
-		if e.no {
-			return nil, nil
+		if err != nil || e.no {
+			return j, err
 		}
 		why |= e.why
+		if e.untracks {
+			j.untracks, j.why = true, why
+		}
 		if e.verdicts != nil {
 			for i := range e.verdicts {
 				e.verdicts[i].why |= why
 			}
-			return e.verdicts, nil
+			j.verdicts = e.verdicts
+			return j, nil
 		}
 	}
-	return nil, nil
+	return j, nil
 }
 
 // course is the way through the rules of one chain.
@@ -204,13 +217,13 @@ func (c *course) pass(done passage, why Why) {
 	}
 }
 
-// Certain gives the outcome of a base chain if all that are possible are of one
-// kind, and else the kinds that are and why they are not certain.
-func certain(outcomes []Outcome, kind Kind) (o Outcome, sure, may bool) {
-	i := slices.IndexFunc(outcomes, func(o Outcome) bool { return o.Kind == kind })
+// ending gives what keeps a packet from the next base chain. sure means that
+// nothing lets it pass; found is false when nothing may keep it.
+func ending(outcomes []Outcome) (o Outcome, sure, found bool) {
+	keeps := func(o Outcome) bool { return o.Kind != Accepted }
+	i := slices.IndexFunc(outcomes, keeps)
 	if i < 0 {
 		return Outcome{}, false, false
 	}
-	others := slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Kind != kind })
-	return outcomes[i], !others, true
+	return outcomes[i], !slices.ContainsFunc(outcomes, func(o Outcome) bool { return !keeps(o) }), true
 }

@@ -62,26 +62,31 @@ func (d Redirect) way(r Ruleset, local bool) ([]Finding, error) {
 		if c.Hook == Input || c.Priority > d.Priority {
 			p.To = netip.AddrPortFrom(d.VIP, d.To)
 		}
-		outcomes, err := follow(r, c, p)
+		outcomes, untracked, err := follow(r, c, p)
 		if err != nil {
 			return nil, err
 		}
-		kind := Dropped
-		if c.Type == natType {
-			kind = Caught
+		if o, sure, may := ending(outcomes); may {
+			o.Why = whyNot(outcomes, sure)
+			found = append(found, Finding{o, local, p.To.Port()})
+			if sure {
+				break
+			}
 		}
-		o, sure, may := certain(outcomes, kind)
-		if !may {
-			continue
+		if c.Priority >= tracking || len(untracked) == 0 {
+			continue // what is tracked by then stays so
 		}
-		o.Why = whyNot(outcomes, sure)
-		found = append(found, Finding{o, local, p.To.Port()})
-		if sure {
+		found = append(found, Finding{untracked[0], local, p.To.Port()})
+		if untracked[0].Why == 0 {
 			break
 		}
 	}
 	return found, nil
 }
+
+// tracking is the priority at which connection tracking sees a packet
+// (NF_IP_PRI_CONNTRACK).
+const tracking = -200
 
 // whyNot is why it is not certain.
 func whyNot(outcomes []Outcome, sure bool) Why {
@@ -101,8 +106,9 @@ func whyNot(outcomes []Outcome, sure bool) Why {
 const natType = "nat"
 
 // chains are the base chains that a packet meets, in their order: those of the
-// first hook and of the input, without the nat chains that come too late to take
-// it from ours.
+// first hook and of the input, without the nat chains that come too late: the
+// kernel asks none any more once the destination, or at the input the source, is
+// settled (nf_nat_inet_fn). That of a packet of this host's own is before it comes in.
 func (d Redirect) chains(r Ruleset, first Hook) []Chain {
 	var list []Chain
 	family := IPv6
@@ -112,7 +118,7 @@ func (d Redirect) chains(r Ruleset, first Hook) []Chain {
 	for _, c := range r.Chains() {
 		sees := c.Table.Family == INet || c.Table.Family == family
 		onWay := c.Hook == first || c.Hook == Input
-		late := c.Type == natType && (c.Hook == Input || c.Priority > d.Priority)
+		late := c.Type == natType && (c.Hook == Input && first == Output || c.Hook != Input && c.Priority > d.Priority)
 		if c.Base && sees && onWay && !late && c.Table != d.Table {
 			list = append(list, c)
 		}

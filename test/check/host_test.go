@@ -81,6 +81,32 @@ func TestPortTakenMeanwhile(t *testing.T) {
 	c.exactly(c.holder(), []string{"port-taken", "service-down"})
 }
 
+// TestMetricsPortTaken: metrics are not served where somebody else listens, and
+// challenges are answered all the same.
+func TestMetricsPortTaken(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	listener, err := n.Listen(t.Context(), ":9645")
+	must(t, err)
+	c.configure(n.DefaultConfig()+"metrics: {listenAddress: \":9645\"}\n", "Serving")
+	self, err := os.ReadFile("/proc/self/comm")
+	must(t, err)
+	r := c.exactly(n, []string{"metrics-port-taken"})
+	c.says(r, "metrics-port-taken", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
+	if p := r.Check("port"); p.Outcome != "warning" {
+		t.Errorf("%+v", p)
+	}
+	must(t, listener.Close())
+	must(t, eventually(t, func() error {
+		conn, err := n.Dial(t.Context(), "tcp", "127.0.0.1:9645")
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}))
+	c.exactly(n, []string{})
+}
+
 func TestServiceDown(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])

@@ -124,11 +124,19 @@ func (c *cluster) check(n *lab.Node, flags ...string) (lab.CheckReport, int) {
 func (c *cluster) exactly(n *lab.Node, want []string, flags ...string) lab.CheckReport {
 	c.t.Helper()
 	r, code := c.check(n, flags...)
+	c.wants(r, code, want)
+	return r
+}
+
+// wants fails the test unless a report has these findings and nothing else, and
+// the exit code is 1 when one of them is a problem.
+func (c *cluster) wants(r lab.CheckReport, code int, want []string) {
+	c.t.Helper()
 	got := r.IDs()
 	slices.Sort(got)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
-		c.t.Errorf("findings on %s (-want +got):\n%s\n%+v", n, diff, r)
+		c.t.Errorf("findings (-want +got):\n%s\n%+v", diff, r)
 	}
 	problems := 0
 	if r.Outcome == "problem" {
@@ -137,7 +145,6 @@ func (c *cluster) exactly(n *lab.Node, want []string, flags ...string) lab.Check
 	if code != problems {
 		c.t.Errorf("exit code %d with the outcome %q", code, r.Outcome)
 	}
-	return r
 }
 
 // says wants a finding's cause and mend to have these parts.

@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -65,19 +65,21 @@ func runWithoutNetfilter(args []string) error {
 	return unix.Exec(args[0], args, os.Environ())
 }
 
+// TestNftablesMissing has the service and check in such a world.
 func TestNftablesMissing(t *testing.T) {
 	c := healthy(t, nil)
-	c.stop(c.Services[0])
 	self, err := os.Executable()
 	must(t, err)
-	args := append([]string{withoutNetfilter + "=1", self, shared.binary, "check", "-o", "json"}, c.holder().CheckFlags()...)
-	out, err := c.holder().Run(t.Context(), "env", args...)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+	wrap := []string{"env", withoutNetfilter + "=1", self}
+	c.again(lab.ServiceOptions{Wrap: wrap}, "NftablesUnavailable")
+	args := slices.Concat(wrap[1:], []string{shared.binary, "check", "-o", "json"}, c.holder().CheckFlags())
+	out, err := c.holder().Run(t.Context(), wrap[0], args...)
+	if code := exitCode(err); code != 1 {
 		t.Fatalf("check: %v", err)
 	}
 	var r lab.CheckReport
 	must(t, json.Unmarshal([]byte(out), &r))
+	c.wants(r, exitCode(err), []string{"nftables-missing"})
 	c.says(r, "nftables-missing", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
 }
 

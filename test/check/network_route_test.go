@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,19 @@ func TestIngress(t *testing.T) {
 			inject: func(c *cluster) {
 				must(c.t, c.Worker.StopRouter(c.t.Context()))
 				c.heal(func(ctx context.Context) error { return c.Worker.StartRouter(ctx, lab.RouterOptions{}) })
+			},
+		},
+		{
+			name: "this host has no free port", want: []string{"local-resources"},
+			inject: func(c *cluster) {
+				c.run(c.standby(), `sysctl -qw net.ipv4.ip_local_port_range="40000 40063"`, `sysctl -qw net.ipv4.ip_local_port_range="32768 60999"`)
+				for _, vip := range c.Ingress.Both() {
+					for range 64 {
+						conn, err := c.standby().Dial(c.t.Context(), "tcp", netip.AddrPortFrom(vip, 80).String())
+						must(c.t, err)
+						c.heal(func(context.Context) error { return conn.Close() })
+					}
+				}
 			},
 		},
 		{

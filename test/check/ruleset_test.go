@@ -62,6 +62,24 @@ func TestRuleset(t *testing.T) {
 			[]string{"chain inet admin_raw pre", "tcp dport 80 drop"},
 		},
 		{
+			"a drop in a nat chain",
+			"table ip admin_nat {\nchain pre { type nat hook prerouting priority -150; tcp dport 80 drop; }\n}\n",
+			[]string{"vip-port-dropped"},
+			[]string{"chain ip admin_nat pre", "tcp dport 80 drop"},
+		},
+		{
+			"port 80 out of connection tracking",
+			"table inet admin_raw {\nchain pre { type filter hook prerouting priority raw; tcp dport { 80, 443 } notrack; }\n}\n",
+			[]string{"vip-port-untracked"},
+			[]string{"chain inet admin_raw pre", "tcp dport { 80, 443 } notrack", "port 80 of " + api.String()},
+		},
+		{
+			"port 80 out of connection tracking for some",
+			"table inet admin_raw {\nchain pre { type filter hook prerouting priority raw; ip saddr 10.0.0.0/8 tcp dport 80 notrack; }\n}\n",
+			[]string{"vip-port-untracked-for-some"},
+			[]string{"chain inet admin_raw pre", "ip saddr 10.0.0.0/8 tcp dport 80 notrack"},
+		},
+		{
 			"an output firewall",
 			"table inet admin_out {\nchain output { type filter hook output priority 0; tcp dport 8888 drop; }\n}\n",
 			[]string{"own-clients-kept-away"},

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+)
+
+// TestEveryEntryHasATest: for each entry a test injects the fault with real parts
+// and wants it by name. What no check finds, and what cannot be made for real, is
+// named by a unit test.
+func TestEveryEntryHasATest(t *testing.T) {
+	t.Parallel()
+	lab := tests(t, "../../test/check", "../../test/host")
+	// The hosts of the tests have no SELinux policy.
+	unreal := map[catalogue.ID]string{catalogue.SELinuxLabel: ".", catalogue.SELinuxDenies: "."}
+	for _, e := range catalogue.All() {
+		where := lab
+		if folder := unreal[e.ID]; folder != "" {
+			where = tests(t, folder)
+		}
+		if e.Journal {
+			where = tests(t, "../upstream")
+		}
+		if !bytes.Contains(where, []byte(`"`+string(e.ID)+`"`)) {
+			t.Errorf("no test names %q", e.ID)
+		}
+	}
+}
+
+// tests is the text of the tests of some folders.
+func tests(t *testing.T, folders ...string) []byte {
+	t.Helper()
+	var all []byte
+	for _, folder := range folders {
+		paths, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no tests in %s: %v", folder, err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, text...)
+		}
+	}
+	return all
+}
