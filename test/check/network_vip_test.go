@@ -38,6 +38,12 @@ func TestVIP(t *testing.T) {
 			},
 			says: map[string]string{"vip-two-addresses": "answer for the ingress VIP 192.0.2.6: two hosts have it, or one host with two NICs"},
 		},
+		{name: "beside a router with proxy ARP, seen from the holder", want: []string{}, inject: proxyARP, on: holder},
+		{name: "beside a router with proxy ARP, seen from another", want: []string{}, inject: proxyARP},
+		{
+			name: "on no host, beside a router with proxy ARP", want: []string{"vip-nobody", "vip-nobody"},
+			inject: func(c *cluster) { proxyARP(c); noHolder(c) },
+		},
 		{
 			name: "with a single IPv6 address of the host that looks", want: []string{},
 			inject: func(c *cluster) { c.single(c.standby()) },
@@ -77,6 +83,14 @@ func noHolder(c *cluster) {
 		}
 		return c.Settled(ctx)
 	})
+}
+
+// proxyARP has the gateway answer for every address.
+func proxyARP(c *cluster) {
+	_, bridge := c.Switch()
+	p, err := c.Gateway.ProxyARP(bridge)
+	must(c.t, err)
+	c.heal(func(context.Context) error { return p.Close() })
 }
 
 // secondNICs plugs the holder into the machine network a second time, and has
