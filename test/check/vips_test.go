@@ -81,8 +81,10 @@ func TestLastGoodVIPs(t *testing.T) {
 	whole, err := os.ReadFile(n.KeepalivedConfig())
 	must(t, err)
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	c.configure(conf(path), "NotRequired")
 	file(t, path, string(whole))
-	c.configure(conf(path), "Serving")
+	_, err = c.Services[0].AwaitReason(t.Context(), "Serving")
+	must(t, err)
 	for name, text := range map[string]string{"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "empty": ""} {
 		t.Run(name, func(t *testing.T) {
 			c := c.with(t)
