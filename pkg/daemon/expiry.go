@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/http01-proxyd/http01-proxyd/pkg/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/expiry"
@@ -30,18 +28,11 @@ const (
 	// while a host boots; it doubles up to expiryEvery.
 	expirySoon = time.Minute
 
-	// The bounds of one look: all of it takes less than half a minute.
+	// The bounds of one look: with all of these, and nobody there to answer, it
+	// takes less than three minutes.
 	maxExpiryVIPs  = 4
 	maxExpiryNames = 64 // the empty one included
-	expiryAtATime  = 64
-	expiryBudget   = 7 * time.Second // of one question
 )
-
-// certificateQuestion is a place at which a certificate is presented.
-type certificateQuestion struct {
-	addr netip.AddrPort
-	name string
-}
 
 // expiryWatch looks at the certificates that the API server presents on the API
 // VIPs, at the start and every hour. A child without capabilities asks, and ends
@@ -49,7 +40,7 @@ type certificateQuestion struct {
 type expiryWatch struct {
 	log   *slog.Logger
 	board *status.Board
-	ask   func(context.Context, []certificateQuestion) ([]status.Certificate, error)
+	ask   func(context.Context, []probe.CertificateQuestion) ([]status.Certificate, error)
 	watch expiry.Watch
 	said  string // why the last look was none
 	blind string // why the last look was without a name, for run alone
@@ -92,7 +83,7 @@ func (w *expiryWatch) names() (names []string, why error) {
 
 // questions are what there is to look at: each name, and no name, on each VIP. why
 // tells why there are no names.
-func (w *expiryWatch) questions() (all []certificateQuestion, why error) {
+func (w *expiryWatch) questions() (all []probe.CertificateQuestion, why error) {
 	vips := w.board.VIPs()
 	if len(vips) == 0 {
 		return nil, nil
@@ -101,10 +92,10 @@ func (w *expiryWatch) questions() (all []certificateQuestion, why error) {
 	names = append([]string{""}, names...)
 	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
-			all = append(all, certificateQuestion{netip.AddrPortFrom(v.Address, apiPort), name})
+			all = append(all, probe.CertificateQuestion{Addr: netip.AddrPortFrom(v.Address, apiPort), Name: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b certificateQuestion) int { return a.addr.Compare(b.addr) })
+	slices.SortFunc(all, func(a, b probe.CertificateQuestion) int { return a.Addr.Compare(b.Addr) })
 	return all, why
 }
 
@@ -127,7 +118,7 @@ func (w *expiryWatch) nameless(why error) {
 func (w *expiryWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(expiryTick)
 	defer tick.Stop()
-	var looked, last []certificateQuestion
+	var looked, last []probe.CertificateQuestion
 	var next time.Time
 	again := expirySoon
 	for {
@@ -157,7 +148,7 @@ func (w *expiryWatch) run(ctx context.Context) error {
 }
 
 // look takes one look, and reports whether every API server has answered.
-func (w *expiryWatch) look(ctx context.Context, questions []certificateQuestion) bool {
+func (w *expiryWatch) look(ctx context.Context, questions []probe.CertificateQuestion) bool {
 	found, err := w.ask(ctx, questions)
 	if ctx.Err() != nil {
 		return false // what our own end has broken off says nothing
@@ -187,8 +178,8 @@ func (w *expiryWatch) say(l expiry.Line) {
 	w.log.LogAttrs(context.Background(), l.Level, l.Text, attrs...)
 }
 
-// askChild starts a child, asks it all questions side by side, and ends it.
-func askChild(ctx context.Context, questions []certificateQuestion) ([]status.Certificate, error) {
+// askChild starts a child, asks it all questions, and ends it.
+func askChild(ctx context.Context, questions []probe.CertificateQuestion) ([]status.Certificate, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -197,33 +188,15 @@ func askChild(ctx context.Context, questions []certificateQuestion) ([]status.Ce
 		return nil, err
 	}
 	defer client.Close()
-	found := make([]status.Certificate, len(questions))
-	var all errgroup.Group
-	all.SetLimit(expiryAtATime)
-	for i, q := range questions {
-		all.Go(func() error {
-			found[i] = presented(ctx, client, q)
-			return nil
-		})
+	var found []status.Certificate
+	for _, p := range client.Certificates(ctx, questions) {
+		c := status.Certificate{Address: p.Addr.String(), Name: p.Name, Checked: p.Checked}
+		if p.Err != nil {
+			c.Error = p.Err.Error()
+		} else {
+			c.Issuer, c.Serial, c.NotBefore, c.NotAfter = p.Certificate.Issuer, p.Certificate.Serial, p.Certificate.NotBefore, p.Certificate.NotAfter
+		}
+		found = append(found, c)
 	}
-	return found, all.Wait()
-}
-
-// presented is the answer to one question.
-func presented(ctx context.Context, client *probe.Client, q certificateQuestion) status.Certificate {
-	ctx, cancel := context.WithTimeout(ctx, expiryBudget)
-	defer cancel()
-	c := status.Certificate{Address: q.addr.String(), Name: q.name}
-	answer, err := client.Ask(ctx, probe.Question{Certificate: &probe.CertificateQuestion{Addr: q.addr, Name: q.name}}, -1)
-	c.Checked = time.Now()
-	if err != nil {
-		c.Error = err.Error()
-		return c
-	}
-	if a := answer.Certificate; a != nil {
-		c.Issuer, c.Serial, c.NotBefore, c.NotAfter = a.Issuer, a.Serial, a.NotBefore, a.NotAfter
-		return c
-	}
-	c.Error = "the process that looks has not answered the question"
-	return c
+	return found, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -31,7 +32,7 @@ type watching struct {
 
 	play   sync.Mutex
 	asked  []string // when, and what
-	answer func(certificateQuestion) status.Certificate
+	answer func(probe.CertificateQuestion) status.Certificate
 	fail   error
 	log    strings.Builder
 }
@@ -61,18 +62,18 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &watching{start: time.Now()}
-		w.answer = func(q certificateQuestion) status.Certificate {
-			return status.Certificate{Address: q.addr.String(), Name: q.name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
+		w.answer = func(q probe.CertificateQuestion) status.Certificate {
+			return status.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
 		board := status.NewBoard("test", w.start, func(_, _ status.Condition) {})
 		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
 		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL)
-		w.ask = func(_ context.Context, questions []certificateQuestion) ([]status.Certificate, error) {
+		w.ask = func(_ context.Context, questions []probe.CertificateQuestion) ([]status.Certificate, error) {
 			w.play.Lock()
 			defer w.play.Unlock()
 			found, names := []status.Certificate{}, []string{}
 			for _, q := range questions {
-				names = append(names, q.addr.Addr().String()+"/"+q.name)
+				names = append(names, q.Addr.Addr().String()+"/"+q.Name)
 				found = append(found, w.answer(q))
 			}
 			w.asked = append(w.asked, time.Since(w.start).String()+" "+strings.Join(names, " "))
@@ -136,8 +137,8 @@ func TestWhenCertificatesAreLookedAt(t *testing.T) {
 func TestSilentAPIServerIsAskedAgain(t *testing.T) {
 	withExpiryWatch(t, func(w *watching) {
 		good := w.answer
-		silent := func(q certificateQuestion) status.Certificate {
-			return status.Certificate{Address: q.addr.String(), Name: q.name, Error: "refused"}
+		silent := func(q probe.CertificateQuestion) status.Certificate {
+			return status.Certificate{Address: q.Addr.String(), Name: q.Name, Error: "refused"}
 		}
 		w.change(func() { w.answer = silent })
 		w.hold("192.0.2.5")
