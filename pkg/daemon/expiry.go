@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	apiPort = 6443
-
 	// expiryTick is how soon a change of what there is to look at is seen; it has to
 	// last for two of them.
 	expiryTick  = 5 * time.Second
@@ -92,7 +90,7 @@ func (w *expiryWatch) questions() (all []probe.CertificateQuestion, why error) {
 	names = append([]string{""}, names...)
 	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
-			all = append(all, probe.CertificateQuestion{Addr: netip.AddrPortFrom(v.Address, apiPort), Name: name})
+			all = append(all, probe.CertificateQuestion{Addr: netip.AddrPortFrom(v.Address, probe.APIPort), Name: name})
 		}
 	}
 	slices.SortFunc(all, func(a, b probe.CertificateQuestion) int { return a.Addr.Compare(b.Addr) })
