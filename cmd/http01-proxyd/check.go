@@ -34,9 +34,9 @@ Each check has a line: ✓ all is well, ! a warning: challenges succeed now, and
 not later or not for all, ✗ a problem, - not looked at, with the reason. On a
 terminal they have colours unless NO_COLOR is set.
 
-Exit codes: 0 no problems, 1 problems, 2 it could not run, or the command line is
-wrong, 3 this host is not one that may hold the API's virtual IP, such as a worker:
-there is nothing to check.
+Exit codes: 0 no problems, 1 problems or a challenge (--token) that does not get
+through, 2 it could not run or the command line is wrong, 3 this host is not one
+that may hold the API's virtual IP, such as a worker: there is nothing to check.
 
 Examples:
   http01-proxyd check
