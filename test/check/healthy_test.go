@@ -49,14 +49,15 @@ func TestHealthyOpenShift(t *testing.T) {
 		n := m.Node
 		c.openshift(n)
 		c.secondNIC(n)
-		c.single(n)
+		c.single(m)
 		c.run(n, "ip address add 169.254.0.2/17 dev br-ex; ip address add fd69::2/112 dev br-ex nodad",
 			"ip address del 169.254.0.2/17 dev br-ex; ip address del fd69::2/112 dev br-ex")
 		c.ownResolver(n)
 		file(t, n.ProxyEnv(), "HTTP_PROXY=http://proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\n"+
 			"NO_PROXY=.cluster.local,.svc,10.128.0.0/14,127.0.0.1,192.0.2.0/24,api-int.lab.test,api.lab.test,localhost\n")
 	}
-	must(t, c.Settled(t.Context()))
+	_, err := c.Services[0].AwaitReason(t.Context(), "Serving")
+	must(t, err)
 	c.speak(c.standby(), c.holder())
 	for _, n := range []*lab.Node{c.Masters[0].Node, c.Masters[2].Node} {
 		c.well(n)

@@ -46,11 +46,11 @@ func TestVIP(t *testing.T) {
 		},
 		{
 			name: "with a single IPv6 address of the host that looks", want: []string{},
-			inject: func(c *cluster) { c.single(c.standby()) },
+			inject: func(c *cluster) { c.single(c.Masters[2]) },
 		},
 		{
 			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-nobody", "vip-nobody"},
-			inject: func(c *cluster) { c.single(c.standby()); noHolder(c) },
+			inject: func(c *cluster) { c.single(c.Masters[2]); noHolder(c) },
 		},
 		{
 			name: "on a link that is down", want: []string{"vip-link-down"},
@@ -123,20 +123,29 @@ func (c *cluster) secondNIC(n *lab.Node) {
 		return nil
 	})
 	peer := "second-" + n.Name
-	c.run(n, "ip link add second type veth peer name "+peer+" netns "+c.Gateway.Namespace+"; ip link set second up", "ip link delete second")
+	// A bridge takes the lowest hardware address among its ports for its own: this
+	// one is not to be it.
+	high := fmt.Sprintf("fe:ff:ff:ff:ff:%02x", n.Addresses.V4.As4()[3])
+	c.run(n, fmt.Sprintf("ip link add second type veth peer name %s address %s netns %s; ip link set second up", peer, high, c.Gateway.Namespace), "ip link delete second")
 	_, err := c.Gateway.Run(c.t.Context(), "ip", "link", "set", peer, "master", bridge, "up")
 	must(c.t, err)
 }
 
-// single gives a node its IPv6 address as DHCPv6 does: what else is on its network
-// it knows by a route.
-func (c *cluster) single(n *lab.Node) {
+// single gives a master its IPv6 address as DHCPv6 does: what else is on its network
+// it knows by a route. Its keepalived, which speaks from that address, rests
+// meanwhile.
+func (c *cluster) single(m *lab.Master) {
 	c.t.Helper()
-	own := n.Addresses.V6
+	begin := func(ctx context.Context) error { return errors.Join(m.StartKeepalived(ctx), c.Settled(ctx)) }
+	must(c.t, m.StopKeepalived(c.t.Context()))
+	c.heal(begin)
+	n, own := m.Node, m.Addresses.V6
 	const change = "ip -6 address del %[1]s/%[2]d dev br-ex; ip -6 address add %[1]s/%[3]d dev br-ex nodad; " +
 		"ip -6 route %[6]s %[5]s dev br-ex proto static; ip -6 route replace default via %[4]s"
 	prefix, gateway := netip.PrefixFrom(own, 64).Masked(), c.Gateway.Addresses.V6
 	c.run(n, fmt.Sprintf(change, own, 64, 128, gateway, prefix, "add"), fmt.Sprintf(change, own, 128, 64, gateway, prefix, "del"))
+	must(c.t, begin(c.t.Context()))
+	c.heal(m.StopKeepalived)
 }
 
 // twoHolders kills keepalived hard on the host that has the VIPs: it keeps them,

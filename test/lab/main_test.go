@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -169,6 +170,10 @@ func stop(t *testing.T, s *Service) {
 	}
 	if err := s.Stop(ctx); err != nil {
 		t.Errorf("stop the service on %s: %v", s.node.Name, err)
+	}
+	// A child's does not show in how the service ends.
+	if text, err := os.ReadFile(s.Log); err != nil || strings.Contains(string(text), "DATA RACE") {
+		t.Errorf("a data race in the service on %s, or no log: %v\n%s", s.node.Name, err, text)
 	}
 	if left, err := s.node.HasServiceTable(ctx); left || err != nil {
 		t.Errorf("table left on %s: %t, %v", s.node.Name, left, err)

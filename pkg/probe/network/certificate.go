@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -32,7 +33,8 @@ func certificate(ctx context.Context, q *probe.CertificateQuestion) (*probe.Cert
 		Issuer: issuer(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
 		Covers: q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
-		Names:  leaf.DNSNames[:min(len(leaf.DNSNames), probe.MaxNames)],
+		// A copy: crypto/tls gives equal certificates of several connections out as one.
+		Names: slices.Clone(leaf.DNSNames[:min(len(leaf.DNSNames), probe.MaxNames)]),
 	}, nil
 }
 
