@@ -40,7 +40,7 @@ type Entry struct {
 }
 
 // All is the catalogue, in the order of the checks.
-func All() []Entry { return entries() }
+func All() []Entry { return slices.Clone(table().list) }
 
 // Finding is an entry that applies to this host now.
 type Finding struct {
@@ -75,22 +75,17 @@ func Find(id ID, values ...string) Finding {
 
 // Get is the entry with the given ID. One that is not in the catalogue panics.
 func Get(id ID) Entry {
-	for _, e := range entries() {
-		if e.ID == id {
-			return e
-		}
+	e, is := table().byID[id]
+	if !is {
+		panic(fmt.Sprintf("catalogue: no entry %q", id))
 	}
-	panic(fmt.Sprintf("catalogue: no entry %q", id))
+	return e
 }
 
 // OfCause is the entry with the given Cause, if there is one.
 func OfCause(cause string) (ID, bool) {
-	for _, e := range entries() {
-		if e.Cause == cause && cause != "" {
-			return e.ID, true
-		}
-	}
-	return "", false
+	id, is := table().byCause[cause]
+	return id, is
 }
 
 // Elsewhere is the finding where it was made at another host, of which the causes
