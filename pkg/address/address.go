@@ -15,7 +15,9 @@ import (
 // Address is one address of one link of the host.
 type Address struct {
 	IP         netip.Addr // the host's own address, unmapped and without a zone
+	Bits       int        // length of its subnet's prefix; that of the whole address where there is a peer
 	Link       uint32     // index of the link that carries it
+	Metric     uint32     // of the route to its subnet; 0: the kernel's choice
 	Tentative  bool       // not usable yet: duplicate address detection runs, and the address is not optimistic (RFC 4429)
 	DADFailed  bool       // another host answered for it, so this one does not use it
 	Deprecated bool       // preferred lifetime 0: not picked as a source address, but in full use otherwise
@@ -42,12 +44,22 @@ func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	flags := uint32(m.Flags) | m.Attributes.Flags
 	return Address{
 		IP:         ip,
+		Bits:       bits(m, ip),
 		Link:       m.Index,
 		Tentative:  flags&unix.IFA_F_TENTATIVE != 0 && flags&unix.IFA_F_OPTIMISTIC == 0,
 		DADFailed:  flags&unix.IFA_F_DADFAILED != 0,
 		Deprecated: flags&unix.IFA_F_DEPRECATED != 0,
 		Secondary:  flags&unix.IFA_F_SECONDARY != 0,
 	}, true
+}
+
+// bits is the length of the prefix of an own address: where there is a peer, the
+// message has that of the peer's.
+func bits(m *rtnetlink.AddressMessage, own netip.Addr) int {
+	if other, is := toAddr(m.Attributes.Address); is && other != own {
+		return own.BitLen()
+	}
+	return int(m.PrefixLength)
 }
 
 func toAddr(ip net.IP) (netip.Addr, bool) {

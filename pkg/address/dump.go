@@ -153,8 +153,13 @@ func (d *familyDump) message(m syscall.NetlinkMessage) error {
 		if err := am.UnmarshalBinary(m.Data); err != nil {
 			return fmt.Errorf("decode an address: %w", err)
 		}
+		metric, err := metricOf(m.Data)
+		if err != nil {
+			return fmt.Errorf("decode an address: %w", err)
+		}
 		// A kernel without IPv6 answers for all families (rtnetlink_rcv_msg).
 		if a, ok := fromMessage(&am); ok && am.Family == d.family {
+			a.Metric = metric
 			d.addresses = append(d.addresses, a)
 		}
 	}

@@ -139,6 +139,8 @@ func fromIP(t *testing.T) []Address {
 		Ifindex  uint32 `json:"ifindex"`
 		AddrInfo []struct {
 			Local      string `json:"local"`
+			Peer       string `json:"address"`
+			Prefix     int    `json:"prefixlen"`
 			Tentative  bool   `json:"tentative"`
 			Optimistic bool   `json:"optimistic"`
 			DADFailed  bool   `json:"dadfailed"`
@@ -156,8 +158,13 @@ func fromIP(t *testing.T) []Address {
 			if a.Local == "" {
 				continue
 			}
+			own := netip.MustParseAddr(a.Local)
+			if a.Peer != "" {
+				a.Prefix = own.BitLen()
+			}
 			list = append(list, Address{
-				IP:         netip.MustParseAddr(a.Local),
+				IP:         own,
+				Bits:       a.Prefix,
 				Link:       l.Ifindex,
 				Tentative:  a.Tentative && !a.Optimistic,
 				DADFailed:  a.DADFailed,
@@ -208,7 +215,7 @@ func TestVIPsComeAndGo(t *testing.T) {
 			setup: func(t *testing.T) { t.Helper(); ip(t, "addr", "add", "192.0.2.1/24", "dev", "v0") },
 			add:   []string{"192.0.2.5/24", "dev", "v0"},
 			ip:    "192.0.2.5",
-			want:  Address{Secondary: true},
+			want:  Address{Secondary: true, Bits: 24},
 		},
 		{
 			name: "IPv4 with a peer: the own end counts",
@@ -251,7 +258,7 @@ func TestVIPsComeAndGo(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, _ := find(list, tt.ip)
-			tt.want.IP, tt.want.Link = netip.MustParseAddr(tt.ip), got.Link
+			tt.want.IP, tt.want.Link, tt.want.Bits = netip.MustParseAddr(tt.ip), got.Link, cmp.Or(tt.want.Bits, got.IP.BitLen())
 			if got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}

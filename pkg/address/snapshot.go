@@ -76,3 +76,10 @@ func (d *dumper) close() error {
 	d.conn = nil
 	return err
 }
+
+// List returns every address of the host once, for who does not watch them.
+func List() ([]Address, error) {
+	var d dumper
+	list, err := d.snapshot()
+	return list, errors.Join(err, d.close())
+}

@@ -51,7 +51,7 @@ func TestFromMessage(t *testing.T) {
 			&rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{
 				Local: net.IPv4(192, 0, 2, 5).To4(), Address: net.IPv4(198, 51, 100, 1).To4(),
 			}},
-			&Address{IP: netip.MustParseAddr("192.0.2.5")},
+			&Address{IP: netip.MustParseAddr("192.0.2.5"), Bits: 32},
 		},
 	}
 	for _, tt := range tests {

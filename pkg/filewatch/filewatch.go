@@ -3,8 +3,9 @@
 // Package filewatch owns the hint that one of a set of files may have changed.
 //
 // It watches directories, not files: a file is replaced by rename, a
-// ConfigMap-style mount flips a "..data" link, and a file that is absent today
-// may come tomorrow, together with its directory. A hint says nothing about
+// ConfigMap-style mount flips a "..data" link, so may be any other link on the
+// way, and a file that is absent today may come tomorrow, together with its
+// directory. A hint says nothing about
 // what has changed; whoever gets one reads again and compares. Hints can be
 // lost (inotify limits, network file systems), so readers look again now and
 // then as well.
@@ -29,12 +30,14 @@ import (
 // template renderer makes several in a row.
 const settle = 50 * time.Millisecond
 
-// maxDelay bounds how long a stream of events can hold a hint back.
-const maxDelay = time.Second
+// MaxDelay bounds how long a stream of events can hold a hint back, unless the
+// watcher is to be quicker.
+const MaxDelay = time.Second
 
 // Watcher hints that one of the watched files may have changed.
 type Watcher struct {
 	log     *slog.Logger
+	delay   time.Duration // the longest
 	notify  *fsnotify.Watcher
 	changed chan struct{}
 
@@ -44,12 +47,16 @@ type Watcher struct {
 }
 
 // New returns a watcher that watches nothing yet. It has to be Run.
-func New(log *slog.Logger) (*Watcher, error) {
+func New(log *slog.Logger) (*Watcher, error) { return NewWithin(log, MaxDelay) }
+
+// NewWithin is [New] for a watcher whose hints no stream of events holds back for
+// longer than delay.
+func NewWithin(log *slog.Logger, delay time.Duration) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watch files: %w: raise fs.inotify.max_user_instances", err)
 	}
-	return &Watcher{log: log, notify: notify, changed: make(chan struct{}, 1)}, nil
+	return &Watcher{log: log, delay: delay, notify: notify, changed: make(chan struct{}, 1)}, nil
 }
 
 // Changed yields a value after something may have changed; hints that nobody
@@ -83,9 +90,8 @@ func (w *Watcher) hint() {
 func (w *Watcher) arm() {
 	names := make(map[string]map[string]bool)
 	for _, path := range w.paths {
-		addNames(names, path)
-		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
-			addNames(names, target)
+		for _, step := range steps(path) {
+			addNames(names, step)
 		}
 	}
 	for dir := range w.names {
@@ -112,7 +118,7 @@ const everyName = "/"
 // long as that is absent, the next missing name in the nearest ancestor.
 func addNames(names map[string]map[string]bool, path string) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		names[path] = map[string]bool{everyName: true}
+		names[canonical(path)] = map[string]bool{everyName: true}
 	}
 	name := filepath.Base(path)
 	dir := filepath.Dir(path)
@@ -125,10 +131,51 @@ func addNames(names map[string]map[string]bool, path string) {
 		}
 		name, dir = filepath.Base(dir), filepath.Dir(dir)
 	}
+	dir = canonical(dir)
 	if names[dir] == nil {
 		names[dir] = make(map[string]bool)
 	}
 	names[dir][name] = true
+}
+
+// canonical is the one name by which a directory is watched: the kernel knows a
+// directory by one watch, and whoever gave up one of two names for it would give up
+// both.
+func canonical(dir string) string {
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		return target
+	}
+	return dir
+}
+
+// maxLinks is as many as the kernel follows (path_resolution(7)).
+const maxLinks = 40
+
+// steps are the path itself and every link on the way to what it leads to: another
+// file stands there when one of them is made anew.
+func steps(path string) []string {
+	found := []string{path}
+	for at := 0; at < len(found) && len(found) <= maxLinks; at++ {
+		for part := found[at]; part != filepath.Dir(part); part = filepath.Dir(part) {
+			target, err := os.Readlink(part)
+			if err != nil {
+				continue // no link, or nothing yet
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(canonical(filepath.Dir(part)), target)
+			}
+			rest, err := filepath.Rel(part, found[at])
+			if err != nil {
+				continue
+			}
+			for _, next := range []string{part, filepath.Join(target, rest)} {
+				if !slices.Contains(found, next) {
+					found = append(found, next)
+				}
+			}
+		}
+	}
+	return found
 }
 
 // Run turns the kernel's events into hints until ctx ends, and then releases
@@ -147,8 +194,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 			first = now
 			timer = time.NewTimer(settle)
 			fire = timer.C
-		case now.Sub(first) < maxDelay:
-			timer.Reset(settle)
+		case now.Sub(first) < w.delay:
+			timer.Reset(min(settle, w.delay-now.Sub(first)))
 		}
 	}
 	for {

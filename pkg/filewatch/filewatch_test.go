@@ -146,3 +146,77 @@ func TestOtherFilesGiveNoHint(t *testing.T) {
 	write(t, path, "a")
 	hint(t, w, "the watched file")
 }
+
+// TestHintsForAnyLinkOnTheWay: a directory link that is flipped, and links that lead
+// to links.
+func TestHintsForAnyLinkOnTheWay(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	for _, version := range []string{"v1", "v2"} {
+		must(t, os.MkdirAll(filepath.Join(base, "store", version), 0o755))
+		write(t, filepath.Join(base, "store", version, "c.crt"), version)
+	}
+	flip := func(target, link string) {
+		t.Helper()
+		must(t, os.Symlink(target, link+".new"))
+		must(t, os.Rename(link+".new", link))
+	}
+	must(t, os.MkdirAll(filepath.Join(base, "etc"), 0o755))
+	link := filepath.Join(base, "etc", "trust")
+	current := filepath.Join(base, "store", "current")
+	flip("v1", current)
+	flip("../store/current", link)
+	w := watching(t, filepath.Join(link, "c.crt"))
+	for range 3 {
+		for _, version := range []string{"v2", "v1"} {
+			flip(version, current)
+			hint(t, w, "flip of the link that the link leads to, to "+version)
+			write(t, filepath.Join(base, "store", version, "c.crt"), "in place")
+			hint(t, w, "write behind both links, in "+version)
+			flip("../store/"+version, link)
+			hint(t, w, "flip of the directory link")
+			write(t, filepath.Join(base, "store", version, "c.crt"), "in place again")
+			hint(t, w, "write behind the directory link")
+			flip("../store/current", link)
+			hint(t, w, "flip back")
+		}
+	}
+	must(t, os.Remove(link))
+	hint(t, w, "no link")
+	flip("nowhere", link)
+	hint(t, w, "a link that leads nowhere")
+	flip(link, link)
+	hint(t, w, "a link that leads to itself")
+	flip("../store/v2", link)
+	hint(t, w, "a link again")
+	write(t, filepath.Join(base, "store", "v2", "c.crt"), "again")
+	hint(t, w, "write behind it")
+}
+
+// TestStreamOfEventsHoldsNoHintBack longer than it may.
+func TestStreamOfEventsHoldsNoHintBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c.crt")
+	w, err := filewatch.NewWithin(slog.New(slog.DiscardHandler), 200*time.Millisecond)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	w.Watch(path)
+	hint(t, w, "fresh paths")
+	stream := time.NewTicker(5 * time.Millisecond)
+	defer stream.Stop()
+	enough := time.After(20 * time.Second)
+	for hints := 0; hints < 3; {
+		select {
+		case <-stream.C:
+			write(t, path, "the same")
+		case <-w.Changed():
+			hints++
+		case <-enough:
+			t.Fatalf("%d hints amid a stream of events", hints)
+		}
+	}
+	cancel()
+	must(t, <-ended)
+}

@@ -14,8 +14,10 @@ import (
 // this package.
 type Address struct {
 	IP        netip.Addr
-	Tentative bool // duplicate address detection is not done and the address is not usable yet
-	DADFailed bool // another host answered for it
+	Bits      int    // length of its subnet's prefix
+	Link      string // the name of the link; empty: not known, since nothing hangs on it
+	Tentative bool   // duplicate address detection is not done and the address is not usable yet
+	DADFailed bool   // another host answered for it
 }
 
 // Decision puts every API VIP into exactly one of three classes. Each list is

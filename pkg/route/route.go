@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/jsimonetti/rtnetlink/v2"
 	"golang.org/x/sys/unix"
-)
 
-// askTimeout bounds one question: the kernel answers while it is being asked.
-const askTimeout = 2 * time.Second
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/rtnl"
+)
 
 // Route is the way to an address.
 type Route struct {
@@ -26,18 +24,7 @@ type Route struct {
 // To is the way to an address, as the routing policy has it for what this host
 // sends.
 func To(addr netip.Addr) (Route, error) {
-	request := &rtnetlink.RouteMessage{
-		Family: unix.AF_INET, DstLength: uint8(addr.BitLen()), //nolint:gosec // 32 or 128
-		Attributes: rtnetlink.RouteAttributes{Dst: addr.AsSlice()},
-	}
-	if addr.Is6() {
-		request.Family = unix.AF_INET6
-	}
-	var found []rtnetlink.RouteMessage
-	err := ask(func(c *rtnetlink.Conn) (err error) {
-		found, err = c.Route.Get(request)
-		return err
-	})
+	found, err := lookUp(addr, 0)
 	if err == nil && len(found) == 0 {
 		err = errors.New("the kernel gives none")
 	}
@@ -55,6 +42,24 @@ func To(addr netip.Addr) (Route, error) {
 	return r, nil
 }
 
+// lookUp asks the kernel for the route that packets to an address take; flags are of
+// rtmsg (rtnetlink(7)).
+func lookUp(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, err error) {
+	request := &rtnetlink.RouteMessage{
+		Family: unix.AF_INET, DstLength: uint8(addr.BitLen()), //nolint:gosec // 32 or 128
+		Flags:      flags,
+		Attributes: rtnetlink.RouteAttributes{Dst: addr.AsSlice()},
+	}
+	if addr.Is6() {
+		request.Family = unix.AF_INET6
+	}
+	err = rtnl.Ask(func(c *rtnetlink.Conn) (err error) {
+		found, err = c.Route.Get(request)
+		return err
+	})
+	return found, err
+}
+
 // Neighbour is a host that this one has spoken with.
 type Neighbour struct {
 	IP       netip.Addr
@@ -64,7 +69,7 @@ type Neighbour struct {
 // Neighbours are those on a link whose hardware addresses are known.
 func Neighbours(link uint32) ([]Neighbour, error) {
 	var found []rtnetlink.NeighMessage
-	err := ask(func(c *rtnetlink.Conn) (err error) {
+	err := rtnl.Ask(func(c *rtnetlink.Conn) (err error) {
 		found, err = c.Neigh.List()
 		return err
 	})
@@ -81,16 +86,4 @@ func Neighbours(link uint32) ([]Neighbour, error) {
 		}
 	}
 	return list, nil
-}
-
-func ask(question func(*rtnetlink.Conn) error) (err error) {
-	c, err := rtnetlink.Dial(nil)
-	if err != nil {
-		return fmt.Errorf("open a route netlink socket: %w", err)
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := c.SetReadDeadline(time.Now().Add(askTimeout)); err != nil {
-		return err
-	}
-	return question(c)
 }

@@ -20,6 +20,9 @@ var ErrTooLong = errors.New("file too long")
 // ErrTooLong where these apply.
 func Read(path string, limit int) (data []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%w: let the symbolic link lead to a file, and not to itself", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +32,7 @@ func Read(path string, limit int) (data []byte, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file: put one in its place", path)
 	}
 	data, err = io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {

@@ -38,9 +38,40 @@ func TestRead(t *testing.T) {
 	if _, err := textfile.Read(path("absent"), 5); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent: %v", err)
 	}
+	if err := os.Symlink("loop", path("loop")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := textfile.Read(path("loop"), 5); !errors.Is(err, syscall.ELOOP) || !strings.HasSuffix(err.Error(), ": let the symbolic link lead to a file, and not to itself") {
+		t.Errorf("a link to itself: %v", err)
+	}
 	for _, odd := range []string{path("fifo"), dir} { // must not wait for a writer
-		if _, err := textfile.Read(odd, 5); err == nil || !strings.Contains(err.Error(), odd) {
+		if _, err := textfile.Read(odd, 5); err == nil || err.Error() != odd+" is not a regular file: put one in its place" {
 			t.Errorf("%s: %v", odd, err)
+		}
+	}
+}
+
+// TestReplace: what is there is the old text or the new one, and nothing else stays.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new")
+	path := filepath.Join(dir, "kept")
+	for _, text := range []string{"one", "", "three"} {
+		if err := textfile.Replace(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		info, statErr := os.Stat(path)
+		if err != nil || statErr != nil || string(got) != text || info.Mode() != 0o600 {
+			t.Errorf("%q, %v, %v, %v", got, err, info, statErr)
+		}
+	}
+	if err := textfile.Replace(dir, nil); err == nil {
+		t.Error("a directory was replaced")
+	}
+	for folder, want := range map[string]int{dir: 1, filepath.Dir(dir): 1} {
+		if left, err := os.ReadDir(folder); err != nil || len(left) != want {
+			t.Errorf("%s holds %v, %v", folder, left, err)
 		}
 	}
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package address
+
+import (
+	"fmt"
+
+	"github.com/jsimonetti/rtnetlink/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/rtnl"
+)
+
+// Link is a network interface of the host.
+type Link struct {
+	Index  uint32
+	Name   string
+	Master uint32 // the index of the link to which this one belongs; 0: none
+	Up     bool
+}
+
+// Links lists the host's network interfaces as of now.
+func Links() ([]Link, error) {
+	var found []rtnetlink.LinkMessage
+	err := rtnl.Ask(func(c *rtnetlink.Conn) (err error) {
+		found, err = c.Link.List()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the links of this host: %w", err)
+	}
+	list := make([]Link, 0, len(found))
+	for _, m := range found {
+		link := Link{Index: m.Index, Up: m.Flags&unix.IFF_UP != 0}
+		if m.Attributes != nil {
+			link.Name = m.Attributes.Name
+			if m.Attributes.Master != nil {
+				link.Master = *m.Attributes.Master
+			}
+		}
+		list = append(list, link)
+	}
+	return list, nil
+}
+
+// Links lists the host's network interfaces, as the function does.
+func (w *Watcher) Links() ([]Link, error) { return Links() }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package address
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/jsimonetti/rtnetlink/v2"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/rtnl"
+)
+
+// Loopback is the index of lo in every network namespace (LOOPBACK_IFINDEX of
+// include/net/flow.h).
+const Loopback = 1
+
+// AddToLoopback puts a single address, /32 or /128, on lo, with a metric by which it
+// can be told from others. It needs CAP_NET_ADMIN. One that is there already stays
+// as it is, and added is false then.
+func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
+	err = rtnl.Ask(func(c *rtnetlink.Conn) error {
+		_, err := c.Execute(withMetric{single(addr), metric}, unix.RTM_NEWADDR,
+			netlink.Request|netlink.Create|netlink.Excl|netlink.Acknowledge)
+		return err
+	})
+	if errors.Is(err, unix.EEXIST) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("put %v on lo: %w", addr, err)
+	}
+	return true, nil
+}
+
+// RemoveFromLoopback takes a single address from lo; one that is not there is no
+// error. It needs CAP_NET_ADMIN.
+func RemoveFromLoopback(addr netip.Addr) error {
+	err := rtnl.Ask(func(c *rtnetlink.Conn) error { return c.Address.Delete(single(addr)) })
+	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return fmt.Errorf("take %v from lo: %w", addr, err)
+	}
+	return nil
+}
+
+// single is what MicroShift adds, and ip address add ADDR dev lo does.
+func single(addr netip.Addr) *rtnetlink.AddressMessage {
+	family := uint8(unix.AF_INET)
+	if addr.Is6() {
+		family = unix.AF_INET6
+	}
+	return &rtnetlink.AddressMessage{
+		Family: family, PrefixLength: uint8(addr.BitLen()), Index: Loopback, //nolint:gosec // 32 or 128
+		Scope:      unix.RT_SCOPE_UNIVERSE,
+		Attributes: &rtnetlink.AddressAttributes{Address: addr.AsSlice(), Local: addr.AsSlice()},
+	}
+}
+
+// withMetric is a message with IFA_RT_PRIORITY (Linux 4.18), which the library does
+// not know.
+type withMetric struct {
+	*rtnetlink.AddressMessage
+	metric uint32
+}
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (m withMetric) MarshalBinary() ([]byte, error) {
+	message, err := m.AddressMessage.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	attributes := netlink.NewAttributeEncoder()
+	attributes.Uint32(unix.IFA_RT_PRIORITY, m.metric)
+	more, err := attributes.Encode()
+	return append(message, more...), err
+}
+
+// metricOf reads the same from a message of the kernel's; 0 where there is none.
+func metricOf(message []byte) (metric uint32, err error) {
+	if len(message) < unix.SizeofIfAddrmsg {
+		return 0, nil
+	}
+	attributes, err := netlink.NewAttributeDecoder(message[unix.SizeofIfAddrmsg:])
+	if err != nil {
+		return 0, err
+	}
+	for attributes.Next() {
+		if attributes.Type() == unix.IFA_RT_PRIORITY {
+			metric = attributes.Uint32()
+		}
+	}
+	return metric, attributes.Err()
+}

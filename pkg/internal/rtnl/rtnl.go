@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package rtnl asks the kernel about links, addresses, routes and
+// neighbours (rtnetlink(7)), and gives it orders about them.
+package rtnl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jsimonetti/rtnetlink/v2"
+)
+
+// timeout bounds one question or order: the kernel answers while it is being
+// asked.
+const timeout = 2 * time.Second
+
+// Ask puts a question, or several, through a socket of its own, and waits for
+// the answers for at most 2 s in all.
+func Ask(question func(*rtnetlink.Conn) error) (err error) {
+	c, err := rtnetlink.Dial(nil)
+	if err != nil {
+		return fmt.Errorf("open a route netlink socket: %w", err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := c.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	return question(c)
+}
