@@ -11,6 +11,9 @@
 # make install   onto a plain systemd host: [PREFIX=/usr/local] [DESTDIR=]
 #                [BINARY=bin/http01-proxyd]; enables and starts nothing
 # make uninstall takes away just what install has put there
+# make rpm       the same as dist/http01-proxyd-VERSION-1.*.rpm: [ARCHITECTURE=amd64]
+#                [BINARY=] [VERSION=v1.2.3], which has to be the binary's,
+#                [ALLOW_DIRTY=1] to rehearse; needs rpmbuild, and Go unless BINARY is given
 
 SHELL            := bash
 .SHELLFLAGS      := -o pipefail -c
@@ -40,7 +43,7 @@ DIST_BINARIES  := $(addprefix $(DIST)/,$(HOST_BINARIES) $(ADMIN_BINARIES))
 REPRODUCIBLY := GOFLAGS=-trimpath GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
 	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
 
-.PHONY: binaries image release install uninstall $(DIST_BINARIES)
+.PHONY: binaries image release install uninstall rpm $(DIST_BINARIES)
 
 binaries: $(DIST_BINARIES)
 
@@ -67,6 +70,16 @@ release:
 	$(RECURSIVE)@GO='$(GO)' MAKE='$(MAKE_COMMAND)' MAKEFILE='$(firstword $(MAKEFILE_LIST))' DIST='$(DIST)' \
 		VERSION='$(VERSION)' IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' ALLOW_DIRTY='$(ALLOW_DIRTY)' \
 		build/release $(HOST_BINARIES) $(ADMIN_BINARIES)
+
+# Go's names, also for those that rpm and uname have.
+ARCHITECTURE ?= $(shell uname -m)
+override ARCHITECTURE := $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(ARCHITECTURE)))
+# A release's binary, unless another is given.
+PACKAGED     := $(if $(filter-out undefined,$(origin BINARY)),$(BINARY))
+
+rpm: $(if $(PACKAGED),,$(DIST)/http01-proxyd-linux-$(ARCHITECTURE))
+	@VERSION='$(VERSION)' ALLOW_DIRTY='$(ALLOW_DIRTY)' packaging/build-rpm \
+		'$(or $(PACKAGED),$(DIST)/http01-proxyd-linux-$(ARCHITECTURE))' '$(ARCHITECTURE)' '$(DIST)'
 
 # Plain systemd hosts. Below these two prefixes systemd looks for units by itself
 # (systemd.unit(5), "Unit File Load Path"); what is in /etc/systemd/system goes

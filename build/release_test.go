@@ -122,6 +122,9 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 	if !strings.Contains(all["machineconfigs/monitoring/prometheusrule.yaml"], "kind: PrometheusRule") {
 		t.Error("the rules for Prometheus are not among the MachineConfigs")
 	}
+	if !strings.Contains(all["machineconfigs/crd/apiservers.config.openshift.io.patch.yaml"], "http01ChallengeProxy") {
+		t.Error("the API's patch is not among the MachineConfigs")
+	}
 	unpacked := filepath.Join(t.TempDir(), "unpacked")
 	if err := os.Mkdir(unpacked, 0o700); err != nil {
 		t.Fatal(err)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command http01-machineconfig is the admin's side of http01-proxyd: it renders
-// the MachineConfigs that deliver the service, and looks after their entries in
-// the cluster's NodeDisruptionPolicy. It talks to no cluster.
+// the MachineConfigs that deliver the service, looks after their entries in the
+// cluster's NodeDisruptionPolicy, and folds what the hosts report into one
+// condition. It talks to no cluster.
 package main
 
 import (
@@ -18,10 +19,11 @@ func program() command.Program {
 		Name: "http01-machineconfig",
 		Head: `http01-machineconfig renders the MachineConfigs that put http01-proxyd on the
 hosts of a pool, and the NodeDisruptionPolicy that lets them change without a
-reboot. It reads and writes files and talks to no cluster.`,
+reboot; and it folds what the hosts report into one condition. It reads and
+writes files and talks to no cluster.`,
 		Foot: `"http01-machineconfig COMMAND --help" tells more. Exit codes: 0 done, 1 refused
-or failed, 2 the command line is wrong.`,
-		Commands: []command.Command{renderCommand(), policyCommand()},
+or failed, 2 the command line is wrong; condition has codes of its own.`,
+		Commands: []command.Command{renderCommand(), policyCommand(), conditionCommand()},
 	}
 }
 

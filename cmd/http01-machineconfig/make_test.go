@@ -33,11 +33,21 @@ func TestMake(t *testing.T) {
 			[]string{"--image", "i", "--config", "c", "--pool", "p", "--sums", "s", "--out", "o"},
 			"",
 		},
-		"exported":        {[]string{"IMAGE=i", "OUT=o"}, nil, []string{"--image", "i", "--out", "o"}, ""},
-		"empty":           {nil, []string{"IMAGE=i", "SUMS=", "CONFIG=", "POOL=", "OUT="}, []string{"--image", "i", "--config", "", "--pool", "", "--sums", "", "--out", ""}, ""},
-		"empty, exported": {[]string{"IMAGE=", "SUMS="}, nil, []string{"--image", "", "--sums", "", "--out", "machineconfigs"}, ""},
-		"layered":         {[]string{"IMAGE=i"}, []string{"LAYERED=yes", "CONFIG=c", "OUT=o"}, []string{"--config", "c", "--layered", "--out", "o"}, ""},
-		"fcos":            {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{"--fcos", "--binary", "b/http01-proxyd", "--out", "o"}, ""},
+		"what the cluster has": {
+			nil,
+			[]string{"IMAGE=i", "TRUSTED_CA=t", "PROXY=x", "CLUSTER_DOMAIN=d", "APISERVER=a", "INFRASTRUCTURE=n", "OUT=o"},
+			[]string{"--image", "i", "--trusted-ca", "t", "--proxy", "x", "--cluster-domain", "d", "--apiserver", "a", "--infrastructure", "n", "--out", "o"},
+			"",
+		},
+		"strictly":         {nil, []string{"IMAGE=i", "APISERVER=list", "STRICT=1", "OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--strict", "--out", "o"}, ""},
+		"a List, exported": {[]string{"IMAGE=i", "APISERVER=list"}, []string{"OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--out", "o"}, ""},
+		"no objects":       {nil, []string{"IMAGE=i", "APISERVER=", "INFRASTRUCTURE=", "OUT=o"}, []string{"--image", "i", "--apiserver", "", "--infrastructure", "", "--out", "o"}, ""},
+		"exported":         {[]string{"IMAGE=i", "OUT=o"}, nil, []string{"--image", "i", "--out", "o"}, ""},
+		"empty":            {nil, []string{"IMAGE=i", "SUMS=", "CONFIG=", "POOL=", "OUT="}, []string{"--image", "i", "--config", "", "--pool", "", "--sums", "", "--out", ""}, ""},
+		"empty, exported":  {[]string{"IMAGE=", "SUMS="}, nil, []string{"--image", "", "--sums", "", "--out", "machineconfigs"}, ""},
+		"layered":          {[]string{"IMAGE=i"}, []string{"LAYERED=yes", "CONFIG=c", "OUT=o"}, []string{"--config", "c", "--layered", "--out", "o"}, ""},
+		"not layered":      {nil, []string{"IMAGE=i", "LAYERED=no", "STRICT=0", "FCOS=false", "OUT=o"}, []string{"--image", "i", "--out", "o"}, ""},
+		"fcos":             {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{"--fcos", "--binary", "b/http01-proxyd", "--out", "o"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

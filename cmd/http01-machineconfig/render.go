@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 
 	sources "github.com/http01-proxyd/http01-proxyd"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
@@ -20,12 +21,16 @@ const (
 	maxConfig = 256 << 10 // as on the host
 	maxSums   = 1 << 20
 	maxBinary = 64 << 20
+	// etcd takes no object of more than 1.5 MiB, and YAML indents it.
+	maxManifest = 2 << 20
 )
 
 // renderFlags are those of render.
 type renderFlags struct {
 	image, config, pool, sums, out, binary, format string
-	allowTag, layered, fcos                        bool
+	trustedCA, proxy, domain                       string
+	apiServer, infrastructure                      string
+	allowTag, layered, fcos, strict                bool
 }
 
 func renderCommand() command.Command {
@@ -46,6 +51,18 @@ Examples:
   http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:... \
     --config my.yaml --sums dist/SHA256SUMS --out rendered
 
+  # with the CAs that the ingress's certificate comes from, and the egress proxy
+  oc get configmap default-ingress-cert -n openshift-config-managed -o yaml > ca.yaml
+  oc get proxy cluster -o yaml > proxy.yaml
+  http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:... \
+    --trusted-ca ca.yaml --proxy proxy.yaml --cluster-domain cluster.example.com
+
+  # as the cluster's own objects ask: the mode of the APIServer's
+  # spec.http01ChallengeProxy, and the VIPs of the Infrastructure
+  oc get apiserver/cluster infrastructure/cluster -o yaml > cluster.yaml
+  http01-machineconfig render --image quay.io/me/http01-proxyd@sha256:... \
+    --apiserver cluster.yaml --out rendered
+
   # for hosts whose operating system image holds the binary in /usr/bin
   http01-machineconfig render --layered --out rendered
 
@@ -55,6 +72,12 @@ Examples:
 			var f renderFlags
 			flags.StringVar(&f.image, "image", "", "container image that holds the binary, by digest: `REF` is registry/name@sha256:...")
 			flags.StringVar(&f.config, "config", "", "configuration `FILE` for the hosts (- is standard input); without it, mode: DefaultDeployment")
+			flags.StringVar(&f.trustedCA, "trusted-ca", "", "ConfigMap `FILE` whose key ca-bundle.crt holds CAs that the ingress's certificate may come from")
+			flags.StringVar(&f.proxy, "proxy", "", "`FILE` of the cluster's Proxy: the egress proxy of its status goes into the configuration")
+			flags.StringVar(&f.domain, "cluster-domain", "", "`NAME` whose *.apps the ingress's certificate may be for; without it, the first api.NAME in hosts, or the cluster's")
+			flags.StringVar(&f.apiServer, "apiserver", "", "`FILE` (- is standard input) of the cluster's APIServer, or of a List: its mode goes into the configuration")
+			flags.StringVar(&f.infrastructure, "infrastructure", "", "`FILE` (- is standard input) of the cluster's Infrastructure, or of a List: the VIPs of its status go in too")
+			flags.BoolVar(&f.strict, "strict", false, "with --apiserver or --infrastructure: refuse unknown fields, which are left out with a warning otherwise")
 			flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
 			flags.StringVar(&f.sums, "sums", "", "`FILE` of sha256sum that names http01-proxyd-linux-amd64 or others: the installer checks the binary against it")
 			flags.StringVar(&f.out, "out", "machineconfigs", "`DIR` to write to, made when it is absent; - prints the MachineConfigs, without the policy")
@@ -97,12 +120,28 @@ func (f renderFlags) check(given map[string]bool) error {
 		return command.UsageError("--fcos needs --binary FILE")
 	case !f.fcos && f.binary != "":
 		return command.UsageError("--binary goes with --fcos only")
-	case f.config == stdin && (f.sums == stdin || f.binary == stdin):
-		return command.UsageError("the standard input can be one file: name another for --config")
+	case f.strict && f.apiServer == "" && f.infrastructure == "":
+		return command.UsageError("--strict goes with --apiserver and --infrastructure only")
+	case f.stdins() > 1:
+		return command.UsageError("the standard input can be one file: name others for the rest")
 	case !f.fcos && !f.layered && f.image == "":
 		return command.UsageError("--image REF is missing")
 	}
 	return nil
+}
+
+// stdins counts the files that are to be read from the standard input.
+func (f renderFlags) stdins() (n int) {
+	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.apiServer}
+	if !f.oneList() {
+		names = append(names, f.infrastructure)
+	}
+	for _, name := range names {
+		if name == stdin {
+			n++
+		}
+	}
+	return n
 }
 
 func (f renderFlags) run(ctx context.Context, s command.Streams) error {
@@ -117,7 +156,7 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 		if err := printAll(s.Out, outputs); err != nil {
 			return err
 		}
-		f.note(s.Err)
+		f.note(s.Err, outputs)
 		return f.report(s.Err, outputs, "")
 	}
 	if !f.fcos { // oc does not read an Ignition configuration, nor Ignition a folder
@@ -128,12 +167,20 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 	if err := write(f.out, outputs); err != nil {
 		return err
 	}
-	f.note(s.Err)
+	f.note(s.Err, outputs)
 	return f.report(s.Out, outputs, f.out)
 }
 
 // note says what the files do not show, and an admin has to know.
-func (f renderFlags) note(w io.Writer) {
+func (f renderFlags) note(w io.Writer, outputs []output) {
+	for _, o := range outputs {
+		for _, warning := range o.Warnings {
+			fmt.Fprintln(w, "warning: "+warning)
+		}
+		for _, note := range o.Notes {
+			fmt.Fprintln(w, "note: "+note)
+		}
+	}
 	switch {
 	case f.image == machineconfig.ExampleImage:
 		fmt.Fprintln(w, "note: this is the documented example; its image does not exist")
@@ -142,23 +189,59 @@ func (f renderFlags) note(w io.Writer) {
 	}
 }
 
+// site reads what is particular to a cluster.
+func (f renderFlags) site(in io.Reader) (machineconfig.Site, error) {
+	configuration, configErr := readConfig(in, f.config)
+	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
+	proxy, proxyErr := readInput(in, f.proxy, maxManifest)
+	cluster, clusterErr := f.cluster(in)
+	site := machineconfig.Site{Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster}
+	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
+}
+
+// oneList reports whether one file is given for both objects, in whichever spelling.
+func (f renderFlags) oneList() bool {
+	if f.infrastructure == f.apiServer || f.infrastructure == stdin || f.apiServer == stdin {
+		return f.infrastructure == f.apiServer
+	}
+	a, errA := os.Stat(f.apiServer)
+	b, errB := os.Stat(f.infrastructure)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// cluster reads the cluster's own objects, of which both may be in one file.
+func (f renderFlags) cluster(in io.Reader) (*machineconfig.Cluster, error) {
+	if f.apiServer == "" && f.infrastructure == "" {
+		return nil, nil //nolint:nilnil // none was asked for
+	}
+	c := machineconfig.Cluster{Strict: f.strict}
+	var apiErr, infrastructureErr error
+	c.APIServer, apiErr = readInput(in, f.apiServer, machineconfig.MaxObject)
+	if f.oneList() {
+		c.Infrastructure = c.APIServer
+		return &c, apiErr
+	}
+	c.Infrastructure, infrastructureErr = readInput(in, f.infrastructure, machineconfig.MaxObject)
+	return &c, errors.Join(apiErr, infrastructureErr)
+}
+
 // render makes everything in memory.
 func (f renderFlags) render(in io.Reader) ([]output, error) {
-	configuration, configErr := readConfig(in, f.config)
+	site, siteErr := f.site(in)
 	if f.fcos {
 		binary, err := readInput(in, f.binary, maxBinary)
-		if err := errors.Join(configErr, err); err != nil {
+		if err := errors.Join(siteErr, err); err != nil {
 			return nil, err
 		}
-		o, err := machineconfig.Ignition(sources.Files, configuration, *binary)
+		o, err := machineconfig.Ignition(sources.Files, site, *binary)
 		return []output{{Object: o}}, err
 	}
 	sums, err := readInput(in, f.sums, maxSums)
-	if err := errors.Join(configErr, err); err != nil {
+	if err := errors.Join(siteErr, err); err != nil {
 		return nil, err
 	}
 	objects, err := machineconfig.Render(sources.Files, machineconfig.Request{
-		Image: f.image, AllowTag: f.allowTag, Pool: f.pool, Config: configuration, Sums: sums, Layered: f.layered,
+		Image: f.image, AllowTag: f.allowTag, Pool: f.pool, Site: site, Sums: sums, Layered: f.layered,
 	})
 	if err != nil {
 		return nil, err

@@ -51,8 +51,9 @@ Examples:
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
-			flags.StringVar(&o.ProxyEnv, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the cluster's egress proxy")
-			flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`FILE` that names the DNS servers")
+			flags.StringVar(&o.ProxyEnv, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy that the cluster's pods use")
+			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` that names the DNS servers")
+			flags.StringVar(&o.Hosts, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
 			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` that names the time servers")
 			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node that names the API")
 			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else hosts of the configuration, or the one of --kubeconfig, or the serving certificate's")
@@ -67,7 +68,7 @@ Examples:
 					return command.UsageError(mistake)
 				}
 				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.ProxyEnv,
-					&o.ResolvConf, &o.ChronyConf, &o.Kubeconfig); err != nil {
+					&o.ResolvConf, &o.Hosts, &o.ChronyConf, &o.Kubeconfig); err != nil {
 					return err
 				}
 				return runCheck(ctx, o, *format, s)

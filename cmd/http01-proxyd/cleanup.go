@@ -4,10 +4,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/advertise"
 	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
 )
 
@@ -17,23 +21,55 @@ func cleanupCommand() command.Command {
 		Summary: "remove a table that a dead service has left behind",
 		Help: `Remove the nftables table "inet http01-proxyd" if no living process owns it.
 The table of a running service stays: stop the service first. No other table is
-touched. It needs the capability CAP_NET_ADMIN.
+touched. Where the service has put MicroShift's internal API address on lo
+(microshift.manageAdvertiseAddress), that is taken away, too, unless the service
+runs. It needs the capability CAP_NET_ADMIN.
 
 Example:
   systemctl stop http01-proxyd && http01-proxyd cleanup`,
-		Setup: func(*flag.FlagSet) func(context.Context, command.Streams) error {
-			return func(_ context.Context, s command.Streams) error {
-				removed, err := nftable.Cleanup()
-				if err != nil {
-					return err
-				}
-				if removed {
-					fmt.Fprintln(s.Out, "removed table inet http01-proxyd")
-				} else {
-					fmt.Fprintln(s.Out, "nothing to remove: there is no table inet http01-proxyd")
-				}
-				return nil
+		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
+			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` by which it is told whether the service runs")
+			return func(ctx context.Context, s command.Streams) error {
+				return errors.Join(cleanAddresses(ctx, s, *socket), cleanTable(s))
 			}
 		},
 	}
+}
+
+func cleanTable(s command.Streams) error {
+	removed, err := nftable.Cleanup()
+	if err != nil {
+		return err
+	}
+	if removed {
+		fmt.Fprintln(s.Out, "removed table inet http01-proxyd")
+	} else {
+		fmt.Fprintln(s.Out, "nothing to remove: there is no table inet http01-proxyd")
+	}
+	return nil
+}
+
+func cleanAddresses(ctx context.Context, s command.Streams, socket string) error {
+	if runs(ctx, socket) {
+		return nil
+	}
+	removed, err := advertise.Cleanup()
+	for _, a := range removed {
+		fmt.Fprintf(s.Out, "removed %v from lo\n", a)
+	}
+	return err
+}
+
+// runs reports whether a service takes connections at its status socket. A process
+// that may not even ask, as that of http01-proxyd-table.service, is started when the
+// service has ended.
+func runs(ctx context.Context, socket string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }

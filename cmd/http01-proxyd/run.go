@@ -18,6 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
 // Where things are on a cluster's host.
@@ -28,6 +29,8 @@ const (
 	defaultManifests         = "/etc/kubernetes/manifests"
 	defaultDisabledManifests = "/etc/kubernetes/disabled-manifests"
 	defaultAPIServerURL      = "/etc/kubernetes/apiserver-url.env"
+	defaultResolvConf        = "/etc/resolv.conf"
+	defaultHosts             = "/etc/hosts"
 )
 
 // collectAt keeps the garbage of reports small: the keeper waits most of the time,
@@ -51,17 +54,19 @@ Examples:
     --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock \
     --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			o := daemon.Options{Version: command.Version()}
+			o := daemon.Options{Version: command.Version(), SystemTrust: trust.SystemFiles()}
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
-			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` of the last accepted configuration; its parent has to be there")
+			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` of what was accepted last; its parent has to be there")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
 			flags.StringVar(&o.APIServerURL, "apiserver-url", defaultAPIServerURL,
 				"`FILE` that names the API, for the expiry watch without hosts")
+			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` that names the DNS servers")
+			flags.StringVar(&o.Hosts, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
 			return func(ctx context.Context, _ command.Streams) error {
-				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURL); err != nil {
+				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURL, &o.ResolvConf, &o.Hosts); err != nil {
 					return err
 				}
 				if err := meant(flags, "state-dir", o.StateDir); err != nil {

@@ -30,9 +30,9 @@ var table = sync.OnceValue(func() tables { //nolint:gochecknoglobals // see abov
 // entries joins what the files of this package have, in the order of the checks.
 func entries() []Entry {
 	return slices.Concat(
-		nftablesEntries(), portEntries(), vipsEntries(), holderEntries(), rulesetEntries(),
-		ingressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
-		proxyEntries(), doorEntries(), certificateEntries(), pathEntries(), conntrackEntries(), clockEntries(),
-		configEntries(), serviceEntries(),
+		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), holderEntries(), rulesetEntries(),
+		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
+		proxyEntries(), doorEntries(), certificateEntries(), microShiftCertificateEntries(), pathEntries(), conntrackEntries(), clockEntries(),
+		configEntries(), trustEntries(), serviceEntries(),
 	)
 }

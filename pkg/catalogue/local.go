@@ -44,7 +44,7 @@ func portEntries() []Entry {
 			ID: PortTaken, Check: check, Level: Problem,
 			Symptom: "The state is `PortInUse`.",
 			Says:    "port {port}, on which the service is to listen, is taken by {holder}",
-			Mend: "stop that one, or give the service another port in config.yaml on every master: " +
+			Mend: "stop that one, or give the service another port in /etc/http01-proxyd/config.yaml on every master: " +
 				"mode: CustomDeployment, customDeployment: {internalPort: …}",
 		},
 		{
@@ -71,7 +71,7 @@ const (
 func vipsEntries() []Entry {
 	const (
 		check   = "vips"
-		byHand  = "or name the VIPs as vips.api and vips.ingress in config.yaml"
+		byHand  = "or name the VIPs as vips.api and vips.ingress in /etc/http01-proxyd/config.yaml"
 		symptom = "The state is `NoVIPs`."
 	)
 	return []Entry{
@@ -198,6 +198,10 @@ func rulesetEntries() []Entry {
 const (
 	ProxyTakesAPI    ID = "egress-proxy-takes-api"
 	ProxyFileRefused ID = "egress-proxy-unreadable"
+
+	EgressNotReady         ID = "egress-not-ready"
+	EgressCARefused        ID = "egress-ca-refused"
+	EgressWithoutReadiness ID = "egress-without-readiness"
 )
 
 func proxyEntries() []Entry {
@@ -211,9 +215,27 @@ func proxyEntries() []Entry {
 		},
 		{
 			ID: ProxyFileRefused, Check: check, Level: Warning,
-			Symptom: "It is not known whether self checks leave through the egress proxy.",
+			Symptom: "It is not known whether self checks leave through the egress proxy, or the condition `EgressProxyReady` is False with `InvalidProxy`.",
 			Says:    "{path} cannot be taken: {error}",
 			Mend:    "see proxy/cluster, from which the machine-config-operator writes it",
+		},
+		{
+			ID: EgressNotReady, Check: check, Level: Problem,
+			Symptom: "The condition `EgressProxyReady` is False with `NotReady`.",
+			Says:    "the egress proxy {proxy}, of {source}, is not accepted, for {error}; {stays}",
+			Mend:    "let the proxy pass what egressProxy.readinessEndpoints of config.yaml name, or name others there; the service asks them again at the latest every minute",
+		},
+		{
+			ID: EgressCARefused, Check: check, Level: Problem,
+			Symptom: "The condition `EgressProxyReady` is False with `InvalidProxy`.",
+			Says:    "the CAs by which the egress proxy is verified cannot be taken: {error}",
+			Mend:    "see spec.trustedCA of proxy/cluster, from which the machine-config-operator writes {path}, or set egressProxy.trustedCA in /etc/http01-proxyd/config.yaml",
+		},
+		{
+			ID: EgressWithoutReadiness, Check: check, Level: Warning,
+			Symptom: "A change of the egress proxy breaks challenges at once, although what was there before would still work.",
+			Says:    "a changed egress proxy counts without having been tried: egressProxy.readinessEndpoints is empty",
+			Mend:    "name in egressProxy.readinessEndpoints of config.yaml a URL or two that answer through the proxy, such as spec.readinessEndpoints of proxy/cluster",
 		},
 	}
 }

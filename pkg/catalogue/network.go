@@ -97,7 +97,7 @@ func doorEntries() []Entry {
 			ID: NameNotAllowed, Check: check, Level: Problem,
 			Symptom: "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`.",
 			Says:    "the front door at {door} does not answer for {name}",
-			Mend:    "add the name to hosts in config.yaml on every master, or remove hosts",
+			Mend:    "add the name to hosts in /etc/http01-proxyd/config.yaml on every master, or remove hosts",
 		},
 	}
 }

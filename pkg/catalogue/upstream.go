@@ -5,26 +5,33 @@ package catalogue
 // What goes wrong between this host and the solver: at the ingress VIP, at the
 // router, and with the answer.
 const (
-	IngressUnknown     ID = "ingress-unknown"
-	IngressRefused     ID = "ingress-refused"
-	IngressTimeout     ID = "ingress-timeout"
-	IngressUnreachable ID = "ingress-unreachable"
-	IngressClosed      ID = "ingress-closed"
-	IngressReset       ID = "ingress-reset"
-	IngressSilent      ID = "ingress-silent"
-	LocalResources     ID = "local-resources"
-	ExchangeStopped    ID = "exchange-stopped"
-	RouteNone          ID = "route-none"
-	RouteLoops         ID = "route-loops"
-	RouteToHTTPS       ID = "route-redirects-https"
-	AnswerMalformed    ID = "answer-malformed"
-	AnswerTruncated    ID = "answer-truncated"
-	AnswerTooLarge     ID = "answer-too-large"
+	IngressUnknown      ID = "ingress-unknown"
+	IngressRefused      ID = "ingress-refused"
+	IngressTimeout      ID = "ingress-timeout"
+	IngressUnreachable  ID = "ingress-unreachable"
+	IngressClosed       ID = "ingress-closed"
+	IngressReset        ID = "ingress-reset"
+	IngressSilent       ID = "ingress-silent"
+	IngressTLSUntrusted ID = "ingress-tls-untrusted"
+	IngressTLSName      ID = "ingress-tls-name"
+	IngressTLSExpired   ID = "ingress-tls-expired"
+	IngressTLSHandshake ID = "ingress-tls-handshake"
+	IngressPROXY        ID = "ingress-proxy-protocol"
+	LocalResources      ID = "local-resources"
+	ExchangeStopped     ID = "exchange-stopped"
+	RouteNone           ID = "route-none"
+	RouteLoops          ID = "route-loops"
+	RouteToHTTPS        ID = "route-redirects-https"
+	RouteRedirectLoops  ID = "route-redirect-loops"
+	RouteElsewhere      ID = "route-redirects-elsewhere"
+	AnswerMalformed     ID = "answer-malformed"
+	AnswerTruncated     ID = "answer-truncated"
+	AnswerTooLarge      ID = "answer-too-large"
 )
 
 // proxyProtocol is the mend where a connection that was accepted ends at once.
-const proxyProtocol = "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController), " +
-	"which is not spoken here: set it to TCP, or see the router's log"
+const proxyProtocol = "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController): set upstream.proxyProtocol to v2 or v1; " +
+	"where that is set, it may expect the other version, or none (off); else see the router's log"
 
 // ingressEntries are found at the ingress VIP. {upstream} is address and port of
 // the router, {error} what the system said.
@@ -41,7 +48,7 @@ func ingressEntries() []Entry {
 			ID: IngressRefused, Cause: "refused", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `upstream refused the connection`; the state is `UpstreamUnreachable`.",
 			Says:    "{upstream} refuses connections",
-			Mend:    "check that a router runs on the holder of the ingress VIP and that upstream.port is its HTTP port",
+			Mend:    "check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port and upstream.httpsPort its HTTPS port",
 		},
 		{
 			ID: IngressTimeout, Cause: "timeout-connect", Check: check, Level: Problem, Follows: noPackets(),
@@ -74,6 +81,38 @@ func ingressEntries() []Entry {
 			Mend:    "check the router and the pods of cert-manager's solver; upstream.timeout is the budget",
 		},
 		{
+			ID: IngressTLSUntrusted, Cause: "tls-untrusted", Check: check, Level: Problem, Follows: []ID{TrustRefused, TrustNone},
+			Symptom: "Challenges get 502 with `upstream presents a certificate that is not trusted`.",
+			Says:    "{upstream} is not trusted: {error}",
+			Mend: "put the certificate of the CA that has issued it into the file that upstream.trustedCA names (/etc/http01-proxyd/ca-bundle.crt); " +
+				"the ingress operator's own is in the configmap default-ingress-cert of openshift-config-managed; and see that the router presents the intermediate certificates, too",
+		},
+		{
+			ID: IngressTLSName, Cause: "tls-name", Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream presents a certificate for another name`.",
+			Says:    "{upstream} presents a certificate for other names: {error}",
+			Mend:    "if it is the router's default certificate, name what it is for in upstream.verifyNames, such as \"*.apps.<cluster domain>\"; else see who answers there",
+		},
+		{
+			ID: IngressTLSExpired, Cause: "tls-expired", Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream presents a certificate that is not valid now`.",
+			Says:    "{upstream} presents a certificate that is not valid now: {error}",
+			Mend:    "renew it (oc get secret -n openshift-ingress), and look at the clock of this host (chronyc tracking)",
+		},
+		{
+			ID: IngressTLSHandshake, Cause: "tls-handshake", Check: check, Level: Problem,
+			Symptom: "Challenges get 502 with `upstream failed the TLS handshake`.",
+			Says:    "{upstream} accepted the connection, but TLS did not come about: {error}",
+			Mend:    "check that upstream.httpsPort is the router's HTTPS port, and that it speaks TLS 1.2 or newer and asks for no client certificate (tlsSecurityProfile, clientTLS of the IngressController)",
+		},
+		{
+			ID: IngressPROXY, Cause: "proxy-protocol-unexpected", Check: check, Level: Problem,
+			Symptom: "Challenges get 400 with the router's page since upstream.proxyProtocol was set.",
+			Says:    "{upstream} answers 400 to a connection that begins with a header of the PROXY protocol, as a router does that does not expect one",
+			Mend: "set upstream.proxyProtocol: off, or let the router expect it (hostNetwork.protocol: PROXY of the IngressController); " +
+				"if it does, the 400 is the solver's, or for the other version: see the router's log",
+		},
+		{
 			ID: LocalResources, Cause: "local-resources", Check: check, Level: Problem,
 			Symptom: "Challenges get 502 with `the proxy could not ask the upstream`.",
 			Says:    "this host could not open a connection to {upstream} ({error})",
@@ -101,9 +140,21 @@ func routeEntries() []Entry {
 		},
 		{
 			ID: RouteToHTTPS, Cause: "redirect-to-https", Check: check, Level: Problem,
-			Symptom: "Challenges get a redirect to https.",
-			Says:    "{upstream} redirects the challenge to https, where the API server answers",
-			Mend:    "let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow)",
+			Symptom: "Challenges get a redirect to https, with upstream.followRedirects: false.",
+			Says:    "{upstream} redirects the challenge to https, which is not followed (upstream.followRedirects: false): at the API VIP nobody answers the challenge there",
+			Mend:    "let the route of this host serve plain HTTP (insecureEdgeTerminationPolicy: Allow), or remove upstream.followRedirects: false",
+		},
+		{
+			ID: RouteRedirectLoops, Cause: "redirect-loop", Check: check, Level: Problem,
+			Symptom: "Challenges get a redirect to https, though upstream.followRedirects is set.",
+			Says:    "{upstream} redirects the challenge to https again and again, also when it is asked by https",
+			Mend:    "see which application redirects behind the router: it has to take X-Forwarded-Proto for the scheme, or leave the solver's path alone",
+		},
+		{
+			ID: RouteElsewhere, Cause: "redirect-elsewhere", Check: check, Level: Problem,
+			Symptom: "Challenges get a redirect to another host, path, port or scheme.",
+			Says:    "{upstream} redirects the challenge to {error}, which is something else than the same by https, and not followed",
+			Mend:    "let the solver's path be answered where it is asked for: see which route or ingress of this name redirects (curl -v http://<name>/.well-known/acme-challenge/x)",
 		},
 		{
 			ID: RouteLoops, Cause: "loop", Check: check, Level: Problem,

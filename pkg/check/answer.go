@@ -4,6 +4,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -78,8 +79,8 @@ func (a asked) look() string { return words(a.page) + ", " + kind(a.page.Body, a
 
 // causeOf is what package upstream makes of a page, be it whole or not.
 func causeOf(f probe.Fetch) upstream.Cause {
-	if f.Cause != "" {
-		return upstream.Cause(f.Cause)
+	if cause := cmp.Or(f.Cause, f.Verdict); cause != "" {
+		return upstream.Cause(cause)
 	}
 	return upstream.Judge(f.Status, field.HasPrefixFold([]byte(f.Location), "https://"), field.ListHas([]byte(f.ProxyStatus), []byte(field.LoopDetected)))
 }

@@ -33,6 +33,9 @@ func (p presented) text() string {
 // checkCertificate looks at what the API server presents on each VIP, for each
 // name and for none.
 func checkCertificate(ctx context.Context, h *host) Result {
+	if h.microShift() {
+		return checkEdgeCertificate(ctx, h)
+	}
 	names, _ := h.seen.names.wait(ctx)
 	names = append(slices.Clone(names[:min(len(names), maxJudgedNames)]), "")
 	var questions []probe.CertificateQuestion

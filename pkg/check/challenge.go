@@ -70,7 +70,9 @@ func faultOf(c status.ReportChallenge) (catalogue.Finding, bool) {
 	switch cause := upstream.Cause(c.Cause); cause {
 	case "":
 		return statusFault(c)
-	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped:
+	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped,
+		upstream.TLSUntrusted, upstream.TLSName, upstream.TLSExpired, upstream.TLSHandshake, upstream.ProxyProtocolUnexpected,
+		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied, upstream.EgressLoop:
 		return catalogue.Finding{}, false
 	default:
 		addr, _ := netip.ParseAddrPort(c.Upstream)

@@ -48,7 +48,7 @@ func routed(answer probe.Fetch, challenges ...status.ReportChallenge) *host {
 	said := status.Report{}
 	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (status.Report, error) { return said, nil }}
 	h.config.Upstream.Port = 80
-	h.seen = &seen{names: known([]string{"api.lab.test"}), ingress: map[netip.Addr]*fetching{vip: gotten(answer)}}
+	h.seen = &seen{names: known([]string{"api.lab.test"}), gate: known(asGate{}), ingress: map[netip.Addr]*fetching{vip: gotten(answer)}}
 	for i, c := range challenges {
 		if c.Time.IsZero() {
 			c.Time = time.Now().Add(time.Duration(i-len(challenges)) * time.Second)

@@ -121,7 +121,7 @@ func run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 			return h.trace(within)
 		})
 	}
-	results := runAll(bounded, h, checks(), progress)
+	results := runAll(bounded, h, checksOn(h), progress)
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("look at this host: %w", context.Cause(ctx))
 	}

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 )
 
@@ -12,24 +13,34 @@ const (
 	asking = serviceTime + local // one that looks at this host, and asks the service
 )
 
+// checksOn are those that are for a host: one that is not MicroShift's is not to hear
+// of it.
+func checksOn(h *host) []check {
+	return slices.DeleteFunc(checks(), func(c check) bool { return c.name == internalCheck && !h.edge.Present })
+}
+
+const internalCheck = "internal-address"
+
 // checks are all there are, in the order in which they are printed.
 func checks() []check {
 	return []check{
 		{"nftables", asking, checkNftables},
 		{"port", asking, checkPort},
 		{"vips", local, checkVIPs},
+		{internalCheck, local, checkInternal},
 		{"vip-holder", remote, checkHolders},
 		{"ruleset", 2 * local, checkRuleset},
 		{"ingress", remote, checkIngress},
 		{"route", remote, checkRoute},
 		{"dns", remote, checkDNS},
-		{"egress-proxy", local, checkProxy},
+		{"egress-proxy", asking, checkProxy},
 		{"self-check", remote, checkSelf},
 		{"certificate", remote, checkCertificate},
 		{"mtu", remote, checkPath},
 		{"conntrack", local, checkConntrack},
 		{"clock", remote, checkClock},
 		{"config", local, checkConfig},
+		{"trust", local, checkTrust},
 		{"service", asking, checkService},
 	}
 }

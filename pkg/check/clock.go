@@ -15,6 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -157,7 +158,8 @@ func (h *host) askDates(ctx context.Context) []reading {
 		if h.seen.troubled(ctx, vip) {
 			continue
 		}
-		page, _ := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, h.config.Upstream.Port), Host: noName, Path: "/"})
+		u := h.config.Upstream
+		page, _ := h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(vip, u.FirstPort()), Host: noName, Path: "/", Secure: u.Scheme == config.SchemeHTTPS})
 		add(vip, page, time.Now())
 	}
 	return all

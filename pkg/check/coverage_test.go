@@ -16,7 +16,7 @@ import (
 // named by a unit test.
 func TestEveryEntryHasATest(t *testing.T) {
 	t.Parallel()
-	lab := tests(t, "../../test/check", "../../test/host")
+	lab := tests(t, "../../test/check", "../../test/host", "../../test/microshift")
 	// The hosts of the tests have no SELinux policy.
 	unreal := map[catalogue.ID]string{catalogue.SELinuxLabel: ".", catalogue.SELinuxDenies: "."}
 	for _, e := range catalogue.All() {

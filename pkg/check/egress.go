@@ -3,34 +3,48 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
-
-	"golang.org/x/net/http/httpproxy"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
-// maxProxyFile is far above any list of names.
-const maxProxyFile = 1 << 20
-
-// checkProxy finds out whether cert-manager's self check leaves the cluster.
+// checkProxy finds out whether cert-manager's self check leaves the cluster, and how
+// the service is with the egress proxy.
 func checkProxy(ctx context.Context, h *host) Result {
-	text, err := textfile.Read(h.ProxyEnv, maxProxyFile)
+	r := h.checkNodeProxy(ctx)
+	findings := h.egressFindings(r.Findings)
+	if len(findings) == 0 {
+		return r
+	}
+	unseen := ""
+	if r.Outcome == Skipped {
+		unseen = r.Text
+	}
+	return found(append(r.Findings, findings...), "").but(unseen)
+}
+
+// checkNodeProxy looks at the proxy that the cluster's pods have, too.
+func (h *host) checkNodeProxy(ctx context.Context) Result {
+	settings, err := egress.ReadFile(h.ProxyEnv)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fine("there is no egress proxy (%s)", h.ProxyEnv)
 	case errors.Is(err, fs.ErrPermission) && !h.root:
 		return skipped("%v", err)
 	case err != nil:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ProxyFileRefused, "path", h.ProxyEnv, "error", err.Error())}, "")
-	}
-	c := proxyOf(string(text))
-	if c.HTTPProxy == "" {
+		return found([]catalogue.Finding{refusedFile(h.ProxyEnv, err)}, "")
+	case settings.RedactedHTTP() == "":
 		return fine("%s names no proxy for http", h.ProxyEnv)
 	}
 	names := h.apiNames(ctx)
@@ -39,44 +53,118 @@ func checkProxy(ctx context.Context, h *host) Result {
 	}
 	var findings []catalogue.Finding
 	for _, name := range names {
-		proxy, err := c.ProxyFunc()(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"})
-		switch {
-		case err != nil:
-			findings = append(findings, catalogue.Find(catalogue.ProxyFileRefused, "path", h.ProxyEnv, "error", err.Error()))
-		case proxy != nil:
-			findings = append(findings, catalogue.Find(catalogue.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", proxy.Redacted()))
+		// Pods have the cluster's list alone, without what this service adds.
+		proxy := settings.Proxy(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
+		if proxy != nil {
+			findings = append(findings, catalogue.Find(catalogue.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", egress.Redact(proxy)))
 		}
 	}
 	return found(findings, "NO_PROXY in %s covers %s", h.ProxyEnv, strings.Join(names, ", "))
 }
 
-// proxyOf reads a file of variables as systemd does (systemd.exec(5),
-// EnvironmentFile=): the last assignment counts, and quotes around a value are not
-// part of it.
-func proxyOf(text string) *httpproxy.Config {
-	c := &httpproxy.Config{}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		name, value, is := strings.Cut(line, "=")
-		if !is || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
-			continue
-		}
-		value = strings.TrimSpace(value)
-		for _, quote := range []string{`"`, "'"} {
-			if len(value) > 1 && strings.HasPrefix(value, quote) && strings.HasSuffix(value, quote) {
-				value = value[1 : len(value)-1]
-			}
-		}
-		switch strings.ToUpper(strings.TrimSpace(name)) {
-		case "HTTP_PROXY":
-			c.HTTPProxy = value
-		case "HTTPS_PROXY":
-			c.HTTPSProxy = value
-		case "NO_PROXY":
-			c.NoProxy = value
-		}
+func refusedFile(path string, err error) catalogue.Finding {
+	return catalogue.Find(catalogue.ProxyFileRefused, "path", path, "error", strings.TrimPrefix(err.Error(), path+": "))
+}
+
+// egressFindings are about the proxy that this service is to use, besides what is
+// known already.
+func (h *host) egressFindings(known []catalogue.Finding) (findings []catalogue.Finding) {
+	settings, err := h.egressSettings()
+	isRefusal := func(f catalogue.Finding) bool { return f.ID == catalogue.ProxyFileRefused }
+	switch {
+	case errors.Is(err, fs.ErrPermission) && !h.root:
+		return nil
+	case err != nil && slices.ContainsFunc(known, isRefusal) && h.config.EgressProxy.File == h.ProxyEnv:
+		return nil
+	case err != nil:
+		return []catalogue.Finding{refusedFile(h.config.EgressProxy.File, err)}
 	}
-	return c
+	f, refused := h.egressRefused()
+	switch {
+	case refused:
+		return []catalogue.Finding{f}
+	case settings.None():
+		return nil
+	}
+	if f, is := h.egressCA(); is {
+		findings = append(findings, f)
+	} else if f, is := h.egressWaits(); is {
+		findings = append(findings, f)
+	}
+	// A cluster that has a proxy and leaves this service its defaults does not use it.
+	c := h.config.EgressProxy
+	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
+		findings = append(findings, catalogue.Find(catalogue.EgressWithoutReadiness))
+	}
+	return findings
+}
+
+// egressRefused is what the running service refuses of what it is asked to use. It is
+// not root, and cannot read all that root can.
+func (h *host) egressRefused() (f catalogue.Finding, is bool) {
+	said, err := h.service()
+	e, c := said.EgressProxy, h.config.EgressProxy
+	switch {
+	case err != nil:
+		return f, false
+	case e.RefusedBy == status.EgressFileRefused && !c.Inline():
+		return refusedFile(c.File, errors.New(e.Why)), true
+	case e.RefusedBy == status.EgressCARefused:
+		return h.unlessUnused(catalogue.Find(catalogue.EgressCARefused, "path", c.TrustedCA, "error", e.Why)), true
+	default:
+		return f, false
+	}
+}
+
+// egressSettings are what the service is asked to use; no file is no proxy.
+func (h *host) egressSettings() (egress.Settings, error) {
+	c := h.config.EgressProxy
+	if c.Inline() {
+		return egress.FromConfiguration(c.HTTPProxy, c.HTTPSProxy, c.NoProxy)
+	}
+	s, err := egress.ReadFile(c.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return egress.Settings{}, nil
+	}
+	return s, err
+}
+
+// egressCA judges the bundle of the proxy's CAs as the service does.
+func (h *host) egressCA() (f catalogue.Finding, is bool) {
+	path := h.config.EgressProxy.TrustedCA
+	if egress.Blank(path) {
+		return f, false // as OpenShift has it without a bundle
+	}
+	file := trust.NewSource(path, trust.Kept{})
+	file.Look(time.Now(), true)
+	err := file.Err()
+	if err == nil || (errors.Is(err, fs.ErrPermission) && !h.root) {
+		return f, false
+	}
+	return h.unlessUnused(catalogue.Find(catalogue.EgressCARefused, "path", path, "error", err.Error())), true
+}
+
+// egressWaits is what the service says of a proxy that is not accepted yet.
+func (h *host) egressWaits() (f catalogue.Finding, is bool) {
+	said, err := h.service()
+	e := said.EgressProxy
+	if err != nil || !e.Pending || e.Why == "" {
+		return f, false
+	}
+	stays := "nothing goes through a proxy until then"
+	if e.Accepted.HTTPProxy != "" || e.Accepted.HTTPSProxy != "" {
+		stays = "the one before it stays in force until then"
+	}
+	f = catalogue.Find(catalogue.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Why, "stays", stays)
+	return h.unlessUnused(f), true
+}
+
+// unlessUnused makes a finding a warning where nothing is to go through the proxy.
+func (h *host) unlessUnused(f catalogue.Finding) catalogue.Finding {
+	if h.config.EgressProxy.Upstream == config.EgressNever {
+		f.Level = catalogue.Warning
+	}
+	return f
 }
 
 // apiNames are the names for which there are challenges.

@@ -34,6 +34,7 @@ type Options struct {
 	DisabledManifests string
 	ProxyEnv          string // the cluster's egress proxy, as the host's services get it
 	ResolvConf        string // names the DNS servers
+	Hosts             string // names of addresses, before the DNS is asked
 	ChronyConf        string // names the time servers
 	Kubeconfig        string // of this node, for the API's name
 	Name              string // of the API; empty: found out
@@ -79,6 +80,8 @@ type host struct {
 	addresses  []address.Address // of this host
 	addressErr error             // why they are not known
 	held       ownership.Decision
+	internal   []netip.Addr  // given as VIPs: those of MicroShift's API server, of which nothing is caught
+	edge       edge          // what MicroShift is to this host
 	names      []string      // of the API, as far as they are known without asking the network
 	network    *probe.Client // once the checks run
 	seen       *seen         // what the network says to what several checks ask
@@ -105,6 +108,7 @@ func look(ctx context.Context, o Options) (*host, error) {
 	h.readConfig()
 	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
 	h.addresses, h.addressErr = addresses()
+	h.takeMicroShift(ctx)
 	// After the addresses, which the service follows within a millisecond or so.
 	h.service = sync.OnceValues(func() (status.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, serviceTime)
@@ -113,8 +117,11 @@ func look(ctx context.Context, o Options) (*host, error) {
 	})
 	go func() { _, _ = h.service() }()
 	h.takeLastGood()
-	h.held = ownership.Decide(h.vips.API, h.vips.Ingress, reconcile.ForOwnership(h.addresses))
+	h.held = h.decide()
 	h.names = namesOf(h.config.Hosts)
+	if len(h.names) == 0 && h.edge.is {
+		h.names = h.edgeNames()
+	}
 	if o.Name != "" {
 		h.names = []string{o.Name}
 	}
@@ -124,6 +131,29 @@ func look(ctx context.Context, o Options) (*host, error) {
 		return systemd.Look(ctx, unitName)
 	})
 	return h, nil
+}
+
+// decide puts the VIPs into classes as the service does. A MicroShift's router may
+// well be on another port of an address that stands for a VIP.
+func (h *host) decide() ownership.Decision {
+	switch {
+	case h.edge.is && h.lastGood:
+		return ownership.Decide(h.vips.API, nil, h.owned())
+	case h.edge.is:
+		return h.edge.decision
+	default:
+		return ownership.Decide(h.vips.API, h.vips.Ingress, h.owned())
+	}
+}
+
+// owned is what a decision needs of the addresses. Where the links cannot be listed,
+// any may be one of those whose names matter, as in the service.
+func (h *host) owned() []ownership.Address {
+	links, err := address.Links()
+	if err != nil {
+		links = nil
+	}
+	return reconcile.ForOwnership(h.addresses, links)
 }
 
 const (

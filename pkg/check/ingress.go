@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/order"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -17,7 +19,7 @@ import (
 
 // asked is an ingress VIP that was asked.
 type asked struct {
-	addr netip.AddrPort
+	addr netip.AddrPort // whom it was asked last: a redirect may have been followed
 	page probe.Fetch
 }
 
@@ -30,7 +32,11 @@ func (h *host) askIngress(ctx context.Context) []asked {
 			continue
 		}
 		if page, known := h.seen.ingress[vip].wait(ctx); known {
-			all = append(all, asked{netip.AddrPortFrom(vip, h.config.Upstream.Port), page})
+			at := page.At
+			if at.Addr() != vip { // whatever the child says
+				at = netip.AddrPortFrom(vip, h.config.Upstream.FirstPort())
+			}
+			all = append(all, asked{at, page})
 		}
 	}
 	return all
@@ -39,11 +45,56 @@ func (h *host) askIngress(ctx context.Context) []asked {
 // checkIngress looks whether the routers answer at all.
 func checkIngress(ctx context.Context, h *host) Result {
 	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
-		if a.page.Cause == "" || aboutAnswer(a.page.Cause) {
-			return nil, "answers in " + status.Milliseconds(a.page.FirstByte)
+		g, _ := h.seen.gate.wait(ctx)
+		cause := failure(a.page)
+		switch {
+		case cause == "":
+			return nil, h.answers(a, g)
+		case cause == upstream.TLSUntrusted && g.hidden != nil:
+			return nil, fmt.Sprintf("cannot be verified: %v", g.hidden)
+		case cause == upstream.TLSName && h.seen.name(ctx) == noName:
+			return nil, "speaks TLS; whether its certificate is for the API's name is not known: give that with --name"
 		}
-		return []catalogue.Finding{h.followsLink(ctx, a.finding(upstream.Cause(a.page.Cause)), a)}, ""
+		if f, is := h.routerSilent(a, cause); is {
+			return []catalogue.Finding{f}, ""
+		}
+		f := h.followsLink(ctx, a.finding(cause), a)
+		return []catalogue.Finding{h.followsEgress(f, a)}, ""
 	})
+}
+
+// routerSilent is the finding about a MicroShift's router that cannot be connected to,
+// where it is to listen.
+func (h *host) routerSilent(a asked, cause upstream.Cause) (catalogue.Finding, bool) {
+	if !h.edge.is || cause != upstream.Refused && cause != upstream.ConnectTimeout && cause != upstream.Unreachable {
+		return catalogue.Finding{}, false
+	}
+	return catalogue.Find(catalogue.MicroShiftRouterSilent, "upstream", a.addr.String(), "how", words(a.page)), true
+}
+
+// answers says how an ingress VIP is reached that is well.
+func (h *host) answers(a asked, g asGate) string {
+	text := "answers in " + status.Milliseconds(a.page.FirstByte)
+	if a.addr.Port() != h.config.Upstream.FirstPort() {
+		text += ", after a redirect to https"
+	}
+	if proxy := g.through(a.addr); proxy != "" {
+		text += ", through the egress proxy " + proxy
+	}
+	return text
+}
+
+// followsEgress has a finding about an ingress that cannot be reached follow from an
+// egress proxy that is not accepted, where that one is to lead there.
+func (h *host) followsEgress(f catalogue.Finding, a asked) catalogue.Finding {
+	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.Proxy != "" {
+		return f
+	}
+	spec, err := h.egressSettings()
+	if err == nil && len(order.Ways(h.config, spec, []netip.Addr{a.addr.Addr()}, h.neverThroughProxy())) > 0 {
+		f.Follows = append(slices.Clone(f.Follows), catalogue.EgressNotReady, catalogue.EgressCARefused)
+	}
+	return f
 }
 
 // checkRoute looks what the router answers to a challenge, and what it has answered
@@ -54,7 +105,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 		return skipped("no name of the API is known: give one with --name")
 	}
 	r := eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
-		if a.page.Cause != "" && !aboutAnswer(a.page.Cause) {
+		if failure(a.page) != "" {
 			return nil, "" // the ingress, of which that check speaks
 		}
 		v := a.judge(name, h.Token)
@@ -66,22 +117,32 @@ func checkRoute(ctx context.Context, h *host) Result {
 	return r
 }
 
-// aboutAnswer reports whether a cause is about what a router has answered.
-func aboutAnswer(cause string) bool {
-	switch upstream.Cause(cause) {
+// failure is the cause for which an ingress has not answered, empty where it has:
+// what is in an answer is the route's.
+func failure(f probe.Fetch) upstream.Cause {
+	switch cause := causeOf(f); cause {
 	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
-		return true
+		return ""
+	case upstream.ProxyProtocolUnexpected, upstream.EgressLoop:
+		return cause
 	default:
-		return false
+		if cause.PassedOn() {
+			return ""
+		}
+		return cause
 	}
 }
 
 func (a asked) finding(cause upstream.Cause) catalogue.Finding {
-	e := &upstream.Error{Cause: cause, Addr: a.addr}
+	e := &upstream.Error{Cause: cause, Addr: a.addr, Proxy: a.page.Proxy}
 	if a.page.Detail != "" {
 		e.Err = errors.New(a.page.Detail)
 	}
-	return e.Finding()
+	f := e.Finding()
+	if a.page.Location != "" {
+		f.Says += fmt.Sprintf(" (Location: %s)", a.page.Location)
+	}
+	return f
 }
 
 // alsoAt adds a finding, unless it is one that another address had: then it names
@@ -99,6 +160,9 @@ func alsoAt(findings []catalogue.Finding, f catalogue.Finding, at netip.AddrPort
 func eachIngress(ctx context.Context, h *host, judge func(asked) ([]catalogue.Finding, string)) Result {
 	if len(h.vips.Ingress) == 0 {
 		return skipped("no ingress VIP is known")
+	}
+	if g, known := h.seen.gate.wait(ctx); known && g.err != nil {
+		return skipped("%v", g.err)
 	}
 	var findings []catalogue.Finding
 	var well bundle

@@ -20,6 +20,9 @@ func (h *host) takeLastGood() {
 		return
 	}
 	h.vips, h.lastGood = lastGood(said, h.vips)
+	if h.edge.is && h.lastGood {
+		h.config.Upstream.Port = said.Upstreams[0].Address.Port()
+	}
 }
 
 // lastGood are the VIPs that a service has in force. One that has none in force

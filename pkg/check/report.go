@@ -148,7 +148,7 @@ func (h *host) nothing() Report {
 	r.Summary = fmt.Sprintf("Nothing to check: %s is not a cluster node with virtual IPs.", h.name)
 	r.Advice = []string{
 		"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
-			fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs: for a host of another kind that is as it should be.",
+			fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs, and MicroShift is not here: for a host of another kind that is as it should be.",
 				h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.Manifests), h.ConfigPath),
 		"To check a cluster, run this on its masters, for example: " + onMasters,
 		"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",

@@ -37,6 +37,8 @@ type seen struct {
 	ingress   map[netip.Addr]*fetching       // what each ingress VIP says to a challenge
 	challenge map[netip.Addr]*fetching       // what each API VIP says to that of --token; empty without
 	dns       *later[resolved]
+	trust     *later[trusted]
+	gate      *later[asGate] // how the ingress is asked
 }
 
 // observe begins to look. ctx lasts as long as the checks.
@@ -63,17 +65,31 @@ func observe(ctx context.Context, h *host) *seen {
 			})
 		}
 	}
-	page := func(addr netip.AddrPort, path string, named bool) *fetching {
+	s.trust = find(h.readTrust)
+	s.gate = find(func() (g asGate) {
+		within(func(ctx context.Context) {
+			if t, known := s.trust.wait(ctx); known {
+				g = h.findAsGate(ctx, t)
+			} else {
+				g.err = errCut
+			}
+		})
+		return g
+	})
+	begin := func(ask func(context.Context) (probe.Fetch, error)) *fetching {
 		return &fetching{find(func() (f fetched) {
-			within(func(ctx context.Context) {
-				name := noName
-				if named {
-					name = s.name(ctx)
-				}
-				f.page, f.err = h.fetch(ctx, probe.FetchQuestion{Addr: addr, Host: name, Path: path})
-			})
+			within(func(ctx context.Context) { f.page, f.err = ask(ctx) })
 			return f
 		})}
+	}
+	page := func(addr netip.AddrPort, path string, named bool) *fetching {
+		return begin(func(ctx context.Context) (probe.Fetch, error) {
+			name := noName
+			if named {
+				name = s.name(ctx)
+			}
+			return h.fetch(ctx, probe.FetchQuestion{Addr: addr, Host: name, Path: path})
+		})
 	}
 	for _, vip := range h.doors() {
 		s.door[vip] = page(netip.AddrPortFrom(vip, httpPort), "/", false)
@@ -87,7 +103,13 @@ func observe(ctx context.Context, h *host) *seen {
 		token = "http01-proxyd-check-" + rand.Text()
 	}
 	for _, vip := range h.vips.Ingress {
-		s.ingress[vip] = page(netip.AddrPortFrom(vip, h.config.Upstream.Port), acmePath+token, true)
+		s.ingress[vip] = begin(func(ctx context.Context) (probe.Fetch, error) {
+			g, known := s.gate.wait(ctx)
+			if !known {
+				return probe.Fetch{}, errCut
+			}
+			return h.askAsGate(ctx, g, vip, s.name(ctx), acmePath+token)
+		})
 	}
 	s.dns = find(func() (r resolved) {
 		within(func(ctx context.Context) { r = h.resolve(ctx, s) })
@@ -119,6 +141,9 @@ func (s *seen) troubled(ctx context.Context, vip netip.Addr) bool {
 func (h *host) doors() []netip.Addr {
 	if h.vipless() {
 		return nil
+	}
+	if h.edge.is {
+		return slices.Concat(h.held.Held, h.held.Standby)
 	}
 	return slices.DeleteFunc(slices.Clone(h.vips.API), func(vip netip.Addr) bool { return slices.Contains(h.vips.Ingress, vip) })
 }

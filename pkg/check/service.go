@@ -90,6 +90,7 @@ func explains(reason status.Reason) []catalogue.ID {
 		return []catalogue.ID{
 			catalogue.KeepalivedAbsent, catalogue.KeepalivedIncomplete, catalogue.KeepalivedUnreadable, catalogue.KeepalivedNoAPI,
 			catalogue.VIPsNoIngress, catalogue.VIPsUserManaged,
+			catalogue.MicroShiftRefused, catalogue.MicroShiftNodeInternal, catalogue.MicroShiftNodeAbsent,
 		}
 	case status.NftablesUnavailable:
 		return []catalogue.ID{catalogue.NftablesMissing, catalogue.NftablesDenied, catalogue.NftablesRefused}
@@ -101,6 +102,9 @@ func explains(reason status.Reason) []catalogue.ID {
 		return []catalogue.ID{
 			catalogue.VIPNobody, catalogue.VIPTwice, catalogue.VIPLinkDown, catalogue.ConntrackDrops, catalogue.LocalResources,
 			catalogue.IngressUnknown, catalogue.IngressRefused, catalogue.IngressTimeout, catalogue.IngressUnreachable, catalogue.IngressReset,
+			catalogue.EgressUnreachable, catalogue.EgressTLS, catalogue.EgressAuth, catalogue.EgressDenied,
+			catalogue.EgressNotReady, catalogue.EgressCARefused,
+			catalogue.MicroShiftNoRouter, catalogue.MicroShiftNowhere, catalogue.MicroShiftRouterSilent,
 		}
 	default:
 		return nil

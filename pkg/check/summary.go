@@ -13,6 +13,10 @@ func essential() []string {
 	return []string{"vip-holder", "ruleset", "ingress", "route", "dns", "self-check", "certificate"}
 }
 
+// frontDoor are those of them that are about a front door: a MicroShift whose router
+// has port 80 itself needs none.
+func frontDoor() []string { return []string{"ruleset", "dns", "self-check"} }
+
 // headline is what the summary begins with: all is well only where all that is
 // essential was looked at.
 func (h *host) headline(results []Result, problems, warnings int, lost bool) string {
@@ -23,7 +27,7 @@ func (h *host) headline(results []Result, problems, warnings int, lost bool) str
 	if warnings > 0 {
 		found = append(found, counted(warnings, "warning"))
 	}
-	left := unseen(results)
+	left := h.unseen(results)
 	switch {
 	case len(found) > 0:
 		return strings.Join(found, " and ") + " on " + h.name
@@ -37,9 +41,13 @@ func (h *host) headline(results []Result, problems, warnings int, lost bool) str
 }
 
 // unseen are the essential checks that could not look, or not at everything.
-func unseen(results []Result) []string {
+func (h *host) unseen(results []Result) []string {
 	var left []string
+	doorless := h.edge.is && len(h.doors()) == 0
 	for _, r := range results {
+		if doorless && slices.Contains(frontDoor(), r.Name) {
+			continue
+		}
 		if slices.Contains(essential(), r.Name) && (r.Outcome == Skipped || r.Unseen != "") {
 			left = append(left, r.Name)
 		}

@@ -19,11 +19,20 @@ func checkVIPs(_ context.Context, h *host) Result {
 	if f, bad := h.vipsFault(); bad {
 		return found([]catalogue.Finding{f}, "")
 	}
+	if h.edge.is {
+		return h.checkEdgeVIPs()
+	}
+	var findings []catalogue.Finding
+	if len(h.internal) > 0 {
+		findings = append(findings, catalogue.Find(catalogue.MicroShiftVIPInternal, "vip", list(h.internal)))
+	}
 	switch {
+	case errors.Is(h.vipsErr, errInternalVIP):
+		return found(findings, "")
 	case h.vipsErr != nil:
 		return skipped("%v", h.vipsErr)
 	case len(h.held.NotRequired) > 0:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.VIPsShared, "vip", list(h.held.NotRequired))}, "")
+		return found(append(findings, catalogue.Find(catalogue.VIPsShared, "vip", list(h.held.NotRequired))), "")
 	case h.addressErr != nil:
 		return skipped("%v", h.addressErr)
 	}
@@ -38,11 +47,14 @@ func checkVIPs(_ context.Context, h *host) Result {
 	if len(h.held.Standby) > 0 {
 		parts = append(parts, "not on this host: "+list(h.held.Standby))
 	}
-	return fine("%s; ingress %s (from %s)", strings.Join(parts, ", "), list(h.vips.Ingress), where)
+	return found(findings, "%s; ingress %s (from %s)", strings.Join(parts, ", "), list(h.vips.Ingress), where)
 }
 
 // vipsFault is why there are no VIPs, as far as that is a fault.
 func (h *host) vipsFault() (catalogue.Finding, bool) {
+	if h.edge.is {
+		return h.edgeFault()
+	}
 	path, err := h.config.VIPs.KeepalivedConfig, h.vipsErr
 	manifest := keepalived.ManifestPath(h.Manifests)
 	if errors.Is(err, errUserManaged) {
@@ -52,7 +64,7 @@ func (h *host) vipsFault() (catalogue.Finding, bool) {
 		return catalogue.Find(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", list(h.vips.API)), true
 	}
 	switch {
-	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, fs.ErrPermission) && !h.root:
+	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, errInternalVIP), errors.Is(err, fs.ErrPermission) && !h.root:
 		return catalogue.Finding{}, false
 	case errors.Is(err, errUserManaged):
 		return find(catalogue.VIPsUserManaged)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
@@ -38,11 +39,18 @@ func (h *host) around(w way, addr netip.Addr, own []address.Address) (neighbourh
 		return n, fmt.Errorf("list the links: %w", err)
 	}
 	for _, l := range links {
-		if len(l.HardwareAddr) > 0 {
+		if len(l.HardwareAddr) > 0 && (w.here || !ofVRRP(l.HardwareAddr)) {
 			n.mine = append(n.mine, l.HardwareAddr)
 		}
 	}
 	return n, nil
+}
+
+// ofVRRP tells whether a hardware address is a virtual one of VRRP. With use_vmac every
+// host of the group has it on a link, so that where the VIP is not here, it is the
+// holder who answers by it.
+func ofVRRP(hardware net.HardwareAddr) bool {
+	return strings.HasPrefix(hardware.String(), vrrp4) || strings.HasPrefix(hardware.String(), vrrp6)
 }
 
 // who asks for several addresses side by side who answers, but for this host.
@@ -79,9 +87,29 @@ func (n neighbourhood) holdersOf(ctx context.Context, vip, own netip.Addr) ([]st
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(answers[0], func(one string) bool {
+	return withoutOtherFamily(vip, slices.DeleteFunc(answers[0], func(one string) bool {
 		return len(answers) > 1 && slices.Contains(answers[1], one)
-	}), nil
+	})), nil
+}
+
+// The first five bytes of VRRP's virtual hardware addresses (RFC 9568 section
+// 7.3), as text.
+const (
+	vrrp4 = "00:00:5e:00:01:"
+	vrrp6 = "00:00:5e:00:02:"
+)
+
+// withoutOtherFamily leaves out that a holder with use_vmac answers for its IPv4
+// VIP from the link of its IPv6 VIP too: keepalived sets arp_ignore on the links
+// of IPv4 alone.
+func withoutOtherFamily(vip netip.Addr, answering []string) []string {
+	starts := func(with string) func(string) bool {
+		return func(one string) bool { return strings.HasPrefix(one, with) }
+	}
+	if vip.Is4() && slices.ContainsFunc(answering, starts(vrrp4)) {
+		return slices.DeleteFunc(answering, starts(vrrp6))
+	}
+	return answering
 }
 
 // maxTold bounds the addresses that are asked for to tell hosts apart.

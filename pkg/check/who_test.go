@@ -3,7 +3,9 @@
 package check
 
 import (
+	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
@@ -56,5 +58,43 @@ func TestOwnBeside(t *testing.T) {
 	}
 	if got := h.ownBeside(netip.MustParseAddr("192.0.2.5"), 4, own); got.IsValid() {
 		t.Errorf("a link without addresses: %v", got)
+	}
+}
+
+// TestOfVRRP knows the addresses that every host of a VRRP group has.
+func TestOfVRRP(t *testing.T) {
+	for text, want := range map[string]bool{
+		"00:00:5e:00:01:39": true, "00:00:5e:00:02:39": true,
+		"00:00:5e:00:53:01": false, "52:54:00:5e:00:01": false,
+	} {
+		hardware, err := net.ParseMAC(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ofVRRP(hardware); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+// TestWithoutOtherFamily: the links that use_vmac makes for IPv6 are no second
+// holder of an IPv4 VIP.
+func TestWithoutOtherFamily(t *testing.T) {
+	four, six, card := "00:00:5e:00:01:39", "00:00:5e:00:02:39", "52:54:00:00:00:01"
+	for _, tt := range []struct {
+		name       string
+		vip        string
+		given, got []string
+	}{
+		{"one holder with both", "192.0.2.5", []string{four, six}, []string{four}},
+		{"and another host", "192.0.2.5", []string{six, card, four}, []string{card, four}},
+		{"IPv6 alone answers", "192.0.2.5", []string{six}, []string{six}},
+		{"an IPv6 VIP", "2001:db8::5", []string{four, six}, []string{four, six}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := withoutOtherFamily(netip.MustParseAddr(tt.vip), tt.given); !slices.Equal(got, tt.got) {
+				t.Errorf("%v, want %v", got, tt.got)
+			}
+		})
 	}
 }

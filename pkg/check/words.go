@@ -12,7 +12,7 @@ import (
 // words says in a few how a page was answered.
 func words(f probe.Fetch) string {
 	if f.Cause != "" {
-		return upstream.Cause(f.Cause).Says("it", f.Detail)
+		return upstream.Cause(f.Cause).Says("it", f.Detail, f.Proxy)
 	}
 	text := fmt.Sprintf("status %d", f.Status)
 	if f.Server != "" {

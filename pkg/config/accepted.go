@@ -3,11 +3,11 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
 )
 
 // Accepted keeps the text of the last accepted configuration in the state
@@ -39,32 +39,8 @@ func (a Accepted) Save(data []byte) error {
 	if old, err := os.ReadFile(a.path); err == nil && string(old) == string(data) {
 		return nil
 	}
-	if err := a.save(data); err != nil {
+	if err := textfile.Replace(a.path, data); err != nil {
 		return fmt.Errorf("keep the accepted configuration: %w", err)
 	}
 	return nil
-}
-
-func (a Accepted) save(data []byte) error {
-	dir := filepath.Dir(a.path)
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the copy holds what the world-readable original holds
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".last-accepted-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	// A power cut must leave the old copy or the new one, never an empty file,
-	// which would read as the default configuration.
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), a.path)
-	}
-	if err != nil {
-		if rmErr := os.Remove(f.Name()); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
-			err = errors.Join(err, rmErr)
-		}
-	}
-	return err
 }

@@ -46,9 +46,11 @@ type Config struct {
 	InternalPort uint16 // where the front door listens: VIP:80 is led there
 	VIPs         VIPs
 	Upstream     Upstream
+	EgressProxy  EgressProxy
 	Hosts        []string // canonical names that the front door answers for; empty means any
 	Limits       Limits
 	Metrics      Metrics
+	MicroShift   MicroShift
 }
 
 // VIPs says where the virtual IPs come from.
@@ -59,13 +61,6 @@ type VIPs struct {
 
 // Explicit reports whether the configuration names the VIPs itself.
 func (v VIPs) Explicit() bool { return len(v.API) > 0 }
-
-// Upstream says how the ingress is reached.
-type Upstream struct {
-	Port           uint16
-	ConnectTimeout time.Duration // one dial
-	Timeout        time.Duration // the whole of one challenge, over both families
-}
 
 // Limits bound what clients can take from the host.
 type Limits struct {
@@ -89,7 +84,17 @@ func Default() Config {
 		Mode:         ModeDefault,
 		InternalPort: DefaultInternalPort,
 		VIPs:         VIPs{KeepalivedConfig: "/etc/keepalived/keepalived.conf"},
-		Upstream:     Upstream{Port: 80, ConnectTimeout: 2 * time.Second, Timeout: 8 * time.Second},
-		Limits:       Limits{MaxConnections: 4096, PerSource: 256, HeadTimeout: 5 * time.Second, HeadBytes: 8192},
+		Upstream: Upstream{
+			Scheme: SchemeHTTP, Port: 80, HTTPSPort: 443, FollowRedirects: true, ProxyProtocol: ProxyProtocolOff,
+			TrustedCA: "/etc/http01-proxyd/ca-bundle.crt", ConnectTimeout: 2 * time.Second, Timeout: 8 * time.Second,
+		},
+		EgressProxy: EgressProxy{
+			// Where OpenShift puts them on every node (machine-config-operator).
+			File:      "/etc/mco/proxy.env",
+			TrustedCA: "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
+			Upstream:  EgressNever,
+		},
+		Limits:     Limits{MaxConnections: 4096, PerSource: 256, HeadTimeout: 5 * time.Second, HeadBytes: 8192},
+		MicroShift: MicroShift{Directory: "/etc/microshift"},
 	}
 }

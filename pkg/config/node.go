@@ -93,13 +93,13 @@ func (r *reader) syntax(err error) {
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	switch {
 	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines: // it broke at the end: its beginning helps more
-		r.at(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, e.Message)
+		r.at(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, nameless(e.Message))
 	case ok && e.ContextMsg != "":
-		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, e.Message)
+		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, nameless(e.Message))
 	case ok:
-		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s", e.Message)
+		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s", nameless(e.Message))
 	default:
-		r.at(1, 1, mend, "not valid YAML: %v", err)
+		r.at(1, 1, mend, "not valid YAML: %s", plain(err.Error()))
 	}
 }
 
@@ -118,7 +118,7 @@ func (r *reader) object(n *yaml.Node, where string, keys ...key) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if first, again := seen[name.Value]; again {
-			r.problem(name, "keep one of the two", "key %q of %s stands twice, first on line %d", name.Value, where, first)
+			r.problem(name, "keep one of the two", "key %s of %s stands twice, first on line %d", quoted(name.Value), where, first)
 			continue
 		}
 		seen[name.Value] = name.Line
@@ -143,7 +143,7 @@ func (r *reader) member(name, value *yaml.Node, where string, keys []key) {
 		}
 		names[i] = k.name
 	}
-	r.problem(name, "use one of "+strings.Join(names, ", "), "unknown key %q in %s", name.Value, where)
+	r.problem(name, "use one of "+strings.Join(names, ", "), "unknown key %s in %s", quoted(name.Value), where)
 }
 
 // list takes the entries of a sequence; a key without a value is an empty one.
@@ -197,12 +197,12 @@ func kind(n *yaml.Node) string {
 	case "!!null":
 		return "empty"
 	case "!!str":
-		return fmt.Sprintf("the text %q", n.Value)
+		return "the text " + quoted(n.Value)
 	case "!!int", "!!float":
-		return "the number " + n.Value
+		return "the number " + plain(n.Value)
 	case "!!bool":
-		return "the truth value " + n.Value
+		return "the truth value " + plain(n.Value)
 	default:
-		return fmt.Sprintf("%s %q", strings.TrimPrefix(n.Tag, "!!"), n.Value)
+		return plain(strings.TrimPrefix(n.Tag, "!!")) + " " + quoted(n.Value)
 	}
 }

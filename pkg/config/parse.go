@@ -33,6 +33,10 @@ type parser struct {
 	customDeployment *yaml.Node // the value; nil when absent
 	internalPort     *yaml.Node
 	connectTimeout   *yaml.Node
+	proxyProtocol    *yaml.Node
+	egressFile       *yaml.Node
+	egressInline     *yaml.Node // the first of the keys that stand for the file's
+	egressUse        *yaml.Node
 	listenAddress    *yaml.Node // of the metrics
 	api, ingress     []placedAddr
 	listsBroken      bool // a list of VIPs had problems of its own
@@ -54,22 +58,8 @@ func (p *parser) top(doc *yaml.Node) {
 			)
 			p.listsBroken = len(p.problems) > before
 		}},
-		key{"upstream", func(n *yaml.Node) {
-			p.object(
-				n, "upstream",
-				key{"port", p.port(&c.Upstream.Port, "upstream.port", 1)},
-				key{"connectTimeout", func(n *yaml.Node) {
-					p.connectTimeout = n
-					p.duration(&c.Upstream.ConnectTimeout, "upstream.connectTimeout")(n)
-				}},
-				key{"timeout", func(n *yaml.Node) {
-					if p.connectTimeout == nil {
-						p.connectTimeout = n
-					}
-					p.duration(&c.Upstream.Timeout, "upstream.timeout")(n)
-				}},
-			)
-		}},
+		key{"upstream", p.takeUpstream},
+		key{"egressProxy", p.takeEgressProxy},
 		key{"hosts", p.hosts(&c.Hosts, "hosts")},
 		key{"limits", func(n *yaml.Node) {
 			p.object(
@@ -86,6 +76,7 @@ func (p *parser) top(doc *yaml.Node) {
 				p.listenOn(&c.Metrics.ListenAddress, "metrics.listenAddress")(n)
 			}})
 		}},
+		key{"microshift", p.takeMicroShift},
 	)
 }
 
@@ -100,7 +91,7 @@ func (p *parser) takeMode(n *yaml.Node) {
 	case ModeDefault, ModeCustom, ModeDisabled:
 		p.config.Mode, p.modeValid = mode, true
 	default:
-		p.problem(n, mend, "mode is %q", text)
+		p.problem(n, mend, "mode is %s", quoted(text))
 	}
 }
 
@@ -121,6 +112,7 @@ func (p *parser) crossCheck() {
 	p.checkTimeouts()
 	p.checkFamilies()
 	p.checkMetrics()
+	p.checkEgress()
 	for _, a := range p.api {
 		p.config.VIPs.API = append(p.config.VIPs.API, a.addr)
 	}

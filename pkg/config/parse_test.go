@@ -41,10 +41,16 @@ vips:
   keepalivedConfig: /tmp/../etc/k.conf
   api: [192.0.2.5, "2001:db8::5"]
   ingress: [2001:DB8:0::6, 192.0.2.6]
-upstream: {port: 8080, connectTimeout: 500ms, timeout: 4s}
+upstream:
+  {scheme: https, port: 8080, httpsPort: 8443, followRedirects: false, proxyProtocol: v2, trustedCA: /run/ca.crt,
+   verifyNames: ["*.Apps.cluster.example.com.", router.example], connectTimeout: 500ms, timeout: 4s}
+egressProxy:
+  {httpProxy: "proxy:3128", httpsProxy: "https://u:p%40ss@[2001:db8::9]:3129/", noProxy: ".example,192.0.2.0/24",
+   trustedCA: /run/proxy.crt, readinessEndpoints: [https://www.example.com/x, "http://[2001:db8::7]:8080"], upstream: auto}
 hosts: [API.Cluster.Example.com., 192.0.2.5]
 limits: {maxConnections: 10, perSource: 4, headTimeout: 1s, headBytes: 4096}
 metrics: {listenAddress: 192.0.2.11:9645}
+microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 `, config.Config{
 			Mode: config.ModeCustom, InternalPort: 1024,
 			VIPs: config.VIPs{
@@ -52,10 +58,18 @@ metrics: {listenAddress: 192.0.2.11:9645}
 				API:              []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")},
 				Ingress:          []netip.Addr{netip.MustParseAddr("2001:db8::6"), netip.MustParseAddr("192.0.2.6")},
 			},
-			Upstream: config.Upstream{Port: 8080, ConnectTimeout: 500 * time.Millisecond, Timeout: 4 * time.Second},
-			Hosts:    []string{"api.cluster.example.com", "192.0.2.5"},
-			Limits:   config.Limits{MaxConnections: 10, PerSource: 4, HeadTimeout: time.Second, HeadBytes: 4096},
-			Metrics:  config.Metrics{ListenAddress: netip.MustParseAddrPort("192.0.2.11:9645")},
+			Upstream: config.Upstream{
+				Scheme: config.SchemeHTTPS, Port: 8080, HTTPSPort: 8443, PortsGiven: config.PortsGiven{HTTP: true, HTTPS: true}, ProxyProtocol: config.ProxyProtocolV2, TrustedCA: "/run/ca.crt",
+				VerifyNames: []string{"*.apps.cluster.example.com", "router.example"}, ConnectTimeout: 500 * time.Millisecond, Timeout: 4 * time.Second,
+			},
+			EgressProxy: config.EgressProxy{
+				File: "/etc/mco/proxy.env", HTTPProxy: "proxy:3128", HTTPSProxy: "https://u:p%40ss@[2001:db8::9]:3129/", NoProxy: ".example,192.0.2.0/24",
+				TrustedCA: "/run/proxy.crt", ReadinessEndpoints: []string{"https://www.example.com/x", "http://[2001:db8::7]:8080"}, Upstream: config.EgressAuto,
+			},
+			Hosts:      []string{"api.cluster.example.com", "192.0.2.5"},
+			Limits:     config.Limits{MaxConnections: 10, PerSource: 4, HeadTimeout: time.Second, HeadBytes: 4096},
+			Metrics:    config.Metrics{ListenAddress: netip.MustParseAddrPort("192.0.2.11:9645")},
+			MicroShift: config.MicroShift{Directory: "/etc/ms", ManageAdvertiseAddress: true},
 		}},
 		"metrics on all addresses": {"metrics:\n  listenAddress: :9645\n", with(func(c *config.Config) {
 			c.Metrics.ListenAddress = netip.MustParseAddrPort("[::]:9645")
@@ -65,6 +79,12 @@ metrics: {listenAddress: 192.0.2.11:9645}
 		})},
 		"metrics on IPv4 alone": {"metrics: {listenAddress: 0.0.0.0:65535}", with(func(c *config.Config) {
 			c.Metrics.ListenAddress = netip.MustParseAddrPort("0.0.0.0:65535")
+		})},
+		"PROXY protocol off, unquoted": {"upstream: {proxyProtocol: off}", config.Default()},
+		"another proxy file":           {"egressProxy: {file: /run/proxy.env}", with(func(c *config.Config) { c.EgressProxy.File = "/run/proxy.env" })},
+		"no proxy":                     {`egressProxy: {httpProxy: "", httpsProxy: "", noProxy: ""}`, config.Default()},
+		"through the proxy by name": {"hosts: [a.example]\negressProxy: {upstream: auto}", with(func(c *config.Config) {
+			c.Hosts, c.EgressProxy.Upstream = []string{"a.example"}, config.EgressAuto
 		})},
 		"metrics off":         {`metrics: {listenAddress: ""}`, config.Default()},
 		"no limit per source": {"limits: {perSource: 0}", with(func(c *config.Config) { c.Limits.PerSource = 0 })},
@@ -91,9 +111,11 @@ const metricsMend = `give a port from 1024 to 65535, with an address of this hos
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"unknown key":                          {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`},
+		"unknown key":                          {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
+		"MicroShift relative":                  {"microshift: {directory: etc}", `c.yaml:1:25: microshift.directory is "etc": give an absolute path, or "" for none`},
+		"MicroShift managed nowhere":           {`microshift: {directory: "", manageAdvertiseAddress: true}`, `c.yaml:1:53: microshift.manageAdvertiseAddress is true, and microshift.directory is empty: set it to false, or give microshift.directory`},
 		"unknown nested key":                   {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of keepalivedConfig, api, ingress`},
-		"key in other case":                    {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`},
+		"key in other case":                    {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`},
 		"duplicate key":                        {"hosts: []\nhosts: []", `c.yaml:2:1: key "hosts" of the configuration stands twice, first on line 1: keep one of the two`},
 		"not a mapping":                        {"- a", `c.yaml:1:1: the configuration is a list, not a mapping: write keys and values, such as mode: …`},
 		"list for object":                      {"limits: [1]", `c.yaml:1:9: limits is a list, not a mapping: write keys and values, such as maxConnections: …`},
@@ -117,6 +139,28 @@ func TestParseRefuses(t *testing.T) {
 		"port zero":                            {"upstream: {port: 0}", `c.yaml:1:18: upstream.port is 0: give a whole number from 1 to 65535`},
 		"port huge":                            {"upstream: {port: 99999999999999999999}", `c.yaml:1:18: upstream.port is the number 99999999999999999999: give a whole number from 1 to 65535`},
 		"port fraction":                        {"upstream: {port: 80.5}", `c.yaml:1:18: upstream.port is the number 80.5: give a whole number from 1 to 65535`},
+		"scheme unknown":                       {"upstream: {scheme: ftp}", `c.yaml:1:20: upstream.scheme is "ftp": write "http" or "https"`},
+		"switch as text":                       {`upstream: {followRedirects: "yes"}`, `c.yaml:1:29: upstream.followRedirects is the text "yes": write true or false`},
+		"PROXY version":                        {"upstream: {proxyProtocol: 2}", `c.yaml:1:27: upstream.proxyProtocol is the number 2: write "off", "v1" or "v2"`},
+		"PROXY version unknown":                {"upstream: {proxyProtocol: v3}", `c.yaml:1:27: upstream.proxyProtocol is "v3": write "off", "v1" or "v2"`},
+		"bundle by relative path":              {"upstream: {trustedCA: ca.crt}", `c.yaml:1:23: upstream.trustedCA is "ca.crt": give an absolute path`},
+		"name with two stars":                  {`upstream: {verifyNames: ["*.*.example"]}`, `c.yaml:1:26: "*.*.example" in upstream.verifyNames is no host name: give a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`},
+		"name that is a star":                  {`upstream: {verifyNames: ["*"]}`, `c.yaml:1:26: "*" in upstream.verifyNames is no host name: give a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`},
+		"proxy of another kind":                {"egressProxy: {httpProxy: \"socks5://u:secret@proxy:1080\"}", `c.yaml:1:26: egressProxy.httpProxy has a scheme other than http and https: give the proxy's URL, such as http://proxy.example.com:3128`},
+		"proxy without host":                   {"egressProxy: {httpsProxy: \"http://u:secret@:3128\"}", `c.yaml:1:27: egressProxy.httpsProxy names no host: give the proxy's URL, such as http://proxy.example.com:3128`},
+		"proxy that is no URL":                 {"egressProxy: {httpsProxy: \"http://u:sec ret%zz@proxy\"}", `c.yaml:1:27: egressProxy.httpsProxy is not a URL: give the proxy's URL, such as http://proxy.example.com:3128`},
+		"proxy with a port too high":           {"egressProxy: {httpsProxy: \"http://u:secret@proxy:65536\"}", `c.yaml:1:27: egressProxy.httpsProxy has a port outside of 1 to 65535: give the proxy's URL, such as http://proxy.example.com:3128`},
+		"proxy with a path":                    {"egressProxy: {httpProxy: \"proxy:3128/secret\"}", `c.yaml:1:26: egressProxy.httpProxy has a path, a query or a fragment: give the proxy's URL, such as http://proxy.example.com:3128`},
+		"proxy as list":                        {"egressProxy: {httpProxy: [a]}", `c.yaml:1:26: egressProxy.httpProxy is no text: give the proxy's URL, such as http://proxy.example.com:3128`},
+		"proxy twice":                          {"egressProxy: {file: /etc/p.env, httpProxy: \"proxy:3128\"}", `c.yaml:1:44: egressProxy has a file and the proxy itself: keep one of the two`},
+		"noProxy alone":                        {"egressProxy: {noProxy: a.example}", `c.yaml:1:24: egressProxy.noProxy is given without a proxy: add httpProxy or httpsProxy`},
+		"endpoint with credentials":            {"egressProxy: {readinessEndpoints: [\"http://u:secret@a.example\"]}", `c.yaml:1:36: an entry of egressProxy.readinessEndpoints holds credentials: give a URL with http or https, such as https://www.example.com/healthz`},
+		"proxy one key off":                    {"egressProxy: {upstream: \"http://u:secret@proxy\"}", `c.yaml:1:25: egressProxy.upstream is "…" (not shown: it may hold a password): write "never" or "auto"`},
+		"endpoint twice":                       {"egressProxy: {readinessEndpoints: [\"http://a.example/?secret\", \"http://a.example/?secret\"]}", `c.yaml:1:64: an entry of egressProxy.readinessEndpoints stands twice: keep one`},
+		"endpoint that is no URL":              {"egressProxy: {readinessEndpoints: [a.example]}", `c.yaml:1:36: an entry of egressProxy.readinessEndpoints is no such URL: give a URL with http or https, such as https://www.example.com/healthz`},
+		"proxy for any name":                   {"egressProxy: {upstream: auto}", `c.yaml:1:25: egressProxy.upstream auto with upstream.scheme http needs hosts: a proxy finds the ingress by the request's host, and would fetch whatever a client names: add hosts: [api.cluster.example.com], or set upstream.scheme: https`},
+		"PROXY header through a proxy":         {"hosts: [a.example]\nupstream: {proxyProtocol: v1}\negressProxy: {upstream: auto}", `c.yaml:2:27: upstream.proxyProtocol v1 cannot go through an egress proxy with upstream.scheme http: set upstream.scheme: https, or proxyProtocol: "off"`},
+		"use unknown":                          {"egressProxy: {upstream: always}", `c.yaml:1:25: egressProxy.upstream is "always": write "never" or "auto"`},
 		"duration bare":                        {"upstream: {timeout: 8}", `c.yaml:1:21: upstream.timeout is the number 8: give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
 		"duration negative":                    {"upstream: {timeout: -1s}", `c.yaml:1:21: upstream.timeout is "-1s": give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
 		"duration too long":                    {"limits: {headTimeout: 61s}", `c.yaml:1:23: limits.headTimeout is "61s": give a time span with its unit from 10ms to 1m, such as 2s or 500ms`},
@@ -152,7 +196,7 @@ func TestParseRefuses(t *testing.T) {
 		"metrics multicast":                    {`metrics: {listenAddress: 224.0.0.1:9645}`, `c.yaml:1:26: metrics.listenAddress is "224.0.0.1:9645": ` + metricsMend},
 		"all at once": {"mode: x\nfoo: 1\nlimits:\n  headBytes: 1\n  maxConnections: many\n", strings.Join([]string{
 			`c.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the front door`,
-			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`,
+			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`,
 			`c.yaml:4:14: limits.headBytes is 1: give a whole number from 512 to 65536`,
 			`c.yaml:5:19: limits.maxConnections is the text "many": give a whole number from 1 to 1048576`,
 		}, "\n")},
@@ -167,6 +211,36 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNoProblemShowsCredentials: a proxy's URL one key off, or written as something
+// else, is refused without its password.
+func TestNoProblemShowsCredentials(t *testing.T) {
+	t.Parallel()
+	const url = "http://us3r:S3CR3T@proxy.example:3128"
+	for _, text := range []string{
+		"egressProxy: {upstream: " + url + "}", "egressProxy: " + url, "egressProxy: [" + url + "]", "egressProxy: {file: \"" + url + "\"}",
+		"egressProxy: {trustedCA: " + url + "}", "egressProxy: {" + url + ": x}", "egressProxy: {\"" + url + "\": x, \"" + url + "\": x}",
+		"egressProxy: {readinessEndpoints: " + url + "}", "egressProxy: {readinessEndpoints: [" + url + "]}",
+		"egressProxy: {readinessEndpoints: [\"http://a.example/?S3CR3T\", \"http://a.example/?S3CR3T\"]}",
+		"egressProxy: {upstream: us3r:S3CR3T@proxy.example:3128}", "egressProxy: {upstream: \"http://us3r:S3CR3T\", proxy.example: x}",
+		"egressProxy: {upstream: !!int \"" + url + "\"}", "egressProxy: {upstream: !!bool \"" + url + "\"}", "egressProxy: {upstream: !x \"" + url + "\"}",
+		"egressProxy: {upstream: !" + url + " x}", "egressProxy: {httpProxy: !!int \"" + url + "\"}", "egressProxy: {httpProxy: {" + url + ": x}}",
+		"egressProxy: {upstream: *" + url + "}", "egressProxy: {upstream: &" + url + " x}", "egressProxy: {httpProxy: \"" + url, "egressProxy:\n  " + url + "\n  x: y",
+		"egressProxy: {httpProxy: *S3CR3T}", "egressProxy: {httpProxy: \"http://us3r:\\S3CR3T@proxy\"}",
+		url, url + ": x", "mode: " + url, "mode: {" + url + ": x}", "hosts: " + url, "hosts: [" + url + "]", "hosts: [us3r:S3CR3T@proxy]", "vips: {api: [\"" + url + "/\"]}",
+		"upstream: {port: !!int \"" + url + "\"}", "upstream: {followRedirects: !!bool \"" + url + "\"}", "upstream: {timeout: " + url + "}",
+		"upstream: {trustedCA: " + url + "}", "upstream: {verifyNames: [" + url + "]}", "metrics: {listenAddress: " + url + "}",
+	} {
+		_, err := config.Parse("c.yaml", []byte(text))
+		if err == nil {
+			t.Errorf("%s: accepted", text)
+			continue
+		}
+		if said := err.Error(); strings.Contains(strings.ToUpper(said), "S3CR3T") || strings.Contains(said, "us3r") {
+			t.Errorf("%s: it says %s", text, said)
+		}
 	}
 }
 

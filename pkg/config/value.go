@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml
 		}
 		v, err := strconv.Atoi(text)
 		if err != nil || v < lowest || v > highest {
-			r.problem(n, mend, "%s is %s", where, text)
+			r.problem(n, mend, "%s is %s", where, plain(text))
 			return
 		}
 		*into = v
@@ -49,7 +50,7 @@ func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
 		}
 		v, err := time.ParseDuration(text)
 		if err != nil || v < minTimeout || v > maxTimeout {
-			r.problem(n, mend, "%s is %q", where, text)
+			r.problem(n, mend, "%s is %s", where, quoted(text))
 			return
 		}
 		*into = v
@@ -65,10 +66,46 @@ func (r *reader) path(into *string, where string) func(*yaml.Node) {
 			return
 		}
 		if !filepath.IsAbs(text) || strings.ContainsRune(text, 0) {
-			r.problem(n, mend, "%s is %q", where, text)
+			r.problem(n, mend, "%s is %s", where, quoted(text))
 			return
 		}
 		*into = filepath.Clean(text)
+	}
+}
+
+// truth sets a switch.
+func (r *reader) truth(into *bool, where string) func(*yaml.Node) {
+	const mend = "write true or false"
+	return func(n *yaml.Node) {
+		text, ok := r.scalar(n, where, mend, "!!bool")
+		if !ok {
+			return
+		}
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			r.problem(n, mend, "%s is %s", where, plain(text))
+			return
+		}
+		*into = v
+	}
+}
+
+// oneOf sets one of a few words.
+func oneOf[T ~string](r *reader, into *T, where string, words ...T) func(*yaml.Node) {
+	listed := make([]string, len(words))
+	for i, word := range words {
+		listed[i] = strconv.Quote(string(word))
+	}
+	mend := "write " + strings.Join(listed[:len(listed)-1], ", ") + " or " + listed[len(listed)-1]
+	return func(n *yaml.Node) {
+		text, ok := r.scalar(n, where, mend, "!!str")
+		switch {
+		case !ok:
+		case !slices.Contains(words, T(text)):
+			r.problem(n, mend, "%s is %s", where, quoted(text))
+		default:
+			*into = T(text)
+		}
 	}
 }
 
@@ -93,13 +130,13 @@ func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
 		addr := at.Addr()
 		switch {
 		case err != nil || addr.IsMulticast():
-			r.problem(n, mend, "%s is %q", where, text)
+			r.problem(n, mend, "%s is %s", where, quoted(text))
 		case at.Port() < minMetricsPort:
 			r.problem(n, mend, "%s has port %d", where, at.Port())
 		case addr.Zone() != "":
-			r.problem(n, "give an address that is not link-local", "%s is %q, which carries an IPv6 zone", where, text)
+			r.problem(n, "give an address that is not link-local", "%s is %s, which carries an IPv6 zone", where, quoted(text))
 		case addr.Is4In6():
-			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %q, an IPv4 address in IPv6 clothes", where, text)
+			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %s, an IPv4 address in IPv6 clothes", where, quoted(text))
 		default:
 			*into = at
 		}
@@ -125,17 +162,17 @@ func (r *reader) addresses(into *[]placedAddr, where string) func(*yaml.Node) {
 			addr, err := netip.ParseAddr(text)
 			switch {
 			case err != nil && strings.Contains(text, "/"):
-				r.problem(n, "leave the mask out", "%q in %s carries a mask", text, where)
+				r.problem(n, "leave the mask out", "%s in %s carries a mask", quoted(text), where)
 			case err != nil:
-				r.problem(n, mend, "%q in %s is no address", text, where)
+				r.problem(n, mend, "%s in %s is no address", quoted(text), where)
 			case addr.Zone() != "":
-				r.problem(n, "give the address without its zone; a virtual IP is not link-local", "%q in %s carries an IPv6 zone", text, where)
+				r.problem(n, "give the address without its zone; a virtual IP is not link-local", "%s in %s carries an IPv6 zone", quoted(text), where)
 			case addr.Is4In6():
-				r.problem(n, "write "+addr.Unmap().String(), "%q in %s is an IPv4 address in IPv6 clothes", text, where)
+				r.problem(n, "write "+addr.Unmap().String(), "%s in %s is an IPv4 address in IPv6 clothes", quoted(text), where)
 			case !addr.IsGlobalUnicast():
-				r.problem(n, "give the address that clients reach", "%q in %s cannot be a virtual IP", text, where)
+				r.problem(n, "give the address that clients reach", "%s in %s cannot be a virtual IP", quoted(text), where)
 			case seen[addr]:
-				r.problem(n, "keep one", "%q stands twice in %s", text, where)
+				r.problem(n, "keep one", "%s stands twice in %s", quoted(text), where)
 			default:
 				seen[addr] = true
 				*into = append(*into, placedAddr{addr, n})
@@ -146,20 +183,32 @@ func (r *reader) addresses(into *[]placedAddr, where string) func(*yaml.Node) {
 
 // hosts appends names in their canonical form: lower case, no trailing dot.
 func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
-	const mend = "give a DNS name such as api.cluster.example.com, without port, path or wildcard"
+	return r.names(into, where, "[api.cluster.example.com]",
+		"give a DNS name such as api.cluster.example.com, without port, path or wildcard", IsHostName)
+}
+
+// certificateNames appends names as certificates have them: "*" may stand for the
+// first label.
+func (r *reader) certificateNames(into *[]string, where string) func(*yaml.Node) {
+	return r.names(into, where, `["*.apps.cluster.example.com"]`,
+		`give a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`,
+		func(name string) bool { return IsHostName(strings.TrimPrefix(name, "*.")) })
+}
+
+func (r *reader) names(into *[]string, where, example, mend string, good func(string) bool) func(*yaml.Node) {
 	seen := make(map[string]bool)
 	return func(n *yaml.Node) {
-		r.list(n, where, "[api.cluster.example.com]", func(n *yaml.Node) {
+		r.list(n, where, example, func(n *yaml.Node) {
 			text, ok := r.scalar(n, "an entry of "+where, mend, "!!str")
 			if !ok {
 				return
 			}
 			name := strings.ToLower(strings.TrimSuffix(text, "."))
 			switch {
-			case !IsHostName(name):
-				r.problem(n, mend, "%q in %s is no host name", text, where)
+			case !good(name):
+				r.problem(n, mend, "%s in %s is no host name", quoted(text), where)
 			case seen[name]:
-				r.problem(n, "keep one", "%q stands twice in %s", text, where)
+				r.problem(n, "keep one", "%s stands twice in %s", quoted(text), where)
 			default:
 				seen[name] = true
 				*into = append(*into, name)

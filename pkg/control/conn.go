@@ -19,17 +19,25 @@ import (
 
 const (
 	// maxMessage holds the longest list of hosts that a configuration file can
-	// have, and more than any News.
-	maxMessage = 1 << 20
+	// have, the certificates of the largest order, an [Egress] with those of the
+	// host's file twice and an admin's (pkg/trust: 4 MiB and 1 MiB as PEM, which is
+	// longer than what they are here).
+	maxMessage = 12 << 20
+	// maxReport is what a child may say, which reads what the network sends: more than
+	// any News or answer.
+	maxReport = 1 << 20
+	// maxKept is what a Conn keeps for the next message.
+	maxKept = 64 << 10
 	// sendTimeout bounds the wait for a peer that does not read.
 	sendTimeout = 2 * time.Second
 	headerBytes = 4 // the length of what follows, big-endian
 )
 
 // Conn is one end of the socketpair. Send may be called from many goroutines,
-// receive from one.
+// Receive and its kin from one.
 type Conn struct {
 	unix    *net.UnixConn
+	most    uint32 // bytes of a message from the other end
 	sending sync.Mutex
 	buf     []byte
 }
@@ -45,10 +53,11 @@ func Pair() (near *Conn, far *os.File, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, far.Close())
 	}
+	near.most = maxReport
 	return near, far, nil
 }
 
-// Take makes a Conn of an end, which it closes.
+// Take makes a Conn of the end that is for another process, which it closes.
 func Take(f *os.File) (*Conn, error) {
 	conn, err := net.FileConn(f)
 	err = errors.Join(err, f.Close())
@@ -59,7 +68,7 @@ func Take(f *os.File) (*Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("the control socket is a %T", conn), conn.Close())
 	}
-	return &Conn{unix: socket}, nil
+	return &Conn{unix: socket, most: maxMessage}, nil
 }
 
 // Close ends the connection; the peer receives io.EOF.
@@ -103,13 +112,13 @@ func (c *Conn) Send(message any, fd int) error {
 // ReceiveOrder waits for the next order. fd is the descriptor that came with
 // it, or negative; it is the caller's.
 func (c *Conn) ReceiveOrder() (o Order, fd int, err error) {
-	fd, err = c.receive(&o)
+	fd, err = c.Receive(&o)
 	return o, fd, err
 }
 
 // ReceiveWord waits for the next word. Words bring no descriptors.
 func (c *Conn) ReceiveWord() (w Word, err error) {
-	fd, err := c.receive(&w)
+	fd, err := c.Receive(&w)
 	if fd >= 0 {
 		_ = unix.Close(fd)
 		err = errors.Join(err, fmt.Errorf("%w: a descriptor", errUnbelievable))
@@ -117,12 +126,9 @@ func (c *Conn) ReceiveWord() (w Word, err error) {
 	return w, err
 }
 
-// Receive waits for the next message of another pair of processes than keeper and
-// gate. Its fields are checked for being known, and no more. fd is the descriptor
+// Receive waits for the next message. Its fields are checked for being known, and no more. fd is the descriptor
 // that came with it, or negative; it is the caller's.
-func (c *Conn) Receive(message any) (fd int, err error) { return c.receive(message) }
-
-func (c *Conn) receive(message any) (fd int, err error) {
+func (c *Conn) Receive(message any) (fd int, err error) {
 	fd = -1
 	defer func() {
 		if err != nil && fd >= 0 {
@@ -135,13 +141,16 @@ func (c *Conn) receive(message any) (fd int, err error) {
 		return fd, err
 	}
 	length := binary.BigEndian.Uint32(header[:])
-	if length > maxMessage {
+	if length > c.most {
 		return fd, fmt.Errorf("receive a control message: it has %d bytes", length)
 	}
 	if cap(c.buf) < int(length) {
 		c.buf = make([]byte, length)
 	}
 	text := c.buf[:length]
+	if length > maxKept {
+		c.buf = nil
+	}
 	if _, err = io.ReadFull(c.unix, text); err != nil {
 		return fd, fmt.Errorf("receive a control message: %w", err)
 	}

@@ -3,6 +3,7 @@
 package control
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
 func pair(t *testing.T) (keeper, gate *Conn) {
@@ -55,6 +57,10 @@ func TestOrders(t *testing.T) {
 		many[i] = strings.Repeat("a", 60)
 	}
 	orders := []Order{
+		{Trust: &Trust{Roots: [][]byte{make([]byte, 2<<20)}, About: "a large bundle"}},
+		{Egress: &Egress{
+			Proxies: Trust{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}}, Beyond: Trust{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
+		}},
 		{Configure: &Configure{Hosts: many, Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6")}, HeadTimeout: time.Second}},
 		{Listen: &Listen{Port: 8888}},
 		{Drain: &Drain{Budget: time.Second}},
@@ -67,6 +73,7 @@ func TestOrders(t *testing.T) {
 				fd = int(file.Fd())
 			}
 			if err := keeper.Send(o, fd); err != nil {
+				_ = keeper.Close()
 				sent <- err
 				return
 			}
@@ -78,7 +85,7 @@ func TestOrders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(bytes.Equal)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if (fd >= 0) != (want.Listen != nil) {
@@ -110,7 +117,7 @@ func TestBadWords(t *testing.T) {
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	}
 	for name, bytes := range map[string][]byte{
-		"longer than any word": binary.BigEndian.AppendUint32(nil, maxMessage+1),
+		"longer than any word": binary.BigEndian.AppendUint32(nil, maxReport+1),
 		"cut in the length":    {0, 0},
 		"cut in the text":      framed(`{"alive":{}}`)[:8],
 		"no JSON":              framed("alive"),
@@ -217,9 +224,9 @@ func refused(why status.Refusal, asker status.Asker) News {
 func TestLine(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"":                        "",
-		"one\ntwo\x1b":            "one two ",
-		strings.Repeat("ä", 1000): strings.Repeat("ä", maxText/2),
+		"":                           "",
+		"one\ntwo\x1b":               "one two ",
+		strings.Repeat("ä", maxText): strings.Repeat("ä", maxText/2),
 	} {
 		if got := Line(in); got != want || !plain(got, maxText) {
 			t.Errorf("Line(%q) = %q", in, got)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -69,8 +70,8 @@ const (
 	maxCount    = 1 << 32
 	maxTook     = 1 << 62 // nanoseconds
 	maxCause    = 64
-	maxHost     = 260 // of a name, with a dot and a port: pkg/gate/head
-	maxText     = 1 << 10
+	maxHost     = 260     // of a name, with a dot and a port: pkg/gate/head
+	maxText     = 2 << 10 // of a diagnosis with its mend: upstream.MaxDetail
 )
 
 var errUnbelievable = errors.New("the gate says what it cannot have seen")
@@ -129,31 +130,12 @@ func believable(c *status.Challenge) bool {
 		plain(c.Cause, maxCause) && c.Asker.Known() && c.Outcome.Known() && plain(c.Detail, maxText) && c.Duration >= 0 && c.Status >= 0 && c.Status < 1000
 }
 
-// plain holds for one short line without control characters.
-func plain(s string, limit int) bool {
-	if len(s) > limit {
-		return false
-	}
-	for _, r := range s {
-		if r < ' ' || r == 0x7f {
-			return false
-		}
-	}
-	return true
-}
+// plain holds for one short line that may be shown.
+func plain(s string, limit int) bool { return len(s) <= limit && status.OneLine(s) == s }
 
 // Line makes one short line of a text, for a Word.
 func Line(s string) string {
-	line := make([]rune, 0, min(len(s), maxText))
-	size := 0
-	for _, r := range s {
-		if r < ' ' || r == 0x7f {
-			r = ' '
-		}
-		if size += len(string(r)); size > maxText {
-			break
-		}
-		line = append(line, r)
-	}
-	return string(line)
+	// The cut may go through a character, of which nothing is left then; a space
+	// that stands for another character is never longer.
+	return status.OneLine(strings.ToValidUTF8(s[:min(len(s), maxText)], ""))
 }

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/advertise"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/filewatch"
+	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
@@ -26,7 +28,10 @@ type Options struct {
 	StatusSocket      string
 	Manifests         string
 	DisabledManifests string
-	APIServerURL      string // tells the name of the API
+	APIServerURL      string   // tells the name of the API
+	SystemTrust       []string // where this host's own trusted CAs may be
+	ResolvConf        string   // names the DNS servers
+	Hosts             string   // names of addresses, before the DNS is asked
 	Version           string
 	Log               *slog.Logger
 	Reload            <-chan os.Signal // each value asks for a reload
@@ -62,6 +67,10 @@ func Run(ctx context.Context, o Options) error {
 	t.start("request log", s.recorder.run)
 	t.start("exporter", s.exporter.run)
 	t.start("expiry watch", s.expiry.run)
+	t.start("trust watch", s.truster.files.Run)
+	t.start("trust", s.truster.run)
+	t.start("egress file watch", s.egress.files.Run)
+	t.start("egress proxy", s.egress.run)
 	t.start("reload signal", func(ctx context.Context) error { return reloads(ctx, loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(warden.finish) // once the loop has closed the door
@@ -96,6 +105,8 @@ type service struct {
 	announcer *announcer
 	exporter  *exporter
 	expiry    *expiryWatch
+	truster   *truster
+	egress    *egressWatch
 	door      *door
 	parts     reconcile.Parts
 }
@@ -124,12 +135,21 @@ func build(ctx context.Context, o Options) (*service, error) {
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
 	}
 	s.door = &door{log: o.Log, store: store, open: kept, leaving: make(map[uint16]chan struct{})}
+	if s.truster, err = newTruster(o, s.board, s.door.Trust); err != nil {
+		s.gate.End()
+		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
+	}
 	s.prober = newProber(s.board, s.door.Probe)
 	s.door.retires = s.prober.retarget
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
 	s.exporter = newExporter(o.Log, s.report, s.board.SetMetrics)
 	s.expiry = newExpiryWatch(o.Log, s.board, o.APIServerURL)
+	if s.egress, err = newEgressWatch(o, s.board, s.addresses.Snapshot, s.door.Egress); err != nil {
+		s.gate.End()
+		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
+	}
+	s.door.leads = s.egress.lead
 	s.parts = reconcile.Parts{
 		Log:       o.Log,
 		Board:     s.board,
@@ -137,11 +157,14 @@ func build(ctx context.Context, o Options) (*service, error) {
 		Files:     s.files,
 		Table:     s.table,
 		Door:      s.door,
+		Internal:  advertise.New(o.Log),
 		Announcer: s.announcer,
 		Moved:     s.prober.hurry,
 		Configured: func(c config.Config) {
 			s.exporter.configure(c)
 			s.expiry.configure(c)
+			s.truster.configure(c)
+			s.egress.configure(c)
 		},
 		Followed:          func() bool { return store != nil && followed(o.Log) },
 		Left:              s.left(kept),
@@ -149,6 +172,9 @@ func build(ctx context.Context, o Options) (*service, error) {
 		StateDir:          o.StateDir,
 		Manifests:         o.Manifests,
 		DisabledManifests: o.DisabledManifests,
+		Routes:            "/proc/net",
+		Units:             microshift.Units,
+		MicroShift:        config.Default().MicroShift.Directory,
 	}
 	return s, nil
 }

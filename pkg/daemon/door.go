@@ -3,12 +3,14 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
+	"github.com/http01-proxyd/http01-proxyd/pkg/order"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
@@ -28,6 +31,7 @@ import (
 type door struct {
 	log     *slog.Logger
 	retires func([]netip.Addr, uint16) // called when the ingress changes
+	leads   func([]netip.Addr)         // called with the ingress before the gate is told of it; calls Egress
 
 	store *systemd.Store // nil when there is none
 
@@ -35,7 +39,11 @@ type door struct {
 	gate      *gateProcess // nil while there is none
 	config    config.Config
 	ingress   []netip.Addr
+	trust     *control.Trust // nil until it is known
 	set       bool
+	egress    control.Egress           // of which a gate is told before it is configured
+	leading   bool                     // what Egress gets is for the next configuration
+	led       *control.Egress          // what it got meanwhile
 	suspended bool                     // the listening sockets are the next process's
 	cut       int                      // what maxConnections was last said to be cut to
 	open      map[uint16]int           // the listening sockets that the gate serves, once it is configured
@@ -47,9 +55,12 @@ type door struct {
 
 // Configure implements reconcile.Door.
 func (d *door) Configure(c config.Config, ingress []netip.Addr) {
+	d.lead(ingress)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.set && slices.Equal(d.ingress, ingress) && sameForDoor(d.config, c) {
+	same := d.set && slices.Equal(d.ingress, ingress) && sameForDoor(d.config, c)
+	d.follow(!same)
+	if same {
 		return
 	}
 	first := !d.set
@@ -58,23 +69,75 @@ func (d *door) Configure(c config.Config, ingress []netip.Addr) {
 	if first {
 		d.serveAll() // what a former process has left
 	}
-	d.retires(d.ingress, c.Upstream.Port)
+	d.retires(d.ingress, c.Upstream.FirstPort())
+}
+
+// lead finds out what of this ingress is reached through a proxy.
+func (d *door) lead(ingress []netip.Addr) {
+	d.mu.Lock()
+	d.leading = true
+	d.mu.Unlock()
+	d.leads(ingress)
+}
+
+// follow tells the gate what lead has found; with hold it counts when the gate is
+// configured. It needs mu.
+func (d *door) follow(hold bool) {
+	led := d.led
+	d.leading, d.led = false, nil
+	if led == nil || reflect.DeepEqual(d.egress, *led) {
+		return
+	}
+	d.egress = *led
+	d.order(control.Order{Egress: led, Hold: hold}, -1)
+}
+
+// Trust has this trusted for TLS to the ingress, by the gate and those that follow
+// it. Nil: there is no TLS.
+func (d *door) Trust(t *control.Trust) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sameTrust(d.trust, t) {
+		return
+	}
+	if d.trust = t; t != nil {
+		d.order(control.Order{Trust: t}, -1)
+	}
+}
+
+// sameTrust spares the gate what it would give its connections up for.
+func sameTrust(a, b *control.Trust) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.About == b.About && slices.EqualFunc(a.Roots, b.Roots, bytes.Equal)
 }
 
 // configuration needs mu.
 func (d *door) configuration() *control.Configure {
 	c := d.config
-	return &control.Configure{
-		Hosts:          c.Hosts,
-		MaxConnections: d.affordable(c.Limits.MaxConnections),
-		PerSource:      c.Limits.PerSource,
-		HeadTimeout:    c.Limits.HeadTimeout,
-		HeadBytes:      c.Limits.HeadBytes,
-		Timeout:        c.Upstream.Timeout,
-		Ingress:        d.ingress,
-		Port:           c.Upstream.Port,
-		ConnectTimeout: c.Upstream.ConnectTimeout,
+	o := order.Configure(c.Upstream, d.ingress)
+	o.Hosts = c.Hosts
+	o.MaxConnections = d.affordable(c.Limits.MaxConnections)
+	o.PerSource = c.Limits.PerSource
+	o.HeadTimeout = c.Limits.HeadTimeout
+	o.HeadBytes = c.Limits.HeadBytes
+	return &o
+}
+
+// Egress takes which ingress addresses are reached through a proxy.
+func (d *door) Egress(e control.Egress) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.leading {
+		d.led = &e
+		return
 	}
+	if reflect.DeepEqual(d.egress, e) {
+		return
+	}
+	d.egress = e
+	d.order(control.Order{Egress: &e}, -1)
 }
 
 // order needs mu. A gate that does not take it is ended by its warden, and the
@@ -83,9 +146,28 @@ func (d *door) order(o control.Order, fd int) {
 	if d.gate == nil {
 		return
 	}
-	if err := d.gate.Send(o, fd); err != nil {
+	switch err := d.gate.Send(o, fd); {
+	case errors.Is(err, control.ErrTooLarge):
+		d.shorten(o, err)
+	case err != nil:
 		_ = d.gate.Kill()
 	}
+}
+
+// shorten tells the gate what it can be told of an order that is too large, which
+// would be so for the next gate as well: what is to go through a proxy never goes
+// directly. It needs mu.
+func (d *door) shorten(o control.Order, err error) {
+	const mend = "shorten upstream.trustedCA, egressProxy.trustedCA or the host's own list of CAs"
+	what := "an order to the gate is too large, and not given"
+	switch e := o.Egress; {
+	case o.Trust != nil:
+		what = "the CAs that are trusted for the ingress are too many for the gate, which keeps those that it has: " + mend
+	case e != nil && len(e.Proxies.Roots)+len(e.Beyond.Roots) > 0:
+		what = "the CAs that are trusted for the egress proxy are too many for the gate, which trusts none of them: " + mend
+		d.order(control.Order{Egress: &control.Egress{Through: e.Through}}, -1)
+	}
+	d.log.Error(what, slog.String("event", "order"), slog.Any("error", err))
 }
 
 // employ gives a new gate all that there is to do.
@@ -93,6 +175,10 @@ func (d *door) employ(g *gateProcess) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gate = g
+	if d.trust != nil {
+		d.order(control.Order{Trust: d.trust}, -1)
+	}
+	d.order(control.Order{Egress: &d.egress}, -1)
 	if d.set {
 		d.order(control.Order{Configure: d.configuration()}, -1)
 		d.serveAll()
@@ -189,7 +275,7 @@ func (d *door) descriptorLimit(needed uint64) (uint64, error) {
 }
 
 func sameForDoor(a, b config.Config) bool {
-	return a.Upstream == b.Upstream && a.Limits == b.Limits && slices.Equal(a.Hosts, b.Hosts)
+	return a.Upstream.Equal(b.Upstream) && a.Limits == b.Limits && slices.Equal(a.Hosts, b.Hosts)
 }
 
 // Open implements reconcile.Door. The listener is a wildcard one, since VIPs

@@ -5,10 +5,15 @@ package daemon
 import (
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 )
 
 // listener is what the gate makes of a listening socket.
@@ -117,6 +122,38 @@ func TestListensOn(t *testing.T) {
 		if port, err := listensOn(fd); err == nil {
 			t.Errorf("%s: port %d", name, port)
 		}
+	}
+}
+
+// What is too large for a gate does not cost the gate, and is said.
+func TestOrderThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	near, far, err := control.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := control.Take(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	defer near.Close()
+	log := &journal{}
+	// There is no process that could be killed.
+	d := &door{log: slog.New(slog.NewTextHandler(log, nil)), gate: &gateProcess{&child.Process{Conn: near}}}
+	large := [][]byte{make([]byte, 16<<20)}
+	d.Trust(&control.Trust{Roots: large})
+	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
+		t.Errorf("the journal has %s", text)
+	}
+	through := []control.Through{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: control.EgressProxy{Name: "proxy.test"}}}
+	d.Egress(control.Egress{Through: through, Proxies: control.Trust{Roots: large}, Beyond: control.Trust{Roots: large}})
+	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
+		t.Errorf("the journal has %s", text)
+	}
+	o, _, err := gate.ReceiveOrder()
+	if err != nil || o.Egress == nil || len(o.Egress.Through) != 1 || len(o.Egress.Beyond.Roots) != 0 {
+		t.Errorf("the gate is told %+v, %v", o, err)
 	}
 }
 

@@ -177,7 +177,6 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 		return err
 	}
 	defer process.End()
-	e.tell(status.Metrics{Address: at.String(), Served: true})
 	served, works := make(chan error, 1), make(chan struct{})
 	go func() { served <- e.serve(process.Conn, works) }()
 	var proven <-chan time.Time
@@ -190,6 +189,7 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 				return nil
 			}
 		case <-works:
+			e.tell(status.Metrics{Address: at.String(), Served: true})
 			works, proven = nil, time.After(e.proof())
 		case <-proven:
 			e.announce(at)
@@ -262,5 +262,25 @@ func measured(r status.Report) status.Report {
 		Traffic:      r.Traffic,
 		Events:       r.Events,
 		Certificates: r.Certificates,
+		Trust:        measuredTrust(r.Trust),
+		EgressProxy:  measuredEgress(r.EgressProxy),
 	}
+}
+
+// measuredEgress has no names of proxies, endpoints and addresses.
+func measuredEgress(e status.EgressProxy) status.EgressProxy {
+	m := status.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, RefusedBy: e.RefusedBy, Through: make([]status.EgressThrough, len(e.Through))}
+	for _, endpoint := range e.Endpoints {
+		m.Endpoints = append(m.Endpoints, status.EgressEndpoint{OK: endpoint.OK})
+	}
+	return m
+}
+
+// measuredTrust has no names of certificates.
+func measuredTrust(t status.Trust) status.Trust {
+	m := status.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, LeftOutTotal: t.LeftOutTotal}
+	if t.Error != "" {
+		m.Error = "refused"
+	}
+	return m
 }

@@ -217,6 +217,10 @@ func TestGateThatHangs(t *testing.T) {
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	// Until all of its threads have stopped it may accept a connection, which ends with it.
+	if !poll(t.Context(), func() bool { return stopped(pid) }) {
+		t.Fatal("the gate goes on")
+	}
 	begin := time.Now()
 	if code, _ := ask(t, token); code != 200 {
 		t.Errorf("a challenge meanwhile: %d", code)
@@ -226,6 +230,15 @@ func TestGateThatHangs(t *testing.T) {
 	s.logs("has been silent for ")
 	s.reason(status.Serving) // one is no more than an accident
 	s.stop()
+}
+
+// stopped reports whether every thread of a process is (State of proc_pid_status(5)).
+func stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
+		text, err := os.ReadFile(path)
+		return err != nil || !strings.Contains(string(text), "\nState:\tT (stopped)")
+	})
 }
 
 // The gate ends with the keeper, however that ends.

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/story"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 const (
@@ -66,7 +66,8 @@ func (r *recorder) count(n *control.News) {
 	all := uint64(0)
 	for i := range n.Sums {
 		all += n.Sums[i].Count
-		if cause := &n.Sums[i].Cause; *cause != "" && !upstream.Cause(*cause).Known() {
+		cause := &n.Sums[i].Cause
+		if _, known := catalogue.OfCause(*cause); *cause != "" && !known {
 			*cause = "unknown"
 		}
 	}

@@ -409,7 +409,7 @@ func TestCloserEntry(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string][]string{
 		"/etc/http01-proxyd/config.yaml": {"a change of /etc/http01-proxyd/config.yaml is followed by [Drain]: the entry for /etc/http01-proxyd/config.yaml is closer to it than ours for /etc/http01-proxyd: remove that entry, or expect this"},
-		"/etc/http01-proxyd/":            {"a change of /etc/http01-proxyd/config.yaml is followed by [Drain]: the entry for /etc/http01-proxyd/ is closer to it than ours for /etc/http01-proxyd: remove that entry, or expect this"},
+		"/etc/http01-proxyd/":            {"a change of /etc/http01-proxyd/config.yaml is followed by [Drain]: the entry for /etc/http01-proxyd/ is closer to it than ours for /etc/http01-proxyd: remove that entry, or expect this", "a change of /etc/http01-proxyd/ca-bundle.crt is followed by [Drain]: the entry for /etc/http01-proxyd/ is closer to it than ours for /etc/http01-proxyd: remove that entry, or expect this"},
 		"/etc":                           nil,
 		"/usr/local/bin":                 nil,
 		"/etc/http01-proxyd/other":       nil,

@@ -69,7 +69,7 @@ func Standard() Policy {
 			{"http01-proxyd-install.service", install},
 			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install", catalog},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", "/usr/local/bin/http01-proxyd-install", catalog},
 	}
 }
 
@@ -81,7 +81,7 @@ func Layered() Policy {
 			{"/etc/http01-proxyd", []Action{{Type: None}}},
 			{catalog, []Action{{Type: None}}}, // taken in at the next boot
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", catalog},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", catalog},
 	}
 }
 

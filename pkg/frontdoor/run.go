@@ -18,6 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/way"
 )
 
 const (
@@ -33,7 +34,7 @@ func Run(ctx context.Context, conn *control.Conn) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, tally: newTally(), upstream: upstream.New(), serving: make(map[uint16]*listener)}
-	p.gate = gate.New(gate.Settings{MaxConnections: 1}, p.upstream, p.tally)
+	p.gate = gate.New(gate.Settings{MaxConnections: 1}, ingress{p.upstream}, p.tally)
 	p.pulse = systemd.NewPulse(aliveEvery, func() { p.say(control.Word{Alive: &control.Alive{}}) })
 	group.Go(func() error {
 		p.tally.report(ctx, p.gate.Stats, p.news)
@@ -57,6 +58,7 @@ type process struct {
 	tally    *tally
 	gate     *gate.Gate
 	upstream *upstream.Client
+	way      way.Way // that is in force
 	pulse    *systemd.Watchdog
 	serving  map[uint16]*listener
 	leaving  []*listener // that are accepted from for a moment more
@@ -133,6 +135,14 @@ func (p *process) obey(r received) error {
 	switch {
 	case o.Configure != nil:
 		p.configure(o.Configure)
+	case o.Trust != nil:
+		p.way.Trust(o.Trust)
+		p.upstream.Update(p.way.Settings())
+	case o.Egress != nil:
+		p.way.Egress(o.Egress)
+		if !o.Hold {
+			p.upstream.Update(p.way.Settings())
+		}
 	case o.Listen != nil:
 		return p.listen(o.Listen.Port, r.fd)
 	case o.Leave != nil:
@@ -160,7 +170,8 @@ func (p *process) configure(c *control.Configure) {
 		HeadBytes:      c.HeadBytes,
 		Timeout:        c.Timeout,
 	})
-	p.upstream.Update(upstream.Settings{Ingress: c.Ingress, Port: c.Port, ConnectTimeout: c.ConnectTimeout})
+	p.way.Configure(c)
+	p.upstream.Update(p.way.Settings())
 }
 
 func (p *process) probe() {

@@ -66,7 +66,7 @@ func outcome(c *status.Challenge) status.Outcome {
 	switch cause := upstream.Cause(c.Cause); {
 	case cause == upstream.NoRoute:
 		return status.NoRoute
-	case cause == upstream.RedirectToHTTPS:
+	case cause == upstream.RedirectToHTTPS, cause == upstream.RedirectLoop, cause == upstream.RedirectElsewhere:
 		return status.Redirected
 	case cause != "":
 		return status.Failed
@@ -81,10 +81,12 @@ func outcome(c *status.Challenge) status.Outcome {
 	}
 }
 
-// undelivered holds for causes that say that the ingress may be unreachable.
+// undelivered holds for causes that say that the ingress, or what is on the way to it,
+// may be unreachable for all.
 func undelivered(cause string) bool {
 	switch upstream.Cause(cause) {
-	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable:
+	case upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable,
+		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied:
 		return true
 	default:
 		return false
@@ -136,14 +138,14 @@ func (t *tally) take() (last []status.Challenge, sums []status.Sum) {
 		*at = status.Challenge{}
 	}
 	t.count = 0
-	for sum, of := range t.sums {
+	for key, of := range t.sums {
 		if len(sums) == control.MaxSums {
 			t.touch() // the others are next
 			break
 		}
-		sum.Count, sum.Took = of.count, of.took
-		sums = append(sums, sum)
-		delete(t.sums, status.Sum{Asker: sum.Asker, Outcome: sum.Outcome, Cause: sum.Cause, Bucket: sum.Bucket})
+		delete(t.sums, key)
+		key.Count, key.Took = of.count, of.took
+		sums = append(sums, key)
 	}
 	return last, sums
 }

@@ -55,7 +55,8 @@ type conversation struct {
 	buf     []byte // what the client has sent: in first, or a larger buffer that is given back
 	request head.Request
 	out     []byte // what is written next
-	toHead  bool   // a challenge is asked for with HEAD
+	asked   Request
+	toHead  bool // a challenge is asked for with HEAD
 	done    status.Challenge
 	writer  clientWriter
 }
@@ -132,7 +133,7 @@ func (g *Gate) end(c *conversation) {
 }
 
 func (c *conversation) forget() {
-	c.rules, c.writer, c.done = nil, clientWriter{}, status.Challenge{}
+	c.rules, c.writer, c.done, c.asked = nil, clientWriter{}, status.Challenge{}, Request{}
 	c.out = c.out[:0]
 	if cap(c.out) > maxKept {
 		c.out = nil
@@ -228,6 +229,10 @@ func (g *Gate) grow(c *conversation, limit int) {
 	c.buf = bigger[:n]
 }
 
+// challengePort is where a CA asks (RFC 8555 section 8.3), and what the kernel
+// leads here of.
+const challengePort = 80
+
 // forward has the upstream answer, and answers itself when that cannot.
 func (g *Gate) forward(c *conversation) {
 	begin := time.Now()
@@ -235,15 +240,31 @@ func (g *Gate) forward(c *conversation) {
 	_ = c.tcp.SetWriteDeadline(deadline.Add(answerWrite))
 	c.out = c.request.Append(c.out[:0], c.client.Addr(), c.vip)
 	c.toHead = c.request.IsHead()
-	http10 := c.request.Minor() == 0
 	c.note(begin)
+	c.put(deadline)
 	g.forgetRequest(c)
-	code, from, err := g.upstream.Exchange(deadline, c.vip, c.out, c.toHead, http10, &c.writer)
+	code, from, err := g.upstream.Exchange(&c.asked, &c.writer)
 	if g.conclude(c, code, from, err) {
 		c.abort()
 		return
 	}
 	g.close(c, false)
+}
+
+// put makes the question for the upstream. It refers to what outlives the request
+// as it came: the head that is forwarded, and the record.
+func (c *conversation) put(deadline time.Time) {
+	target := len(c.request.Method()) + 1 // where Append puts it
+	c.asked = Request{
+		Deadline: deadline,
+		VIP:      netip.AddrPortFrom(c.vip, challengePort),
+		Client:   c.client,
+		Head:     c.out,
+		Host:     c.done.Host[:len(c.request.Hostname())],
+		Target:   c.out[target : target+len(c.request.Target())],
+		ToHead:   c.toHead,
+		HTTP10:   c.request.Minor() == 0,
+	}
 }
 
 // note begins the record of a challenge. It is not on the stack, which waits

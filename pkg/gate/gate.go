@@ -25,17 +25,28 @@ type Settings struct {
 	HeadBytes      int           // of a request head
 }
 
+// Request is one challenge that is forwarded. What it refers to stays as it is
+// until Exchange returns.
+type Request struct {
+	Deadline time.Time
+	VIP      netip.AddrPort // what the client connected to, before the kernel led it here; its family is asked first
+	Client   netip.AddrPort
+	Head     []byte // one complete head of a GET or HEAD, in origin-form
+	Host     string // in canonical form, without a port; empty when the client has named none
+	Target   []byte // as in Head
+	ToHead   bool   // the request is HEAD
+	HTTP10   bool   // the client cannot read chunks
+}
+
 // Upstream asks the ingress.
 type Upstream interface {
-	// Exchange sends request, one complete head, to the ingress and writes the
-	// answer to client, all by deadline. vip is the address that the client
-	// connected to; its family is asked first. toHead says that the request is
-	// HEAD, http10 that the client reads no chunks.
+	// Exchange asks the ingress for r and writes the answer to client, all by the
+	// deadline.
 	//
 	// It returns the status written to client, 0 when nothing was; the address
 	// that was asked; and an error that implements [Finding] unless client.Write
 	// failed.
-	Exchange(deadline time.Time, vip netip.Addr, request []byte, toHead, http10 bool, client io.Writer) (status int, from netip.AddrPort, err error)
+	Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error)
 }
 
 // Finding is an error of Upstream: what was wrong with an answer, or why there

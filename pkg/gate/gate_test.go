@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,7 +250,7 @@ func TestUpstreamTrouble(t *testing.T) {
 		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
 		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
 		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), patience, 503, "<html>", "router-no-route"},
-		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://a/\r\nContent-Length: 0\r\n\r\n"), patience, 302, "", "redirect-to-https"},
+		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), patience, 302, "", "redirect-to-https"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var router netip.AddrPort
@@ -320,10 +321,59 @@ func TestLoop(t *testing.T) {
 // waiting is an upstream that never answers, until it is let go.
 type waiting struct{ asked, goOn chan struct{} }
 
-func (w waiting) Exchange(time.Time, netip.Addr, []byte, bool, bool, io.Writer) (int, netip.AddrPort, error) {
+func (w waiting) Exchange(*gate.Request, io.Writer) (int, netip.AddrPort, error) {
 	w.asked <- struct{}{}
 	<-w.goOn
 	return 0, netip.AddrPort{}, errors.New("let go")
+}
+
+// noting keeps what it is asked for, and refers to nothing that was only lent.
+type noting chan gate.Request
+
+func (n noting) Exchange(r *gate.Request, _ io.Writer) (int, netip.AddrPort, error) {
+	asked := *r
+	asked.Head, asked.Target = slices.Clone(r.Head), slices.Clone(r.Target)
+	n <- asked
+	return 0, netip.AddrPort{}, errors.New("noted")
+}
+
+// TestAsked: what the upstream is told besides the head that it sends.
+func TestAsked(t *testing.T) {
+	const path = "/.well-known/acme-challenge/token?a=b"
+	for name, test := range map[string]struct {
+		request, host  string
+		toHead, http10 bool
+	}{
+		"GET":                {"GET " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", false, false},
+		"HEAD":               {"HEAD " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", true, false},
+		"in canonical form":  {"GET " + path + " HTTP/1.1\r\nHost: API.Example.COM.:80\r\n\r\n", "api.example.com", false, false},
+		"another port":       {"GET " + path + " HTTP/1.1\r\nHost: api.example.com:8080\r\n\r\n", "api.example.com", false, false},
+		"an address of IPv6": {"GET " + path + " HTTP/1.1\r\nHost: [2001:DB8:0::5]:8080\r\n\r\n", "[2001:db8::5]", false, false},
+		"no host":            {"GET " + path + " HTTP/1.0\r\n\r\n", "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(noting, 1)
+			g := gate.New(settings(), asked, newRecorder())
+			ln := door(t, "127.0.0.1:0")
+			stop, ended := serving(g, ln, func() {})
+			tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
+			send(t, tcp, test.request)
+			got := <-asked
+			method := "GET "
+			if test.toHead {
+				method = "HEAD "
+			}
+			if got.Host != test.host || string(got.Target) != path || got.ToHead != test.toHead || got.HTTP10 != test.http10 ||
+				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head), "\r\n\r\n") ||
+				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
+				t.Errorf("asked for %+v", got)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestWaitingMemory has many clients with the longest heads that are forwarded
@@ -584,7 +634,7 @@ func serving(g *gate.Gate, ln *tcp.Listener, beat func()) (stop func(), ended <-
 
 type nobody struct{}
 
-func (nobody) Exchange(time.Time, netip.Addr, []byte, bool, bool, io.Writer) (int, netip.AddrPort, error) {
+func (nobody) Exchange(*gate.Request, io.Writer) (int, netip.AddrPort, error) {
 	panic("nothing may be forwarded")
 }
 

@@ -115,6 +115,13 @@ type front struct {
 	stop func()
 }
 
+// asked is the real client as the gate knows it (pkg/frontdoor has the same).
+type asked struct{ *upstream.Client }
+
+func (i asked) Exchange(r *gate.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
+	return i.Client.Exchange((*upstream.Request)(r), client)
+}
+
 // start runs a gate on a loopback address of its own; everything ends with the
 // test.
 func start(t testing.TB, s gate.Settings, ingress ...netip.AddrPort) *front {
@@ -126,7 +133,7 @@ func start(t testing.TB, s gate.Settings, ingress ...netip.AddrPort) *front {
 	}
 	up.Update(us)
 	f := &front{rec: newRecorder(), up: up}
-	f.Gate = gate.New(s, up, f.rec)
+	f.Gate = gate.New(s, asked{up}, f.rec)
 	ln := door(t, "127.0.0.1:0")
 	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -2,7 +2,12 @@
 
 package machineconfig
 
-import "github.com/coreos/ignition/v2/config/v3_4/types"
+import (
+	"io/fs"
+	"time"
+
+	"github.com/coreos/ignition/v2/config/v3_4/types"
+)
 
 // Judge judges a MachineConfig's spec, as it would be after rendering.
 func Judge(spec map[string]any) error {
@@ -25,3 +30,12 @@ var CheckImage = checkImage
 
 // MaxFile bounds one file on the host.
 const MaxFile = maxFile
+
+// ClusterConfig is the configuration that a cluster's objects give.
+func ClusterConfig(sources fs.FS, c *Cluster) ([]byte, error) {
+	found, err := Site{Cluster: c}.settle(sources, time.Now())
+	return found.configuration.Text, err
+}
+
+// WithoutSurrogates writes JSON as YAML.
+var WithoutSurrogates = withoutSurrogates

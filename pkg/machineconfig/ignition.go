@@ -10,23 +10,24 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	ignition "github.com/coreos/ignition/v2/config/v3_4"
 )
 
 // Ignition makes an Ignition configuration, as JSON, for a host without the
-// machine-config-operator. It holds the binary itself. A nil configuration
-// takes the one in the sources.
-func Ignition(sources fs.FS, configuration *Input, binary Input) (Object, error) {
-	accepted, err := readConfig(sources, configuration)
+// machine-config-operator. It holds the binary itself.
+func Ignition(sources fs.FS, s Site, binary Input) (Object, error) {
+	site, err := s.settle(sources, time.Now())
 	architecture, binaryErr := checkBinary(binary)
 	if err := errors.Join(err, binaryErr); err != nil {
 		return Object{}, err
 	}
 	var text []byte
-	generated := map[string][]byte{configFile: accepted.Text, binaryFile: binary.Text}
+	generated := site.files()
+	generated[binaryFile] = binary.Text
 	err = inStage(sources, generated, func(dir string) (err error) {
-		text, err = translate(sources, dir, fcosSource)
+		text, err = translate(sources, dir, fcosSource, site.bundle != nil)
 		return err
 	})
 	if err != nil {
@@ -36,7 +37,7 @@ func Ignition(sources fs.FS, configuration *Input, binary Input) (Object, error)
 	if err != nil || len(remarks.Entries) > 0 {
 		return Object{}, Problem{fcosSource, fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks), mendSource(fcosSource)}
 	}
-	o := Object{File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture}
+	o := Object{File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture, Notes: site.notes, Warnings: site.warnings}
 	o.Paths, o.Units = contents(parsed)
 	return o, nil
 }

@@ -40,7 +40,7 @@ const servicePath = "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd"
 func TestIgnition(t *testing.T) {
 	t.Parallel()
 	text := program(2, servicePath, "linux", "s390x") // ET_EXEC
-	o, err := machineconfig.Ignition(sources.Files, nil, machineconfig.Input{Name: "b", Text: text})
+	o, err := machineconfig.Ignition(sources.Files, machineconfig.Site{}, machineconfig.Input{Name: "b", Text: text})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestIgnition(t *testing.T) {
 func TestIgnitionHoldsALargeBinary(t *testing.T) {
 	t.Parallel()
 	text := append(program(3, "example.com/fork/cmd/http01-proxyd", "linux", "amd64"), noise(machineconfig.TotalLimit+1)...)
-	o, err := machineconfig.Ignition(sources.Files, nil, machineconfig.Input{Name: "b", Text: text})
+	o, err := machineconfig.Ignition(sources.Files, machineconfig.Site{}, machineconfig.Input{Name: "b", Text: text})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +101,12 @@ func TestIgnitionRefuses(t *testing.T) {
 		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, "b: built for freebsd/arm64" + mend},
 		"both": {
 			program(4, servicePath, "linux", "amd64"), &machineconfig.Input{Name: "c.yaml", Text: []byte("port: 1\n")},
-			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics\nb: not a Linux program, but an ELF file of type ET_CORE" + mend,
+			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift\nb: not a Linux program, but an ELF file of type ET_CORE" + mend,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := machineconfig.Ignition(sources.Files, tt.config, machineconfig.Input{Name: "b", Text: tt.binary})
+			_, err := machineconfig.Ignition(sources.Files, machineconfig.Site{Config: tt.config}, machineconfig.Input{Name: "b", Text: tt.binary})
 			if err == nil {
 				t.Fatal("accepted")
 			}

@@ -18,6 +18,8 @@ import (
 	ignition "github.com/coreos/ignition/v2/config/v3_4"
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 	"github.com/vincent-petithory/dataurl"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
 // maxFile bounds one file on the host. Larger ones fit, but a MachineConfig is
@@ -180,12 +182,16 @@ func (v *verdict) contents(f types.File) {
 		v.refuse(f.Path, fmt.Sprintf("compression %q", *compression), "leave it out: gzip is chosen by itself where it helps")
 		return
 	}
-	size, err := io.Copy(io.Discard, io.LimitReader(reader, maxFile+1))
+	limit := int64(maxFile)
+	if f.Path == bundlePath {
+		limit = trust.MaxBundle
+	}
+	size, err := io.Copy(io.Discard, io.LimitReader(reader, limit+1))
 	switch {
 	case err != nil:
 		v.refuse(f.Path, fmt.Sprintf("its contents cannot be unpacked (%v)", err), "leave compression out: it is chosen by itself")
-	case size > maxFile:
-		v.refuse(f.Path, fmt.Sprintf("longer than %d bytes", maxFile), "give a smaller one")
+	case size > limit:
+		v.refuse(f.Path, fmt.Sprintf("longer than %d bytes", limit), "give a smaller one")
 	}
 }
 

@@ -248,7 +248,7 @@ func TestTotal(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the 1572864 that the machine-config-operator takes for a whole pool; theirs may be 524288, 33\.33 %: give a smaller configuration, or take files out of butane/\*\.bu$`)
+	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the 1572864 that the machine-config-operator takes for a whole pool; theirs may be 524288, 33\.33 %: give a smaller configuration or bundle of CAs, or take files out of butane/\*\.bu$`)
 	if !want.MatchString(err.Error()) {
 		t.Errorf("%v", err)
 	}

@@ -32,6 +32,10 @@ type Object struct {
 	Units []string // that it puts on a host
 	// Architecture is GOARCH of the binary that it holds, if it holds one.
 	Architecture string
+	// Notes are what an admin has to know of what went into it, a line each.
+	Notes []string
+	// Warnings are what was left out of what an admin has given, a line each.
+	Warnings []string
 }
 
 // machineConfig is a MachineConfig as Butane has written it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 )
 
 // Render makes the two MachineConfigs of a pool, service and configuration,
@@ -14,11 +15,11 @@ import (
 // butane/ and systemd/ that these name). The same request and sources give the
 // same bytes. The error holds every problem that was found.
 func Render(sources fs.FS, r Request) ([]Object, error) {
-	sums, configuration, err := r.check(sources)
+	sums, site, err := r.check(sources)
 	if err != nil {
 		return nil, err
 	}
-	service, generated := layeredSource, map[string][]byte{configFile: configuration.Text}
+	service, generated := layeredSource, site.files()
 	if !r.Layered {
 		service, generated[imageDropin] = serviceSource, imageDropinText(r.Image, sums)
 	}
@@ -26,7 +27,7 @@ func Render(sources fs.FS, r Request) ([]Object, error) {
 	err = inStage(sources, generated, func(dir string) error {
 		var problems []error
 		for _, source := range []string{service, configSource} {
-			object, err := renderOne(sources, dir, source, r, configuration)
+			object, err := renderOne(sources, dir, source, r, site)
 			objects, problems = append(objects, object), append(problems, err)
 		}
 		return errors.Join(problems...)
@@ -40,8 +41,8 @@ func Render(sources fs.FS, r Request) ([]Object, error) {
 	return objects, nil
 }
 
-func renderOne(sources fs.FS, dir, source string, r Request, configuration Input) (Object, error) {
-	text, err := translate(sources, dir, source)
+func renderOne(sources fs.FS, dir, source string, r Request, site settled) (Object, error) {
+	text, err := translate(sources, dir, source, site.bundle != nil)
 	if err != nil {
 		return Object{}, err
 	}
@@ -66,13 +67,25 @@ func renderOne(sources fs.FS, dir, source string, r Request, configuration Input
 	about := "Image: " + r.Image
 	switch source {
 	case configSource:
-		about = "Configuration: " + path.Base(configuration.Name)
+		from := site.sources
+		if len(from) == 0 || site.configuration.Name != configFile { // the default one says nothing that the objects do not
+			from = append([]string{path.Base(site.configuration.Name)}, from...)
+		}
+		about, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings
 	case layeredSource:
 		about = "Image: the operating system's own, with the binary in /usr/bin"
+	}
+	if o.Size > annotationLimit {
+		o.Notes = append(o.Notes, o.File+" is too large for the annotation that oc apply makes: apply it with oc apply --server-side")
 	}
 	o.Text = append(head(m.name(), source, about, o.Size, r.Image == ExampleImage), body...)
 	return o, nil
 }
+
+// annotationLimit is what all annotations of an object may have
+// (k8s.io/apimachinery, TotalAnnotationSizeLimitB), in which oc apply keeps a copy of
+// what it applies.
+const annotationLimit = 256 << 10
 
 // checkTotal keeps our share of a pool's configuration small.
 func checkTotal(objects []Object) error {
@@ -86,6 +99,6 @@ func checkTotal(objects []Object) error {
 	return Problem{
 		"MachineConfigs",
 		fmt.Sprintf("together %d bytes of JSON, %s of the %d that the machine-config-operator takes for a whole pool; theirs may be %d, %s", total, Share(total), OperatorLimit, TotalLimit, Share(TotalLimit)),
-		"give a smaller configuration, or take files out of butane/*.bu",
+		"give a smaller configuration or bundle of CAs, or take files out of butane/*.bu",
 	}
 }

@@ -149,8 +149,8 @@ func TestWhatAHostGets(t *testing.T) {
 		"everything": {
 			machineconfig.Request{
 				Image: image, Pool: "infra-2",
-				Config: &machineconfig.Input{Name: "my.yaml", Text: []byte(configuration)},
-				Sums:   &machineconfig.Input{Name: "SHA256SUMS", Text: []byte(sum + "  http01-proxyd-linux-s390x\n" + sum + "  http01-proxyd-linux-amd64\n")},
+				Site: machineconfig.Site{Config: &machineconfig.Input{Name: "my.yaml", Text: []byte(configuration)}},
+				Sums: &machineconfig.Input{Name: "SHA256SUMS", Text: []byte(sum + "  http01-proxyd-linux-s390x\n" + sum + "  http01-proxyd-linux-amd64\n")},
 			},
 			[]string{"98-infra-2-http01-proxyd", "98-infra-2-http01-proxyd-config"},
 			units(dropin + "Environment=HTTP01_PROXYD_SHA256_X86_64=" + sum + "\nEnvironment=HTTP01_PROXYD_SHA256_S390X=" + sum + "\n"), configuration,
@@ -297,14 +297,14 @@ func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := machineconfig.Render(sources.Files, machineconfig.Request{
 		Image: "quay.io/a/b", Pool: "Master",
-		Config: &machineconfig.Input{Name: "my.yaml", Text: []byte("mode: x\nport: 1\n")},
-		Sums:   &machineconfig.Input{Name: "SUMS", Text: []byte("nothing\n")},
+		Site: machineconfig.Site{Config: &machineconfig.Input{Name: "my.yaml", Text: []byte("mode: x\nport: 1\n")}},
+		Sums: &machineconfig.Input{Name: "SUMS", Text: []byte("nothing\n")},
 	})
 	want := []string{
 		`image "quay.io/a/b": neither digest nor tag: give registry.example.com/name@sha256:<64 lower-case hexadecimal digits>`,
 		`pool "Master": not a name that a MachineConfigPool can have: give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 		`my.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the front door`,
-		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, hosts, limits, metrics`,
+		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`,
 		`SUMS:1:1: not a line of sha256sum: write 64 hexadecimal digits, two spaces and the file's name`,
 	}
 	if err == nil {

@@ -3,13 +3,11 @@
 package machineconfig
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
-
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"time"
 )
 
 // DefaultPool is the pool that holds the API VIP.
@@ -34,8 +32,7 @@ type Request struct {
 	AllowTag bool
 	// Pool is the MachineConfigPool, which is also the role in its selector.
 	Pool string
-	// Config is the hosts' configuration; nil takes the one in the sources.
-	Config *Input
+	Site
 	// Sums holds checksums of the binaries as sha256sum prints them, or is nil.
 	Sums *Input
 	// Layered leaves the installer out: the operating system's image holds the
@@ -56,35 +53,21 @@ func (p Problem) Error() string {
 }
 
 // check judges all that the admin has given. It returns what was read out of
-// the checksums.
-func (r Request) check(sources fs.FS) (checksums, Input, error) {
+// the checksums, and what goes onto the hosts.
+func (r Request) check(sources fs.FS) (checksums, settled, error) {
 	var problems []error
 	if !r.Layered {
 		problems = append(problems, checkImage(r.Image, r.AllowTag))
 	}
 	problems = append(problems, checkPool(r.Pool))
-	configuration, err := readConfig(sources, r.Config)
+	site, err := r.settle(sources, time.Now())
 	problems = append(problems, err)
 	var sums checksums
 	if r.Sums != nil {
 		sums, err = parseSums(*r.Sums)
 		problems = append(problems, err)
 	}
-	return sums, configuration, errors.Join(problems...)
-}
-
-// readConfig takes the admin's configuration, or that of the sources, if a
-// host would accept it.
-func readConfig(sources fs.FS, given *Input) (Input, error) {
-	if given == nil {
-		text, err := fs.ReadFile(sources, configFile)
-		if err != nil {
-			return Input{}, fmt.Errorf("read the default configuration: %w", err)
-		}
-		given = &Input{Name: configFile, Text: text}
-	}
-	_, err := config.Parse(given.Name, given.Text)
-	return Input{Name: given.Name, Text: bytes.Clone(given.Text)}, err
+	return sums, site, errors.Join(problems...)
 }
 
 // checkPool holds a pool's name to what both an object's name and a label's

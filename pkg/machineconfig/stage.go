@@ -3,11 +3,14 @@
 package machineconfig
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Where things stand below the files directory that the Butane sources speak
@@ -20,8 +23,38 @@ const (
 
 	configFile  = "butane/config.yaml"
 	imageDropin = "butane/10-image.conf"
+	bundleFile  = "butane/ca-bundle.crt"
 	binaryFile  = "bin/http01-proxyd"
 )
+
+// bundlePath is where a host has its bundle, which is what upstream.trustedCA is by
+// default.
+const bundlePath = "/etc/http01-proxyd/ca-bundle.crt"
+
+// files are those that the Butane sources name and a site brings.
+func (s settled) files() map[string][]byte {
+	files := map[string][]byte{configFile: s.configuration.Text}
+	if s.bundle != nil {
+		files[bundleFile] = s.bundle
+	}
+	return files
+}
+
+// withBundle adds the bundle to a Butane source, behind the configuration: Butane
+// has no files that may be absent. The lines before it keep their numbers.
+func withBundle(source string, text []byte) ([]byte, error) {
+	const behind = "        local: " + configFile + "\n"
+	before, after, found := bytes.Cut(text, []byte(behind))
+	if !found || bytes.Contains(after, []byte(behind)) {
+		return nil, Problem{source, "does not have the configuration's file once, with " + strings.TrimSpace(behind), mendSource(source)}
+	}
+	file := "    - path: " + bundlePath + "\n      mode: 0644\n"
+	if bytes.Contains(before, []byte("      overwrite: true\n")) {
+		file += "      overwrite: true\n"
+	}
+	file += "      contents:\n        local: " + bundleFile + "\n"
+	return slices.Concat(before, []byte(behind), []byte(file), after), nil
+}
 
 // inStage puts a files directory together out of the sources and the generated
 // files, which win, and removes it after use.

@@ -14,12 +14,18 @@ import (
 	"github.com/coreos/vcontext/report"
 )
 
-// translate turns one Butane source into what its variant stands for. Whatever
-// Butane remarks is an error: a warning here is a surprise on a host.
-func translate(sources fs.FS, dir, source string) ([]byte, error) {
+// translate turns one Butane source into what its variant stands for, with the
+// bundle of CAs where the configuration goes. Whatever Butane remarks is an error: a
+// warning here is a surprise on a host.
+func translate(sources fs.FS, dir, source string, bundle bool) ([]byte, error) {
 	text, err := fs.ReadFile(sources, source)
 	if err != nil {
 		return nil, fmt.Errorf("read the Butane source: %w", err)
+	}
+	if bundle && (source == configSource || source == fcosSource) {
+		if text, err = withBundle(source, text); err != nil {
+			return nil, err
+		}
 	}
 	out, remarks, err := butane.TranslateBytes(text, common.TranslateBytesOptions{
 		TranslateOptions: common.TranslateOptions{FilesDir: dir},

@@ -83,6 +83,16 @@ func all() []Message {
 			Text:    "The message says what was done, or what could not be. Other tables are never\ntouched.",
 		},
 		{
+			Event: "microshift", ID: "c7dcaa276f914624b44869ae62cad469",
+			Subject: "MicroShift's configuration is not taken as it stands",
+			Text:    "ERROR says which file, and why. The last good one stays in force, if there was\none; MicroShift itself would not start with this one. A good one that was written\nsince MicroShift was started is taken when that is started anew.",
+		},
+		{
+			Event: "advertise-address", ID: "e7fe7ae8aef5402989e645e2e33e00ba",
+			Subject: "The internal address of MicroShift's API server on lo",
+			Text:    "microshift.manageAdvertiseAddress is set: the message says whether the address was\nput on lo or taken away, or what is in the way of it. One that MicroShift, or\nanybody else, has put there is never taken away.",
+		},
+		{
 			Event: "limits", ID: "627bf3225fac4cb6a34acb115ee347dd",
 			Subject: "A limit is lower than configured",
 			Text:    "The unit's LimitNOFILE does not suffice for limits.maxConnections.",
@@ -111,6 +121,51 @@ func all() []Message {
 			Event: "certificate-name", ID: "3f0a6c2e9d5b4b0f8a717c04e2b96d15",
 			Subject: "The API's name is not known, so its certificate is not watched",
 			Text:    "The API server presents the certificate that cert-manager renews to those alone\nwho ask for its name. Put that name into `hosts` of\n/etc/http01-proxyd/config.yaml; challenges for other names are refused then. On\nOpenShift /etc/kubernetes/apiserver-url.env tells the name.",
+		},
+		{
+			Event: "trust", ID: "98c9348161444570bee5d53f9f43c785",
+			Subject: "@COUNT@ CAs are trusted for TLS to the ingress",
+			Text:    "They come from @SOURCE@. A change of upstream.trustedCA is in force within a\nsecond; without that file this host's own CAs count.",
+		},
+		{
+			Event: "trust-refused", ID: "122ebae29a12471b94c3d2d506bc5017",
+			Subject: "@PATH@ is refused",
+			Text:    "What was trusted before stays in force: @COUNT@ CAs. The message says what is\nwrong, in which line. A mended file is taken by itself.",
+		},
+		{
+			Event: "trust-left-out", ID: "76905d5e27b342e19f10c049b02926e9",
+			Subject: "A certificate of @PATH@ is not trusted",
+			Text:    "All others of the file are. The message says which it is, and why.",
+		},
+		{
+			Event: "order", ID: "b6afa5bb797d42bf9e215fd9291942fc",
+			Subject: "The gate cannot be told of all that is in force",
+			Text:    "ERROR says what is too large for it. The gate goes on with what it was told\nbefore, or with a part of it, as the message says.",
+		},
+		{
+			Event: "egress", ID: "dc5479fd3eb744bba7395e80d8026fc2",
+			Subject: "An egress proxy is asked for",
+			Text:    "The file or the configuration names another one than before. It counts once the\nreadiness endpoints of egressProxy.readinessEndpoints have answered through it;\nwhat was accepted before stays in force until then.",
+		},
+		{
+			Event: "egress-accepted", ID: "63d8dbe161c54279bbe5861d728c9670",
+			Subject: "The egress proxy is accepted",
+			Text:    "@HTTP_PROXY@ for http and @HTTPS_PROXY@ for https, of @SOURCE@, is in force. With\negressProxy.upstream: auto, ingress addresses outside the no-proxy list are\nreached through it; `http01-proxyd status` lists them.",
+		},
+		{
+			Event: "egress-waits", ID: "fb710fbf7db8463e94a9d1a13c7bf4d5",
+			Subject: "The egress proxy is not accepted yet",
+			Text:    "A readiness endpoint has not answered through @HTTP_PROXY@ or @HTTPS_PROXY@: ERROR\nsays which, and why. All are asked again, at the latest every minute.",
+		},
+		{
+			Event: "egress-refused", ID: "5d052b00c49e40ccaf8e6003f9b4fe4c",
+			Subject: "The egress proxy that is asked for is refused",
+			Text:    "ERROR names what is wrong and the line, never what stands there: it may be a\npassword. What was accepted before stays in force. On OpenShift the\nmachine-config-operator writes the files from proxy/cluster.",
+		},
+		{
+			Event: "egress-resolve", ID: "161e62da1f8c4a11870ff4474856b6c6",
+			Subject: "The name of the egress proxy cannot be resolved",
+			Text:    "@PROXY@ leads to ingress addresses. Its name is asked of the DNS servers of\n/etc/resolv.conf, at the latest every minute.",
 		},
 		{
 			Event: "exporter", ID: "78f6d82486ea4214b5c34e7e77ca4499",

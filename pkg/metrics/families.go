@@ -5,6 +5,7 @@ package metrics
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +20,9 @@ func families(r status.Report) []*family {
 	build.set(1, r.Build.Version, r.Build.Revision, r.Build.GoVersion)
 	all := []*family{up, build, ready(r), held(r.VIPs), redirects(r.Table), requests(r), upstreamErrors(r)}
 	all = append(all, events(r.Events)...)
-	return append(all, certificates(r.Certificates)...)
+	all = append(all, certificates(r.Certificates)...)
+	all = append(all, trust(r.Trust)...)
+	return append(all, egress(r.EgressProxy)...)
 }
 
 func ready(r status.Report) *family {
@@ -133,6 +136,40 @@ func certificates(found []status.Certificate) []*family {
 		before.set(seconds(first[id].NotBefore), id.name, id.issuer)
 	}
 	return []*family{after, before}
+}
+
+// trust is what TLS to the ingress is verified by. Nothing is said of it before the
+// first look, nor where no TLS is spoken.
+func trust(t status.Trust) []*family {
+	in := gauge(prefix+"trust_certificates", "CAs by which TLS to the ingress is verified, by where they come from.", "source")
+	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are left out.")
+	loaded := gauge(prefix+"trust_loaded_timestamp_seconds", "When these CAs came into force, in seconds since 1970.")
+	refused := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is refused and something else is in force, or nothing.")
+	if t.Kind != "" && t.Kind != status.TrustUnused {
+		in.set(float64(t.Certificates), string(t.Kind))
+		out.set(float64(t.LeftOutTotal))
+		refused.set(truth(t.Error != ""))
+		if !t.Since.IsZero() {
+			loaded.set(seconds(t.Since))
+		}
+	}
+	return []*family{in, out, loaded, refused}
+}
+
+// egress is the egress proxy. The endpoints are the configuration's, eight at the
+// most. Nothing is said before the first look.
+func egress(e status.EgressProxy) []*family {
+	accepted := gauge(prefix+"egress_proxy_accepted", "1 while the egress proxy that is asked for, be it none, is the one in force, 0 while it is not accepted yet or refused.")
+	through := gauge(prefix+"egress_proxy_ingress_addresses", "Ingress addresses and ports that are reached through the egress proxy.")
+	endpoints := gauge(prefix+"egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint has answered through the egress proxy that is asked for, by the endpoint's number in the configuration, from 1.", "endpoint")
+	if e.Upstream != "" {
+		accepted.set(truth(!e.Pending && e.RefusedBy == ""))
+		through.set(float64(len(e.Through)))
+		for i, endpoint := range e.Endpoints {
+			endpoints.set(truth(endpoint.OK), strconv.Itoa(i+1))
+		}
+	}
+	return []*family{accepted, through, endpoints}
 }
 
 func seconds(t time.Time) float64 { return float64(t.Unix()) }

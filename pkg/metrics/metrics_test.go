@@ -65,6 +65,11 @@ func report() status.Report {
 			{Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour), NotAfter: until.Add(-time.Hour)},
 			{Address: "192.0.2.5:6443", Name: "never.example.com", Error: "connection refused"},
 		},
+		EgressProxy: status.EgressProxy{
+			Upstream: "auto", Pending: true, Through: []status.EgressThrough{{Ingress: "198.51.100.6:80"}},
+			Endpoints: []status.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},
+		},
+		Trust: status.Trust{Kind: status.TrustLastGood, Certificates: 2, Since: from, Error: "it is empty", LeftOutTotal: 4},
 	}
 }
 

@@ -151,6 +151,11 @@ func ask(t *testing.T, n *netns, from, to string) answer {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
+	if tcp, is := c.(*net.TCPConn); is && from != "" {
+		// Its port must be free at once: with the peer's namespace gone, the kernel
+		// would wait for the last acknowledgement while the next test wants to listen.
+		_ = tcp.SetLinger(0)
+	}
 	_ = c.SetDeadline(time.Now().Add(patience))
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {

@@ -16,7 +16,9 @@ const APIPort = 6443
 // CertificateQuestion asks which certificate a TLS server presents.
 type CertificateQuestion struct {
 	Addr netip.AddrPort `json:"addr"`
-	Name string         `json:"name"` // asked for by SNI; empty: none
+	// Name is what the server is called, and asked for by SNI. For an address, as for
+	// none, nothing is asked for.
+	Name string `json:"name"`
 }
 
 // Certificate is the leaf that a server has presented. Nothing of it is verified.
@@ -25,7 +27,7 @@ type Certificate struct {
 	Serial    string    `json:"serial"` // hexadecimal
 	NotBefore time.Time `json:"notBefore"`
 	NotAfter  time.Time `json:"notAfter"`
-	Covers    bool      `json:"covers"` // the name that was asked for is in the SAN
+	Covers    bool      `json:"covers"` // the name, or the address, is in the SAN
 	Names     []string  `json:"names"`  // DNS names of the SAN, the first 100
 }
 
@@ -43,7 +45,8 @@ func (c *Certificate) tame() {
 const (
 	// certificateTimeout bounds one look at a certificate.
 	certificateTimeout = 5 * time.Second
-	certificatesAtOnce = 8
+	// As many as check asks servers, so that one round is enough for silent ones.
+	certificatesAtOnce = 16
 )
 
 // Presented is what a server presents to a question: a certificate, or an error.

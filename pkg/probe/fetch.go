@@ -5,6 +5,8 @@ package probe
 import (
 	"net/netip"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 )
 
 // FetchQuestion asks for one page, as a validator does: one GET over a connection
@@ -16,6 +18,19 @@ type FetchQuestion struct {
 	Agent   string         `json:"agent"`   // User-Agent
 	Secure  bool           `json:"secure"`  // over TLS, with Host as SNI; nothing is verified
 	Connect time.Duration  `json:"connect"` // the longest wait for the connection
+
+	Gate *Gate `json:"gate,omitempty"` // Addr is asked as the gate asks it; nil: as it says above
+}
+
+// Gate is how the gate asks the ingress for a challenge: by TLS or not, with
+// redirects that it follows, the PROXY protocol, or through the egress proxy.
+type Gate struct {
+	Client netip.AddrPort `json:"client"` // for whom
+	VIP    netip.AddrPort `json:"vip"`    // what that one has connected to
+
+	Configure control.Configure `json:"configure"` // Ingress is the address that is asked
+	Trust     *control.Trust    `json:"trust,omitempty"`
+	Egress    *control.Egress   `json:"egress,omitempty"`
 }
 
 // Fetch is how that went. Without an answer Cause says why, in the words of
@@ -37,6 +52,11 @@ type Fetch struct {
 
 	Cause  string `json:"cause"`
 	Detail string `json:"detail"` // what the system or the parser said
+
+	// As the gate asks:
+	At      netip.AddrPort `json:"at"`      // whom it was asked last, an ingress address with the port
+	Proxy   string         `json:"proxy"`   // the egress proxy, where Cause has to do with it
+	Verdict string         `json:"verdict"` // the cause that is read off a whole answer; empty: none
 }
 
 // What is read of a body, and what is handed over of it.
@@ -46,9 +66,10 @@ const (
 )
 
 func (f *Fetch) tame() {
-	for _, text := range []*string{&f.Server, &f.ProxyStatus, &f.Via, &f.Location, &f.ContentType, &f.Cause, &f.Detail} {
+	for _, text := range []*string{&f.Server, &f.ProxyStatus, &f.Via, &f.Location, &f.ContentType, &f.Cause, &f.Verdict, &f.Proxy} {
 		*text = line(*text)
 	}
+	f.Detail = lineOf(f.Detail, maxDetail)
 	f.Body = f.Body[:min(len(f.Body), MaxBody)]
 	for _, d := range []*time.Duration{&f.Connected, &f.FirstByte, &f.Total} {
 		*d = max(0, *d)

@@ -17,6 +17,7 @@ type Question struct {
 	Neighbours  *NeighboursQuestion  `json:"neighbours,omitempty"`
 	Path        *PathQuestion        `json:"path,omitempty"`
 	Clock       *ClockQuestion       `json:"clock,omitempty"`
+	Through     *ThroughQuestion     `json:"through,omitempty"`
 }
 
 // Answer answers the question with the same ID: Error or the field of the same
@@ -32,13 +33,15 @@ type Answer struct {
 	Neighbours  *Neighbours  `json:"neighbours,omitempty"`
 	Path        *Path        `json:"path,omitempty"`
 	Clock       *Clock       `json:"clock,omitempty"`
+	Through     *Through     `json:"through,omitempty"`
 }
 
 // answers reports whether it is of q's kind: the child reads what the network sends,
 // so that no word of it is trusted.
 func (a Answer) answers(q Question) bool {
 	return (q.Certificate == nil || a.Certificate != nil) && (q.Lookup == nil || a.Lookup != nil) && (q.Fetch == nil || a.Fetch != nil) &&
-		(q.Neighbours == nil || a.Neighbours != nil) && (q.Path == nil || a.Path != nil) && (q.Clock == nil || a.Clock != nil)
+		(q.Neighbours == nil || a.Neighbours != nil) && (q.Path == nil || a.Path != nil) && (q.Clock == nil || a.Clock != nil) &&
+		(q.Through == nil || a.Through != nil)
 }
 
 // Tamed is the answer with texts that are bounded and may be printed: they are
@@ -56,6 +59,9 @@ func (a Answer) Tamed() Answer {
 	}
 	if a.Neighbours != nil {
 		a.Neighbours.tame()
+	}
+	if a.Through != nil {
+		a.Through.tame()
 	}
 	return a
 }

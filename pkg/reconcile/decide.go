@@ -23,22 +23,33 @@ type sight struct {
 	userManaged bool   // kubelet keeps keepalived's static pod among the disabled ones
 	staticPod   string // the path of keepalived's static pod; empty: kubelet has none
 	keepalived  keepalived.Answer
-	addresses   []ownership.Address
+	microShift  microShift
+	// lastInternal are the internal addresses of the MicroShift that was seen here last.
+	lastInternal []netip.Addr
+	// usualInternal are those by the files where MicroShift's are as a rule, where
+	// another directory is given, or none.
+	usualInternal []netip.Addr
+	addresses     []ownership.Address
 }
 
 // clear holds when all that a plan rests on has been seen once.
 func (s sight) clear() bool {
-	return !s.configKnown || !s.config.Enabled() || s.config.VIPs.Explicit() || s.userManaged || s.keepalived.Known
+	seen := !s.configKnown || !s.config.Enabled() || s.config.VIPs.Explicit() || s.userManaged || s.keepalived.Known
+	return seen && (!s.isMicroShift() || s.microShift.err == nil)
 }
 
 // plan is what a sight asks for.
 type plan struct {
 	reason   status.Reason
 	message  string
+	silent   string // the message when the ingress takes no connections; empty: the usual one
+	besides  string // what is to be said whatever the state is
 	decision ownership.Decision
 	listen   bool // there is a front door, with a table that leads to it
 	port     uint16
 	ingress  []netip.Addr
+
+	http, https uint16 // where the ingress listens; 0: as the configuration has it
 }
 
 // table is the table that leads the held VIPs to a front door on port.
@@ -54,31 +65,52 @@ func decide(s sight) plan {
 	case !s.config.Enabled():
 		return plan{reason: status.Disabled, message: `mode is "": this host leads nothing to the ingress`}
 	}
+	if s.isMicroShift() {
+		return decideMicroShift(s)
+	}
 	vips, refusal := locate(s)
 	if refusal != nil {
 		return *refusal
 	}
-	d := ownership.Decide(vips.API, vips.Ingress, s.addresses)
+	guarded := s.guarded()
+	internal := without(vips.API, without(vips.API, guarded))
+	d := ownership.Decide(without(vips.API, guarded), vips.Ingress, s.addresses)
 	p := plan{decision: d, port: s.config.InternalPort, ingress: vips.Ingress}
 	switch {
-	case len(d.Held) > 0:
-		p.reason, p.listen = status.Serving, true
-		p.message = "holds " + list(d.Held)
-		if len(d.Standby) > 0 {
-			p.message += "; not on this host: " + list(d.Standby)
-		}
-	case len(d.Standby) > 0:
-		p.reason, p.listen = status.Standby, true
-		p.message = "not on this host: " + list(d.Standby)
+	case len(d.Held)+len(d.Standby) > 0:
+		p.serve("")
+	case len(internal) > 0 && len(d.NotRequired) == 0:
+		return plan{reason: status.NoVIPs, message: s.sayInternal(internal) + ": give the address by which clients reach the API as vips.api" + s.mendInternal(internal)}
 	default:
 		p.reason = status.NotRequired
 		p.message = fmt.Sprintf("API and ingress share %s, whose port 80 is the ingress's already", list(d.NotRequired))
 		return p
 	}
+	if len(internal) > 0 {
+		mend := ": delete it from vips.api"
+		if !s.config.VIPs.Explicit() {
+			mend = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or give vips.api and vips.ingress"
+		}
+		p.message += "; " + s.sayInternal(internal) + mend + s.mendInternal(internal)
+	}
 	if s.keepalived.Stale && !s.config.VIPs.Explicit() {
 		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in force)", s.keepalived.Err)
 	}
 	return p
+}
+
+// serve has the front door open for what the decision says. of tells whose the
+// addresses are, where they are no VIPs.
+func (p *plan) serve(of string) {
+	p.listen = true
+	if len(p.decision.Held) == 0 {
+		p.reason, p.message = status.Standby, "not on this host: "+list(p.decision.Standby)+of
+		return
+	}
+	p.reason, p.message = status.Serving, "holds "+list(p.decision.Held)+of
+	if len(p.decision.Standby) > 0 {
+		p.message += "; not on this host: " + list(p.decision.Standby)
+	}
 }
 
 // locate finds the VIPs, or says why there are none.
@@ -97,6 +129,9 @@ func locate(s sight) (keepalived.VIPs, *plan) {
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.staticPod != "":
 		return none(status.NoVIPs, "there is no %s, although keepalived's static pod is here (%s): "+
 			"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration", path, s.staticPod)
+	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.config.MicroShift.ManageAdvertiseAddress:
+		return none(status.NoVIPs, "microshift.manageAdvertiseAddress is true, and MicroShift's directory %s cannot be seen: correct microshift.directory, "+
+			"or leave manageAdvertiseAddress out", s.config.MicroShift.Directory)
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist):
 		return none(status.NotRequired, "no %s and no VIPs given: this platform has no virtual IPs", path)
 	case len(vips.API) == 0 && err != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 )
 
@@ -22,10 +23,18 @@ type eyes struct {
 	files             Files
 	manifests         string
 	disabledManifests string
+	routes            string
+	units             string
+	stateDir          string
+	usual             string
 
 	configuration configuration
 	keepalived    *keepalived.Reader
-	keepalivedAt  string // the path that keepalived reads
+	keepalivedAt  string             // the path that keepalived reads
+	kept          *microshift.Keeper // nil until MicroShift is looked for
+	microShift    *microshift.Reader
+	microShiftAt  string      // the directory that microShift reads
+	node          nodeAddress // of MicroShift's
 	sight         sight
 	said          map[string]string // the last complaint about each thing
 }
@@ -37,6 +46,10 @@ func newEyes(parts Parts) eyes {
 		files:             parts.Files,
 		manifests:         parts.Manifests,
 		disabledManifests: parts.DisabledManifests,
+		routes:            parts.Routes,
+		units:             parts.Units,
+		stateDir:          parts.StateDir,
+		usual:             parts.MicroShift,
 		configuration: configuration{
 			path:     parts.ConfigPath,
 			accepted: config.NewAccepted(parts.StateDir),
@@ -53,8 +66,13 @@ func (e *eyes) readFiles(now time.Time) time.Duration {
 	e.sight.config, e.sight.configKnown = c, e.configuration.known
 	watch := []string{e.configuration.path}
 	defer func() { e.files.Watch(watch...) }()
-	if !e.sight.configKnown || !c.Enabled() || c.VIPs.Explicit() {
+	if !e.sight.configKnown || !c.Enabled() {
 		return 0
+	}
+	also, again := e.readMicroShift(now)
+	watch = append(watch, also...)
+	if c.VIPs.Explicit() {
+		return again
 	}
 	if e.keepalivedAt != c.VIPs.KeepalivedConfig {
 		e.keepalivedAt = c.VIPs.KeepalivedConfig
@@ -66,7 +84,7 @@ func (e *eyes) readFiles(now time.Time) time.Duration {
 	e.complainAboutKeepalived(e.sight.keepalived)
 	watch = append(watch, e.keepalivedAt, keepalived.ManifestPath(e.manifests), keepalived.ManifestPath(e.disabledManifests))
 	watch = append(watch, files...)
-	return e.sight.keepalived.RetryAfter
+	return soonest(again, e.sight.keepalived.RetryAfter)
 }
 
 // readManifests looks at keepalived's static pod: where it lies, and, when a
@@ -133,15 +151,35 @@ func (e *eyes) look() (sight, error) {
 	if err != nil {
 		return e.sight, fmt.Errorf("list this host's addresses: %w", err)
 	}
-	e.sight.addresses = ForOwnership(found)
+	links, err := e.links(found)
+	if err != nil {
+		return e.sight, err
+	}
+	e.sight.addresses = ForOwnership(found, links)
+	if err := e.lookAtMicroShift(links, found); err != nil {
+		return e.sight, err
+	}
 	return e.sight, nil
 }
 
+// links lists the host's links where something hangs on their names: a host may have
+// hundreds, of which nothing is asked at each change of an address otherwise.
+func (e *eyes) links(found []address.Address) ([]address.Link, error) {
+	if !e.sight.microShift.Present && !NeedLinks(found, e.sight.knownInternal()) {
+		return nil, nil
+	}
+	return e.addresses.Links()
+}
+
 // ForOwnership is what a decision needs of the addresses.
-func ForOwnership(found []address.Address) []ownership.Address {
+func ForOwnership(found []address.Address, links []address.Link) []ownership.Address {
+	names := make(map[uint32]string, len(links))
+	for _, l := range links {
+		names[l.Index] = l.Name
+	}
 	out := make([]ownership.Address, len(found))
 	for i, a := range found {
-		out[i] = ownership.Address{IP: a.IP, Tentative: a.Tentative, DADFailed: a.DADFailed}
+		out[i] = ownership.Address{IP: a.IP, Bits: a.Bits, Link: names[a.Link], Tentative: a.Tentative, DADFailed: a.DADFailed}
 	}
 	return out
 }

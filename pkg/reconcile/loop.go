@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -41,6 +43,7 @@ const (
 // changed.
 type Addresses interface {
 	Snapshot() ([]address.Address, error)
+	Links() ([]address.Link, error)
 	Changed() <-chan struct{}
 }
 
@@ -95,6 +98,7 @@ type Parts struct {
 	Files     Files
 	Table     Table
 	Door      Door
+	Internal  Internal
 	Announcer Announcer
 	Beat      func() // called at least every 5 s while the loop lives
 	Moved     func() // called when this host has gained or lost an API VIP
@@ -110,6 +114,9 @@ type Parts struct {
 	StateDir          string
 	Manifests         string // kubelet's folder of static pods
 	DisabledManifests string // and of those that were put aside
+	Routes            string // where the kernel lists its routes: /proc/net
+	Units             string // where systemd tells of units' starts: see microshift.Units
+	MicroShift        string // where MicroShift's configuration is as a rule, whatever directory is given
 }
 
 // Left is what a process that bridges has left behind.
@@ -127,8 +134,11 @@ type Loop struct {
 	hands    hands
 	agenda   agenda
 	last     attempt
-	failures int  // of attempts in a row
-	ready    bool // the manager has been told
+	failures int // of attempts in a row
+
+	advertised advertised
+
+	ready bool // the manager has been told
 
 	// Suspended says, after Run, that door and table are left to the next process.
 	Suspended bool
@@ -214,6 +224,10 @@ func (l *Loop) leave(ctx context.Context) {
 		}
 		return
 	}
+	if err := l.Internal.Keep(nil, nil); err != nil {
+		l.Log.Error("cannot take from lo what was put there; http01-proxyd cleanup does",
+			slog.String("event", "advertise-address"), slog.Any("error", err))
+	}
 	if err := l.hands.withdraw(ctx); err != nil {
 		l.Log.Error("cannot remove the table; if the kernel does not when this process ends, http01-proxyd cleanup does",
 			slog.String("event", "table"), slog.Any("error", err))
@@ -258,15 +272,22 @@ func (l *Loop) pass(ctx context.Context, w wake) {
 		return
 	}
 	l.eyes.complain("address", "cannot read this host's addresses; the last ones stay in force", err)
-	if s.configKnown {
-		l.Configured(s.config)
-	}
 	p := decide(s)
-	a := l.act(ctx, attempt{config: s.config, plan: p}, w.reload, now)
+	c := p.lead(s.config)
+	if s.configKnown {
+		l.Configured(c)
+	}
+	a := l.act(ctx, attempt{config: c, plan: p}, w.reload, now)
 	if err != nil {
 		l.agenda.retry = now.Add(lastRetry)
 	}
-	l.publish(p, a.reason, a.message)
+	said := l.advertise(s, w.verify || w.files)
+	if s.needsNodeAddress() && errors.Is(s.microShift.err, microshift.ErrNoNodeAddress) || len(l.advertised.heldBack) > 0 {
+		if again := now.Add(routeAgain); l.agenda.files.IsZero() || again.Before(l.agenda.files) {
+			l.agenda.files = again
+		}
+	}
+	l.publish(p, a.reason, a.message+said)
 	l.announce(a.ok && err == nil && a.reason != status.NoVIPs && s.configKnown, reloading)
 }
 

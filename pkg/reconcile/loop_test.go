@@ -27,6 +27,7 @@ import (
 type world struct {
 	host
 	dir        string
+	state      string // the state directory
 	loop       *Loop
 	board      *status.Board
 	events     chan struct{} // addresses
@@ -39,6 +40,9 @@ type world struct {
 	configured config.Config // the last that Configured got
 	followed   bool          // another process follows
 	left       Left          // by a former one
+	kept       []netip.Addr  // what lo is to have
+	stays      []netip.Addr  // what lo is not to lose
+	keeps      error         // what Keep says
 	log        *slog.Logger
 	start      time.Time
 	stop       func()
@@ -53,6 +57,17 @@ func (w *world) Snapshot() (held []address.Address, err error) {
 type addresses struct{ *world }
 
 func (a addresses) Changed() <-chan struct{} { return a.events }
+
+// Links are those of a host that has its addresses on eth0, as a rule.
+func (addresses) Links() ([]address.Link, error) {
+	return []address.Link{{Index: 1, Name: "lo", Up: true}, {Index: 2, Name: "eth0", Up: true}, {Index: 3, Name: "eth1", Up: true}}, nil
+}
+
+// Keep stands in for the kernel's lo: real ones are in package advertise.
+func (a addresses) Keep(want, stay []netip.Addr) error {
+	a.look(func() { a.kept, a.stays = want, stay })
+	return a.keeps
+}
 
 type hinted struct{ *world }
 
@@ -103,19 +118,20 @@ func run(t *testing.T, prepare func(*world)) *world {
 		host: host{t: t}, dir: t.TempDir(), start: time.Now(),
 		events: make(chan struct{}, 1), hints: make(chan struct{}, 1),
 	}
+	w.state = w.dir
 	w.log = slog.New(slog.DiscardHandler)
 	w.board = status.NewBoard("test", w.start, func(_, _ status.Condition) {})
 	w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(w)
 	w.loop = New(Parts{
 		Log: w.log, Board: w.board, Addresses: addresses{w}, Files: hinted{w},
-		Table: w, Door: w, Announcer: w,
+		Table: w, Door: w, Announcer: w, Internal: addresses{w},
 		Beat:       func() { w.look(func() { w.beats = append(w.beats, time.Since(w.start)) }) },
 		Moved:      func() {},
 		Configured: func(c config.Config) { w.look(func() { w.configured = c }) },
 		Followed:   func() bool { return w.followed },
 		Left:       w.left,
-		ConfigPath: filepath.Join(w.dir, "config.yaml"), StateDir: w.dir,
+		ConfigPath: filepath.Join(w.dir, "config.yaml"), StateDir: w.state, Routes: w.dir, Units: w.dir, MicroShift: filepath.Join(w.dir, "usual"),
 		Manifests: filepath.Join(w.dir, "manifests"), DisabledManifests: filepath.Join(w.dir, "disabled"),
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,6 +19,8 @@ func (l *Loop) publish(p plan, reason status.Reason, message string) {
 	look := status.Look{
 		Reason:  reason,
 		Message: message,
+		Silent:  p.silent,
+		Besides: p.besides,
 		VIPs:    describe(p.decision),
 		Config:  l.eyes.configuration.report(),
 	}

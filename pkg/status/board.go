@@ -18,6 +18,8 @@ const recentChallenges = 20
 type Look struct {
 	Reason  Reason
 	Message string
+	Silent  string // the message where no ingress address takes connections; empty: as each of them says
+	Besides string // what every message ends with
 	VIPs    []VIP
 	Config  Config
 }
@@ -35,6 +37,9 @@ type Board struct {
 	upstreams []Upstream
 	gate      string // why nobody answers clients; empty when somebody does
 	condition Condition
+	aspects   []Condition // of parts of the service
+	trust     Trust
+	egress    EgressProxy
 	total     uint64
 	traffic   traffic
 	refused   map[Refusal]uint64
@@ -70,7 +75,10 @@ func (b *Board) touch() {
 
 // SetLook takes the result of a look at the host.
 func (b *Board) SetLook(look Look, now time.Time) {
-	b.change(func() { b.look = look }, now)
+	b.change(func() {
+		look.VIPs = since(b.look.VIPs, look.VIPs, now)
+		b.look = look
+	}, now)
 }
 
 // SetUpstreams takes the result of a look at the ingress addresses.
@@ -108,12 +116,15 @@ func (b *Board) judge(now time.Time) (before, after Condition) {
 	}
 	reason, message := b.look.Reason, b.look.Message
 	if reason == Serving && allUnreachable(b.upstreams) {
-		reason, message = UpstreamUnreachable, unreachableMessage(b.upstreams)
+		reason, message = UpstreamUnreachable, b.look.Silent
+		if message == "" {
+			message = unreachableMessage(b.upstreams)
+		}
 	}
 	if b.gate != "" && (reason == Standby || reason == Serving || reason == UpstreamUnreachable) {
 		reason, message = GateUnavailable, b.gate
 	}
-	b.condition = before.moved(reason, message, now)
+	b.condition = before.moved(reason, message+b.look.Besides, now)
 	if b.condition != before {
 		b.touch()
 	}
@@ -218,11 +229,12 @@ func (b *Board) Report(table Table) Report {
 	if table.Counters == nil {
 		table.Counters = []Counter{}
 	}
+	conditions := append([]Condition{b.condition}, b.aspects...)
 	events, certificates := b.ledger.report()
 	return Report{
 		Version:    b.version,
 		Build:      readBuild(),
-		Conditions: []Condition{b.condition},
+		Conditions: conditions,
 		VIPs:       append([]VIP{}, b.look.VIPs...),
 		Table:      table,
 		Upstreams:  append([]Upstream{}, b.upstreams...),
@@ -233,5 +245,7 @@ func (b *Board) Report(table Table) Report {
 		Events:       events,
 		Certificates: certificates,
 		Metrics:      b.metrics,
+		Trust:        b.trust.report(),
+		EgressProxy:  b.egress.report(),
 	}
 }

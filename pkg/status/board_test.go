@@ -82,6 +82,38 @@ func TestConditionTransitions(t *testing.T) {
 	}
 }
 
+// TestVIPsAreDated: each VIP says since when it is what it is.
+func TestVIPsAreDated(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("test", start, ignore)
+	for i, tt := range []struct{ look, want string }{
+		{"192.0.2.5 Standby, 2001:db8::5 Standby", "192.0.2.5 0, 2001:db8::5 0"},
+		{"192.0.2.5 Held, 2001:db8::5 Standby", "192.0.2.5 1, 2001:db8::5 0"},
+		{"2001:db8::5 Standby, 192.0.2.5 Held", "2001:db8::5 0, 192.0.2.5 1"},
+		{"192.0.2.5 Held", "192.0.2.5 1"},
+		{"2001:db8::5 Standby, 192.0.2.5 Standby", "2001:db8::5 4, 192.0.2.5 4"},
+		{"", ""},
+	} {
+		look := status.Look{Reason: status.Standby, Message: "m"}
+		for one := range strings.SplitSeq(tt.look, ", ") {
+			if address, state, is := strings.Cut(one, " "); is {
+				look.VIPs = append(look.VIPs, status.VIP{Address: netip.MustParseAddr(address), State: status.VIPState(state)})
+			}
+		}
+		b.SetLook(look, start.Add(time.Duration(i)*time.Minute+time.Millisecond))
+		var got []string
+		for _, v := range b.Report(status.Table{}).VIPs {
+			got = append(got, v.Address.String()+" "+strconv.Itoa(int(v.Since.Sub(start)/time.Minute)))
+			if v.Since.Nanosecond() != 0 {
+				t.Errorf("since %v", v.Since)
+			}
+		}
+		if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
+			t.Errorf("look %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
 // TestConditionInKubernetesForm: the rest of the shape is compared with the real
 // type in test/lab.
 func TestConditionInKubernetesForm(t *testing.T) {
@@ -295,4 +327,21 @@ func TestAge(t *testing.T) {
 			t.Errorf("Age(%v) = %s, want %s", d, got, want)
 		}
 	}
+}
+
+// TestLookSaysItsOwn: a look may have words of its own for an ingress that is silent,
+// and something that is said whatever the state is.
+func TestLookSaysItsOwn(t *testing.T) {
+	t.Parallel()
+	b := status.NewBoard("test", start, ignore)
+	b.SetLook(status.Look{Reason: status.Serving, Message: "m", Silent: "the router is silent", Besides: " (besides)"}, start)
+	says := func(want string) {
+		t.Helper()
+		if c := b.Report(status.Table{}).Condition(); string(c.Reason)+": "+c.Message != want {
+			t.Errorf("%s: %s, want %s", c.Reason, c.Message, want)
+		}
+	}
+	says("Serving: m (besides)")
+	b.SetUpstreams([]status.Upstream{{Checked: start, Error: "refused"}, {Checked: start, Error: "refused"}}, start)
+	says("UpstreamUnreachable: the router is silent (besides)")
 }

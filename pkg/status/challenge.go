@@ -4,6 +4,7 @@ package status
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -62,12 +63,10 @@ type RefusedSum struct {
 	Count   uint64  `json:"count"`
 }
 
-// Known reports whether the refusal is of the set.
-func (r Refusal) Known() bool {
-	switch r {
-	case NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop:
-		return true
-	default:
-		return false
-	}
+// Refusals is the set.
+func Refusals() []Refusal {
+	return []Refusal{NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop}
 }
+
+// Known reports whether the refusal is of the set.
+func (r Refusal) Known() bool { return slices.Contains(Refusals(), r) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ConditionType is the type of the one condition that sums everything up.
+// ConditionType is the type of the condition that sums everything up.
 const ConditionType = "HTTP01ChallengeProxyReady"
 
 // Reason says in one word what state the service is in. The set is fixed.
@@ -54,7 +54,7 @@ type Condition struct {
 // maxMessage is how long Kubernetes lets a condition's message be.
 const maxMessage = 32 << 10
 
-// Condition returns the one condition that sums everything up. A report that
+// Condition returns the condition that sums everything up. A report that
 // was never filled knows nothing.
 func (r Report) Condition() Condition {
 	for _, c := range r.Conditions {
@@ -73,6 +73,7 @@ func Missing(since time.Time, err error) Report {
 			LastTransitionTime: since.UTC().Truncate(time.Second),
 		}},
 		VIPs: []VIP{}, Upstreams: []Upstream{}, Certificates: []Certificate{},
+		Trust: Trust{}.report(), EgressProxy: EgressProxy{}.report(),
 		Table:      Table{Elements: []netip.Addr{}, Counters: []Counter{}},
 		Challenges: Challenges{Refused: map[Refusal]uint64{}, Recent: []ReportChallenge{}},
 	}
@@ -80,11 +81,17 @@ func Missing(since time.Time, err error) Report {
 
 // moved returns the condition after a look that found reason and message.
 func (c Condition) moved(reason Reason, message string, now time.Time) Condition {
+	c.Type = ConditionType
+	return c.turned(reason.Ready(), reason, message, now)
+}
+
+// turned returns the condition with these in place of what it said.
+func (c Condition) turned(ready bool, reason Reason, message string, now time.Time) Condition {
 	next := Condition{
-		Type: ConditionType, Status: "False", Reason: reason, Message: shorten(message, maxMessage),
+		Type: c.Type, Status: "False", Reason: reason, Message: shorten(message, maxMessage),
 		LastTransitionTime: c.LastTransitionTime,
 	}
-	if reason.Ready() {
+	if ready {
 		next.Status = "True"
 	}
 	if next.Status != c.Status {

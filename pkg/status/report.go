@@ -4,15 +4,18 @@ package status
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
 // Report is everything that the service tells about itself, as
 // `status -o json` prints it.
 type Report struct {
+	// Time is when the service has said this: UTC, in whole seconds.
+	Time       time.Time   `json:"time,omitzero"`
 	Version    string      `json:"version"`
 	Build      Build       `json:"build"`
-	Conditions []Condition `json:"conditions"` // one, of type ConditionType
+	Conditions []Condition `json:"conditions"` // first the one of type ConditionType, then those of parts
 	VIPs       []VIP       `json:"vips"`
 	Table      Table       `json:"table"`
 	Upstreams  []Upstream  `json:"upstreams"`
@@ -23,6 +26,8 @@ type Report struct {
 	Events       Events        `json:"events"`
 	Certificates []Certificate `json:"certificates"` // that the API server presents
 	Metrics      Metrics       `json:"metrics"`
+	Trust        Trust         `json:"trust"`
+	EgressProxy  EgressProxy   `json:"egressProxy"`
 }
 
 // Metrics says whether Prometheus finds any. The zero value: none are wanted.
@@ -47,6 +52,22 @@ type VIP struct {
 	Address netip.Addr `json:"address"`
 	Family  string     `json:"family"` // IPv4 or IPv6
 	State   VIPState   `json:"state"`
+	// Since is when the service first saw it so: UTC, in whole seconds.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// since gives each VIP the time of before if it is as it was, and now otherwise.
+func since(before, vips []VIP, now time.Time) []VIP {
+	dated := slices.Clone(vips)
+	for i, v := range dated {
+		same := func(b VIP) bool { return b.Address == v.Address && b.State == v.State }
+		if at := slices.IndexFunc(before, same); at >= 0 {
+			dated[i].Since = before[at].Since
+		} else {
+			dated[i].Since = now.UTC().Truncate(time.Second)
+		}
+	}
+	return dated
 }
 
 // Table is what the kernel holds under our table's name, read back from it.

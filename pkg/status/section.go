@@ -62,6 +62,14 @@ func (r Report) sections(now time.Time) []section {
 		mark, text := c.describe(now)
 		row("Certificate", unlessBad(mark, well), mark, text)
 	}
+	if r.Trust.Kind != "" {
+		mark, text := r.Trust.describe(now)
+		row("Trust", unlessBad(mark, well), mark, text)
+	}
+	if r.EgressProxy.Upstream != "" {
+		mark, text := r.EgressProxy.describe(now)
+		row("Egress proxy", unlessBad(mark, setting), mark, text)
+	}
 	all = append(all, r.configuration())
 	mark, text := r.Metrics.describe()
 	row("Metrics", unlessBad(mark, setting), mark, text)

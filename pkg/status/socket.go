@@ -96,7 +96,9 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report) erro
 			defer func() { <-slots }()
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(socketTimeout))
-			_ = json.NewEncoder(conn).Encode(report())
+			said := report()
+			said.Time = time.Now().UTC().Truncate(time.Second)
+			_ = json.NewEncoder(conn).Encode(said)
 		}()
 	}
 }

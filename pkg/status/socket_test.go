@@ -60,6 +60,10 @@ func TestReportGoesThroughTheSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if age := time.Since(got.Time); age < -time.Minute || age > time.Minute {
+		t.Errorf("it says that it is of %v", got.Time)
+	}
+	got.Time = time.Time{}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-sent +received):\n%s", diff)
 	}

@@ -56,8 +56,8 @@ func (r Report) writeRequests(p *page) {
 	if len(outcomes) == 0 {
 		return
 	}
-	inOrder(outcomes, []Outcome{Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, Unread})
-	inOrder(askers, []Asker{CertManager, LetsEncrypt, Pebble, StepCA, OwnCheck, OtherAsker})
+	inOrder(outcomes, Outcomes())
+	inOrder(askers, Askers())
 	columns := []column{{title: "REQUESTS"}}
 	for _, a := range askers {
 		columns = append(columns, column{title: string(a), right: true})

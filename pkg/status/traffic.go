@@ -27,15 +27,13 @@ const (
 	OtherAsker  Asker = "other"        // anybody else
 )
 
-// Known reports whether the asker is of the set.
-func (a Asker) Known() bool {
-	switch a {
-	case CertManager, LetsEncrypt, Pebble, StepCA, OwnCheck, OtherAsker:
-		return true
-	default:
-		return false
-	}
+// Askers is the set, in the order in which it is shown.
+func Askers() []Asker {
+	return []Asker{CertManager, LetsEncrypt, Pebble, StepCA, OwnCheck, OtherAsker}
 }
+
+// Known reports whether the asker is of the set.
+func (a Asker) Known() bool { return slices.Contains(Askers(), a) }
 
 // Outcome is how a connection ended, for a counter: one of these, or a [Refusal]
 // where the ingress was not asked. The set is fixed.
@@ -52,15 +50,14 @@ const (
 	Unread     Outcome = "answer-unread"  // the client was gone before it had the answer
 )
 
-// Known reports whether the outcome is one of a request that went to the ingress.
-func (o Outcome) Known() bool {
-	switch o {
-	case Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, Unread:
-		return true
-	default:
-		return false
-	}
+// Outcomes are those of requests that went to the ingress, in the order in which
+// they are shown.
+func Outcomes() []Outcome {
+	return []Outcome{Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, Unread}
 }
+
+// Known reports whether the outcome is one of a request that went to the ingress.
+func (o Outcome) Known() bool { return slices.Contains(Outcomes(), o) }
 
 // RequestCount is how many requests of an asker ended in a way.
 type RequestCount struct {

@@ -46,14 +46,14 @@ func name(a status.Asker) string {
 // it.
 func answer(c *status.Challenge) string {
 	if c.Status == 0 && c.Cause == "" {
-		return "nothing: it went away after " + milliseconds(c.Duration)
+		return "nothing: it went away after " + status.Milliseconds(c.Duration)
 	}
 	var b strings.Builder
 	b.WriteString(endingOf(c).code())
 	if c.Upstream.IsValid() && passedOn(c.Outcome) {
 		fmt.Fprintf(&b, " by %v", c.Upstream)
 	}
-	fmt.Fprintf(&b, " in %s", milliseconds(c.Duration))
+	fmt.Fprintf(&b, " in %s", status.Milliseconds(c.Duration))
 	if c.Cause != "" {
 		fmt.Fprintf(&b, " (%s: %s)", c.Cause, c.Detail)
 	}
@@ -83,15 +83,14 @@ func (e ending) short() string {
 // summary is the line of a challenge that is over, such as "self check ok ×5, CA
 // 5/5 → 200, 38 ms, 2 m 10 s".
 func (s *told) summary() string {
-	order := []status.Asker{status.CertManager, status.LetsEncrypt, status.Pebble, status.StepCA, status.OtherAsker}
 	var parts []string
-	for _, who := range order {
+	for _, who := range status.Askers() {
 		i := slices.IndexFunc(s.askers, func(a asker) bool { return a.who == who })
 		if i >= 0 {
 			parts = append(parts, s.askers[i].summary())
 		}
 	}
-	parts = append(parts, milliseconds(s.Longest), span(s.Last.Sub(s.Begun)))
+	parts = append(parts, status.Milliseconds(s.Longest), span(s.Last.Sub(s.Begun)))
 	return title(&s.last) + " is over: " + strings.Join(parts, ", ")
 }
 
@@ -116,15 +115,6 @@ func muted(n uint64) string {
 		requests = "request"
 	}
 	return fmt.Sprintf("%d more %s for challenges in the last minute than have lines of their own", n, requests)
-}
-
-// milliseconds gives what a request took.
-func milliseconds(d time.Duration) string {
-	ms := float64(d.Microseconds()) / 1000
-	if ms >= 10 {
-		return fmt.Sprintf("%.0f ms", ms)
-	}
-	return fmt.Sprintf("%.1f ms", ms)
 }
 
 // span gives how long a challenge took, as systemd writes time spans.

@@ -61,7 +61,9 @@ type answer struct {
 	connections      bool // has a Connection field
 	closes           bool
 
-	https, looped bool // a redirect to https; sent back to us: read for the diagnosis only
+	locations int
+	elsewhere string // where it leads, when that is not followed, for an operator
+	looped    bool   // sent back to us: read for the diagnosis only
 }
 
 // parse goes on reading the head at the beginning of buf. It returns the head's
@@ -136,7 +138,7 @@ func (a *answer) field(line []byte) error {
 			return malformed("framing announced in a trailer")
 		}
 	case "location":
-		a.https = a.https || field.HasPrefixFold(value, "https://")
+		a.locations++
 	case "connection":
 		a.connections = true
 		a.closes = a.closes || field.ListHas(value, []byte("close"))
@@ -192,11 +194,6 @@ func (a *answer) frame(toHead bool) (framing, error) {
 	default:
 		return untilClose, nil
 	}
-}
-
-// finding names what an operator wants to know about a well-formed answer.
-func (a *answer) finding() Cause {
-	return Judge(a.status, a.https, a.looped)
 }
 
 // appendHead appends the head that the client gets: the status line and the

@@ -3,6 +3,7 @@
 package upstream
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,22 +33,41 @@ const (
 	MalformedAnswer     Cause = "malformed-answer"       // what came is not one HTTP/1.x answer
 	AnswerTruncated     Cause = "answer-truncated"       // the answer broke off
 	AnswerTooLarge      Cause = "answer-too-large"       // its body is larger than any key authorisation
+	TLSUntrusted        Cause = "tls-untrusted"          // its certificate leads to none that is trusted
+	TLSName             Cause = "tls-name"               // its certificate is for other names
+	TLSExpired          Cause = "tls-expired"            // its certificate, or one that it leads to, is not valid now
+	TLSHandshake        Cause = "tls-handshake"          // speaks no TLS, or none that both sides know
 	LocalResources      Cause = "local-resources"        // this host lacks descriptors, ports or memory
 	Stopped             Cause = "stopped"                // the client was closed meanwhile
 )
 
+// Causes of an exchange that the egress proxy kept from the ingress.
+const (
+	EgressUnreachable Cause = "egress-unreachable" // no connection to the proxy, or it ended before it answered
+	EgressTLS         Cause = "egress-tls"         // TLS to the proxy itself fails
+	EgressAuth        Cause = "egress-auth"        // it wants credentials, or others: 407
+	EgressDenied      Cause = "egress-denied"      // it lets the request not through, or did not reach the ingress
+)
+
 // Causes that are read off a complete answer, which was passed on untouched.
 const (
-	NoRoute         Cause = "router-no-route"   // a 503, which is the router's own
-	RedirectToHTTPS Cause = "redirect-to-https" // the router leads the validator away from port 80
-	Loop            Cause = "loop"              // the router led the request back to a front door
+	NoRoute           Cause = "router-no-route"    // a 503, which is the router's own
+	RedirectToHTTPS   Cause = "redirect-to-https"  // the same by https, which was not to be followed
+	RedirectLoop      Cause = "redirect-loop"      // the same by https, again and again
+	RedirectElsewhere Cause = "redirect-elsewhere" // to anything else
+	Loop              Cause = "loop"               // the router led the request back to a front door
+
+	ProxyProtocolUnexpected Cause = "proxy-protocol-unexpected" // a 400 while each connection begins with its header
+	EgressLoop              Cause = "egress-loop"               // the egress proxy asked a front door: it finds the API VIP under the name
 )
 
 // Causes is the set.
 func Causes() []Cause {
 	return []Cause{
 		NoUpstream, Refused, ConnectTimeout, Unreachable, ClosedWithoutAnswer, Reset, AnswerTimeout, MalformedAnswer,
-		AnswerTruncated, AnswerTooLarge, LocalResources, Stopped, NoRoute, RedirectToHTTPS, Loop,
+		AnswerTruncated, AnswerTooLarge, TLSUntrusted, TLSName, TLSExpired, TLSHandshake, LocalResources, Stopped,
+		NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop,
+		ProxyProtocolUnexpected, EgressUnreachable, EgressTLS, EgressAuth, EgressDenied, EgressLoop,
 	}
 }
 
@@ -57,7 +77,12 @@ func (c Cause) Known() bool { return slices.Contains(Causes(), c) }
 // PassedOn reports whether it is the upstream's own answer that the client got,
 // rather than one that says what is wrong with the upstream.
 func (c Cause) PassedOn() bool {
-	return c == "" || c == NoRoute || c == RedirectToHTTPS || c == Loop
+	switch c {
+	case "", NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop, ProxyProtocolUnexpected, EgressLoop:
+		return true
+	default:
+		return false
+	}
 }
 
 // Error is an exchange with a finding. It is returned for answers as well that
@@ -65,19 +90,24 @@ func (c Cause) PassedOn() bool {
 type Error struct {
 	Cause Cause
 	Addr  netip.AddrPort // the zero value when no address is known
+	Proxy string         // through which it was asked, or was to be; empty without one
 	// Status is what the client is to be answered with, 502 or 504; 0 when the
 	// upstream's answer went to the client, all of it or until it broke off.
 	Status int
-	Err    error    // what the system or the parser said; nil for findings about a complete answer
+	Err    error    // what the system or the parser said; of a complete answer, where it leads, or nil
 	Also   []*Error // what the other addresses said that were asked afterwards
 }
 
 // Error names the address, the cause and what the system said.
 func (e *Error) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("ask upstream %v: %s", e.Addr, e.Cause)
+	who := e.Addr.String()
+	if e.Proxy != "" {
+		who += " through " + e.Proxy
 	}
-	return fmt.Sprintf("ask upstream %v: %s: %v", e.Addr, e.Cause, e.Err)
+	if e.Err == nil {
+		return fmt.Sprintf("ask upstream %s: %s", who, e.Cause)
+	}
+	return fmt.Sprintf("ask upstream %s: %s: %v", who, e.Cause, e.Err)
 }
 
 // Unwrap returns what the system or the parser said.
@@ -89,12 +119,7 @@ func (e *Error) Label() string { return string(e.Cause) }
 // Cut reports whether an answer broke off after a part of it went to the
 // client, which must then not take it for a whole one.
 func (e *Error) Cut() bool {
-	switch e.Cause {
-	case NoRoute, RedirectToHTTPS, Loop:
-		return false
-	default:
-		return e.Status == 0
-	}
+	return !e.Cause.PassedOn() && e.Status == 0
 }
 
 // Answer is what to tell the client when no answer could be passed on: the
@@ -119,6 +144,18 @@ func (e *Error) Answer() (status int, reason string) {
 		reason = "upstream sent an incomplete answer"
 	case AnswerTooLarge:
 		reason = "upstream sent an answer that is too large"
+	case TLSUntrusted:
+		reason = "upstream presents a certificate that is not trusted"
+	case TLSName:
+		reason = "upstream presents a certificate for another name"
+	case TLSExpired:
+		reason = "upstream presents a certificate that is not valid now"
+	case TLSHandshake:
+		reason = "upstream failed the TLS handshake"
+	case EgressUnreachable, EgressTLS:
+		reason = "the egress proxy could not be asked"
+	case EgressAuth, EgressDenied:
+		reason = "the egress proxy did not let the request through"
 	case LocalResources, Stopped:
 		reason = "the proxy could not ask the upstream"
 	default:
@@ -127,12 +164,21 @@ func (e *Error) Answer() (status int, reason string) {
 	return e.Status, reason
 }
 
-// Detail is the diagnosis and the mend for the operator, in one line.
+// MaxDetail is the length that a diagnosis and its mend stay within, whatever the
+// ingress and the egress proxy are called and say.
+const MaxDetail = 2 << 10
+
+// Detail is the diagnosis and the mend for the operator, in one line. What other
+// addresses said comes last.
 func (e *Error) Detail() string {
 	var b strings.Builder
 	b.WriteString(e.Finding().String())
 	for _, other := range e.Also {
 		_, reason := other.Answer()
+		if other.Cause.egress() {
+			fmt.Fprintf(&b, "; then, for %v, %s", other.Addr, reason)
+			continue
+		}
 		fmt.Fprintf(&b, "; then %v %s", other.Addr, strings.TrimPrefix(reason, "upstream "))
 	}
 	return b.String()
@@ -144,11 +190,29 @@ func (e *Error) Finding() catalogue.Finding {
 	if e.Err != nil {
 		said = e.Err.Error()
 	}
-	return e.Cause.finding(e.Addr.String(), said)
+	who := e.Addr.String()
+	if e.Proxy != "" && !e.Cause.egress() {
+		who += " through the egress proxy " + e.Proxy
+	}
+	f := e.Cause.finding(who, said, e.Proxy)
+	if e.Proxy != "" {
+		return f.ThroughProxy()
+	}
+	return f
 }
 
-func (c Cause) finding(who, said string) catalogue.Finding {
-	return catalogue.Find(c.entry(), "upstream", who, "error", said)
+// egress holds for the causes whose entries name the proxy themselves.
+func (c Cause) egress() bool {
+	switch c {
+	case EgressUnreachable, EgressTLS, EgressAuth, EgressDenied, EgressLoop:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c Cause) finding(who, said, proxy string) catalogue.Finding {
+	return catalogue.Find(c.entry(), "upstream", who, "error", said, "proxy", proxy)
 }
 
 // entry is the catalogue's for a cause.
@@ -169,13 +233,51 @@ func dialError(addr netip.AddrPort, err error) *Error {
 		e.Cause, e.Status = ConnectTimeout, 504
 	case errors.Is(err, syscall.ECONNRESET):
 		e.Cause = Reset
-	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EAGAIN):
+	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.EAGAIN):
 		e.Cause = LocalResources
 	default:
 		// ENETUNREACH and EHOSTUNREACH; EPERM and EACCES are a local firewall's.
 		e.Cause = Unreachable
 	}
 	return e
+}
+
+// handshakeError tells the ways apart in which TLS does not come about; heard says
+// whether the other side has said anything.
+func handshakeError(addr netip.AddrPort, err error, heard bool) *Error {
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		return &Error{Cause: refused.cause, Addr: addr, Status: 502, Err: refused}
+	case !heard, isTimeout(err), errors.Is(err, net.ErrClosed):
+		return talkError(addr, err, false)
+	default:
+		return &Error{Cause: TLSHandshake, Addr: addr, Status: 502, Err: tlsError(err)}
+	}
+}
+
+// tlsError says what crypto/tls does in the words of an operator where these are
+// clearer.
+func tlsError(err error) error {
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+		return errors.New("it answers in plain HTTP")
+	case errors.As(err, &record):
+		return errors.New("what it says is not TLS")
+	case isGone(err):
+		return errors.New("it ended the connection in the middle")
+	default:
+		return errors.New(printable(strings.TrimPrefix(cleanError(err).Error(), "tls: "), 2*maxQuoted))
+	}
+}
+
+// isAlert reports whether TLS has failed on a connection that was open: the router
+// wants a certificate of its client, or goes on in plain text, for example.
+func isAlert(err error) bool {
+	var op *net.OpError
+	var record tls.RecordHeaderError
+	return errors.As(err, &record) || errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
 }
 
 // talkError tells the ways apart in which a connection fails that was
@@ -193,8 +295,10 @@ func talkError(addr netip.AddrPort, err error, got bool) *Error {
 		e.Cause = Stopped
 	case got:
 		e.Cause = AnswerTruncated
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
 		e.Cause = ClosedWithoutAnswer
+	case isAlert(err):
+		e.Cause, e.Err = TLSHandshake, tlsError(err)
 	default:
 		e.Cause = Reset
 	}
@@ -204,7 +308,7 @@ func talkError(addr netip.AddrPort, err error, got bool) *Error {
 // isGone reports whether the peer had given up the connection, as a router does
 // with one that was idle for too long.
 func isGone(err error) bool {
-	return errors.Is(err, io.EOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
 }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) || os.IsTimeout(err) }

@@ -4,27 +4,38 @@ package upstream
 
 import (
 	"errors"
+	"io"
+	"net"
 	"net/netip"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 )
 
-// TestEveryCauseIsInTheCatalogue: each has an entry of its own, whose words are
-// complete once they are filled in.
-func TestEveryCauseIsInTheCatalogue(t *testing.T) {
+// TestCausesAndCatalogue: each cause has an entry of its own, which
+// docs/troubleshooting.md names beside it, and no entry has a cause that never comes.
+// Its words are complete once they are filled in.
+func TestCausesAndCatalogue(t *testing.T) {
 	t.Parallel()
-	for cause, want := range map[Cause]catalogue.ID{
-		NoUpstream: "ingress-unknown", Refused: "ingress-refused", ConnectTimeout: "ingress-timeout", Unreachable: "ingress-unreachable",
-		ClosedWithoutAnswer: "ingress-closed", Reset: "ingress-reset", AnswerTimeout: "ingress-silent", MalformedAnswer: "answer-malformed",
-		AnswerTruncated: "answer-truncated", AnswerTooLarge: "answer-too-large", LocalResources: "local-resources", Stopped: "exchange-stopped",
-		NoRoute: "route-none", RedirectToHTTPS: "route-redirects-https", Loop: "route-loops",
-	} {
-		e := &Error{Cause: cause, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Err: errors.New("what the system said")}
+	entries := make(map[string]catalogue.ID)
+	for _, e := range catalogue.All() {
+		if e.Cause == "" {
+			continue
+		}
+		if other := entries[e.Cause]; other != "" || !Cause(e.Cause).Known() {
+			t.Errorf("%s has the cause %q, which is not known, or which %q has too", e.ID, e.Cause, other)
+		}
+		entries[e.Cause] = e.ID
+	}
+	for _, cause := range Causes() {
+		e := &Error{Cause: cause, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Proxy: "proxy.example:3128", Err: errors.New("what the system said")}
 		f := e.Finding()
-		if f.ID != want {
-			t.Errorf("%s has the entry %s, want %s", cause, f.ID, want)
+		if entries[string(cause)] == "" || f.ID != entries[string(cause)] {
+			t.Errorf("%s is %q, and has the entry %q", cause, f.ID, entries[string(cause)])
 		}
 		if text := f.String(); strings.ContainsAny(text, "{}\n") {
 			t.Errorf("%s: %q", cause, text)
@@ -37,9 +48,38 @@ func TestDetailNamesTheOthers(t *testing.T) {
 	e := &Error{Cause: Refused, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Also: []*Error{
 		{Cause: ConnectTimeout, Addr: netip.MustParseAddrPort("[2001:db8::6]:80")},
 	}}
-	const want = "192.0.2.6:80 refuses connections: check that a router runs on the holder of the ingress VIP and that upstream.port is its HTTP port; " +
-		"then [2001:db8::6]:80 did not accept the connection in time"
+	const want = "192.0.2.6:80 refuses connections: check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port " +
+		"and upstream.httpsPort its HTTPS port; then [2001:db8::6]:80 did not accept the connection in time"
 	if got := e.Detail(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestHostWithoutPorts: what this host lacks is not the ingress's fault, be it that a
+// port is wanted before the connection is made.
+func TestHostWithoutPorts(t *testing.T) {
+	t.Parallel()
+	for _, number := range []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.EMFILE} {
+		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("bind", number)}
+		if e := dialError(netip.MustParseAddrPort("192.0.2.6:80"), err); e.Cause != LocalResources {
+			t.Errorf("%v is %s", number, e.Cause)
+		}
+	}
+}
+
+// TestWhatTheJournalAloneSays: no check finds these, since they are about a challenge
+// that the service itself was asked for.
+func TestWhatTheJournalAloneSays(t *testing.T) {
+	t.Parallel()
+	nowhere, closed := New(), New()
+	t.Cleanup(nowhere.Close)
+	closed.Update(Settings{Ingress: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, ConnectTimeout: time.Second})
+	closed.Close()
+	for want, client := range map[catalogue.ID]*Client{"ingress-unknown": nowhere, "exchange-stopped": closed} {
+		_, _, err := client.Exchange(&Request{Deadline: time.Now().Add(time.Second), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Head: []byte("GET / HTTP/1.1\r\n\r\n")}, io.Discard)
+		var failure *Error
+		if !errors.As(err, &failure) || failure.Finding().ID != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }

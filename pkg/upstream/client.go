@@ -19,17 +19,18 @@ const (
 	idleTimeout = 5 * time.Second
 )
 
-// Settings say where the ingress is.
+// Settings say where the ingress is, and how it is asked.
 type Settings struct {
-	Ingress        []netip.Addr // in order of preference within a family
-	Port           uint16
-	ConnectTimeout time.Duration // of one connection attempt
-}
-
-// route is one accepted Settings; a new one retires the connections of the old.
-type route struct {
-	addrs   []netip.AddrPort
-	connect time.Duration
+	Ingress         []netip.Addr // in order of preference within a family
+	Port            uint16
+	HTTPSPort       uint16        // for TLS
+	Secure          bool          // TLS from the start
+	FollowRedirects bool          // to the same by TLS
+	Trust           *Trust        // by which TLS is verified; nil trusts nothing. The same as before means the same sessions
+	VerifyNames     []string      // that a router's certificate may be for instead of the request's host
+	ConnectTimeout  time.Duration // of each step of opening a connection
+	ProxyProtocol   ProxyProtocol // which every connection to the ingress begins with
+	Egress          Egress        // what is reached through a proxy
 }
 
 // Client is the way to the ingress. It is safe for concurrent use.
@@ -38,6 +39,8 @@ type Client struct {
 	stop    context.CancelFunc
 	unused  time.Duration // how long an unused connection is kept: idleTimeout
 	buffers sync.Pool     // of *exchange
+
+	connect func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dial, but for tests
 
 	mu     sync.Mutex
 	route  *route
@@ -50,34 +53,28 @@ type Client struct {
 // New returns a client that knows no address yet: Update brings them.
 func New() *Client {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Client{
+	c := &Client{
 		dialing: ctx,
 		stop:    cancel,
 		unused:  idleTimeout,
 		buffers: sync.Pool{New: func() any { return newExchange() }},
 		route:   &route{},
-		idle:    make(map[netip.AddrPort][]*conn),
-		busy:    make(map[*conn]struct{}),
+
+		idle: make(map[netip.AddrPort][]*conn),
+		busy: make(map[*conn]struct{}),
 	}
+	c.connect = c.dial
+	return c
 }
 
-// Update puts settings in force for the exchanges that begin from now on. When
-// the addresses change, the kept connections are closed; exchanges under way
-// end as they began.
+// Update puts settings in force for the exchanges that begin from now on. The
+// kept connections that these would not make are closed; exchanges under way end
+// as they began.
 func (c *Client) Update(s Settings) {
-	next := &route{connect: s.ConnectTimeout}
-	for _, addr := range s.Ingress {
-		next.addrs = append(next.addrs, netip.AddrPortFrom(addr.Unmap(), s.Port))
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slices.Equal(next.addrs, c.route.addrs) {
-		// The connections kept under the old one stay good.
-		c.route.connect = s.ConnectTimeout
-		return
-	}
-	c.route = next
-	c.dropIdle()
+	c.route = newRoute(s, c.route)
+	c.dropIdle(func(conn *conn) bool { return !c.route.leads(conn.way) })
 }
 
 // Close closes every connection, those of exchanges under way included, which
@@ -87,37 +84,47 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	c.dropIdle()
+	c.dropIdle(func(*conn) bool { return true })
 	for conn := range c.busy {
 		_ = conn.Close()
 	}
 }
 
-// dropIdle needs mu.
-func (c *Client) dropIdle() {
+// dropIdle closes kept connections. It needs mu.
+func (c *Client) dropIdle(drop func(*conn) bool) {
+	left := false
 	for addr, list := range c.idle {
-		for _, conn := range list {
+		list = slices.DeleteFunc(list, func(conn *conn) bool {
+			if !drop(conn) {
+				return false
+			}
 			_ = conn.Close()
+			return true
+		})
+		if len(list) == 0 {
+			delete(c.idle, addr)
+			continue
 		}
-		delete(c.idle, addr)
+		c.idle[addr] = list
+		left = true
 	}
-	if c.prune != nil {
+	if !left && c.prune != nil {
 		c.prune.Stop()
 		c.prune = nil
 	}
 }
 
-// current returns the addresses and the bound of a connection attempt.
-func (c *Client) current() (r *route, connect time.Duration) {
+// current returns what is in force.
+func (c *Client) current() *route {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.route, c.route.connect
+	return c.route
 }
 
-// reuse takes the kept connection to addr that was used last, or returns nil.
-func (c *Client) reuse(addr netip.AddrPort, now time.Time) *conn {
+// reuse takes the kept connection of that way that was used last, or returns nil.
+func (c *Client) reuse(w way, now time.Time) *conn {
 	for {
-		kept := c.take(addr)
+		kept := c.take(w)
 		if kept == nil {
 			return nil
 		}
@@ -128,32 +135,38 @@ func (c *Client) reuse(addr netip.AddrPort, now time.Time) *conn {
 	}
 }
 
-func (c *Client) take(addr netip.AddrPort) *conn {
+func (c *Client) take(w way) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := c.idle[addr]
-	if len(list) == 0 {
-		return nil
+	list := c.idle[w.addr]
+	for i := len(list) - 1; i >= 0; i-- {
+		if kept := list[i]; kept.way == w {
+			c.idle[w.addr] = slices.Delete(list, i, i+1)
+			c.busy[kept] = struct{}{}
+			return kept
+		}
 	}
-	last := list[len(list)-1]
-	list[len(list)-1] = nil
-	c.idle[addr] = list[:len(list)-1]
-	c.busy[last] = struct{}{}
-	return last
+	return nil
 }
 
-// keep puts a connection back after a complete answer.
+// keep puts a connection back after a complete answer. One address has room for
+// maxIdle, of which the one that is unused for the longest makes room.
 func (c *Client) keep(conn *conn, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, conn)
-	list := c.idle[conn.addr]
-	if c.closed || conn.route != c.route || len(list) >= maxIdle {
+	if c.closed || conn.way.header != ProxyProtocolOff || !c.route.leads(conn.way) {
 		_ = conn.Close()
 		return
 	}
+	addr := conn.way.addr
+	list := c.idle[addr]
+	if len(list) >= maxIdle {
+		_ = list[0].Close()
+		list = slices.Delete(list, 0, 1)
+	}
 	conn.since = now
-	c.idle[conn.addr] = append(list, conn)
+	c.idle[addr] = append(list, conn)
 	if c.prune == nil {
 		c.prune = time.AfterFunc(c.unused, c.closeUnused)
 	}
@@ -175,54 +188,13 @@ func (c *Client) closeUnused() {
 		return
 	}
 	before := time.Now().Add(-c.unused)
-	left := false
-	for addr, list := range c.idle {
-		n := 0
-		for n < len(list) && !list[n].since.After(before) {
-			_ = list[n].Close()
-			n++
-		}
-		list = slices.Delete(list, 0, n)
-		c.idle[addr] = list
-		left = left || len(list) > 0
+	c.dropIdle(func(conn *conn) bool { return !conn.since.After(before) })
+	if c.prune != nil {
+		c.prune.Reset(c.unused)
 	}
-	if !left {
-		c.prune = nil
-		return
-	}
-	c.prune.Reset(c.unused)
 }
 
-// dial opens a connection within timeout.
-func (c *Client) dial(addr netip.AddrPort, r *route, timeout time.Duration) (*conn, error) {
-	tcp, err := c.connect(addr, timeout)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := newConn(tcp, addr, r)
-	if err != nil {
-		_ = tcp.Close()
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		_ = conn.Close()
-		return nil, net.ErrClosed
-	}
-	c.busy[conn] = struct{}{}
-	return conn, nil
-}
-
-// connect has the connection opened on another stack. It takes twice what
-// waiting for an answer does, and a stack that has grown shrinks only with a
-// garbage collection: thousands that wait would hold it all the while.
-func (c *Client) connect(addr netip.AddrPort, timeout time.Duration) (tcp *net.TCPConn, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tcp, err = newDialer(timeout).DialTCP(c.dialing, "tcp", netip.AddrPort{}, addr)
-	}()
-	<-done // within timeout
-	return tcp, err
+// dial opens a TCP connection.
+func (c *Client) dial(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+	return dialTCP(c.dialing, addr, timeout)
 }

@@ -33,7 +33,7 @@ func Judge(status int, https, looped bool) Cause {
 }
 
 // Says is the catalogue's sentence for a cause, of what is called who; said is what
-// the system or the parser has said.
-func (c Cause) Says(who, said string) string {
-	return c.finding(who, said).Says
+// the system or the parser has said, and proxy the egress proxy, if there is one.
+func (c Cause) Says(who, said, proxy string) string {
+	return c.finding(who, said, proxy).Says
 }

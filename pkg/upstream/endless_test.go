@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // sink counts what the client is written.
@@ -58,7 +57,7 @@ func TestEndlessAnswer(t *testing.T) {
 			})
 			c := clientOf(t, r)
 			var out sink
-			status, _, err := c.Exchange(time.Now().Add(patience), vip4, []byte(request), false, false, &out)
+			status, _, err := c.Exchange(asking(), &out)
 			var e *Error
 			if !errors.As(err, &e) || e.Cause != AnswerTooLarge || e.Cut() != test.begun || (e.Status == 502) == test.begun {
 				t.Fatalf("%v, cut %v", err, e.Cut())

@@ -41,6 +41,11 @@ func (x *exchange) reset() {
 	*x = exchange{in: in, out: out}
 }
 
+// again forgets the answer, of which nothing was sent.
+func (x *exchange) again() {
+	x.start, x.end, x.got, x.answer = 0, 0, false, answer{}
+}
+
 // room makes x.in of size bytes, with what was read and not used at its
 // beginning; size is at least that much.
 func (x *exchange) room(size int) {
@@ -51,63 +56,89 @@ func (x *exchange) room(size int) {
 	x.start, x.end = 0, copy(x.in, unused)
 }
 
-// Exchange sends request, one complete head of a GET or HEAD, to the ingress and
-// relays the answer to client, all by deadline. The addresses of vip's family
-// are asked first, then the others; the next one is asked only while no byte of
-// an answer has come. toHead says that the request is HEAD; http10 that the
-// client cannot read chunks.
+// Exchange asks the ingress for r and relays the answer to client, all by the
+// deadline. The addresses of the VIP's family are asked first, then the others; the
+// next one is asked only while no byte of an answer has come.
 //
 // It returns the status that was relayed, or 0 when nothing was, and the address
 // that was asked last, the zero value when none was. The error is an *Error,
 // also for a relayed answer with a finding, or what client.Write returned.
 // Client gets the answer in parts as they come, its head not before the first
 // byte of its body; nothing is written after an error.
-func (c *Client) Exchange(deadline time.Time, vip netip.Addr, request []byte, toHead, http10 bool, client io.Writer) (status int, from netip.AddrPort, err error) {
+func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
 	x, _ := c.buffers.Get().(*exchange)
 	defer func() {
 		x.reset()
 		c.buffers.Put(x)
 	}()
 
-	conn, failure := c.ask(x, deadline, vip, request)
-	if failure != nil {
-		return 0, failure.Addr, failure
+	route := c.current()
+	led := r // as it is asked now
+	for hops := 0; ; hops++ {
+		conn, failure := c.ask(x, route, led, hops > 0)
+		if failure != nil {
+			return 0, failure.Addr, failure
+		}
+		addr := conn.way.addr
+		if failure := x.refused(conn.way); failure != nil {
+			c.discard(conn)
+			return 0, addr, failure
+		}
+		body, err := x.answer.frame(r.ToHead)
+		if err != nil {
+			c.discard(conn)
+			return 0, addr, conn.way.blame(talkError(addr, err, true))
+		}
+		cause, follow := x.judge(r, route, hops)
+		if follow {
+			c.drop(x, conn, body)
+			x.again()
+			if hops == 0 {
+				led = r.followed()
+			}
+			continue
+		}
+		err = x.relay(conn, client, body, r.HTTP10)
+		c.end(x, conn, body, err == nil)
+		if x.sent {
+			status = x.answer.status
+		}
+		return status, addr, x.verdict(conn.way, cause, err)
 	}
-	body, err := x.answer.frame(toHead)
-	if err != nil {
-		c.discard(conn)
-		return 0, conn.addr, talkError(conn.addr, err, true)
-	}
-	err = x.relay(conn, client, body, http10)
-	if err == nil && body != untilClose && x.start == x.end && x.answer.minor > 0 && !x.answer.closes {
+}
+
+// end keeps the connection for the next exchange if the answer was a whole one and
+// both sides keep it.
+func (c *Client) end(x *exchange, conn *conn, body framing, whole bool) {
+	if whole && body != untilClose && x.start == x.end && x.answer.minor > 0 && !x.answer.closes {
 		c.keep(conn, time.Now())
 	} else {
 		c.discard(conn)
 	}
-	if x.sent {
-		status = x.answer.status
-	}
-	return status, conn.addr, x.verdict(conn.addr, err)
 }
 
 // verdict turns the outcome of a relay into Exchange's error.
-func (x *exchange) verdict(addr netip.AddrPort, err error) error {
+func (x *exchange) verdict(w way, cause Cause, err error) error {
 	if err != nil {
-		return x.relayError(addr, err)
+		return x.relayError(w, err)
 	}
-	if cause := x.answer.finding(); cause != "" {
-		return &Error{Cause: cause, Addr: addr}
+	if cause = w.finding(cause, x.answer.status); cause != "" {
+		e := &Error{Cause: cause, Addr: w.addr}
+		if cause == RedirectElsewhere {
+			e.Err = errors.New(x.answer.elsewhere)
+		}
+		return w.blame(e)
 	}
 	return nil
 }
 
 // relayError tells what the upstream did wrong from what the client did.
-func (x *exchange) relayError(addr netip.AddrPort, err error) error {
+func (x *exchange) relayError(w way, err error) error {
 	var broken *readError
 	if !errors.As(err, &broken) {
 		return err
 	}
-	e := talkError(addr, broken.error, true)
+	e := w.blame(talkError(w.addr, broken.error, true))
 	if x.sent {
 		e.Status = 0 // the client has a part of the answer
 	}
@@ -115,18 +146,19 @@ func (x *exchange) relayError(addr netip.AddrPort, err error) error {
 }
 
 // ask tries the addresses in turn until one sends the head of an answer, which
-// is then in x.
-func (c *Client) ask(x *exchange, deadline time.Time, vip netip.Addr, request []byte) (*conn, *Error) {
-	r, connect := c.current()
+// is then in x. Redirected says that a redirect is followed, which leads to TLS.
+func (c *Client) ask(x *exchange, route *route, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
-	left := len(r.addrs)
+	addrs := route.addrs(redirected)
+	left := len(addrs)
 	for _, sameFamily := range [...]bool{true, false} {
-		for _, addr := range r.addrs {
-			if addr.Addr().Is4() == vip.Is4() != sameFamily {
+		for _, addr := range addrs {
+			if addr.Addr().Is4() == r.VIP.Addr().Is4() != sameFamily {
 				continue
 			}
 			left--
-			conn, err := c.askOne(x, attempt{addr, r, connect, deadline, share(deadline, left)}, request)
+			w := route.way(addr, r, redirected)
+			conn, err := c.askOne(x, attempt{w, route.room(w), route.connect, r.Deadline, share(r.Deadline, left), r})
 			if err == nil {
 				return conn, nil
 			}
@@ -157,32 +189,30 @@ func share(deadline time.Time, others int) time.Time {
 
 // attempt is what one address is asked with.
 type attempt struct {
-	addr     netip.AddrPort
-	route    *route
-	connect  time.Duration
+	way      way
+	room     chan struct{} // has one for each handshake with the address that is under way
+	connect  time.Duration // bounds each step of opening a connection
 	deadline time.Time
 	first    time.Time // for the first byte of the answer
+	request  *Request
 }
 
 // askOne asks one address, on a kept connection if one can take the request.
-func (c *Client) askOne(x *exchange, a attempt, request []byte) (*conn, *Error) {
+func (c *Client) askOne(x *exchange, a attempt) (*conn, *Error) {
+	request, failure := a.head()
+	if failure != nil {
+		return nil, failure
+	}
 	if kept, failure := c.askKept(x, a, request); kept != nil || failure != nil {
 		return kept, failure
 	}
-	timeout := min(a.connect, time.Until(a.first))
-	if timeout <= 0 {
-		return nil, talkError(a.addr, errNoTime, false)
-	}
-	fresh, err := c.dial(a.addr, a.route, timeout)
-	if err != nil {
-		if c.dialing.Err() != nil {
-			return nil, &Error{Cause: Stopped, Addr: a.addr, Status: 502, Err: err}
-		}
-		return nil, dialError(a.addr, err)
+	fresh, failure := c.open(a)
+	if failure != nil {
+		return nil, failure
 	}
 	if err := x.ask(fresh, a, request); err != nil {
 		c.discard(fresh)
-		return nil, talkError(a.addr, err, x.got)
+		return nil, a.way.blame(talkError(a.way.addr, err, x.got))
 	}
 	return fresh, nil
 }
@@ -193,7 +223,7 @@ func (c *Client) askOne(x *exchange, a attempt, request []byte) (*conn, *Error) 
 // 9.2.2).
 func (c *Client) askKept(x *exchange, a attempt, request []byte) (*conn, *Error) {
 	for now := time.Now(); ; {
-		kept := c.reuse(a.addr, now)
+		kept := c.reuse(a.way, now)
 		if kept == nil {
 			return nil, nil
 		}
@@ -207,7 +237,7 @@ func (c *Client) askKept(x *exchange, a attempt, request []byte) (*conn, *Error)
 		case !x.got && isGone(err):
 			return nil, nil
 		default:
-			return nil, talkError(a.addr, err, x.got)
+			return nil, a.way.blame(talkError(a.way.addr, err, x.got))
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/netip"
 	"testing"
 	"time"
 )
@@ -19,12 +18,13 @@ type wire struct {
 
 func (w wire) Ask(_, answer []byte) (int, error) { return w.Read(answer) }
 func (wire) SetDeadline(_ time.Time) error       { return nil }
+func (wire) Close() error                        { return nil }
 
 // relayed runs the answer through everything between the two sockets.
 func relayed(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
 	x = newExchange()
 	w := wire{answer}
-	if err := x.ask(w, attempt{addr: netip.AddrPort{}}, nil); err != nil {
+	if err := x.ask(w, attempt{}, nil); err != nil {
 		return nil, x, 0, err
 	}
 	if body, err = x.answer.frame(toHead); err != nil {

@@ -124,15 +124,15 @@ func TestWaitingMemory(t *testing.T) {
 func TestSocketBuffers(t *testing.T) {
 	r := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
 	c := clientOf(t, r)
-	route, connect := c.current()
-	conn, err := c.dial(r.addr, route, connect)
-	if err != nil {
-		t.Fatal(err)
+	conn, failure := c.open(attempt{way: way{addr: r.addr}, connect: patience, deadline: time.Now().Add(patience), first: time.Now().Add(patience)})
+	if failure != nil {
+		t.Fatal(failure)
 	}
 	defer c.discard(conn)
 	for name, option := range map[string]int{"receive": syscall.SO_RCVBUF, "send": syscall.SO_SNDBUF} {
 		var size int
-		if err := conn.raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
+		var err error
+		if err := conn.stream.(*plain).raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
 			t.Fatal(err)
 		}
 		if err != nil || size == 0 || size > 2*socketBuffer {

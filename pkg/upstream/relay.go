@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"time"
 )
 
 // errNoTime is a budget that was used up before a connection was tried.
@@ -17,13 +16,6 @@ var errNoTime = fmt.Errorf("the budget is used up: %w", os.ErrDeadlineExceeded)
 // readError marks what the upstream did wrong while its answer was relayed, to
 // tell it from what the client did.
 type readError struct{ error }
-
-// stream is what an exchange needs of a connection.
-type stream interface {
-	io.Reader
-	Ask(request, answer []byte) (int, error)
-	SetDeadline(t time.Time) error
-}
 
 // ask sends the request and reads until the head of the final answer is
 // complete.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 )
 
-func TestMain(m *testing.M) { nstest.Main(m) }
+// TestMain is a router as well, in a process of its own.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "router" {
+		os.Exit(silentRouter(&testing.T{}))
+	}
+	nstest.Main(m)
+}
 
 // patience bounds what a test waits for; it is reached only when it fails.
 const patience = 30 * time.Second
@@ -28,6 +35,8 @@ const patience = 30 * time.Second
 const request = "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 
 var (
+	target = []byte("/.well-known/acme-challenge/token")
+
 	vip4 = netip.MustParseAddr("192.0.2.5")
 	vip6 = netip.MustParseAddr("2001:db8::5")
 )
@@ -177,7 +186,9 @@ type outcome struct {
 func exchangeOf(t testing.TB, c *Client, budget time.Duration, vip netip.Addr, toHead, http10 bool) outcome {
 	t.Helper()
 	var out bytes.Buffer
-	status, from, err := c.Exchange(time.Now().Add(budget), vip, []byte(request), toHead, http10, &out)
+	status, from, err := c.Exchange(&Request{
+		Deadline: time.Now().Add(budget), VIP: netip.AddrPortFrom(vip, 80), Head: []byte(request), Host: "api.example.com", Target: target, ToHead: toHead, HTTP10: http10,
+	}, &out)
 	o := outcome{Out: out.String(), Status: status, From: from}
 	var e *Error
 	switch {
@@ -189,6 +200,11 @@ func exchangeOf(t testing.TB, c *Client, budget time.Duration, vip netip.Addr, t
 		t.Fatalf("not an *Error: %v", err)
 	}
 	return o
+}
+
+// asking is a request that has time.
+func asking() *Request {
+	return &Request{Deadline: time.Now().Add(patience), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request), Host: "api.example.com", Target: target}
 }
 
 // checkTexts checks that what people read is one line that says something.
@@ -328,13 +344,13 @@ func TestAnswers(t *testing.T) {
 			twice: true,
 		},
 		"a redirect to https": {
-			talk:  says("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/\r\nContent-Length: 0\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/\r\nContent-Length: 0\r\n" + tail, Status: 302, Cause: RedirectToHTTPS},
+			talk:  says("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n\r\n"),
+			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n" + tail, Status: 302, Cause: RedirectToHTTPS},
 			twice: true,
 		},
-		"a redirect to http": {
+		"a redirect elsewhere": {
 			talk:  says("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n" + tail, Status: 302},
+			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n" + tail, Status: 302, Cause: RedirectElsewhere},
 			twice: true,
 		},
 		"cut by length":         {talk: saysOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTruncated, Cut: true}},
@@ -721,7 +737,7 @@ func TestClientGone(t *testing.T) {
 	gone := errors.New("gone")
 	pr, pw := io.Pipe()
 	_ = pr.CloseWithError(gone)
-	_, _, err := c.Exchange(time.Now().Add(patience), vip4, []byte(request), false, false, pw)
+	_, _, err := c.Exchange(asking(), pw)
 	var e *Error
 	if !errors.Is(err, gone) || errors.As(err, &e) {
 		t.Errorf("got %v", err)
@@ -731,10 +747,11 @@ func TestClientGone(t *testing.T) {
 func BenchmarkExchange(b *testing.B) {
 	r := serve(b, "127.0.0.1:0", says(good))
 	c := clientOf(b, r)
-	text := []byte(request)
+	ask := asking()
 	b.ReportAllocs()
 	for b.Loop() {
-		if status, _, err := c.Exchange(time.Now().Add(patience), vip4, text, false, false, io.Discard); status != 200 || err != nil {
+		ask.Deadline = time.Now().Add(patience)
+		if status, _, err := c.Exchange(ask, io.Discard); status != 200 || err != nil {
 			b.Fatal(status, err)
 		}
 	}

@@ -76,7 +76,7 @@ func (r *rig) side(ctx context.Context, on bool) (rate float64, err error) {
 		return 0, err
 	}
 	if on {
-		t, err := startService(ctx, r)
+		t, err := startService(variant{})(ctx, r)
 		if err != nil {
 			return 0, err
 		}

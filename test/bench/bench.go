@@ -13,7 +13,7 @@ import (
 
 // Run brings a lab up, measures everything in it, and removes it.
 func Run(ctx context.Context, o Options) (report Report, err error) {
-	all, err := chosen(o.Doors)
+	all, err := o.chosen()
 	if err != nil {
 		return report, err
 	}
@@ -90,6 +90,7 @@ type Row struct {
 	Connections int
 	Rate        float64 // requests a second, median over rounds
 	Ratio       float64 // to HAProxy's rate: median over rounds of the round's ratio; 0 without HAProxy
+	ToPlain     float64 // the same to the rate of http01-proxyd as it runs on a node; 0 without that
 	P50, P99    float64 // milliseconds, medians over rounds
 	P999        float64
 	CPU         float64 // µs of user and system time a request, over all rounds; 0 for the kernel
@@ -108,6 +109,7 @@ func rows(o Options, all []door, seen map[string]cells, weighed map[string]memor
 	for _, connections := range o.Connections {
 		for _, d := range all {
 			row := summarise(seen[d.key][connections], seen[reference][connections])
+			row.ToPlain = median(ratios(seen[d.key][connections], seen[serviceKey][connections]))
 			row.Key, row.Door, row.Unfiltered, row.Connections = d.key, d.name, !d.prefix, connections
 			m := weighed[d.key]
 			row.Idle, row.Half, row.Open = mib(m.idle), mib(m.half), m.open
@@ -121,24 +123,32 @@ func rows(o Options, all []door, seen map[string]cells, weighed map[string]memor
 // summarise joins the rounds of one front door; those of HAProxy may be none.
 func summarise(own, haproxy []cell) Row {
 	var row Row
-	var rates, ratios, p50, p99, p999 []float64
+	var rates, p50, p99, p999 []float64
 	cpu := 0.0
 	good := 0
-	for i, c := range own {
+	for _, c := range own {
 		rates = append(rates, c.rate())
-		if i < len(haproxy) && haproxy[i].rate() > 0 {
-			ratios = append(ratios, c.rate()/haproxy[i].rate())
-		}
 		p50, p99, p999 = append(p50, ms(c.p50)), append(p99, ms(c.p99)), append(p999, ms(c.p999))
 		cpu += float64(c.cpu.Microseconds())
 		good += c.good()
 		row.Requests += c.requests
 		row.Errors += c.errors
 	}
-	row.Rate, row.Ratio = median(rates), median(ratios)
+	row.Rate, row.Ratio = median(rates), median(ratios(own, haproxy))
 	row.P50, row.P99, row.P999 = median(p50), median(p99), median(p999)
 	if good > 0 {
 		row.CPU = cpu / float64(good)
 	}
 	return row
+}
+
+// ratios are those of each round's rates, as far as both have rounds.
+func ratios(own, other []cell) []float64 {
+	var out []float64
+	for i, c := range own {
+		if i < len(other) && other[i].rate() > 0 {
+			out = append(out, c.rate()/other[i].rate())
+		}
+	}
+	return out
 }

@@ -34,7 +34,7 @@ func TestQuick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(report.Rows), len(doors())*len(o.Connections); got != want {
+	if got, want := len(report.Rows), len(o.doors())*len(o.Connections); got != want {
 		t.Fatalf("%d rows, want %d", got, want)
 	}
 	for _, row := range report.Rows {

@@ -25,6 +25,10 @@ func colour(key string) string {
 	switch key {
 	case "http01-proxyd":
 		return "#0072b2"
+	case "http01-proxyd-tls":
+		return "#56b4e9"
+	case "http01-proxyd-before":
+		return "#000000"
 	case "haproxy":
 		return "#e69f00"
 	case "haproxy-1":

@@ -29,28 +29,38 @@ type turn struct {
 	stop func(context.Context) error
 }
 
-// doors lists all, the reference first.
-func doors() []door {
-	return []door{
+// serviceKey is the key of the service as it runs on a node.
+const serviceKey = "http01-proxyd"
+
+// doors lists all that these options allow, the reference first.
+func (o Options) doors() []door {
+	all := []door{
 		{"haproxy", "HAProxy", true, startHAProxy(runtime.NumCPU()), versionOf("haproxy", "-v")},
 		// Where clients and upstream share the cores, one thread can do better.
 		{"haproxy-1", "HAProxy, one thread", true, startHAProxy(1), nil},
 		{"nginx", "nginx", true, startNginx, versionOf("nginx", "-v")},
-		{"http01-proxyd", "http01-proxyd", true, startService, serviceVersion},
+		{serviceKey, "http01-proxyd", true, startService(variant{}), serviceVersion(variant{})},
+		{serviceKey + "-tls", "http01-proxyd, TLS to the upstream", true, startService(variant{secure: true}), nil},
+		{serviceKey + "-before", "http01-proxyd before", true, startService(variant{before: true}), serviceVersion(variant{before: true})},
 		{"caddy", "Caddy", true, startCaddy, caddyVersion},
 		{"poc", "proof of concept", true, startPoC, pocVersion},
 		{"dnat", "kernel DNAT + masquerade", false, startDNAT, versionOf("nft", "--version")},
 	}
+	if o.Before == "" {
+		all = slices.DeleteFunc(all, func(d door) bool { return d.key == serviceKey+"-before" })
+	}
+	return all
 }
 
-// chosen are the doors with the given keys, in the order of doors.
-func chosen(keys []string) ([]door, error) {
+// chosen are the doors that are asked for, in the order of doors.
+func (o Options) chosen() ([]door, error) {
+	keys := o.Doors
 	if len(keys) == 0 {
-		return doors(), nil
+		return o.doors(), nil
 	}
 	var out []door
 	var known []string
-	for _, d := range doors() {
+	for _, d := range o.doors() {
 		known = append(known, d.key)
 		if slices.Contains(keys, d.key) {
 			out = append(out, d)

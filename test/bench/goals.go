@@ -37,7 +37,7 @@ func (r Report) best(keys ...string) Row {
 func (r Report) GoalTable() string {
 	g := grid{text: 1}
 	g.add("figure", "goal", "measured")
-	own := r.judged("http01-proxyd")
+	own := r.judged(serviceKey)
 	haproxy := r.best("haproxy", "haproxy-1")
 	either := r.best("haproxy", "haproxy-1", "nginx")
 	if own != nil && r.judged("haproxy") != nil && r.judged("nginx") != nil {
@@ -47,6 +47,12 @@ func (r Report) GoalTable() string {
 	}
 	if poc := r.judged("poc"); own != nil && poc != nil {
 		g.add("requests/s to the proof of concept's", "≥ 4", number(own.Rate/poc.Rate, 2))
+	}
+	if secure := r.judged(serviceKey + "-tls"); secure != nil && secure.ToPlain > 0 {
+		g.add("requests/s with TLS to the upstream to those without", "≥ 0.8", number(secure.ToPlain, 2))
+	}
+	if before := r.judged(serviceKey + "-before"); before != nil && before.ToPlain > 0 {
+		g.add("requests/s to those of the http01-proxyd before", "≥ 0.98", number(1/before.ToPlain, 3))
 	}
 	if own != nil && own.Idle > 0 {
 		g.add("Pss idle", "≤ 20 MiB", number(own.Idle, 1)+" MiB")

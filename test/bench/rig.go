@@ -30,12 +30,13 @@ type rig struct {
 	Options
 
 	lab      *lab.Lab
-	front    *lab.Node         // holds the VIP and runs the front door
-	client   *lab.Node         // its neighbour: the clients and the upstream
-	vip      netip.Addr        // the API VIP
-	upstream netip.Addr        // stands for the ingress VIP
-	programs map[string]string // built so far, by folder
-	accepted string            // the configuration that the service has accepted
+	front    *lab.Node          // holds the VIP and runs the front door
+	client   *lab.Node          // its neighbour: the clients and the upstream
+	vip      netip.Addr         // the API VIP
+	upstream netip.Addr         // stands for the ingress VIP
+	programs map[string]string  // built so far, by folder
+	accepted map[variant]string // the configurations that the service has accepted
+	trust    string             // path of the CA of the upstream's certificate
 }
 
 // spare is how many connections front doors take beyond those for memory.
@@ -47,7 +48,7 @@ func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
 	r := &rig{
 		Options: o, lab: l, front: l.Masters[0].Node, client: l.Pods[0],
 		vip: l.API.V4, upstream: netip.MustParseAddr("10.128.0.60"),
-		programs: map[string]string{},
+		programs: map[string]string{}, accepted: map[variant]string{},
 	}
 	// A keepalived that is starved of its CPU would move the VIP under load.
 	for _, m := range l.Masters {
@@ -94,6 +95,9 @@ func manyConnections(n *lab.Node) error {
 }
 
 func (r *rig) startUpstream(ctx context.Context) error {
+	if err := r.writeIdentity(); err != nil {
+		return err
+	}
 	config, err := r.write(r.client, "upstream.conf", upstreamTemplate)
 	if err != nil {
 		return err
@@ -105,6 +109,29 @@ func (r *rig) startUpstream(ctx context.Context) error {
 	return lab.Eventually(ctx, "the upstream", func(ctx context.Context) error {
 		return errors.Join(p.Alive(), r.answers(ctx, r.upstream))
 	})
+}
+
+// writeIdentity has a CA of the bench's own sign what the upstream presents.
+func (r *rig) writeIdentity() error {
+	root, err := lab.NewAuthority("Bench CA")
+	if err != nil {
+		return err
+	}
+	identity, err := root.Issue(lab.ServerCertificate{Names: []string{host}})
+	if err != nil {
+		return err
+	}
+	r.trust = filepath.Join(r.front.Dir, "bench-ca.crt")
+	for path, text := range map[string][]byte{
+		r.trust: root.Certificate(),
+		filepath.Join(r.client.Dir, "upstream.crt"): identity.Chain,
+		filepath.Join(r.client.Dir, "upstream.key"): identity.Key,
+	} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return fmt.Errorf("write the upstream's certificate: %w", err)
+		}
+	}
+	return nil
 }
 
 // write renders a front door's configuration and returns its path.

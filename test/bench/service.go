@@ -11,11 +11,29 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
+// variant is a way to run the service.
+type variant struct {
+	before bool // the binary to compare with
+	secure bool // TLS to the upstream
+}
+
+// binary is the service that a variant runs.
+func (r *rig) binary(v variant) string {
+	if v.before {
+		return r.Before
+	}
+	return r.Binary
+}
+
+func startService(v variant) func(context.Context, *rig) (*turn, error) {
+	return func(ctx context.Context, r *rig) (*turn, error) { return r.startService(ctx, v) }
+}
+
 // startService runs http01-proxyd as it runs on a node: it watches addresses,
 // owns its table, and takes connections that the kernel redirects to it.
-func startService(ctx context.Context, r *rig) (*turn, error) {
-	for _, config := range r.serviceConfigs() {
-		s, err := r.front.StartService(ctx, lab.ServiceOptions{Binary: r.Binary, Config: config})
+func (r *rig) startService(ctx context.Context, v variant) (*turn, error) {
+	for _, config := range r.serviceConfigs(v) {
+		s, err := r.front.StartService(ctx, lab.ServiceOptions{Binary: r.binary(v), Config: config})
 		if err != nil {
 			return nil, err
 		}
@@ -28,7 +46,7 @@ func startService(ctx context.Context, r *rig) (*turn, error) {
 			return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
 		})
 		if err == nil && !refused {
-			r.accepted = config
+			r.accepted[v] = config
 			return &turn{pid: s.PID(), live: s.Alive, stop: s.Stop}, nil
 		}
 		if err := errors.Join(err, s.Stop(context.WithoutCancel(ctx))); err != nil {
@@ -41,16 +59,21 @@ func startService(ctx context.Context, r *rig) (*turn, error) {
 // serviceConfigs are what to try in turn: a service from before the key
 // limits.perSource refuses it, and can be compared all the same. All clients
 // here are one address.
-func (r *rig) serviceConfigs() []string {
-	if r.accepted != "" {
-		return []string{r.accepted}
+func (r *rig) serviceConfigs(v variant) []string {
+	if text := r.accepted[v]; text != "" {
+		return []string{text}
 	}
 	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
 		r.vip, r.upstream, r.HalfHeads+spare)
+	if v.secure {
+		text = fmt.Sprintf("upstream: {scheme: https, trustedCA: %q}\n", r.trust) + text
+	}
 	return []string{text + "  perSource: 0\n", text}
 }
 
-func serviceVersion(ctx context.Context, r *rig) (string, error) {
-	text, err := r.front.Run(ctx, r.Binary, "version")
-	return strings.TrimSpace(text), err
+func serviceVersion(v variant) func(context.Context, *rig) (string, error) {
+	return func(ctx context.Context, r *rig) (string, error) {
+		text, err := r.front.Run(ctx, r.binary(v), "version")
+		return strings.TrimSpace(text), err
+	}
 }

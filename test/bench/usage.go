@@ -170,6 +170,9 @@ func (t *turn) pss() (int, error) {
 	sum := 0
 	for id := range processes {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", id))
+		if id != t.pid && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)) {
+			continue // a child that has ended meanwhile
+		}
 		if err != nil {
 			return 0, fmt.Errorf("read the memory of process %d: %w", id, err)
 		}

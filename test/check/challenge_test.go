@@ -52,10 +52,8 @@ func TestLastChallenges(t *testing.T) {
 			c.route(acmePath+"selfcheck-of-error", webPort)
 		}, []string{"answer-status"}, map[string]string{"answer-status": "answered status 500"}),
 		failing("redirect", 302, func(c *cluster) {
-			end, err := c.Worker.RedirectToHTTPS(c.t.Context(), apiName)
-			must(c.t, err)
-			c.heal(end)
-		}, []string{"route-redirects-https"}, map[string]string{"route-redirects-https": "for cert-manager"}),
+			c.redirects("https://elsewhere.lab.test/", false)
+		}, []string{"route-redirects-elsewhere"}, map[string]string{"route-redirects-elsewhere": "for cert-manager"}),
 		failing("claimed", 404, func(c *cluster) {
 			c.web(404, "text/html", "<html>not here</html>")
 			c.route("", webPort)

@@ -176,7 +176,7 @@ func TestEgressProxy(t *testing.T) {
 			defer os.Remove(n.ProxyEnv())
 			r := c.exactly(n, tt.ids, "--name", "api.lab.test")
 			if len(tt.ids) > 0 && tt.ids[0] == "egress-proxy-takes-api" {
-				c.says(r, tt.ids[0], "http://api.lab.test", "http://user:xxxxx@proxy.lab.test:3128", n.ProxyEnv())
+				c.says(r, tt.ids[0], "http://api.lab.test", "http://xxxxx@proxy.lab.test:3128", n.ProxyEnv())
 			}
 		})
 	}

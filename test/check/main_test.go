@@ -46,7 +46,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if shared.binary, err = lab.Binary(ctx, os.Getenv("HTTP01_PROXYD")); err != nil {
 		return 1, err
 	}
-	if shared.lab, err = lab.New(ctx); err != nil {
+	if shared.lab, err = lab.New(ctx, lab.WithEgress()); err != nil {
 		return 1, err
 	}
 	// A signal ends the tests' commands, and the lab goes with this process.

@@ -60,20 +60,8 @@ func TestIngress(t *testing.T) {
 			},
 		},
 		{
-			name: "the router expects the PROXY protocol", want: []string{"ingress-reset"},
-			inject: func(c *cluster) {
-				must(c.t, c.Worker.StopRouter(c.t.Context()))
-				must(c.t, c.Worker.StartRouter(c.t.Context(), lab.RouterOptions{ProxyProtocol: true}))
-				c.heal(func(ctx context.Context) error {
-					if err := c.Worker.StopRouter(ctx); err != nil {
-						return err
-					}
-					return c.Worker.StartRouter(ctx, lab.RouterOptions{})
-				})
-			},
-		},
-		{
 			name: "a router that closes connections", want: []string{"ingress-closed"},
+			says:   map[string]string{"ingress-closed": "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController): set upstream.proxyProtocol"},
 			inject: func(c *cluster) { c.instead(func() { c.nginx(80, "return 444;") }) },
 		},
 		{
@@ -125,11 +113,14 @@ func TestIngress(t *testing.T) {
 		},
 		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},
 		{
-			name: "the route redirects to https", want: []string{"route-redirects-https"},
+			name: "the route redirects to https, where nobody listens", want: []string{"ingress-refused"},
+			inject: redirectsToHTTPS, says: map[string]string{"ingress-refused": "192.0.2.6:443 refuses connections"},
+		},
+		{
+			name: "the route redirects to https, which is not to be followed", want: []string{"route-redirects-https"},
 			inject: func(c *cluster) {
-				end, err := c.Worker.RedirectToHTTPS(c.t.Context(), apiName)
-				must(c.t, err)
-				c.heal(end)
+				redirectsToHTTPS(c)
+				c.here("upstream: {followRedirects: false}\n")
 			},
 		},
 		{

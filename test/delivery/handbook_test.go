@@ -19,10 +19,12 @@ import (
 )
 
 // The documents whose commands are run here, and the marks of their blocks.
-// README's others, marked sh, are those of test/run-readme.
+// README's others, marked sh, are those of test/run-readme; the handbook's others,
+// of its packages, those of test/packaging.
 const (
 	installDocument = "docs/install.md"
 	installMark     = "sh"
+	packagingMark   = "sh packaging"
 	readmeDocument  = "README.md"
 	readmeMark      = "shell"
 )
@@ -146,7 +148,7 @@ func TestEveryCommandIsMarked(t *testing.T) {
 	// How a line of commands begins, be it after a prompt.
 	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|timeout|` + renderer + `) `)
 	for name, marks := range map[string][]string{
-		installDocument: {installMark, "yaml MachineOSConfig", "yaml MachineConfig"},
+		installDocument: {installMark, packagingMark, "yaml MachineOSConfig", "yaml MachineConfig"},
 		readmeDocument:  {readmeMark, "sh", "yaml", "mermaid"},
 	} {
 		all, err := readDocument(name)

@@ -29,11 +29,13 @@ const (
 
 // packages are what a host has beyond Debian's minimum. The bus is RHEL CoreOS's:
 // dbus-daemon hangs up on dynamic users here. crun, netavark and gpg
-// are the smallest of what podman lets one choose from.
+// are the smallest of what podman lets one choose from. rpm and make are for
+// test/packaging.
 func packages() []string {
 	return []string{
 		"systemd", "systemd-sysv", "dbus-broker", "iproute2", "nftables", "keepalived", "procps",
 		"podman", "crun", "netavark", "gpg", "ca-certificates", "curl",
+		"rpm", "make",
 	}
 }
 

@@ -9,5 +9,5 @@
 // openshift/api in go.mod knows, and those of the prometheus-operator of
 // OpenShift 4.17, the oldest release that there are manifests for; they are read
 // from the module cache, which takes the go command and a working directory
-// inside this module.
+// inside this module. Know takes any other CRD instead.
 package judge

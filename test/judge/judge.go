@@ -42,7 +42,7 @@ func Open(ctx context.Context) (*Judge, error) {
 			"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
 		},
 	} {
-		dir, err := moduleDir(ctx, module)
+		dir, err := ModuleDir(ctx, module)
 		if err != nil {
 			return nil, err
 		}
@@ -59,8 +59,19 @@ func Open(ctx context.Context) (*Judge, error) {
 	return j, nil
 }
 
-// moduleDir finds the files of a module.
-func moduleDir(ctx context.Context, module string) (string, error) {
+// Know opens a Judge of the given CRDs alone.
+func Know(crds ...[]byte) (*Judge, error) {
+	j := &Judge{kinds: map[schema.GroupVersionKind]*kind{}}
+	for _, crd := range crds {
+		if err := j.add(crd); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}
+
+// ModuleDir finds the files of a module that go.mod names.
+func ModuleDir(ctx context.Context, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	out, err := cmd.Output()
 	if err != nil {
@@ -139,18 +150,33 @@ func (j *Judge) Update(before, after []byte) error {
 	return k.update(old, u)
 }
 
+// decode reads a document under strict field validation.
 func (j *Judge) decode(document []byte) (*unstructured.Unstructured, *kind, error) {
-	raw, err := yaml.YAMLToJSONStrict(document)
+	u, k, unknown, err := j.read(document)
 	if err != nil {
 		return nil, nil, err
 	}
-	u := &unstructured.Unstructured{}
+	var errs []error
+	for _, f := range unknown {
+		errs = append(errs, fmt.Errorf("unknown field %q", f))
+	}
+	return u, k, asError(u, errs...)
+}
+
+// read takes the fields that the schema lacks out, and names them.
+func (j *Judge) read(document []byte) (u *unstructured.Unstructured, k *kind, unknown []string, err error) {
+	raw, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	u = &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(raw); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	k := j.kinds[u.GroupVersionKind()]
+	k = j.kinds[u.GroupVersionKind()]
 	if k == nil {
-		return nil, nil, fmt.Errorf("no schema for %s", u.GroupVersionKind())
+		return nil, nil, nil, fmt.Errorf("no schema for %s", u.GroupVersionKind())
 	}
-	return u, k, k.coerce(u)
+	unknown, err = k.coerce(u)
+	return u, k, unknown, err
 }

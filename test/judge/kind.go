@@ -86,31 +86,28 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, v apiextensionsv1.Cu
 	return k, err
 }
 
-// coerce reads the object as the API server does under strict field validation
+// coerce reads the object as the API server does
 // (apiextensions-apiserver pkg/apiserver/customresource_handler.go,
-// unstructuredSchemaCoercer).
-func (k *kind) coerce(u *unstructured.Unstructured) error {
+// unstructuredSchemaCoercer). Fields that the schema lacks are taken out, and
+// returned.
+func (k *kind) coerce(u *unstructured.Unstructured) (unknown []string, err error) {
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	unknown = append(unknown, pruning.PruneWithOptions(u.Object, k.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, k.structural)
 	invalid, more := objectmeta.CoerceWithOptions(nil, u.Object, k.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	if invalid != nil {
-		return invalid
+		return nil, invalid
 	}
 	u.SetGroupVersionKind(k.gvk)
 	if found {
 		if err := objectmeta.SetObjectMeta(u.Object, meta); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	var errs []error
-	for _, f := range append(unknown, more...) {
-		errs = append(errs, fmt.Errorf("unknown field %q", f))
-	}
-	return asError(u, errs...)
+	return append(unknown, more...), nil
 }
 
 func (k *kind) setDefaults(u *unstructured.Unstructured) {

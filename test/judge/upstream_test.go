@@ -30,7 +30,7 @@ func TestUpstreamSuites(t *testing.T) {
 	j := open(t)
 	var creates, updates int
 	for _, folder := range []string{"machineconfiguration/v1", "operator/v1"} {
-		dir, err := moduleDir(t.Context(), "github.com/openshift/api")
+		dir, err := ModuleDir(t.Context(), "github.com/openshift/api")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func TestCertificate(t *testing.T) {
 			seen, err := services[0].Status(t.Context())
 			must(t, err)
 			// Five passes of the self check and three of Pebble's validators.
-			if got := seen.Challenges.Total - before.Challenges.Total; got < selfCheckPasses+3 {
+			if got := seen.Challenges.Total - before.Challenges.Total; got < SelfCheckPasses+3 {
 				t.Errorf("the service counted %d challenges", got)
 			}
 			last := seen.Challenges.Recent[len(seen.Challenges.Recent)-1]

@@ -131,7 +131,7 @@ func cleanOne(ctx context.Context, id string) (bool, error) {
 // what cannot be removed doesn't spare the rest.
 func removeNamespaces(ctx context.Context, id string) error {
 	var errs []error
-	for _, node := range nodeNames() {
+	for _, node := range allParts().nodeNames() {
 		namespace := namespaceOf(id, node)
 		err := killAll(ctx, namespace)
 		if err == nil {

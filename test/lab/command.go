@@ -18,7 +18,7 @@ const commandTimeout = 60 * time.Second
 // ip runs ip(8) outside of the lab's namespaces, which it makes and enters by
 // itself.
 func ip(ctx context.Context, stdin string, args ...string) (string, error) {
-	return runFrom(ctx, func(start func() error) error { return start() }, stdin, "ip", args...)
+	return runFrom(ctx, here, stdin, "ip", args...)
 }
 
 // runFrom executes a command and returns its standard output; an error holds

@@ -4,11 +4,15 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Footprint is what a process and its children hold.
@@ -23,24 +27,38 @@ func (f Footprint) String() string {
 	return fmt.Sprintf("RSS %.1f MiB, PSS %.1f MiB, %d descriptors", float64(f.RSS)/mib, float64(f.PSS)/mib, f.Descriptors)
 }
 
-// footprint reads proc(5): Rss and Pss of smaps_rollup, and fd.
+// footprint sums up a process and its children. A child that ends meanwhile, such as
+// the one that looks at certificates, holds nothing.
 func footprint(pid int) (Footprint, error) {
-	var sum Footprint
-	for _, p := range append(children(pid), pid) {
-		dir := "/proc/" + strconv.Itoa(p)
-		rollup, err := os.ReadFile(dir + "/smaps_rollup")
-		if err != nil {
-			return sum, fmt.Errorf("read the service's memory: %w", err)
+	sum, err := footprintOf(pid)
+	if err != nil {
+		return sum, err
+	}
+	for _, child := range children(pid) {
+		one, err := footprintOf(child)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+			continue
+		case err != nil:
+			return sum, err
 		}
-		sum.RSS += sizeOf(string(rollup), "Rss:")
-		sum.PSS += sizeOf(string(rollup), "Pss:")
-		fds, err := os.ReadDir(dir + "/fd")
-		if err != nil {
-			return sum, fmt.Errorf("count the service's descriptors: %w", err)
-		}
-		sum.Descriptors += len(fds)
+		sum = Footprint{sum.RSS + one.RSS, sum.PSS + one.PSS, sum.Descriptors + one.Descriptors}
 	}
 	return sum, nil
+}
+
+// footprintOf reads proc(5): Rss and Pss of smaps_rollup, and fd.
+func footprintOf(pid int) (Footprint, error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	rollup, err := os.ReadFile(dir + "/smaps_rollup")
+	if err != nil {
+		return Footprint{}, fmt.Errorf("read the service's memory: %w", err)
+	}
+	fds, err := os.ReadDir(dir + "/fd")
+	if err != nil {
+		return Footprint{}, fmt.Errorf("count the service's descriptors: %w", err)
+	}
+	return Footprint{RSS: sizeOf(string(rollup), "Rss:"), PSS: sizeOf(string(rollup), "Pss:"), Descriptors: len(fds)}, nil
 }
 
 // children are the processes that pid's threads have started.

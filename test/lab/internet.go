@@ -36,7 +36,9 @@ type Internet struct {
 	account *account
 }
 
-func (i *Internet) at(port string) string { return net.JoinHostPort(i.Addresses.V4.String(), port) }
+func (i *Internet) at(port string) string {
+	return net.JoinHostPort(i.Addresses.first().String(), port)
+}
 
 func (i *Internet) up(ctx context.Context) error {
 	dns, err := i.Start(Command{Name: "dns", Path: i.lab.tools.DNS, Args: []string{

@@ -29,7 +29,7 @@ func TestInterruptedBringUp(t *testing.T) {
 	}
 	moments := []moment{{"at once", func(context.Context, []string) error { return nil }}}
 	// ip(8) makes the name before the namespace, so this is while it runs.
-	for _, node := range nodeNames() {
+	for _, node := range (parts{masters: Masters}).nodeNames() {
 		moments = append(moments, moment{"name of " + node, func(ctx context.Context, before []string) error {
 			return appears(ctx, before, filepath.Join(netnsDir, ownPrefix()+"*-"+node))
 		}})

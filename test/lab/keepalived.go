@@ -28,7 +28,8 @@ const (
 	apiPriority     = 42 // of master 0; one less for each that follows
 	masterIngress   = 20
 	workerIngress   = 40
-	apiRouterID     = 57
+	arbiterIngress  = 10
+	apiRouterID     = 57 // two more for each further VIP
 	ingressRouterID = 58
 )
 
@@ -38,7 +39,8 @@ type vrrpInstance struct {
 	RouterID int
 	Priority int
 	Source   netip.Addr
-	Peers    []netip.Addr
+	Peers    []netip.Addr // none: they are found by multicast
+	VMAC     string       // the macvlan that the VIP goes onto; empty for none
 	VIP      netip.Addr
 	Password string
 }
@@ -46,6 +48,7 @@ type vrrpInstance struct {
 // keepalived runs the real keepalived on one node.
 type keepalived struct {
 	node      *Node
+	link      string // whose address its packets come from
 	instances []vrrpInstance
 
 	mu      sync.Mutex
@@ -72,7 +75,7 @@ func renderKeepalived(link string, instances []vrrpInstance) ([]byte, error) {
 
 // WriteKeepalivedConfig writes keepalived.conf as the topology has it.
 func (k *keepalived) WriteKeepalivedConfig() error {
-	text, err := renderKeepalived(uplink, k.instances)
+	text, err := renderKeepalived(k.link, k.instances)
 	if err != nil {
 		return err
 	}
@@ -169,52 +172,29 @@ func (k *keepalived) running() bool {
 	return k.process != nil
 }
 
-// masterInstances are the instances of one master: API and ingress for each
-// family, numbered by family as runtimecfg does.
-func masterInstances(t Topology, index int) []vrrpInstance {
-	var out []vrrpInstance
-	for family := range 2 {
-		own := t.masters[index].Both()[family]
-		var masters []netip.Addr
-		for i, m := range t.masters {
-			if i != index {
-				masters = append(masters, m.Both()[family])
-			}
+// Renumber gives the API and the ingress other VIPs, in a cluster of one of
+// each kind and family, and has every keepalived read that as it runs.
+func (l *Lab) Renumber(api, ingress Pair) error {
+	l.API, l.Ingress = api, ingress
+	var all []*keepalived
+	for _, m := range l.vrrp() {
+		m.instances = masterInstances(l.Topology, m.Index)
+		if m == l.Arbiter {
+			m.instances = arbiterInstances(l.Topology)
 		}
-		out = append(out, vrrpInstance{
-			Name:     fmt.Sprintf("%s_API_%d", t.Cluster, family),
-			RouterID: apiRouterID,
-			Priority: apiPriority - index,
-			Source:   own,
-			Peers:    masters,
-			VIP:      t.API.Both()[family],
-			Password: t.Cluster + "_api_vip",
-		}, ingressInstance(t, family, masterIngress, own, append(masters, t.worker.Both()[family])))
+		all = append(all, &m.keepalived)
 	}
-	return out
-}
-
-// workerInstances are those of the worker: the ingress for each family.
-func workerInstances(t Topology) []vrrpInstance {
-	var out []vrrpInstance
-	for family := range 2 {
-		var masters []netip.Addr
-		for _, m := range t.masters {
-			masters = append(masters, m.Both()[family])
+	if l.Worker != nil {
+		l.Worker.instances = workerInstances(l.Topology)
+		all = append(all, &l.Worker.keepalived)
+	}
+	for _, k := range all {
+		if err := k.WriteKeepalivedConfig(); err != nil {
+			return err
 		}
-		out = append(out, ingressInstance(t, family, workerIngress, t.worker.Both()[family], masters))
+		if err := k.ReloadKeepalived(); err != nil {
+			return err
+		}
 	}
-	return out
-}
-
-func ingressInstance(t Topology, family, priority int, own netip.Addr, peers []netip.Addr) vrrpInstance {
-	return vrrpInstance{
-		Name:     fmt.Sprintf("%s_INGRESS_%d", t.Cluster, family),
-		RouterID: ingressRouterID,
-		Priority: priority,
-		Source:   own,
-		Peers:    peers,
-		VIP:      t.Ingress.Both()[family],
-		Password: t.Cluster + "_ingress_vip",
-	}
+	return nil
 }

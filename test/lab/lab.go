@@ -25,11 +25,14 @@ type Lab struct {
 
 	Gateway  *Node // the switch of the machine network and the way out
 	Internet *Internet
-	Worker   *Worker
+	Worker   *Worker   // nil in a compact lab
+	Routers  []*Worker // the worker, or in a compact lab each master
 	Masters  []*Master // none WithoutMasters
+	Arbiter  *Master   // nil but with one
+	Egress   *Egress   // nil but WithEgress
 	Pods     []*Node   // pod i lives on master i
 
-	own   int // how many masters it has of its own
+	has   parts
 	tools Tools
 	nodes []*Node // in the order in which they were made
 	lock  *os.File
@@ -57,9 +60,12 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 
 // raise brings a lab up, and takes away what there is of it when that fails.
 func raise(ctx context.Context, tools Tools, options ...Option) (*Lab, error) {
-	l := &Lab{Topology: defaultTopology(), own: Masters, tools: tools}
+	l := &Lab{Topology: defaultTopology(), has: parts{masters: Masters}, tools: tools}
 	for _, o := range options {
 		o(l)
+	}
+	if err := l.layout.check(); err != nil {
+		return nil, err
 	}
 	var err error
 	if l.ID, l.Dir, l.lock, err = claim(); err != nil {
@@ -84,14 +90,16 @@ func (l *Lab) up(ctx context.Context) error {
 	}
 	parts, partsCtx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return l.Internet.up(partsCtx) })
-	parts.Go(func() error { return l.Worker.up(partsCtx) })
-	for _, m := range l.Masters {
+	for _, w := range l.Routers {
+		parts.Go(func() error { return w.up(partsCtx) })
+	}
+	for _, m := range l.vrrp() {
 		parts.Go(func() error { return m.StartKeepalived(partsCtx) })
 	}
 	if err := parts.Wait(); err != nil {
 		return err
 	}
-	if l.own == 0 {
+	if len(l.vrrp()) == 0 {
 		return nil
 	}
 	return l.Settled(ctx)
@@ -99,13 +107,14 @@ func (l *Lab) up(ctx context.Context) error {
 
 func (l *Lab) makeNodes(ctx context.Context) error {
 	own := map[string]Pair{
-		nameGateway: l.gateway, nameInternet: l.internet, nameWorker: l.worker,
+		nameGateway: l.gateway, nameInternet: l.internet, nameWorker: l.worker, nameEgress: l.egress,
+		nameArbiter: l.arbiter,
 	}
-	for i := range l.own {
+	for i := range l.has.masters {
 		own[masterName(i)], own[podName(i)] = l.masters[i], l.pods[i]
 	}
 	byName := map[string]*Node{}
-	for _, name := range nodeNamesWith(l.own) {
+	for _, name := range l.has.nodeNames() {
 		n, err := newNode(ctx, l, name, own[name])
 		l.nodes = append(l.nodes, n)
 		if err != nil {
@@ -115,48 +124,31 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 	}
 	l.Gateway = byName[nameGateway]
 	l.Internet = &Internet{Node: byName[nameInternet]}
-	worker := byName[nameWorker]
-	l.Worker = &Worker{Node: worker, keepalived: keepalived{node: worker, instances: workerInstances(l.Topology)}}
-	for i := range l.own {
+	if l.has.egress {
+		l.Egress = &Egress{Node: byName[nameEgress]}
+	}
+	for i := range l.has.masters {
 		n := byName[masterName(i)]
-		m := &Master{Node: n, Index: i, keepalived: keepalived{node: n, instances: masterInstances(l.Topology, i)}}
-		l.Masters = append(l.Masters, m)
+		l.Masters = append(l.Masters, newMaster(n, i, l.has.link.name(), masterInstances(l.Topology, i)))
 		l.Pods = append(l.Pods, byName[podName(i)])
 	}
+	if l.has.arbiter {
+		l.Arbiter = newMaster(byName[nameArbiter], len(l.Masters), uplink, arbiterInstances(l.Topology))
+	}
+	l.makeRouters(byName[nameWorker])
 	return nil
 }
 
-// Settled waits until every VIP has exactly one holder: the ingress VIPs the
-// worker, and both API VIPs the same master, the one that keepalived prefers
-// among those whose keepalived runs and whose link is up.
-func (l *Lab) Settled(ctx context.Context) error {
-	return Eventually(ctx, "the VIPs on their nodes", func(ctx context.Context) error {
-		want := l.preferred()
-		if want == nil {
-			return final(errors.New("keepalived runs on no master"))
+// makeRouters has the worker be the router's node, and without one each master.
+func (l *Lab) makeRouters(worker *Node) {
+	if worker == nil {
+		for _, m := range l.Masters {
+			l.Routers = append(l.Routers, &Worker{Node: m.Node})
 		}
-		return l.inPlace(ctx, want.Node, l.connected())
-	})
-}
-
-// preferred is the master that holds the API VIPs when all is quiet.
-func (l *Lab) preferred() *Master {
-	i := slices.IndexFunc(l.Masters, func(m *Master) bool { return m.running() && !m.unplugged.Load() })
-	if i < 0 {
-		return nil
+		return
 	}
-	return l.Masters[i]
-}
-
-// connected are the masters; one whose cable is out does not count.
-func (l *Lab) connected() []Candidate {
-	var all []Candidate
-	for _, m := range l.Masters {
-		if !m.unplugged.Load() {
-			all = append(all, m.Node)
-		}
-	}
-	return all
+	l.Worker = &Worker{Node: worker, keepalived: keepalived{node: worker, link: uplink, instances: workerInstances(l.Topology)}}
+	l.Routers = []*Worker{l.Worker}
 }
 
 // Holder returns the master that holds a VIP now.

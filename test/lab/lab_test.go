@@ -117,7 +117,7 @@ func holder(t *testing.T, count int) (*exec.Cmd, []string) {
 // child ends by itself when its parent is gone.
 func unpopulated(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		for _, node := range nodeNames() {
+		for _, node := range allParts().nodeNames() {
 			list, err := pids(ctx, namespaceOf(id, node))
 			if err != nil {
 				return err

@@ -18,6 +18,10 @@ type Master struct {
 	unplugged atomic.Bool
 }
 
+func newMaster(n *Node, index int, link string, instances []vrrpInstance) *Master {
+	return &Master{Node: n, Index: index, keepalived: keepalived{node: n, link: link, instances: instances}}
+}
+
 // Unplug pulls the master's cable: its own end loses the carrier, so that the
 // addresses stay on the link as they do on a real machine.
 func (m *Master) Unplug(ctx context.Context) error {

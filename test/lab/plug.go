@@ -18,7 +18,12 @@ type Option func(*Lab)
 // a keepalived that reads MasterKeepalived. New does not wait for the VIPs:
 // SettledOn does, once the hosts are up. What is about Masters and Pods finds
 // none.
-func WithoutMasters() Option { return func(l *Lab) { l.own = 0 } }
+func WithoutMasters() Option { return func(l *Lab) { l.has.masters = 0 } }
+
+// WithEgress adds the node of the egress proxy, and the outside network that it
+// and the worker alone are on: the router answers there on the addresses
+// Outside, which no master has a route to.
+func WithEgress() Option { return func(l *Lab) { l.has.egress = true } }
 
 // Candidate is a host on the machine network that may hold a VIP.
 type Candidate interface {
@@ -52,7 +57,7 @@ func (l *Lab) MasterKeepalived(i int, link string) (string, error) {
 }
 
 // DNS are the servers, on port 53, that answer for the lab's names.
-func (l *Lab) DNS() []netip.Addr { return []netip.Addr{l.Internet.Addresses.V4} }
+func (l *Lab) DNS() []netip.Addr { return []netip.Addr{l.Internet.Addresses.first()} }
 
 // SettledOn waits until both API VIPs are on one master and on none of the
 // others, and the ingress VIPs on the worker alone.
@@ -66,12 +71,12 @@ func (l *Lab) SettledOn(ctx context.Context, want Candidate, others ...Candidate
 // ingress VIPs on the worker alone.
 func (l *Lab) inPlace(ctx context.Context, want Candidate, masters []Candidate) error {
 	everyone := slices.Concat(masters, []Candidate{l.Worker.Node})
-	for _, vip := range l.API.Both() {
+	for _, vip := range l.AllAPI() {
 		if err := heldOnlyBy(ctx, vip, want, everyone); err != nil {
 			return err
 		}
 	}
-	for _, vip := range l.Ingress.Both() {
+	for _, vip := range l.AllIngress() {
 		if err := heldOnlyBy(ctx, vip, l.Worker.Node, everyone); err != nil {
 			return err
 		}

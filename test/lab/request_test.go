@@ -52,7 +52,8 @@ func TestNotAChallenge(t *testing.T) {
 // and the cause of each named to the operator.
 func TestRouterAnswers(t *testing.T) {
 	l, _ := cluster(t)
-	s := start(t, l.Masters[0].Node, ServiceOptions{})
+	n := l.Masters[0].Node
+	s := start(t, n, ServiceOptions{Config: n.DefaultConfig() + "upstream: {followRedirects: false}\n"})
 	redirected := named(t, l, "redirected", l.API)
 	undo, err := l.Worker.RedirectToHTTPS(t.Context(), redirected)
 	must(t, err)

@@ -4,6 +4,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -29,7 +30,8 @@ var errorPage []byte
 // routerSlots is how many routes can stand at one time.
 const routerSlots = 16
 
-// Worker is the node with the ingress VIPs: keepalived and the router.
+// Worker is the node with the ingress VIPs: keepalived and the router. In a
+// compact lab each master is one, without a keepalived of its own.
 type Worker struct {
 	*Node
 	keepalived
@@ -52,15 +54,25 @@ func (w *Worker) file(name string) string { return filepath.Join(w.Dir, name) }
 func slotName(i int) string { return fmt.Sprintf("be_http:slot:%02d", i) }
 
 func (w *Worker) up(ctx context.Context) error {
-	if err := w.StartKeepalived(ctx); err != nil {
-		return err
+	// On a master, keepalived is the master's.
+	if len(w.instances) > 0 && !w.lab.layout.NoVIPs {
+		if err := w.StartKeepalived(ctx); err != nil {
+			return err
+		}
 	}
 	return w.StartRouter(ctx, RouterOptions{})
 }
 
 // RouterOptions say how the router is to be.
 type RouterOptions struct {
-	ProxyProtocol bool // hostNetwork.protocol: PROXY of an IngressController
+	ProxyProtocol bool      // hostNetwork.protocol: PROXY of an IngressController
+	Secure        *Identity // TLS on port 443, with this for every name; nobody listens there when nil
+	Named         *Identity // with this, for the names that it covers; may be nil
+
+	// As MicroShift's ingress.listenAddress and ingress.ports.http have it; every
+	// address and port 80 when they are zero.
+	Addresses []netip.Addr
+	Port      int
 }
 
 // StartRouter starts the router, without routes.
@@ -81,6 +93,19 @@ func (w *Worker) StartRouter(ctx context.Context, o RouterOptions) error {
 	})
 }
 
+// binds are what the router binds to for plain HTTP, in HAProxy's words.
+func (o RouterOptions) binds() []string {
+	port := cmp.Or(o.Port, 80)
+	if len(o.Addresses) == 0 {
+		return []string{fmt.Sprintf(":%d", port), fmt.Sprintf(":::%d v6only", port)}
+	}
+	var out []string
+	for _, a := range o.Addresses {
+		out = append(out, netip.AddrPortFrom(a, uint16(port)).String()) //nolint:gosec // a port
+	}
+	return out
+}
+
 func (w *Worker) writeRouterFiles(o RouterOptions) error {
 	tmpl, err := template.New("haproxy.cfg").Parse(haproxyTemplate)
 	if err != nil {
@@ -90,17 +115,23 @@ func (w *Worker) writeRouterFiles(o RouterOptions) error {
 	for i := range routerSlots {
 		slots = append(slots, slotName(i))
 	}
+	certificates, err := w.writeIdentities(o.Secure, o.Named)
+	if err != nil {
+		return err
+	}
 	var cfg bytes.Buffer
 	err = tmpl.Execute(&cfg, map[string]any{
 		"Socket": w.file("haproxy.sock"), "ErrorPage": w.file("error-page-503.http"),
 		"Routes": w.file("os_http_be.map"), "Redirects": w.file("os_route_http_redirect.map"),
-		"Slots": slots, "ProxyProtocol": o.ProxyProtocol,
+		"Elsewhere": w.file("elsewhere.map"), "SecureElsewhere": w.file("elsewhere-secure.map"),
+		"Binds": o.binds(), "Slots": slots, "ProxyProtocol": o.ProxyProtocol, "Secure": o.Secure != nil, "Certificates": certificates,
 	})
 	if err != nil {
 		return fmt.Errorf("render the router's configuration: %w", err)
 	}
 	for name, text := range map[string][]byte{
 		"haproxy.cfg": cfg.Bytes(), "os_http_be.map": nil, "os_route_http_redirect.map": nil,
+		"elsewhere.map": nil, "elsewhere-secure.map": nil,
 		"error-page-503.http": bytes.ReplaceAll(errorPage, []byte("\n"), []byte("\r\n")),
 	} {
 		if err := os.WriteFile(w.file(name), text, 0o600); err != nil {
@@ -108,6 +139,23 @@ func (w *Worker) writeRouterFiles(o RouterOptions) error {
 		}
 	}
 	return nil
+}
+
+// writeIdentities writes what the router presents, the first for every name, and
+// returns the paths.
+func (w *Worker) writeIdentities(all ...*Identity) ([]string, error) {
+	var paths []string
+	for i, identity := range all {
+		if identity == nil {
+			continue
+		}
+		path := w.file(fmt.Sprintf("router-%d.pem", i))
+		if err := os.WriteFile(path, identity.PEM(), 0o600); err != nil {
+			return nil, fmt.Errorf("write the router's certificate: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
 }
 
 // StopRouter ends the router, and its routes with it.
@@ -176,6 +224,39 @@ func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context
 	return func(ctx context.Context) error {
 		return w.runtime(ctx, fmt.Sprintf("del map %s %s", redirects, pattern))
 	}, nil
+}
+
+// RedirectElsewhere makes the router answer every path of a host with 302 to one
+// place, over http and, with secure, over https too. The returned function ends it.
+func (w *Worker) RedirectElsewhere(ctx context.Context, host, location string, secure bool) (func(context.Context) error, error) {
+	pattern := routePattern(host, "")
+	files := []string{w.file("elsewhere.map")}
+	if secure {
+		files = append(files, w.file("elsewhere-secure.map"))
+	}
+	end := func(ctx context.Context) error {
+		var errs []error
+		for _, file := range files {
+			errs = append(errs, w.runtime(ctx, fmt.Sprintf("del map %s %s", file, pattern)))
+		}
+		return errors.Join(errs...)
+	}
+	for _, file := range files {
+		if err := w.runtime(ctx, fmt.Sprintf("add map %s %s %s", file, pattern, location)); err != nil {
+			return nil, err
+		}
+	}
+	return end, nil
+}
+
+// RouterLog is what the router has logged, a line for each request: the client's
+// address is the first word, where it went the last.
+func (w *Worker) RouterLog() (string, error) {
+	text, err := os.ReadFile(w.router.Log)
+	if err != nil {
+		return "", fmt.Errorf("read the router's log: %w", err)
+	}
+	return string(text), nil
 }
 
 func (w *Worker) takeSlot() (int, error) {

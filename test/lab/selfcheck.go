@@ -8,10 +8,10 @@ import (
 	"net/http"
 )
 
-// selfCheckPasses is how often in a row cert-manager wants the right answer
+// SelfCheckPasses is how often in a row cert-manager wants the right answer
 // (pkg/issuer/acme/http, requiredPasses). It waits 2 s between them, for
 // routes to spread over many routers; here is one.
-const selfCheckPasses = 5
+const SelfCheckPasses = 5
 
 // SelfCheckAgent has the form of cert-manager's own (pkg/util/useragent.go).
 const SelfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0000000000000000000000000000000000000000"
@@ -21,7 +21,7 @@ const SelfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) cert-manag
 // byte for byte.
 func (n *Node) selfCheck(ctx context.Context, name string, c *challenge) error {
 	return Eventually(ctx, "the self check from "+n.Name, func(ctx context.Context) error {
-		for range selfCheckPasses {
+		for range SelfCheckPasses {
 			answer, err := n.GetAs(ctx, SelfCheckAgent, "http://"+name+acmePrefix+c.token)
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,6 +93,15 @@ func APIServerURLText(internalName string) string {
 	return fmt.Sprintf("KUBERNETES_SERVICE_HOST='%s'\nKUBERNETES_SERVICE_PORT='%s'\n", internalName, apiPort)
 }
 
+// UseDNS has services that start on the node from now on ask the lab's DNS.
+func (n *Node) UseDNS() error {
+	var text strings.Builder
+	for _, server := range n.lab.DNS() {
+		fmt.Fprintf(&text, "nameserver %s\n", server)
+	}
+	return n.WriteHostFile("resolv.conf", text.String())
+}
+
 // LaunchService starts the service and does not wait for it.
 func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 	if err := os.MkdirAll(n.DisabledManifests(), 0o750); err != nil {
@@ -122,6 +132,10 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests(),
 		"--apiserver-url", n.APIServerURL())
+	// Services from before that flag are run too, for comparison.
+	if _, err := os.Stat(n.HostFile("resolv.conf")); err == nil {
+		command = append(command, "--resolv-conf", n.HostFile("resolv.conf"))
+	}
 	p, err := n.Start(Command{
 		Name: "http01-proxyd",
 		Path: command[0], Args: command[1:],
@@ -169,8 +183,11 @@ func (s *Service) StatusJSON(ctx context.Context) (string, error) {
 }
 
 // StatusText is what the status command prints for people.
-func (s *Service) StatusText(ctx context.Context) (string, error) {
-	return s.node.Run(ctx, s.binary, "status", "--status-socket", s.node.serviceFile("status.sock"))
+func (s *Service) StatusText(ctx context.Context) (string, error) { return s.Show(ctx) }
+
+// Show is what the status command prints with flags.
+func (s *Service) Show(ctx context.Context, flags ...string) (string, error) {
+	return s.node.Run(ctx, s.binary, append([]string{"status", "--status-socket", s.node.serviceFile("status.sock")}, flags...)...)
 }
 
 // Status asks the service by its status command.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 )
 
@@ -20,16 +21,16 @@ const acmePrefix = "/.well-known/acme-challenge/"
 
 // Solver is cert-manager's solver for one challenge, and the route to it.
 type Solver struct {
-	Port int // on the worker
+	Port int // on the node of the first router
 
 	process *Process
-	route   *Route
+	routes  []*Route // on every router
 }
 
 // Solve starts cert-manager's solver for one challenge of a name and routes
 // its URL there. The caller has to Remove it.
 func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, error) {
-	w := l.Worker
+	w := l.Routers[0]
 	port := w.solverPort()
 	p, err := w.Start(Command{
 		Name: "solver-" + strconv.Itoa(port), Path: l.tools.Solver,
@@ -48,7 +49,7 @@ func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, erro
 		return w.healthy(ctx, port)
 	})
 	if err == nil {
-		s.route, err = w.AddRoute(ctx, name, acmePrefix+token, port)
+		err = s.routeFrom(ctx, l.Routers, name, acmePrefix+token)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Remove(context.WithoutCancel(ctx)))
@@ -56,11 +57,26 @@ func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, erro
 	return s, nil
 }
 
+// routeFrom has each router lead a path to the solver, which is on the first
+// one's node.
+func (s *Solver) routeFrom(ctx context.Context, routers []*Worker, name, path string) error {
+	to := netip.MustParseAddr("127.0.0.1")
+	for _, w := range routers {
+		r, err := w.AddRouteTo(ctx, name, path, to, s.Port)
+		if err != nil {
+			return err
+		}
+		s.routes = append(s.routes, r)
+		to = routers[0].Addresses.first()
+	}
+	return nil
+}
+
 // Remove ends the solver and its route.
 func (s *Solver) Remove(ctx context.Context) error {
 	var err error
-	if s.route != nil {
-		err = s.route.Remove(ctx)
+	for _, r := range s.routes {
+		err = errors.Join(err, r.Remove(ctx))
 	}
 	err = errors.Join(err, s.process.Kill(ctx))
 	s.process.forget()

@@ -19,15 +19,25 @@ type Status struct {
 	Upstreams  []Upstream  `json:"upstreams"`
 	Challenges Challenges  `json:"challenges"`
 	Config     Config      `json:"config"`
+	Egress     EgressProxy `json:"egressProxy"`
 }
 
-// Condition is the service's one condition; the zero value where it has another
-// number of them.
-func (s Status) Condition() Condition {
-	if len(s.Conditions) != 1 {
+// Condition is the one that says whether the service does its work.
+func (s Status) Condition() Condition { return s.ConditionOf("HTTP01ChallengeProxyReady") }
+
+// ConditionOf is the condition of a type; the zero value where there is none, or
+// more than one.
+func (s Status) ConditionOf(kind string) Condition {
+	var found []Condition
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			found = append(found, c)
+		}
+	}
+	if len(found) != 1 {
 		return Condition{}
 	}
-	return s.Conditions[0]
+	return found[0]
 }
 
 // Condition has the shape of Kubernetes' metav1.Condition.
@@ -41,9 +51,10 @@ type Condition struct {
 
 // VIP is one API VIP and where it is.
 type VIP struct {
-	Address string `json:"address"`
-	Family  string `json:"family"`
-	State   string `json:"state"`
+	Address string    `json:"address"`
+	Family  string    `json:"family"`
+	State   string    `json:"state"`
+	Since   time.Time `json:"since"`
 }
 
 // Table is the nftables table as the kernel has it.
@@ -84,6 +95,18 @@ type Challenge struct {
 type Config struct {
 	Source string `json:"source"`
 	Error  string `json:"error"`
+}
+
+// EgressProxy is what of the egress proxy is in force.
+type EgressProxy struct {
+	Through []EgressThrough `json:"through"`
+}
+
+// EgressThrough is an ingress address that is reached through a proxy.
+type EgressThrough struct {
+	Ingress   string   `json:"ingress"`
+	Proxy     string   `json:"proxy"`
+	Addresses []string `json:"addresses"`
 }
 
 // ParseStatus reads what the status command printed.

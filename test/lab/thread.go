@@ -25,15 +25,19 @@ func (n *Node) Inside(f func() error) error { return onThreadIn(n.Namespace, f) 
 // to itself and the runtime throws the thread away afterwards. The main thread
 // is spared: it cannot be thrown away, and /proc/self shows its namespace.
 func onThreadIn(namespace string, f func() error) error {
+	return onThread(func() error { return enter(namespace) }, f)
+}
+
+func onThread(enter, f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			result <- onThreadIn(namespace, f)
+			result <- onThread(enter, f)
 			runtime.UnlockOSThread()
 			return
 		}
-		if err := enter(namespace); err != nil {
+		if err := enter(); err != nil {
 			result <- err
 			return
 		}

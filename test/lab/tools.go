@@ -71,21 +71,33 @@ func (t Tools) there() bool {
 // BuildService compiles the service from the repository that this module is a
 // folder of; flags are given to the compiler.
 func BuildService(ctx context.Context, flags ...string) (string, error) {
-	dir, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	in, err := moduleDir()
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, strings.Join(append([]string{"http01-proxyd"}, flags...), ""))
-	return binary, compile(ctx, filepath.Dir(in), binary, append(flags, "./cmd/http01-proxyd")...)
+	return BuildCommand(ctx, "http01-proxyd", flags...)
+}
+
+// BuildCommand compiles one of that repository's commands.
+func BuildCommand(ctx context.Context, name string, flags ...string) (string, error) {
+	return build(name+strings.Join(flags, ""), func(in, binary string) error {
+		return compile(ctx, filepath.Dir(in), binary, append(flags, "./cmd/"+name)...)
+	})
 }
 
 // BuildProgram compiles the program in a folder of this module, which may be a
 // module of its own.
 func BuildProgram(ctx context.Context, folder string) (string, error) {
+	return build(filepath.Base(folder), func(in, binary string) error {
+		return compile(ctx, filepath.Join(in, folder), binary, ".")
+	})
+}
+
+// BuildTests compiles the tests in a folder of this module.
+func BuildTests(ctx context.Context, folder string) (string, error) {
+	return build(filepath.Base(folder)+".test", func(in, binary string) error {
+		return compileBy(ctx, []string{"test", "-c"}, in, binary, "./"+folder)
+	})
+}
+
+// build has a binary made in the cache, from this module's folder.
+func build(name string, with func(in, binary string) error) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
 		return "", err
@@ -94,8 +106,8 @@ func BuildProgram(ctx context.Context, folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, filepath.Base(folder))
-	return binary, compile(ctx, filepath.Join(in, folder), binary, ".")
+	binary := filepath.Join(dir, name)
+	return binary, with(in, binary)
 }
 
 // moduleDir finds this module's folder from somewhere in the repository.
@@ -135,6 +147,10 @@ func cacheDir() (string, error) {
 // compile runs `go build` in a module; one at a time over all processes, for
 // they write the same files.
 func compile(ctx context.Context, in, output string, args ...string) error {
+	return compileBy(ctx, []string{"build"}, in, output, args...)
+}
+
+func compileBy(ctx context.Context, command []string, in, output string, args ...string) error {
 	dir, err := cacheDir()
 	if err != nil {
 		return err
@@ -146,7 +162,7 @@ func compile(ctx context.Context, in, output string, args ...string) error {
 	defer func() { _ = lock.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-C", in, "-o", output}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat(command[:1], []string{"-C", in}, command[1:], []string{"-o", output}, args)...)
 	// Nothing here needs cgo but the race detector.
 	cgo := "CGO_ENABLED=0"
 	if slices.Contains(args, "-race") {

@@ -5,6 +5,7 @@ package lab
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Masters is how many masters a lab has.
@@ -19,8 +20,22 @@ type Pair struct {
 	V4, V6 netip.Addr
 }
 
-// Both lists the IPv4 address and the IPv6 address, in that order.
-func (p Pair) Both() []netip.Addr { return []netip.Addr{p.V4, p.V6} }
+// Both lists the IPv4 address and the IPv6 address, in that order; without the
+// one that is not valid, in a lab of one family.
+func (p Pair) Both() []netip.Addr {
+	return slices.DeleteFunc([]netip.Addr{p.V4, p.V6}, func(a netip.Addr) bool { return !a.IsValid() })
+}
+
+// first is the IPv4 address, or the IPv6 address where there is no other.
+func (p Pair) first() netip.Addr { return p.Both()[0] }
+
+// like is the address of the same family.
+func (p Pair) like(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return p.V4
+	}
+	return p.V6
+}
 
 // Topology says who is where. The IPv4 networks are those that RFC 5737 sets
 // aside for documentation, the IPv6 networks are unique local (RFC 4193).
@@ -31,25 +46,38 @@ type Topology struct {
 	API     Pair // the VIP of the API, on one of the masters
 	Ingress Pair // the VIP of the ingress, on the worker
 
+	MoreAPI     []Pair // further API VIPs
+	MoreIngress []Pair // and ingress VIPs, as many
+
+	Outside Pair // where the router answers on the outside network, WithEgress
+
+	layout          Layout
 	gateway         Pair // of the machine network
 	internetGateway Pair
 	internet        Pair // the CA, its DNS and its validators
 	worker          Pair
+	arbiter         Pair
+	egress          Pair // on the machine network
+	egressOutside   Pair
 	masters         [Masters]Pair
 	podGates        [Masters]Pair // the masters' ends of the pod networks
 	pods            [Masters]Pair // one pod on each master
 }
 
-// defaultTopology is the one topology there is: labs differ by their
-// namespaces, so that several can have the same addresses side by side.
+// defaultTopology is the lab's own: labs differ by their namespaces, so that
+// several can have the same addresses side by side.
 func defaultTopology() Topology {
 	t := Topology{
 		Cluster:         "lab",
 		Domain:          "lab.test",
 		API:             machine(5),
 		Ingress:         machine(6),
+		Outside:         outside(6),
 		gateway:         machine(1),
 		worker:          machine(21),
+		arbiter:         machine(14),
+		egress:          machine(31),
+		egressOutside:   outside(2),
 		internet:        internet(10),
 		internetGateway: internet(1),
 	}
@@ -72,6 +100,13 @@ func internet(host int) Pair {
 	return Pair{
 		V4: netip.MustParseAddr(fmt.Sprintf("198.51.100.%d", host)),
 		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:2::%d", host)),
+	}
+}
+
+func outside(host int) Pair {
+	return Pair{
+		V4: netip.MustParseAddr(fmt.Sprintf("203.0.113.%d", host)),
+		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:3::%d", host)),
 	}
 }
 

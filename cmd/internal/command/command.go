@@ -11,12 +11,13 @@ import (
 	"strings"
 )
 
-// Command is one verb of a program. It takes flags and no argument; a flag that
-// is given has a value.
+// Command is one verb of a program. It takes flags and no argument, unless it names
+// them; a flag that is given has a value.
 type Command struct {
 	Name    string
 	Summary string // one line for the program's list of commands
 	Help    string // what it does, and examples; no newline at the end
+	Files   string // what its arguments are, such as "FILE..."; empty: it takes none
 	// Setup adds the flags and returns what runs once they are parsed: until its
 	// context ends, at the longest. It is called for help, too, and so does
 	// nothing else. What runs returns a UsageError where the flags are wrong.
@@ -48,12 +49,12 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(s.Out, "%s\n\nUsage:\n  %s [flags]\n", c.Help, whole)
+		fmt.Fprintf(s.Out, "%s\n\nUsage:\n  %s\n", c.Help, strings.TrimSuffix(whole+" [flags] "+c.Files, " "))
 		describeFlags(s.Out, flags)
 		return OK
 	case err != nil:
 		return complain(mistake(err, flags))
-	case flags.NArg() > 0:
+	case flags.NArg() > 0 && c.Files == "":
 		return complain(fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 	}
 	if name := givenEmpty(flags); name != "" {

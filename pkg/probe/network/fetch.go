@@ -56,10 +56,7 @@ func exchange(conn net.Conn, q *probe.FetchQuestion, f *probe.Fetch, begin time.
 		// Only what the answer says is wanted, and nothing of it is trusted.
 		conn = tls.Client(conn, &tls.Config{ServerName: q.Host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
 	}
-	// As Let's Encrypt asks (boulder, va/http.go).
-	request := "GET " + q.Path + " HTTP/1.1\r\nHost: " + q.Host + "\r\nUser-Agent: " + q.Agent +
-		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-	if _, err := io.WriteString(conn, request); err != nil {
+	if _, err := io.WriteString(conn, requestText(q)); err != nil {
 		return err
 	}
 	bounded := &io.LimitedReader{R: conn, N: headBytes}
@@ -73,13 +70,24 @@ func exchange(conn net.Conn, q *probe.FetchQuestion, f *probe.Fetch, begin time.
 		return malformed(err)
 	}
 	defer answer.Body.Close()
+	bounded.N = probe.MaxLength + headBytes
+	return note(f, answer)
+}
+
+// requestText is how Let's Encrypt asks (boulder, va/http.go).
+func requestText(q *probe.FetchQuestion) string {
+	return "GET " + q.Path + " HTTP/1.1\r\nHost: " + q.Host + "\r\nUser-Agent: " + q.Agent +
+		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+}
+
+// note writes an answer down, and how its body begins.
+func note(f *probe.Fetch, answer *http.Response) error {
 	f.Status, f.Server, f.Via = answer.StatusCode, answer.Header.Get("Server"), answer.Header.Get("Via")
 	f.Location, f.ContentType = answer.Header.Get("Location"), answer.Header.Get("Content-Type")
 	f.ProxyStatus = answer.Header.Get("Proxy-Status")
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		f.Date = date
 	}
-	bounded.N = probe.MaxLength + headBytes
 	body, err := io.ReadAll(io.LimitReader(answer.Body, probe.MaxLength+1))
 	f.Length, f.Body = min(len(body), probe.MaxLength), body[:min(len(body), probe.MaxBody)]
 	if len(body) > probe.MaxLength {

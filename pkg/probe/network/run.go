@@ -88,6 +88,8 @@ func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err er
 		a.Certificate, err = certificate(ctx, q.Certificate)
 	case q.Lookup != nil:
 		a.Lookup = lookup(ctx, q.Lookup)
+	case q.Fetch != nil && q.Fetch.Gate != nil:
+		a.Fetch = asGate(ctx, q.Fetch)
 	case q.Fetch != nil:
 		a.Fetch = fetch(ctx, q.Fetch)
 	case q.Neighbours != nil:
@@ -96,6 +98,8 @@ func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err er
 		a.Path, err = path(ctx, q.Path, fd)
 	case q.Clock != nil:
 		a.Clock, err = clock(ctx, q.Clock)
+	case q.Through != nil:
+		a.Through, err = through(ctx, q.Through)
 	default:
 		err = errors.New("this question is not known")
 	}

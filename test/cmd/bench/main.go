@@ -22,6 +22,7 @@ import (
 
 func main() {
 	binary := flag.String("binary", "", "the http01-proxyd to measure; built from the repository when empty")
+	before := flag.String("before", "", "another http01-proxyd, such as an older one, to compare with")
 	out := flag.String("out", "", "folder for the report and its chart; printed only when empty")
 	quick := flag.Bool("quick", false, "try everything once, for a moment; the figures mean nothing")
 	doors := flag.String("doors", "", "keys of the front doors, separated by commas; all when empty")
@@ -54,7 +55,7 @@ func main() {
 		}
 	}
 	o.Progress = os.Stderr
-	if err := run(o, *binary, *out); err != nil {
+	if err := run(o, *binary, *before, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -69,11 +70,16 @@ func set[T int | time.Duration](field *T, value T) {
 	}
 }
 
-func run(o bench.Options, binary, out string) (err error) {
+func run(o bench.Options, binary, before, out string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if o.Binary, err = lab.Binary(ctx, binary); err != nil {
 		return err
+	}
+	if before != "" {
+		if o.Before, err = lab.Binary(ctx, before); err != nil {
+			return err
+		}
 	}
 	report, err := bench.Run(ctx, o)
 	if err != nil {

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// hostOf is whose report a file holds.
+func hostOf(file string) string {
+	return strings.TrimPrefix(strings.TrimSuffix(filepath.Base(file), ".json"), "status-")
+}
+
+// isPattern holds for a pattern that the shell has left as it is, for want of a file.
+func isPattern(file string) bool {
+	if !strings.ContainsAny(file, "*?[") {
+		return false
+	}
+	_, err := os.Lstat(file)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// readHost reads a host's report, which was asked for when its file was written. One
+// that cannot be read is a host that has not answered.
+func readHost(file string) clustercondition.Host {
+	name := hostOf(file)
+	h := clustercondition.Host{Name: name}
+	text, err := readReport(file)
+	if err == nil {
+		var report clustercondition.Host
+		if report, err = clustercondition.Parse(name, text); err == nil {
+			h = report
+		} else if file != name { // the host's name stands before it
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if err != nil {
+		h.Problem = err.Error()
+	}
+	if info, err := os.Stat(file); err == nil {
+		h.Observed = info.ModTime()
+	}
+	return h
+}
+
+// readReport reads a regular file: another could keep us waiting.
+func readReport(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New(file + " is not a regular file")
+	}
+	var text []byte
+	if err == nil {
+		text, err = readAtMost(file, maxReport)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a report: %w: give a file with what \"http01-proxyd status -o json\" prints on the host", err)
+	}
+	return text, nil
+}
+
+func readAtMost(file string, limit int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s is longer than %d bytes", file, limit)
+	}
+	return text, err
+}
+
+// readPrevious reads what an earlier run has printed; no name is none.
+func (f conditionFlags) readPrevious() (*status.Condition, error) {
+	if f.previous == "" {
+		return nil, nil //nolint:nilnil // none was given
+	}
+	const mend = "give what an earlier run has printed with -o json or -o yaml, or remove it"
+	text, err := readAtMost(f.previous, maxCondition)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // it is the first run
+	} else if err != nil {
+		return nil, fmt.Errorf("read the previous condition: %w: %s", err, mend)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, machineconfig.Problem{
+			Where:   f.previous,
+			Message: "empty, as a shell makes the file that it writes into",
+			Mend:    "remove it, and have the condition written into another file first, as --help shows",
+		}
+	}
+	var fields map[string]string // JSON is YAML
+	if err := yaml.Load(text, &fields); err != nil {
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Mend: mend}
+	}
+	at, err := time.Parse(time.RFC3339, fields["lastTransitionTime"])
+	if err != nil || fields["type"] != status.ConditionType || fields["status"] == "" {
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + status.ConditionType, Mend: mend}
+	}
+	return &status.Condition{Type: fields["type"], Status: fields["status"], LastTransitionTime: at}, nil
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asProgram makes the test binary the program itself.
+const asProgram = "HTTP01_PROXYD_MACHINECONFIG"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		program().Main()
+	}
+	os.Exit(m.Run())
+}
+
+// keeping are the commands that keep the condition in a file, as the handbook and the
+// help say.
+func keeping(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n### One condition for the cluster\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	blocks := strings.Split(section, "```sh\n")
+	if len(blocks) != 3 {
+		t.Fatalf("the section has %d blocks with commands, the test knows of 2", len(blocks)-1)
+	}
+	block, _, _ := strings.Cut(blocks[2], "```")
+	_, help, _ := strings.Cut(runLine(t, "", "condition", "--help").out, "  http01-machineconfig condition --previous")
+	help, _, _ = strings.Cut(help, "\n\n")
+	return map[string]string{"handbook": block, "help": "http01-machineconfig condition --previous" + help}
+}
+
+// TestKeptCondition: the documented commands keep whatever was printed, and nothing
+// else, over runs.
+func TestKeptCondition(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "http01-machineconfig")); err != nil {
+		t.Fatal(err)
+	}
+	for name, commands := range keeping(t) {
+		dir := t.TempDir()
+		write := func(file, text string) {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := func() error {
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", commands)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1", "PATH="+bin+":"+os.Getenv("PATH"))
+			return cmd.Run()
+		}
+		kept := func() string {
+			text, err := os.ReadFile(filepath.Join(dir, "condition.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		serving := holderReport(time.Now())
+		standby := strings.Replace(strings.Replace(serving, "Serving", "Standby", 1), "Held", "Standby", 1)
+		write("status-master1.json", standby)
+		write("status-master2.json", standby)
+		for _, step := range []struct{ master0, want string }{
+			{serving, `"True"`}, {standby, `"False"`}, {"", `"Unknown"`}, {serving, `"True"`},
+		} {
+			write("status-master0.json", step.master0)
+			if err := run(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got := kept(); !strings.Contains(got, `"status": `+step.want) {
+				t.Errorf("%s: it is %s, want %s", name, got, step.want)
+			}
+		}
+		for _, wrong := range []string{"", "hello"} { // what others have left there
+			write("condition.json", wrong)
+			if err := run(); err == nil || kept() != wrong {
+				t.Errorf("%s: of %q it makes %q, %v", name, wrong, kept(), err)
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// writeReport writes what a host's `status -o json` prints.
+func writeReport(t *testing.T, dir, name string, look status.Look, since time.Time) string {
+	t.Helper()
+	b := status.NewBoard("1.0", since, func(_, _ status.Condition) {})
+	b.SetLook(look, since)
+	var text strings.Builder
+	if err := b.Report(status.Table{}).WriteJSON(&text, true); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "status-"+name+".json")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestCondition: of the service's own reports, in every format, with the exit code;
+// and the same again.
+func TestCondition(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var vips []status.VIP
+	if err := json.Unmarshal([]byte(`[{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]`), &vips); err != nil {
+		t.Fatal(err)
+	}
+	standby := []status.VIP{{Address: vips[0].Address, Family: "IPv4", State: status.VIPStandby}}
+	holder := writeReport(t, dir, "master0", status.Look{Reason: status.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since)
+	other := writeReport(t, dir, "master1", status.Look{Reason: status.Standby, Message: "not here", VIPs: standby}, since.Add(time.Hour))
+	const message = "192.0.2.5 is held and served by master0; 2 hosts have reported"
+	want := map[string]string{
+		"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving", "message": message, "lastTransitionTime": "2026-01-02T03:04:05Z",
+	}
+	for _, format := range []string{"json", "yaml"} {
+		got := runLine(t, "", "condition", "-o", format, holder, other)
+		var fields map[string]string
+		if err := yaml.Load([]byte(got.out), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, fields); got.code != command.OK || got.err != "" || diff != "" {
+			t.Errorf("%s: %+v (-want +got):\n%s", format, got, diff)
+		}
+		previous := filepath.Join(dir, "previous")
+		if err := os.WriteFile(previous, []byte(got.out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		later := writeReport(t, t.TempDir(), "master0", status.Look{Reason: status.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since.Add(2*time.Hour))
+		if again := runLine(t, "", "condition", "-o", format, "--previous", previous, other, later); again != got {
+			t.Errorf("%s, again: %+v, want %+v", format, again, got)
+		}
+	}
+	// The first time there is no previous one, and nothing is left to it.
+	if first := runLine(t, "", "condition", "-o", "text", "--previous", filepath.Join(dir, "absent"), "--hosts", "master0,master1", holder, other); first.code != command.OK || !strings.Contains(first.out, message) {
+		t.Errorf("%+v", first)
+	}
+	if missing := runLine(t, "", "condition", "-o", "text", "--hosts", "3", holder, other); missing.code != int(notTrue) || !strings.Contains(missing.out, "=Unknown (NotReachable)") || !strings.Contains(missing.out, ": another host: there is no report; 2 of 3 hosts have reported\n") {
+		t.Errorf("%+v", missing)
+	}
+	for _, hosts := range []string{"1", "0", "master0,master2", "master0,master1,master1", "master0,,master1"} {
+		if got := runLine(t, "", "condition", "--hosts", hosts, holder, other); got.code != command.Usage || got.out != "" {
+			t.Errorf("--hosts %s: %+v", hosts, got)
+		}
+	}
+	shown := writeReport(t, t.TempDir(), "master0", status.Look{Reason: status.PortInUse, Message: "a\nb\x1b[31m", VIPs: vips}, since)
+	if got := runLine(t, "", "condition", "-o", "text", shown); !strings.Contains(got.out, "a b [31m") {
+		t.Errorf("%+v", got)
+	}
+	text := runLine(t, "", "condition", "-o", "text", holder, other)
+	if want := (outcome{command.OK, "HTTP01ChallengeProxyReady=True (Serving) since 2026-01-02T03:04:05Z: " + message + "\n", ""}); text != want {
+		t.Errorf("%+v", text)
+	}
+	none := runLine(t, "", "condition", "-o", "text", other)
+	if want := (outcome{int(notTrue), "HTTP01ChallengeProxyReady=False (VIPNotHeld) since 2026-01-02T04:04:05Z: 192.0.2.5 is held by no host: see keepalived on master1; 1 host has reported\n", ""}); none != want {
+		t.Errorf("%+v", none)
+	}
+}
+
+// TestUnreadableReports: a host whose report is no report has not answered, since the
+// file is as it is.
+func TestUnreadableReports(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "status-master0.json")
+	when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const mend = `: give a file with what "http01-proxyd status -o json" prints on the host`
+	for name, tt := range map[string]struct {
+		write func() error
+		want  string
+	}{
+		"absent":   {func() error { return nil }, "read a report: stat " + path + ": no such file or directory" + mend},
+		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "read a report: " + path + " is not a regular file" + mend},
+		"empty":    {func() error { return os.WriteFile(path, nil, 0o600) }, path + ": there is no report: the service has not answered"},
+		"a text":   {func() error { return os.WriteFile(path, []byte("Serving: holds 192.0.2.5\n"), 0o600) }, path + ": not a report of the service: invalid character 'S' looking for beginning of value: give what \"http01-proxyd status -o json\" prints"},
+		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("read a report: %s is longer than %d bytes%s", path, maxReport, mend)},
+	} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := tt.write(); err != nil {
+			t.Fatal(err)
+		}
+		err := os.Chtimes(path, when, when)
+		got := runLine(t, "", "condition", path)
+		var c status.Condition
+		if err := json.Unmarshal([]byte(got.out), &c); err != nil {
+			t.Fatal(err)
+		}
+		if want := "master0: " + tt.want + "; 0 of 1 hosts have reported"; got.code != int(notTrue) || c.Status != "Unknown" || c.Reason != status.NotReachable || c.Message != want {
+			t.Errorf("%s: %+v, want %s", name, got, want)
+		}
+		if err == nil && !c.LastTransitionTime.Equal(when) {
+			t.Errorf("%s: since %v", name, c.LastTransitionTime)
+		}
+	}
+}
+
+// TestReportOfItsOwnName: the name of a file that is called as nothing else is said once.
+func TestReportOfItsOwnName(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("t.txt", []byte("Serving\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := runLine(t, "", "condition", "-o", "text", "t.txt")
+	if want := ": t.txt: not a report of the service: "; got.code != int(notTrue) || !strings.Contains(got.out, want) || strings.Count(got.out, "t.txt") != 1 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"os/signal"
+	"syscall"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+)
+
+// childCommand is a command that another process of this program starts, with a
+// connection to it. run gives up all that it does not need before it reads a byte.
+func childCommand(name, summary, help string, run func(context.Context, *control.Conn) error) command.Command {
+	return command.Command{
+		Name: name, Summary: summary, Help: help,
+		Setup: func(*flag.FlagSet) func(context.Context, command.Streams) error {
+			return func(ctx context.Context, _ command.Streams) error {
+				// Who has started it tells when to end: a service manager and a
+				// terminal signal both.
+				signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+				conn, err := child.Inherited()
+				if err != nil {
+					return err
+				}
+				return run(context.WithoutCancel(ctx), conn)
+			}
+		},
+	}
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalogue
+
+// What goes wrong with the CAs by which an ingress that speaks TLS is verified.
+const (
+	TrustRefused ID = "trust-refused"
+	TrustLeftOut ID = "trust-left-out"
+	TrustNone    ID = "trust-none"
+)
+
+// {problem} is what is wrong with a file, which it names, and the mend.
+func trustEntries() []Entry {
+	const check = "trust"
+	return []Entry{
+		{
+			ID: TrustRefused, Check: check, Level: Problem,
+			Symptom: "The condition `UpstreamTrustReady` is False; a new CA of the ingress is not trusted.",
+			Says:    "the file of trusted CAs is refused, what was trusted before stays in force: {problem}",
+			Mend:    "the service takes a mended file up by itself, within a second",
+		},
+		{
+			ID: TrustLeftOut, Check: check, Level: Warning,
+			Symptom: "`UpstreamTrustReady` is True, and yet a certificate of the bundle is not trusted.",
+			Says:    "{path} has certificates that are not trusted: {certificates}",
+			Mend:    "take them out, or put better ones in their place; all others of the file are trusted",
+		},
+		{
+			ID: TrustNone, Check: check, Level: Problem,
+			Symptom: "The condition `UpstreamTrustReady` is False with the reason `NothingTrusted`; each challenge over TLS gets a 502.",
+			Says:    "no CA is trusted for TLS to the ingress: {problem}",
+			Mend:    "the service takes a mended file up by itself, within a second",
+		},
+	}
+}

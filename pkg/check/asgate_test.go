@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// TestIngressAsGate: what this process cannot know is nobody's fault, and what is well
+// says which way was gone.
+func TestIngressAsGate(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.6")
+	secure := netip.AddrPortFrom(vip, 443)
+	through := control.Egress{Through: []control.Through{{Ingress: secure, Proxy: control.EgressProxy{Name: "proxy.lab.test"}}}}
+	hidden := errors.New("permission denied")
+	for name, tt := range map[string]struct {
+		page    probe.Fetch
+		gate    asGate
+		names   []string
+		outcome Outcome
+		id      catalogue.ID
+		says    string
+	}{
+		"well":                      {page: probe.Fetch{Status: 503}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"after a redirect":          {page: probe.Fetch{Status: 503, At: secure}, outcome: Fine, says: "192.0.2.6:443: answers in 0.0 ms, after a redirect to https"},
+		"through a proxy":           {page: probe.Fetch{Status: 503, At: secure}, gate: asGate{egress: through}, outcome: Fine, says: ", through the egress proxy proxy.lab.test"},
+		"an address of the child's": {page: probe.Fetch{Status: 503, At: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"not to be asked":           {page: probe.Fetch{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
+		"not to be verified":        {page: probe.Fetch{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
+		"not trusted":               {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Detail: "the certificate x"}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: the certificate x"},
+		"not trusted, by a proxy":   {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Proxy: "p:1"}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
+		"another name":              {page: probe.Fetch{Cause: "tls-name"}, outcome: Failed, id: catalogue.IngressTLSName},
+		"another name than none":    {page: probe.Fetch{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
+		"the route's own":           {page: probe.Fetch{Status: 302, Verdict: "redirect-elsewhere"}, outcome: Fine},
+		"the PROXY protocol":        {page: probe.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: catalogue.IngressPROXY},
+		"the proxy wants others":    {page: probe.Fetch{Cause: "egress-auth", Proxy: "p:1", Detail: "it answers 407"}, outcome: Failed, id: catalogue.EgressAuth, says: "the egress proxy p:1 does not take"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.names == nil {
+				tt.names = []string{"api.lab.test"}
+			}
+			h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, config: config.Default()}
+			h.service = func() (status.Report, error) { return status.Report{}, errors.New("it does not run") }
+			h.seen = &seen{names: known(tt.names), gate: known(tt.gate), ingress: map[netip.Addr]*fetching{vip: gotten(tt.page)}}
+			r := checkIngress(t.Context(), h)
+			text := r.Text
+			var id catalogue.ID
+			for _, f := range r.Findings {
+				id, text = f.ID, f.String()
+			}
+			if r.Outcome != tt.outcome || id != tt.id || !strings.Contains(text, tt.says) {
+				t.Errorf("%s %s %q, want %s %s %q", r.Outcome, id, text, tt.outcome, tt.id, tt.says)
+			}
+		})
+	}
+}
+
+// TestFollowsEgress: an ingress without a way to it follows from a proxy that is not
+// accepted, if that one is to lead there.
+func TestFollowsEgress(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*config.EgressProxy)
+		want   bool
+	}{
+		"to be reached by it": {func(*config.EgressProxy) {}, true},
+		"never by it":         {func(e *config.EgressProxy) { e.Upstream = config.EgressNever }, false},
+		"no proxy for it":     {func(e *config.EgressProxy) { e.NoProxy = "203.0.113.0/24" }, false},
+		"no proxy":            {func(e *config.EgressProxy) { e.HTTPProxy, e.NoProxy = "", "x" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := netip.MustParseAddrPort("203.0.113.6:80")
+			h := &host{config: config.Default(), vips: keepalived.VIPs{Ingress: []netip.Addr{at.Addr()}}}
+			h.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
+			h.config.EgressProxy.Upstream, h.config.EgressProxy.HTTPProxy = config.EgressAuto, "http://192.0.2.31:3128"
+			tt.change(&h.config.EgressProxy)
+			a := asked{at, probe.Fetch{Cause: "unreachable"}}
+			f := h.followsEgress(a.finding(upstream.Unreachable), a)
+			if slices.Contains(f.Follows, catalogue.EgressNotReady) != tt.want {
+				t.Errorf("it follows from %q", f.Follows)
+			}
+		})
+	}
+}
+
+// TestNamesAreResolvedOnce: two ports of an ingress go through one proxy.
+func TestNamesAreResolvedOnce(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	ask := once(func(string) []netip.Addr { asked++; return nil })
+	ask("a")
+	ask("a")
+	ask("b")
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// TestTheServiceSaysFirst: files that this process takes, being root, and the service
+// does not. What the service says is the finding.
+func TestTheServiceSaysFirst(t *testing.T) {
+	t.Parallel()
+	h := &host{root: true, config: config.Default()}
+	bundle := written(t, "") // a text that is refused here for another reason
+	h.config.Upstream.TrustedCA = bundle
+	h.config.EgressProxy.File = written(t, "HTTP_PROXY=http://192.0.2.9:3128\n")
+	h.ProxyEnv, h.StateDir = filepath.Join(t.TempDir(), "none"), t.TempDir()
+	const denied = ": permission denied: the service is not root: make it world-readable (chmod 0644)"
+	var said status.Report
+	var unheard error
+	h.service = func() (status.Report, error) { return said, unheard }
+	h.seen = &seen{trust: find(h.readTrust)}
+	trust := func(want catalogue.ID, says string) {
+		t.Helper()
+		got := checkTrust(t.Context(), h)
+		if len(got.Findings) != 1 || got.Findings[0].ID != want || !strings.Contains(got.Findings[0].Says, says) {
+			t.Errorf("want %s with %q: %+v", want, says, got)
+		}
+	}
+	said.Trust = status.Trust{Kind: status.TrustNone, Path: bundle, Error: "open " + bundle + denied}
+	trust(catalogue.TrustNone, "(chmod 0644)")
+	said.Trust.Kind = status.TrustLastGood
+	trust(catalogue.TrustRefused, "(chmod 0644)")
+	said.Trust.Path = "/of/a/former/configuration"
+	trust(catalogue.TrustNone, "it is empty")
+	unheard = errors.New("it does not run")
+	trust(catalogue.TrustNone, "it is empty")
+
+	egress := func(want ...catalogue.ID) []catalogue.Finding {
+		t.Helper()
+		findings := checkProxy(t.Context(), h).Findings
+		var ids []catalogue.ID
+		for _, f := range findings {
+			ids = append(ids, f.ID)
+		}
+		if !slices.Equal(ids, want) {
+			t.Errorf("want %q: %+v", want, findings)
+		}
+		return findings
+	}
+	h.config.EgressProxy.TrustedCA = written(t, "")
+	egress(catalogue.EgressWithoutReadiness)
+	unheard = nil
+	for by, want := range map[status.EgressRefusal]catalogue.ID{status.EgressFileRefused: catalogue.ProxyFileRefused, status.EgressCARefused: catalogue.EgressCARefused} {
+		path := map[status.EgressRefusal]string{status.EgressFileRefused: h.config.EgressProxy.File, status.EgressCARefused: h.config.EgressProxy.TrustedCA}[by]
+		said.EgressProxy = status.EgressProxy{RefusedBy: by, Why: "open " + path + denied}
+		if f := egress(want); len(f) == 1 && !strings.Contains(f[0].Says, path+denied) {
+			t.Errorf("it says %q", f[0].Says)
+		}
+	}
+}

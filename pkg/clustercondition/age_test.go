@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustercondition_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// TestAges: each report is judged against now, whatever the others say; one that is too
+// old is none, and one of the future is told.
+func TestAges(t *testing.T) {
+	t.Parallel()
+	const (
+		good  = "192.0.2.5 is held and served by m0"
+		all   = "; 2 hosts have reported"
+		again = ": ask it again, or set its clock if that is behind"
+	)
+	// A report is of a minute by its own clock, and of one by ours; -1: that is not known.
+	type times struct{ own, ours int }
+	said := func(h clustercondition.Host, when times) clustercondition.Host {
+		if when.own >= 0 {
+			h.Reported = at(when.own)
+		}
+		if when.ours >= 0 {
+			h.Observed = at(when.ours)
+		}
+		return h
+	}
+	for name, tt := range map[string]struct {
+		holder, standby times
+		maxAge          time.Duration
+		status          string
+		since           int
+		message         string
+	}{
+		"at once":                   {times{50, 50}, times{50, 50}, 5 * time.Minute, "True", 1, good + all},
+		"just not too old":          {times{50, 50}, times{45, 50}, 5 * time.Minute, "True", 1, good + all},
+		"a standby's":               {times{50, 50}, times{10, 50}, 5 * time.Minute, "Unknown", 15, "the report of m1 is of 2026-01-02T03:10:00Z, 40m0s ago" + again + "; 1 of 2 hosts have reported"},
+		"the holder's":              {times{10, 50}, times{50, 50}, 5 * time.Minute, "Unknown", 15, "the report of m0 is of 2026-01-02T03:10:00Z, 40m0s ago" + again + "; 1 of 2 hosts have reported"},
+		"both":                      {times{40, 50}, times{44, 50}, 5 * time.Minute, "Unknown", 49, "the report of m0 is of 2026-01-02T03:40:00Z, 10m0s ago" + again + "; the report of m1 is of 2026-01-02T03:44:00Z, 6m0s ago" + again + "; 0 of 2 hosts have reported"},
+		"older ones are asked for":  {times{40, 50}, times{44, 50}, time.Hour, "True", 1, good + all},
+		"however old":               {times{0, 0}, times{0, 0}, 0, "True", 1, good + all},
+		"it does not say":           {times{50, 50}, times{-1, 44}, 5 * time.Minute, "Unknown", 49, "the report of m1 is of 2026-01-02T03:44:00Z, 6m0s ago" + again + "; 1 of 2 hosts have reported"},
+		"it does not say, but new":  {times{50, 50}, times{-1, 46}, 5 * time.Minute, "True", 1, good + all},
+		"nobody knows":              {times{-1, -1}, times{-1, -1}, 5 * time.Minute, "True", 1, good + all},
+		"clocks differ":             {times{51, 50}, times{50, 50}, 5 * time.Minute, "True", 1, good + all},
+		"the holder's clock":        {times{110, 50}, times{50, 50}, 5 * time.Minute, "True", 1, good + "; the report of m0 is of 2026-01-02T04:50:00Z: its clock is ahead by 1h0m0s, if the one here is right" + all},
+		"a standby's clock":         {times{50, 50}, times{52, 50}, 5 * time.Minute, "True", 1, good + "; the report of m1 is of 2026-01-02T03:52:00Z: its clock is ahead by 2m0s, if the one here is right" + all},
+		"ahead, and however old":    {times{50, 0}, times{52, 0}, 0, "True", 1, good + "; the report of m1 is of 2026-01-02T03:52:00Z: its clock is ahead by 2m0s, if the one here is right" + all},
+		"ahead, and asked too long": {times{50, 50}, times{52, 40}, 5 * time.Minute, "Unknown", 45, "the report of m1 is of 2026-01-02T03:40:00Z, 10m0s ago" + again + "; the report of m1 is of 2026-01-02T03:52:00Z: its clock is ahead by 2m0s, if the one here is right; 1 of 2 hosts have reported"},
+	} {
+		hosts := []clustercondition.Host{
+			said(host(t, "m0", status.Serving, 1, vip4+" Held"), tt.holder),
+			said(host(t, "m1", status.Standby, 1, vip4+" Standby"), tt.standby),
+		}
+		got := clustercondition.Fold(hosts, clustercondition.Expected{MaxAge: tt.maxAge}, nil, at(50))
+		if got.Status != tt.status || got.Message != tt.message || !got.LastTransitionTime.Equal(at(tt.since)) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestOldAndWrong: what the others say is wrong counts before an old report, whatever
+// that says.
+func TestOldAndWrong(t *testing.T) {
+	t.Parallel()
+	old := asked(host(t, "m0", status.Serving, 1, vip4+" Held"), 10)
+	got := clustercondition.Fold([]clustercondition.Host{old, asked(host(t, "m1", status.PortInUse, 1, vip4+" Held"), 50)}, clustercondition.Expected{MaxAge: time.Minute}, nil, at(50))
+	const want = "m1: it says PortInUse; m0 is not ready (NotReachable): the report of m0 is of 2026-01-02T03:10:00Z, 40m0s ago: ask it again, or set its clock if that is behind; 1 of 2 hosts have reported"
+	if got.Status != "False" || got.Reason != status.PortInUse || got.Message != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAheadAlone: a host is told that its clock is ahead without another to compare.
+func TestAheadAlone(t *testing.T) {
+	t.Parallel()
+	h := host(t, "m0", status.Serving, 1, vip4+" Held")
+	h.Reported = at(110)
+	got := clustercondition.Fold([]clustercondition.Host{h}, clustercondition.Expected{MaxAge: time.Minute}, nil, at(50))
+	const want = "192.0.2.5 is held and served by m0; the report of m0 is of 2026-01-02T04:50:00Z: its clock is ahead by 1h0m0s, if the one here is right; 1 host has reported"
+	if got.Status != "True" || got.Message != want {
+		t.Errorf("%+v", got)
+	}
+}

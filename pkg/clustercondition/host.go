@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustercondition
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// Host is what one host has reported.
+type Host struct {
+	Name      string
+	Version   string
+	Condition status.Condition // the zero value: the host has not answered
+	VIPs      []status.VIP
+	Problem   string    // why there is no report
+	Observed  time.Time // when it was asked, by the clock here; zero when that is not known
+	Reported  time.Time // when it has answered, by its own clock; zero when it does not say
+	old       bool      // its report was too old; the problem names the host
+}
+
+// reasonForm is what Kubernetes takes for a condition's reason (metav1.Condition), and
+// maxReason how long it may be.
+var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+const maxReason = 1024
+
+// Parse reads what `http01-proxyd status -o json` has printed on a host. Of a report
+// of another version it takes what it knows.
+func Parse(name string, text []byte) (Host, error) {
+	var report struct {
+		Time       time.Time          `json:"time"`
+		Version    string             `json:"version"`
+		Conditions []status.Condition `json:"conditions"`
+		VIPs       []status.VIP       `json:"vips"`
+	}
+	if len(text) == 0 {
+		return Host{}, errors.New("there is no report: the service has not answered")
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return Host{}, fmt.Errorf("not a report of the service: %w: give what \"http01-proxyd status -o json\" prints", err)
+	}
+	h := Host{Name: name, Version: report.Version, Condition: status.Report{Conditions: report.Conditions}.Condition(), VIPs: report.VIPs, Reported: report.Time}
+	for _, v := range h.VIPs {
+		if !v.Address.IsValid() {
+			return Host{}, errors.New("not a report of the service: a VIP without its address")
+		}
+	}
+	if reason := h.Condition.Reason; reason != "" && (len(reason) > maxReason || !reasonForm.MatchString(string(reason))) {
+		return Host{}, fmt.Errorf("not a report of the service: a condition with the reason %.100q", reason)
+	}
+	switch h.Condition.Status {
+	case "True", "False":
+		if h.Condition.Reason == "" {
+			return Host{}, errors.New("not a report of the service: its condition " + status.ConditionType + " has no reason")
+		}
+	default:
+		if h.Condition.Reason == "" {
+			return Host{}, errors.New("not a report of the service: it has no condition " + status.ConditionType)
+		}
+	}
+	return h, nil
+}
+
+// answers reports whether the host has said how it is.
+func (h Host) answers() bool { return h.Condition.Status == "True" || h.Condition.Status == "False" }
+
+// ready reports whether it would serve a VIP that it holds.
+func (h Host) ready() bool { return h.Condition.Status == "True" }
+
+// state is what a VIP is to the host; empty when it does not know of it.
+func (h Host) state(vip netip.Addr) status.VIPState {
+	for _, v := range h.VIPs {
+		if v.Address == vip {
+			return v.State
+		}
+	}
+	return ""
+}
+
+// since is when the host came to be as it is.
+func (h Host) since() time.Time {
+	if h.Condition.LastTransitionTime.IsZero() {
+		return h.Observed
+	}
+	return h.Condition.LastTransitionTime
+}
+
+// vipSince is when a VIP came to be what it is to the host; reports of earlier
+// versions do not say it, and the host was as it is then.
+func (h Host) vipSince(vip netip.Addr) time.Time {
+	for _, v := range h.VIPs {
+		if v.Address == vip && !v.Since.IsZero() {
+			return v.Since
+		}
+	}
+	return h.since()
+}
+
+// why is what there is to say of a host that is not ready.
+func (h Host) why() string {
+	switch {
+	case h.old:
+		return h.Problem
+	case h.Problem != "":
+		return h.Name + ": " + h.Problem
+	case h.Condition.Message != "":
+		return h.Name + ": " + h.Condition.Message
+	}
+	return h.Name + ": " + string(h.Condition.Reason)
+}

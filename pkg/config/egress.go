@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// EgressUse says what goes through the egress proxy.
+type EgressUse string
+
+// The uses.
+const (
+	EgressNever EgressUse = "never" // nothing
+	EgressAuto  EgressUse = "auto"  // what is asked of an ingress outside the no-proxy set
+)
+
+// maxEndpoints bounds the readiness endpoints, of which each is asked for up to
+// 10 s.
+const maxEndpoints = 8
+
+// EgressProxy is the cluster-wide egress proxy. Its URLs may hold credentials:
+// it must not be printed.
+type EgressProxy struct {
+	File                           string // absolute path of the node's variables; counts unless one of the next two is set
+	HTTPProxy, HTTPSProxy, NoProxy string // in place of the file's
+	TrustedCA                      string // absolute path of a bundle in PEM, for the proxy itself and for one that looks into TLS
+	ReadinessEndpoints             []string
+	Upstream                       EgressUse
+}
+
+// Inline reports whether the configuration names the proxy itself.
+func (e EgressProxy) Inline() bool { return e.HTTPProxy != "" || e.HTTPSProxy != "" }
+
+// Equal reports whether both say the same.
+func (e EgressProxy) Equal(other EgressProxy) bool {
+	return e.File == other.File && e.HTTPProxy == other.HTTPProxy && e.HTTPSProxy == other.HTTPSProxy && e.NoProxy == other.NoProxy &&
+		e.TrustedCA == other.TrustedCA && e.Upstream == other.Upstream && slices.Equal(e.ReadinessEndpoints, other.ReadinessEndpoints)
+}
+
+// ParseProxyURL reads the URL of a proxy, as HTTP_PROXY and HTTPS_PROXY have it:
+// one without a scheme means http. The error never shows the URL, which may hold
+// credentials.
+func ParseProxyURL(text string) (*url.URL, error) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("has a scheme other than http and https")
+	case u.Hostname() == "":
+		return nil, errors.New("names no host")
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("has a path, a query or a fragment")
+	case !isPort(u.Port()):
+		return nil, errors.New("has a port outside of 1 to 65535")
+	}
+	return u, nil
+}
+
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return text == "" || err == nil && n >= 1 && n <= maxPort
+}
+
+func (p *parser) takeEgressProxy(n *yaml.Node) {
+	e := &p.config.EgressProxy
+	p.object(
+		n, "egressProxy",
+		key{"file", func(n *yaml.Node) {
+			p.egressFile = n
+			p.path(&e.File, "egressProxy.file")(n)
+		}},
+		key{"httpProxy", p.inline(p.proxyURL(&e.HTTPProxy, "egressProxy.httpProxy"))},
+		key{"httpsProxy", p.inline(p.proxyURL(&e.HTTPSProxy, "egressProxy.httpsProxy"))},
+		key{"noProxy", p.inline(p.noProxy(&e.NoProxy, "egressProxy.noProxy"))},
+		key{"trustedCA", p.path(&e.TrustedCA, "egressProxy.trustedCA")},
+		key{"readinessEndpoints", p.endpoints(&e.ReadinessEndpoints, "egressProxy.readinessEndpoints")},
+		key{"upstream", func(n *yaml.Node) {
+			p.egressUse = n
+			oneOf(&p.reader, &e.Upstream, "egressProxy.upstream", EgressNever, EgressAuto)(n)
+		}},
+	)
+}
+
+// inline notes the place of a key that stands for the file's.
+func (p *parser) inline(take func(*yaml.Node)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if p.egressInline == nil {
+			p.egressInline = n
+		}
+		take(n)
+	}
+}
+
+// proxyURL sets the URL of a proxy; the empty text is none. It never says what
+// the text is.
+func (r *reader) proxyURL(into *string, where string) func(*yaml.Node) {
+	const mend = "give the proxy's URL, such as http://proxy.example.com:3128"
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+			r.problem(n, mend, "%s is no text", where)
+			return
+		}
+		if n.Value == "" {
+			*into = ""
+			return
+		}
+		if _, err := ParseProxyURL(n.Value); err != nil {
+			r.problem(n, mend, "%s %v", where, err)
+			return
+		}
+		*into = n.Value
+	}
+}
+
+// noProxy sets names, addresses and networks, separated by commas.
+func (r *reader) noProxy(into *string, where string) func(*yaml.Node) {
+	const mend = "give names, addresses and networks separated by commas, such as .example.com,192.0.2.0/24"
+	return func(n *yaml.Node) {
+		text, ok := r.scalar(n, where, mend, "!!str")
+		if !ok {
+			return
+		}
+		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			r.problem(n, mend, "%s holds control characters", where)
+			return
+		}
+		*into = text
+	}
+}
+
+// endpoints appends URLs to ask.
+func (r *reader) endpoints(into *[]string, where string) func(*yaml.Node) {
+	const mend = "give a URL with http or https, such as https://www.example.com/healthz"
+	seen := make(map[string]bool)
+	return func(n *yaml.Node) {
+		r.list(n, where, "[https://www.example.com/healthz]", func(n *yaml.Node) {
+			text, ok := r.scalar(n, "an entry of "+where, mend, "!!str")
+			if !ok {
+				return
+			}
+			u, err := url.Parse(text)
+			switch {
+			case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()):
+				r.problem(n, mend, "an entry of %s is no such URL", where)
+			case u.User != nil:
+				r.problem(n, mend, "an entry of %s holds credentials", where)
+			case seen[text]:
+				r.problem(n, "keep one", "an entry of %s stands twice", where) // its query may be a secret
+			case len(*into) == maxEndpoints:
+				r.problem(n, "keep those that tell most", "%s has more than %d entries", where, maxEndpoints)
+			default:
+				seen[text] = true
+				*into = append(*into, text)
+			}
+		})
+	}
+}
+
+// checkEgress holds the rules of the egress proxy over several keys.
+func (p *parser) checkEgress() {
+	c := &p.config
+	if p.egressFile != nil && c.EgressProxy.Inline() {
+		p.problem(p.egressInline, "keep one of the two", "egressProxy has a file and the proxy itself")
+	}
+	if p.egressInline != nil && !c.EgressProxy.Inline() && c.EgressProxy.NoProxy != "" {
+		p.problem(p.egressInline, "add httpProxy or httpsProxy", "egressProxy.noProxy is given without a proxy")
+	}
+	if c.EgressProxy.Upstream != EgressAuto || c.Upstream.Scheme != SchemeHTTP {
+		return
+	}
+	if len(c.Hosts) == 0 {
+		p.problem(p.egressUse, "add hosts: [api.cluster.example.com], or set upstream.scheme: https",
+			"egressProxy.upstream auto with upstream.scheme http needs hosts: a proxy finds the ingress by the request's host, and would fetch whatever a client names")
+	}
+	if c.Upstream.ProxyProtocol != ProxyProtocolOff {
+		p.problem(cmpNode(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
+			"upstream.proxyProtocol %s cannot go through an egress proxy with upstream.scheme http", c.Upstream.ProxyProtocol)
+	}
+}
+
+func cmpNode(first, second *yaml.Node) *yaml.Node {
+	if first != nil {
+		return first
+	}
+	return second
+}

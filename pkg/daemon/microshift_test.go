@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+const (
+	node     = "192.0.2.9"
+	internal = "10.44.0.0"
+)
+
+// edge makes the namespace a MicroShift host with a router on other addresses than
+// the node's, and returns a service for it and MicroShift's directory.
+func edge(t *testing.T, config string) (s *service, dir string) {
+	t.Helper()
+	nstest.Need(t)
+	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
+	t.Cleanup(func() { nstest.Run(noContext{t}, "ip", "link", "del", "lan0") })
+	for _, args := range []string{
+		"link set lan1 up", "link set lan0 up", "address add " + node + "/24 dev lan0", "address add " + ingress + "/24 dev lan0",
+		"route add default via 192.0.2.1",
+	} {
+		nstest.Run(t, "ip", strings.Fields(args)...)
+	}
+	dir = t.TempDir()
+	return prepare(t, "vips: {keepalivedConfig: "+filepath.Join(dir, "none.conf")+"}\nmicroshift: {directory: "+dir+config+"}\n"), dir
+}
+
+// routes has a router answer with text at addr.
+func routes(t *testing.T, addr, text string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }), ReadHeaderTimeout: patience}
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		return "no answer"
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func ms(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMicroShift follows a host through its router's places. Nothing is ever caught
+// of the internal address of the API server.
+func TestMicroShift(t *testing.T) {
+	s, dir := edge(t, "")
+	nstest.Run(t, "ip", "address", "add", internal+"/32", "dev", "lo")
+	t.Cleanup(func() { nstest.Run(noContext{t}, "ip", "address", "del", internal+"/32", "dev", "lo") })
+	routes(t, node+":80", "the router itself")
+	routes(t, ingress+":80", "by address")
+	routes(t, node+":8080", "by port")
+	routes(t, internal+":80", "inside")
+	s.start(nil)
+	r := s.reason(status.NotRequired)
+	if c := r.Condition(); c.Message != "MicroShift's router has port 80 of "+node+", by its configuration" || r.Table.Present {
+		t.Errorf("%+v, %+v", c, r.Table)
+	}
+	if got := get(t, "http://"+node+"/"); got != "the router itself" {
+		t.Errorf("the router's port 80: %q", got)
+	}
+
+	ms(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingress+"]}\n")
+	s.reason(status.Serving)
+	if got := get(t, "http://"+node+token); got != "by address" {
+		t.Errorf("a challenge, router on another address: %q", got)
+	}
+	if got := get(t, "http://"+node+"/"); got != "Only /.well-known/acme-challenge/* is allowed" {
+		t.Errorf("anything else: %q", got)
+	}
+
+	ms(t, filepath.Join(dir, "config.d", "20-port.yaml"), "ingress: {listenAddress: [], ports: {http: 8080}}\n")
+	s.await("the other port", func(r status.Report) bool {
+		return r.Condition().Reason == status.Serving && len(r.Upstreams) > 0 && r.Upstreams[0].Address.String() == node+":8080"
+	})
+	if got := get(t, "http://"+node+token); got != "by port" {
+		t.Errorf("a challenge, router on another port: %q", got)
+	}
+	if got := get(t, "http://"+internal+token); got != "inside" {
+		t.Errorf("the internal address: %q", got)
+	}
+
+	ms(t, filepath.Join(dir, "config.yaml"), "ingress: {status: Removed}\n")
+	s.await("no router", func(r status.Report) bool {
+		return r.Condition().Reason == status.UpstreamUnreachable && !r.Table.Present
+	})
+
+	s.configure("vips: {api: [" + internal + "], ingress: [" + ingress + "]}\nmicroshift: {directory: " + dir + "}\n")
+	s.await("the internal address as a VIP", func(r status.Report) bool {
+		return strings.Contains(r.Condition().Message, internal+" is the internal address")
+	})
+	if got := get(t, "http://"+internal+token); got != "inside" {
+		t.Errorf("the internal address as a VIP: %q", got)
+	}
+	s.stop()
+}
+
+func loHas(t *testing.T, addr string) bool {
+	t.Helper()
+	return strings.Contains(nstest.Run(noContext{t}, "ip", "-o", "address", "show", "dev", "lo"), addr)
+}
+
+// TestMicroShiftManaged: the internal address is on lo while the service runs.
+func TestMicroShiftManaged(t *testing.T) {
+	s, dir := edge(t, ", manageAdvertiseAddress: true")
+	s.start(nil)
+	s.reason(status.NotRequired)
+	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") }) {
+		t.Fatal("the internal address is not on lo")
+	}
+	ms(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.30.0.0/16]}\n")
+	if !poll(t.Context(), func() bool { return loHas(t, "172.31.0.0/32") && !loHas(t, internal) }) {
+		t.Error("the address does not follow the service network")
+	}
+	nstest.Run(t, "ip", "route", "add", "172.16.0.0/13", "via", "192.0.2.1")
+	ms(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.17.0.0/16]}\n")
+	s.await("a collision", func(r status.Report) bool {
+		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 by lan0 leads to it: give another") && r.Condition().Reason == status.NotRequired
+	})
+	s.logs("is not kept on lo")
+	ms(t, filepath.Join(dir, "config.yaml"), "")
+	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") }) {
+		t.Error("the internal address is not on lo again")
+	}
+	s.stop()
+	if loHas(t, internal) {
+		t.Error("the internal address is left on lo")
+	}
+}
+
+const (
+	node6     = "2001:db8::9"
+	router6   = "2001:db8::20"
+	internal6 = "fd02::1:0"
+	both      = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
+	sixAlone  = "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}\n"
+)
+
+// edge6 gives the host IPv6, too.
+func edge6(t *testing.T, config string) (s *service, dir string) {
+	t.Helper()
+	s, dir = edge(t, config)
+	for _, args := range []string{
+		"address add " + node6 + "/64 dev lan0 nodad", "address add " + router6 + "/64 dev lan0 nodad", "-6 route add default via 2001:db8::1",
+	} {
+		nstest.Run(t, "ip", strings.Fields(args)...)
+	}
+	return s, dir
+}
+
+// TestMicroShiftFamilies: a dual stack with either family first, and IPv6 alone. The
+// internal addresses are on lo in each, and nothing is caught of them.
+func TestMicroShiftFamilies(t *testing.T) {
+	for name, tt := range map[string]struct {
+		config    string
+		held      []string // addresses that challenges come to, and
+		router    []string // where they go
+		lo        []string
+		notOnLo   string
+		untouched []string
+	}{
+		"IPv4 first": {
+			config: both + "node: {nodeIPv6: '" + node6 + "'}\n",
+			held:   []string{node, node6}, router: []string{ingress, router6}, lo: []string{internal + "/32", internal6 + "/128"},
+		},
+		"IPv6 first": {
+			config: "network: {clusterNetwork: [fd01::/48, 10.42.0.0/16], serviceNetwork: [fd02::/112, 10.43.0.0/16]}\n" +
+				"node: {nodeIP: '" + node6 + "', nodeIPv6: '" + node6 + "'}\n",
+			held: []string{node6}, router: []string{router6}, lo: []string{internal6 + "/128", internal + "/32"}, untouched: []string{node},
+		},
+		"IPv6 alone": {
+			config: sixAlone + "node: {nodeIP: '" + node6 + "'}\n",
+			held:   []string{node6}, router: []string{router6}, lo: []string{internal6 + "/128"}, notOnLo: internal, untouched: []string{node},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, dir := edge6(t, ", manageAdvertiseAddress: true")
+			quoted := "'" + strings.Join(tt.router, "', '") + "'"
+			ms(t, filepath.Join(dir, "config.yaml"), tt.config+"ingress: {listenAddress: ["+quoted+"]}\n")
+			for _, addr := range tt.router {
+				routes(t, net.JoinHostPort(addr, "80"), "the router")
+			}
+			for _, addr := range tt.untouched {
+				routes(t, net.JoinHostPort(addr, "80"), "somebody else")
+			}
+			s.start(nil)
+			r := s.reason(status.Serving)
+			if want := "holds " + strings.Join(tt.held, ", ") + " (MicroShift's node address)"; r.Condition().Message != want {
+				t.Errorf("%s, want %s", r.Condition().Message, want)
+			}
+			for _, addr := range tt.lo {
+				if !poll(t.Context(), func() bool { return loHas(t, addr) }) {
+					t.Errorf("%s is not on lo", addr)
+				}
+				inside, _, _ := strings.Cut(addr, "/")
+				if got := get(t, "http://"+net.JoinHostPort(inside, "80")+token); got != "no answer" {
+					t.Errorf("%s: %q", addr, got)
+				}
+			}
+			if tt.notOnLo != "" && loHas(t, tt.notOnLo) {
+				t.Errorf("%s is on lo", tt.notOnLo)
+			}
+			for _, addr := range tt.held {
+				if got := get(t, "http://"+net.JoinHostPort(addr, "80")+token); got != "the router" {
+					t.Errorf("a challenge at %s: %q", addr, got)
+				}
+				if got := get(t, "http://"+net.JoinHostPort(addr, "80")+"/"); got != "Only /.well-known/acme-challenge/* is allowed" {
+					t.Errorf("anything else at %s: %q", addr, got)
+				}
+			}
+			for _, addr := range tt.untouched {
+				if got := get(t, "http://"+net.JoinHostPort(addr, "80")+token); got != "somebody else" {
+					t.Errorf("%s: %q", addr, got)
+				}
+			}
+			ms(t, filepath.Join(dir, "config.d", "10.yaml"), "ingress: {listenAddress: []}\n")
+			s.reason(status.NotRequired)
+			s.stop()
+			for _, addr := range tt.lo {
+				if loHas(t, addr) {
+					t.Errorf("%s is left on lo", addr)
+				}
+			}
+		})
+	}
+}
+
+// TestMicroShiftHeldBack: an address that MicroShift would take for the node's is
+// not put on lo before that is given.
+func TestMicroShiftHeldBack(t *testing.T) {
+	s, dir := edge6(t, ", manageAdvertiseAddress: true")
+	ms(t, filepath.Join(dir, "config.yaml"), both)
+	s.start(nil)
+	s.await("one held back", func(r status.Report) bool {
+		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not put on lo: "+
+			"MicroShift would take it for the node's: give node.nodeIPv6 in MicroShift's configuration")
+	})
+	if loHas(t, internal) || loHas(t, internal6) {
+		t.Error("one is on lo")
+	}
+	ms(t, filepath.Join(dir, "config.yaml"), both+"node: {nodeIPv6: '"+node6+"'}\n")
+	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") && loHas(t, internal6+"/128") }) {
+		t.Error("they are not on lo")
+	}
+	// What takes an address away, as MicroShift does when it stops, has it put there again.
+	nstest.Run(t, "ip", "address", "del", internal+"/32", "dev", "lo")
+	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") }) {
+		t.Error("the IPv4 one is not on lo again")
+	}
+	s.stop()
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package egress_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+)
+
+// TestFileSettles: what is amid its replacement does not count.
+func TestFileSettles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "proxy.env")
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f := egress.NewFile(path)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(want string) {
+		t.Helper()
+		s, err := f.Settings()
+		got := s.RedactedHTTP()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	look := func(waits bool) {
+		t.Helper()
+		if again := f.Look(now); (again > 0) != waits {
+			t.Errorf("again after %v", again)
+		}
+	}
+	look(false) // a first look waits for nothing
+	says("")
+	write("HTTP_PROXY=http://one\n")
+	look(true)
+	says("")
+	now = now.Add(time.Second)
+	look(false)
+	says("http://one")
+	write("") // an in-place write begins so
+	look(true)
+	now = now.Add(100 * time.Millisecond)
+	look(true)
+	write("HTTP_PROXY=http://two\n")
+	look(true)
+	says("http://one")
+	now = now.Add(100 * time.Millisecond)
+	look(false)
+	says("http://two")
+	write("HTTP_PROXY=\"http://us3r:s3cret@")
+	look(true)
+	says("http://two")
+	now = now.Add(time.Second)
+	look(false)
+	says(path + ": line 1: a quote that begins here is not closed before the file ends: close it, or see why the file is half-written")
+	write("HTTP_PROXY=http://two\n")
+	look(true)
+	now = now.Add(time.Second)
+	look(false)
+	says("http://two")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	look(true)
+	now = now.Add(-time.Hour) // the clock was set
+	look(true)
+	now = now.Add(time.Second)
+	look(false)
+	says("")
+
+	if _, err := egress.ReadFile(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	write("HTTP_PROXY=ftp://us3r:s3cret@p\n")
+	if _, err := egress.ReadFile(path); err == nil || !strings.HasPrefix(err.Error(), path+": line 1: HTTP_PROXY has a scheme") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("refused: %v", err)
+	}
+}

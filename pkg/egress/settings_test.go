@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package egress_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+)
+
+func settings(t *testing.T, text string) egress.Settings {
+	t.Helper()
+	e, err := egress.ReadEnvironment([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := egress.FromEnvironment("/etc/mco/proxy.env", e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const secret = "s3cret%40word"
+
+// TestSettingsAreHidden: credentials are in no text, whoever prints it and how.
+func TestSettingsAreHidden(t *testing.T) {
+	t.Parallel()
+	s := settings(t, "HTTP_PROXY=http://us3r:"+secret+"@p.lab.test:3128\nHTTPS_PROXY=https://t0ken@p.lab.test:3129\nNO_PROXY=a\n")
+	type outer struct {
+		Shown  egress.Settings
+		hidden egress.Settings
+	}
+	var texts []string
+	for _, verb := range []string{"%v", "%+v", "%#v", "%q", "%s", "%x", "%d"} {
+		texts = append(texts, fmt.Sprintf(verb, s), fmt.Sprintf(verb, &s), fmt.Sprintf(verb, outer{s, s}), fmt.Sprintf(verb, []any{s}))
+	}
+	texts = append(texts, fmt.Sprint(s), fmt.Errorf("wrong: %v", s).Error(), errors.New(s.String()).Error())
+	var log strings.Builder
+	for _, h := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
+		slog.New(h).Info("text", slog.Any("settings", s), slog.Any("pointer", &s), slog.Any("outer", outer{s, s}))
+	}
+	texts = append(texts, log.String())
+	for _, v := range []any{s, &s, outer{s, s}, map[string]any{"s": s}} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(b))
+	}
+	for _, text := range texts {
+		for _, hidden := range []string{"us3r", "s3cret", "t0ken", "7573337", "s3cret@word"} {
+			if strings.Contains(text, hidden) {
+				t.Errorf("it shows %s: %s", hidden, text)
+			}
+		}
+	}
+	if text := fmt.Sprint(s); !strings.Contains(text, "http://xxxxx@p.lab.test:3128") || !strings.Contains(text, "https://xxxxx@p.lab.test:3129") {
+		t.Errorf("it does not name the proxies: %s", text)
+	}
+}
+
+func TestFromEnvironmentRefuses(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{
+		"socks5://us3r:s3cret@p:1080", "ftp://us3r:s3cret@p", "http://us3r:s3cret@", "http://us3r:s3%zz@p:1", "http://us3r:s3cret@p:port",
+		"http://us3r:s3cret@p:3128\x7f", "us3r:s3cret@p:99999", "http://us3r:s3 cret@[::1",
+	} {
+		e, err := egress.ReadEnvironment([]byte("# one\nHTTPS_PROXY=" + value + "\n"))
+		if err != nil {
+			t.Fatalf("%q: %v", value, err)
+		}
+		_, err = egress.FromEnvironment("/etc/mco/proxy.env", e)
+		var at *egress.LineError
+		if !errors.As(err, &at) || at.Line != 2 || !strings.Contains(err.Error(), "HTTPS_PROXY") ||
+			strings.Contains(err.Error(), "s3") || strings.Contains(err.Error(), "us3r") {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+	_, err := egress.FromConfiguration("", "socks5://us3r:s3cret@p:1080", "")
+	if err == nil || !strings.Contains(err.Error(), "egressProxy.httpsProxy") || strings.Contains(err.Error(), "s3") {
+		t.Errorf("of the configuration: %v", err)
+	}
+}
+
+func TestCredentialsAreDecoded(t *testing.T) {
+	t.Parallel()
+	s := settings(t, "HTTP_PROXY=http://user:p%40ss%3Aw%25rd@p:3128\n")
+	proxy := s.Proxy(&url.URL{Scheme: "http", Host: "elsewhere.test"}, nil)
+	if password, _ := proxy.User.Password(); proxy.User.Username() != "user" || password != "p@ss:w%rd" {
+		t.Errorf("got %q %q", proxy.User.Username(), password)
+	}
+	if got, want := egress.Authorization(proxy), "Basic dXNlcjpwQHNzOnclcmQ="; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := egress.Authorization(&url.URL{Scheme: "http", Host: "p"}); got != "" {
+		t.Errorf("without credentials: %q", got)
+	}
+}
+
+func around() egress.Around {
+	return egress.Around{
+		VIPs:    []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("fd00::5")},
+		Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.11/24"), netip.MustParsePrefix("192.0.2.5/32"), netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("fd00::11/64"), netip.MustParsePrefix("10.0.0.1/0")},
+		Cluster: "cluster.test",
+	}
+}
+
+func TestAutomaticNoProxy(t *testing.T) {
+	t.Parallel()
+	want := []string{"localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "api-int.cluster.test", "192.0.2.0/24", "192.0.2.5", "fd00::/64", "fd00::5"}
+	if diff := cmp.Diff(want, around().NoProxy()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	s := settings(t, "HTTP_PROXY=http://p\nNO_PROXY= .svc , a.test,,b.test:80\n")
+	if got, want := s.NoProxyWith([]string{"localhost", ".svc"}), "localhost,.svc,a.test,b.test:80"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestProxyOfURL(t *testing.T) {
+	t.Parallel()
+	s := settings(t, "HTTP_PROXY=http://p:3128\nHTTPS_PROXY=https://q:3129\nNO_PROXY=.inside.test,203.0.113.0/25,203.0.113.200\n")
+	for target, want := range map[string]string{
+		"http://elsewhere.test/":        "http://p:3128",
+		"https://elsewhere.test/":       "https://q:3129",
+		"https://a.inside.test/":        "",
+		"https://inside.test/":          "https://q:3129", // a leading dot takes what is below alone
+		"http://api.cluster.test/":      "http://p:3128",  // never left out by itself
+		"https://api-int.cluster.test/": "",
+		"http://console.ns.svc/":        "",
+		"http://a.cluster.local/":       "",
+		"http://localhost:8080/":        "",
+		"http://127.1.2.3/":             "",
+		"http://[::1]/":                 "",
+		"http://192.0.2.5:80":           "",
+		"http://[fd00::5]:80":           "",
+		"http://[fd00::77]:80":          "", // the host's own subnet
+		"https://203.0.113.7:443":       "",
+		"https://203.0.113.200:443":     "",
+		"https://203.0.113.201:443":     "https://q:3129",
+		"http://[2001:db8:7::1]:80":     "http://p:3128",
+		"http://198.51.100.1:8080":      "http://p:3128",
+		"http://LOCALHOST/":             "",
+		"https://API-INT.CLUSTER.TEST/": "",
+	} {
+		u, err := url.Parse(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if proxy := s.Proxy(u, around().NoProxy()); proxy != nil {
+			got = proxy.String()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", target, got, want)
+		}
+	}
+	for _, tt := range []struct {
+		ingress string
+		secure  bool
+		want    string
+	}{
+		{"198.51.100.1:80", false, "http://p:3128"},
+		{"198.51.100.1:443", true, "https://q:3129"},
+		{"[2001:db8:7::1]:8443", true, "https://q:3129"},
+		{"192.0.2.6:80", false, ""},
+	} {
+		got := ""
+		if proxy := s.ForIngress(netip.MustParseAddrPort(tt.ingress), tt.secure, around().NoProxy()); proxy != nil {
+			got = proxy.String()
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.ingress, got, tt.want)
+		}
+	}
+	if s.Proxy(&url.URL{Scheme: "http", Host: "elsewhere.test"}, []string{"*"}) != nil {
+		t.Error("* does not leave all out")
+	}
+}
+
+func TestEqualSettings(t *testing.T) {
+	t.Parallel()
+	one := settings(t, "HTTP_PROXY=http://u:p@p:3128\nNO_PROXY=a\n")
+	same, err := egress.FromConfiguration("http://u:p@p:3128", "", "a")
+	if err != nil || !one.Equal(same) || one.None() {
+		t.Errorf("%v and %v, %v", one, same, err)
+	}
+	for _, text := range []string{"HTTP_PROXY=http://u:other@p:3128\nNO_PROXY=a\n", "HTTP_PROXY=http://u:p@p:3128\n", "HTTPS_PROXY=http://u:p@p:3128\nNO_PROXY=a\n", ""} {
+		if other := settings(t, text); one.Equal(other) {
+			t.Errorf("%v is equal to %v", one, other)
+		}
+	}
+	if !settings(t, "NO_PROXY=a\n").None() {
+		t.Error("a list alone is a proxy")
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+)
+
+// change puts a value into a configuration, at keys from the top. What the
+// configuration says itself there is in the way, unless that is nothing.
+type change struct {
+	keys   []string
+	text   string   // the value, or
+	list   []string // the value
+	source string   // of the value, in messages; empty: what the configuration says counts
+	drop   bool     // takes the key away instead
+
+	tag     string // of a value in a plain style; empty: a quoted text
+	replace bool   // whatever is there
+	comment string // behind the value, in place of what is there; empty leaves that
+}
+
+type changes []change
+
+// into makes a configuration with all changes, or returns it as it is when there
+// are none. Comments stay.
+func (c changes) into(configuration Input) (Input, error) {
+	if len(c) == 0 {
+		return configuration, nil
+	}
+	root, whole := load(configuration.Text)
+	var problems []error
+	changed := false
+	for _, one := range c {
+		done, err := one.apply(configuration.Name, root)
+		problems, changed = append(problems, err), changed || done
+	}
+	if err := errors.Join(problems...); err != nil || !changed {
+		return configuration, err
+	}
+	var text bytes.Buffer
+	if whole == root { // it had nothing but comments
+		text.Write(configuration.Text)
+	}
+	dumper, err := yaml.NewDumper(&text, yaml.WithIndent(2))
+	if err == nil {
+		err = errors.Join(dumper.Dump(whole), dumper.Close())
+	}
+	if err == nil {
+		_, err = config.Parse(configuration.Name, text.Bytes())
+	}
+	if err != nil {
+		return configuration, fmt.Errorf("complete %s: %w", configuration.Name, err)
+	}
+	return Input{Name: configuration.Name, Text: text.Bytes()}, nil
+}
+
+// load returns a configuration's mapping and the document around it, which are the
+// same, and empty, where there is none.
+func load(text []byte) (root, whole *yaml.Node) {
+	var doc yaml.Node
+	if err := yaml.Load(text, &doc); err == nil && len(doc.Content) > 0 && doc.Content[0].Kind == yaml.MappingNode {
+		return doc.Content[0], &doc
+	}
+	root = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	return root, root
+}
+
+// apply reports whether it has changed anything.
+func (c change) apply(name string, root *yaml.Node) (changed bool, err error) {
+	there := find(root, c.keys)
+	switch {
+	case c.drop:
+		return drop(root, c.keys), nil
+	case c.replace:
+	case there != nil && !blank(there) && c.source == "":
+		return false, nil
+	case there != nil && !blank(there):
+		return false, beside(name, c.keys, there, c.source)
+	case c.list == nil && c.text == "":
+		return false, nil
+	}
+	value := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: c.text, Style: yaml.DoubleQuotedStyle}
+	if c.tag != "" && c.text != "" {
+		value.Tag, value.Style = c.tag, 0
+	}
+	if c.list != nil {
+		value = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
+		for _, entry := range c.list {
+			value.Content = append(value.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: entry, Style: yaml.DoubleQuotedStyle})
+		}
+	}
+	if c.comment != "" && !inFlow(root, c.keys) {
+		value.LineComment = "# " + c.comment
+	}
+	if there != nil {
+		value.HeadComment, value.FootComment = there.HeadComment, there.FootComment
+		if value.LineComment == "" {
+			value.LineComment = there.LineComment
+		}
+		*there = value
+		return true, nil
+	}
+	at, last := root, len(c.keys)-1
+	for _, key := range c.keys[:last] {
+		at = child(at, key)
+	}
+	at.Content = append(at.Content, scalar(c.keys[last]), &value)
+	return true, nil
+}
+
+// inFlow holds for a key that is written between braces, or is to be: a comment there
+// ends its line, and not all readers take what follows.
+func inFlow(root *yaml.Node, keys []string) bool {
+	for i := range keys {
+		if at := find(root, keys[:i]); at != nil && at.Style&yaml.FlowStyle != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// drop takes a key away, if it is there.
+func drop(root *yaml.Node, keys []string) bool {
+	last := len(keys) - 1
+	above := find(root, keys[:last])
+	if above == nil || above.Kind != yaml.MappingNode {
+		return false
+	}
+	for i := 0; i+1 < len(above.Content); i += 2 {
+		if above.Content[i].Value == keys[last] {
+			above.Content = slices.Delete(above.Content, i, i+2)
+			return true
+		}
+	}
+	return false
+}
+
+// blank holds for a value that says nothing: no text, or an empty list.
+func blank(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && (n.Value == "" || n.Tag == "!!null") || n.Kind == yaml.SequenceNode && len(n.Content) == 0
+}
+
+// beside is the refusal of a key that stands beside what a file gives.
+func beside(name string, keys []string, at *yaml.Node, source string) error {
+	return Problem{
+		fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column),
+		fmt.Sprintf("%s stands beside what %s gives", strings.Join(keys, "."), source), "keep one of the two",
+	}
+}
+
+// find returns the value at keys, or nil.
+func find(n *yaml.Node, keys []string) *yaml.Node {
+	for _, key := range keys {
+		n = member(n, key)
+		if n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+func member(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// child returns the mapping at key, made where there is none, or nothing below it.
+func child(n *yaml.Node, key string) *yaml.Node {
+	there := member(n, key)
+	if there == nil {
+		there = &yaml.Node{}
+		n.Content = append(n.Content, scalar(key), there)
+	}
+	if there.Kind != yaml.MappingNode {
+		*there = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	}
+	return there
+}
+
+func scalar(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// knownFields are those that the platform's CRDs have in any feature set, by the path
+// of what holds them: where something is read from, a field that is called otherwise
+// would be missed in silence. test/apis holds them against the CRDs.
+func knownFields(kind string) map[string][]string {
+	if kind == kindAPIServer {
+		return map[string][]string{
+			"": {"apiVersion", "kind", "metadata", "spec", "status"},
+			"spec": {
+				"additionalCORSAllowedOrigins", "audit", "clientCA", "encryption", "servingCerts", "tlsAdherence", "tlsSecurityProfile",
+				doorName,
+			},
+			"status":                        {},
+			doorField:                       {"mode", "customDeployment"},
+			doorField + ".customDeployment": {"internalPort"},
+		}
+	}
+	all := map[string][]string{
+		"": {"apiVersion", "kind", "metadata", "spec", "status"},
+		"status": {
+			"apiServerInternalURI", "apiServerURL", "controlPlaneTopology", "cpuPartitioning", "etcdDiscoveryDomain",
+			"infrastructureName", "infrastructureTopology", "platform", "platformStatus",
+		},
+		platformPath: {
+			"type", "alibabaCloud", "aws", "azure", "baremetal", "equinixMetal", "external", "gcp", "ibmcloud", "kubevirt",
+			"nutanix", "openstack", "ovirt", "powervs", "vsphere",
+		},
+	}
+	for key, own := range map[string][]string{
+		"baremetal": {"machineNetworks", "nodeDNSIP", "vipManagement"},
+		"openstack": {"cloudName", "machineNetworks", "nodeDNSIP"},
+		"vsphere":   {"machineNetworks", "nodeDNSIP"},
+		"nutanix":   {},
+		"ovirt":     {"nodeDNSIP"},
+	} {
+		all[platformPath+"."+key] = append(own, "apiServerInternalIP", "apiServerInternalIPs", "dnsRecordsType", "ingressIP", "ingressIPs", "loadBalancer")
+		all[platformPath+"."+key+".loadBalancer"] = []string{"type"}
+	}
+	return all
+}
+
+// known tells of the fields that are unknown where something is read.
+func (r *clusterReader) known(o clusterObject) {
+	fields := knownFields(o.kind)
+	var walk func(n *yaml.Node, path string)
+	walk = func(n *yaml.Node, path string) {
+		known, judged := fields[path]
+		if !judged || n.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, at := n.Content[i], strings.TrimPrefix(path+"."+n.Content[i].Value, ".")
+			if slices.Contains(known, key.Value) {
+				walk(n.Content[i+1], at)
+				continue
+			}
+			r.unknown(o.file, key, at, meant(o.kind, path, key.Value, known))
+		}
+	}
+	walk(o.node, "")
+}
+
+// meant says what an unknown field may have been meant as; empty when that is unclear.
+func meant(kind, path, key string, known []string) string {
+	if kind == kindAPIServer {
+		homes := map[string]string{
+			doorName: "spec", "mode": doorField, "customDeployment": doorField, "internalPort": doorField + ".customDeployment",
+		}
+		if home := homes[key]; home != "" && home != path {
+			return "move it below " + home
+		}
+	}
+	near := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(key, k) })
+	if near < 0 {
+		near = slices.IndexFunc(known, func(k string) bool { return alike(key, k) })
+	}
+	if near < 0 {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %s?", known[near])
+}
+
+// alike holds for names of which one may be the other mistyped: but for the letters'
+// case they differ in few places for their length.
+func alike(a, b string) bool {
+	const most = 64 // longer ones are nobody's
+	if len(a) > most {
+		return false
+	}
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	// The distance of Levenshtein, a row at a time.
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)] <= max(1, len(b)/5)
+}

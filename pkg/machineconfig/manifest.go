@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+)
+
+// bundleKey is the one key of a ConfigMap with CAs (the ingress operator's, and the
+// cluster-wide proxy's trustedCA).
+const bundleKey = "ca-bundle.crt"
+
+// manifest is an object as "oc get -o yaml" prints it.
+type manifest struct {
+	APIVersion string            `yaml:"apiVersion"`
+	Kind       string            `yaml:"kind"`
+	Data       map[string]string `yaml:"data"`
+	BinaryData map[string]string `yaml:"binaryData"`
+	Spec       proxy             `yaml:"spec"`
+	Status     proxy             `yaml:"status"`
+}
+
+// proxy is the setting in a Proxy of config.openshift.io/v1. It may hold
+// credentials.
+type proxy struct {
+	HTTP    string `yaml:"httpProxy"`
+	HTTPS   string `yaml:"httpsProxy"`
+	NoProxy string `yaml:"noProxy"`
+}
+
+func (p proxy) none() bool { return p.HTTP == "" && p.HTTPS == "" }
+
+// secret reports whether it holds credentials.
+func (p proxy) secret() bool {
+	return slices.ContainsFunc([]string{p.HTTP, p.HTTPS}, func(text string) bool {
+		u, err := config.ParseProxyURL(text)
+		return err == nil && u.User != nil
+	})
+}
+
+// changes puts the proxy into a configuration.
+func (p proxy) changes(name string) changes {
+	one := func(key, value string) change {
+		return change{keys: []string{"egressProxy", key}, text: value, source: name}
+	}
+	return changes{one("httpProxy", p.HTTP), one("httpsProxy", p.HTTPS), one("noProxy", p.NoProxy)}
+}
+
+// readManifest reads the one object of a file. Nothing of its content stands in an
+// error.
+func readManifest(in Input, apiVersion, kind string, examples ...string) (manifest, error) {
+	mend := fmt.Sprintf("give what \"%s\" prints", strings.Join(examples, `" or "`))
+	loader, err := yaml.NewLoader(bytes.NewReader(in.Text))
+	if err != nil {
+		return manifest{}, Problem{in.Name, "not valid YAML", mend}
+	}
+	var doc, second yaml.Node
+	if err := loader.Load(&doc); err != nil {
+		return manifest{}, Problem{in.Name, "not valid YAML", mend}
+	}
+	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
+		return manifest{}, Problem{in.Name, "more than one object", mend}
+	}
+	if at := alias(&doc); at != nil {
+		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not taken", mend}
+	}
+	var m manifest
+	if err := doc.Load(&m); err != nil || m.APIVersion != apiVersion || m.Kind != kind {
+		return manifest{}, Problem{in.Name, fmt.Sprintf("not a %s of %s", kind, apiVersion), mend}
+	}
+	return m, nil
+}
+
+// alias finds the first anchor or alias below a node.
+func alias(n *yaml.Node) *yaml.Node {
+	if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Tag == "!!merge" {
+		return n
+	}
+	for _, child := range n.Content {
+		if found := alias(child); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// bundleOf takes the bundle out of a ConfigMap.
+func bundleOf(in Input) ([]byte, error) {
+	m, err := readManifest(in, "v1", "ConfigMap", "oc get configmap NAME -n NAMESPACE -o yaml", "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml")
+	if err != nil {
+		return nil, err
+	}
+	text, is := m.Data[bundleKey]
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(m.Data)), func(key string) bool { return key == bundleKey })
+	others = append(others, slices.Sorted(maps.Keys(m.BinaryData))...)
+	_, binary := m.BinaryData[bundleKey]
+	switch {
+	case binary:
+		return nil, Problem{in.Name, bundleKey + " is binary, as a certificate in DER is", "convert it and make the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+	case len(others) > 0:
+		return nil, Problem{in.Name, fmt.Sprintf("the ConfigMap has the key %.100q", others[0]), "keep the one key " + bundleKey + ", which holds all CAs in PEM"}
+	case !is:
+		return nil, Problem{in.Name, "the ConfigMap has no data", "put the CAs in PEM under the key " + bundleKey}
+	case strings.TrimSpace(text) == "":
+		return nil, Problem{in.Name, bundleKey + " is empty", "put the CAs in PEM under that key"}
+	}
+	return []byte(text), nil
+}
+
+// readProxy takes what the cluster has accepted out of a Proxy. What its spec asks
+// for may not work.
+func readProxy(in Input) (proxy, error) {
+	m, err := readManifest(in, "config.openshift.io/v1", "Proxy", "oc get proxy cluster -o yaml")
+	if err != nil {
+		return proxy{}, err
+	}
+	p := m.Status
+	switch {
+	case p.none() && !m.Spec.none():
+		return proxy{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `see "oc describe clusteroperator network", and give the Proxy again when its status has the proxy`}
+	case p.none():
+		return proxy{}, Problem{in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out"}
+	}
+	var problems []error
+	for key, text := range map[string]string{"httpProxy": p.HTTP, "httpsProxy": p.HTTPS} {
+		if _, err := config.ParseProxyURL(text); text != "" && err != nil {
+			problems = append(problems, Problem{in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; in user and password, special characters are written as % and two digits"})
+		}
+	}
+	return p, errors.Join(problems...)
+}

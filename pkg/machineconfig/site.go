@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"bytes"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+)
+
+// Site is what is particular to a cluster.
+type Site struct {
+	// Config is the hosts' configuration; nil takes the one in the sources.
+	Config *Input
+	// TrustedCA is a ConfigMap with the CAs that the ingress's certificate may come
+	// from, as "oc get configmap -o yaml" prints it, or nil.
+	TrustedCA *Input
+	// Proxy is the cluster's Proxy, as "oc get proxy cluster -o yaml" prints it, or
+	// nil.
+	Proxy *Input
+	// Domain is the cluster's, such as cluster.example.com, whose routers present a
+	// certificate for *.apps of it. Empty: that of the first api.<domain> in the
+	// configuration's hosts, if there is one, or else, for routers with TLS, that of
+	// the cluster's own URL.
+	Domain string
+	// Cluster asks for a mode and names the VIPs, or is nil.
+	Cluster *Cluster
+}
+
+// settled is a site that was judged: what goes onto the hosts.
+type settled struct {
+	configuration Input
+	bundle        []byte   // of CAs; nil for none
+	notes         []string // what an admin has to know of it
+	warnings      []string // what was left out
+	sources       []string // the files besides the configuration that it comes from
+}
+
+// settle judges what a site has given, and joins it.
+func (s Site) settle(sources fs.FS, now time.Time) (settled, error) {
+	configuration, err := readConfig(sources, s.Config)
+	problems := []error{err}
+	var found settled
+	if s.TrustedCA != nil {
+		var err error
+		found.bundle, found.notes, err = s.readBundle(configuration, now)
+		problems = append(problems, err)
+	}
+	var asked wanted
+	var clusterErr error
+	if s.Cluster != nil {
+		asked, clusterErr = s.Cluster.settle()
+	}
+	changes, err := s.changes(configuration, asked.apiDomain, &found)
+	problems = append(problems, err, clusterErr)
+	if s.Cluster != nil && clusterErr == nil {
+		also, err := s.clusterChanges(configuration, asked, &found)
+		changes, problems = append(changes, also...), append(problems, err)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return settled{}, err
+	}
+	found.configuration, err = changes.into(configuration)
+	return found, err
+}
+
+// clusterChanges put what the cluster asks for into the configuration.
+func (s Site) clusterChanges(configuration Input, w wanted, found *settled) (changes, error) {
+	if s.Config != nil {
+		if err := w.besides(configuration); err != nil {
+			return nil, err
+		}
+	}
+	found.notes = append(found.notes, w.notes()...)
+	found.warnings = w.warnings
+	found.sources = s.Cluster.names()
+	return w.changes(), nil
+}
+
+// readBundle takes the bundle out of the ConfigMap, if a host would trust any of it.
+func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, notes []string, err error) {
+	name := s.TrustedCA.Name
+	if accepted, err := config.Parse(configuration.Name, configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
+		return nil, nil, Problem{name, "the configuration has upstream.trustedCA: " + accepted.Upstream.TrustedCA, "leave that key out: the bundle is put at " + bundlePath}
+	}
+	text, err := bundleOf(*s.TrustedCA)
+	if err != nil {
+		return nil, nil, err
+	}
+	judged, err := trust.Filter(text, now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %s: %w", name, bundleKey, err)
+	}
+	for _, left := range judged.LeftOut {
+		notes = append(notes, fmt.Sprintf("%s: %s: left out: %v", name, bundleKey, left))
+	}
+	if more := judged.Dropped - len(judged.LeftOut); more > 0 {
+		notes = append(notes, fmt.Sprintf("%s: %s: left out: %d more", name, bundleKey, more))
+	}
+	return written(judged.Roots), notes, nil
+}
+
+// written is a bundle of the certificates that count, so that hosts have nothing to
+// say of the others: default-ingress-cert holds the routers' own certificate too.
+func written(roots []trust.Certificate) []byte {
+	var text bytes.Buffer
+	for _, c := range roots {
+		fmt.Fprintf(&text, "# %s\n", c.Subject)
+		text.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.DER}))
+	}
+	return text.Bytes()
+}
+
+// changes are what is put into the configuration; derived is the domain by the
+// cluster's own objects, if they tell it.
+func (s Site) changes(configuration Input, derived apiDomain, found *settled) (c changes, err error) {
+	accepted, err := config.Parse(configuration.Name, configuration.Text)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is a problem already
+	}
+	if s.Proxy != nil {
+		if c, err = s.proxyChanges(configuration, accepted, found); err != nil {
+			return nil, err
+		}
+	}
+	withTLS := s.TrustedCA != nil || accepted.Upstream.Scheme == config.SchemeHTTPS
+	names, err := s.names(accepted)
+	switch given := accepted.Upstream.VerifyNames; {
+	case err != nil:
+		return nil, err
+	case len(given) > 0 && s.Domain != "" && !slices.Contains(given, names):
+		found.notes = append(found.notes, "the configuration has upstream.verifyNames, and so --cluster-domain adds nothing to it")
+	case len(given) > 0:
+	case names != "":
+		c = append(c, change{keys: []string{"upstream", "verifyNames"}, list: []string{names}})
+	case withTLS && derived.name != "":
+		c = append(c, change{keys: []string{"upstream", "verifyNames"}, list: []string{appsOf(derived.name)}})
+		found.notes = append(found.notes, fmt.Sprintf("%s: the ingress's certificate may be for %s, by %s: give --cluster-domain (CLUSTER_DOMAIN of make) for another", derived.file, appsOf(derived.name), apiServerURLPath))
+	case withTLS:
+		found.notes = append(found.notes, "the ingress's certificate will have to be for the API's own name, and routers as a rule have one for *.apps of the cluster's domain: give --cluster-domain (CLUSTER_DOMAIN of make)")
+	}
+	return c, nil
+}
+
+// proxyChanges puts what the cluster has accepted into the configuration, in place of
+// the node's file.
+func (s Site) proxyChanges(configuration Input, accepted config.Config, found *settled) (changes, error) {
+	proxy, err := readProxy(*s.Proxy)
+	if err != nil {
+		return nil, err
+	}
+	file := []string{"egressProxy", "file"}
+	root, _ := load(configuration.Text)
+	if at := find(root, file); at != nil && accepted.EgressProxy.File != config.Default().EgressProxy.File {
+		return nil, beside(configuration.Name, file, at, s.Proxy.Name)
+	}
+	if accepted.EgressProxy.Upstream == config.EgressNever {
+		found.notes = append(found.notes, "hosts use the proxy for nothing unless the configuration has egressProxy.upstream: auto")
+	}
+	if len(accepted.EgressProxy.ReadinessEndpoints) == 0 {
+		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without having tried it")
+	}
+	if proxy.secret() {
+		found.notes = append(found.notes, "the proxy's URL holds credentials, and so does the MachineConfig now: without --proxy, hosts read the same from /etc/mco/proxy.env")
+	}
+	return append(proxy.changes(s.Proxy.Name), change{keys: file, drop: true}), nil
+}
+
+// names are those that routers present a certificate for, or empty.
+func (s Site) names(c config.Config) (string, error) {
+	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
+	if s.Domain != "" {
+		if !isDomain(domain) {
+			return "", Problem{fmt.Sprintf("cluster domain %q", s.Domain), "not the name of a cluster", "give that below which api. and apps. are, such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it"}
+		}
+		return appsOf(domain), nil
+	}
+	for _, host := range c.Hosts {
+		if rest, is := strings.CutPrefix(host, "api."); is {
+			return appsOf(rest), nil
+		}
+	}
+	return "", nil
+}
+
+// appsOf is the name in the certificate of a cluster's routers.
+func appsOf(domain string) string { return "*.apps." + domain }
+
+// isDomain reports whether api. and apps. can stand before a name, in small letters.
+func isDomain(name string) bool {
+	return config.IsHostName(name) && !strings.Contains(name, "_") && strings.Contains(name, ".") &&
+		!strings.HasPrefix(name, "api.") && !strings.HasPrefix(name, "apps.")
+}
+
+// readConfig takes the admin's configuration, or that of the sources, if a
+// host would accept it.
+func readConfig(sources fs.FS, given *Input) (Input, error) {
+	if given == nil {
+		text, err := fs.ReadFile(sources, configFile)
+		if err != nil {
+			return Input{}, fmt.Errorf("read the default configuration: %w", err)
+		}
+		given = &Input{Name: configFile, Text: text}
+	}
+	_, err := config.Parse(given.Name, given.Text)
+	return Input{Name: given.Name, Text: bytes.Clone(given.Text)}, err
+}

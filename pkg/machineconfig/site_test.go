@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	sources "github.com/http01-proxyd/http01-proxyd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+)
+
+// ca makes a CA's certificate, in PEM, that ends then.
+func ca(t *testing.T, name string, ends time.Time) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name}, NotBefore: ends.Add(-48 * time.Hour), NotAfter: ends,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// configMap is one as oc prints it.
+func configMap(bundle string) *machineconfig.Input {
+	text := `apiVersion: v1
+data:
+  ca-bundle.crt: |
+` + indented(bundle) + `kind: ConfigMap
+metadata:
+  creationTimestamp: "2026-01-01T00:00:00Z"
+  name: router-ca
+  namespace: openshift-config
+`
+	return &machineconfig.Input{Name: "ca.yaml", Text: []byte(text)}
+}
+
+func indented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("    " + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	return b.String()
+}
+
+// proxyObject is the cluster's Proxy as oc prints it.
+func proxyObject(spec, status string) *machineconfig.Input {
+	return &machineconfig.Input{Name: "proxy.yaml", Text: []byte(`apiVersion: config.openshift.io/v1
+kind: Proxy
+metadata:
+  name: cluster
+spec:
+  readinessEndpoints: [http://www.example.com]
+  trustedCA:
+    name: user-ca-bundle
+` + spec + "status:\n" + status)}
+}
+
+const proxyStatus = `  httpProxy: http://u:secret@proxy.example.com:3128
+  httpsProxy: https://proxy.example.com:3129
+  noProxy: .cluster.local,.svc,192.0.2.0/24
+`
+
+func given(text string) *machineconfig.Input {
+	return &machineconfig.Input{Name: "my.yaml", Text: []byte(text)}
+}
+
+// TestSite: what is particular to a cluster comes onto the hosts.
+func TestSite(t *testing.T) {
+	t.Parallel()
+	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
+	past := ca(t, "Old CA", time.Now().Add(-time.Hour))
+	const credentials = "the proxy's URL holds credentials, and so does the MachineConfig now: without --proxy, hosts read the same from /etc/mco/proxy.env"
+	const unused = "hosts use the proxy for nothing unless the configuration has egressProxy.upstream: auto"
+	const untried = "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without having tried it"
+	for name, tt := range map[string]struct {
+		site           machineconfig.Site
+		config, bundle string
+		notes          []string
+	}{
+		"a bundle, and the name of the cluster": {
+			machineconfig.Site{TrustedCA: configMap(good), Domain: "Cluster.example.com."},
+			source(t, "butane/config.yaml") + "upstream:\n  verifyNames: [\"*.apps.cluster.example.com\"]\n", good, nil,
+		},
+		"a bundle, of which some does not count, and no name": {
+			machineconfig.Site{TrustedCA: configMap("# a comment\n" + past + good), Config: given("# nothing\n")},
+			"# nothing\n", good,
+			[]string{
+				`ca.yaml: ca-bundle.crt: left out: line 2: "CN=Old CA", serial 7: `,
+				"the ingress's certificate will have to be for the API's own name, and routers as a rule have one for *.apps of the cluster's domain: give --cluster-domain",
+			},
+		},
+		"the name from hosts": {
+			machineconfig.Site{Config: given("# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080}\n")},
+			"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080, verifyNames: [\"*.apps.cluster.example.com\"]}\n", "", nil,
+		},
+		"names of its own": {
+			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream: {verifyNames: [router.example]}\n"), TrustedCA: configMap(good)},
+			"hosts: [api.a.example]\nupstream: {verifyNames: [router.example]}\n", good, nil,
+		},
+		"names, and a domain for none": {
+			machineconfig.Site{Config: given("upstream: {verifyNames: [router.example]}\n"), Domain: "b.example"},
+			"upstream: {verifyNames: [router.example]}\n", "",
+			[]string{"the configuration has upstream.verifyNames, and so --cluster-domain adds nothing to it"},
+		},
+		"an empty list": {
+			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames: [] # none\n")},
+			"hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames: [\"*.apps.a.example\"] # none\n", "", nil,
+		},
+		"the documented defaults": {
+			machineconfig.Site{
+				Config: given("egressProxy:\n  file: /etc/mco/proxy.env\n  httpProxy: \"\"\n  readinessEndpoints: [http://ready.example]\n  upstream: auto\nhosts: [api.a.example]\nupstream:\n  verifyNames: [router.example]\n"),
+				Proxy:  proxyObject("", "  httpProxy: proxy.example.com:3128\n"),
+			},
+			"egressProxy:\n  httpProxy: \"proxy.example.com:3128\"\n  readinessEndpoints: ['http://ready.example']\n  upstream: auto\nhosts: [api.a.example]\nupstream:\n  verifyNames: [router.example]\n", "", nil,
+		},
+		"what the cluster has accepted": {
+			machineconfig.Site{Config: given("# only this\n"), Proxy: proxyObject("  httpProxy: http://other.example.com:1\n", proxyStatus)},
+			"# only this\negressProxy:\n  httpProxy: \"http://u:secret@proxy.example.com:3128\"\n  httpsProxy: \"https://proxy.example.com:3129\"\n  noProxy: \".cluster.local,.svc,192.0.2.0/24\"\n", "",
+			[]string{unused, untried, credentials},
+		},
+		"everything": {
+			machineconfig.Site{Config: given("upstream:\negressProxy:\n  upstream: auto\nhosts: [api.a.example]\n"), TrustedCA: configMap(good), Proxy: proxyObject("", "  httpsProxy: proxy.example.com:3128\n")},
+			"upstream:\n  verifyNames: [\"*.apps.a.example\"]\negressProxy:\n  upstream: auto\n  httpsProxy: \"proxy.example.com:3128\"\nhosts: [api.a.example]\n", good,
+			[]string{untried},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := render(t, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})[1]
+			want := map[string]string{"/etc/http01-proxyd/config.yaml -rw-r--r--": tt.config}
+			if tt.bundle != "" {
+				want["/etc/http01-proxyd/ca-bundle.crt -rw-r--r--"] = "# CN=Lab CA\n" + tt.bundle
+			}
+			if diff := cmp.Diff(want, onHost(t, read(t, object).Ignition)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(object.Notes) != len(tt.notes) || !slices.EqualFunc(object.Notes, tt.notes, strings.HasPrefix) {
+				t.Errorf("notes are %q", object.Notes)
+			}
+		})
+	}
+}
+
+// TestSiteOnFCOS: the same goes into an Ignition configuration.
+func TestSiteOnFCOS(t *testing.T) {
+	t.Parallel()
+	bundle := ca(t, "Lab CA", time.Now().Add(time.Hour))
+	binary := machineconfig.Input{Name: "b", Text: program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd", "linux", "amd64")}
+	o, err := machineconfig.Ignition(sources.Files, machineconfig.Site{TrustedCA: configMap(bundle), Domain: "a.example"}, binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(o.Paths, "/etc/http01-proxyd/ca-bundle.crt") {
+		t.Errorf("it puts %q on a host", o.Paths)
+	}
+}
+
+// TestSiteRefused: nothing is rendered of what a host would refuse, and no secret is
+// in a message.
+func TestSiteRefused(t *testing.T) {
+	t.Parallel()
+	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
+	const configMapMend = `: give what "oc get configmap NAME -n NAMESPACE -o yaml" or "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml" prints`
+	const domainMend = `not the name of a cluster: give that below which api. and apps. are, such as cluster.example.com: "oc get dns cluster -o jsonpath={.spec.baseDomain}" prints it`
+	const proxyMend = `: give what "oc get proxy cluster -o yaml" prints`
+	bundle := func(text string) machineconfig.Site {
+		return machineconfig.Site{TrustedCA: &machineconfig.Input{Name: "ca.yaml", Text: []byte(text)}}
+	}
+	proxy := func(spec, status string) machineconfig.Site {
+		return machineconfig.Site{Proxy: proxyObject(spec, status)}
+	}
+	for name, tt := range map[string]struct {
+		site machineconfig.Site
+		want string
+	}{
+		"no YAML":               {bundle("a: [secret"), "ca.yaml: not valid YAML" + configMapMend},
+		"nothing":               {bundle(""), "ca.yaml: not valid YAML" + configMapMend},
+		"two objects":           {bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"), "ca.yaml: more than one object" + configMapMend},
+		"an alias":              {bundle("a: &x {}\nb: *x\n"), "ca.yaml:1:4: anchors, aliases and merge keys are not taken" + configMapMend},
+		"a Secret":              {bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
+		"a list":                {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
+		"data of another shape": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"), "ca.yaml: not a ConfigMap of v1" + configMapMend},
+		"no data":               {bundle("apiVersion: v1\nkind: ConfigMap\n"), "ca.yaml: the ConfigMap has no data: put the CAs in PEM under the key ca-bundle.crt"},
+		"another key":           {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {service-ca.crt: x, ca-bundle.crt: y}\n"), `ca.yaml: the ConfigMap has the key "service-ca.crt": keep the one key ca-bundle.crt, which holds all CAs in PEM`},
+		"a key in binary":       {bundle("apiVersion: v1\nkind: ConfigMap\nbinaryData: {ca-bundle.crt: AAAA}\n"), "ca.yaml: ca-bundle.crt is binary, as a certificate in DER is: convert it and make the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"},
+		"an empty bundle":       {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {ca-bundle.crt: ' '}\n"), "ca.yaml: ca-bundle.crt is empty: put the CAs in PEM under that key"},
+		"a private key": {
+			machineconfig.Site{TrustedCA: configMap("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n" + good)},
+			"ca.yaml: ca-bundle.crt: line 1: there is a private key in it: take it out, leave only certificates, and replace the key if others could read the file",
+		},
+		"a bundle elsewhere": {
+			machineconfig.Site{TrustedCA: configMap(good), Config: given("upstream: {trustedCA: /etc/other.crt}")},
+			"ca.yaml: the configuration has upstream.trustedCA: /etc/other.crt: leave that key out: the bundle is put at /etc/http01-proxyd/ca-bundle.crt",
+		},
+		"no domain":             {machineconfig.Site{Domain: "https://a.example"}, `cluster domain "https://a.example": ` + domainMend},
+		"the API's name":        {machineconfig.Site{Domain: "api.a.example"}, `cluster domain "api.a.example": ` + domainMend},
+		"the ingress's domain":  {machineconfig.Site{Domain: "Apps.a.example"}, `cluster domain "Apps.a.example": ` + domainMend},
+		"no DNS name":           {machineconfig.Site{Domain: "a_b.example"}, `cluster domain "a_b.example": ` + domainMend},
+		"another object":        {machineconfig.Site{Proxy: configMap(good)}, "proxy.yaml: not a Proxy of config.openshift.io/v1" + proxyMend},
+		"no proxy":              {proxy("", "  noProxy: a.example\n"), "proxy.yaml: the cluster has no egress proxy: the status has none: leave --proxy out"},
+		"a proxy not accepted":  {proxy(proxyStatus, "  {}\n"), `proxy.yaml: the cluster has not accepted the proxy of its spec: the status has none: see "oc describe clusteroperator network", and give the Proxy again when its status has the proxy`},
+		"a proxy of its own":    {machineconfig.Site{Config: given("egressProxy:\n  httpProxy: http://u:secret@other:1\n"), Proxy: proxyObject("", proxyStatus)}, "my.yaml:2:14: egressProxy.httpProxy stands beside what proxy.yaml gives: keep one of the two"},
+		"a file of its own":     {machineconfig.Site{Config: given("egressProxy: {file: /etc/p.env}\n"), Proxy: proxyObject("", "  httpProxy: proxy:1\n")}, "my.yaml:1:21: egressProxy.file stands beside what proxy.yaml gives: keep one of the two"},
+		"a proxy of other kind": {proxy("", "  httpProxy: socks5://u:secret@proxy:1\n"), "proxy.yaml: status.httpProxy has a scheme other than http and https: correct the cluster's Proxy; in user and password, special characters are written as % and two digits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.site.Proxy != nil {
+				tt.site.Proxy.Name = "proxy.yaml"
+			}
+			objects, err := machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: tt.site})
+			if err == nil {
+				t.Fatalf("rendered as %d objects", len(objects))
+			}
+			lines := make(map[string]bool)
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				lines[line] = true
+			}
+			if !lines[tt.want] || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "c2VjcmV0") {
+				t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(lines)), tt.want)
+			}
+		})
+	}
+}
+
+// TestBundleGoesWithTheConfiguration: where a source has no configuration, there is
+// no place for a bundle.
+func TestBundleGoesWithTheConfiguration(t *testing.T) {
+	t.Parallel()
+	changed := edited(t, "butane/config.bu", "local: butane/config.yaml", "local: ./butane/config.yaml")
+	_, err := machineconfig.Render(changed, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{TrustedCA: configMap(ca(t, "A", time.Now().Add(time.Hour)))}})
+	const want = "butane/config.bu: does not have the configuration's file once, with local: butane/config.yaml: correct butane/config.bu and render again"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestLargeBundle: what hosts take is rendered, if it fits beside the rest; and an
+// admin is told how to apply it.
+func TestLargeBundle(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range 1300 {
+		many.WriteString(ca(t, fmt.Sprintf("Lab CA %d", i), time.Now().Add(time.Hour)))
+	}
+	site := machineconfig.Site{TrustedCA: configMap(many.String()), Domain: "a.example"}
+	object := render(t, machineconfig.Request{Image: image, Pool: "master", Site: site})[1]
+	const want = "98-master-http01-proxyd-config.yaml is too large for the annotation that oc apply makes: apply it with oc apply --server-side"
+	if len(object.Notes) != 1 || object.Notes[0] != want {
+		t.Errorf("%d bytes, notes %q", object.Size, object.Notes)
+	}
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+)
+
+// withoutSurrogates writes a JSON text's characters beyond U+FFFF as YAML does. JSON
+// has two escapes for one of them (RFC 8259, section 7), and these are nothing in YAML.
+// Other texts stay as they are. What follows in the same line stands two columns
+// further left than it did.
+func withoutSurrogates(text []byte) []byte {
+	if !json.Valid(text) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		if text[0] != '\\' { // in JSON there is one within a string only
+			out, text = append(out, text[0]), text[1:]
+			continue
+		}
+		one, is := escaped(text)
+		if !is || !utf16.IsSurrogate(one) { // or a pair of which the second is no escape
+			out, text = append(out, text[:2]...), text[2:]
+			continue
+		}
+		text = text[len(`\u0000`):]
+		pair := utf16.DecodeRune(one, 0) // U+FFFD, as for whoever reads JSON, but for a pair
+		if two, is := escaped(text); is {
+			if r := utf16.DecodeRune(one, two); r != pair {
+				pair, text = r, text[len(`\u0000`):]
+			}
+		}
+		out = fmt.Appendf(out, `\U%08X`, pair)
+	}
+	return out
+}
+
+// escaped is the number that a text begins with, as \uXXXX.
+func escaped(text []byte) (rune, bool) {
+	if len(text) < len(`\u0000`) || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
+}

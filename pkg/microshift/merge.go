@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift
+
+// merge applies a JSON merge patch (RFC 7386) to what earlier files say: mappings
+// merge, all else is replaced, lists too, and null takes away.
+func merge(target, patch map[string]any) map[string]any {
+	if target == nil {
+		target = make(map[string]any, len(patch))
+	}
+	for name, value := range patch {
+		switch v := value.(type) {
+		case nil:
+			delete(target, name)
+		case map[string]any:
+			before, _ := target[name].(map[string]any)
+			target[name] = merge(before, v)
+		default:
+			target[name] = v
+		}
+	}
+	return target
+}

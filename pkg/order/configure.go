@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package order
+
+import (
+	"net/netip"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+)
+
+// Configure is how the ingress at these addresses is asked. What is about clients is
+// not in it.
+func Configure(u config.Upstream, ingress []netip.Addr) control.Configure {
+	return control.Configure{
+		Timeout:         u.Timeout,
+		Ingress:         ingress,
+		Port:            u.Port,
+		ConnectTimeout:  u.ConnectTimeout,
+		Secure:          u.Scheme == config.SchemeHTTPS,
+		HTTPSPort:       u.HTTPSPort,
+		FollowRedirects: u.FollowRedirects,
+		ProxyProtocol:   versionOf(u.ProxyProtocol),
+		VerifyNames:     u.VerifyNames,
+	}
+}
+
+func versionOf(p config.ProxyProtocol) int {
+	switch p {
+	case config.ProxyProtocolV1:
+		return 1
+	case config.ProxyProtocolV2:
+		return 2
+	default:
+		return 0
+	}
+}
+
+// Trust is what is trusted for TLS to the ingress. whose names, for diagnoses, where
+// the roots come from.
+func Trust(whose string, roots []trust.Certificate) *control.Trust {
+	return &control.Trust{Roots: trust.DER(roots), About: trust.About(whose, roots)}
+}

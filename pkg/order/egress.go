@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package order
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+)
+
+// Way is an ingress address and port, and the proxy through which it is reached. The
+// URL may hold credentials.
+type Way struct {
+	Ingress netip.AddrPort
+	Proxy   *url.URL
+}
+
+// Ways are all that lead through a proxy. automatic is what never does.
+func Ways(c config.Config, accepted egress.Settings, ingress []netip.Addr, automatic []string) (all []Way) {
+	if c.EgressProxy.Upstream != config.EgressAuto {
+		return nil
+	}
+	for _, addr := range ingress {
+		for _, port := range portsOf(c.Upstream) {
+			at := netip.AddrPortFrom(addr, port.number)
+			if proxy := accepted.ForIngress(at, port.secure, automatic); proxy != nil {
+				all = append(all, Way{at, proxy})
+			}
+		}
+	}
+	return all
+}
+
+type port struct {
+	number uint16
+	secure bool
+}
+
+// portsOf are those of the ingress that may be connected to: for http, and for https
+// what a redirect leads to.
+func portsOf(u config.Upstream) []port {
+	secure := port{u.HTTPSPort, true}
+	switch {
+	case u.Scheme == config.SchemeHTTPS:
+		return []port{secure}
+	case u.FollowRedirects && u.HTTPSPort != u.Port:
+		return []port{{u.Port, false}, secure}
+	default:
+		return []port{{u.Port, false}}
+	}
+}
+
+// Egress is what goes through which proxy. addrs are the addresses of a proxy's name:
+// without any nothing goes directly that is to go through it. system are the CAs
+// of this host.
+func Egress(ways []Way, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o control.Egress) {
+	if len(ways) == 0 {
+		return o
+	}
+	secure := false
+	for _, w := range ways {
+		p := control.EgressProxy{Name: w.Proxy.Hostname(), Secure: w.Proxy.Scheme == "https", Authorization: egress.Authorization(w.Proxy)}
+		secure = secure || p.Secure
+		for _, addr := range addrs(p.Name) {
+			p.Addrs = append(p.Addrs, netip.AddrPortFrom(addr, egress.Port(w.Proxy)))
+		}
+		o.Through = append(o.Through, control.Through{Ingress: w.Ingress, Proxy: p})
+	}
+	// A proxy that looks into TLS has a CA of the admin's. The public ones, by which a
+	// proxy may have its own certificate, do not vouch for an ingress for which the
+	// admin trusts others.
+	o.Beyond = control.Trust{Roots: accepted.Roots, About: accepted.About}
+	if secure {
+		o.Proxies = trustBoth(o.Beyond, control.Trust{Roots: system, About: AboutCAs(len(system), "this host")})
+	}
+	return o
+}
+
+// trustBoth is the trust in a and in what of b is not in a.
+func trustBoth(a, b control.Trust) control.Trust {
+	more := slices.DeleteFunc(slices.Clone(b.Roots), func(der []byte) bool {
+		return slices.ContainsFunc(a.Roots, func(has []byte) bool { return bytes.Equal(has, der) })
+	})
+	switch {
+	case len(more) == 0:
+		return a
+	case len(a.Roots) == 0:
+		return b
+	default:
+		return control.Trust{Roots: slices.Concat(a.Roots, more), About: a.About + " and " + b.About}
+	}
+}
+
+// AboutCAs says for a diagnosis what is trusted: a number of CAs of whose they are.
+// It is empty for none.
+func AboutCAs(number int, whose string) string {
+	switch number {
+	case 0:
+		return ""
+	case 1:
+		return "the 1 CA of " + whose
+	default:
+		return fmt.Sprintf("the %d CAs of %s", number, whose)
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network_test
+
+import (
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+)
+
+const challenge = "/.well-known/acme-challenge/token"
+
+// router is a server by TLS, whose certificate is for example.com, and one that leads
+// to it. What it was told of its client goes into the answer.
+func router(t *testing.T) (plain, secure netip.AddrPort, own *x509.Certificate) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Host, "elsewhere.example.com") {
+			http.Redirect(w, r, "https://example.com/other", http.StatusFound)
+			return
+		}
+		_, _ = io.WriteString(w, r.Header.Get("X-Forwarded-For")+" "+r.Header.Get("X-Forwarded-Proto"))
+	}))
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	secure = netip.MustParseAddrPort(s.Listener.Addr().String())
+	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://"+r.Host+r.URL.Path, http.StatusFound)
+	}))
+	t.Cleanup(leads.Close)
+	return netip.MustParseAddrPort(leads.Listener.Addr().String()), secure, s.Certificate()
+}
+
+// TestAsGate: the ingress is asked by the gate's own means, in the child that is as
+// bare as the gate.
+func TestAsGate(t *testing.T) {
+	c := client(t)
+	plain, secure, own := router(t)
+	refusing := refusingProxy(t)
+	trusts := func(about string, roots ...[]byte) *control.Trust { return &control.Trust{Roots: roots, About: about} }
+	good := probe.Fetch{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, At: secure}
+	for name, tt := range map[string]struct {
+		host   string
+		change func(*control.Configure)
+		trust  *control.Trust
+		egress *control.Egress
+		want   probe.Fetch
+		detail string
+	}{
+		"a redirect that is followed": {trust: trusts("the CA", own.Raw), want: good},
+		"one that is not": {
+			trust: trusts("the CA", own.Raw), change: func(c *control.Configure) { c.FollowRedirects = false },
+			want: probe.Fetch{Status: 302, Location: "https://example.com" + challenge, At: plain, Verdict: "redirect-to-https"},
+		},
+		"another CA": {
+			trust: trusts("the CA of /ca.crt"), want: probe.Fetch{At: secure, Cause: "tls-untrusted"},
+			detail: "leads to none of the CA of /ca.crt",
+		},
+		"another name": {
+			trust: trusts("the CA", own.Raw), host: "api.example.org", want: probe.Fetch{At: secure, Cause: "tls-name"},
+			detail: `and not for "api.example.org"`,
+		},
+		"TLS, and a redirect elsewhere": {
+			trust: trusts("the CA", own.Raw), host: "elsewhere.example.com",
+			change: func(c *control.Configure) { c.Secure, c.VerifyNames = true, []string{"example.com"} },
+			want:   probe.Fetch{Status: 302, Location: "https://example.com/other", At: secure, Verdict: "redirect-elsewhere"},
+		},
+		"a proxy that refuses": {
+			trust: trusts("the CA", own.Raw), change: func(c *control.Configure) { c.Secure = true },
+			egress: &control.Egress{Through: []control.Through{{Ingress: secure, Proxy: control.EgressProxy{
+				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: "Basic c2VjcmV0",
+			}}}},
+			want:   probe.Fetch{At: secure, Cause: "egress-auth", Proxy: net.JoinHostPort("proxy.example.com", port(refusing))},
+			detail: "it answers 407 (its reason names the credentials)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := gateQuestion(plain, secure, tt.trust, tt.egress)
+			if tt.host != "" {
+				q.Host = tt.host
+			}
+			if tt.change != nil {
+				tt.change(&q.Gate.Configure)
+			}
+			a, err := c.Ask(within(t, patience), probe.Question{Fetch: q}, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(a.Fetch.Detail, tt.detail) || a.Fetch.Total <= 0 {
+				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Detail)
+			}
+			ignored := cmpopts.IgnoreFields(probe.Fetch{}, "FirstByte", "Total", "Date", "Detail")
+			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
+			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(probe.Fetch{}, bodyUnless(tt.want)...)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// bodyUnless leaves out the page of a redirect, which is the server's.
+func bodyUnless(want probe.Fetch) []string {
+	if want.Status == http.StatusFound {
+		return []string{"Body", "Length", "ContentType"}
+	}
+	return nil
+}
+
+func gateQuestion(plain, secure netip.AddrPort, trust *control.Trust, egress *control.Egress) *probe.FetchQuestion {
+	return &probe.FetchQuestion{
+		Addr: plain, Host: "example.com", Path: challenge, Agent: "test",
+		Gate: &probe.Gate{
+			Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
+			Configure: control.Configure{
+				Ingress: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true, ConnectTimeout: patience,
+			},
+			Trust: trust, Egress: egress,
+		},
+	}
+}
+
+// refusingProxy answers with the credentials that it was sent.
+func refusingProxy(t *testing.T) netip.AddrPort {
+	t.Helper()
+	return answering(t, func(conn *net.TCPConn, _ []byte) {
+		_, _ = io.WriteString(conn, "HTTP/1.1 407 c2VjcmV0 is wrong\r\nContent-Length: 0\r\n\r\n")
+	})
+}
+
+func port(at netip.AddrPort) string {
+	_, port, _ := net.SplitHostPort(at.String())
+	return port
+}
+
+// TestAsGateInTime: who is silent takes the question's time and no more, and is named
+// for it.
+func TestAsGateInTime(t *testing.T) {
+	c := client(t)
+	silent := answering(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) })
+	q := gateQuestion(silent, silent, &control.Trust{}, nil)
+	q.Gate.Configure.Secure = true
+	begin := time.Now()
+	a, err := c.Ask(within(t, time.Second), probe.Question{Fetch: q}, -1)
+	if err != nil || a.Fetch.Cause != "timeout-answer" || time.Since(begin) > patience {
+		t.Errorf("after %v: %+v, %v", time.Since(begin), a.Fetch, err)
+	}
+}

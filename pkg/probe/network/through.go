@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+)
+
+// through asks one URL once, through a proxy. A redirect is an answer, and is not
+// followed; no body is read.
+func through(ctx context.Context, q *probe.ThroughQuestion) (*probe.Through, error) {
+	target, err := url.Parse(q.URL)
+	if err != nil {
+		return nil, errors.New("the URL to ask is none")
+	}
+	t := &probe.Through{}
+	begin := time.Now()
+	conn, err := dialAny(ctx, q.Addrs, t)
+	if err != nil {
+		t.Detail, t.Total = tell(err), time.Since(begin)
+		return t, nil
+	}
+	defer conn.Close()
+	var denied atomic.Int32
+	transport, err := transportFor(q, conn, &denied)
+	if err != nil {
+		return nil, err
+	}
+	defer transport.CloseIdleConnections()
+	request := (&http.Request{
+		Method: http.MethodGet, URL: target, Host: target.Host, Header: http.Header{"User-Agent": {"http01-proxyd"}},
+	}).WithContext(ctx)
+	answer, err := transport.RoundTrip(request)
+	t.Total, t.Denied = time.Since(begin), int(denied.Load())
+	switch {
+	case err == nil:
+		t.Status = answer.StatusCode
+		_ = answer.Body.Close()
+	case t.Denied == 0: // else the error is the proxy's reason phrase, which may be anything
+		t.Detail = scrub(tell(err), q.Proxy)
+	}
+	return t, nil
+}
+
+// transportFor leads one request over conn. Denied gets the status with which the
+// proxy does not connect, from a goroutine that may outlive the request.
+func transportFor(q *probe.ThroughQuestion, conn net.Conn, denied *atomic.Int32) (*http.Transport, error) {
+	roots := x509.NewCertPool()
+	for _, der := range q.Roots {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			roots.AddCert(c)
+		}
+	}
+	transport := &http.Transport{
+		DialContext:            handOver(conn),
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: headBytes,
+		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+			if answer.StatusCode != http.StatusOK {
+				denied.Store(int32(answer.StatusCode)) //nolint:gosec // three digits
+			}
+			return nil
+		},
+	}
+	if q.Proxy == "" {
+		return transport, nil
+	}
+	proxy, err := url.Parse(q.Proxy)
+	if err != nil {
+		return nil, errors.New("the proxy's URL is none") // what the parser says has it
+	}
+	transport.Proxy = http.ProxyURL(proxy)
+	return transport, nil
+}
+
+// scrub hides a text in which the other side sends the credentials back.
+func scrub(text, proxy string) string {
+	u, err := url.Parse(proxy)
+	if err != nil || u.User == nil {
+		return text
+	}
+	password, _ := u.User.Password()
+	basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+	if upstream.NewSecret("Basic " + basic).Within(text) {
+		return "what the other side said holds the proxy's credentials, and is not shown"
+	}
+	return text
+}
+
+// dialAny connects to the first address that takes the connection, whatever is asked
+// for: names were resolved before. The transport would dial without ctx's deadline
+// (dialConnFor of net/http), so that one silent address kept the others from being
+// asked. It writes down whom it tries.
+func dialAny(ctx context.Context, addrs []netip.AddrPort, t *probe.Through) (conn net.Conn, err error) {
+	err = errors.New("there is no address to ask")
+	for i, addr := range addrs {
+		t.Tried = addr
+		if conn, err = dialOne(ctx, addr, len(addrs)-i); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// dialOne leaves time for the addresses after it.
+func dialOne(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
+	if end, bounded := ctx.Deadline(); bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		defer cancel()
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", addr.String())
+}
+
+// handOver gives a transport the connection that there is, once.
+func handOver(conn net.Conn) func(context.Context, string, string) (net.Conn, error) {
+	var taken atomic.Bool
+	return func(context.Context, string, string) (net.Conn, error) {
+		if taken.Swap(true) {
+			return nil, net.ErrClosed
+		}
+		return conn, nil
+	}
+}
+
+// tell says why there was no answer. A URL, which may hold credentials, is in none
+// of the errors below one.
+func tell(err error) string {
+	if outer := (*url.Error)(nil); errors.As(err, &outer) {
+		err = outer.Err
+	}
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) && unknown.Cert != nil {
+		return fmt.Sprintf("a certificate of %s, issued by %s, is not trusted: %v", unknown.Cert.Subject, unknown.Cert.Issuer, err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "there was no answer in time"
+	}
+	return strings.TrimPrefix(err.Error(), "proxyconnect tcp: ") // net/http's own, and many a user's name is proxy
+}

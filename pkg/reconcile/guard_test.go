@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+)
+
+// TestInternalIsRemembered: what was MicroShift's internal address is left alone where
+// MicroShift has it, although MicroShift is not looked at any more, by this process and
+// by the next.
+func TestInternalIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := t.TempDir()
+		const given = "vips: {api: [10.97.0.0], ingress: [192.0.2.6]}\nmicroshift: {directory: \"\"}\n"
+		begin := func(config string) *world {
+			return run(t, func(w *world) {
+				w.state = state
+				w.configure(strings.ReplaceAll(config, "DIR", w.dir))
+				w.held = []address.Address{
+					{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2},
+					{IP: netip.MustParseAddr("10.97.0.0"), Bits: 32, Link: 1},
+				}
+				if err := os.Mkdir(filepath.Join(w.dir, "ms"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				w.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n")
+			})
+		}
+		leftAlone := func(w *world, when string) {
+			t.Helper()
+			c := w.board.Report(status.Table{}).Condition()
+			if c.Reason != status.NoVIPs || !strings.Contains(c.Message, "10.97.0.0 is on lo as a single address") {
+				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
+			}
+		}
+		w := begin("vips: {keepalivedConfig: DIR/none}\nmicroshift: {directory: DIR/ms}\n")
+		if w.reason() != status.NotRequired {
+			t.Errorf("%s", w.reason())
+		}
+		if err := os.Remove(filepath.Join(state, "microshift-in-force.json")); err != nil {
+			t.Error(err)
+		}
+		w.configure(given)
+		w.hints <- struct{}{}
+		quiet(time.Second)
+		leftAlone(w, "not looked at any more")
+		w.stop()
+
+		w = begin("vips: {keepalivedConfig: DIR/none}\nmicroshift: {directory: DIR/ms}\n")
+		w.stop()
+		w = begin(given)
+		leftAlone(w, "in the next process")
+		w.stop()
+	})
+}
+
+// TestInternalIsLookedUp: where MicroShift's configuration is as a rule it is read for
+// this, although the directory that is given is none, or another one; what was known
+// last counts as before.
+func TestInternalIsLookedUp(t *testing.T) {
+	for directory, vip := range map[string]string{`""`: "10.97.0.0", "/nowhere": "10.97.0.0", "DIR/other": "10.97.0.0", `"" # kept`: "10.99.0.0"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := run(t, func(w *world) {
+				w.held = []address.Address{{IP: netip.MustParseAddr(vip), Bits: 32, Link: 1}}
+				for dir, network := range map[string]string{"usual": "10.96.0.0/16", "other": "10.40.0.0/16", "before": "10.98.0.0/16"} {
+					if err := os.Mkdir(filepath.Join(w.dir, dir), 0o700); err != nil {
+						t.Fatal(err)
+					}
+					w.write(dir+"/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: ["+network+"]}\n")
+				}
+				before := microshift.NewReader(filepath.Join(w.dir, "before"), w.dir, microshift.NewKeeper(w.state))
+				before.Read(time.Now())
+				if err := before.Keep(); err != nil {
+					t.Fatal(err)
+				}
+				w.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", w.dir) + "\n")
+			})
+			defer w.stop()
+			c := w.board.Report(status.Table{}).Condition()
+			if c.Reason != status.NoVIPs || !strings.Contains(c.Message, vip+" is ") {
+				t.Errorf("directory %s: %s: %s", directory, c.Reason, c.Message)
+			}
+		})
+	}
+}
+
+// TestOtherDirectory: what was computed of one directory's MicroShift says nothing of
+// another's.
+func TestOtherDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := func(w *world, dir string) {
+			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\n" +
+				"microshift: {directory: " + filepath.Join(w.dir, dir) + ", manageAdvertiseAddress: true}\n")
+		}
+		w := run(t, func(w *world) {
+			at(w, "a")
+			w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2}}
+			for dir, text := range map[string]string{
+				"a": "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n",
+				"b": "node: [\n",
+			} {
+				if err := os.Mkdir(filepath.Join(w.dir, dir), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				w.write(dir+"/config.yaml", text)
+			}
+		})
+		defer w.stop()
+		if w.loop.eyes.sight.microShift.computed.Internal == nil {
+			t.Fatal("nothing is computed of the first one")
+		}
+		at(w, "b")
+		w.hints <- struct{}{}
+		quiet(time.Second)
+		if got := w.loop.eyes.sight.microShift.computed; got.Internal != nil || w.reason() != status.NoVIPs {
+			t.Errorf("%+v, %s", got, w.reason())
+		}
+	})
+}
+
+// TestNodeAddressBesideVIPs: the node's address is looked for again, although VIPs are
+// given, as what is on lo hangs on it; no event tells that its time is up.
+func TestNodeAddressBesideVIPs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(w *world) {
+			w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmicroshift: {directory: " + filepath.Join(w.dir, "usual") + ", manageAdvertiseAddress: true}\n")
+			w.held = []address.Address{{IP: netip.MustParseAddr("198.51.100.9"), Bits: 24, Link: 3}}
+			if err := os.Mkdir(filepath.Join(w.dir, "usual"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			w.write("route", "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")
+		})
+		defer w.stop()
+		quiet(addressSettles + 2*routeAgain)
+		if c := w.board.Report(status.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not put on lo") {
+			t.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	})
+}
+
+// TestInternalMovesElsewhere: an internal address that goes from lo to another link is
+// seen at once, and so is one that comes back with a network.
+func TestInternalMovesElsewhere(t *testing.T) {
+	for name, there := range map[string]address.Address{
+		"another link": {IP: netip.MustParseAddr("10.44.0.0"), Bits: 32, Link: 3},
+		"a network":    {IP: netip.MustParseAddr("10.44.0.0"), Bits: 24, Link: 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := run(t, func(w *world) {
+				w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\n" +
+					"microshift: {directory: " + filepath.Join(w.dir, "usual") + ", manageAdvertiseAddress: true}\n")
+				w.held = []address.Address{
+					{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2}, {IP: netip.MustParseAddr("10.44.0.0"), Bits: 32, Link: 1},
+				}
+				if err := os.Mkdir(filepath.Join(w.dir, "usual"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				w.write("usual/config.yaml", "node: {nodeIP: 192.0.2.9}\n")
+			})
+			defer w.stop()
+			w.look(func() { w.held[1], w.keeps = there, errors.New("somebody else has it") })
+			w.events <- struct{}{}
+			quiet(time.Second)
+			if c := w.board.Report(status.Table{}).Condition(); !strings.Contains(c.Message, "somebody else has it") {
+				t.Errorf("%s: %s: %s", name, c.Reason, c.Message)
+			}
+		})
+	}
+}

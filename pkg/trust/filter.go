@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The bounds of a file of certificates.
+const (
+	// MaxBundle is an admin's. A ConfigMap cannot hold more.
+	MaxBundle = 1 << 20
+	// MaxSystem is a host's own, which has comments.
+	MaxSystem = 4 << 20
+	// maxDER is what of it may be handed over to another process in one message.
+	maxDER = MaxBundle
+	// maxLeftOut bounds a list. A file that is something else altogether has a flaw
+	// in every line.
+	maxLeftOut = 100
+)
+
+// Bundle is what a file of certificates comes to at a time.
+type Bundle struct {
+	Roots   []Certificate
+	LeftOut []LeftOut // the first 100 of them
+	Dropped int       // how many were left out altogether
+
+	// From the first of these until before the second the verdict is the same; zero
+	// where there is no such moment.
+	Since, Until time.Time
+}
+
+// Certificate is one that is trusted.
+type Certificate struct {
+	DER     []byte
+	Subject string // printable, and not long
+}
+
+// LeftOut is a part of a file that does not count.
+type LeftOut struct {
+	Line    int    // at which it begins, from 1
+	Subject string // printable, and not long; empty where it cannot be read
+	Serial  string // in hexadecimal, as openssl prints it
+	Reason  string
+}
+
+// String names the part and why it is left out.
+func (l LeftOut) String() string {
+	if l.Subject == "" {
+		return fmt.Sprintf("line %d: %s", l.Line, l.Reason)
+	}
+	return fmt.Sprintf("line %d: %q, serial %s: %s", l.Line, l.Subject, l.Serial, l.Reason)
+}
+
+// Refusal says why nothing of a file counts. It never holds anything of the file's
+// content but names of certificates.
+type Refusal struct {
+	Line    int // 0: the file as a whole
+	Message string
+	Mend    string
+	// Unfinished holds for a file that ends amid a certificate: who writes it may
+	// not be done.
+	Unfinished bool
+	// NothingLeft holds for a file all of whose certificates were left out.
+	NothingLeft bool
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	if r.Line == 0 {
+		return r.Message + ": " + r.Mend
+	}
+	return fmt.Sprintf("line %d: %s: %s", r.Line, r.Message, r.Mend)
+}
+
+// Filter judges an admin's bundle, certificate by certificate. An error is a
+// [*Refusal]; the bundle with it has no Roots, and says what was left out and when
+// to judge again.
+func Filter(pem []byte, now time.Time) (Bundle, error) { return filter(pem, MaxBundle, now) }
+
+func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
+	if err := refused(pem, limit); err != nil {
+		return Bundle{}, err
+	}
+	blocks, err := split(bytes.TrimPrefix(pem, []byte(byteOrderMark)))
+	if err != nil {
+		return Bundle{}, err
+	}
+	if len(blocks) == 0 {
+		return Bundle{}, &Refusal{Message: "there is no certificate in it", Mend: "put the CAs' certificates into it, in PEM (-----BEGIN CERTIFICATE-----)"}
+	}
+	j := judge{now: now, seen: make(map[[32]byte]int)}
+	for _, b := range blocks {
+		if err := j.take(b); err != nil {
+			return Bundle{}, err
+		}
+	}
+	if len(j.bundle.Roots) == 0 {
+		return j.bundle, &Refusal{
+			Message: "no certificate in it can be trusted: " + j.bundle.why(), Mend: "put the certificate of the CA that has issued the ingress's certificate into it",
+			NothingLeft: true,
+		}
+	}
+	return j.bundle, nil
+}
+
+// named is how many of those that are left out a message names.
+const named = 3
+
+// why tells what was left out, in a line.
+func (b *Bundle) why() string {
+	parts := make([]string, 0, named+1)
+	for _, l := range b.LeftOut[:min(named, len(b.LeftOut))] {
+		parts = append(parts, l.String())
+	}
+	if more := b.Dropped - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+const (
+	byteOrderMark = "\xef\xbb\xbf"
+	utf16Little   = "\xff\xfe"
+	utf16Big      = "\xfe\xff"
+	// derSequence begins certificates, and most of what holds some, in binary.
+	derSequence = 0x30
+)
+
+// refused judges the file as a whole.
+func refused(pem []byte, limit int) error {
+	switch {
+	case len(pem) > limit:
+		return TooLong(limit)
+	case len(bytes.TrimSpace(pem)) == 0:
+		return &Refusal{Message: "it is empty", Mend: "put the CAs' certificates into it, or remove the file to trust what this host trusts"}
+	}
+	if line := privateKey(pem); line > 0 {
+		return &Refusal{Line: line, Message: "there is a private key in it", Mend: "take it out, leave only certificates, and replace the key if others could read the file"}
+	}
+	switch {
+	case bytes.HasPrefix(pem, []byte(utf16Little)), bytes.HasPrefix(pem, []byte(utf16Big)):
+		return &Refusal{Message: "it is UTF-16 text", Mend: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
+	case pem[0] == derSequence && !bytes.Contains(pem, []byte(beginMark)):
+		return &Refusal{Message: "it is binary (DER), not PEM", Mend: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+	}
+	return nil
+}
+
+// TooLong is the refusal of a file of more than limit bytes.
+func TooLong(limit int) *Refusal {
+	return &Refusal{Message: fmt.Sprintf("it is larger than %d KiB", limit>>10), Mend: "leave only the CAs in it that issue the ingress's certificates"}
+}
+
+// privateKey returns the line at which the first one begins, or 0. Marks of other
+// formats, and such as are not quite right, count, too: better one refusal too many.
+func privateKey(text []byte) int {
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if isPrivateKeyMark(line) {
+			return number
+		}
+	}
+	return 0
+}
+
+func isPrivateKeyMark(line []byte) bool {
+	if !bytes.Contains(line, []byte("--")) {
+		return false
+	}
+	line = bytes.ToUpper(line)
+	_, begun, _ := bytes.Cut(line, []byte("BEGIN"))
+	return bytes.Contains(begun, []byte("PRIVATE KEY")) || bytes.Contains(line, []byte("PRIVATE KEY"+markTail))
+}

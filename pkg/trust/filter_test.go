@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trust_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+)
+
+// verdict is a bundle in words.
+func verdict(b trust.Bundle) (kept, left []string) {
+	for _, c := range b.Roots {
+		kept = append(kept, c.Subject)
+	}
+	for _, l := range b.LeftOut {
+		left = append(left, l.String())
+	}
+	return kept, left
+}
+
+func TestFilterKeepsAndLeavesOut(t *testing.T) {
+	t.Parallel()
+	a, b := good(t, "A"), good(t, "B")
+	otherIssuer := ca("Issuer")
+	sub := func(serial, reason string) string {
+		return `line 1: "CN=Bad", serial ` + serial + ": " + reason
+	}
+	notCA := func(c *x509.Certificate) { c.IsCA, c.KeyUsage = false, 0 }
+	small := rsaKey(t, 1024)
+	smallRSA := block("CERTIFICATE", made(t, ca("Bad"), nil, small.Public(), small))
+	lines := strings.Count(a, "\n")
+	for name, c := range map[string]struct {
+		text string
+		kept []string
+		left []string
+	}{
+		"two":                      {a + b, []string{"CN=A", "CN=B"}, nil},
+		"CRLF":                     {strings.ReplaceAll(a+b, "\n", "\r\n"), []string{"CN=A", "CN=B"}, nil},
+		"no newline at the end":    {strings.TrimRight(a, "\n"), []string{"CN=A"}, nil},
+		"byte order mark":          {"\xef\xbb\xbf" + a, []string{"CN=A"}, nil},
+		"text between":             {"# A\nsubject=CN = A\n" + a + "\n\n-- B --\n" + b + "end\n", []string{"CN=A", "CN=B"}, nil},
+		"spaces at the lines' end": {strings.ReplaceAll(a, "\n", " \t\n"), []string{"CN=A"}, nil},
+		"duplicate": {
+			a + b + a,
+			[]string{"CN=A", "CN=B"},
+			[]string{fmt.Sprintf(`line %d: "CN=A", serial abc: a duplicate of that in line 1`, 1+2*lines)},
+		},
+		"expired": {
+			good(t, "Bad", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Second) }) + a,
+			[]string{"CN=A"},
+			[]string{sub("abc", "it has expired on 2026-06-01 11:59 UTC")},
+		},
+		"not yet valid": {
+			good(t, "Bad", func(c *x509.Certificate) { c.NotBefore = noon.Add(time.Minute) }) + a,
+			[]string{"CN=A"},
+			[]string{sub("abc", "it is not valid before 2026-06-01 12:01 UTC")},
+		},
+		"not a CA": {
+			good(t, "Bad", notCA) + a,
+			[]string{"CN=A"},
+			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
+		},
+		"no basic constraints": {
+			good(t, "Bad", notCA, func(c *x509.Certificate) { c.BasicConstraintsValid = false }) + a,
+			[]string{"CN=A"},
+			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
+		},
+		"a CA that may not sign": {
+			good(t, "Bad", func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }) + a,
+			[]string{"CN=A"},
+			[]string{sub("abc", "it is not a CA's (its key usage does not let it sign certificates)")},
+		},
+		"RSA 1024": {smallRSA + a, []string{"CN=A"}, []string{sub("abc", "its RSA key has less than 2048 bits")}},
+		"SHA-1": {
+			signedBadly(t, "Bad", otherIssuer, sha1WithRSA) + a,
+			[]string{"CN=A"},
+			[]string{sub("abc", "it is signed with SHA1-RSA, which can be forged")},
+		},
+		"MD5": {
+			signedBadly(t, "Bad", otherIssuer, md5WithRSA) + a,
+			[]string{"CN=A"},
+			[]string{sub("abc", "it is signed with MD5-RSA, which can be forged")},
+		},
+		"SHA-1, self-issued":            {signedBadly(t, "Old Root", nil, sha1WithRSA), []string{"CN=Old Root"}, nil},
+		"an intermediate of its issuer": {block("CERTIFICATE", made(t, ca("Sub"), otherIssuer, key(t).Public(), key(t))), []string{"CN=Sub"}, nil},
+		"broken base64": {
+			strings.Replace(a, "\nMI", "\n*I", 1) + b,
+			[]string{"CN=B"},
+			[]string{"line 1: what it holds is not base64"},
+		},
+		"broken ASN.1": {
+			block("CERTIFICATE", []byte("\x30\x03abc")) + b,
+			[]string{"CN=B"},
+			[]string{"line 1: what it holds is not a certificate: malformed tbs certificate"},
+		},
+		"bytes behind the certificate": {
+			block("CERTIFICATE", append(made(t, ca("T"), nil, key(t).Public(), key(t)), 0)) + b,
+			[]string{"CN=B"},
+			[]string{"line 1: what it holds is not a certificate: trailing data"},
+		},
+		"another kind": {
+			block("X509 CRL", []byte("abc")) + block("TRUSTED CERTIFICATE", []byte("abc")) + b,
+			[]string{"CN=B"},
+			[]string{`line 1: it is a block "X509 CRL", and no CERTIFICATE`, `line 4: it is a block "TRUSTED CERTIFICATE", and no CERTIFICATE`},
+		},
+		"headers": {
+			"-----BEGIN CERTIFICATE-----\nProc-Type: 4,ENCRYPTED\n\n" + strings.SplitN(a, "\n", 2)[1] + b,
+			[]string{"CN=B"},
+			[]string{"line 1: it has header lines"},
+		},
+		"indented": {
+			"  " + strings.ReplaceAll(strings.TrimSpace(a), "\n", "\n  ") + "\n" + b,
+			[]string{"CN=B"},
+			[]string{"line 1: it is indented: its lines must begin in the first column"},
+		},
+		"no end, then another": {
+			"-----BEGIN CERTIFICATE-----\nAAAA\n" + b,
+			[]string{"CN=B"},
+			[]string{"line 1: it does not end before the next one begins"},
+		},
+		"another end": {
+			"-----BEGIN CERTIFICATE-----\nAAAA\n-----END X-----\n" + b,
+			[]string{"CN=B"},
+			[]string{"line 1: its END line is not that of its BEGIN line"},
+		},
+		"an end alone": {
+			"-----END CERTIFICATE-----\n" + b,
+			[]string{"CN=B"},
+			[]string{"line 1: there is an END line without a BEGIN line"},
+		},
+		"a begin without its end": {
+			"-----BEGIN CERTIFICATE\n" + b,
+			[]string{"CN=B"},
+			[]string{"line 1: its BEGIN line does not end with -----"},
+		},
+		"a name that is no line": {
+			good(t, "evil\x1b[2J\nname\u202e"+strings.Repeat("x", 1000)),
+			[]string{"CN=evil [2J name " + strings.Repeat("x", 180) + "…"},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bundle, err := trust.Filter([]byte(c.text), noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, left := verdict(bundle)
+			if diff := cmp.Diff(c.kept, kept); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.left, left); diff != "" {
+				t.Errorf("left out (-want +got):\n%s", diff)
+			}
+			if bundle.Dropped != len(left) {
+				t.Errorf("%d are said to be left out", bundle.Dropped)
+			}
+		})
+	}
+}
+
+func TestFilterRefuses(t *testing.T) {
+	t.Parallel()
+	a := good(t, "A")
+	secret, err := x509.MarshalPKCS8PrivateKey(key(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Count(a, "\n")
+	for name, c := range map[string]struct{ text, says string }{
+		"empty":              {"", "it is empty: "},
+		"only spaces":        {" \r\n\n", "it is empty: "},
+		"no block":           {"hello\n", "there is no certificate in it: "},
+		"10 MiB":             {strings.Repeat("#", 10<<20), "it is larger than 1024 KiB: "},
+		"10,000":             {strings.Repeat(a, 10000), "it is larger than 1024 KiB: "},
+		"DER":                {string(made(t, ca("A"), nil, key(t).Public(), key(t))), "it is binary (DER), not PEM: convert it: openssl x509 -inform der"},
+		"UTF-16":             {"\xff\xfe-\x00-\x00", "it is UTF-16 text: "},
+		"a private key":      {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"an EC key, first":   {block("EC PRIVATE KEY", secret) + a, "line 1: there is a private key in it: "},
+		"a key, indented":    {a + "\t" + block("RSA PRIVATE KEY", secret), fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"a key, cut short":   {a + "-----BEGIN ENCRYPTED PRIVATE KEY-----\nabc", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"a key of OpenSSH":   {"-----BEGIN OPENSSH PRIVATE KEY-----\r\nabc\r\n-----END OPENSSH PRIVATE KEY-----\r\n", "line 1: there is a private key in it: "},
+		"a key of PGP":       {a + "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"a key of SSH2":      {a + "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nabc\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"a key, misspelt":    {a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"a key, small":       {a + "-----begin private key-----\nabc\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"a key, as a part":   {a + "a private key -----BEGIN PRIVATE KEY-----abc", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
+		"nothing left":       {good(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in it can be trusted: line 1: "CN=Old", serial abc: it has expired on `},
+		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: it is a block \"X\", and no CERTIFICATE; and 19997 more: "},
+		"a begin and no end": {a + "-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
+		"dashes at the end":  {a + "---", fmt.Sprintf("line %d: the file ends inside", 1+lines)},
+		"an end cut short":   {strings.TrimRight(a, "-\n"), "line 1: the file ends inside"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bundle, err := trust.Filter([]byte(c.text), noon)
+			var refusal *trust.Refusal
+			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.says) || refusal.Mend == "" {
+				t.Fatalf("%v, want %q", err, c.says)
+			}
+			if len(bundle.Roots) > 0 {
+				t.Errorf("refused, and %d certificates with it", len(bundle.Roots))
+			}
+			if len(err.Error()) > 2000 {
+				t.Errorf("a message of %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// TestFilterRefusesWhatIsCutShort: a good bundle that ends at any of its bytes is
+// refused, or has the certificates that stand before that whole.
+func TestFilterRefusesWhatIsCutShort(t *testing.T) {
+	t.Parallel()
+	a, b := good(t, "A"), good(t, "B")
+	text := a + "between\n" + b
+	for at := range len(text) {
+		bundle, err := trust.Filter([]byte(text[:at]), noon)
+		inside := at < len(a)-1 || at > len(a)+len("between\n") && at < len(text)-1
+		if inside != (err != nil) {
+			t.Fatalf("cut at byte %d: %d certificates, %v", at, len(bundle.Roots), err)
+		}
+		var refusal *trust.Refusal
+		if at > 0 && inside && (!errors.As(err, &refusal) || !refusal.Unfinished) {
+			t.Fatalf("cut at byte %d: %v does not tell that it is not finished", at, err)
+		}
+	}
+}
+
+// TestVerdictTurns: the next look is due when a certificate begins or ceases to be
+// valid, and not before.
+func TestVerdictTurns(t *testing.T) {
+	t.Parallel()
+	later := noon.Add(10 * time.Minute)
+	text := []byte(good(t, "A") + good(t, "Later", func(c *x509.Certificate) { c.NotBefore = later }))
+	count := func(at time.Time) (int, trust.Bundle) {
+		bundle, _ := trust.Filter(text, at)
+		return len(bundle.Roots), bundle
+	}
+	n, bundle := count(noon)
+	if n != 1 || !bundle.Until.Equal(later) || !bundle.Since.Equal(noon.Add(-time.Hour)) {
+		t.Fatalf("%d certificates, from %v until %v", n, bundle.Since, bundle.Until)
+	}
+	for at, holds := range map[time.Time]bool{
+		noon: true, later: false, later.Add(-1): true, noon.Add(-time.Hour): true, noon.Add(-time.Hour - 1): false,
+	} {
+		if bundle.Holds(at) != holds {
+			t.Errorf("at %v: %v", at, !holds)
+		}
+		if n, _ := count(at); (n == 1) != holds {
+			t.Errorf("at %v there are %d", at, n)
+		}
+	}
+	n, bundle = count(noon.Add(time.Hour))
+	if n != 2 || !bundle.Until.Equal(noon.Add(time.Hour+1)) {
+		t.Errorf("at the last moment %d certificates, until %v", n, bundle.Until)
+	}
+	if n, bundle = count(bundle.Until); n != 0 || !bundle.Until.IsZero() {
+		t.Errorf("afterwards %d certificates, until %v", n, bundle.Until)
+	}
+}
+
+// FuzzFilter: what is kept, others find in the same text, too; and a private key is
+// never taken, nor shown.
+func FuzzFilter(f *testing.F) {
+	a, b := good(f, "A"), good(f, "B")
+	secret, err := x509.MarshalPKCS8PrivateKey(key(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{
+		a, a + b, a + a, strings.ReplaceAll(a, "\n", "\r\n"), "# A\n" + a + "\xef\xbb\xbf" + b, "\xef\xbb\xbf" + a,
+		"-----BEGIN -----\n-----END :\n" + a, a + block("PRIVATE KEY", secret), a + block("PGP PRIVATE KEY BLOCK", secret), a[:len(a)/2], a + b[:len(b)/2], "-----BEGIN CERTIFICATE-----\n" + a, " " + a, a + "-----END CERTIFICATE-----\n" + b,
+		"-----BEGIN CERTIFICATE-----\nA: b\n\n" + strings.SplitN(a, "\n", 2)[1], block("X", nil) + b,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		before := bytes.Clone(text)
+		bundle, err := trust.Filter(text, noon)
+		if !bytes.Equal(before, text) {
+			t.Fatal("the text was changed")
+		}
+		if (err == nil) != (len(bundle.Roots) > 0) {
+			t.Fatalf("%d certificates, %v", len(bundle.Roots), err)
+		}
+		var refusal *trust.Refusal
+		if bytes.Contains(text, []byte("PRIVATE KEY-----")) && len(text) <= trust.MaxBundle &&
+			(!errors.As(err, &refusal) || refusal.Message != "there is a private key in it" || bundle.Dropped > 0) {
+			t.Fatalf("a private key: %v", err)
+		}
+		others := make(map[string]bool)
+		// From each mark by itself: a broken one before it has the library pass over it.
+		for i := range text {
+			if !bytes.HasPrefix(text[i:], []byte("-----BEGIN CERTIFICATE")) {
+				continue
+			}
+			if found, _ := pem.Decode(text[i:]); found != nil {
+				others[string(found.Bytes)] = true
+			}
+		}
+		for _, c := range bundle.Roots {
+			if _, err := x509.ParseCertificate(c.DER); err != nil || !others[string(c.DER)] {
+				t.Errorf("kept what nobody else finds: %q, %v", c.Subject, err)
+			}
+		}
+		for _, l := range bundle.LeftOut {
+			if strings.ContainsAny(l.String(), "\n\r\x1b") || len(l.String()) > 1000 || l.Line < 1 {
+				t.Errorf("%q is no line of text", l)
+			}
+		}
+	})
+}

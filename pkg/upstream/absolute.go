@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// errNoHost is a request that no proxy can be asked for: it names no host, and the
+// address in its place would be that of this front door.
+var errNoHost = errors.New("the request names no host for the egress proxy to ask")
+
+// errForm is a head that is not what the gate writes: origin-form, then Host.
+var errForm = errors.New("the request's head is not in the form for a proxy to be made of")
+
+// appendAbsolute appends a request head in the form for a proxy (RFC 9112 section
+// 3.2.2): the target becomes http://host/…, Host the same, and what authorizes us
+// is added. host is without a port; port is the ingress's. Head is what the gate
+// has written: in origin-form, Host first.
+func appendAbsolute(dst, head []byte, host string, port uint16, authorization Secret) ([]byte, error) {
+	if len(host) == 0 {
+		return dst, errNoHost
+	}
+	method, rest, _ := bytes.Cut(head, []byte{' '})
+	line, rest, _ := bytes.Cut(rest, []byte("\r\n"))
+	old, rest, found := bytes.Cut(rest, []byte("\r\n"))
+	if !found || len(line) == 0 || line[0] != '/' || !bytes.HasPrefix(old, []byte("Host: ")) {
+		return dst, errForm
+	}
+	dst = append(append(dst, method...), " http://"...)
+	dst = appendAuthority(dst, host, port)
+	dst = append(append(dst, line...), "\r\nHost: "...)
+	dst = append(appendAuthority(dst, host, port), "\r\n"...)
+	return append(appendAuthorization(dst, authorization), rest...), nil
+}
+
+func appendAuthority(dst []byte, host string, port uint16) []byte {
+	dst = append(dst, host...)
+	if port == 80 {
+		return dst
+	}
+	return strconv.AppendUint(append(dst, ':'), uint64(port), 10)
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	user     = "cluster"
+	password = "s3cr3t/+:" // #nosec G101 -- of these tests
+)
+
+func credentials() string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// egressOfTest is a proxy that takes what RFC 9112 lets a client send to one, and
+// nothing else. A real Squid is asked in test/lab, where names resolve and addresses
+// are those of a cluster; here it is about what goes over the wire and what becomes
+// of the answers, some of which no Squid gives.
+type egressOfTest struct {
+	*router
+	names  map[string]netip.AddrPort // its DNS
+	wants  string                    // of Proxy-Authorization
+	secure *tls.Config               // TLS with the proxy itself
+	bump   *tls.Config               // the man in the middle of a tunnel
+	answer string                    // instead of doing anything
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (p *egressOfTest) start(t testing.TB) *egressOfTest {
+	t.Helper()
+	p.router = serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		if p.secure == nil {
+			p.talk(t, tcp, b)
+			return
+		}
+		conn := tls.Server(tcp, p.secure)
+		if conn.Handshake() == nil {
+			p.talk(t, conn, bufio.NewReader(conn))
+			_ = conn.Close()
+		}
+	})
+	return p
+}
+
+func (p *egressOfTest) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
+}
+
+func (p *egressOfTest) talk(t testing.TB, conn net.Conn, b *bufio.Reader) {
+	t.Helper()
+	for {
+		r, err := http.ReadRequest(b)
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		p.asked = append(p.asked, r.Method+" "+r.RequestURI)
+		p.mu.Unlock()
+		authorization := r.Header["Proxy-Authorization"]
+		switch {
+		case p.answer != "":
+			_, _ = io.WriteString(conn, p.answer)
+			return
+		case p.wants == "" && len(authorization) > 0, p.wants != "" && !slices.Equal(authorization, []string{p.wants}):
+			_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 6\r\n\r\n<html>")
+			return
+		case r.Method == http.MethodConnect:
+			p.tunnel(conn, b, r)
+			return
+		case r.URL.Scheme != "http" || r.URL.Host != r.Host || r.URL.User != nil || r.ContentLength != 0:
+			t.Errorf("the proxy was sent %s %s with Host %s", r.Method, r.RequestURI, r.Host)
+			return
+		case !p.forward(conn, r):
+			return
+		}
+	}
+}
+
+func (p *egressOfTest) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request) {
+	to, err := netip.ParseAddrPort(r.RequestURI)
+	if err != nil || r.Host != r.RequestURI {
+		_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
+		return
+	}
+	far, err := net.DialTimeout("tcp", to.String(), patience)
+	if err != nil {
+		_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nContent-Length: 6\r\n\r\n<html>")
+		return
+	}
+	defer far.Close()
+	_, _ = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
+	near := io.Reader(b)
+	if p.bump != nil {
+		between := tls.Server(conn, p.bump)
+		conn, near = between, between
+		if between.Handshake() != nil {
+			return
+		}
+		far = tls.Client(far, &tls.Config{InsecureSkipVerify: true}) // #nosec G402 -- it is the client that is tested
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(conn, far)
+		_ = conn.Close()
+	}()
+	_, _ = io.Copy(far, near)
+	_ = far.Close()
+	<-done
+}
+
+// forward reports whether the connection takes another request.
+func (p *egressOfTest) forward(conn net.Conn, r *http.Request) bool {
+	to, known := p.names[r.Host]
+	if !known {
+		_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 egress\r\nContent-Length: 6\r\n\r\n<html>")
+		return true
+	}
+	far, err := net.DialTimeout("tcp", to.String(), patience)
+	if err != nil {
+		return false
+	}
+	defer far.Close()
+	if _, err := fmt.Fprintf(far, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", r.Method, r.URL.RequestURI(), r.Host); err != nil {
+		return false
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(far), r)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	answer.Close = false
+	answer.Header.Add("Via", "1.1 egress")
+	return answer.Write(conn) == nil
+}
+
+// through are settings by which all of a router is reached through the proxy.
+func (p *egressOfTest) through(s Settings, secret string) Settings {
+	hop := EgressProxy{Name: proxyName, Secure: p.secure != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: NewSecret(secret)}
+	for _, addr := range s.Ingress {
+		for _, port := range []uint16{s.Port, s.HTTPSPort} {
+			s.Egress.Through = append(s.Egress.Through, Through{netip.AddrPortFrom(addr, port), hop})
+		}
+	}
+	return s
+}
+
+// keepsSecret checks that nothing of what is printed of it gives the credentials
+// away.
+func keepsSecret(t testing.TB, all ...any) {
+	t.Helper()
+	for _, what := range all {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			text := fmt.Sprintf(verb, what)
+			if strings.Contains(text, password) || strings.Contains(text, strings.TrimPrefix(credentials(), "Basic ")) {
+				t.Errorf("%s of %T: %s", verb, what, text)
+			}
+		}
+	}
+}

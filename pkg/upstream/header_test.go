@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// of is a request of a client for a VIP.
+func of(client, vip string) *Request {
+	r := asking()
+	r.Client, r.VIP = addrPort(client), addrPort(vip)
+	return r
+}
+
+// settingsFor are for a real HAProxy, in plain HTTP or by TLS.
+func settingsFor(router netip.AddrPort, trust *Trust, version ProxyProtocol) Settings {
+	s := Settings{Ingress: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: patience, ProxyProtocol: version}
+	if trust != nil {
+		s.HTTPSPort, s.Secure, s.Trust = router.Port(), true, trust
+	}
+	return s
+}
+
+// certificateFile is a router's certificate as HAProxy reads it.
+func certificateFile(t *testing.T, c tls.Certificate) string {
+	t.Helper()
+	var text bytes.Buffer
+	for _, der := range c.Certificate {
+		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der})
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = pem.Encode(&text, &pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	path := filepath.Join(t.TempDir(), "router.pem")
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var clients = []struct{ client, vip, want string }{
+	{"198.51.100.7:40123", "192.0.2.5:80", "198.51.100.7:40123 192.0.2.5:80"},
+	{"198.51.100.8:1", "192.0.2.5:80", "198.51.100.8:1 192.0.2.5:80"},
+	{"[2001:db8::7]:40123", "[2001:db8::5]:80", "2001:db8::7:40123 2001:db8::5:80"},
+}
+
+// TestHeader: a real HAProxy sees each request as its client's, in plain HTTP and by
+// TLS, directly and through a tunnel. So no connection can serve two.
+func TestHeader(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	file := certificateFile(t, presents(t, p.between, nil, api))
+	plain := haproxy(t, "accept-proxy", returnsAddresses)
+	secure := haproxy(t, "accept-proxy ssl crt "+file, returnsAddresses)
+	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+		byTLS := settingsFor(secure, p.trust(), version)
+		byTLS.Egress.Proxies = Authorities{[][]byte{p.root.Raw}, "the CA of the proxy"}
+		for name, s := range map[string]Settings{
+			"plain":                      settingsFor(plain, nil, version),
+			"TLS":                        byTLS,
+			"TLS through a proxy":        (&egressOfTest{}).start(t).through(byTLS, ""),
+			"TLS through a proxy by TLS": (&egressOfTest{secure: p.config(t, proxyName)}).start(t).through(byTLS, ""),
+		} {
+			t.Run(fmt.Sprintf("v%d %s", version, name), func(t *testing.T) {
+				t.Parallel()
+				c := clientBy(t, s)
+				for _, test := range clients {
+					status, body, e := asks(t, c, of(test.client, test.vip))
+					if status != 200 || body != test.want || e != nil {
+						t.Errorf("%d %q, want %q; %v", status, body, test.want, e)
+					}
+					if idleOf(c) > 0 {
+						t.Error("the connection of one client is kept for others")
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestHeaderMisunderstood: a real HAProxy that expects what is not sent, or is sent
+// what it does not expect, is named, with the key that mends it.
+func TestHeaderMisunderstood(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	file := certificateFile(t, presents(t, p.between, nil, api))
+	const answers = "\thttp-request return status 200 content-type text/plain string token.key\n"
+	expects, not := haproxy(t, "accept-proxy", answers), haproxy(t, "", answers)
+	expectsTLS, notTLS := haproxy(t, "accept-proxy ssl crt "+file, answers), haproxy(t, "ssl crt "+file, answers)
+	const key = "upstream.proxyProtocol"
+	for name, test := range map[string]struct {
+		s      Settings
+		causes []Cause
+		status int // that was passed on
+	}{
+		"expected, off":             {settingsFor(expects, nil, ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
+		"expected with TLS, off":    {settingsFor(expectsTLS, p.trust(), ProxyProtocolOff), []Cause{ClosedWithoutAnswer, Reset}, 0},
+		"v1, not expected":          {settingsFor(not, nil, ProxyProtocolV1), []Cause{ProxyProtocolUnexpected}, 400},
+		"v2, not expected":          {settingsFor(not, nil, ProxyProtocolV2), []Cause{ProxyProtocolUnexpected}, 400},
+		"v1, not expected with TLS": {settingsFor(notTLS, p.trust(), ProxyProtocolV1), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
+		"v2, not expected with TLS": {settingsFor(notTLS, p.trust(), ProxyProtocolV2), []Cause{ClosedWithoutAnswer, Reset, TLSHandshake}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status, _, e := asks(t, clientBy(t, test.s), of("198.51.100.7:40123", "192.0.2.5:80"))
+			if e == nil || !strings.Contains(e.Detail(), key) || status != test.status {
+				t.Fatalf("%d, %v: %+v", status, e, e)
+			}
+			t.Log(e.Detail())
+			for _, cause := range test.causes {
+				if e.Cause == cause {
+					if code, _ := e.Answer(); (code == 0) != (status != 0) || e.Cut() {
+						t.Errorf("the client gets %d, cut %v", code, e.Cut())
+					}
+					return
+				}
+			}
+			t.Errorf("the cause is %s", e.Cause)
+		})
+	}
+}
+
+// TestHeaderAndBadRequest: a router that has come as far as TLS has taken the header,
+// and its 400 is about something else.
+func TestHeaderAndBadRequest(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	secure := haproxy(t, "accept-proxy ssl crt "+certificateFile(t, presents(t, p.between, nil, api)), "\thttp-request return status 400\n")
+	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+		status, _, e := asks(t, clientBy(t, settingsFor(secure, p.trust(), version)), of("198.51.100.7:40123", "192.0.2.5:80"))
+		if status != 400 || e != nil {
+			t.Errorf("v%d: %d, %v", version, status, e)
+		}
+	}
+}
+
+// TestHeaderIsOneClients: with a header every request has a connection of its own,
+// which is closed after it, and one without is used again as ever.
+func TestHeaderIsOneClients(t *testing.T) {
+	t.Parallel()
+	r := serve(t, "127.0.0.1:0", says(good))
+	s := byHTTP(r)
+	c := clientBy(t, s)
+	answered(t, c, asking())
+	answered(t, c, asking())
+	if n := r.accepted(); n != 1 {
+		t.Fatalf("%d connections without a header", n)
+	}
+	s.ProxyProtocol = ProxyProtocolV1
+	c.Update(s)
+	if idleOf(c) > 0 {
+		t.Error("a connection without a header is kept")
+	}
+	r.close()
+	again := serve(t, "127.0.0.1:0", saysOnce(good)) // takes the header for the request's first line
+	s.Port = again.addr.Port()
+	c.Update(s)
+	for range 3 {
+		answered(t, c, of("198.51.100.7:1", "192.0.2.5:80"))
+	}
+	eventually(t, "the connections are closed", func() bool { return again.accepted() == 3 && idleOf(c) == 0 })
+}

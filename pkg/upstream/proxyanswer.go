@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+)
+
+// proxyRefusal is what the egress proxy itself has answered, instead of doing what
+// it was asked for.
+type proxyRefusal struct {
+	status int
+	reason string // one short line, of the proxy's
+}
+
+func (r *proxyRefusal) Error() string {
+	if r.reason == "" {
+		return fmt.Sprintf("it answers %d", r.status)
+	}
+	return fmt.Sprintf("it answers %d %s", r.status, r.reason)
+}
+
+// cause is the one of a refusal: 407 is about our credentials or that there are
+// none, and every other one about what the proxy lets through or reaches.
+func (r *proxyRefusal) cause() Cause {
+	if r.status == 407 {
+		return EgressAuth
+	}
+	return EgressDenied
+}
+
+// maxReason bounds what is shown of a proxy's reason.
+const maxReason = 80
+
+// refusal is what the answer says to an operator: the reason phrase, and what
+// Squid or a proxy that speaks RFC 9209 gives as error.
+func (a *answer) refusal(authorization Secret) *proxyRefusal {
+	reason, why := a.buf[a.reason.from:a.reason.to], a.proxyError()
+	r := &proxyRefusal{status: a.status, reason: shown(reason)}
+	switch {
+	case authorization.Within(string(reason)), authorization.Within(string(why)):
+		r.reason = "(its reason names the credentials)"
+	case shown(why) != "":
+		r.reason = strings.TrimPrefix(r.reason+" ("+shown(why)+")", " ")
+	}
+	return r
+}
+
+// shown makes a short line of printable ASCII of what came from the network.
+func shown(text []byte) string {
+	text = text[:min(len(text), maxReason)]
+	return strings.TrimSpace(strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return ' '
+		}
+		return c
+	}, string(text)))
+}
+
+// byProxy reports whether the answer is the proxy's own, and not what the ingress has
+// sent through it; absolute says that the proxy was asked in plain HTTP. 407 is a
+// proxy's by definition (RFC 9110 section 15.5.8). An error that Squid makes has
+// X-Squid-Error (its src/errorpage.cc), also where an admin has set `via off`; one of
+// a proxy that knows RFC 9209 has an error in Proxy-Status. For others there is Via, which a
+// proxy must add to what it forwards (RFC 9110 section 7.6.3): where it is missing
+// from an error of the kind that proxies make, nothing was forwarded, unless X-Cache
+// shows a Squid with `via off`. That there is a Via says nothing: Squid adds it to
+// its own errors as well (all measured with Squid 5.7).
+//
+// Within a tunnel only a proxy that looks into TLS answers by itself, where it does
+// not like the router, for example: what names its error is the only sign then.
+func (a *answer) byProxy(absolute bool) bool {
+	switch {
+	case absolute && a.status == 407:
+		return true
+	case a.status < 400, a.looped:
+		return false
+	case a.proxyError() != nil:
+		return true
+	case !absolute:
+		return false
+	}
+	switch a.status {
+	case 403, 502, 503, 504:
+		return a.value("via") == nil && a.value("x-cache") == nil
+	default:
+		return false
+	}
+}
+
+// proxyError is what a proxy says in a field of why it answers by itself; nil if
+// none does.
+func (a *answer) proxyError() []byte {
+	if squid := a.value("x-squid-error"); squid != nil {
+		return squid
+	}
+	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = field.Next(rest)
+		if !field.EqualFold(name, "proxy-status") {
+			continue
+		}
+		if found := statusError(value); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// statusError is the error of a Proxy-Status field (RFC 9209 section 2.1.1), but
+// for those of front doors like this one. A quoted text may hold what looks like
+// one: then it is in an answer of a proxy that has something to say all the same.
+func statusError(list []byte) []byte {
+	for len(list) > 0 {
+		var member []byte
+		member, list, _ = bytes.Cut(list, []byte{','})
+		by, parameters, _ := bytes.Cut(member, []byte{';'})
+		if field.EqualFold(field.Trim(by), field.Pseudonym) {
+			continue
+		}
+		for len(parameters) > 0 {
+			var p []byte
+			p, parameters, _ = bytes.Cut(parameters, []byte{';'})
+			if name, value, is := bytes.Cut(field.Trim(p), []byte{'='}); is && string(name) == "error" {
+				return value
+			}
+		}
+	}
+	return nil
+}
+
+// value is that of the first field with the name, which is in lower case; nil when
+// there is none. The answer's head must be complete and its buffer there.
+func (a *answer) value(name string) []byte {
+	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
+		var n, v []byte
+		n, v, rest = field.Next(rest)
+		if field.EqualFold(n, name) {
+			return append([]byte{}, v...)
+		}
+	}
+	return nil
+}

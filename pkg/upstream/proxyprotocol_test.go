@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var headers = []struct {
+	name        string
+	client, vip string
+	v1, v2      string
+	// what a router makes of it; empty when it is to take the connection's own
+	src, dst string
+}{
+	{
+		name: "IPv4", client: "198.51.100.7:40123", vip: "192.0.2.5:80",
+		v1:  "PROXY TCP4 198.51.100.7 192.0.2.5 40123 80\r\n",
+		v2:  "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc6\x33\x64\x07\xc0\x00\x02\x05\x9c\xbb\x00\x50",
+		src: "198.51.100.7:40123", dst: "192.0.2.5:80",
+	},
+	{
+		name: "IPv6", client: "[2001:db8::7]:65535", vip: "[2001:db8:0:1::5]:80",
+		v1: "PROXY TCP6 2001:db8::7 2001:db8:0:1::5 65535 80\r\n",
+		v2: "\r\n\r\n\x00\r\nQUIT\n\x21\x21\x00\x24" +
+			"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07" +
+			"\x20\x01\x0d\xb8\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x05" + "\xff\xff\x00\x50",
+		src: "2001:db8::7:65535", dst: "2001:db8:0:1::5:80",
+	},
+	{
+		name: "mapped", client: "[::ffff:198.51.100.7]:1", vip: "[::ffff:192.0.2.5]:80",
+		v1:  "PROXY TCP4 198.51.100.7 192.0.2.5 1 80\r\n",
+		v2:  "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc6\x33\x64\x07\xc0\x00\x02\x05\x00\x01\x00\x50",
+		src: "198.51.100.7:1", dst: "192.0.2.5:80",
+	},
+	{
+		name: "one is mapped", client: "[::ffff:198.51.100.7]:1", vip: "192.0.2.5:80",
+		v1:  "PROXY TCP4 198.51.100.7 192.0.2.5 1 80\r\n",
+		v2:  "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc6\x33\x64\x07\xc0\x00\x02\x05\x00\x01\x00\x50",
+		src: "198.51.100.7:1", dst: "192.0.2.5:80",
+	},
+	{
+		name: "link-local", client: "[fe80::7%eth0]:1", vip: "[2001:db8::5]:80",
+		v1: "PROXY TCP6 fe80::7 2001:db8::5 1 80\r\n",
+		v2: "\r\n\r\n\x00\r\nQUIT\n\x21\x21\x00\x24" +
+			"\xfe\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07" +
+			"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05" + "\x00\x01\x00\x50",
+		src: "fe80::7:1", dst: "2001:db8::5:80",
+	},
+	{
+		name: "two families", client: "[2001:db8::7]:1", vip: "192.0.2.5:80",
+		v1: "PROXY UNKNOWN\r\n", v2: "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00",
+	},
+	{
+		name: "no client", vip: "192.0.2.5:80",
+		v1: "PROXY UNKNOWN\r\n", v2: "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00",
+	},
+}
+
+func addrPort(text string) netip.AddrPort {
+	if text == "" {
+		return netip.AddrPort{}
+	}
+	return netip.MustParseAddrPort(text)
+}
+
+func TestProxyHeader(t *testing.T) {
+	t.Parallel()
+	for _, h := range headers {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			for version, want := range map[ProxyProtocol]string{ProxyProtocolOff: "", ProxyProtocolV1: h.v1, ProxyProtocolV2: h.v2} {
+				got := appendProxyHeader([]byte("x"), version, addrPort(h.client), addrPort(h.vip))
+				if string(got) != "x"+want {
+					t.Errorf("version %d\ngot  %q\nwant %q", version, got[1:], want)
+				}
+			}
+		})
+	}
+}
+
+// TestProxyHeaderFits: the longest of either version is within what callers have
+// room for, and within what a receiver must take (section 2.1: 107 bytes).
+func TestProxyHeaderFits(t *testing.T) {
+	t.Parallel()
+	longest := addrPort("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
+	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+		if n := len(appendProxyHeader(nil, version, longest, longest)); n > maxProxyHead {
+			t.Errorf("version %d has %d bytes", version, n)
+		}
+	}
+}
+
+// haproxy runs the real one on a listener that it gets as descriptor 3, with what
+// goes into its front end, and returns where it listens.
+func haproxy(t *testing.T, bind, frontend string) netip.AddrPort {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := ln.(*net.TCPListener).File()
+	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	_ = ln.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "haproxy.cfg")
+	text := "global\n\tmaxconn 100\n\tzero-warning\ndefaults\n\tmode http\n\ttimeout client 10s\n\ttimeout server 10s\n\ttimeout connect 5s\n" +
+		"frontend router\n\tbind fd@3 " + bind + "\n" + frontend
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "haproxy", "-db", "-q", "-f", path)
+	cmd.ExtraFiles = []*os.File{file}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return addr
+}
+
+const returnsAddresses = "\thttp-request return status 200 content-type text/plain lf-string \"%[src]:%[src_port] %[dst]:%[dst_port]\"\n"
+
+// TestProxyHeaderByHAProxy has the real router say whom it takes for the client.
+func TestProxyHeaderByHAProxy(t *testing.T) {
+	t.Parallel()
+	router := haproxy(t, "accept-proxy", returnsAddresses)
+	for _, h := range headers {
+		for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
+			t.Run(fmt.Sprintf("%s v%d", h.name, version), func(t *testing.T) {
+				t.Parallel()
+				conn, err := net.DialTimeout("tcp", router.String(), patience)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				head := appendProxyHeader(nil, version, addrPort(h.client), addrPort(h.vip))
+				if _, err := conn.Write(append(head, request...)); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				want := h.src + " " + h.dst
+				if h.src == "" {
+					want = conn.LocalAddr().String() + " " + router.String()
+				}
+				if err != nil || string(body) != want {
+					t.Errorf("it sees %q, want %q; %v", body, want, err)
+				}
+			})
+		}
+	}
+}

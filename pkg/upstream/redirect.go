@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+)
+
+// maxHops bounds the redirects that are followed for one request.
+const maxHops = 3
+
+// redirects reports whether the answer is one that leads elsewhere by its Location
+// (RFC 9110 section 15.4).
+func (a *answer) redirects() bool {
+	return a.status >= 300 && a.status < 400 && a.status != 304 && a.locations > 0
+}
+
+// location is the only Location of the answer, or nothing.
+func (a *answer) location() []byte {
+	if a.locations != 1 {
+		return nil
+	}
+	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = field.Next(rest)
+		if field.EqualFold(name, "location") {
+			return value
+		}
+	}
+	return nil
+}
+
+// SameByTLS reports whether a Location leads from a request by http for host (in
+// canonical form, without a port) and target to the same by https. Whatever else it
+// says is false: another scheme, host, port, path or query, even if they would mean
+// the same, a user, a fragment, or a relative reference.
+//
+// The address is not looked up, then or ever: the request goes to the ingress again.
+func SameByTLS(location []byte, host string, target []byte, httpsPort uint16) bool {
+	const scheme = "https://"
+	if host == "" || len(target) == 0 || target[0] != '/' || !field.HasPrefixFold(location, scheme) {
+		return false
+	}
+	rest := location[len(scheme):]
+	if len(rest) < len(host) || !field.EqualFold(rest[:len(host)], host) {
+		return false
+	}
+	rest = bytes.TrimPrefix(rest[len(host):], []byte("."))
+	if port, is := bytes.CutPrefix(rest, []byte(":")); is {
+		slash := bytes.IndexByte(port, '/')
+		if slash < 0 || string(port[:slash]) != "443" && string(port[:slash]) != strconv.Itoa(int(httpsPort)) {
+			return false
+		}
+		rest = port[slash:]
+	}
+	return bytes.Equal(rest, target)
+}
+
+// maxLocation bounds what is shown of a Location.
+const maxLocation = 120
+
+// destination is where the answer leads, for an operator: without a query, in which
+// applications have what is nobody's business.
+func (a *answer) destination() string {
+	if a.locations > 1 {
+		return fmt.Sprintf("%d places at once", a.locations)
+	}
+	to, query, is := strings.Cut(string(a.location()), "?")
+	if to = printable(to, maxLocation); is && query != "" {
+		to += "?..."
+	}
+	return strconv.Quote(to)
+}
+
+// judge names what an operator wants to know about a well-formed answer to r, or
+// says that it is a redirect to follow; hops have been.
+func (x *exchange) judge(r *Request, route *route, hops int) (cause Cause, follow bool) {
+	a := &x.answer
+	switch {
+	case !a.redirects():
+		return Judge(a.status, false, a.looped), false
+	case !SameByTLS(a.location(), r.Host, r.Target, route.httpsPort):
+		a.elsewhere = a.destination()
+		return RedirectElsewhere, false
+	case !route.follow:
+		return RedirectToHTTPS, false
+	case hops == maxHops:
+		return RedirectLoop, false
+	default:
+		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308
+	}
+}
+
+// drop ends with an answer that nobody gets. Its body is not waited for: unless all
+// of it has come with the head, the connection is not used again.
+func (c *Client) drop(x *exchange, conn *conn, body framing) {
+	whole := body == noBody
+	if body == byLength && x.answer.length <= int64(x.end-x.start) {
+		x.start += int(x.answer.length)
+		whole = true
+	}
+	c.end(x, conn, body, whole)
+}
+
+// hostAndScheme is how the gate ends Forwarded: what is no token stands in quotes
+// (RFC 7239 section 4).
+func hostAndScheme(host, scheme string) []byte {
+	if strings.Contains(host, ":") {
+		host = `"` + host + `"`
+	}
+	return []byte(";host=" + host + ";proto=" + scheme + "\r\n")
+}
+
+// followed is the request as the client itself would send it when it follows the
+// redirect: to the same host, now by https. So the router's rules, some of which go
+// by what a proxy says of its client, see it led where they wanted. Only the gate has
+// written these fields: those of the client are not passed on.
+func (r *Request) followed() *Request {
+	led := *r
+	led.Head = make([]byte, 0, len(r.Head)+len(r.Host))
+	authority := "" // of the client, maybe with a port
+	for line := range bytes.Lines(r.Head) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch string(name) {
+		case "Host":
+			authority = string(field.Trim(bytes.TrimSuffix(value, []byte("\r\n"))))
+			line = []byte("Host: " + r.Host + "\r\n")
+		case "X-Forwarded-Host":
+			line = []byte("X-Forwarded-Host: " + r.Host + "\r\n")
+		case "X-Forwarded-Proto":
+			line = []byte("X-Forwarded-Proto: https\r\n")
+		case "X-Forwarded-Port":
+			line = []byte("X-Forwarded-Port: 443\r\n")
+		case "Forwarded":
+			line = bytes.Replace(line, hostAndScheme(authority, "http"), hostAndScheme(r.Host, "https"), 1)
+		}
+		led.Head = append(led.Head, line...)
+	}
+	return &led
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+)
+
+const (
+	path  = "/.well-known/acme-challenge/token"
+	found = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: "
+)
+
+// same is a redirect to the same by https.
+const same = found + "https://" + api + path + "\r\n\r\n"
+
+// TestSameByTLS is what is followed, byte by byte.
+func TestSameByTLS(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		location, host, target string
+		want                   bool
+	}{
+		"the same":                     {"https://api.example.com/a?b", api, "/a?b", true},
+		"in capitals":                  {"HTTPS://API.example.COM/a?b", api, "/a?b", true},
+		"a trailing dot":               {"https://api.example.com./a", api, "/a", true},
+		"the usual port":               {"https://api.example.com:443/a", api, "/a", true},
+		"the ingress's port":           {"https://api.example.com:8443/a", api, "/a", true},
+		"dot and port":                 {"https://api.example.com.:443/a", api, "/a", true},
+		"an address":                   {"https://192.0.2.5/a", "192.0.2.5", "/a", true},
+		"an address of IPv6":           {"https://[2001:DB8::5]:443/a", "[2001:db8::5]", "/a", true},
+		"by http":                      {"http://api.example.com/a", api, "/a", false},
+		"another scheme":               {"ftp://api.example.com/a", api, "/a", false},
+		"another host":                 {"https://evil.example.com/a", api, "/a", false},
+		"a longer host":                {"https://api.example.com.evil.org/a", api, "/a", false},
+		"a shorter host":               {"https://api.example/a", api, "/a", false},
+		"two dots":                     {"https://api.example.com../a", api, "/a", false},
+		"a user":                       {"https://api.example.com@evil.org/a", api, "/a", false},
+		"a user before it":             {"https://user@api.example.com/a", api, "/a", false},
+		"a user with a password":       {"https://api.example.com:443@evil.org/a", api, "/a", false},
+		"another port":                 {"https://api.example.com:6443/a", api, "/a", false},
+		"an empty port":                {"https://api.example.com:/a", api, "/a", false},
+		"a port with zeros":            {"https://api.example.com:0443/a", api, "/a", false},
+		"a port, and no path":          {"https://api.example.com:443", api, "/a", false},
+		"no path":                      {"https://api.example.com", api, "/a", false},
+		"another path":                 {"https://api.example.com/b", api, "/a", false},
+		"a longer path":                {"https://api.example.com/a/", api, "/a", false},
+		"the same path, written other": {"https://api.example.com/%61", api, "/a", false},
+		"a query more":                 {"https://api.example.com/a?b", api, "/a", false},
+		"a query less":                 {"https://api.example.com/a", api, "/a?b", false},
+		"a fragment":                   {"https://api.example.com/a#b", api, "/a", false},
+		"a relative reference":         {"/a", api, "/a", false},
+		"without a scheme":             {"//api.example.com/a", api, "/a", false},
+		"a backslash":                  {`https:\\api.example.com/a`, api, "/a", false},
+		"a space":                      {"https://api.example.com /a", api, "/a", false},
+		"empty":                        {"", api, "/a", false},
+		"no host":                      {"https:///a", "", "/a", false},
+		"no host in the request":       {"https://api.example.com/a", "", "/a", false},
+		"no target":                    {"https://api.example.com", api, "", false},
+	} {
+		if got := SameByTLS([]byte(test.location), test.host, []byte(test.target), 8443); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// door is an ingress with a port for each scheme.
+type door struct {
+	http  *router
+	https *tlsRouter
+	heads struct {
+		sync.Mutex
+		list []string
+	}
+}
+
+// redirecting is an ingress that answers first and then, by TLS, each of then in
+// turn.
+func redirecting(t testing.TB, p pki, first string, then ...string) *door {
+	t.Helper()
+	d := &door{http: serve(t, "127.0.0.1:0", says(first))}
+	var mu sync.Mutex
+	asked := 0
+	d.https = serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
+		for {
+			var head strings.Builder
+			for line := ""; line != "\r\n"; {
+				var err error
+				if line, err = b.ReadString('\n'); err != nil {
+					return
+				}
+				head.WriteString(line)
+			}
+			d.heads.Lock()
+			d.heads.list = append(d.heads.list, head.String())
+			d.heads.Unlock()
+			mu.Lock()
+			text := then[min(asked, len(then)-1)]
+			asked++
+			mu.Unlock()
+			_, _ = io.WriteString(conn, text)
+		}
+	})
+	return d
+}
+
+func (d *door) settings(trust *Trust) Settings {
+	return Settings{
+		Ingress: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(),
+		FollowRedirects: true, Trust: trust, ConnectTimeout: patience,
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	page := strings.Repeat("x", 300)
+	for name, test := range map[string]struct {
+		first  string
+		then   []string
+		status int
+		cause  Cause
+		plain  int // connections, for two exchanges
+		asked  int // by TLS, for two exchanges
+	}{
+		"302":         {first: same, then: []string{good}, status: 200, plain: 1, asked: 2},
+		"301":         {first: strings.Replace(same, "302 Found", "301 Moved", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
+		"303":         {first: strings.Replace(same, "302 Found", "303 See", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
+		"307":         {first: strings.Replace(same, "302 Found", "307 There", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
+		"308":         {first: strings.Replace(same, "302 Found", "308 There", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
+		"300":         {first: strings.Replace(same, "302 Found", "300 Choose", 1), status: 300, plain: 1},
+		"200":         {first: strings.Replace(same, "302 Found", "200 OK", 1), status: 200, plain: 1},
+		"with a page": {first: strings.Replace(same, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{good}, status: 200, plain: 1, asked: 2},
+		"with a page in chunks": {
+			first: strings.Replace(same, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{good}, status: 200, plain: 2, asked: 2,
+		},
+		"with a page that does not come": {first: strings.Replace(same, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{good}, status: 200, plain: 2, asked: 2},
+		"closes":                         {first: strings.Replace(same, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{good}, status: 200, plain: 2, asked: 2},
+		"twice":                          {first: same, then: []string{same, good, same, good}, status: 200, plain: 1, asked: 4},
+		"for ever":                       {first: same, then: []string{same}, status: 302, cause: RedirectLoop, plain: 1, asked: 6},
+		"and then elsewhere":             {first: same, then: []string{found + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: RedirectElsewhere, plain: 1, asked: 2},
+		"and then no route":              {first: same, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: NoRoute, plain: 1, asked: 2},
+		"elsewhere":                      {first: found + "https://evil.example.com/\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
+		"several":                        {first: found + "https://" + api + path + "\r\nLocation: https://" + api + path + "\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := redirecting(t, p, test.first, test.then...)
+			c := clientBy(t, d.settings(p.trust()))
+			for range 2 {
+				status, body, e := asks(t, c, asking())
+				cause := Cause("")
+				if e != nil {
+					cause = e.Cause
+				}
+				if status != test.status || cause != test.cause || status == 200 && len(test.then) > 0 && body != "token.key" {
+					t.Errorf("%d %q, %v", status, body, e)
+				}
+			}
+			d.heads.Lock()
+			defer d.heads.Unlock()
+			if n := d.http.accepted(); n != test.plain || len(d.heads.list) != test.asked {
+				t.Errorf("%d connections, and asked %d times by TLS", n, len(d.heads.list))
+			}
+		})
+	}
+}
+
+// TestRedirectElsewhereIsNamed: an operator is told where to, in one line of limited
+// length and without what may be secret.
+func TestRedirectElsewhereIsNamed(t *testing.T) {
+	t.Parallel()
+	for location, want := range map[string]string{
+		"https://evil.example.com/x":           `redirects the challenge to "https://evil.example.com/x", which`,
+		"/login?state=s3cret#s3cret":           `redirects the challenge to "/login?...", which`,
+		"/\xff\"x":                             `redirects the challenge to "/�\"x", which`,
+		"/" + strings.Repeat("x", 4000):        `redirects the challenge to "/` + strings.Repeat("x", maxLocation-1) + `...", which`,
+		"/a\r\nLocation: /b":                   "redirects the challenge to 2 places at once, which",
+		"ftp://{error}.example.com/{upstream}": `redirects the challenge to "ftp://{error}.example.com/{upstream}", which`,
+	} {
+		r := serve(t, "127.0.0.1:0", says(found+location+"\r\n\r\n"))
+		_, _, e := asks(t, clientBy(t, byHTTP(r)), asking())
+		if e == nil || e.Cause != RedirectElsewhere || e.Cut() || !strings.Contains(e.Detail(), want) {
+			t.Errorf("%q: %v: %+v", location, e, e)
+		}
+	}
+}
+
+// TestRedirectsAreNotFollowed unless they are to be.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	d := redirecting(t, p, same, good)
+	s := d.settings(p.trust())
+	s.FollowRedirects = false
+	if status, _, e := asks(t, clientBy(t, s), asking()); status != 302 || e == nil || e.Cause != RedirectToHTTPS || e.Cut() {
+		t.Errorf("%d, %v", status, e)
+	}
+	if d.https.accepted() != 0 {
+		t.Error("it was followed")
+	}
+}
+
+// TestRedirectToUntrusted: the client gets no redirect that was followed in vain.
+func TestRedirectToUntrusted(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	d := redirecting(t, p, same, good)
+	status, body, e := asks(t, clientBy(t, d.settings(newPKI(t).trust())), asking())
+	if status != 0 || body != "" || e == nil || e.Cause != TLSUntrusted || e.Status != 502 || e.Addr != d.https.addr {
+		t.Errorf("%d %q, %v", status, body, e)
+	}
+}
+
+// TestFollowedHead: what the router is told of a request that it has redirected, the
+// same host everywhere.
+func TestFollowedHead(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	for asked, want := range map[string]struct{ forwarded, to, led string }{
+		"api.example.com:8080": {`"api.example.com:8080"`, "api.example.com", "api.example.com"},
+		"api.example.com":      {"api.example.com", "api.example.com", "api.example.com"},
+		"[2001:db8::5]:80":     {`"[2001:db8::5]:80"`, "[2001:db8::5]", `"[2001:db8::5]"`},
+	} {
+		lead := strings.Replace(same, api, want.to, 1)
+		d := redirecting(t, p, lead, good)
+		ask := asking()
+		ask.Host = want.to
+		ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + asked + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + asked + "\r\n" +
+			"X-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for=192.0.2.9;host=" + want.forwarded + ";proto=http\r\nVia: 1.1 http01-proxyd\r\n\r\n")
+		s := d.settings(p.trust())
+		s.VerifyNames = []string{api}
+		answered(t, clientBy(t, s), ask)
+		head := "GET " + path + " HTTP/1.1\r\nHost: " + want.to + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + want.to + "\r\n" +
+			"X-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\nForwarded: for=192.0.2.9;host=" + want.led + ";proto=https\r\nVia: 1.1 http01-proxyd\r\n\r\n"
+		if got := d.heads.list[0]; got != head {
+			t.Errorf("got  %q\nwant %q", got, head)
+		}
+	}
+}
+
+// TestRedirectFromTLS: with TLS from the start, a redirect to the same is of one that
+// goes by what it is told of the client.
+func TestRedirectFromTLS(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	d := redirecting(t, p, good, same, good)
+	s := d.settings(p.trust())
+	s.Secure = true
+	answered(t, clientBy(t, s), asking())
+	if d.http.accepted() != 0 {
+		t.Error("it was asked without TLS")
+	}
+}
+
+// TestRedirectDeadline: all hops share one budget.
+func TestRedirectDeadline(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	d := &door{http: serve(t, "127.0.0.1:0", says(same))}
+	d.https = serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
+	ask := asking()
+	ask.Deadline = time.Now().Add(300 * time.Millisecond)
+	if _, _, e := asks(t, clientBy(t, d.settings(p.trust())), ask); e == nil || e.Cause != AnswerTimeout || e.Status != 504 {
+		t.Errorf("%v", e)
+	}
+}
+
+// dialled is what a client has dialled.
+type dialled struct {
+	sync.Mutex
+	addrs map[netip.AddrPort]bool
+}
+
+// watch notes what c dials.
+func watch(c *Client) *dialled {
+	d := &dialled{addrs: map[netip.AddrPort]bool{}}
+	connect := c.connect
+	c.connect = func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+		d.Lock()
+		d.addrs[addr] = true
+		d.Unlock()
+		return connect(addr, timeout)
+	}
+	return d
+}
+
+func (d *dialled) check(t testing.TB, allowed ...netip.AddrPort) {
+	t.Helper()
+	d.Lock()
+	defer d.Unlock()
+	for addr := range d.addrs {
+		ok := false
+		for _, a := range allowed {
+			ok = ok || addr == a
+		}
+		if !ok {
+			t.Errorf("%v was dialled; configured are %v", addr, allowed)
+		}
+	}
+}
+
+// TestNothingElseIsDialled: wherever a redirect, the request's target or its Host
+// leads, and whatever listens there. This process runs on a control-plane node.
+func TestNothingElseIsDialled(t *testing.T) {
+	nstest.Need(t)
+	p := newPKI(t)
+	evil := serve(t, "127.0.0.66:0", says(good))
+	leads := []string{
+		"https://" + evil.addr.String() + path, "https://127.0.0.66" + path, "http://" + evil.addr.String() + path, "//" + evil.addr.String() + path,
+		"https://localhost:6443" + path, "https://api.example.com@" + evil.addr.String() + path, "https://api.example.com:" + strconv.Itoa(int(evil.addr.Port())) + path,
+		"https://[::1]" + path, "https://169.254.169.254/latest/meta-data", "file:///etc/passwd", "unix:/run/crio/crio.sock", "https://api.example.com#@127.0.0.66" + path,
+		"https://api.example.com\\@127.0.0.66" + path, "https://2130706433" + path, "https://" + api + path,
+	}
+	for _, lead := range leads {
+		for _, host := range []string{api, "127.0.0.66", evil.addr.String(), "localhost", "169.254.169.254", "[::1]", ""} {
+			d := redirecting(t, p, found+lead+"\r\n\r\n", found+lead+"\r\n\r\n")
+			c := clientBy(t, d.settings(p.trust()))
+			seen := watch(c)
+			ask := asking()
+			ask.Host = host
+			ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+			if status, body, _ := asks(t, c, ask); status != 302 && (status != 200 || body != "token.key") && status != 0 {
+				t.Errorf("%s for %q: %d %q", lead, host, status, body)
+			}
+			seen.check(t, d.http.addr, d.https.addr)
+		}
+	}
+	if n := evil.accepted(); n != 0 {
+		t.Errorf("%d connections to another address than the ingress's", n)
+	}
+}
+
+// FuzzRedirect: whatever a Location, Host and target are, nothing but the ingress is
+// dialled, it is dialled by TLS only where net/url, too, sees the same host and path by
+// https.
+func FuzzRedirect(f *testing.F) {
+	nstest.Need(f)
+	for _, location := range []string{
+		"https://api.example.com" + path, "https://api.example.com.:443" + path, "https://user@api.example.com" + path, "/", "//evil" + path, "https://127.0.0.66" + path,
+		"https://api.example.com" + path + "\r\nLocation: https://x", "HTTPS://API.EXAMPLE.COM" + path + "#x", "https://api.example.com:8443/",
+	} {
+		f.Add(location, api, path)
+		f.Add(location, "127.0.0.66", "/a?b")
+		f.Add(location, "", "/")
+	}
+	p := newPKI(f)
+	var location string
+	var mu sync.Mutex
+	plain := serve(f, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for requested(b) {
+			mu.Lock()
+			text := found + location + "\r\n\r\n"
+			mu.Unlock()
+			_, _ = io.WriteString(tcp, text)
+		}
+	})
+	secure := serveTLS(f, "127.0.0.1:0", p.config(f, api), repeats)
+	f.Fuzz(func(t *testing.T, lead, host, target string) {
+		mu.Lock()
+		location = lead
+		mu.Unlock()
+		c := clientBy(t, Settings{
+			Ingress: []netip.Addr{plain.addr.Addr()}, Port: plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true,
+			Trust: p.trust(), VerifyNames: []string{api}, ConnectTimeout: patience,
+		})
+		seen := watch(c)
+		ask := asking()
+		ask.Host, ask.Target = host, []byte(target)
+		// An answer may be one that ends with the budget only.
+		ask.Deadline = time.Now().Add(100 * time.Millisecond)
+		_, from, _ := c.Exchange(ask, io.Discard)
+		seen.check(t, plain.addr, secure.addr)
+		if from != secure.addr {
+			return
+		}
+		u, err := url.Parse(lead)
+		if err != nil {
+			return // stricter than we are: only the host could matter, which is not dialled
+		}
+		if u.Scheme != "https" || !strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), strings.Trim(host, "[]")) || u.User != nil || u.Fragment != "" || u.RequestURI() != target {
+			t.Errorf("followed %q for host %q and target %q", lead, host, target)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// silentRouter is a program: it makes a CA, says where it listens and who to trust,
+// and takes requests by TLS without answering, until its input ends. So does a proxy
+// that is spoken to by TLS, and leads there.
+func silentRouter(t testing.TB) int {
+	t.Helper()
+	p := newPKI(t)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", p.config(t, api))
+	if err != nil {
+		return 1
+	}
+	proxy, err := tls.Listen("tcp", "127.0.0.1:0", p.config(t, proxyName))
+	if err != nil {
+		return 1
+	}
+	fmt.Printf("%s %s %s\n", ln.Addr(), proxy.Addr(), hex.EncodeToString(p.root.Raw))
+	go each(ln, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	go each(proxy, func(conn net.Conn) {
+		b := bufio.NewReader(conn)
+		far, err := net.DialTimeout("tcp", ln.Addr().String(), patience)
+		if err != nil || !requested(b) {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(conn, far) }()
+		_, _ = io.Copy(far, b)
+	})
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+func each(ln net.Listener, handle func(net.Conn)) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go handle(conn)
+	}
+}
+
+// elsewhere has the silent router run in a process of its own, whose memory is not
+// counted. The other settings lead there through the proxy.
+func elsewhere(t testing.TB) (s, through Settings) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "router")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Fields(line)
+	if len(said) != 3 {
+		t.Fatalf("it says %q", line)
+	}
+	der, err := hex.DecodeString(said[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort(said[0])
+	s = Settings{Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), Secure: true, Trust: NewTrust([][]byte{der}, "the router's CA"), ConnectTimeout: patience}
+	through = s
+	through.Egress = Egress{
+		Through: []Through{{at, EgressProxy{Name: proxyName, Secure: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
+		Proxies: Authorities{[][]byte{der}, "the proxy's CA"},
+	}
+	return s, through
+}
+
+// TestSecureWaitingMemory: what one challenge of many takes that wait for an answer by
+// TLS, its stack included: some 17 KiB live, 22 with the heap's spans, of which 11 are
+// what one takes without TLS. TLS within TLS, to a router behind a proxy that is itself
+// spoken to by TLS, is some 22 KiB live, and 28 with the spans: 4096 of them stay
+// within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).
+func TestSecureWaitingMemory(t *testing.T) {
+	directly, through := elsewhere(t)
+	t.Run("directly", func(t *testing.T) { waitBy(t, directly, 20<<10+raceTakes) })
+	t.Run("through a proxy by TLS", func(t *testing.T) { waitBy(t, through, 26<<10+raceTakes) })
+}
+
+func waitBy(t *testing.T, s Settings, most int64) {
+	t.Helper()
+	const clients = 512
+	c := clientBy(t, s)
+	memory := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse // of the heap what lives, and not the spans that other tests have left
+	}
+	warm := asking()
+	warm.Deadline = time.Now().Add(2 * time.Second)
+	if status, _, e := asks(t, c, warm); status != 0 || e == nil || e.Cause != AnswerTimeout {
+		t.Fatalf("%d, %v", status, e)
+	}
+	before := memory()
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			if _, _, e := asks(t, c, asking()); e == nil || e.Cause != Stopped {
+				t.Errorf("%v", e)
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.busy) == clients
+	})
+	after := memory()
+	each := int64(after-before) / clients
+	t.Logf("%d bytes each", each)
+	if each > most {
+		t.Errorf("one that waits takes %d bytes, want at most %d", each, most)
+	}
+	c.Close()
+	all.Wait()
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"math/big"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// issuer is a CA of a test's own.
+type issuer struct {
+	*x509.Certificate
+	key *ecdsa.PrivateKey
+}
+
+var serial atomic.Int64
+
+// template is a certificate that is valid now.
+func template(name string) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(serial.Add(1)),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+	}
+}
+
+// authority makes a CA; by nil is a root.
+func authority(t testing.TB, by *issuer, name string, change func(*x509.Certificate)) *issuer {
+	t.Helper()
+	c := template(name)
+	c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
+	if change != nil {
+		change(c)
+	}
+	made, key := issue(t, by, c)
+	return &issuer{made, key}
+}
+
+func issue(t testing.TB, by *issuer, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, signer := c, key
+	if by != nil {
+		parent, signer = by.Certificate, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, key
+}
+
+// presents is the certificate of a router for names, with those between it and the
+// root.
+func presents(t testing.TB, by *issuer, change func(*x509.Certificate), names ...string) tls.Certificate {
+	t.Helper()
+	c := template("router")
+	c.DNSNames, c.ExtKeyUsage = names, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	if change != nil {
+		change(c)
+	}
+	made, key := issue(t, by, c)
+	chain := tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key}
+	if by != nil && by.Issuer.CommonName != by.Subject.CommonName {
+		chain.Certificate = append(chain.Certificate, by.Raw)
+	}
+	return chain
+}
+
+// alone is a certificate without the one that has issued it.
+func alone(c tls.Certificate) tls.Certificate {
+	c.Certificate = c.Certificate[:1]
+	return c
+}
+
+// pki is a root that is trusted, with an intermediate that routers present.
+type pki struct{ root, between *issuer }
+
+func newPKI(t testing.TB) pki {
+	t.Helper()
+	root := authority(t, nil, "Lab Root CA", nil)
+	return pki{root, authority(t, root, "Lab Issuing CA", nil)}
+}
+
+func (p pki) trust() *Trust {
+	return NewTrust([][]byte{p.root.Raw}, `the CA of /etc/http01-proxyd/ca-bundle.crt ("CN=Lab Root CA")`)
+}
+
+// tlsRouter is a router that counts its sessions and the bytes of requests.
+type tlsRouter struct {
+	*router
+	resumed, full, bytes atomic.Int64
+	names                sync.Map // that were asked for
+}
+
+// secured talks over TLS.
+type secured func(n int, conn *tls.Conn, b *bufio.Reader)
+
+func serveTLS(t testing.TB, addr string, config *tls.Config, handle secured) *tlsRouter {
+	t.Helper()
+	r := &tlsRouter{}
+	r.router = serve(t, addr, func(n int, tcp *net.TCPConn, _ *bufio.Reader) {
+		conn := tls.Server(tcp, config)
+		defer conn.Close()
+		if conn.Handshake() != nil {
+			return
+		}
+		state := conn.ConnectionState()
+		if state.DidResume {
+			r.resumed.Add(1)
+		} else {
+			r.full.Add(1)
+		}
+		r.names.Store(state.ServerName, true)
+		handle(n, conn, bufio.NewReader(counted{conn, &r.bytes}))
+	})
+	return r
+}
+
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// repeats answers every request as it should be and keeps the connection.
+func repeats(_ int, conn *tls.Conn, b *bufio.Reader) {
+	for requested(b) {
+		_, _ = io.WriteString(conn, good)
+	}
+}
+
+// byTLS are the settings for a router that is asked by TLS from the start.
+func byTLS(r *router, trust *Trust, names ...string) Settings {
+	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), Secure: true, Trust: trust, VerifyNames: names, ConnectTimeout: patience}
+}
+
+func clientBy(t testing.TB, s Settings) *Client {
+	t.Helper()
+	c := New()
+	t.Cleanup(c.Close)
+	c.Update(s)
+	return c
+}
+
+// asks is an exchange, and what it has found.
+func asks(t testing.TB, c *Client, r *Request) (status int, body string, e *Error) {
+	t.Helper()
+	var out strings.Builder
+	status, _, err := c.Exchange(r, &out)
+	if err != nil {
+		var is bool
+		if e, is = err.(*Error); !is { //nolint:errorlint // as it is documented
+			t.Fatalf("not an *Error: %v", err)
+		}
+		checkTexts(t, e)
+	}
+	_, body, _ = strings.Cut(out.String(), "\r\n\r\n")
+	return status, body, e
+}
+
+// TestVerification: which routers are spoken to. No byte of a request reaches one
+// that is not.
+func TestVerification(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	other := authority(t, nil, "Other Root CA", nil)
+	expired := authority(t, p.root, "Old Issuing CA", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	leaf := authority(t, p.root, "No CA", func(c *x509.Certificate) { c.IsCA, c.KeyUsage = false, x509.KeyUsageDigitalSignature })
+	narrow := authority(t, p.root, "Narrow CA", func(c *x509.Certificate) {
+		c.PermittedDNSDomains, c.PermittedDNSDomainsCritical = []string{"example.org"}, true
+	})
+	const api, apps = "api.example.com", "*.apps.example.com"
+	for name, test := range map[string]struct {
+		cert  tls.Certificate
+		names []string
+		host  string
+		empty bool // nothing is trusted
+		want  Cause
+		says  []string
+	}{
+		"the host's own":                 {cert: presents(t, p.between, nil, api), host: api},
+		"one of several":                 {cert: presents(t, p.between, nil, "x.example.com", api), host: api},
+		"of the root itself":             {cert: presents(t, p.root, nil, api), host: api},
+		"a wildcard that covers it":      {cert: presents(t, p.between, nil, "*.example.com"), host: api},
+		"the applications'":              {cert: presents(t, p.between, nil, apps), names: []string{apps}, host: api},
+		"the second of the names":        {cert: presents(t, p.between, nil, apps), names: []string{"router.example.com", apps}, host: api},
+		"an address":                     {cert: presents(t, p.between, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("192.0.2.5")} }), host: "192.0.2.5"},
+		"an address of IPv6":             {cert: presents(t, p.between, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("2001:db8::5")} }), host: "[2001:db8::5]"},
+		"no host, but a name":            {cert: presents(t, p.between, nil, apps), names: []string{apps}},
+		"no host":                        {cert: presents(t, p.between, nil, api), want: TLSName, says: []string{"which has no name"}},
+		"another name":                   {cert: presents(t, p.between, nil, "x.example.com"), host: api, want: TLSName, says: []string{`"CN=router"`, `"x.example.com"`, `"api.example.com"`, "upstream.verifyNames"}},
+		"a wildcard is not its members":  {cert: presents(t, p.between, nil, "console.apps.example.com"), names: []string{apps}, host: api, want: TLSName, says: []string{`"*.apps.example.com"`}},
+		"a wildcard one label too short": {cert: presents(t, p.between, nil, "*.com"), host: api, want: TLSName},
+		"a name of the subject only":     {cert: presents(t, p.between, func(c *x509.Certificate) { c.Subject.CommonName = api }), host: api, want: TLSName, says: []string{"no name"}},
+		"another CA":                     {cert: presents(t, other, nil, api), host: api, want: TLSUntrusted, says: []string{`"CN=router"`, `"CN=Other Root CA"`, "ca-bundle.crt", "upstream.trustedCA"}},
+		"another CA, and name":           {cert: presents(t, other, nil, "x"), host: api, want: TLSUntrusted},
+		"self-signed":                    {cert: presents(t, nil, nil, api), host: api, want: TLSUntrusted},
+		"nothing is trusted":             {cert: presents(t, p.between, nil, api), host: api, empty: true, want: TLSUntrusted, says: []string{"nothing is"}},
+		"without the one between":        {cert: alone(presents(t, p.between, nil, api)), host: api, want: TLSUntrusted, says: []string{`"CN=Lab Issuing CA"`, "intermediate"}},
+		"expired":                        {cert: presents(t, p.between, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api, want: TLSExpired, says: []string{"has expired on 20", `"CN=router"`}},
+		"not valid yet":                  {cert: presents(t, p.between, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: TLSExpired, says: []string{"is valid from 20"}},
+		"the one between has expired":    {cert: presents(t, expired, nil, api), host: api, want: TLSExpired, says: []string{`"CN=Old Issuing CA"`}},
+		"issued by what is no CA":        {cert: presents(t, leaf, nil, api), host: api, want: TLSUntrusted},
+		"outside of the CA's names":      {cert: presents(t, narrow, nil, api), host: api, want: TLSUntrusted},
+		"for clients":                    {cert: presents(t, p.between, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, api), host: api, want: TLSUntrusted},
+		"a text of its own": {cert: presents(t, other, func(c *x509.Certificate) {
+			c.Subject.CommonName = "x\r\n\x1b[31m\u202e" + strings.Repeat("y", 2000)
+		}, api), host: api, want: TLSUntrusted},
+	} {
+		for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
+			t.Run(name+", TLS "+version, func(t *testing.T) {
+				t.Parallel()
+				r := serveTLS(t, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{test.cert}, MaxVersion: most}, repeats)
+				trust := p.trust()
+				if test.empty {
+					trust = nil
+				}
+				c := clientBy(t, byTLS(r.router, trust, test.names...))
+				ask := asking()
+				ask.Host = test.host
+				status, body, e := asks(t, c, ask)
+				if test.want == "" {
+					if status != 200 || body != "token.key" || e != nil {
+						t.Errorf("%d %q, %v", status, body, e)
+					}
+					return
+				}
+				if e == nil || e.Cause != test.want || e.Status != 502 || status != 0 || body != "" {
+					t.Fatalf("%d %q, %v", status, body, e)
+				}
+				for _, text := range test.says {
+					if !strings.Contains(e.Detail(), text) {
+						t.Errorf("%q is not in %q", text, e.Detail())
+					}
+				}
+				if strings.ContainsAny(e.Detail(), "\r\n\x1b\u202e") || len(e.Detail()) > 1024 {
+					t.Errorf("not printable: %q", e.Detail())
+				}
+				r.close()
+				if n := r.bytes.Load(); n != 0 {
+					t.Errorf("the router got %d bytes of a request", n)
+				}
+			})
+		}
+	}
+}

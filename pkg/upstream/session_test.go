@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+)
+
+const api = "api.example.com"
+
+func (p pki) config(t testing.TB, names ...string) *tls.Config {
+	t.Helper()
+	return &tls.Config{Certificates: []tls.Certificate{presents(t, p.between, nil, names...)}}
+}
+
+// answered fails the test unless the exchange is answered as it should be.
+func answered(t testing.TB, c *Client, r *Request) {
+	t.Helper()
+	if status, body, e := asks(t, c, r); status != 200 || body != "token.key" || e != nil {
+		t.Fatalf("%d %q, %v", status, body, e)
+	}
+}
+
+func named(host string) *Request {
+	r := asking()
+	r.Host = host
+	return r
+}
+
+// TestSecureConnectionIsKept: the tickets for sessions that follow a handshake of
+// TLS 1.3 lie in the socket with the answer, or come later; neither ends it.
+func TestSecureConnectionIsKept(t *testing.T) {
+	t.Parallel()
+	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := newPKI(t)
+			config := p.config(t, api)
+			config.MaxVersion = most
+			r := serveTLS(t, "127.0.0.1:0", config, repeats)
+			c := clientBy(t, byTLS(r.router, p.trust()))
+			for range 5 {
+				answered(t, c, asking())
+			}
+			if n := r.accepted(); n != 1 {
+				t.Errorf("%d connections, want 1", n)
+			}
+		})
+	}
+}
+
+// TestKeptSecureConnectionGone: the router ends a connection behind an answer, with
+// and without a goodbye, or says something that nobody has asked for: the next
+// request goes out once, on another.
+func TestKeptSecureConnectionGone(t *testing.T) {
+	t.Parallel()
+	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+	for name, end := range map[string]func(conn *tls.Conn){
+		"a goodbye":         func(conn *tls.Conn) { _ = conn.CloseWrite() },
+		"closed":            func(conn *tls.Conn) { _ = conn.NetConn().Close() },
+		"reset":             func(conn *tls.Conn) { _ = conn.NetConn().(*net.TCPConn).SetLinger(0); _ = conn.NetConn().Close() },
+		"an answer unasked": func(conn *tls.Conn) { _, _ = io.WriteString(conn, evil) },
+		"no TLS":            func(conn *tls.Conn) { _, _ = io.WriteString(conn.NetConn(), evil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPKI(t)
+			goOn, gone := make(chan struct{}), make(chan struct{})
+			r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
+				for requested(b) {
+					_, _ = io.WriteString(conn, good)
+					if n == 1 {
+						<-goOn
+						end(conn)
+						close(gone)
+					}
+				}
+			})
+			c := clientBy(t, byTLS(r.router, p.trust()))
+			answered(t, c, asking())
+			close(goOn)
+			<-gone
+			answered(t, c, asking())
+			answered(t, c, asking())
+			if n := r.accepted(); n != 2 {
+				t.Errorf("%d connections, want 2", n)
+			}
+			if got, want := r.bytes.Load(), int64(3*len(request)); got != want {
+				t.Errorf("the router got %d bytes of requests, want %d", got, want)
+			}
+		})
+	}
+}
+
+// TestKeptSecureConnectionEnds has the router end a connection as the next request
+// comes: it is sent again.
+func TestKeptSecureConnectionEnds(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
+		if requested(b) {
+			_, _ = io.WriteString(conn, good)
+			_, _ = b.ReadByte()
+		}
+	})
+	c := clientBy(t, byTLS(r.router, p.trust()))
+	for range 4 {
+		answered(t, c, asking())
+	}
+	if n := r.accepted(); n != 4 {
+		t.Errorf("%d connections, want 4", n)
+	}
+}
+
+// TestSessionsAreResumed: a new connection for the same name costs no handshake
+// from the start, and one for another name does.
+func TestSessionsAreResumed(t *testing.T) {
+	t.Parallel()
+	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := newPKI(t)
+			config := p.config(t, "*.example.com")
+			config.MaxVersion = most
+			r := serveTLS(t, "127.0.0.1:0", config, func(_ int, conn *tls.Conn, b *bufio.Reader) {
+				if requested(b) {
+					_, _ = io.WriteString(conn, closing)
+				}
+			})
+			c := clientBy(t, byTLS(r.router, p.trust()))
+			for range 5 {
+				answered(t, c, named("api.example.com"))
+			}
+			answered(t, c, named("other.example.com"))
+			if full, resumed := r.full.Load(), r.resumed.Load(); full != 2 || resumed != 4 {
+				t.Errorf("%d handshakes from the start, %d resumed", full, resumed)
+			}
+		})
+	}
+}
+
+// closing is an answer behind which the connection ends.
+var closing = strings.Replace(good, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)
+
+// TestResumedSessionsAreVerified: a session that was good once is not good for ever.
+// What it is verified by is changed behind its back, as the clock does it.
+func TestResumedSessionsAreVerified(t *testing.T) {
+	t.Parallel()
+	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := newPKI(t)
+			config := p.config(t, "*.apps.example.com")
+			config.MaxVersion = most
+			r := serveTLS(t, "127.0.0.1:0", config, func(_ int, conn *tls.Conn, b *bufio.Reader) {
+				if requested(b) {
+					_, _ = io.WriteString(conn, closing)
+				}
+			})
+			c := clientBy(t, byTLS(r.router, p.trust(), "*.apps.example.com"))
+			answered(t, c, asking())
+			answered(t, c, asking())
+			sent := r.bytes.Load()
+			v := c.current().verifier
+			v.names[0] = "other.example.com"
+			if _, _, e := asks(t, c, asking()); e == nil || e.Cause != TLSName {
+				t.Errorf("for another name: %v", e)
+			}
+			v.names[0], v.trust = "*.apps.example.com", newPKI(t).trust()
+			if _, _, e := asks(t, c, asking()); e == nil || e.Cause != TLSUntrusted {
+				t.Errorf("by another CA: %v", e)
+			}
+			r.close()
+			if n := r.bytes.Load(); n != sent || r.resumed.Load() == 0 {
+				t.Errorf("%d bytes of requests after that; %d sessions were resumed", n-sent, r.resumed.Load())
+			}
+		})
+	}
+}
+
+// TestTrustChangesUnderLoad: no request fails because the bundle has changed, 100
+// times.
+func TestTrustChangesUnderLoad(t *testing.T) {
+	t.Parallel()
+	p, other := newPKI(t), newPKI(t)
+	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), repeats)
+	s := byTLS(r.router, p.trust())
+	c := clientBy(t, s)
+	var all sync.WaitGroup
+	var asked atomic.Int64
+	changed := make(chan struct{})
+	for range 8 {
+		all.Go(func() {
+			for {
+				select {
+				case <-changed:
+					return
+				default:
+				}
+				if status, body, e := asks(t, c, asking()); status != 200 || body != "token.key" || e != nil {
+					t.Errorf("%d %q, %v", status, body, e)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	for n := range 100 {
+		s.Trust = NewTrust([][]byte{p.root.Raw, other.root.Raw}[:1+n%2], "changing")
+		c.Update(s)
+		seen := asked.Load()
+		eventually(t, "requests under this trust", func() bool { return asked.Load() >= seen+4 })
+	}
+	close(changed)
+	all.Wait()
+	if n := r.full.Load(); n < 100 {
+		t.Errorf("%d handshakes from the start, for 100 changes", n)
+	}
+}
+
+// TestServerNames: each name is asked for as it is, an address is not, and a
+// connection for one name takes no request for another.
+func TestServerNames(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	r := serveTLS(t, "127.0.0.1:0", p.config(t, "*.apps.example.com"), repeats)
+	c := clientBy(t, byTLS(r.router, p.trust(), "*.apps.example.com"))
+	hosts := []string{"api.example.com", "other.example.com", "192.0.2.5", "[2001:db8::5]", ""}
+	for range 2 {
+		for _, host := range hosts {
+			answered(t, c, named(host))
+		}
+	}
+	if n := r.accepted(); n != len(hosts) {
+		t.Errorf("%d connections for %d names", n, len(hosts))
+	}
+	asked := map[any]bool{}
+	r.names.Range(func(name, _ any) bool {
+		asked[name] = true
+		return true
+	})
+	if len(asked) != 3 || !asked["api.example.com"] || !asked["other.example.com"] || !asked[""] {
+		t.Errorf("asked for %v", asked)
+	}
+	// Any number of names has room for so many connections.
+	for n := range 2 * maxIdle {
+		answered(t, c, named(fmt.Sprintf("n%d.example.com", n)))
+	}
+	if n := idleOf(c); n != maxIdle {
+		t.Errorf("%d connections are kept, want %d", n, maxIdle)
+	}
+}
+
+// TestTrustChanges: what was trusted before is not after, be it a connection that is
+// kept or a session; what is under way ends as it began.
+func TestTrustChanges(t *testing.T) {
+	t.Parallel()
+	p, other := newPKI(t), newPKI(t)
+	both := NewTrust([][]byte{p.root.Raw, other.root.Raw}, "two CAs")
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
+		for requested(b) {
+			if n == 2 {
+				reached <- struct{}{}
+				<-goOn
+			}
+			_, _ = io.WriteString(conn, good)
+		}
+	})
+	settings := byTLS(r.router, p.trust())
+	c := clientBy(t, settings)
+	w := c.current().way(r.addr, asking(), false)
+	kept, _ := c.open(attempt{way: w, room: c.current().room(w), connect: patience, deadline: time.Now().Add(patience), first: time.Now().Add(patience)})
+	answeredOn(t, kept)
+	c.keep(kept, time.Now())
+
+	// Two at once, so that one is under way on a connection of its own.
+	first := c.take(kept.way)
+	under := make(chan *Error, 1)
+	go func() {
+		_, _, e := asks(t, c, asking())
+		under <- e
+	}()
+	<-reached
+	c.keep(first, time.Now())
+	if n := idleOf(c); n != 1 {
+		t.Fatalf("%d connections are kept, want 1", n)
+	}
+	settings.Trust = both
+	c.Update(settings)
+	if n := idleOf(c); n != 0 {
+		t.Errorf("%d connections of the old trust are kept", n)
+	}
+	goOn <- struct{}{}
+	if e := <-under; e != nil {
+		t.Errorf("what was under way: %v", e)
+	}
+	if n := idleOf(c); n != 0 {
+		t.Errorf("%d connections of the old trust were kept afterwards", n)
+	}
+	resumed := r.resumed.Load()
+	answered(t, c, asking())
+	if n := r.resumed.Load(); n != resumed {
+		t.Error("a session of the old trust was resumed")
+	}
+	settings.Trust = other.trust()
+	c.Update(settings)
+	if _, _, e := asks(t, c, asking()); e == nil || e.Cause != TLSUntrusted {
+		t.Errorf("after the CA was taken away: %v", e)
+	}
+	settings.Trust = both
+	c.Update(settings)
+	answered(t, c, asking())
+	settings.VerifyNames = []string{"x.example.com"}
+	c.Update(settings)
+	if n := idleOf(c); n != 0 {
+		t.Errorf("%d connections are kept after the names changed", n)
+	}
+	answered(t, c, asking())
+	c.Update(settings)
+	if n := idleOf(c); n != 1 {
+		t.Errorf("%d connections are kept after an update that changes nothing, want 1", n)
+	}
+}
+
+// answeredOn asks on a connection of the test's own.
+func answeredOn(t testing.TB, conn *conn) {
+	t.Helper()
+	if conn == nil {
+		t.Fatal("no connection")
+	}
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, len(good))
+	if n, err := conn.Ask([]byte(request), answer); err != nil || string(answer[:n]) != good {
+		t.Fatalf("%q, %v", answer[:n], err)
+	}
+}
+
+// TestTrustLeavesPlain: connections without TLS do not care.
+func TestTrustLeavesPlain(t *testing.T) {
+	t.Parallel()
+	r := serve(t, "127.0.0.1:0", says(good))
+	s := Settings{Ingress: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, FollowRedirects: true, ConnectTimeout: patience}
+	c := clientBy(t, s)
+	answered(t, c, asking())
+	s.Trust = newPKI(t).trust()
+	c.Update(s)
+	answered(t, c, asking())
+	if n := r.accepted(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	s.Secure = true
+	c.Update(s)
+	if n := idleOf(c); n != 0 {
+		t.Errorf("%d connections without TLS are kept", n)
+	}
+}
+
+// TestNoTLS: what stands at the port instead of a router that speaks TLS.
+func TestNoTLS(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	old := p.config(t, api)
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	asksBack := p.config(t, api)
+	asksBack.ClientAuth = tls.RequireAnyClientCert
+	over := func(config *tls.Config) talk {
+		return func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
+			conn := tls.Server(tcp, config)
+			if conn.Handshake() == nil {
+				_, _ = io.Copy(io.Discard, conn)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		talk talk
+		want Cause
+		code int
+		says string
+	}{
+		"plain HTTP": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
+			_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
+		}, TLSHandshake, 502, "it answers in plain HTTP"},
+		"another protocol": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) { _, _ = io.WriteString(tcp, "220 mail ESMTP\r\n") }, TLSHandshake, 502, "what it says is not TLS"},
+		"TLS 1.1":          {over(old), TLSHandshake, 502, "version"},
+		"plain text after the handshake": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
+			conn := tls.Server(tcp, p.config(t, api))
+			if requested(bufio.NewReader(conn)) {
+				_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
+			}
+		}, TLSHandshake, 502, "it answers in plain HTTP"},
+		"wants a certificate": {over(asksBack), TLSHandshake, 502, "certificate required"},
+		"closes": {func(_ int, _ *net.TCPConn, b *bufio.Reader) {
+			_, _ = b.ReadByte()
+			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
+		}, ClosedWithoutAnswer, 502, "PROXY"},
+		"resets": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte(); _ = tcp.SetLinger(0) }, Reset, 502, "PROXY"},
+		"closes in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+			_, _ = b.ReadByte()
+			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
+			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
+		}, TLSHandshake, 502, "in the middle"},
+		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, AnswerTimeout, 504, ""},
+		"silent in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
+			_, _ = io.Copy(io.Discard, b)
+		}, AnswerTimeout, 504, ""},
+		"an alert": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+			_, _ = b.ReadByte()
+			_, _ = io.WriteString(tcp, "\x15\x03\x03\x00\x02\x02\x28")
+			_, _ = io.Copy(io.Discard, b)
+		}, TLSHandshake, 502, "handshake failure"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := serve(t, "127.0.0.1:0", test.talk)
+			s := byTLS(r, p.trust())
+			if test.want == AnswerTimeout {
+				s.ConnectTimeout = 200 * time.Millisecond
+			}
+			_, _, e := asks(t, clientBy(t, s), asking())
+			if e == nil || e.Cause != test.want || e.Status != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// TestSecureFamilies: an address whose router cannot be verified, or stays silent,
+// is not the end.
+func TestSecureFamilies(t *testing.T) {
+	nstest.Need(t)
+	p, other := newPKI(t), newPKI(t)
+	for name, first := range map[string]talk{
+		"not trusted": func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
+			_ = tls.Server(tcp, other.config(t, api)).Handshake()
+		},
+		"silent": func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) },
+		"no TLS": saysOnce(good),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r4 := serve(t, "127.0.0.1:0", first)
+			r6 := serveTLS(t, fmt.Sprintf("[::1]:%d", r4.addr.Port()), p.config(t, api), repeats)
+			s := byTLS(r4, p.trust())
+			s.Ingress, s.ConnectTimeout = append(s.Ingress, r6.addr.Addr()), 500*time.Millisecond
+			answered(t, clientBy(t, s), asking())
+		})
+	}
+}
+
+// TestSecureDeadline: a router that is slow in the middle of everything keeps nobody
+// longer than the budget.
+func TestSecureDeadline(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
+		if requested(b) {
+			_, _ = io.WriteString(conn, good[:len(good)-1])
+			_, _ = io.Copy(io.Discard, b)
+		}
+	})
+	ask := asking()
+	ask.Deadline = time.Now().Add(300 * time.Millisecond)
+	status, _, e := asks(t, clientBy(t, byTLS(r.router, p.trust())), ask)
+	if status != 200 || e == nil || e.Cause != AnswerTimeout || !e.Cut() {
+		t.Errorf("%d, %v", status, e)
+	}
+}
+
+// TestCloseEndsHandshakes: one that hangs ends with the client, and so does the wait
+// for room to begin another.
+func TestCloseEndsHandshakes(t *testing.T) {
+	t.Parallel()
+	heard := make(chan struct{}, maxHandshakes)
+	r := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
+		_, _ = b.ReadByte()
+		heard <- struct{}{}
+		_, _ = io.Copy(io.Discard, b)
+	})
+	c := clientBy(t, byTLS(r, newPKI(t).trust()))
+	ended := make(chan *Error)
+	const more = 3
+	for range maxHandshakes + more {
+		go func() {
+			_, _, e := asks(t, c, asking())
+			ended <- e
+		}()
+	}
+	for range maxHandshakes {
+		<-heard
+	}
+	eventually(t, "the others are connected", func() bool { return r.accepted() == maxHandshakes+more })
+	c.Close()
+	for range maxHandshakes + more {
+		if e := <-ended; e == nil || e.Cause != Stopped {
+			t.Fatalf("%v", e)
+		}
+	}
+}
+
+// BenchmarkExchangeTLS is BenchmarkExchange over a kept connection of TLS.
+func BenchmarkExchangeTLS(b *testing.B) {
+	p := newPKI(b)
+	r := serveTLS(b, "127.0.0.1:0", p.config(b, api), repeats)
+	c := clientBy(b, byTLS(r.router, p.trust()))
+	ask := asking()
+	b.ReportAllocs()
+	for b.Loop() {
+		ask.Deadline = time.Now().Add(patience)
+		if status, _, err := c.Exchange(ask, io.Discard); status != 200 || err != nil {
+			b.Fatal(status, err)
+		}
+	}
+	if n := r.accepted(); n != 1 {
+		b.Errorf("%d connections", n)
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+)
+
+// tunnel asks the egress proxy, to which conn is, for a way to an address (RFC 9110
+// section 9.3.6), within conn's deadline. What is beyond the tunnel is conn from
+// then on, or what is returned in its place when some of that has come already.
+// A proxy that says no is a *proxyRefusal.
+func tunnel(conn net.Conn, to netip.AddrPort, authorization Secret) (net.Conn, error) {
+	if _, err := conn.Write(appendConnect(nil, to, authorization)); err != nil {
+		return nil, err
+	}
+	rest, err := readConnected(conn, authorization)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 {
+		return &begun{Conn: conn, rest: rest}, nil
+	}
+	return conn, nil
+}
+
+// appendConnect appends the request for a tunnel.
+func appendConnect(dst []byte, to netip.AddrPort, authorization Secret) []byte {
+	dst = to.AppendTo(append(dst, "CONNECT "...))
+	dst = to.AppendTo(append(dst, " HTTP/1.1\r\nHost: "...))
+	dst = append(dst, "\r\n"...)
+	return append(appendAuthorization(dst, authorization), "\r\n"...)
+}
+
+func appendAuthorization(dst []byte, authorization Secret) []byte {
+	if authorization.text == nil {
+		return dst
+	}
+	dst = append(dst, "Proxy-Authorization: "...)
+	dst = append(dst, *authorization.text...)
+	return append(dst, "\r\n"...)
+}
+
+// readConnected reads the head of the answer to CONNECT, and returns what came
+// after it. Framing does not count in a 2xx (RFC 9110 section 9.3.6), and any other
+// answer ends the connection.
+func readConnected(conn io.Reader, authorization Secret) (rest []byte, err error) {
+	var (
+		a       answer
+		buf     = make([]byte, firstAnswer)
+		end     int
+		interim int
+	)
+	for {
+		n, err := a.parse(buf[:end])
+		switch {
+		case err != nil:
+			return nil, err
+		case n == 0:
+			if buf, end, err = readOn(conn, buf, end); err != nil {
+				return nil, err
+			}
+		case a.status == 101:
+			return nil, malformed("it switches protocols, which was not asked for")
+		case a.interim():
+			if interim++; interim > maxInterim {
+				return nil, malformed("more than %d interim answers", maxInterim)
+			}
+			end = copy(buf, buf[n:end])
+			a = answer{}
+		case a.status > 299:
+			return nil, a.refusal(authorization)
+		default:
+			return buf[n:end], nil
+		}
+	}
+}
+
+// readOn reads more behind what is in buf, which grows up to the bound of a head.
+func readOn(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
+	if end == maxAnswerHead {
+		return nil, 0, malformed("its head is longer than %d bytes", maxAnswerHead)
+	}
+	if end == len(buf) {
+		buf = append(buf, make([]byte, min(len(buf), maxAnswerHead-len(buf)))...)
+	}
+	n, err := conn.Read(buf[end:])
+	if n > 0 {
+		return buf, end + n, nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return nil, 0, fmt.Errorf("read its answer to CONNECT: %w", err)
+}
+
+// begun is a connection of which something was read already.
+type begun struct {
+	net.Conn
+	rest []byte
+}
+
+// Read returns that first.
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		return b.Conn.Read(p)
+	}
+	n := copy(p, b.rest)
+	if b.rest = b.rest[n:]; len(b.rest) == 0 {
+		b.rest = nil
+	}
+	return n, nil
+}

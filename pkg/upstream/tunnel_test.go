@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+const basic = "Basic dXNlcjpwYXNzd29yZA==" // user:password
+
+var ingress443 = netip.MustParseAddrPort("192.0.2.6:443")
+
+// proxied has a proxy answer one CONNECT with text, and ends the connection unless
+// more is to follow. It returns what the proxy was sent.
+func proxied(t *testing.T, text string, secret Secret) (conn net.Conn, sent string, err error) {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { _ = near.Close() })
+	_ = near.SetDeadline(time.Now().Add(patience))
+	_ = far.SetDeadline(time.Now().Add(patience))
+	heard := make(chan string, 1)
+	go func() {
+		defer far.Close()
+		var head strings.Builder
+		for r := bufio.NewReader(far); !strings.HasSuffix(head.String(), "\r\n\r\n"); {
+			line, err := r.ReadString('\n')
+			head.WriteString(line)
+			if err != nil {
+				break
+			}
+		}
+		heard <- head.String()
+		if text != "" { // net.Pipe hands over an empty write as well
+			_, _ = io.WriteString(far, text)
+		}
+	}()
+	conn, err = tunnel(near, ingress443, secret)
+	return conn, <-heard, err
+}
+
+func TestConnectRequest(t *testing.T) {
+	t.Parallel()
+	const want = "CONNECT 192.0.2.6:443 HTTP/1.1\r\nHost: 192.0.2.6:443\r\n"
+	for name, c := range map[string]struct {
+		secret Secret
+		want   string
+	}{
+		"without credentials": {Secret{}, want + "\r\n"},
+		"Basic":               {NewSecret(basic), want + "Proxy-Authorization: " + basic + "\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, sent, err := proxied(t, "HTTP/1.1 200 OK\r\n\r\n", c.secret); err != nil || sent != c.want {
+				t.Errorf("it was sent %q, %v", sent, err)
+			}
+		})
+	}
+	six := string(appendConnect(nil, netip.MustParseAddrPort("[2001:db8::6]:443"), Secret{}))
+	if six != "CONNECT [2001:db8::6]:443 HTTP/1.1\r\nHost: [2001:db8::6]:443\r\n\r\n" {
+		t.Errorf("IPv6: %q", six)
+	}
+}
+
+func TestConnectAnswers(t *testing.T) {
+	t.Parallel()
+	const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+	for name, c := range map[string]struct {
+		answer string
+		rest   string
+		status int    // of a refusal
+		says   string // an error
+	}{
+		"established":            {answer: established},
+		"bytes after it":         {answer: established + "\x16\x03\x03", rest: "\x16\x03\x03"},
+		"HTTP/1.0":               {answer: "HTTP/1.0 200 OK\r\n\r\n"},
+		"another 2xx":            {answer: "HTTP/1.1 204 No Content\r\n\r\n"},
+		"framing does not count": {answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello", rest: "hello"},
+		"interim":                {answer: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
+		"a long head":            {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
+
+		"wants credentials": {answer: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required (ERR_CACHE_ACCESS_DENIED 0)"},
+		"denied":            {answer: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
+		"no reason":         {answer: "HTTP/1.1 503\r\n\r\n", status: 503, says: "it answers 503"},
+		"RFC 9209":          {answer: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, says: "it answers 502 Bad Gateway (connection_refused)"},
+		"a redirect":        {answer: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, says: "it answers 302 Found"},
+		"an endless reason": {answer: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, says: "it answers 403 " + strings.Repeat("x", maxReason)},
+		"bytes in a reason": {answer: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, says: "it answers 403 a b c"},
+		"tells our secret":  {answer: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, says: "it answers 407 (its reason names the credentials)"},
+		"and at the cut":    {answer: "HTTP/1.1 407 " + strings.Repeat("x", maxReason-4) + "password\r\n\r\n", status: 407, says: "it answers 407 (its reason names the credentials)"},
+		"in its own field": {
+			answer: "HTTP/1.1 407 No\r\nX-Squid-Error: " + strings.Repeat("x", maxReason-4) + "password\r\n\r\n",
+			status: 407, says: "it answers 407 (its reason names the credentials)",
+		},
+		"and as it was": {answer: "HTTP/1.1 407 dXNlcjpwYXNzd29yZA==\r\n\r\n", status: 407, says: "it answers 407 (its reason names the credentials)"},
+
+		"switches":            {answer: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed answer: it switches protocols, which was not asked for"},
+		"interim for ever":    {answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed answer: more than 8 interim answers"},
+		"TLS":                 {answer: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed answer: it does not begin with HTTP/1.x"},
+		"LF":                  {answer: "HTTP/1.1 200 OK\n\n", says: "malformed answer: a line does not end in CRLF"},
+		"an endless head":     {answer: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed answer: its head is longer than 16384 bytes"},
+		"many fields":         {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed answer: more than 128 fields"},
+		"nothing":             {says: "read its answer to CONNECT: EOF"},
+		"half an answer":      {answer: "HTTP/1.1 200 OK\r\n", says: "read its answer to CONNECT: EOF"},
+		"white space in name": {answer: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", says: "malformed answer: bad field line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, _, err := proxied(t, c.answer, NewSecret(basic))
+			var no *proxyRefusal
+			switch refused := errors.As(err, &no); {
+			case refused != (c.status != 0), refused && no.status != c.status:
+				t.Errorf("refused %v: %v", refused, err)
+			case c.says != "" && (err == nil || err.Error() != c.says):
+				t.Errorf("got  %v\nwant %s", err, c.says)
+			case c.says == "" && err != nil:
+				t.Error(err)
+			}
+			if err != nil {
+				return
+			}
+			rest, err := io.ReadAll(conn)
+			if err != nil || string(rest) != c.rest {
+				t.Errorf("behind it comes %q, want %q; %v", rest, c.rest, err)
+			}
+		})
+	}
+}
+
+// TestSecretIsHidden: no verb of package fmt, and no encoder, shows it, wherever it
+// is a part of.
+func TestSecretIsHidden(t *testing.T) {
+	t.Parallel()
+	hidden := NewSecret(basic)
+	within := struct {
+		Exported Secret
+		inner    Secret
+		list     []Secret
+		pointer  *Secret
+	}{hidden, hidden, []Secret{hidden}, &hidden}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%t"} {
+		for _, what := range []any{hidden, &hidden, within, &within, []any{within}} {
+			if text := fmt.Sprintf(verb, what); strings.Contains(text, "dXNl") || strings.Contains(text, "64584e6c") || strings.Contains(text, "64584E6C") {
+				t.Errorf("%s of %T: %s", verb, what, text)
+			}
+		}
+	}
+	if !hidden.Equal(NewSecret(basic)) || hidden.Equal(NewSecret("Basic x")) || hidden.Equal(Secret{}) || !(Secret{}).Equal(NewSecret("")) {
+		t.Error("Equal does not compare what is hidden")
+	}
+	if text, err := hidden.MarshalText(); err != nil || string(text) != "(hidden)" {
+		t.Errorf("it is written down as %q, %v", text, err)
+	}
+}
+
+// FuzzConnectAnswer holds the reader of the answer to CONNECT against net/http's:
+// a tunnel is there only when net/http sees a 2xx, and begins where net/http sees
+// the head's end, in whatever pieces it came.
+func FuzzConnectAnswer(f *testing.F) {
+	for _, text := range []string{
+		"HTTP/1.1 200 Connection established\r\n\r\n\x16\x03\x03",
+		"HTTP/1.0 200 OK\r\nProxy-agent: x\r\n\r\n",
+		"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 2\r\n\r\nno",
+		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+		"HTTP/1.1 503 x\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nProxy-Status: a; error=dns_error\r\n\r\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		secret := NewSecret(basic)
+		read := bytes.NewReader(text)
+		rest, err := readConnected(read, secret)
+		left, _ := io.ReadAll(read)
+		slowly := dribble{bytes.NewReader(text)}
+		slowRest, slowErr := readConnected(slowly, secret)
+		if (err == nil) != (slowErr == nil) {
+			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
+		}
+		if err != nil {
+			if got := err.Error(); len(got) > 400 || strings.ContainsAny(got, "\r\n\x00") || strings.Contains(got, "password") {
+				t.Fatalf("the error is %q", got)
+			}
+			return
+		}
+		slowLeft, _ := io.ReadAll(slowly)
+		rest, slowRest = append(rest, left...), append(slowRest, slowLeft...)
+		if !bytes.Equal(rest, slowRest) {
+			t.Fatalf("at once %q is behind, byte by byte %q", rest, slowRest)
+		}
+		// What is before it, read as the answers that it is to net/http; the framing of
+		// the last, which does not count, is not looked at.
+		r := bufio.NewReader(bytes.NewReader(text[:len(text)-len(rest)]))
+		for status := 0; status < 200; {
+			resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
+			if err != nil {
+				t.Skip() // it refuses framing that does not count
+			}
+			status = resp.StatusCode
+			_ = resp.Body.Close()
+			if status > 299 {
+				t.Fatalf("net/http sees status %d in %q", status, text)
+			}
+		}
+		if n := r.Buffered(); n > 0 {
+			t.Fatalf("net/http sees %d bytes more of the head of %q", n, text)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apis
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"sigs.k8s.io/yaml"
+)
+
+// audited is a change that has nothing to do with the field.
+const audited = "{spec: {audit: {profile: WriteRequestBodies}}}"
+
+// typed is what a client that was built with openshift/api, which does not know
+// the field, reads of an object: both forms of JSON are of that client.
+func typed(t *testing.T, document []byte, change func(*configv1.APIServer)) []byte {
+	t.Helper()
+	var o configv1.APIServer
+	if err := yaml.Unmarshal(document, &o); err != nil {
+		t.Fatal(err)
+	}
+	change(&o)
+	return must(t)(json.Marshal(o))
+}
+
+func audit(o *configv1.APIServer) { o.Spec.Audit.Profile = configv1.WriteRequestBodiesAuditProfileType }
+
+func unchanged(*configv1.APIServer) {}
+
+// Old clients that change another field. Those that put the whole object take
+// the field away, without a word: docs/api.md says so. Those that send what
+// they change leave it.
+func TestOldClients(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(t *testing.T, live []byte) []byte
+		keeps  bool
+	}{
+		{"typed, puts what it has read", func(t *testing.T, live []byte) []byte {
+			t.Helper()
+			return typed(t, live, audit)
+		}, false},
+		{"a file that was written before, replaced", func(t *testing.T, _ []byte) []byte {
+			t.Helper()
+			return merged(t, object(""), audited)
+		}, false},
+		{"typed, patches what it has changed", func(t *testing.T, live []byte) []byte {
+			t.Helper()
+			patch := must(t)(jsonpatch.CreateMergePatch(typed(t, live, unchanged), typed(t, live, audit)))
+			return merged(t, live, string(patch))
+		}, true},
+		{"untyped, puts what it has read", func(t *testing.T, live []byte) []byte {
+			t.Helper()
+			return merged(t, live, audited)
+		}, true},
+	} {
+		for state, value := range states() {
+			t.Run(tt.name+"/"+state, func(t *testing.T) {
+				live := object(value)
+				stored, warnings, err := open(t).patched.Replace(live, tt.change(t, live))
+				if err != nil || warnings != nil {
+					t.Fatalf("%v, warnings %q", err, warnings)
+				}
+				if !tt.keeps {
+					value = ""
+				}
+				sameField(t, value, stored)
+				if !strings.Contains(string(stored), "profile: WriteRequestBodies") {
+					t.Errorf("the client's own change is lost:\n%s", stored)
+				}
+			})
+		}
+	}
+}
+
+// Whoever applies another field, before or after, does not touch this one; for
+// this one there is a conflict, until it is forced or given up.
+func TestOtherManagers(t *testing.T) {
+	s := open(t).patched
+	apply := func(live []byte, value, manager string, force bool) []byte {
+		t.Helper()
+		return must(t)(s.Apply(live, []byte(value), manager, force))
+	}
+	other := head + "spec: {audit: {profile: AllRequestBodies}}\n"
+	live := apply(nil, other, "gitops", false)
+	live = apply(live, string(object(custom("9888"))), "admin", false)
+	live = apply(live, strings.Replace(other, "AllRequestBodies", "None", 1), "gitops", false)
+	sameField(t, custom("9888"), live)
+
+	_, err := s.Apply(live, object("{mode: DefaultDeployment}"), "gitops", false)
+	want := `conflicts: .` + field + `.mode: conflict with "admin"`
+	if err == nil || err.Error() != want {
+		t.Errorf("applied by another: %v\nnot: %s", err, want)
+	}
+	// By force it takes the mode, and what the admin has set besides stays.
+	_, err = s.Apply(live, object("{mode: DefaultDeployment}"), "gitops", true)
+	if err == nil {
+		t.Error("a mode taken by force has left the settings behind, and was accepted")
+	} else {
+		refused(t, err, union)
+	}
+	taken := apply(live, string(object(custom("9889"))), "gitops", true)
+	sameField(t, custom("9889"), taken)
+
+	// Given up by its only manager, it is gone; the other's field stays.
+	gone := apply(live, string(object("")), "admin", false)
+	sameField(t, "", gone)
+	if !strings.Contains(string(gone), "profile: None") {
+		t.Errorf("the other manager's field is gone:\n%s", gone)
+	}
+}
+
+// An API server without the patch, before it is applied and after the cluster
+// has taken it back.
+func TestOldServer(t *testing.T) {
+	s := open(t)
+	for state, value := range states() {
+		if value == "" {
+			continue
+		}
+		t.Run(state, func(t *testing.T) {
+			refused(t, s.plain.Object(object(value)), `unknown field "`+field+`"`)
+
+			stored, warnings, err := s.plain.Create(object(value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameField(t, "", stored)
+			if diff := cmp.Diff([]string{`unknown field "` + field + `"`}, warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+
+			stored, _, err = s.plain.Replace(object(value), merged(t, object(value), audited))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameField(t, "", stored)
+		})
+	}
+}
+
+// What the typed client does not know is nothing of ours besides the field: the
+// objects that the platform has without it pass unchanged.
+func TestWithoutTheFieldNothingChanges(t *testing.T) {
+	for _, document := range []string{
+		head + "spec: {}\n",
+		head + "spec: {audit: {profile: None}, encryption: {type: aesgcm}, clientCA: {name: a}, tlsSecurityProfile: {type: Modern, modern: {}}}\n",
+		head + "spec: {servingCerts: {namedCertificates: [{names: [api.example.com], servingCertificate: {name: api}}]}}\n",
+		head + "spec: {additionalCORSAllowedOrigins: [a, b]}\nstatus: {}\n",
+	} {
+		with, _, err := open(t).patched.Create([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, _, err := open(t).plain.Create([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(without), string(with)); diff != "" {
+			t.Errorf("stored (-as shipped +patched):\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apis
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/judge"
+)
+
+const (
+	root = "../.."
+	// patchFile is what an admin hands to `oc patch`.
+	patchFile = root + "/machineconfigs/crd/apiservers.config.openshift.io.patch.yaml"
+	// property is the schema of the field, within the CRD.
+	property = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/http01ChallengeProxy"
+)
+
+// shipped reads the CRDs of APIServer that OpenShift's releases ship, by the
+// name of the feature set.
+func shipped(ctx context.Context) (map[string][]byte, error) {
+	dir, err := judge.ModuleDir(ctx, "github.com/openshift/api")
+	if err != nil {
+		return nil, err
+	}
+	crds := map[string][]byte{}
+	for _, set := range []string{"Default", "OKD", "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade"} {
+		name := "0000_10_config-operator_01_apiservers-" + set + ".crd.yaml"
+		crds[set], err = os.ReadFile(filepath.Join(dir, "config/v1/zz_generated.crd-manifests", name))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return crds, nil
+}
+
+// applied patches a YAML document as the API server does (apiserver
+// pkg/endpoints/handlers/patch.go), with the same library.
+func applied(document, patch []byte) ([]byte, error) {
+	raw, err := yaml.YAMLToJSON(patch)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := jsonpatch.DecodePatch(raw)
+	if err != nil {
+		return nil, err
+	}
+	object, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	result, err := operations.Apply(object)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML(result)
+}
+
+// servers are API servers of a release with the default features: with the
+// patch, and as shipped.
+type servers struct{ patched, plain *judge.Judge }
+
+var opened = sync.OnceValues(func() (servers, error) {
+	crds, err := shipped(context.Background())
+	if err != nil {
+		return servers{}, err
+	}
+	patch, err := os.ReadFile(patchFile)
+	if err != nil {
+		return servers{}, fmt.Errorf("%w: run make crd", err)
+	}
+	with, err := applied(crds["Default"], patch)
+	if err != nil {
+		return servers{}, err
+	}
+	patched, err := judge.Know(with)
+	if err != nil {
+		return servers{}, err
+	}
+	plain, err := judge.Know(crds["Default"])
+	return servers{patched, plain}, err
+})
+
+func open(t *testing.T) servers {
+	t.Helper()
+	s, err := opened()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func must(t *testing.T) func([]byte, error) []byte {
+	t.Helper()
+	return func(raw []byte, err error) []byte {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+}

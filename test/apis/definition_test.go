@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apis
+
+import (
+	"context"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"sigs.k8s.io/yaml"
+)
+
+// judgeDefinition judges an update of a CRD as the API server does: its schema is
+// structural, its defaults are valid, its CEL rules compile and their estimated
+// cost is within the limits.
+func judgeDefinition(before, after []byte) error {
+	old, err := readDefinition(before)
+	if err != nil {
+		return err
+	}
+	crd, err := readDefinition(after)
+	if err != nil {
+		return err
+	}
+	return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, old).ToAggregate()
+}
+
+// readDefinition reads a CRD as it is stored, in the API server's internal form.
+func readDefinition(document []byte) (*apiextensions.CustomResourceDefinition, error) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(document, &crd); err != nil {
+		return nil, err
+	}
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(&crd)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	crd.ResourceVersion, crd.Status.StoredVersions = "1", []string{crd.Spec.Versions[0].Name}
+	var internal apiextensions.CustomResourceDefinition
+	err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&crd, &internal, nil)
+	return &internal, err
+}

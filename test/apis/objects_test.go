@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	head     = "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\n"
+	field    = "spec.http01ChallengeProxy"
+	union    = field + `: Invalid value: customDeployment is required when mode is CustomDeployment, and forbidden otherwise`
+	modes    = `supported values: "DefaultDeployment", "CustomDeployment", ""`
+	portPath = field + ".customDeployment.internalPort"
+)
+
+// object is an APIServer with the field as it is given, in YAML's flow style;
+// none without.
+func object(value string) []byte {
+	if value == "" {
+		return []byte(head + "spec: {}\n")
+	}
+	return []byte(head + "spec:\n  http01ChallengeProxy: " + value + "\n")
+}
+
+// custom is the field with a port as it is given.
+func custom(port string) string {
+	return "{mode: CustomDeployment, customDeployment: {internalPort: " + port + "}}"
+}
+
+// objectCase is a value of the field, and what an admin who uses oc, which asks for
+// strict field validation, is told; nothing when it is taken. Stored is the field
+// as it is kept, where that is not what was given.
+type objectCase struct{ name, value, want, stored string }
+
+const (
+	none = "nothing" // is stored
+	also = "\x00"    // stands between two messages
+)
+
+// messages are those of a case; none when the object is taken.
+func (c objectCase) messages() []string {
+	if c.want == "" {
+		return nil
+	}
+	return strings.Split(c.want, also)
+}
+
+// told is what the API server makes of them.
+func (c objectCase) told() string {
+	if all := c.messages(); len(all) > 1 {
+		return "[" + strings.Join(all, ", ") + "]"
+	}
+	return c.want
+}
+
+// kept is the field as it is stored, in the form of a value; empty when there is
+// none.
+func (c objectCase) kept() string {
+	switch c.stored {
+	case "":
+		return c.value
+	case none:
+		return ""
+	default:
+		return c.stored
+	}
+}
+
+func objectCases() []objectCase {
+	both := func(one, two string) string { return one + also + two }
+	wrongType := func(path, got, want string) string {
+		return path + `: Invalid value: "` + got + `": ` + path + ` in body must be of type ` + want + `: "` + got + `"`
+	}
+	noInt32 := `<nil>: Invalid value: "": Checked value must be of type integer with format int32 in ` + portPath
+	low := func(port string) string {
+		return portPath + ": Invalid value: " + port + ": " + portPath + " in body should be greater than or equal to 1024"
+	}
+	high := func(port string) string {
+		return portPath + ": Invalid value: " + port + ": " + portPath + " in body should be less than or equal to 65535"
+	}
+	return []objectCase{
+		{"absent", "", "", none},
+		{"null", "null", "", none},
+		{"default", "{mode: DefaultDeployment}", "", ""},
+		{"disabled", `{mode: ""}`, "", ""},
+		{"custom", custom("9888"), "", ""},
+		{"the lowest port", custom("1024"), "", ""},
+		{"the highest port", custom("65535"), "", ""},
+		{"the default's port, given", custom("8888"), "", ""},
+		{"default, null settings", "{mode: DefaultDeployment, customDeployment: null}", "", "{mode: DefaultDeployment}"},
+		{"disabled, null settings", `{mode: "", customDeployment: null}`, "", `{mode: ""}`},
+		{"a port in hexadecimal, as YAML has it", custom("0x26a0"), "", custom("9888")},
+		{"a port in octal, as YAML 1.1 has it", custom("023240"), "", custom("9888")},
+		{"a port in octal, as YAML 1.2 has it", custom("0o23240"), "", custom("9888")},
+		{"a port in binary", custom("0b10011010100000"), "", custom("9888")},
+		{"a port in groups", custom("9_888"), "", custom("9888")},
+		{"a port in groups, one of nothing", custom("9__888"), "", custom("9888")},
+		{"a port with a line behind it", custom("9888_"), "", custom("9888")},
+		{"a port with a line before it", custom("_9888"), wrongType(portPath, "string", "integer"), ""},
+		{"a port with a line behind its sign", custom("+_9888"), "", custom("9888")},
+		{"a port in hexadecimal, in groups", custom("0x26_a0_"), "", custom("9888")},
+		{"a port with a fraction of zero, in groups", custom("9_888.0_"), "", custom("9888")},
+		{"a port with an exponent, in groups", custom("9.88_8e_3"), "", custom("9888")},
+		{"a port with its sign", custom("+9888"), "", custom("9888")},
+		{"a port with a fraction of zero", custom("9888.0"), "", custom("9888")},
+		{"a port with a point", custom("9888."), "", custom("9888")},
+		{"a port with an exponent", custom("9.888e3"), "", custom("9888")},
+		{"a port with a tag", custom("!!int 9888"), "", custom("9888")},
+		{"a port with the tag of a text", custom("!!int \"9888\""), "", custom("9888")},
+		{"a mode with a tag", "{mode: !!str DefaultDeployment}", "", "{mode: DefaultDeployment}"},
+		{"a mode with a tag of its own", "{mode: !mine DefaultDeployment}", "", "{mode: DefaultDeployment}"},
+		{"a mode in base64", "{mode: !!binary RGVmYXVsdERlcGxveW1lbnQ=}", "", "{mode: DefaultDeployment}"},
+		{"a key in quotes", `{"mode": "DefaultDeployment"}`, "", ""},
+		{"a merge of nothing", "{<<: {}, mode: DefaultDeployment}", "", "{mode: DefaultDeployment}"},
+		{"a merged mode", "{<<: {mode: DefaultDeployment}}", "", "{mode: DefaultDeployment}"},
+		{"an anchor", "&a {mode: DefaultDeployment}", "", "{mode: DefaultDeployment}"},
+
+		{"empty", "{}", field + ".mode: Required value", ""},
+		{"settings alone", "{customDeployment: {internalPort: 9888}}", field + ".mode: Required value", ""},
+		{"null mode", "{mode: null}", field + ".mode: Required value", ""},
+		{"null mode with settings", "{mode: null, customDeployment: {internalPort: 9888}}", field + ".mode: Required value", ""},
+		{"a mode in lower case", "{mode: defaultdeployment}", field + `.mode: Unsupported value: "defaultdeployment": ` + modes, ""},
+		{"a mode in camel case", "{mode: customDeployment, customDeployment: {internalPort: 9888}}", field + `.mode: Unsupported value: "customDeployment": ` + modes, ""},
+		{"a mode cut short", "{mode: Default}", field + `.mode: Unsupported value: "Default": ` + modes, ""},
+		{"a word for disabled", "{mode: Disabled}", field + `.mode: Unsupported value: "Disabled": ` + modes, ""},
+		{"none for disabled", "{mode: None}", field + `.mode: Unsupported value: "None": ` + modes, ""},
+		{"a space for disabled", `{mode: " "}`, field + `.mode: Unsupported value: " ": ` + modes, ""},
+		{"a space behind the mode", `{mode: "DefaultDeployment "}`, field + `.mode: Unsupported value: "DefaultDeployment ": ` + modes, ""},
+		{"both modes", `{mode: "DefaultDeployment,CustomDeployment"}`, field + `.mode: Unsupported value: "DefaultDeployment,CustomDeployment": ` + modes, ""},
+		{"a truth value as mode", "{mode: false}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: false: `+modes), ""},
+		{"a number as mode", "{mode: 0}", both(wrongType(field+".mode", "integer", "string"), field+`.mode: Unsupported value: 0: `+modes), ""},
+		{"a list of modes", "{mode: [DefaultDeployment]}", both(wrongType(field+".mode", "array", "string"), field+`.mode: Unsupported value: ["DefaultDeployment"]: `+modes), ""},
+
+		{"custom without settings", "{mode: CustomDeployment}", union, ""},
+		{"custom, null settings", "{mode: CustomDeployment, customDeployment: null}", union, ""},
+		{"custom, empty settings", "{mode: CustomDeployment, customDeployment: {}}", portPath + ": Required value", ""},
+		{"custom, null port", custom("null"), portPath + ": Required value", ""},
+		{"default with settings", "{mode: DefaultDeployment, customDeployment: {internalPort: 9888}}", union, ""},
+		{"default with the default's port", "{mode: DefaultDeployment, customDeployment: {internalPort: 8888}}", union, ""},
+		{"disabled with settings", `{mode: "", customDeployment: {internalPort: 9888}}`, union, ""},
+		{"default with empty settings", "{mode: DefaultDeployment, customDeployment: {}}", portPath + ": Required value", ""},
+		{"disabled with empty settings", `{mode: "", customDeployment: {}}`, portPath + ": Required value", ""},
+
+		{"below the lowest port", custom("1023"), low("1023"), ""},
+		{"the port of HTTP", custom("80"), low("80"), ""},
+		{"port zero", custom("0"), low("0"), ""},
+		{"a port below zero", custom("-1"), low("-1"), ""},
+		{"above the highest port", custom("65536"), high("65536"), ""},
+		{"the greatest int32", custom("2147483647"), high("2147483647"), ""},
+		{"beyond int32", custom("2147483648"), both(noInt32, high("2147483648")), ""},
+		{"a port below zero, beyond int32", custom("-2147483649"), both(noInt32, low("-2147483649")), ""},
+		{"beyond int64", custom("99999999999999999999"), both(wrongType(portPath, "float64", "int32")+also+noInt32, high("1e+20")), ""},
+		{"beyond uint64, below zero", custom("-99999999999999999999"), both(wrongType(portPath, "float64", "int32")+also+noInt32, low("-1e+20")), ""},
+		{"a port with a fraction", custom("9888.5"), both(wrongType(portPath, "float64", "int32"), noInt32), ""},
+		{"no number", custom(".nan"), "json: unsupported value: NaN", ""},
+		{"a port without an end", custom(".inf"), "json: unsupported value: +Inf", ""},
+		{"a port with an exponent, low", custom("8e2"), low("800"), ""},
+		{"a port with a fraction of zero, high", custom("99999.0"), high("99999"), ""},
+		{"a port with a tag for text", custom("!!str 9888"), wrongType(portPath, "string", "integer"), ""},
+		{"a port in YAML's sixty", custom("1:30"), wrongType(portPath, "string", "integer"), ""},
+		{"a day as mode", "{mode: 2001-01-01}", field + `.mode: Unsupported value: "2001-01-01": ` + modes, ""},
+		{"yes as mode", "{mode: yes}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: true: `+modes), ""},
+		{"off as mode", "{mode: off}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: false: `+modes), ""},
+		{"y as mode", "{mode: y}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: true: `+modes), ""},
+		{"nothing at all as mode", "{mode: }", field + ".mode: Required value", ""},
+		{"a tilde as mode", "{mode: ~}", field + ".mode: Required value", ""},
+		{"a port as text", custom(`"9888"`), wrongType(portPath, "string", "integer"), ""},
+		{"an address as port", custom(`":9888"`), wrongType(portPath, "string", "integer"), ""},
+		{"ports", custom("[9888]"), wrongType(portPath, "array", "integer"), ""},
+		{"a truth value as port", custom("true"), wrongType(portPath, "", "int32"), ""},
+		{"a port with two faults of the object", "{mode: DefaultDeployment, customDeployment: {internalPort: 80}}", both(low("80"), union), ""},
+
+		{"text", "DefaultDeployment", wrongType(field, "string", "object"), ""},
+		{"a list", "[]", wrongType(field, "array", "object"), ""},
+		{"a list of one", "[{mode: DefaultDeployment}]", `unknown field "` + field + `[0].mode"`, ""},
+		{"settings as text", `{mode: CustomDeployment, customDeployment: "9888"}`, wrongType(field+".customDeployment", "string", "object"), ""},
+		{"settings as a number", "{mode: CustomDeployment, customDeployment: 9888}", wrongType(field+".customDeployment", "integer", "object"), ""},
+		{"settings as a list", "{mode: CustomDeployment, customDeployment: []}", wrongType(field+".customDeployment", "array", "object"), ""},
+		{"settings as a list of one", "{mode: CustomDeployment, customDeployment: [{internalPort: 9888}]}", `unknown field "` + field + `.customDeployment[0].internalPort"`, ""},
+
+		{"an unknown field", "{mode: DefaultDeployment, port: 9888}", `unknown field "` + field + `.port"`, ""},
+		{"an unknown setting", "{mode: CustomDeployment, customDeployment: {internalPort: 9888, externalPort: 80}}", `unknown field "` + field + `.customDeployment.externalPort"`, ""},
+		{"settings of the default", "{mode: DefaultDeployment, defaultDeployment: {}}", `unknown field "` + field + `.defaultDeployment"`, ""},
+		{"the port beside the mode", "{mode: CustomDeployment, internalPort: 9888}", `unknown field "` + field + `.internalPort"`, ""},
+		{"the mode in another case", "{Mode: DefaultDeployment}", `unknown field "` + field + `.Mode"`, ""},
+		{"the mode twice", `{mode: DefaultDeployment, mode: ""}`, "yaml: unmarshal errors:\n  line 5: key \"mode\" already set in map", ""},
+	}
+}
+
+// Objects that are made, and refused.
+func TestObjects(t *testing.T) {
+	for _, tt := range objectCases() {
+		t.Run(tt.name, func(t *testing.T) {
+			err := open(t).patched.Object(object(tt.value))
+			if tt.want != "" {
+				refused(t, err, tt.told())
+				return
+			}
+			if err != nil {
+				t.Fatalf("refused: %v", err)
+			}
+			stored, warnings, err := open(t).patched.Create(object(tt.value))
+			if err != nil || warnings != nil {
+				t.Fatalf("create: %v, warnings %q", err, warnings)
+			}
+			sameField(t, tt.kept(), stored)
+		})
+	}
+}
+
+// wholeCase is an object, and a part of what is told of it; nothing when it is
+// taken.
+type wholeCase struct{ name, object, want string }
+
+// The field elsewhere, and other objects.
+func wholeCases() []wholeCase {
+	good := string(object("{mode: DefaultDeployment}"))
+	return []wholeCase{
+		{"with the platform's other fields", strings.Replace(good, "spec:\n", "spec:\n  audit: {profile: None}\n  encryption: {type: aescbc}\n  additionalCORSAllowedOrigins: [a]\n", 1), ""},
+		{"no spec", head, "spec: Required value"},
+		{"null spec", head + "spec: null\n", "spec: Required value"},
+		{"beside spec", head + "spec: {}\nhttp01ChallengeProxy: {mode: DefaultDeployment}\n", `unknown field "http01ChallengeProxy"`},
+		{"in the status", head + "spec: {}\nstatus: {http01ChallengeProxy: {mode: DefaultDeployment}}\n", `unknown field "status.http01ChallengeProxy"`},
+		{"in another case", strings.Replace(good, "http01C", "HTTP01C", 1), `unknown field "spec.HTTP01ChallengeProxy"`},
+		{"misspelt", strings.Replace(good, "Challenge", "Challeng", 1), `unknown field "spec.http01ChallengProxy"`},
+		{"beside an unknown one", good + "  frontDoor: {}\n", `unknown field "spec.frontDoor"`},
+		{"with a fault elsewhere too", strings.Replace(good, "DefaultDeployment}", "Disabled}\n  audit: {profile: All}", 1), `spec.audit.profile: Unsupported value: "All"`},
+		{"no name", strings.Replace(good, "{name: cluster}", "{}", 1), "metadata.name: Required value: name or generateName is required"},
+		{"in a namespace", strings.Replace(good, "{name: cluster}", "{name: cluster, namespace: default}", 1), "metadata.namespace: Forbidden: not allowed on this type"},
+		{"another kind", strings.Replace(good, "kind: APIServer", "kind: KubeAPIServer", 1), "no schema for config.openshift.io/v1, Kind=KubeAPIServer"},
+		{"another version", strings.Replace(good, "openshift.io/v1", "openshift.io/v2", 1), "no schema for config.openshift.io/v2, Kind=APIServer"},
+	}
+}
+
+func TestWholeObjects(t *testing.T) {
+	for _, tt := range wholeCases() {
+		t.Run(tt.name, func(t *testing.T) {
+			err := open(t).patched.Object([]byte(tt.object))
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("judged: %v\nnot: %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// refused wants the whole message, besides the object's name.
+func refused(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Errorf("accepted, not: %s", want)
+	case strings.TrimPrefix(err.Error(), `APIServer "cluster": `) != want:
+		t.Errorf("refused: %v\nnot: %s", err, want)
+	}
+}
+
+// sameField compares what is stored of the field; an empty want is none.
+func sameField(t *testing.T, want string, stored []byte) {
+	t.Helper()
+	if diff := cmp.Diff(proxy(t, object(want)), proxy(t, stored)); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+func proxy(t *testing.T, document []byte) any {
+	t.Helper()
+	var o struct {
+		Spec map[string]any
+	}
+	if err := yaml.Unmarshal(document, &o); err != nil {
+		t.Fatal(err)
+	}
+	return o.Spec["http01ChallengeProxy"]
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apis
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/judge"
+)
+
+// suite is a file of openshift/api's own tests of the CRD, which it runs
+// against a real API server (openshift/api tests/README.md).
+type suite struct {
+	Tests struct {
+		OnCreate []struct{ Name, Initial, Expected, ExpectedError string }
+		OnUpdate []struct {
+			Name, Initial, Updated, Expected, ExpectedError string
+		}
+	}
+}
+
+// The other fields of APIServer are judged with the patch as OpenShift expects
+// it without. The feature set for developers has all of them.
+func TestUpstreamSuites(t *testing.T) {
+	crds, err := shipped(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := must(t)(applied(crds["DevPreviewNoUpgrade"], must(t)(os.ReadFile(patchFile))))
+	server, err := judge.Know(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := judge.ModuleDir(t.Context(), "github.com/openshift/api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "config/v1/tests/apiservers.config.openshift.io/*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var creates, updates int
+	for _, f := range files {
+		var s suite
+		if err := yaml.Unmarshal(must(t)(os.ReadFile(f)), &s); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range s.Tests.OnCreate {
+			creates++
+			t.Run(filepath.Base(f)+"/create/"+tt.Name, func(t *testing.T) {
+				stored, _, err := server.Create(named(t, tt.Initial))
+				sameVerdict(t, err, tt.ExpectedError, tt.Expected, stored)
+			})
+		}
+		for _, tt := range s.Tests.OnUpdate {
+			updates++
+			t.Run(filepath.Base(f)+"/update/"+tt.Name, func(t *testing.T) {
+				// What these change of the CRD is how the initial object could
+				// be stored: Replace takes it for granted.
+				stored, _, err := server.Replace(named(t, tt.Initial), named(t, tt.Updated))
+				sameVerdict(t, err, tt.ExpectedError, tt.Expected, stored)
+			})
+		}
+	}
+	if creates < 30 || updates < 10 {
+		t.Errorf("found %d cases of creation and %d of updates: where are the others?", creates, updates)
+	}
+}
+
+// printed is where an error repeats the offending value, whose form depends on
+// the API server's version.
+var printed = regexp.MustCompile(`(Invalid value: )("[^"]*": ?|\{[^}]*\}: ?)?`)
+
+func sameVerdict(t *testing.T, err error, want, expected string, stored []byte) {
+	t.Helper()
+	want = strings.TrimSpace(printed.ReplaceAllString(want, "$1"))
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && err == nil:
+		t.Errorf("accepted, not: %s", want)
+	case want != "" && !strings.Contains(printed.ReplaceAllString(err.Error(), "$1"), want):
+		t.Errorf("refused: %v\nnot: %s", err, want)
+	case want == "":
+		if diff := cmp.Diff(spec(t, []byte(expected)), spec(t, stored)); diff != "" {
+			t.Errorf("stored (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// named gives an object the name that the suites' runner would generate.
+func named(t *testing.T, document string) []byte {
+	t.Helper()
+	raw := must(t)(yaml.YAMLToJSON([]byte(document)))
+	if bytes.Contains(raw, []byte(`"name":"cluster"`)) {
+		return raw
+	}
+	var o map[string]any
+	if err := json.Unmarshal(raw, &o); err != nil {
+		t.Fatal(err)
+	}
+	o["metadata"] = map[string]any{"name": "cluster"}
+	return must(t)(json.Marshal(o))
+}

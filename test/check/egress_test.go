@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEgressReadiness: the proxy that the service is to use, where nobody listens:
+// the host itself refuses the connection.
+func TestEgressReadiness(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	ca := filepath.Join(t.TempDir(), "proxy-ca.crt")
+	must(t, os.WriteFile(ca, []byte("-----BEGIN CERTIFICATE-----\nMII"), 0o600))
+	proxy := fmt.Sprintf("http://user:s3cret@%v:3128", n.Addresses.V4)
+	configured := func(keys string) string {
+		return n.DefaultConfig() + fmt.Sprintf("hosts: [api.lab.test]\negressProxy: {httpProxy: %q, %s}\n", proxy, keys)
+	}
+	const endpoint = "readinessEndpoints: [\"http://ready.lab.test/\"]"
+	for _, tt := range []struct {
+		name, config string
+		id, level    string
+		says         []string
+	}{
+		{
+			"not ready, and not used", configured(endpoint), "egress-not-ready", "warning",
+			[]string{"http://xxxxx@", "of configuration", "http://ready.lab.test/ is not ready", "refused", "nothing goes through a proxy until then"},
+		},
+		{"not ready", configured(endpoint + ", upstream: auto"), "egress-not-ready", "problem", nil},
+		{
+			"a CA bundle that is cut short", configured(endpoint + ", upstream: auto, trustedCA: " + ca), "egress-ca-refused", "problem",
+			[]string{ca, "spec.trustedCA of proxy/cluster"},
+		},
+		{"no endpoints", configured("upstream: auto"), "egress-without-readiness", "warning", []string{"egressProxy.readinessEndpoints is empty"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			must(t, n.WriteConfig(tt.config))
+			must(t, eventually(t, func() error {
+				if r, _ := c.check(n, "--name", "api.lab.test"); !slices.Equal(r.IDs(), []string{tt.id}) {
+					return fmt.Errorf("check finds %q", r.IDs())
+				}
+				return nil
+			}))
+			r := c.exactly(n, []string{tt.id}, "--name", "api.lab.test")
+			c.says(r, tt.id, tt.says...)
+			if text := fmt.Sprintf("%+v", r); strings.Contains(text, "s3cret") || r.Outcome != tt.level {
+				t.Errorf("the outcome is %s, want %s, without credentials:\n%s", r.Outcome, tt.level, text)
+			}
+		})
+	}
+	t.Run("a file that is refused", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "other.env")
+		must(t, os.WriteFile(path, []byte("# one\nHTTP_PROXY=\"http://user:s3cret@proxy"), 0o600))
+		c.configure(n.DefaultConfig()+"egressProxy: {file: "+path+"}\n", "Serving")
+		r := c.exactly(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test")
+		c.says(r, "egress-proxy-unreadable", path, "line 2")
+	})
+}

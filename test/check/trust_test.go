@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// certificateOf is the PEM of a CA that ends then.
+func certificateOf(t *testing.T, name string, ends time.Time) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name}, BasicConstraintsValid: true, IsCA: true,
+		NotBefore: ends.Add(-24 * time.Hour), NotAfter: ends,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// TestTrust has the file of trusted CAs be what the service refuses, or takes in
+// part. Its states say the same as check.
+func TestTrust(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	bundle := filepath.Join(n.Dir, "trust", "ca-bundle.crt")
+	must(t, os.MkdirAll(filepath.Dir(bundle), 0o750))
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(bundle)) })
+	write := func(t *testing.T, text string) {
+		t.Helper()
+		must(t, os.WriteFile(bundle, []byte(text), 0o600))
+	}
+	now := time.Now()
+	p := newPKI(t)
+	c.router(lab.RouterOptions{Secure: p.apps(t)})
+	good, old := string(p.root.Certificate()), certificateOf(t, "Old CA", now.Add(-time.Hour))
+	forgetTrust(t, n)
+	write(t, "nothing")
+	c.configure(n.DefaultConfig()+fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle), "Serving")
+	state := func(reason string) {
+		t.Helper()
+		_, err := c.Services[0].Await(t.Context(), reason, func(seen lab.Status) error {
+			if found := seen.ConditionOf("UpstreamTrustReady"); found.Reason != reason {
+				return fmt.Errorf("UpstreamTrustReady is %s: %s", found.Reason, found.Message)
+			}
+			return nil
+		})
+		must(t, err)
+	}
+	for _, tt := range []struct {
+		name, text, reason string
+		ids, says          []string
+	}{
+		{"nothing was ever good", "nothing", "NothingTrusted", []string{"trust-none"}, []string{bundle + ": there is no certificate in it"}},
+		{"one left out", good + old, "InForce", []string{"trust-left-out"}, []string{`"CN=Old CA", serial 7: it has expired on `}},
+		{"refused", "nothing", "Refused", []string{"trust-refused"}, []string{bundle + ": there is no certificate in it"}},
+		{"nothing left", old, "NothingLeft", []string{"trust-refused"}, []string{"what was trusted before stays in force", `"CN=Old CA"`}},
+		{"good", good, "InForce", []string{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			write(t, tt.text)
+			state(tt.reason)
+			r := c.exactly(n, tt.ids)
+			for _, id := range tt.ids {
+				c.says(r, id, tt.says...)
+			}
+		})
+	}
+	c.configure(n.DefaultConfig(), "Serving")
+}

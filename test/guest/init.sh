@@ -1,0 +1,16 @@
+#!/bin/sh
+# The guest's only process of its own: it runs the script that it was given, says
+# how that ended, and switches the machine off.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /run
+# The console is the script's alone.
+echo 1 >/proc/sys/kernel/printk
+ip link set lo up
+sh /script
+echo "guest: exit status $?"
+echo o >/proc/sysrq-trigger
+# The end of process 1 would be the kernel's panic.
+while :; do read -r _; done

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// runTimeout bounds a guest's life.
+const runTimeout = 10 * time.Minute
+
+// Job is what a guest is to do.
+type Job struct {
+	Files  map[string]string // absolute paths in the guest, and the files here that are to be there
+	Script string            // for sh, as root
+}
+
+// Run starts a guest for a job and returns what that printed, standard output and
+// standard error; an error when it did not end with status 0. The guest's kernel
+// and files are made in the directory cache when they are not there yet.
+func Run(ctx context.Context, cache string, job Job) (string, error) {
+	const program = "qemu-system-x86_64"
+	if _, err := exec.LookPath(program); err != nil {
+		return "", fmt.Errorf("a guest needs %s: run test/install-packages all: %w", program, err)
+	}
+	base, err := system(ctx, cache)
+	if err != nil {
+		return "", err
+	}
+	own, err := os.MkdirTemp("", systemPrefix)
+	if err != nil {
+		return "", fmt.Errorf("make the guest's directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(own) }()
+	memory := filepath.Join(own, "memory.cpio")
+	if err := job.write(memory, filepath.Join(base, archiveFile)); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	var printed bytes.Buffer
+	cmd := exec.CommandContext(ctx, program,
+		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
+		"-cpu", "max", "-m", "2048",
+		// 4 ns an instruction; when none is to be done, the clock leaps to the
+		// next timer.
+		"-accel", "tcg", "-icount", "shift=2,sleep=off",
+		"-kernel", filepath.Join(base, kernelFile), "-initrd", memory,
+		"-append", "console=ttyS0 quiet panic=-1")
+	cmd.Stdout, cmd.Stderr = &printed, &printed
+	// It dies with the thread that started it, so that one has to stay.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		return clean(printed.String()), fmt.Errorf("run a guest: %w", errors.Join(err, context.Cause(ctx)))
+	}
+	return verdict(clean(printed.String()))
+}
+
+// clean takes the carriage returns of a serial line away.
+func clean(printed string) string { return strings.ReplaceAll(printed, "\r", "") }
+
+var lastWords = regexp.MustCompile(`(?m)^guest: exit status (\d+)\n`)
+
+// verdict cuts off how the script has ended.
+func verdict(printed string) (string, error) {
+	all := lastWords.FindAllStringSubmatchIndex(printed, -1)
+	if len(all) == 0 {
+		return printed, errors.New("the guest went away before its script had ended")
+	}
+	last := all[len(all)-1]
+	text, status := printed[:last[0]], printed[last[2]:last[3]]
+	if status != "0" {
+		return text, fmt.Errorf("the guest's script ended with status %s", status)
+	}
+	return text, nil
+}
+
+// write puts the guest's files and those of the job into one file.
+func (j Job) write(to, base string) error {
+	f, err := os.Create(to)
+	if err != nil {
+		return fmt.Errorf("make the guest's memory: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	from, err := os.Open(base)
+	if err != nil {
+		return fmt.Errorf("make the guest's memory: %w", err)
+	}
+	defer func() { _ = from.Close() }()
+	if _, err := io.Copy(f, from); err != nil {
+		return fmt.Errorf("make the guest's memory: %w", err)
+	}
+	a := newArchive(f)
+	made := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(j.Files)) {
+		if err := a.parents(name, made); err != nil {
+			return err
+		}
+		if err := a.file(strings.TrimPrefix(name, "/"), j.Files[name]); err != nil {
+			return err
+		}
+	}
+	return errors.Join(a.text("script", 0o644, j.Script), a.close())
+}
+
+// parents adds the directories that a file is in, each once.
+func (a *archive) parents(name string, made map[string]bool) error {
+	dir := path.Dir(name)
+	if dir == "/" || made[dir] {
+		return nil
+	}
+	if err := a.parents(dir, made); err != nil {
+		return err
+	}
+	made[dir] = true
+	return a.directory(strings.TrimPrefix(dir, "/"))
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const (
+	microShiftUnit = "microshift.service"
+	microShiftLink = "/run/systemd/units/invocation:" + microShiftUnit
+	// edited is a router elsewhere, which has the service take the node's port 80, and
+	// another internal address.
+	edited  = "node: {nodeIP: 192.0.2.11}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
+	pending = microShiftDir + "/config.yaml changed since MicroShift was started: in force after systemctl restart microshift"
+)
+
+// microShiftRuns has a unit of MicroShift's name run. It is a stand-in, a process that
+// only sleeps: MicroShift itself is a whole cluster, whose images come from a registry
+// with credentials and whose storage and network want a machine of their own. What
+// counts here is systemd's: it is the real one that tells of the unit's starts, and
+// the files are read at these as MicroShift does.
+func microShiftRuns(t *testing.T) *service {
+	t.Helper()
+	s := microShift(t)
+	s.must(s.master.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
+	t.Cleanup(func() {
+		_, err := s.master.Run(context.Background(), "systemctl", "stop", microShiftUnit)
+		s.must(err)
+		s.must(s.master.RemoveFile("/etc/systemd/system/" + microShiftUnit))
+		_, err = s.master.Run(context.Background(), "systemctl", "daemon-reload")
+		s.must(err)
+	})
+	s.systemctl("daemon-reload")
+	s.systemctl("start", microShiftUnit)
+	return s
+}
+
+func (s *service) microShiftFile(text string) {
+	s.t.Helper()
+	s.must(s.master.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
+}
+
+// awaitState waits for a reason, and for a message that is as it is to be.
+func (s *service) awaitState(reason string, is func(message string) bool) {
+	s.t.Helper()
+	s.until(reason, func(ctx context.Context) error {
+		r, err := s.report(ctx)
+		if err == nil && (r.Condition().Reason != reason || !is(r.Condition().Message)) {
+			err = fmt.Errorf("%+v", r.Condition())
+		}
+		return err
+	})
+}
+
+// quietly waits for a state that tells of no file that is not in force.
+func (s *service) quietly(reason string) {
+	s.t.Helper()
+	s.awaitState(reason, func(text string) bool { return !waits(text) && !strings.Contains(text, lastGood) })
+}
+
+const lastGood = "MicroShift's last good configuration stays in force"
+
+func waits(text string) bool { return strings.Contains(text, pending) }
+
+// TestMicroShiftStarts: what MicroShift has read is in force until it is started anew,
+// over the service's own restarts, too. The service sees its starts from under its
+// sandbox, as a user who is nobody.
+func TestMicroShiftStarts(t *testing.T) {
+	s := microShiftRuns(t)
+	s.systemctl("start", unit)
+	s.quietly("NotRequired")
+	first := s.run("readlink", microShiftLink)
+	if uid := s.process(s.property("MainPID"))["Uid"]; strings.HasPrefix(uid, "0") {
+		t.Errorf("the service runs as %s", uid)
+	}
+
+	s.microShiftFile(edited)
+	s.awaitState("NotRequired", waits)
+	s.systemctl("restart", unit)
+	s.awaitState("NotRequired", waits)
+	s.killed("1")
+	s.awaitState("NotRequired", waits)
+	s.awaitInternal(true)
+	// check goes by the same, with the service and without it.
+	for _, act := range []string{"start", "stop"} {
+		s.systemctl(act, unit)
+		r, err := s.check(t.Context())
+		s.must(err)
+		if text := r.Check("vips").Text; !strings.Contains(text, "port 80 of 192.0.2.11") || !strings.Contains(text, pending) {
+			t.Errorf("%s: vips: %s", act, text)
+		}
+	}
+	s.systemctl("start", unit)
+	s.systemctl("restart", microShiftUnit)
+	if next := s.run("readlink", microShiftLink); next == first {
+		t.Fatalf("the invocation is still %s", next)
+	}
+	s.quietly("UpstreamUnreachable") // nobody is on port 8080 here, and that is what it asks
+	s.awaitInternal(false)
+
+	// Broken, while the service is not there.
+	s.systemctl("stop", unit)
+	s.microShiftFile("node: {nodeIP: nonsense}\n")
+	s.systemctl("start", "--no-block", unit)
+	s.awaitState("UpstreamUnreachable", func(text string) bool {
+		return strings.Contains(text, "config.yaml, line 1") && strings.Contains(text, lastGood)
+	})
+	s.systemctl("stop", microShiftUnit)
+	s.systemctl("restart", "--no-block", unit)
+	s.awaitState("UpstreamUnreachable", func(text string) bool { return strings.Contains(text, lastGood) })
+	s.microShiftFile("node: {nodeIP: 192.0.2.11}\n")
+	s.quietly("NotRequired")
+}
+
+// TestMicroShiftStartedMeanwhile: a start that the service has not seen counts as well.
+func TestMicroShiftStartedMeanwhile(t *testing.T) {
+	s := microShiftRuns(t)
+	s.systemctl("start", unit)
+	s.quietly("NotRequired")
+	s.systemctl("stop", unit)
+	s.microShiftFile(edited)
+	s.systemctl("restart", microShiftUnit)
+	s.systemctl("start", unit)
+	s.quietly("UpstreamUnreachable")
+}

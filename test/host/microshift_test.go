@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const (
+	microShiftDir = "/etc/microshift"
+	internal      = "10.44.0.0" // what follows 10.43.0.0/16
+	loEvents      = "/run/lo-events"
+	watcher       = "lo-events.service"
+)
+
+// microShift makes the master a MicroShift's, of which the service is to keep the
+// internal API address.
+func microShift(t *testing.T) *service {
+	t.Helper()
+	s := fresh(t, false)
+	t.Cleanup(func() { s.must(s.master.RemoveFile(microShiftDir)) })
+	s.must(s.master.WriteFile(microShiftDir+"/config.yaml", "node: {nodeIP: 192.0.2.11}\n", 0o644))
+	s.configure("microshift: {manageAdvertiseAddress: true}\n")
+	return s
+}
+
+// kept starts the unit and waits until the address is on lo.
+func (s *service) kept() {
+	s.t.Helper()
+	s.systemctl("start", unit)
+	s.awaitStatus("NotRequired: MicroShift's router has port 80 of 192.0.2.11, by its configuration")
+	s.awaitInternal(true)
+}
+
+// killed ends the process, and waits for the next one.
+func (s *service) killed(restarts string) {
+	s.t.Helper()
+	s.run("kill", "-KILL", s.property("MainPID"))
+	s.awaitProperties(map[string]string{"NRestarts": restarts, "ActiveState": "active"})
+	s.awaitStatus("NotRequired: ")
+}
+
+func (s *service) hasInternal(ctx context.Context) (bool, error) {
+	out, err := s.master.Run(ctx, "ip", "-o", "address", "show", "dev", "lo", "to", internal)
+	return strings.TrimSpace(out) != "", err
+}
+
+func (s *service) awaitInternal(want bool) {
+	s.t.Helper()
+	s.until("the internal address", func(ctx context.Context) error {
+		has, err := s.hasInternal(ctx)
+		if err == nil && has != want {
+			err = fmt.Errorf("on lo: %v, want %v", has, want)
+		}
+		return err
+	})
+}
+
+// The address is there while the service is, without a gap over restarts and
+// crashes, and `cleanup` by hand leaves it to the one that runs.
+func TestInternalAddressStays(t *testing.T) {
+	s := microShift(t)
+	s.kept()
+	s.systemctl("enable", unit)
+	s.run("systemd-run", "--quiet", "--unit="+watcher, "sh", "-c", "exec ip -o monitor address >"+loEvents)
+	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", watcher) })
+	const canary = "198.51.100.77/32" // by which it is seen that lo is watched
+	s.until("the watch of lo", func(context.Context) error {
+		s.run("ip", "address", "replace", canary, "dev", "lo")
+		s.run("ip", "address", "del", canary, "dev", "lo")
+		if events := s.run("cat", loEvents); !strings.Contains(events, canary) {
+			return fmt.Errorf("it has %q", events)
+		}
+		return nil
+	})
+	for range 3 {
+		s.systemctl("restart", unit)
+		s.awaitStatus("NotRequired: ")
+	}
+	for _, restarts := range []string{"1", "2"} {
+		s.killed(restarts)
+	}
+	s.run(binaryPath, "cleanup")
+	if events := s.run("cat", loEvents); strings.Contains(events, internal) {
+		t.Errorf("the address was touched:\n%s", events)
+	}
+	s.awaitInternal(true)
+
+	s.must(s.master.Reboot(t.Context()))
+	s.awaitStatus("NotRequired: ")
+	s.awaitInternal(true)
+	s.systemctl("stop", unit)
+	s.awaitInternal(false)
+}
+
+// Whatever ends the service for good takes the address away.
+func TestInternalAddressGoes(t *testing.T) {
+	for name, end := range map[string]func(*service){
+		"stopped": func(s *service) {
+			s.systemctl("stop", unit)
+			if has, err := s.hasInternal(s.t.Context()); err != nil || has {
+				s.t.Errorf("after the stop it is on lo: %v, %v", has, err)
+			}
+		},
+		"killed, and not started again": func(s *service) {
+			s.must(s.master.WriteFile(dropIn, "[Service]\nRestart=no\n", 0o644))
+			s.systemctl("daemon-reload")
+			s.run("kill", "-KILL", s.property("MainPID"))
+			s.awaitProperties(map[string]string{"ActiveState": "failed"})
+		},
+		"its unit is removed": func(s *service) {
+			aside := "/run/units-aside"
+			s.run("sh", "-c", fmt.Sprintf("mkdir %s && mv %s %s %s", aside, unitPath, companionPath, aside))
+			s.t.Cleanup(func() {
+				_, err := s.master.Run(context.Background(), "sh", "-c", fmt.Sprintf("mv %s/* %s && rmdir %s && systemctl daemon-reload", aside, "/etc/systemd/system", aside))
+				s.must(err)
+			})
+			s.systemctl("daemon-reload")
+			s.systemctl("stop", unit)
+		},
+		"it is not to be kept any more": func(s *service) { s.configure("microshift: {manageAdvertiseAddress: false}\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := microShift(t)
+			s.kept()
+			end(s)
+			s.awaitInternal(false)
+		})
+	}
+}
+
+// What something else has put there is not ours, whatever happens.
+func TestInternalAddressOfOthers(t *testing.T) {
+	s := microShift(t)
+	s.run("ip", "address", "add", internal+"/32", "dev", "lo")
+	t.Cleanup(func() {
+		_, err := s.master.Run(context.Background(), "ip", "address", "del", internal+"/32", "dev", "lo")
+		s.must(err)
+	})
+	s.kept()
+	s.systemctl("restart", unit)
+	s.killed("1")
+	s.systemctl("stop", unit)
+	s.awaitCompanionsEnd()
+	if out := s.run(binaryPath, "cleanup"); strings.Contains(out, internal) {
+		t.Errorf("cleanup: %s", out)
+	}
+	s.awaitInternal(true)
+}
+
+// A file for root's eyes alone is named, and taken when it is for all.
+func TestMicroShiftFileOfRoot(t *testing.T) {
+	s := microShift(t)
+	s.run("chmod", "0600", microShiftDir+"/config.yaml")
+	s.systemctl("start", "--no-block", unit)
+	s.until("its complaint", func(ctx context.Context) error {
+		r, err := s.report(ctx)
+		if err == nil && !strings.Contains(r.Conditions[0].Message, microShiftDir+"/config.yaml: permission denied: the service is not root: make it world-readable (chmod a+rX)") {
+			err = fmt.Errorf("%+v", r.Conditions)
+		}
+		return err
+	})
+	s.awaitInternal(false)
+	s.run("chmod", "a+rX", microShiftDir+"/config.yaml")
+	s.awaitStatus("NotRequired: MicroShift's router has port 80 of 192.0.2.11, by its configuration")
+	s.awaitInternal(true)
+}

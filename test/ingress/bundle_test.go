@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// trustCondition is the condition that says whether the admin's bundle is in force.
+const trustCondition = "UpstreamTrustReady"
+
+// TestBundleChanges: however the file is changed, the new CAs are in force
+// without a restart, and what is no bundle changes nothing but the state.
+func TestBundleChanges(t *testing.T) {
+	p := at(t)
+	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
+	good, other := certificates(shared.pki.root), certificates(shared.pki.second)
+	path := p.file(t, "ca-bundle.crt", good)
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(path))
+	p.trusts(t, s, true)
+
+	for _, tt := range []struct {
+		name  string
+		write func(t *testing.T, path string, text []byte)
+	}{
+		{"rename", rename},
+		{"write in place", func(t *testing.T, path string, text []byte) { t.Helper(); must(t, os.WriteFile(path, text, 0o600)) }},
+		{"symlink flip", flip},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 2 {
+				tt.write(t, path, other)
+				p.trusts(t, s, false)
+				tt.write(t, path, good)
+				p.trusts(t, s, true)
+			}
+			p.trustReason(t, s, "True", "InForce")
+		})
+	}
+	rename(t, path, good)
+	_, key := mustIdentity(t, shared.pki.second)
+	for _, tt := range []struct {
+		name string
+		text []byte
+	}{
+		{"empty", nil},
+		{"no certificate in it", []byte("hello\n")},
+		{"half written", good[:len(good)/2]},
+		{"a private key inside", append(append([]byte{}, other...), key...)},
+		{"DER", der(t, other)},
+		{"not a CA", p.apps(t).Chain[:strings.Index(string(p.apps(t).Chain), "-----END")]},
+	} {
+		t.Run("refused: "+tt.name, func(t *testing.T) {
+			rename(t, path, tt.text)
+			p.trustReason(t, s, "False", "")
+			p.trusts(t, s, true)
+			rename(t, path, good)
+			p.trustReason(t, s, "True", "InForce")
+		})
+	}
+	t.Run("unreadable", func(t *testing.T) {
+		must(t, os.Remove(path))
+		must(t, os.Mkdir(path, 0o700))
+		p.trustReason(t, s, "False", "")
+		p.trusts(t, s, true)
+		must(t, os.Remove(path))
+		must(t, os.WriteFile(path, good, 0o600))
+		p.trustReason(t, s, "True", "InForce")
+	})
+	t.Run("deleted", func(t *testing.T) {
+		must(t, os.Remove(path))
+		p.trustReason(t, s, "True", "SystemTrust")
+		p.trusts(t, s, false)
+		rename(t, path, good)
+		p.trusts(t, s, true)
+	})
+	t.Run("nothing of a key in the journal", func(t *testing.T) {
+		journal, err := os.ReadFile(s.Log)
+		must(t, err)
+		for _, line := range strings.Split(strings.TrimSpace(string(key)), "\n") {
+			if !strings.HasPrefix(line, "--") && strings.Contains(string(journal), line) {
+				t.Errorf("the journal has a line of a private key")
+			}
+		}
+	})
+}
+
+// TestBundleChangeKeepsClients: a request that is on its way ends as it began.
+func TestBundleChangeKeepsClients(t *testing.T) {
+	p := at(t)
+	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
+	path := p.file(t, "ca-bundle.crt", certificates(shared.pki.root))
+	entered, release := make(chan struct{}, 8), make(chan struct{})
+	p.route(t, apiName, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != acmePath+"slow" {
+			return
+		}
+		entered <- struct{}{}
+		select {
+		case <-release:
+			_, _ = w.Write([]byte("the answer"))
+		case <-r.Context().Done():
+		}
+	})
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(path))
+	type reply struct {
+		text string
+		err  error
+	}
+	replies := make(chan reply, 1)
+	go func() {
+		text, err := p.Internet.Raw(t.Context(), web(p.API.V6),
+			"GET "+acmePath+"slow HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\n\r\n")
+		replies <- reply{text, err}
+	}()
+	select {
+	case <-entered:
+	case <-time.After(time.Minute):
+		t.Fatal("the request did not get to the site")
+	}
+	rename(t, path, certificates(shared.pki.second))
+	p.trusts(t, s, false)
+	close(release)
+	if r := <-replies; r.err != nil || !strings.HasSuffix(r.text, "the answer") {
+		t.Errorf("the request on its way came to %q, %v", r.text, r.err)
+	}
+}
+
+// upstreamAt is the section upstream for https with a bundle.
+func (p *place) upstreamAt(bundle string) string {
+	return fmt.Sprintf("upstream:\n%s  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", https, bundle, p.Domain)
+}
+
+// trusts waits until the router is trusted, or is not: with and without a
+// connection that is pooled from before.
+func (p *place) trusts(t *testing.T, s *lab.Service, want bool) {
+	t.Helper()
+	begin := time.Now()
+	prefix := "HTTP/1.1 502 "
+	if want {
+		prefix = "HTTP/1.1 503 "
+	}
+	must(t, lab.Eventually(t.Context(), fmt.Sprintf("trust %t", want), func(ctx context.Context) error {
+		if err := s.Alive(); err != nil {
+			return err
+		}
+		text, err := p.Internet.Raw(ctx, web(p.API.V4),
+			"GET "+acmePath+"is-it-trusted HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\n\r\n")
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(text, prefix) || want && strings.HasPrefix(text, "HTTP/1.1 200 "):
+			return nil
+		default:
+			return fmt.Errorf("the answer is %.100q\n%s", text, s.Tail(5))
+		}
+	}))
+	t.Logf("in force after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// trustReason waits for the condition about the bundle. Any reason is one when
+// reason is empty.
+func (p *place) trustReason(t *testing.T, s *lab.Service, status, reason string) {
+	t.Helper()
+	_, err := s.Await(t.Context(), trustCondition+" "+status+" "+reason, func(seen lab.Status) error {
+		c := seen.ConditionOf(trustCondition)
+		if c.Status != status || reason != "" && c.Reason != reason {
+			return fmt.Errorf("it is %+v", c)
+		}
+		if status == "False" && !strings.Contains(c.Message, "ca-bundle.crt") {
+			return fmt.Errorf("the message does not name the file: %s", c.Message)
+		}
+		return nil
+	})
+	must(t, err)
+}
+
+// flip makes the path a link that leads through another to the text, as a
+// mounted ConfigMap is, and changes the inner link alone.
+func flip(t *testing.T, path string, text []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "text"), text, 0o600))
+	inner := filepath.Join(filepath.Dir(path), "..data")
+	must(t, os.Symlink(dir, inner+".new"))
+	must(t, os.Rename(inner+".new", inner))
+	if target, err := os.Readlink(path); err == nil && target == filepath.Join("..data", "text") {
+		return
+	}
+	must(t, os.Symlink(filepath.Join("..data", "text"), path+".new"))
+	must(t, os.Rename(path+".new", path))
+}
+
+func mustIdentity(t *testing.T, a *lab.Authority) (certificate, key []byte) {
+	t.Helper()
+	i, err := a.Identity()
+	must(t, err)
+	return i.Chain, i.Key
+}
+
+func der(t *testing.T, text []byte) []byte {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatal("that is no PEM")
+	}
+	return block.Bytes
+}

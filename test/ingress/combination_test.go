@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// form is how the router wants to be spoken to.
+type form struct {
+	name      string
+	upstream  string // lines of the section upstream
+	proxyWord bool   // the router expects the PROXY protocol
+	redirects bool   // its route redirects to https
+	secure    bool   // a challenge ends at its port 443
+}
+
+func forms() []form {
+	return []form{
+		{name: "http"},
+		{name: "https", upstream: https, secure: true},
+		{name: "redirect", redirects: true, secure: true},
+		{name: "PROXY v1", upstream: "  proxyProtocol: v1\n", proxyWord: true},
+		{name: "PROXY v2", upstream: "  proxyProtocol: v2\n", proxyWord: true},
+		{name: "PROXY v1 and TLS", upstream: https + "  proxyProtocol: v1\n", proxyWord: true, secure: true},
+		{name: "PROXY v2 and TLS", upstream: https + "  proxyProtocol: v2\n", proxyWord: true, secure: true},
+		{name: "PROXY v2 and redirect", upstream: "  proxyProtocol: v2\n", proxyWord: true, redirects: true, secure: true},
+	}
+}
+
+// plainWord tells whether the header of the PROXY protocol is sent before plain
+// HTTP: such a form is not to be had through a proxy.
+func (f form) plainWord() bool { return f.proxyWord && !strings.Contains(f.upstream, https) }
+
+// user and password of the egress proxy: what a URL has to encode is in them.
+const (
+	user     = "lab user"
+	password = "p@ss/w:rd%21"
+	userinfo = "lab%20user:p%40ss%2Fw%3Ard%2521"
+)
+
+// way is how the ingress is reached.
+type way struct {
+	name   string
+	direct bool
+	proxy  lab.EgressOptions
+	scheme string // of the proxy's URL
+	user   string // of the proxy's URL
+	bump   bool
+}
+
+func ways(t *testing.T) []way {
+	t.Helper()
+	secure := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{lab.EgressName}})
+	return []way{
+		{name: "direct", direct: true},
+		{name: "through a proxy", scheme: "http"},
+		{name: "through a proxy with authentication", scheme: "http", user: userinfo, proxy: lab.EgressOptions{User: user, Password: password}},
+		{name: "through a man in the middle", scheme: "http", bump: true, proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: certificates(shared.pki.root)}},
+		{name: "through a proxy over TLS", scheme: "https", proxy: lab.EgressOptions{Secure: secure}},
+		{
+			name: "through a proxy over TLS with authentication", scheme: "https", user: userinfo,
+			proxy: lab.EgressOptions{Secure: secure, User: user, Password: password},
+		},
+	}
+}
+
+// config is that of the service for one combination.
+func (p *place) config(t *testing.T, f form, w way) string {
+	t.Helper()
+	upstream := "upstream:\n" + f.upstream + fmt.Sprintf("  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n",
+		p.bundle(t, "ca-bundle.crt", shared.pki.root), p.Domain)
+	if w.direct {
+		return p.holder().DefaultConfig() + upstream
+	}
+	return p.outsideVIPs() + upstream + p.egressConfig(t, p.Egress.URL(w.scheme, w.user, lab.EgressName))
+}
+
+// egressConfig has the ingress reached through a proxy, and the API's name
+// answered alone.
+func (p *place) egressConfig(t *testing.T, url string) string {
+	t.Helper()
+	return fmt.Sprintf("egressProxy:\n  httpProxy: %q\n  httpsProxy: %q\n  trustedCA: %s\n  upstream: auto\nhosts: [%s]\n",
+		url, url, p.bundle(t, "egress-ca.crt", shared.pki.egress, shared.pki.bump), apiName)
+}
+
+// bundle writes CAs, in PEM, into a file of the holder.
+func (p *place) bundle(t *testing.T, name string, authorities ...*lab.Authority) string {
+	t.Helper()
+	return p.file(t, name, certificates(authorities...))
+}
+
+// TestCombinations: each form over each way gets a certificate, over IPv4 and
+// over IPv6, or is refused with its name.
+func TestCombinations(t *testing.T) {
+	p := at(t)
+	for _, w := range ways(t) {
+		t.Run(w.name, func(t *testing.T) {
+			if !w.direct {
+				p.proxy(t, w.proxy)
+			}
+			for _, f := range forms() {
+				t.Run(f.name, func(t *testing.T) { p.combination(t, f, w) })
+			}
+		})
+	}
+}
+
+func (p *place) combination(t *testing.T, f form, w way) {
+	t.Helper()
+	if f.plainWord() && !w.direct {
+		p.refusesConfig(t, p.config(t, f, w), "proxyProtocol")
+		return
+	}
+	p.router(t, lab.RouterOptions{ProxyProtocol: f.proxyWord, Secure: p.apps(t)})
+	if f.redirects {
+		end, err := p.Worker.RedirectToHTTPS(t.Context(), apiName)
+		must(t, err)
+		t.Cleanup(func() { must(t, end(context.Background())) })
+	}
+	s := p.serve(t, p.config(t, f, w))
+	p.families(t, func(t *testing.T, vip netip.Addr) {
+		t.Helper()
+		if w.bump && f.proxyWord {
+			// The man in the middle takes the first bytes for a client's hello, and closes.
+			token := fmt.Sprintf("%d-through-the-middle", vip.BitLen()+100000000)
+			p.ask(t, vip, token)
+			c := last(t, s, token)
+			if !slices.Contains([]string{"tls-handshake", "closed-without-answer", "reset"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
+				t.Errorf("cause %q: %+v", c.Cause, c)
+			}
+			return
+		}
+		if _, err := p.Certificate(t.Context(), lab.Order{Name: apiName}); err != nil {
+			seen, _ := s.Status(t.Context())
+			t.Fatalf("%v\n%+v", err, seen.Challenges)
+		}
+		p.arrived(t, s, f, w, vip)
+	})
+}
+
+// arrived looks at the last challenge from where the router and the service
+// stand: which way it went, and whose addresses the router was told.
+func (p *place) arrived(t *testing.T, s *lab.Service, f form, w way, vip netip.Addr) {
+	t.Helper()
+	seen, err := s.Status(t.Context())
+	must(t, err)
+	c := seen.Challenges.Recent[len(seen.Challenges.Recent)-1]
+	ingress, port := p.Ingress, uint16(80)
+	if !w.direct {
+		ingress = p.Outside
+	}
+	if f.secure {
+		port = 443
+	}
+	if want := netip.AddrPortFrom(familyOf(ingress, vip), port).String(); c.Upstream != want || c.Cause != "" || c.Status != 200 {
+		t.Errorf("the upstream was %s, want %s: %+v", c.Upstream, want, c)
+	}
+	if !f.proxyWord {
+		return
+	}
+	log, err := p.Worker.RouterLog()
+	must(t, err)
+	// HAProxy writes IPv6 addresses without brackets.
+	client := strings.NewReplacer("[", "", "]", "").Replace(c.Client) + " "
+	told := slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
+		return strings.HasPrefix(line, client) && strings.HasSuffix(line, " to "+vip.String()+":80")
+	})
+	if !told {
+		t.Errorf("the router was not told that %s asked %s:\n%s", c.Client, vip, log)
+	}
+}
+
+func familyOf(p lab.Pair, like netip.Addr) netip.Addr {
+	if like.Is4() {
+		return p.V4
+	}
+	return p.V6
+}
+
+// refusesConfig wants the service to refuse a configuration and to name a key.
+func (p *place) refusesConfig(t *testing.T, config, key string) {
+	t.Helper()
+	s := p.launch(t, config)
+	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")
+	must(t, err)
+	if !strings.Contains(seen.Condition().Message, key) {
+		t.Errorf("the message does not name %s: %s", key, seen.Condition().Message)
+	}
+}

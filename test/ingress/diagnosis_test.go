@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// trouble is something that is wrong on the way, and how it is to be named.
+type trouble struct {
+	name   string
+	router lab.RouterOptions
+	set    func(t *testing.T, p *place) // what else is put into the lab; may be nil
+	config func(t *testing.T, p *place) string
+	cause  string   // or several, separated by |
+	status int      // what the client gets
+	says   []string // parts of the diagnosis
+	passes string   // a part of the router's answer that the client gets too
+	finds  string   // what check says, or several, separated by |; it is not asked when empty
+}
+
+// diagnoses runs each trouble over both families.
+func (p *place) diagnoses(t *testing.T, troubles []trouble) {
+	t.Helper()
+	for _, tt := range troubles {
+		t.Run(tt.name, func(t *testing.T) {
+			p.router(t, tt.router)
+			if tt.set != nil {
+				tt.set(t, p)
+			}
+			s := p.serve(t, tt.config(t, p))
+			p.families(t, func(t *testing.T, vip netip.Addr) {
+				t.Helper()
+				token := fmt.Sprintf("%d-asked-in-vain", vip.BitLen()+100000000)
+				answer := p.ask(t, vip, token)
+				c := last(t, s, token)
+				if !slices.Contains(strings.Split(tt.cause, "|"), c.Cause) {
+					t.Errorf("cause %q, want %q: %+v", c.Cause, tt.cause, c)
+				}
+				if !strings.HasPrefix(answer, fmt.Sprintf("HTTP/1.1 %d ", tt.status)) || !strings.Contains(answer, tt.passes) {
+					t.Errorf("the client got %.200q, want status %d %s", answer, tt.status, tt.passes)
+				}
+				for _, part := range tt.says {
+					if !strings.Contains(c.Detail, part) {
+						t.Errorf("the diagnosis does not say %q: %s", part, c.Detail)
+					}
+				}
+				journal, err := os.ReadFile(s.Log)
+				must(t, err)
+				if !strings.Contains(string(journal), c.Cause) {
+					t.Errorf("the journal does not name %s", c.Cause)
+				}
+			})
+			if got := p.found(t); tt.finds != "" && !slices.ContainsFunc(got, func(id string) bool { return slices.Contains(strings.Split(tt.finds, "|"), id) }) {
+				t.Errorf("check finds %v, want %s", got, tt.finds)
+			}
+		})
+	}
+}
+
+// directly is a configuration for the ingress VIPs, with lines of the section
+// upstream and a bundle.
+func directly(upstream string, trusted ...*lab.Authority) func(*testing.T, *place) string {
+	return func(t *testing.T, p *place) string {
+		t.Helper()
+		return p.holder().DefaultConfig() + p.upstreamConfig(t, upstream, trusted...)
+	}
+}
+
+// upstreamConfig is the section upstream: lines of the test's own, the bundle,
+// and what OpenShift's router presents. Without CAs the bundle's file is absent.
+func (p *place) upstreamConfig(t *testing.T, lines string, trusted ...*lab.Authority) string {
+	t.Helper()
+	path := p.file(t, "ca-bundle.crt", certificates(trusted...))
+	if len(trusted) == 0 {
+		must(t, os.Remove(path))
+	}
+	return "upstream:\n" + lines + fmt.Sprintf("  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", path, p.Domain)
+}
+
+func redirectsToHTTPS(t *testing.T, p *place) {
+	t.Helper()
+	end, err := p.Worker.RedirectToHTTPS(t.Context(), apiName)
+	must(t, err)
+	t.Cleanup(func() { must(t, end(context.Background())) })
+}
+
+// redirects has the router lead every path to one place.
+func redirects(location string, secure bool) func(*testing.T, *place) {
+	return func(t *testing.T, p *place) {
+		t.Helper()
+		end, err := p.Worker.RedirectElsewhere(t.Context(), apiName, location, secure)
+		must(t, err)
+		t.Cleanup(func() { must(t, end(context.Background())) })
+	}
+}
+
+const https = "  scheme: https\n"
+
+// TestTLSDiagnoses: every way in which a router's certificate can be wrong, and
+// what is no TLS at all.
+func TestTLSDiagnoses(t *testing.T) {
+	p := at(t)
+	now := time.Now()
+	apps := []string{"*.apps." + p.Domain}
+	presents := func(by *lab.Authority, c lab.ServerCertificate) lab.RouterOptions {
+		return lab.RouterOptions{Secure: issue(t, by, c)}
+	}
+	own := shared.pki
+	alone := *issue(t, own.between, lab.ServerCertificate{Names: apps})
+	alone.Chain = alone.Chain[:strings.Index(string(alone.Chain), "-----END CERTIFICATE-----\n")+len("-----END CERTIFICATE-----\n")]
+	p.diagnoses(t, []trouble{
+		{
+			name: "a CA that is not in the bundle", router: presents(own.between, lab.ServerCertificate{Names: apps}),
+			config: directly(https, own.second), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
+			says: []string{"Lab Intermediate CA", "Lab Second CA", "ca-bundle.crt"},
+		},
+		{
+			name: "a private CA and the system's trust", router: presents(own.between, lab.ServerCertificate{Names: apps}),
+			config: directly(https), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, says: []string{"Lab Intermediate CA", "trustedCA"},
+		},
+		{
+			name: "a chain without its intermediate", router: lab.RouterOptions{Secure: &alone},
+			config: directly(https, own.root), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, says: []string{"Lab Intermediate CA"},
+		},
+		{
+			name: "names that cover nothing", router: presents(own.between, lab.ServerCertificate{Names: []string{"other.example.com"}}),
+			config: directly(https, own.root), cause: "tls-name", finds: "ingress-tls-name", status: 502, says: []string{"other.example.com", "verifyNames"},
+		},
+		{
+			name: "expired", router: presents(own.between, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
+			config: directly(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+		},
+		{
+			name: "not yet valid", router: presents(own.between, lab.ServerCertificate{Names: apps, NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}),
+			config: directly(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+		},
+		{
+			name: "no TLS at that port", router: presents(own.between, lab.ServerCertificate{Names: apps}),
+			config: directly(https+"  httpsPort: 1936\n", own.root), cause: "tls-handshake", finds: "ingress-tls-handshake", status: 502, says: []string{":1936"},
+		},
+		{
+			name: "expired, behind a redirect", set: redirectsToHTTPS,
+			router: presents(own.between, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
+			config: directly("", own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+		},
+	})
+}
+
+// TestNamesCovered: a certificate for the API's name needs no verifyNames.
+func TestNamesCovered(t *testing.T) {
+	p := at(t)
+	for name, tt := range map[string]struct{ names, verify string }{
+		"the request's name":        {apiName, ""},
+		"a wildcard that covers it": {"*.lab.test", ""},
+		"one of verifyNames":        {"router.example.com", "  verifyNames: [router.example.com]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.router(t, lab.RouterOptions{Secure: issue(t, shared.pki.between, lab.ServerCertificate{Names: []string{tt.names}})})
+			p.serve(t, p.holder().DefaultConfig()+"upstream:\n"+https+"  trustedCA: "+p.bundle(t, "ca-bundle.crt", shared.pki.root)+"\n"+tt.verify)
+			_, err := p.Certificate(t.Context(), lab.Order{Name: apiName})
+			must(t, err)
+		})
+	}
+}
+
+// TestRedirectDiagnoses: what is not followed goes to the client as it came.
+func TestRedirectDiagnoses(t *testing.T) {
+	p := at(t)
+	secure := lab.RouterOptions{Secure: p.apps(t)}
+	elsewhere := func(name, location string) trouble {
+		return trouble{
+			name: name, router: secure, set: redirects(location, false), config: directly("", shared.pki.root),
+			cause: "redirect-elsewhere", finds: "route-redirects-elsewhere", status: 302, passes: "location: " + location + "\r\n", says: []string{location},
+		}
+	}
+	p.diagnoses(t, []trouble{
+		elsewhere("to another host", "https://elsewhere.lab.test"+acmePath),
+		elsewhere("to another path", "https://"+apiName+"/login"),
+		elsewhere("to another port", "https://"+apiName+":8443"+acmePath),
+		elsewhere("to another scheme", "ftp://"+apiName+acmePath),
+		elsewhere("to an address", "https://198.51.100.10"+acmePath),
+		{
+			name: "not to be followed", router: secure, set: redirectsToHTTPS,
+			config: directly("  followRedirects: false\n", shared.pki.root), cause: "redirect-to-https", finds: "route-redirects-https", status: 302,
+		},
+		{
+			name: "nobody listens there", set: redirectsToHTTPS,
+			config: directly("", shared.pki.root), cause: "refused", status: 502, says: []string{":443"},
+		},
+	})
+}
+
+// TestRedirectLoop: a router that leads https to https is asked three times
+// after the first, and its last answer is passed on.
+func TestRedirectLoop(t *testing.T) {
+	p := at(t)
+	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
+	const token = "asked-in-a-circle"
+	redirects("https://"+apiName+acmePath+token, true)(t, p)
+	s := p.serve(t, directly("", shared.pki.root)(t, p))
+	answer := p.ask(t, p.API.V4, token)
+	c := last(t, s, token)
+	if c.Cause != "redirect-loop" || !strings.HasPrefix(answer, "HTTP/1.1 302 ") {
+		t.Errorf("cause %q, want redirect-loop and the redirect: %.100q %+v", c.Cause, answer, c)
+	}
+	log, err := p.Worker.RouterLog()
+	must(t, err)
+	if n := strings.Count(log, token); n != 4 {
+		t.Errorf("the router was asked %d times, want 4:\n%s", n, log)
+	}
+}
+
+// TestProxyProtocolDiagnoses: one side speaks it and the other does not.
+func TestProxyProtocolDiagnoses(t *testing.T) {
+	p := at(t)
+	secure := p.apps(t)
+	// HAProxy closes before it has read what there is: the kernel makes a reset of
+	// that, unless the end overtakes it.
+	const closes = "closed-without-answer|reset"
+	p.diagnoses(t, []trouble{
+		{
+			name: "expected while it is off", router: lab.RouterOptions{ProxyProtocol: true},
+			config: directly(""), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, says: []string{"upstream.proxyProtocol"},
+		},
+		{
+			name: "v1 that is not expected", config: directly("  proxyProtocol: v1\n"),
+			cause: "proxy-protocol-unexpected", finds: "ingress-proxy-protocol", status: 400, says: []string{"upstream.proxyProtocol"},
+		},
+		{
+			name: "v2 that is not expected", config: directly("  proxyProtocol: v2\n"),
+			cause: "proxy-protocol-unexpected", finds: "ingress-proxy-protocol", status: 400, says: []string{"upstream.proxyProtocol"},
+		},
+		{
+			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
+			config: directly(https, shared.pki.root), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, says: []string{"upstream.proxyProtocol"},
+		},
+		{
+			name: "not expected before TLS", router: lab.RouterOptions{Secure: secure},
+			config: directly(https+"  proxyProtocol: v2\n", shared.pki.root), cause: "tls-handshake|" + closes, status: 502, says: []string{"upstream.proxyProtocol"},
+		},
+	})
+}
+
+// TestEgressDiagnoses: what the egress proxy says no with, for each form.
+func TestEgressDiagnoses(t *testing.T) {
+	p := at(t)
+	router := lab.RouterOptions{Secure: p.apps(t)}
+	starts := func(o lab.EgressOptions) func(*testing.T, *place) {
+		return func(t *testing.T, p *place) { t.Helper(); p.proxy(t, o) }
+	}
+	through := func(upstream, url string) func(*testing.T, *place) string {
+		return func(t *testing.T, p *place) string {
+			t.Helper()
+			return p.outsideVIPs() + p.upstreamConfig(t, upstream, shared.pki.root) + p.egressConfig(t, url)
+		}
+	}
+	plain := p.Egress.URL("http", "", lab.EgressName)
+	wrong := p.Egress.URL("http", "somebody:else", lab.EgressName)
+	asks := lab.EgressOptions{User: user, Password: password}
+	foreign := issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{lab.EgressName}})
+	misnamed := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{"other.lab.test"}})
+	p.diagnoses(t, []trouble{
+		{
+			name: "no credentials, absolute form", router: router, set: starts(asks), config: through("", plain),
+			cause: "egress-auth", finds: "egress-auth", status: 502, says: []string{lab.EgressName},
+		},
+		{
+			name: "wrong credentials, absolute form", router: router, set: starts(asks), config: through("", wrong),
+			cause: "egress-auth", finds: "egress-auth", status: 502, says: []string{lab.EgressName},
+		},
+		{
+			name: "wrong credentials, CONNECT", router: router, set: starts(asks), config: through(https, wrong),
+			cause: "egress-auth", finds: "egress-auth", status: 502, says: []string{lab.EgressName},
+		},
+		{
+			name: "denied, absolute form", router: router, set: starts(lab.EgressOptions{Deny: true}), config: through("", plain),
+			cause: "egress-denied", finds: "egress-denied", status: 502, says: []string{lab.EgressName},
+		},
+		{
+			name: "denied, CONNECT", router: router, set: starts(lab.EgressOptions{Deny: true}), config: through(https, plain),
+			cause: "egress-denied", finds: "egress-denied", status: 502, says: []string{lab.EgressName},
+		},
+		{
+			name: "nobody listens there", router: router, config: through("", plain),
+			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, says: []string{lab.EgressName},
+		},
+		{
+			name: "a CA of the proxy that is not trusted", router: router, set: starts(lab.EgressOptions{Secure: foreign}),
+			config: through(https, p.Egress.URL("https", "", lab.EgressName)), cause: "egress-tls", finds: "egress-tls", status: 502, says: []string{"Lab Second CA"},
+		},
+		{
+			name: "a proxy by another name", router: router, set: starts(lab.EgressOptions{Secure: misnamed}),
+			config: through("", p.Egress.URL("https", "", lab.EgressName)), cause: "egress-tls", finds: "egress-tls", status: 502, says: []string{"other.lab.test"},
+		},
+		{
+			name: "a proxy without TLS", router: router, set: starts(lab.EgressOptions{}),
+			config: through(https, p.Egress.URL("https", "", lab.EgressName)), cause: "egress-tls", finds: "egress-tls", status: 502, says: []string{lab.EgressName},
+		},
+		{
+			name: "an absolute form that comes back", router: router,
+			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loops", status: 502,
+		},
+		{
+			name: "a man in the middle that nobody trusts", router: router,
+			set: starts(lab.EgressOptions{Bump: shared.pki.bump, Trust: certificates(shared.pki.root)}),
+			config: func(t *testing.T, p *place) string {
+				t.Helper()
+				return strings.Replace(through(https, plain)(t, p), "egress-ca.crt", "nobody.crt", 1)
+			},
+			cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, says: []string{"Lab Bump CA", "egressProxy.trustedCA"},
+		},
+		{
+			name: "an expired router behind the proxy", set: starts(lab.EgressOptions{}), config: through(https, plain),
+			router: lab.RouterOptions{Secure: issue(t, shared.pki.between, lab.ServerCertificate{
+				Names: []string{"*.apps." + p.Domain}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+			})},
+			cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+		},
+	})
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // what basic_ncsa_auth compares with, in a file of the lab
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+//go:embed squid.conf.tmpl
+var squidTemplate string
+
+// egressPort is squid's own.
+const egressPort = 3128
+
+// EgressName is what the egress proxy is called in the lab's DNS, and what its
+// certificate is for.
+const EgressName = "egress.lab.test"
+
+// Egress is the node of the egress proxy, a real squid. It alone, with the
+// worker, is on the outside network.
+type Egress struct {
+	*Node
+
+	squid *Process
+}
+
+// EgressOptions say how the egress proxy is to be; the zero value passes
+// everything through.
+type EgressOptions struct {
+	Hosts    map[string]Pair // what it takes names for, before it asks the lab's DNS
+	Secure   *Identity       // TLS to the proxy itself (https_port)
+	User     string          // Basic authentication; nobody is asked when empty
+	Password string
+	Bump     *Authority // signs as the man in the middle (ssl-bump)
+	Trust    []byte     // PEM; what it trusts as the man in the middle
+	Deny     bool       // every request is refused
+}
+
+func (e *Egress) file(name string) string { return filepath.Join(e.Dir, name) }
+
+// accessLog is a line for each request that the proxy has ended.
+const accessLog = "access.log"
+
+// Start starts the proxy, and ends the one that ran before.
+func (e *Egress) Start(ctx context.Context, o EgressOptions) error {
+	if err := e.Stop(ctx); err != nil {
+		return err
+	}
+	helpers, err := squidHelpers()
+	if err != nil {
+		return err
+	}
+	if err := e.writeFiles(ctx, o, helpers); err != nil {
+		return err
+	}
+	// A name for itself, letters and digits alone: squids of other labs run on
+	// the same machine, and share its memory segments by name.
+	service := strings.ReplaceAll(e.lab.ID, "-", "")
+	p, err := e.Node.Start(Command{Name: "squid", Path: "squid", Args: []string{"-N", "-n", service, "-f", e.file("squid.conf")}})
+	if err != nil {
+		return err
+	}
+	e.squid = p
+	return Eventually(ctx, "squid", func(ctx context.Context) error {
+		if err := p.Alive(); err != nil {
+			return fmt.Errorf("%w\n%s", err, tail(e.file("cache.log"), 20))
+		}
+		conn, err := e.Dial(ctx, "tcp", e.At(e.Addresses.V6))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
+
+// Stop ends the proxy; one that does not run is fine.
+func (e *Egress) Stop(ctx context.Context) error {
+	if e.squid == nil {
+		return nil
+	}
+	err := e.squid.Kill(ctx)
+	e.squid.forget()
+	e.squid = nil
+	return err
+}
+
+// At is where the proxy listens, on one of the node's addresses.
+func (e *Egress) At(own netip.Addr) string { return netip.AddrPortFrom(own, egressPort).String() }
+
+// URL is the proxy's, as HTTP_PROXY has it. user is USER:PASSWORD as it has to
+// stand in a URL, or empty.
+func (e *Egress) URL(scheme, user, host string) string {
+	if user != "" {
+		user += "@"
+	}
+	return scheme + "://" + user + host + ":" + strconv.Itoa(egressPort)
+}
+
+// Requests are the lines of the proxy's access log since it started.
+func (e *Egress) Requests() ([]string, error) {
+	text, err := os.ReadFile(e.file(accessLog))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what squid has done: %w", err)
+	}
+	return strings.Split(strings.TrimRight(string(text), "\n"), "\n"), nil
+}
+
+func (e *Egress) writeFiles(ctx context.Context, o EgressOptions, helpers string) error {
+	var config bytes.Buffer
+	tmpl, err := template.New("squid.conf").Parse(squidTemplate)
+	if err != nil {
+		return fmt.Errorf("parse squid's template: %w", err)
+	}
+	err = tmpl.Execute(&config, map[string]any{
+		"Dir": e.Dir, "Helpers": helpers, "Port": egressPort, "DNS": e.lab.Internet.Addresses.V4, "Name": EgressName,
+		"Secure": o.Secure != nil, "User": o.User != "", "Bump": o.Bump != nil, "Deny": o.Deny,
+	})
+	if err != nil {
+		return fmt.Errorf("render squid's configuration: %w", err)
+	}
+	files := map[string][]byte{
+		"squid.conf": config.Bytes(), "hosts": hostsFile(o.Hosts), "trust.pem": o.Trust,
+		accessLog: nil, "cache.log": nil,
+		//nolint:gosec // as above
+		"passwd": fmt.Appendf(nil, "%s:%x\n", o.User, md5.Sum([]byte(o.Password))),
+	}
+	if o.Secure != nil {
+		files["secure.pem"] = o.Secure.PEM()
+	}
+	if o.Bump != nil {
+		signer, err := o.Bump.Identity()
+		if err != nil {
+			return err
+		}
+		files["bump.pem"] = signer.PEM()
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := e.give(name, files[name]); err != nil {
+			return err
+		}
+	}
+	return e.certificateStore(ctx, o, helpers)
+}
+
+// give writes a file that squid can read and write, which gives up root.
+func (e *Egress) give(name string, text []byte) error {
+	if err := os.WriteFile(e.file(name), text, 0o666); err != nil { //nolint:gosec // a file of the lab; see above
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := os.Chmod(e.file(name), 0o666); err != nil { //nolint:gosec // the mask of the process stands before the mode
+		return fmt.Errorf("let squid have %s: %w", name, err)
+	}
+	return nil
+}
+
+// certificateStore makes the directory in which the man in the middle keeps the
+// certificates that it signs. For it, and for all the rest, squid's own user
+// has to come through to the node's directory.
+func (e *Egress) certificateStore(ctx context.Context, o EgressOptions, helpers string) error {
+	for _, dir := range []string{e.lab.Dir, e.Dir} {
+		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // to pass through, and no more
+			return fmt.Errorf("let squid into the lab's directory: %w", err)
+		}
+	}
+	store := e.file("certificates")
+	if err := os.RemoveAll(store); err != nil {
+		return fmt.Errorf("remove the last man in the middle's certificates: %w", err)
+	}
+	if o.Bump == nil {
+		return nil
+	}
+	if _, err := e.Run(ctx, filepath.Join(helpers, "security_file_certgen"), "-c", "-s", store, "-M", "4MB"); err != nil {
+		return fmt.Errorf("make the store of the man in the middle: %w", err)
+	}
+	return filepath.WalkDir(store, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chmod(path, 0o777) //nolint:gosec // as above
+	})
+}
+
+func hostsFile(hosts map[string]Pair) []byte {
+	var text bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		for _, a := range hosts[name].Both() {
+			if a.IsValid() {
+				fmt.Fprintf(&text, "%s %s\n", a, name)
+			}
+		}
+	}
+	return text.Bytes()
+}
+
+// squidHelpers is where the distribution has squid's helper programs: Debian,
+// and Fedora.
+func squidHelpers() (string, error) {
+	for _, dir := range []string{"/usr/lib/squid", "/usr/lib64/squid"} {
+		if _, err := os.Stat(filepath.Join(dir, "security_file_certgen")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("the egress proxy needs squid with OpenSSL: run test/install-packages lab")
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// folder folds what the masters say, as docs/install.md does.
+type folder struct {
+	t        *testing.T
+	program  string
+	dir      string
+	services []*Service
+}
+
+func newFolder(t *testing.T, services []*Service) *folder {
+	t.Helper()
+	program, err := BuildCommand(t.Context(), "http01-machineconfig")
+	must(t, err)
+	return &folder{t, program, t.TempDir(), services}
+}
+
+// ask writes each master's report into its file. A service that does not answer
+// leaves an empty one.
+func (f *folder) ask() {
+	f.t.Helper()
+	for i, s := range f.services {
+		text, err := s.StatusJSON(f.t.Context())
+		select {
+		case <-s.Exited():
+			if err == nil || text != "" {
+				f.t.Errorf("a stopped service says %q, %v", text, err)
+			}
+		default:
+			must(f.t, err)
+		}
+		must(f.t, os.WriteFile(filepath.Join(f.dir, fmt.Sprintf("status-master%d.json", i)), []byte(text), 0o600))
+	}
+}
+
+// fold gives the condition as it is printed, which Kubernetes takes.
+func (f *folder) fold(flags ...string) (string, metav1.Condition) {
+	f.t.Helper()
+	args := append([]string{"condition"}, flags...)
+	for i := range f.services {
+		args = append(args, fmt.Sprintf("status-master%d.json", i))
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(f.t.Context(), f.program, args...)
+	cmd.Dir, cmd.Stderr = f.dir, &stderr
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || stderr.Len() > 0 {
+		f.t.Fatalf("%v: %s", err, &stderr)
+	}
+	strict := json.NewDecoder(bytes.NewReader(out))
+	strict.DisallowUnknownFields()
+	var c metav1.Condition
+	must(f.t, strict.Decode(&c))
+	for _, err := range validation.ValidateCondition(c, field.NewPath("condition")) {
+		f.t.Error(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); (code == 0) != (c.Status == metav1.ConditionTrue) || code > 1 {
+		f.t.Errorf("exit code %d with status %s", code, c.Status)
+	}
+	return string(out), c
+}
+
+// is folds with and without what was printed before, and wants one condition of
+// both: the hosts themselves tell when it came to be. Asked again, it is the same.
+func (f *folder) is(previous string, status, reason, message string) (string, time.Time) {
+	f.t.Helper()
+	f.ask()
+	text, c := f.fold()
+	if string(c.Status) != status || c.Reason != reason || !strings.Contains(c.Message, message) {
+		f.t.Errorf("it is %s, %s: %s; want %s, %s: %s", c.Status, c.Reason, c.Message, status, reason, message)
+	}
+	if previous != "" {
+		must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(previous), 0o600))
+		if with, _ := f.fold("--previous", "previous.json"); with != text {
+			f.t.Errorf("with the condition before (-without +with):\n%s", cmp.Diff(text, with))
+		}
+	}
+	must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
+	f.ask()
+	if again, _ := f.fold("--previous", "previous.json"); again != text {
+		f.t.Errorf("asked again (-first +second):\n%s", cmp.Diff(text, again))
+	}
+	return text, c.LastTransitionTime.Time
+}
+
+// TestClusterCondition: what the masters of a cluster say, before, during and after
+// a failover and with one stopped, is one condition, since the right moment.
+func TestClusterCondition(t *testing.T) {
+	l, _ := cluster(t)
+	services := startAll(t, l)
+	f := newFolder(t, services)
+	both := l.API.Both()
+	held := func(master int) string {
+		return fmt.Sprintf("%v is held and served by master%d", both[0], master)
+	}
+	before := func(when time.Time) time.Time { return when.Truncate(time.Second) }
+
+	text, started := f.is("", "True", "Serving", held(0))
+	if !strings.Contains(text, fmt.Sprintf("%v is held and served by master0", both[1])) {
+		t.Errorf("the second family is missing: %s", text)
+	}
+
+	// No keepalived is left: the VIPs are nowhere. Transitions within one second
+	// could not be told apart.
+	must(t, Eventually(t.Context(), "the next second", func(context.Context) error {
+		if now := before(time.Now()); !now.After(started) {
+			return fmt.Errorf("it is %v", now)
+		}
+		return nil
+	}))
+	down := make(map[*Master]bool)
+	t.Cleanup(func() {
+		for m := range down {
+			if err := m.StartKeepalived(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	stopped := before(time.Now())
+	for _, i := range []int{1, 2, 0} {
+		must(t, l.Masters[i].StopKeepalived(t.Context()))
+		down[l.Masters[i]] = true
+	}
+	awaitNobody(t, services, both[0].String(), both[1].String())
+	text, lost := f.is(text, "False", "VIPNotHeld", "is held by no host: see keepalived on master0, master1 and master2")
+	if lost.Before(stopped) {
+		t.Errorf("lost at %v, and keepalived was stopped at %v", lost, stopped)
+	}
+
+	moved := before(time.Now())
+	must(t, l.Masters[1].StartKeepalived(t.Context()))
+	delete(down, l.Masters[1])
+	awaitHolder(t, l, services, 1)
+	text, served := f.is(text, "True", "Serving", held(1))
+	if served.Before(moved) {
+		t.Errorf("served since %v, and keepalived was started at %v", served, moved)
+	}
+
+	// A master whose service is stopped does not answer. When that was found is the
+	// time of its file, and stays.
+	asked := before(time.Now())
+	stop(t, services[2])
+	f.ask()
+	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
+	unknown, c := f.fold("--previous", "previous.json")
+	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: there is no report") || c.LastTransitionTime.Time.Before(asked) {
+		t.Errorf("with one stopped since %v: %s", asked, unknown)
+	}
+	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(unknown), 0o600))
+	must(t, os.Chtimes(filepath.Join(f.dir, "status-master2.json"), time.Time{}, time.Now().Add(time.Hour)))
+	if again, _ := f.fold("--previous", "previous.json"); again != unknown {
+		t.Errorf("asked an hour later (-first +second):\n%s", cmp.Diff(unknown, again))
+	}
+
+	// The one that serves is stopped too: what the others say is no reason to worry.
+	stop(t, services[1])
+	f.ask()
+	if _, c := f.fold(); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "master1: ") {
+		t.Errorf("with the holder stopped: %+v", c)
+	}
+}
+
+// awaitNobody waits until no master holds any of the VIPs.
+func awaitNobody(t *testing.T, services []*Service, vips ...string) {
+	t.Helper()
+	for _, s := range services {
+		_, err := s.Await(t.Context(), "no VIP", func(seen Status) error {
+			for _, vip := range vips {
+				if state := seen.VIPState(vip); state != "Standby" {
+					return fmt.Errorf("%s is %s", vip, state)
+				}
+			}
+			return nil
+		})
+		must(t, err)
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// masterInstances are the instances of one master: API and ingress for each
+// VIP, numbered in the order of the families as runtimecfg does.
+func masterInstances(t Topology, index int) []vrrpInstance {
+	var out []vrrpInstance
+	apis, ingresses := t.apiVIPs(), t.ingressVIPs()
+	for i, vip := range apis {
+		out = append(out, apiInstance(t, index, i, vip), ingressInstance(t, masterIngressPriority(t, index), t.masters[index], i, ingresses[i]))
+	}
+	return out
+}
+
+// workerInstances are those of the worker: the ingress VIPs.
+func workerInstances(t Topology) []vrrpInstance {
+	return ingressInstances(t, workerIngress, t.worker)
+}
+
+// arbiterInstances are those of the arbiter: the ingress VIPs, last of all. The
+// API VIPs are no concern of an arbiter as long as keepalived is unicast, for
+// it has no API server (machine-config-operator, templates/arbiter/00-arbiter).
+func arbiterInstances(t Topology) []vrrpInstance {
+	return ingressInstances(t, arbiterIngress, t.arbiter)
+}
+
+func ingressInstances(t Topology, priority int, own Pair) []vrrpInstance {
+	var out []vrrpInstance
+	for i, vip := range t.ingressVIPs() {
+		out = append(out, ingressInstance(t, priority, own, i, vip))
+	}
+	return out
+}
+
+// numberedVIP is a VIP and which of its family it is.
+type numberedVIP struct {
+	netip.Addr
+
+	number int
+}
+
+func (t Topology) apiVIPs() []numberedVIP { return t.numbered(t.API, t.MoreAPI) }
+
+func (t Topology) ingressVIPs() []numberedVIP { return t.numbered(t.Ingress, t.MoreIngress) }
+
+func (t Topology) numbered(first Pair, more []Pair) []numberedVIP {
+	var out []numberedVIP
+	for number, p := range slices.Concat([]Pair{first}, more) {
+		for _, a := range t.order(p) {
+			out = append(out, numberedVIP{a, number})
+		}
+	}
+	return out
+}
+
+func masterIngressPriority(t Topology, index int) int {
+	if t.layout.Compact {
+		return workerIngress - t.ingressRank(index)
+	}
+	return masterIngress
+}
+
+func apiInstance(t Topology, index, i int, vip numberedVIP) vrrpInstance {
+	own := t.masters[index].like(vip.Addr)
+	v := vrrpInstance{
+		Name:     fmt.Sprintf("%s_API_%d", t.Cluster, i),
+		RouterID: apiRouterID + 2*vip.number,
+		Priority: apiPriority - t.rank(index, vip.Addr),
+		Source:   own,
+		Peers:    t.others(own),
+		VIP:      vip.Addr,
+		Password: t.Cluster + "_api_vip",
+	}
+	if t.layout.VMAC {
+		v.VMAC = fmt.Sprintf("vrrp%d.%d", v.RouterID, familyNumber(vip.Addr))
+	}
+	return v
+}
+
+func ingressInstance(t Topology, priority int, own Pair, i int, vip numberedVIP) vrrpInstance {
+	address := own.like(vip.Addr)
+	peers := t.others(address)
+	for _, p := range t.withoutAPI() {
+		if a := p.like(vip.Addr); a != address && !t.layout.Multicast {
+			peers = append(peers, a)
+		}
+	}
+	return vrrpInstance{
+		Name:     fmt.Sprintf("%s_INGRESS_%d", t.Cluster, i),
+		RouterID: ingressRouterID + 2*vip.number,
+		Priority: priority,
+		Source:   address,
+		Peers:    peers,
+		VIP:      vip.Addr,
+		Password: t.Cluster + "_ingress_vip",
+	}
+}
+
+// others are the masters' addresses of a family but one's own; none when they
+// are found by multicast.
+func (t Topology) others(own netip.Addr) []netip.Addr {
+	if t.layout.Multicast {
+		return nil
+	}
+	var out []netip.Addr
+	for _, m := range t.masters[:t.layout.masters()] {
+		if a := m.like(own); a != own {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// withoutAPI are the nodes that take part in the ingress alone.
+func (t Topology) withoutAPI() []Pair {
+	var out []Pair
+	if !t.layout.Compact {
+		out = append(out, t.worker)
+	}
+	if t.layout.Arbiter {
+		out = append(out, t.arbiter)
+	}
+	return out
+}
+
+func familyNumber(a netip.Addr) int {
+	if a.Is4() {
+		return 4
+	}
+	return 6
+}

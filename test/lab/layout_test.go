@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"os"
+	"testing"
+)
+
+// TestLayoutCheck refuses labs that no cluster is like, or that would not prove
+// what they say.
+func TestLayoutCheck(t *testing.T) {
+	for name, tt := range map[string]struct {
+		layout Layout
+		ok     bool
+	}{
+		"the lab's own":                   {Layout{}, true},
+		"compact with an arbiter":         {Layout{Masters: 2, Arbiter: true, Compact: true}, true},
+		"four masters":                    {Layout{Masters: 4}, false},
+		"ingress on no master":            {Layout{Masters: 2, IngressOn: 2}, false},
+		"more VIPs than router ids":       {Layout{VIPs: maxVIPs + 1}, false},
+		"an arbiter under multicast":      {Layout{Arbiter: true, Multicast: true}, false},
+		"use_vmac upon a bond":            {Layout{Link: LinkBond, VMAC: true}, false},
+		"use_vmac with multicast is fine": {Layout{VMAC: true, Multicast: true}, true},
+	} {
+		if err := tt.layout.check(); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestKernelHas: a bridge is what no lab can do without.
+func TestKernelHas(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+	for _, k := range []Link{LinkPlain, LinkBridge} {
+		if has, err := KernelHas(t.Context(), k); !has || err != nil {
+			t.Errorf("%q: %t, %v", k.kind(), has, err)
+		}
+	}
+	for _, k := range []Link{LinkBond, LinkVLAN} {
+		if has, err := KernelHas(t.Context(), k); err != nil {
+			t.Errorf("%q: %t, %v", k.kind(), has, err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Link is what the VIPs of the masters are on.
+type Link int
+
+// The kinds of links. The plain one is a veth that is named as OVN-Kubernetes
+// names its bridge; the others are made over such a veth, the port.
+const (
+	LinkPlain Link = iota
+	LinkBridge
+	LinkBond
+	LinkVLAN
+	LinkNIC // a veth with a network card's name
+)
+
+// port is the network card under a link that is not plain.
+const port = "ens3"
+
+// secondPort is the other card of a bond.
+const secondPort = "ens4"
+
+const vlanID = 100
+
+// name is the link's, as keepalived.conf has it.
+func (k Link) name() string {
+	switch k {
+	case LinkBond:
+		return "bond0"
+	case LinkVLAN:
+		return fmt.Sprintf("%s.%d", port, vlanID)
+	case LinkNIC:
+		return port
+	case LinkPlain, LinkBridge:
+	}
+	return uplink
+}
+
+// kind is the link's for ip(8); empty for the plain one.
+func (k Link) kind() string {
+	return map[Link]string{LinkBridge: "bridge", LinkBond: "bond", LinkVLAN: "vlan"}[k]
+}
+
+// port is where a master's cable ends.
+func (k Link) port() string {
+	if k == LinkPlain {
+		return uplink
+	}
+	return port
+}
+
+// KernelHas tells whether this machine's kernel can make a kind of link; it tries.
+func KernelHas(ctx context.Context, k Link) (bool, error) {
+	if k == LinkPlain {
+		return true, nil
+	}
+	trial := "link add name trial type " + k.kind()
+	if k == LinkVLAN {
+		// Not upon lo, which no kernel lets have one.
+		trial = fmt.Sprintf("link add name under type veth\nlink add link under name trial type %s id %d", k.kind(), vlanID)
+	}
+	var err error
+	inside := onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }, func() error {
+		if _, err := os.Stat("/sys/module/bonding"); err != nil && k == LinkBond {
+			// The module makes a bond0 on the machine itself when nobody tells it
+			// not to. Where there is no such module, ip says so.
+			_, _ = runFrom(ctx, here, "", "modprobe", "bonding", "max_bonds=0")
+		}
+		_, err = runFrom(ctx, here, trial+"\n", "ip", "-batch", "-")
+		return nil
+	})
+	switch {
+	case inside != nil:
+		return false, fmt.Errorf("try a %s: %w", k.kind(), inside)
+	case err == nil:
+		return true, nil
+	case strings.Contains(err.Error(), "Unknown device type"), strings.Contains(err.Error(), "not supported"):
+		return false, nil
+	}
+	return false, fmt.Errorf("try a %s: %w", k.kind(), err)
+}
+
+// here starts a command from the thread that asks for it.
+func here(start func() error) error { return start() }
+
+// twoPorts tells whether each master has two cables.
+func (p parts) twoPorts() bool { return p.link == LinkBond }
+
+// tagged tells whether the masters' frames carry a VLAN tag.
+func (p parts) tagged() bool { return p.link == LinkVLAN }
+
+// linking makes the link of each master over its ports, and at the other end
+// of a tagged cable the link that takes the tag away.
+func linking(p parts) script {
+	s := script{}
+	name := p.link.name()
+	for i := range p.masters {
+		master := masterName(i)
+		switch {
+		case p.link == LinkPlain, p.link == LinkNIC:
+			continue
+		case p.tagged():
+			s.add(master, "link add link %s name %s type vlan id %d", port, name, vlanID)
+			s.add(nameGateway, "link add link %s name %s type vlan id %d", master, taggedName(master), vlanID)
+			// A VLAN's link comes up only upon one that is up.
+			s.add(master, "link set %s up", port)
+			s.add(nameGateway, "link set %s up", master)
+			s.add(nameGateway, "link set %s up", taggedName(master))
+		case p.twoPorts():
+			s.add(master, "link add name %s type bond mode active-backup miimon 100", name)
+			s.add(master, "link set %s master %s", port, name)
+			s.add(master, "link set %s master %s", secondPort, name)
+		default:
+			s.add(master, "link add name %s type bridge", name)
+			s.add(master, "link set %s master %s", port, name)
+		}
+		s.add(master, "link set %s up", name)
+	}
+	return s
+}
+
+func taggedName(master string) string { return fmt.Sprintf("%s.%d", master, vlanID) }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestRenderedFromObjects: a host does what the cluster's objects ask for, with the
+// configuration that is rendered from them; keepalived.conf is not read.
+func TestRenderedFromObjects(t *testing.T) {
+	l, _ := cluster(t)
+	program, err := BuildCommand(t.Context(), "http01-machineconfig")
+	must(t, err)
+	for _, tt := range []struct {
+		name   string
+		field  string
+		api    Pair
+		node   *Node
+		reason string
+		port   int // of the table; 0 for none
+	}{
+		{"absent", "", l.API, l.Masters[0].Node, "Disabled", 0},
+		{"disabled", `{mode: ""}`, l.API, l.Masters[0].Node, "Disabled", 0},
+		{"default", "{mode: DefaultDeployment}", l.API, l.Masters[0].Node, "Serving", 8888},
+		{"custom", "{mode: CustomDeployment, customDeployment: {internalPort: 9888}}", l.API, l.Masters[0].Node, "Serving", 9888},
+		{"one address for both", "{mode: DefaultDeployment}", l.Ingress, l.Worker.Node, "NotRequired", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := start(t, tt.node, ServiceOptions{Config: renderObjects(t, program, tt.field, tt.api, l.Ingress)})
+			seen, err := s.AwaitReason(t.Context(), tt.reason)
+			must(t, err)
+			if seen.Table.Port != tt.port || seen.Table.Present != (tt.port != 0) {
+				t.Errorf("the table is %+v", seen.Table)
+			}
+			if tt.port == 0 {
+				return
+			}
+			_, err = l.Certificate(t.Context(), Order{Name: named(t, l, "objects-"+tt.name, l.API), SelfCheckFrom: l.Pods[2]})
+			must(t, err)
+		})
+	}
+}
+
+// renderObjects gives the hosts' configuration.
+func renderObjects(t *testing.T, program, field string, api, ingress Pair) string {
+	t.Helper()
+	dir := t.TempDir()
+	if field != "" {
+		field = "    http01ChallengeProxy: " + field + "\n"
+	}
+	put(t, filepath.Join(dir, "cluster.yaml"), fmt.Sprintf(`apiVersion: v1
+kind: List
+items:
+- apiVersion: config.openshift.io/v1
+  kind: APIServer
+  metadata: {name: cluster}
+  spec:
+    audit: {profile: Default}
+%s- apiVersion: config.openshift.io/v1
+  kind: Infrastructure
+  metadata: {name: cluster}
+  status:
+    platformStatus:
+      type: BareMetal
+      baremetal: {apiServerInternalIPs: [%q, %q], ingressIPs: [%q, %q]}
+`, field, api.V4, api.V6, ingress.V4, ingress.V6))
+	cmd := exec.CommandContext(t.Context(), program, "render", "--layered", "--apiserver", "cluster.yaml", "--out", "rendered")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	text, err := RenderedConfig(filepath.Join(dir, "rendered"))
+	must(t, err)
+	return string(text)
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packaging_test
+
+import "runtime"
+
+// architecture is this machine's, whose programs it can run.
+const architecture = runtime.GOARCH
+
+// foreign is that of other machines.
+var foreign = map[bool]string{true: "arm64", false: "amd64"}[architecture == "amd64"]
+
+// rpmArchitecture is what rpm calls it, by packaging/build-rpm.
+var rpmArchitecture = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "s390x": "s390x"}[architecture]

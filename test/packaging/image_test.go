@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packaging_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Images on the host: what is built upon, and what the document calls the result.
+const (
+	base  = "localhost/base"
+	built = "registry.example.com/hosts/edge:latest"
+)
+
+// withoutBulk is what a base image can do without: podman and its like, papers,
+// and what the test has put onto the host.
+const withoutBulk = `cd / && tar --create --one-file-system --numeric-owner \
+	--exclude=./root/source --exclude=./root/dist --exclude=./root/again --exclude=./root/elsewhere --exclude='./root/v*' \
+	--exclude=./var/lib/containers --exclude=./var/lib/apt --exclude=./var/cache --exclude=./var/log/journal \
+	--exclude=./usr/share/doc --exclude=./usr/share/locale --exclude=./usr/share/man --exclude=./usr/bin/podman \
+	--exclude=./usr/lib/podman . |
+	podman import --quiet - ` + base
+
+// TestContainerfile builds packaging/Containerfile as it is, and boots what comes
+// of it: not by bootc, which takes ostree, but as the root of another host.
+func TestContainerfile(t *testing.T) {
+	s := use(t)
+	h := s.edge
+	on(t, h, "sh", "-c", withoutBulk)
+	// As in a folder that has seen two releases.
+	on(t, h, "cp", packageFile(firstInRPM), source+"/dist")
+	// crun may not raise limits on the machines that run this, as it does for RUN.
+	must(t, s.documented(t.Context(), "In a bootc image", 0, "BASE="+base, "BUILDAH_ISOLATION=chroot", "BUILDAH_LAYERS=false"))
+	id := on(t, h, "podman", "create", "--pull=never", built, "none")
+	tree := filepath.Join(h.Root, on(t, h, "podman", "mount", id))
+	// What builds leave there hides below the host's own (bootc's lint minds it).
+	if got := on(t, h, "sh", "-c", `find "$(podman mount `+id+`)"/run "$(podman mount `+id+`)"/tmp -mindepth 1`); got != "" {
+		t.Errorf("in the image is %s", got)
+	}
+	sum := on(t, h, "sh", "-c", "sha256sum </root/"+second)
+	must(t, h.PowerOff(t.Context()))
+	t.Cleanup(func() { must(t, h.Boot(context.Background())) })
+
+	layered, err := newHost(s.cell, "layered", tree)
+	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() && layered.On() {
+			t.Log(layered.Diagnosis(context.Background()))
+		}
+		must(t, layered.Close(context.Background())) // the test's own context has ended
+	})
+	must(t, layered.Boot(t.Context()))
+	awaitStatus(t, layered, "NotRequired: ")
+	is(t, layered, service, map[string]string{"UnitFileState": "enabled", "NeedDaemonReload": "no"})
+	runs(t, layered, sum)
+	intact(t, layered)
+	explained(t, layered)
+	if got := on(t, layered, "rpm", "--query", "http01-proxyd"); !strings.HasPrefix(got, "http01-proxyd-"+secondInRPM) {
+		t.Errorf("the image has %s", got)
+	}
+	must(t, layered.PowerOff(t.Context()))
+}

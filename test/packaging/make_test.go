@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packaging_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// packageFile is where the package of a version is: the second is made as documented.
+func packageFile(version string) string {
+	name := "http01-proxyd-" + version + "." + rpmArchitecture + ".rpm"
+	if version == secondInRPM {
+		return source + "/dist/" + name
+	}
+	return dist + "/" + name
+}
+
+// TestSameBytes: another folder, clock, user's mask, time zone, and macros of rpm.
+func TestSameBytes(t *testing.T) {
+	s := use(t)
+	on(t, s.edge, "sh", "-ec", `umask 077; cp --recursive `+source+` /root/elsewhere`)
+	got, err := s.edge.Run(t.Context(), "env", "TZ=Pacific/Auckland", "LANG=C", "SOURCE_DATE_EPOCH="+epoch, "sh", "-ec",
+		`mkdir -p /root/home && echo '%packager somebody' >/root/home/.rpmmacros && export HOME=/root/home
+umask 027; make --no-print-directory -C /root/elsewhere -f build/release.mk rpm BINARY=/root/`+first+` VERSION=`+first+
+			` DIST=/root/again ARCHITECTURE=`+architecture+` && cmp /root/again/*.rpm '`+packageFile(firstInRPM)+`'`)
+	must(t, err)
+	t.Log(got)
+	if got := on(t, s.edge, "rpm", "-qp", "--queryformat=%{BUILDHOST} %{BUILDTIME}", packageFile(firstInRPM)); got != "reproducible "+epoch {
+		t.Errorf("it was built on, at: %s", got)
+	}
+}
+
+// TestVersions: a package is called as its binary, or else refused unless it is a
+// rehearsal; what the go command calls a commit without a tag is a version for rpm, and
+// what is none is refused with the mend, as is whatever else lacks.
+func TestVersions(t *testing.T) {
+	s := use(t)
+	for name, tt := range map[string]struct {
+		env  []string
+		want string // of what is printed
+	}{
+		"no release yet": {[]string{"ALLOW_DIRTY=1", "VERSION=v0.0.0-20261122030815-10d135d4d4a3+dirty"}, "/http01-proxyd-0.0.0~20261122030815.10d135d4d4a3+dirty-1." + rpmArchitecture + ".rpm"},
+		"of a build":     {[]string{"ALLOW_DIRTY=yes", "VERSION=v1.2.3+meta-1"}, "/http01-proxyd-1.2.3+meta.1-1." + rpmArchitecture + ".rpm"},
+		"its own":        {[]string{"GO=/root/no-go"}, "/http01-proxyd-" + firstInRPM + "." + rpmArchitecture + ".rpm"}, // nothing is built
+		"another's word": {[]string{"VERSION=" + second}, "make rpm: /root/" + first + " says that it is " + first + " and not VERSION=" + second + ": leave VERSION out, "},
+		"no version":     {[]string{"ALLOW_DIRTY=1", "VERSION=1.2.3"}, "the version 1.2.3 is none like v1.2.3 or v1.2.3-rc.1: "},
+		"rehearsal":      {[]string{"ALLOW_DIRTY=maybe"}, "ALLOW_DIRTY=maybe says neither yes nor no: "},
+		"no such binary": {[]string{"BINARY=/root/none", "VERSION=" + first}, "/root/none is not there"},
+		"not ours":       {[]string{"BINARY=/bin/ls"}, "make rpm: /usr/bin/ls does not say that it is http01-proxyd: name another with BINARY="},
+		"not ours, told": {[]string{"BINARY=/bin/ls", "VERSION=" + first}, "make rpm: /usr/bin/ls does not say that it is http01-proxyd: name another with BINARY="},
+		"the admin's":    {[]string{"BINARY=/root/" + adminTool}, "make rpm: /root/" + adminTool + " is " + adminTool + ", and not http01-proxyd: name another with BINARY="},
+		"architecture":   {[]string{"ARCHITECTURE=mips", "VERSION=" + first}, "ARCHITECTURE=mips is none of a release"},
+		"another's":      {[]string{"ARCHITECTURE=" + foreign, "VERSION=" + first}, "is no program for " + foreign},
+		"as rpm says it": {[]string{"ARCHITECTURE=" + rpmArchitecture, "VERSION=" + first}, "." + rpmArchitecture + ".rpm"},
+		"no date":        {[]string{"SOURCE_DATE_EPOCH=", "VERSION=" + first}, "give SOURCE_DATE_EPOCH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"SOURCE_DATE_EPOCH=" + epoch, "BINARY=/root/" + first, "ARCHITECTURE=" + architecture}, tt.env...)
+			args = append(args, "make", "-C", source, "rpm", "DIST=/root/versions")
+			out, err := s.edge.Run(t.Context(), "env", args...)
+			if got := fmt.Sprint(out, err); !strings.Contains(got, tt.want) || (err == nil) != strings.HasSuffix(tt.want, ".rpm") {
+				t.Errorf("make rpm: %s\nwant %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// TestClients has the self check be made by all that may make it: pods, which
+// have a network namespace of their own, and clients of the host's network, each
+// on the VIP's own node and on another one.
+func TestClients(t *testing.T) {
+	s := open(t, lab.Layout{})
+	s.surround()
+	s.startAll()
+	s.inPlace()
+	s.says()
+	holder := s.Preferred(s.API.V4)
+	for _, from := range []*lab.Node{
+		s.podOn(holder), s.podElsewhere(holder),
+		holder, s.masterBut(holder), s.Worker.Node,
+	} {
+		s.certificate(lab.Pair{V4: s.API.V4}, from)
+		s.certificate(lab.Pair{V6: s.API.V6}, from)
+	}
+	s.checks()
+}
+
+// masterBut is a master that is not this one.
+func (s *site) masterBut(master *lab.Node) *lab.Node {
+	i := slices.IndexFunc(s.Masters, func(m *lab.Master) bool { return m.Node != master })
+	return s.Masters[i].Node
+}
+
+// podElsewhere is a pod that lives on another master than this one.
+func (s *site) podElsewhere(master *lab.Node) *lab.Node { return s.podOn(s.masterBut(master)) }
