@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -23,6 +24,9 @@ type announcer struct {
 	log    *slog.Logger
 	board  *status.Board
 	notify systemd.Notifier
+	// mu is held from looking at the board until the line is sent: an older
+	// line never follows a newer one.
+	mu sync.Mutex
 }
 
 func (a *announcer) sentence() string {
@@ -30,7 +34,23 @@ func (a *announcer) sentence() string {
 }
 
 // Ready says that the start or a reload is over.
-func (a *announcer) Ready() { a.complain(a.notify.Ready(a.sentence())) }
+func (a *announcer) Ready() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.complain(a.notify.Ready(a.sentence()))
+}
+
+// refresh sends the status line when it is not the one that refresh sent last,
+// and returns it.
+func (a *announcer) refresh(last string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	line := a.sentence()
+	if line != last {
+		a.complain(a.notify.Status(line))
+	}
+	return line
+}
 
 // Reloading says that a reload has begun.
 func (a *announcer) Reloading() { a.complain(a.notify.Reloading()) }
@@ -48,8 +68,8 @@ func (a *announcer) complain(err error) {
 // run keeps the status line up to date until ctx ends, and then says that the
 // end has begun.
 func (a *announcer) run(ctx context.Context) error {
-	refresh := time.NewTicker(statusRefresh)
-	defer refresh.Stop()
+	ages := time.NewTicker(statusRefresh)
+	defer ages.Stop()
 	pause := time.NewTicker(statusPause)
 	defer pause.Stop()
 	last := ""
@@ -58,12 +78,11 @@ func (a *announcer) run(ctx context.Context) error {
 		case <-ctx.Done():
 			a.stopping()
 			return nil
-		case <-refresh.C:
+		case <-ages.C:
 		case <-a.board.Changed():
 		}
-		if line := a.sentence(); line != last && ctx.Err() == nil {
-			last = line
-			a.complain(a.notify.Status(line))
+		if ctx.Err() == nil {
+			last = a.refresh(last)
 		}
 		select {
 		case <-ctx.Done():
