@@ -87,6 +87,7 @@ type host struct {
 	seen       *seen         // what the network says to what several checks ask
 	unit       func() (systemd.Unit, error)
 	service    func() (status.Report, error) // what it says of itself; asked from the beginning
+	heldAfter  func() []netip.Addr           // of the API VIPs, once the service has said so
 }
 
 // state is what the running service says of itself; empty when none answers.
@@ -109,7 +110,6 @@ func look(ctx context.Context, o Options) (*host, error) {
 	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
 	h.addresses, h.addressErr = addresses()
 	h.takeMicroShift(ctx)
-	// After the addresses, which the service follows within a millisecond or so.
 	h.service = sync.OnceValues(func() (status.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, serviceTime)
 		defer cancel()
@@ -117,7 +117,8 @@ func look(ctx context.Context, o Options) (*host, error) {
 	})
 	go func() { _, _ = h.service() }()
 	h.takeLastGood()
-	h.held = h.decide()
+	h.held = h.decide(h.addresses)
+	h.heldAfter = sync.OnceValue(h.heldNow)
 	h.names = namesOf(h.config.Hosts)
 	if len(h.names) == 0 && h.edge.is {
 		h.names = h.edgeNames()
@@ -135,25 +136,35 @@ func look(ctx context.Context, o Options) (*host, error) {
 
 // decide puts the VIPs into classes as the service does. A MicroShift's router may
 // well be on another port of an address that stands for a VIP.
-func (h *host) decide() ownership.Decision {
+func (h *host) decide(addresses []address.Address) ownership.Decision {
 	switch {
 	case h.edge.is && h.lastGood:
-		return ownership.Decide(h.vips.API, nil, h.owned())
+		return ownership.Decide(h.vips.API, nil, owned(addresses))
 	case h.edge.is:
 		return h.edge.decision
 	default:
-		return ownership.Decide(h.vips.API, h.vips.Ingress, h.owned())
+		return ownership.Decide(h.vips.API, h.vips.Ingress, owned(addresses))
 	}
+}
+
+// heldNow looks at the addresses once more; what was seen before counts when that
+// fails.
+func (h *host) heldNow() []netip.Addr {
+	again, err := addresses()
+	if err != nil {
+		return h.held.Held
+	}
+	return h.decide(again).Held
 }
 
 // owned is what a decision needs of the addresses. Where the links cannot be listed,
 // any may be one of those whose names matter, as in the service.
-func (h *host) owned() []ownership.Address {
+func owned(addresses []address.Address) []ownership.Address {
 	links, err := address.Links()
 	if err != nil {
 		links = nil
 	}
-	return reconcile.ForOwnership(h.addresses, links)
+	return reconcile.ForOwnership(addresses, links)
 }
 
 const (

@@ -66,7 +66,7 @@ func (h *host) takeMicroShift(ctx context.Context) {
 		h.guard(append(kept.Internal(), microshift.Internal(config.Default().MicroShift.Directory)...))
 		return
 	}
-	p := reconcile.DecideMicroShift(h.config, e.Answer, e.computed, e.err, h.owned())
+	p := reconcile.DecideMicroShift(h.config, e.Answer, e.computed, e.err, owned(h.addresses))
 	e.reason, e.message, e.decision, h.config = p.Reason, p.Message, p.Decision, p.Config
 	h.vips, h.vipsErr = keepalived.VIPs{Ingress: p.Ingress}, nil
 	e.absent = !slices.ContainsFunc(e.computed.NodeIPs, h.has)
@@ -81,7 +81,7 @@ func (h *host) takeMicroShift(ctx context.Context) {
 // guard takes from the VIPs those of which the service catches nothing; last are the
 // internal addresses that it has kept.
 func (h *host) guard(last []netip.Addr) {
-	guarded := reconcile.Guarded(h.edge.Answer, h.edge.computed, h.owned(), last)
+	guarded := reconcile.Guarded(h.edge.Answer, h.edge.computed, owned(h.addresses), last)
 	all := h.vips.API
 	is := func(a netip.Addr) bool { return slices.Contains(guarded, a) }
 	h.vips.API = slices.DeleteFunc(slices.Clone(all), is)

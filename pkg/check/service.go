@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +23,8 @@ import (
 func checkService(_ context.Context, h *host) Result {
 	reason, message := h.state()
 	said := fmt.Sprintf("%s: %s", reason, message)
-	if h.blind() {
-		said += "; but this host holds " + list(h.held.Held)
+	if unnoticed := h.unnoticed(); len(unnoticed) > 0 {
+		said += "; but this host holds " + list(unnoticed)
 	}
 	switch {
 	case h.well():
@@ -71,13 +73,19 @@ func (h *host) hangs() bool {
 // well reports whether the service says that it is, and sees what is here.
 func (h *host) well() bool {
 	reason, _ := h.state()
-	return reason.Ready() && !h.blind()
+	return reason.Ready() && len(h.unnoticed()) == 0
 }
 
-// blind holds for a service that does not see the VIPs which this host holds.
-func (h *host) blind() bool {
-	reason, _ := h.state()
-	return reason == status.Standby && len(h.held.Held) > 0
+// unnoticed are the VIPs which this host holds and the service, on standby, does not
+// see. One that comes or goes just now is none of them: the service, which follows
+// within a millisecond or so, has spoken between two looks at the addresses, and
+// both have seen what counts.
+func (h *host) unnoticed() []netip.Addr {
+	if reason, _ := h.state(); reason != status.Standby || len(h.held.Held) == 0 {
+		return nil
+	}
+	after := h.heldAfter()
+	return slices.DeleteFunc(slices.Clone(h.held.Held), func(vip netip.Addr) bool { return !slices.Contains(after, vip) })
 }
 
 // explains are the findings of other checks that are what the service complains

@@ -166,6 +166,10 @@ func twoHolders(c *cluster) {
 					return errors.Join(err, fmt.Errorf("%s does not hold %s", m, vip))
 				}
 			}
+			// The third may have become master for a moment, until it heard the second.
+			if held, err := c.standby().Holds(ctx, vip); err != nil || held {
+				return errors.Join(err, fmt.Errorf("%s holds %s", c.standby(), vip))
+			}
 		}
 		return nil
 	}))
