@@ -68,6 +68,14 @@ func TestCarrierLost(t *testing.T) {
 	c := healthy(t, nil)
 	twoHolders(c)
 	c.run(c.Gateway, "ip link set master0 down", "ip link set master0 up")
+	// The kernel may take a second to say so (net/core/link_watch.c).
+	must(t, lab.Eventually(t.Context(), "the carrier to be lost", func(ctx context.Context) error {
+		shown, err := c.holder().Run(ctx, "ip", "link", "show", "dev", "br-ex")
+		if err == nil && !strings.Contains(shown, "NO-CARRIER") {
+			err = fmt.Errorf("br-ex is %s", shown)
+		}
+		return err
+	}))
 	c.exactly(c.holder(), []string{"vip-link-down", "vip-link-down"})
 }
 
