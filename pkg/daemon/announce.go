@@ -24,9 +24,12 @@ type announcer struct {
 	log    *slog.Logger
 	board  *status.Board
 	notify systemd.Notifier
-	// mu is held from looking at the board until the line is sent: an older
-	// line never follows a newer one.
-	mu sync.Mutex
+
+	// mu is held from looking at the board until systemd has been told: an older
+	// line never follows a newer one, and none the end.
+	mu   sync.Mutex
+	last string // the line that systemd has
+	end  bool   // systemd has been told that it has begun
 }
 
 func (a *announcer) sentence() string {
@@ -35,27 +38,41 @@ func (a *announcer) sentence() string {
 
 // Ready says that the start or a reload is over.
 func (a *announcer) Ready() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.complain(a.notify.Ready(a.sentence()))
+	a.tell(func(line string) error { return a.notify.Ready(line) })
 }
 
-// refresh sends the status line when it is not the one that refresh sent last,
-// and returns it.
-func (a *announcer) refresh(last string) string {
+// refresh sends the line if systemd has another one.
+func (a *announcer) refresh() {
+	a.tell(func(line string) error {
+		if line == a.last {
+			return nil
+		}
+		return a.notify.Status(line)
+	})
+}
+
+// tell has the line of now sent, unless the end has begun.
+func (a *announcer) tell(send func(line string) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	line := a.sentence()
-	if line != last {
-		a.complain(a.notify.Status(line))
+	if a.end {
+		return
 	}
-	return line
+	line := a.sentence()
+	err := send(line)
+	if err == nil {
+		a.last = line
+	}
+	a.complain(err)
 }
 
 // Reloading says that a reload has begun.
 func (a *announcer) Reloading() { a.complain(a.notify.Reloading()) }
 
 func (a *announcer) stopping() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end = true
 	a.complain(a.notify.Stopping("Stopping: waiting for challenges in flight"))
 }
 
@@ -72,7 +89,6 @@ func (a *announcer) run(ctx context.Context) error {
 	defer ages.Stop()
 	pause := time.NewTicker(statusPause)
 	defer pause.Stop()
-	last := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -82,7 +98,7 @@ func (a *announcer) run(ctx context.Context) error {
 		case <-a.board.Changed():
 		}
 		if ctx.Err() == nil {
-			last = a.refresh(last)
+			a.refresh()
 		}
 		select {
 		case <-ctx.Done():

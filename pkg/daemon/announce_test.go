@@ -3,49 +3,135 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
-// The line that readiness comes with stands: what the line was before cannot
-// follow it, however the two ways to say it are scheduled.
-func TestNoOlderLineFollows(t *testing.T) {
+// announced is an announcer whose manager is a socket.
+type announced struct {
+	*announcer
+	t      *testing.T
+	socket *net.UnixConn
+	path   string
+}
+
+func newAnnounced(t *testing.T) announced {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var both sync.WaitGroup
-	defer both.Wait() // once the socket is closed, nobody waits for its reader
-	defer socket.Close()
+	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
+	board := status.NewBoard("test", time.Now(), func(status.Condition, status.Condition) {})
+	return announced{&announcer{log: slog.New(slog.DiscardHandler), board: board}, t, socket, path}
+}
 
-	a := &announcer{log: slog.New(slog.DiscardHandler), board: status.NewBoard("test", time.Now(), func(status.Condition, status.Condition) {})}
-	const looks = 5000
-	look := func(n int) {
-		a.board.SetLook(status.Look{Reason: status.NotRequired, Message: fmt.Sprintf("look %d", n)}, time.Now())
+// look puts the result of a look on the board.
+func (a announced) look(n int) {
+	a.board.SetLook(status.Look{Reason: status.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
+}
+
+// next is the next message of the announcer.
+func (a announced) next() string {
+	a.t.Helper()
+	if err := a.socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		a.t.Fatal(err)
 	}
-	look(0)
+	buffer := make([]byte, 4096)
+	n, err := a.socket.Read(buffer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return string(buffer[:n])
+}
+
+// said are the messages so far.
+func (a announced) said() []string {
+	a.t.Helper()
+	const mark = "nothing more"
+	if _, err := a.socket.WriteTo([]byte(mark), &net.UnixAddr{Name: a.path, Net: "unixgram"}); err != nil {
+		a.t.Fatal(err)
+	}
+	var all []string
+	for message := a.next(); message != mark; message = a.next() {
+		all = append(all, strings.ReplaceAll(message, "\n", " "))
+	}
+	return all
+}
+
+// A line is sent when systemd has another one, whoever has sent that.
+func TestLineThatComesBack(t *testing.T) {
+	a := newAnnounced(t)
+	a.look(1)
+	a.refresh()
+	a.refresh()
+	a.look(2)
+	a.Ready()
+	a.refresh()
+	a.look(1)
+	a.refresh()
+	want := []string{"STATUS=NoVIPs: look 1", "READY=1 STATUS=NoVIPs: look 2", "STATUS=NoVIPs: look 1"}
+	if diff := cmp.Diff(want, a.said()); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
+	}
+}
+
+// A line that systemd was not told is told the next time.
+func TestLineThatWasNotTold(t *testing.T) {
+	a := newAnnounced(t)
+	a.look(1)
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
+	a.refresh()
+	t.Setenv("NOTIFY_SOCKET", a.path)
+	a.refresh()
+	if diff := cmp.Diff([]string{"STATUS=NoVIPs: look 1"}, a.said()); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
+	}
+}
+
+// What the service waits for at its end is not covered by a look that was under way.
+func TestNoLineFollowsTheEnd(t *testing.T) {
+	a := newAnnounced(t)
+	a.stopping()
+	a.look(1)
+	a.Ready()
+	a.refresh()
+	if diff := cmp.Diff([]string{"STOPPING=1 STATUS=Stopping: waiting for challenges in flight"}, a.said()); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
+	}
+}
+
+// The line that readiness comes with stands: what the line was before cannot
+// follow it, however the two ways to say it are scheduled.
+func TestNoOlderLineFollows(t *testing.T) {
+	a := newAnnounced(t)
+	var both sync.WaitGroup
+	defer both.Wait()
+	defer a.socket.Close() // else who writes would wait for its reader
+	const looks = 5000
+	a.look(0)
 	over := make(chan struct{})
 	both.Go(func() {
 		defer close(over)
 		for n := 1; n <= looks; n++ {
-			look(n)
+			a.look(n)
 			a.Ready()
 		}
 	})
 	both.Go(func() {
-		for last := ""; ; last = a.refresh(last) {
+		for ; ; a.refresh() {
 			select {
 			case <-over:
 				return
@@ -54,28 +140,15 @@ func TestNoOlderLineFollows(t *testing.T) {
 		}
 	})
 
-	var told []int
-	deadline := time.Now().Add(time.Minute)
-	for len(told) == 0 || told[len(told)-1] < looks {
-		if err := socket.SetReadDeadline(deadline); err != nil {
-			t.Fatal(err)
-		}
-		buffer := make([]byte, 4096)
-		n, err := socket.Read(buffer)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("the last of %d lines was not told within a minute", looks)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, line, _ := strings.Cut(string(buffer[:n]), "STATUS=")
+	for last := 0; last < looks; {
+		_, line, _ := strings.Cut(a.next(), "STATUS=")
 		var number int
-		if _, err := fmt.Sscanf(line, "NotRequired: look %d", &number); err != nil {
-			t.Fatalf("%q: %v", buffer[:n], err)
+		if _, err := fmt.Sscanf(line, "NoVIPs: look %d", &number); err != nil {
+			t.Fatalf("%q: %v", line, err)
 		}
-		if len(told) > 0 && number < told[len(told)-1] {
-			t.Fatalf("look %d is told after look %d", number, told[len(told)-1])
+		if number < last {
+			t.Fatalf("look %d is told after look %d", number, last)
 		}
-		told = append(told, number)
+		last = number
 	}
 }
