@@ -86,8 +86,10 @@ type host struct {
 	network    *probe.Client // once the checks run
 	seen       *seen         // what the network says to what several checks ask
 	unit       func() (systemd.Unit, error)
-	service    func() (status.Report, error) // what it says of itself; asked from the beginning
-	heldAfter  func() []netip.Addr           // of the API VIPs, once the service has said so
+	ask        func() (status.Report, error)     // the service how it is, each time
+	service    func() (status.Report, error)     // what it says of itself; asked from the beginning, after the addresses
+	own        func() ([]address.Address, error) // the addresses of this host, each time
+	overlooked func() []netip.Addr               // see findOverlooked
 }
 
 // state is what the running service says of itself; empty when none answers.
@@ -108,17 +110,19 @@ func look(ctx context.Context, o Options) (*host, error) {
 	}
 	h.readConfig()
 	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
-	h.addresses, h.addressErr = addresses()
+	h.own = addresses
+	h.addresses, h.addressErr = h.own()
 	h.takeMicroShift(ctx)
-	h.service = sync.OnceValues(func() (status.Report, error) {
+	h.ask = func() (status.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, serviceTime)
 		defer cancel()
 		return status.Fetch(ctx, o.StatusSocket)
-	})
+	}
+	h.service = sync.OnceValues(h.ask)
 	go func() { _, _ = h.service() }()
 	h.takeLastGood()
-	h.held = h.decide(h.addresses)
-	h.heldAfter = sync.OnceValue(h.heldNow)
+	h.held = h.decide()
+	h.overlooked = sync.OnceValue(func() []netip.Addr { return h.findOverlooked(ctx) })
 	h.names = namesOf(h.config.Hosts)
 	if len(h.names) == 0 && h.edge.is {
 		h.names = h.edgeNames()
@@ -136,25 +140,15 @@ func look(ctx context.Context, o Options) (*host, error) {
 
 // decide puts the VIPs into classes as the service does. A MicroShift's router may
 // well be on another port of an address that stands for a VIP.
-func (h *host) decide(addresses []address.Address) ownership.Decision {
+func (h *host) decide() ownership.Decision {
 	switch {
 	case h.edge.is && h.lastGood:
-		return ownership.Decide(h.vips.API, nil, owned(addresses))
+		return ownership.Decide(h.vips.API, nil, owned(h.addresses))
 	case h.edge.is:
 		return h.edge.decision
 	default:
-		return ownership.Decide(h.vips.API, h.vips.Ingress, owned(addresses))
+		return ownership.Decide(h.vips.API, h.vips.Ingress, owned(h.addresses))
 	}
-}
-
-// heldNow looks at the addresses once more; what was seen before counts when that
-// fails.
-func (h *host) heldNow() []netip.Addr {
-	again, err := addresses()
-	if err != nil {
-		return h.held.Held
-	}
-	return h.decide(again).Held
 }
 
 // owned is what a decision needs of the addresses. Where the links cannot be listed,

@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
@@ -77,15 +77,46 @@ func (h *host) well() bool {
 }
 
 // unnoticed are the VIPs which this host holds and the service, on standby, does not
-// see. One that comes or goes just now is none of them: the service, which follows
-// within a millisecond or so, has spoken between two looks at the addresses, and
-// both have seen what counts.
+// see.
 func (h *host) unnoticed() []netip.Addr {
 	if reason, _ := h.state(); reason != status.Standby || len(h.held.Held) == 0 {
 		return nil
 	}
-	after := h.heldAfter()
-	return slices.DeleteFunc(slices.Clone(h.held.Held), func(vip netip.Addr) bool { return !slices.Contains(after, vip) })
+	return h.overlooked()
+}
+
+// noticeTime is how long the service may take to see and to serve a VIP that has come.
+const noticeTime = 500 * time.Millisecond
+
+// findOverlooked tells a service that does not see what this host holds from one that
+// was asked while a VIP came or went: what counts is held before the service has said
+// that it is on standby and after it, twice.
+func (h *host) findOverlooked(ctx context.Context) []netip.Addr {
+	left := h.stillHeld(h.held.Held)
+	if len(left) == 0 {
+		return nil
+	}
+	wait := time.NewTimer(noticeTime)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return left
+	case <-wait.C:
+	}
+	if again, err := h.ask(); err == nil && again.Condition().Reason != status.Standby {
+		return nil
+	}
+	return h.stillHeld(left)
+}
+
+// stillHeld are those of some VIPs that this host holds now; all of them, where its
+// addresses cannot be read.
+func (h *host) stillHeld(vips []netip.Addr) []netip.Addr {
+	now, err := h.own()
+	if err != nil {
+		return vips
+	}
+	return ownership.Decide(vips, nil, owned(now)).Held
 }
 
 // explains are the findings of other checks that are what the service complains

@@ -3,62 +3,108 @@
 package check
 
 import (
+	"errors"
 	"net/netip"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
+// changing is a host on which something goes on while it is looked at: what it holds
+// at each look and says at each question, of which the last stands.
+type changing struct {
+	looks  [][]string
+	says   []status.Reason
+	silent bool // after the first answer
+	order  []string
+}
+
+func (c *changing) own() ([]address.Address, error) {
+	c.order = append(c.order, "look")
+	now := c.looks[0]
+	c.looks = c.looks[min(1, len(c.looks)-1):]
+	if now == nil {
+		return nil, errors.New("the kernel does not say")
+	}
+	var all []address.Address
+	for _, text := range now {
+		ip := netip.MustParseAddr(text)
+		all = append(all, address.Address{IP: ip, Bits: ip.BitLen()})
+	}
+	return all, nil
+}
+
+func (c *changing) ask() (status.Report, error) {
+	c.order = append(c.order, "ask")
+	if c.silent && len(c.order) > 1 {
+		return status.Report{}, errors.New("it does not run")
+	}
+	now := c.says[0]
+	c.says = c.says[min(1, len(c.says)-1):]
+	return status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: now}}}, nil
+}
+
 // A service on standby is blind to a VIP that stays, and not to one that comes or
 // goes while check looks.
 func TestUnnoticed(t *testing.T) {
 	t.Parallel()
-	a, b := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")
+	const v4, v6 = "192.0.2.5", "2001:db8::5"
+	standby, serving := []status.Reason{status.Standby}, []status.Reason{status.Serving}
+	later := []status.Reason{status.Standby, status.Serving}
+	once, twice := []string{"ask"}, []string{"ask", "look", "ask", "look"}
 	for _, tt := range []struct {
-		name          string
-		reason        status.Reason
-		before, after []netip.Addr
-		want          string // what this host holds; empty: all is well
+		name   string
+		held   []string // before the service is asked
+		looks  [][]string
+		says   []status.Reason
+		silent bool
+		want   string // what this host holds; empty: all is well
+		order  []string
 	}{
-		{name: "none is here", reason: status.Standby},
-		{name: "it stays", reason: status.Standby, before: []netip.Addr{a}, after: []netip.Addr{a}, want: "192.0.2.5"},
-		{name: "both stay", reason: status.Standby, before: []netip.Addr{a, b}, after: []netip.Addr{b, a}, want: "192.0.2.5 and 2001:db8::5"},
-		{name: "it goes", reason: status.Standby, before: []netip.Addr{a}},
-		{name: "it comes", reason: status.Standby, after: []netip.Addr{a}},
-		{name: "one goes", reason: status.Standby, before: []netip.Addr{a, b}, after: []netip.Addr{b}, want: "2001:db8::5"},
-		{name: "another comes", reason: status.Standby, before: []netip.Addr{a}, after: []netip.Addr{b}},
-		{name: "it is served", reason: status.Serving, before: []netip.Addr{a}, after: []netip.Addr{a}},
+		{name: "none is here", says: standby, order: once},
+		{name: "it is served", held: []string{v4}, says: serving, order: once},
+		{name: "it stays", held: []string{v4}, looks: [][]string{{v4}}, says: standby, want: v4, order: twice},
+		{name: "both stay", held: []string{v4, v6}, looks: [][]string{{v6, v4}}, says: standby, want: v4 + " and " + v6, order: twice},
+		{name: "it goes", held: []string{v4}, looks: [][]string{{}}, says: standby, order: []string{"ask", "look"}},
+		{name: "it goes a little later", held: []string{v4}, looks: [][]string{{v4}, {}}, says: standby, order: twice},
+		{name: "it has come just now", held: []string{v4}, looks: [][]string{{v4}}, says: later, order: []string{"ask", "look", "ask"}},
+		{name: "one goes", held: []string{v4, v6}, looks: [][]string{{v6}}, says: standby, want: v6, order: twice},
+		{name: "another comes", held: []string{v4}, looks: [][]string{{v6}}, says: standby, order: []string{"ask", "look"}},
+		{name: "the service ends", held: []string{v4}, looks: [][]string{{v4}}, says: standby, silent: true, want: v4, order: twice},
+		{name: "the addresses are not known", held: []string{v4}, looks: [][]string{nil}, says: standby, want: v4, order: twice},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var asked []string
+			c := &changing{looks: tt.looks, says: tt.says, silent: tt.silent}
 			h := &host{
-				held: ownership.Decision{Held: tt.before},
-				service: func() (status.Report, error) {
-					asked = append(asked, "service")
-					return status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: tt.reason}}}, nil
-				},
-				heldAfter: func() []netip.Addr {
-					asked = append(asked, "addresses")
-					return tt.after
-				},
+				ask: c.ask, service: sync.OnceValues(c.ask), own: c.own,
 				unit: func() (systemd.Unit, error) { return systemd.Unit{Load: "not-found"}, nil },
 			}
+			h.overlooked = sync.OnceValue(func() []netip.Addr { return h.findOverlooked(t.Context()) })
+			var held []netip.Addr
+			for _, text := range tt.held {
+				held = append(held, netip.MustParseAddr(text))
+			}
+			h.held = ownership.Decision{Held: held}
+			h.unnoticed()
 			got := checkService(t.Context(), h)
 			if tt.want == "" {
-				if got.Outcome != Fine {
+				if got.Outcome != Fine || strings.Contains(got.Text, "but") {
 					t.Errorf("%+v", got)
 				}
-			} else if len(got.Findings) != 1 || got.Findings[0].ID != catalogue.ServiceUnwell || !strings.Contains(got.Findings[0].Says, "but this host holds "+tt.want) {
+			} else if len(got.Findings) != 1 || got.Findings[0].ID != catalogue.ServiceUnwell || !strings.HasSuffix(got.Findings[0].Says, "but this host holds "+tt.want) {
 				t.Errorf("want %s, got %+v", tt.want, got)
 			}
-			if i := slices.Index(asked, "addresses"); i == 0 {
-				t.Error("the second look is not after the service's answer")
+			if diff := cmp.Diff(tt.order, c.order); diff != "" {
+				t.Errorf("order (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -59,6 +59,11 @@ func lockBase() (*os.File, error) {
 	if err := os.MkdirAll(baseDir, 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory of labs: %w", err)
 	}
+	// Whatever of a lab has given up root, such as squid, has to come through to the
+	// lab's own directory, which lets nobody else in unless it says so.
+	if err := os.Chmod(baseDir, 0o711); err != nil { //nolint:gosec // to pass through, and no more
+		return nil, fmt.Errorf("let programs of labs through: %w", err)
+	}
 	return lockFile(baseDir, unix.LOCK_EX)
 }
 

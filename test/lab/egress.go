@@ -172,9 +172,9 @@ func (e *Egress) give(name string, text []byte) error {
 
 // certificateStore makes the directory in which the man in the middle keeps the
 // certificates that it signs. For it, and for all the rest, squid's own user
-// has to come through to the node's directory, from that of all labs on.
+// has to come through to the node's directory.
 func (e *Egress) certificateStore(ctx context.Context, o EgressOptions, helpers string) error {
-	for _, dir := range []string{baseDir, e.lab.Dir, e.Dir} {
+	for _, dir := range []string{e.lab.Dir, e.Dir} {
 		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // to pass through, and no more
 			return fmt.Errorf("let squid into the lab's directory: %w", err)
 		}
