@@ -81,10 +81,12 @@ func manyConnections(n *lab.Node) error {
 	return n.Inside(func() error {
 		for key, value := range map[string]string{
 			"ipv4/ip_local_port_range": "1024 65535",
-			"ipv4/tcp_tw_reuse":        "1",
-			"core/somaxconn":           "4096",
-			"ipv4/tcp_max_syn_backlog": "8192",
-			"ipv4/tcp_max_tw_buckets":  "8192",
+			// A port that is listened on later is no connection's own meanwhile.
+			"ipv4/ip_local_reserved_ports": fmt.Sprintf("%d,%d,%d", servicePort, apiPort, redirectedTo),
+			"ipv4/tcp_tw_reuse":            "1",
+			"core/somaxconn":               "4096",
+			"ipv4/tcp_max_syn_backlog":     "8192",
+			"ipv4/tcp_max_tw_buckets":      "8192",
 		} {
 			if err := os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0o600); err != nil {
 				return fmt.Errorf("set sysctl on %s: %w", n.Name, err)

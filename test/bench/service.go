@@ -11,6 +11,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
+// servicePort is where the service listens: the configuration's default.
+const servicePort = 8888
+
 // variant is a way to run the service.
 type variant struct {
 	before bool // the binary to compare with
