@@ -36,10 +36,11 @@ const (
 // Conn is one end of the socketpair. Send may be called from many goroutines,
 // Receive and its kin from one.
 type Conn struct {
-	unix    *net.UnixConn
-	most    uint32 // bytes of a message from the other end
-	sending sync.Mutex
-	buf     []byte
+	unix     *net.UnixConn
+	most     uint32        // bytes of a message from the other end
+	patience time.Duration // with a peer that does not read
+	sending  sync.Mutex
+	buf      []byte
 }
 
 // Pair makes both ends; far is for another process.
@@ -68,7 +69,7 @@ func Take(f *os.File) (*Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("the control socket is a %T", conn), conn.Close())
 	}
-	return &Conn{unix: socket, most: maxMessage}, nil
+	return &Conn{unix: socket, most: maxMessage, patience: sendTimeout}, nil
 }
 
 // Close ends the connection; the peer receives io.EOF.
@@ -95,7 +96,7 @@ func (c *Conn) Send(message any, fd int) error {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	_ = c.unix.SetWriteDeadline(time.Now().Add(sendTimeout))
+	_ = c.unix.SetWriteDeadline(time.Now().Add(c.patience))
 	// The descriptor goes with the first byte (unix(7), SCM_RIGHTS).
 	n, _, err := c.unix.WriteMsgUnix(framed, rights, nil)
 	for err == nil && n < len(framed) {

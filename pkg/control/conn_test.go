@@ -42,6 +42,7 @@ func pair(t *testing.T) (keeper, gate *Conn) {
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	keeper, gate := pair(t)
+	keeper.patience = time.Minute // with the race detector megabytes take seconds to decode
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
