@@ -13,14 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/debian"
 )
 
 const (
-	suite        = "bookworm"
-	treeTimeout  = 15 * time.Minute // with a slow mirror in mind
 	kernelFile   = "vmlinuz"
 	archiveFile  = "tree.cpio"
 	systemPrefix = "guest-"
@@ -47,7 +46,7 @@ var initScript string
 // Several processes may ask for it at once; who is first makes it, which takes
 // half a minute and the network.
 func system(ctx context.Context, cache string) (string, error) {
-	sum := sha256.Sum256([]byte(strings.Join(packages(), "\n") + suite + trim + initScript))
+	sum := sha256.Sum256([]byte(strings.Join(packages(), "\n") + debian.Suite + trim + initScript))
 	dir := filepath.Join(cache, systemPrefix+hex.EncodeToString(sum[:6]))
 	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // a repository's directory
 		return "", fmt.Errorf("make the cache directory: %w", err)
@@ -100,15 +99,8 @@ func build(ctx context.Context, cache, dir string) error {
 // bootstrap unpacks the packages into tree, without running their scripts, and
 // trims that.
 func bootstrap(ctx context.Context, tree string) error {
-	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "mmdebstrap", "--mode=root", "--variant=extract", "--format=directory",
-		"--include="+strings.Join(packages(), ","), suite, tree)
-	// It removes its own mounts when it is asked to end.
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-	cmd.WaitDelay = 30 * time.Second
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mmdebstrap: %w\n%s", errors.Join(err, context.Cause(ctx)), out)
+	if err := debian.Bootstrap(ctx, tree, "--variant=extract", "--include="+strings.Join(packages(), ",")); err != nil {
+		return err
 	}
 	if out, err := exec.CommandContext(ctx, "sh", "-c", trim, "trim.sh", tree).CombinedOutput(); err != nil {
 		return fmt.Errorf("trim the guest's files: %w\n%s", errors.Join(err, context.Cause(ctx)), out)

@@ -9,12 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/debian"
 )
 
 const (
@@ -22,9 +23,7 @@ const (
 	// instead of a tree of our own making.
 	TreeVariable = "HTTP01_HOST_TREE"
 
-	suite        = "bookworm"
-	treePrefix   = "host-tree-"
-	buildTimeout = 15 * time.Minute // with a slow mirror in mind
+	treePrefix = "host-tree-"
 )
 
 // packages are what a host has beyond Debian's minimum. The bus is RHEL CoreOS's:
@@ -79,12 +78,12 @@ func Tree(ctx context.Context, cache string) (string, error) {
 	if _, err := os.Stat(tree); err == nil {
 		return tree, nil
 	}
-	fmt.Fprintf(os.Stderr, "making a Debian %s tree for test hosts, once: %s\n", suite, tree)
+	fmt.Fprintf(os.Stderr, "making a Debian %s tree for test hosts, once: %s\n", debian.Suite, tree)
 	return tree, build(ctx, cache, tree)
 }
 
 func treeHash() string {
-	sum := sha256.Sum256([]byte(strings.Join(append(packages(), hooks()...), "\n") + "\n" + suite))
+	sum := sha256.Sum256([]byte(strings.Join(append(packages(), hooks()...), "\n") + "\n" + debian.Suite))
 	return hex.EncodeToString(sum[:6])
 }
 
@@ -120,20 +119,11 @@ func build(ctx context.Context, cache, tree string) error {
 }
 
 func bootstrap(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
-	defer cancel()
-	args := []string{"--mode=root", "--variant=minbase", "--format=directory", "--include=" + strings.Join(packages(), ",")}
+	options := []string{"--variant=minbase", "--include=" + strings.Join(packages(), ",")}
 	for _, hook := range hooks() {
-		args = append(args, "--customize-hook="+hook)
+		options = append(options, "--customize-hook="+hook)
 	}
-	cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, suite, dir)...)
-	// It removes its own mounts when it is asked to end.
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-	cmd.WaitDelay = 30 * time.Second
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mmdebstrap: %w\n%s", errors.Join(err, context.Cause(ctx)), out)
-	}
-	return nil
+	return debian.Bootstrap(ctx, dir, options...)
 }
 
 // lockFile makes and locks a file; closing it drops the lock. It waits for
