@@ -523,7 +523,7 @@ func FuzzCluster(f *testing.F) {
 	f.Add("{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [[], null, 1]}", strings.Repeat("- ", 200))
 	f.Fuzz(func(t *testing.T, api, infrastructure string) {
 		if len(api) > machineconfig.MaxObject+1 || len(infrastructure) > machineconfig.MaxObject+1 || api == "" && infrastructure == "" {
-			t.Skip()
+			return
 		}
 		text, err := machineconfig.ClusterConfig(sources.Files, clusterOf(api, infrastructure))
 		if err != nil {

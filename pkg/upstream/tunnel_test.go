@@ -203,7 +203,7 @@ func FuzzConnectAnswer(f *testing.F) {
 		for status := 0; status < 200; {
 			resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
 			if err != nil {
-				t.Skip() // it refuses framing that does not count
+				return // it refuses framing that does not count
 			}
 			status = resp.StatusCode
 			_ = resp.Body.Close()
