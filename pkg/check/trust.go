@@ -4,8 +4,6 @@ package check
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -44,7 +42,7 @@ func (t trusted) judge(h *host) Result {
 		findings = append(findings, catalogue.Find(catalogue.TrustNone, "problem", err.Error()))
 	}
 	if left := admin.Verdict(); err == nil && left.Dropped > 0 {
-		findings = append(findings, catalogue.Find(catalogue.TrustLeftOut, "path", admin.Path(), "certificates", leftOut(left)))
+		findings = append(findings, catalogue.Find(catalogue.TrustLeftOut, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
 	}
 	return found(findings, "%s", trust.About(admin.Origin(), admin.Roots()))
 }
@@ -75,18 +73,4 @@ func (t trusted) judgeSystem() Result {
 	}
 	at := t.host.Source()
 	return fine("there is no %s: the %d CAs of this host are trusted (%s)", admin.Path(), len(at.Roots()), at.Path())
-}
-
-// shownLeftOut is how many certificates a finding names.
-const shownLeftOut = 3
-
-func leftOut(b trust.Bundle) string {
-	parts := make([]string, 0, shownLeftOut+1)
-	for _, l := range b.LeftOut[:min(shownLeftOut, len(b.LeftOut))] {
-		parts = append(parts, l.String())
-	}
-	if more := b.Dropped - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(parts, "; ")
 }

@@ -100,7 +100,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 	}
 	if len(j.bundle.Roots) == 0 {
 		return j.bundle, &Refusal{
-			Message: "no certificate in it can be trusted: " + j.bundle.why(), Mend: "put the certificate of the CA that has issued the ingress's certificate into it",
+			Message: "no certificate in it can be trusted: " + j.bundle.WhatIsLeftOut(), Mend: "put the certificate of the CA that has issued the ingress's certificate into it",
 			NothingLeft: true,
 		}
 	}
@@ -110,8 +110,8 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 // named is how many of those that are left out a message names.
 const named = 3
 
-// why tells what was left out, in a line.
-func (b *Bundle) why() string {
+// WhatIsLeftOut names the first that were left out, in a line, and counts the rest.
+func (b *Bundle) WhatIsLeftOut() string {
 	parts := make([]string, 0, named+1)
 	for _, l := range b.LeftOut[:min(named, len(b.LeftOut))] {
 		parts = append(parts, l.String())
