@@ -3,15 +3,10 @@
 package ingress
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/labtest"
 )
 
 // shared is the one lab that all tests use in turn, and the program.
@@ -22,34 +17,11 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	if os.Geteuid() != 0 {
-		os.Exit(m.Run())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	code, err := run(ctx, m)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
-
-func run(ctx context.Context, m *testing.M) (code int, err error) {
-	if shared.binary, err = lab.Binary(ctx, os.Getenv("HTTP01_PROXYD")); err != nil {
-		return 1, err
-	}
-	if shared.pki, err = newPKI(); err != nil {
-		return 1, err
-	}
-	if shared.lab, err = lab.New(ctx, lab.WithEgress()); err != nil {
-		return 1, err
-	}
-	// A signal ends the tests' commands, and the lab goes with this process.
-	closed := context.AfterFunc(ctx, func() { _ = shared.lab.Close(); os.Exit(130) })
-	code = m.Run()
-	closed()
-	return code, shared.lab.Close()
+	labtest.Shared(m, func(l *lab.Lab, binary string) (err error) {
+		shared.lab, shared.binary = l, binary
+		shared.pki, err = newPKI()
+		return err
+	}, lab.WithEgress())
 }
 
 // pki is what the lab's servers are known by.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package labtest runs tests of which each has a lab of its own.
+// Package labtest runs tests in labs: one that all of a package use in turn, or one
+// for each.
 package labtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -29,6 +31,42 @@ func Main(m *testing.M, use func(run context.Context, binary string)) {
 	code := m.Run()
 	stop()
 	os.Exit(code)
+}
+
+// Shared brings up the lab that all tests of a package use in turn, runs them, and
+// ends the process. Before, use gets the lab and the program that is tested, as [Main]
+// finds it. Without root no lab comes up, and the tests skip.
+func Shared(m *testing.M, use func(l *lab.Lab, binary string) error, options ...lab.Option) {
+	if os.Geteuid() != 0 {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	code, err := runIn(ctx, m, use, options)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func runIn(ctx context.Context, m *testing.M, use func(*lab.Lab, string) error, options []lab.Option) (code int, err error) {
+	binary, err := lab.Binary(ctx, os.Getenv("HTTP01_PROXYD"))
+	if err != nil {
+		return 1, err
+	}
+	l, err := lab.New(ctx, options...)
+	if err != nil {
+		return 1, err
+	}
+	if err := use(l, binary); err != nil {
+		return 1, errors.Join(err, l.Close())
+	}
+	// A signal ends the tests' commands, and the lab goes with this process.
+	closed := context.AfterFunc(ctx, func() { _ = l.Close(); os.Exit(130) })
+	code = m.Run()
+	closed()
+	return code, l.Close()
 }
 
 // Open brings a lab up until the test ends, and logs what its processes have said
