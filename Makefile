@@ -2,9 +2,13 @@
 #
 # make build           the host binary, bin/http01-proxyd, and the admin's
 # make lint            formatting, static checks, units, scripts
-# make test            unit, namespace and lab tests (root: none is skipped)
-# make test-host       the unit, and its delivery, on hosts that boot (root)
-# make test-release    image, release and `make install`
+# make test            unit and kernel tests, and the main paths through the labs (root)
+# make test-all        every test and, beside them, the fuzzers (root)
+# make test-unit       parts of that: pkg/ and cmd/
+# make test-lab        ... test/, the labs
+# make test-host       ... the unit, and its delivery, on hosts that boot
+# make test-release    ... image, release and `make install`
+# make flakes          every test N times beside LOAD busy loops: N=5 LOAD=4 SET=all
 # make machineconfigs  the MachineConfigs: IMAGE CONFIG APISERVER INFRASTRUCTURE STRICT TRUSTED_CA PROXY CLUSTER_DOMAIN POOL SUMS OUT
 # make crd             the API as a patch of the cluster's CRD: machineconfigs/crd
 # make dashboard       the console's copy of the Grafana dashboard
@@ -18,7 +22,6 @@
 # make bench-flood     a minute of 50,000 connections, and CAs meanwhile (root)
 # make docs            what is generated from the code: catalog, documents
 # make fuzz            every fuzzer for FUZZTIME
-# make fuzz-ci         those that read what others send, for some 20 s each
 
 SHELL           := bash
 .SHELLFLAGS     := -o pipefail -c
@@ -36,7 +39,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages lint lint-go lint-shell lint-units test test-unit test-lab test-host test-release demo bench bench-failover bench-flood fuzz fuzz-ci machineconfigs crd controller-gen docs dashboard tidy clean
+.PHONY: all build packages lint lint-go lint-shell lint-units test test-all test-unit test-lab test-host test-release flakes demo bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean
 
 all: build
 
@@ -72,35 +75,40 @@ lint-units: build
 	@systemd-analyze security --offline=true --threshold=15 --no-pager systemd/http01-proxyd.service > $(BIN)/security.txt || \
 		{ cat $(BIN)/security.txt; echo "systemd/http01-proxyd.service: the exposure is above 1.5" >&2; exit 1; }; tail -n 1 $(BIN)/security.txt
 
-# The race detector needs cgo.
-UNIT_TESTS := CGO_ENABLED=1 $(GO) test -race -count=1 -json ./...
-# Without HTTP01_PROXYD the lab builds the service itself, with the race
-# detector too.
-LAB_TESTS  := cd test && CGO_ENABLED=1 $(GO) test -race -timeout 20m -count=1 -json $$($(GO) list ./... | grep -vE '/(host|cluster|delivery|packaging)$$')
-# What boots hosts. One package after the other: each brings machines up side
-# by side as it is.
-HOSTS      := ./host/... ./cluster/... ./delivery/... ./packaging/...
-HOST_TESTS := cd test && HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test -p 1 -timeout 30m -count=1 -json $(HOSTS)
-# These build for every architecture, and twice.
-BUILD_TESTS := cd build && $(GO) test -timeout 30m -count=1 -json ./...
+# Which tests there are, how they are split, and what `make test` leaves out is in
+# test/cmd/suites/table.go. SUITES has further flags, such as -only '^pkg/'.
+RUN_SUITES = $(BIN)/suites -root $(CURDIR) -table $(BIN)/suites.txt $(SUITES)
 
-test: packages $(BIN)/testsum
-	( $(UNIT_TESTS); unit=$$?; $(LAB_TESTS) && exit $$unit ) | $(BIN)/testsum
+test: packages $(BIN)/suites
+	$(RUN_SUITES) -set main
 
-test-unit: packages $(BIN)/testsum
-	( $(UNIT_TESTS) ) | $(BIN)/testsum
+test-all: packages $(BIN)/suites
+	$(RUN_SUITES) -set all -fuzz
 
-test-lab: packages $(BIN)/testsum
-	( $(LAB_TESTS) ) | $(BIN)/testsum
+test-unit: packages $(BIN)/suites
+	$(RUN_SUITES) -only '^(cmd|pkg)/'
 
-test-host: packages build $(BIN)/testsum
-	( $(HOST_TESTS) ) | $(BIN)/testsum
+test-lab: packages $(BIN)/suites
+	$(RUN_SUITES) -only '^test/'
 
-test-release: packages $(BIN)/testsum
-	( $(BUILD_TESTS) ) | $(BIN)/testsum
+test-host: packages $(BIN)/suites
+	$(RUN_SUITES) -only '^test/(host|cluster|delivery|packaging)$$'
 
-$(BIN)/testsum: $(wildcard test/cmd/testsum/*.go)
-	cd test && $(GO) build -o $@ ./cmd/testsum
+test-release: packages $(BIN)/suites
+	$(RUN_SUITES) -only '^build'
+
+# Rounds of the tests of SET beside busy loops: a test that fails once in them has a
+# defect, or the code that it tests has.
+N    ?= 5
+LOAD ?= 4
+SET  ?= all
+
+flakes: packages $(BIN)/suites
+	$(RUN_SUITES) -set $(SET) -rounds $(N) -load $(LOAD)
+
+.PHONY: $(BIN)/suites
+$(BIN)/suites:
+	cd test && $(GO) build -o $@ ./cmd/suites
 
 packages:
 	$(SUDO) test/install-packages all
@@ -134,23 +142,6 @@ fuzz:
 			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
 		done || exit 1; \
 	done
-
-# What a client, the ingress, keepalived's file, a bundle of CAs, the file of the
-# egress proxy, the cluster's objects and MicroShift's files can say. By count, about 20 s each: where a time is given, Go before
-# 1.27 may call its end a failure (https://go.dev/issue/75804).
-fuzz-ci:
-	$(call fuzzed,./pkg/gate/head,FuzzHead,250000x)
-	$(call fuzzed,./pkg/upstream,FuzzAnswer,150000x)
-	$(call fuzzed,./pkg/upstream,FuzzConnectAnswer,150000x)
-	$(call fuzzed,./pkg/upstream,FuzzRedirect,80000x)
-	$(call fuzzed,./pkg/upstream,FuzzAbsolute,200000x)
-	$(call fuzzed,./pkg/keepalived,FuzzParse,150000x)
-	$(call fuzzed,./pkg/trust,FuzzFilter,200000x)
-	$(call fuzzed,./pkg/egress,FuzzReadEnvironment,120000x)
-	$(call fuzzed,./pkg/machineconfig,FuzzCluster,40000x)
-	$(call fuzzed,./pkg/microshift,FuzzRead,100000x)
-
-fuzzed = $(GO) test $1 -run '^$$' -fuzz '^$2$$' -fuzztime $3 -fuzzminimizetime 10x
 
 # A variable that is given passes on as it is: an empty one is refused, rather
 # than taken as not given.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	tests := func() int {
 		code := m.Run()
 		if os.Geteuid() == 0 {
-			code = max(code, complete(shared.ran))
+			code = max(code, complete(context.Background(), shared.ran))
 		}
 		return code
 	}
@@ -40,20 +42,20 @@ func TestMain(m *testing.M) {
 // prepare builds what wants the machine's own network: hosts' tree, programs,
 // and the modules of the rest.
 func prepare(ctx context.Context) ([]string, error) {
-	dir, err := os.MkdirTemp("", "http01-delivery-")
-	if err != nil {
-		return nil, fmt.Errorf("make the directory for binaries: %w", err)
-	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	var env []string
+	var dir string
 	group.Go(func() (err error) {
 		env, err = cluster.Prepare(groupCtx, filepath.Join(host.Repository(), ".cache"))
 		return err
 	})
-	group.Go(func() error { return build(groupCtx, dir) })
+	group.Go(func() (err error) {
+		dir, err = host.GroupDirectory(groupCtx, "binaries", func(dir string) error { return build(groupCtx, dir) })
+		return err
+	})
 	group.Go(func() error { return buildIgnition(groupCtx) })
 	if err := group.Wait(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, host.LeaveGroup(dir))
 	}
 	return append(env, binariesVariable+"="+dir), nil
 }
@@ -82,22 +84,36 @@ func goBuild(ctx context.Context, output string, args ...string) error {
 func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error, err error) {
 	binaries := os.Getenv(binariesVariable)
 	if shared, err = newSite(ctx, cell); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(binaries))
+		return nil, errors.Join(err, host.LeaveGroup(binaries))
 	}
 	return func(ctx context.Context) error {
-		return errors.Join(shared.close(ctx), os.RemoveAll(binaries))
+		return errors.Join(shared.close(ctx), host.LeaveGroup(binaries))
 	}, nil
 }
 
-// complete fails when all tests have run and some command of the documents has
-// not.
-func complete(ran map[string]bool) int {
-	for _, chosen := range []string{"test.run", "test.skip", "test.list"} {
-		if flag.Lookup(chosen).Value.String() != "" {
-			return 0
+// complete fails when all tests have run, in this process and in those that share
+// its group, and some command of the documents has not.
+func complete(ctx context.Context, ran map[string]bool) int {
+	if os.Getenv(host.GroupVariable) == "" {
+		for _, chosen := range []string{"test.run", "test.skip", "test.list"} {
+			if flag.Lookup(chosen).Value.String() != "" {
+				return 0
+			}
 		}
 	}
-	left, err := unrun(ran)
+	all, last, err := host.Gather(ctx, "ran", slices.Sorted(maps.Keys(ran)))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if !last {
+		return 0
+	}
+	together := map[string]bool{}
+	for _, title := range all {
+		together[title] = true
+	}
+	left, err := unrun(together)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

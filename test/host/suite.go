@@ -4,9 +4,20 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// test/cmd/suites sets these when it runs the tests of a package in several
+// processes: a directory that they share, and their number.
+const (
+	GroupVariable     = "HTTP01_TEST_GROUP"
+	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
 )
 
 // Suite is what the tests of a package share: things in a cell, of which there
@@ -52,4 +63,93 @@ func Repository() string {
 		panic(err) // the working directory is gone
 	}
 	return dir
+}
+
+// GroupDirectory returns a directory that the processes of one suite share. The
+// first process has fill put files into it. A process that runs by itself has the
+// directory to itself. LeaveGroup removes it.
+func GroupDirectory(ctx context.Context, name string, fill func(dir string) error) (string, error) {
+	group := os.Getenv(GroupVariable)
+	if group == "" {
+		dir, err := os.MkdirTemp("", "http01-"+name+"-")
+		if err == nil {
+			err = fill(dir)
+		}
+		return dir, err
+	}
+	lock, err := lockFile(ctx, filepath.Join(group, name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	dir := filepath.Join(group, name)
+	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) { //nolint:gosec // hosts' users look into it
+		return dir, nil
+	} else if err != nil {
+		return "", fmt.Errorf("make the directory of the suite: %w", err)
+	}
+	if err := fill(dir); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+// LeaveGroup removes what GroupDirectory has returned to a process that runs by
+// itself. test/cmd/suites removes the directory that processes share.
+func LeaveGroup(dir string) error {
+	if os.Getenv(GroupVariable) != "" {
+		return nil
+	}
+	return os.RemoveAll(dir)
+}
+
+// Gather adds lines to those that the processes of one suite have gathered under
+// a name, and returns all of them once the last process has added its own; last is
+// false before. A process that runs by itself is the last.
+func Gather(ctx context.Context, name string, lines []string) (all []string, last bool, err error) {
+	group := os.Getenv(GroupVariable)
+	if group == "" {
+		return lines, true, nil
+	}
+	size, err := strconv.Atoi(os.Getenv(groupSizeVariable))
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s: %w", groupSizeVariable, err)
+	}
+	lock, err := lockFile(ctx, filepath.Join(group, name+".lock"))
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = lock.Close() }()
+	parts := filepath.Join(group, name)
+	if err := os.MkdirAll(parts, 0o750); err != nil {
+		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+	}
+	own := filepath.Join(parts, strconv.Itoa(os.Getpid()))
+	for n := 0; ; n++ {
+		// Processes in PID namespaces of their own can have the same id.
+		f, err := os.OpenFile(own+"-"+strconv.Itoa(n), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+		}
+		_, err = f.WriteString(strings.Join(lines, "\n"))
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+		}
+		break
+	}
+	entries, err := os.ReadDir(parts)
+	if err != nil || len(entries) < size {
+		return nil, false, err
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(parts, e.Name()))
+		if err != nil {
+			return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+		}
+		all = append(all, strings.Split(string(text), "\n")...)
+	}
+	return all, true, nil
 }

@@ -3,21 +3,24 @@
 package lab
 
 import (
+	"os"
 	"testing"
 	"time"
 )
 
-// floodRates are how many connections are opened anew in a second: where others use
-// the machine too, or the race detector slows the service down, its processors may
-// not bear the first of them.
+// floodRates are how many connections are opened in a second: where others use the
+// machine too, its processors may not bear the first of them.
 func floodRates() []int { return []int{5_000, 2_500, 1_250} }
 
 // TestFlood has 50,000 connections at once, slow heads among them, of more than
 // 500 sources, and CAs that ask meanwhile: none loses a request, neither one with
-// addresses of its own nor one behind an address that floods.
+// addresses of its own nor one behind an address that floods. The race detector takes
+// several times the memory and the time, so this service is built without it.
 func TestFlood(t *testing.T) {
 	l, _ := cluster(t)
-	s := start(t, l.Masters[0].Node, ServiceOptions{Wrap: UnitLimits(), Env: UnitEnvironment()})
+	binary, err := Binary(t.Context(), os.Getenv("HTTP01_PROXYD"))
+	must(t, err)
+	s := start(t, l.Masters[0].Node, ServiceOptions{Binary: binary, Wrap: UnitLimits(), Env: UnitEnvironment()})
 	var report FloodReport
 	for _, rate := range floodRates() {
 		var err error
@@ -43,8 +46,7 @@ func TestFlood(t *testing.T) {
 	if report.Peak.Descriptors > 16384 {
 		t.Errorf("at the peak %s", report.Peak)
 	}
-	// The race detector takes several times as much.
-	if limit := 256 << 20; !raceEnabled && report.Peak.RSS > limit {
+	if limit := 256 << 20; report.Peak.RSS > limit {
 		t.Errorf("at the peak %s, of %d MiB", report.Peak, limit>>20)
 	}
 }

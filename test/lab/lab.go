@@ -51,10 +51,13 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 	if _, err := Clean(ctx); err != nil {
 		return nil, fmt.Errorf("remove what a crashed lab left: %w", err)
 	}
+	begin := time.Now()
 	tools, err := Build(ctx)
+	noteWait("bring up the lab's programs", begin)
 	if err != nil {
 		return nil, err
 	}
+	defer noteWait("bring up a lab", time.Now())
 	return raise(ctx, tools, options...)
 }
 

@@ -86,16 +86,12 @@ func (s *sharedLab) get() (*Lab, string, error) {
 }
 
 // serviceBinary is the one named by the environment, or built from the
-// repository, under the race detector when the tests are.
+// repository, under the race detector.
 func serviceBinary(ctx context.Context) (string, error) {
 	if path := os.Getenv("HTTP01_PROXYD"); path != "" {
 		return path, nil
 	}
-	var flags []string
-	if raceEnabled {
-		flags = []string{"-race"}
-	}
-	return BuildService(ctx, flags...)
+	return BuildService(ctx, "-race")
 }
 
 // needRoot skips where no namespace can be made; as root nothing is skipped.

@@ -40,7 +40,7 @@ func toolsIn(dir string) Tools {
 }
 
 // Build returns the tools that lie beside this program, where `make` puts
-// them. Without such it compiles them into the user's cache, or finds them
+// them. Without such it compiles them into the repository's .cache, or finds them
 // there.
 func Build(ctx context.Context) (Tools, error) {
 	if self, err := os.Executable(); err == nil {
@@ -132,12 +132,14 @@ func moduleDir() (string, error) {
 	}
 }
 
+// cacheDir is the directory of compiled programs. It is in the checkout, since
+// nothing outside of it may stay.
 func cacheDir() (string, error) {
-	base, err := os.UserCacheDir()
+	in, err := moduleDir()
 	if err != nil {
-		return "", fmt.Errorf("find the cache directory: %w", err)
+		return "", err
 	}
-	dir := filepath.Join(base, "http01-lab")
+	dir := filepath.Join(in, "..", ".cache", "lab")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("make the cache directory: %w", err)
 	}

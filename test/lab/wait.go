@@ -6,8 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
+
+// waitsVariable names a file to which each wait is appended: seconds, a tab, and
+// what was awaited. test/cmd/suites adds them up.
+const waitsVariable = "HTTP01_TEST_WAITS"
+
+// shortest is the shortest wait that is noted.
+const shortest = 10 * time.Millisecond
 
 const (
 	// patience is how long Eventually goes on trying: far more than anything
@@ -28,6 +36,7 @@ func final(err error) error { return finalError{err} }
 // Eventually calls try until it returns nil, and gives up when ctx ends or
 // after 45 s; the error then says what was awaited and what try said last.
 func Eventually(ctx context.Context, what string, try func(context.Context) error) error {
+	defer noteWait(what, time.Now())
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(pause)
@@ -51,4 +60,19 @@ func Eventually(ctx context.Context, what string, try func(context.Context) erro
 			return fmt.Errorf("wait for %s: %w, last: %w", what, context.Cause(ctx), last)
 		}
 	}
+}
+
+// noteWait appends a wait to the file of waits, when there is one. A note that
+// cannot be written changes a table of times and no test, so its error is dropped.
+func noteWait(what string, begin time.Time) {
+	took, path := time.Since(begin), os.Getenv(waitsVariable)
+	if path == "" || took < shortest {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }()
+	_, _ = fmt.Fprintf(f, "%.3f\t%s\n", took.Seconds(), what)
 }

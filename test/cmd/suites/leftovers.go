@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// settled is how long the kernel gets to finish what has ended.
+const settled = 10 * time.Second
+
+// watched are the directories outside the checkout in which the programs of the
+// tests could leave something.
+func watched() []string {
+	dirs := []string{"/dev/shm", "/etc", "/run", "/run/netns", "/run/http01-lab", "/tmp", "/var/lib", "/var/tmp"}
+	if home, err := os.UserHomeDir(); err == nil {
+		dirs = append(dirs, home)
+	}
+	if cache, err := os.UserCacheDir(); err == nil {
+		dirs = append(dirs, cache)
+	}
+	return dirs
+}
+
+// remains is what a machine has that tests could leave behind. The ones of
+// different times are compared, and nothing is removed.
+type remains map[string]bool
+
+// look lists what there is now. What another program of the machine makes at the
+// same time counts too, except labs that live, which are another run's, and in /tmp
+// whatever does not have our name.
+func look(root string) (remains, error) {
+	found := remains{}
+	living := livingLabs()
+	for _, dir := range watched() {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("list what tests could leave: %w", err)
+		}
+		for _, e := range entries {
+			if (dir != "/tmp" || strings.Contains(e.Name(), "http01")) && !living.own(e.Name()) {
+				found["file "+filepath.Join(dir, e.Name())] = true
+			}
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("list what tests could leave: %w", err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && !living.own(filepath.Base(fields[4])) {
+			found["mount "+fields[4]] = true
+		}
+	}
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/http01-*")
+	if err != nil {
+		return nil, fmt.Errorf("list what tests could leave: %w", err)
+	}
+	direct, err := filepath.Glob("/sys/fs/cgroup/http01-*")
+	if err != nil {
+		return nil, fmt.Errorf("list what tests could leave: %w", err)
+	}
+	for _, group := range slices.Concat(groups, direct) {
+		found["control group "+group] = true
+	}
+	return found, changed(root, found)
+}
+
+// labs are the names of labs, without their hyphens.
+type labs []string
+
+// livingLabs are those whose process lives: it holds a lock on a file of the lab.
+// The processes of this run have ended by the time of the last look.
+func livingLabs() labs {
+	var all labs
+	locks, _ := filepath.Glob("/run/http01-lab/*/lock")
+	for _, path := range locks {
+		f, err := os.Open(path)
+		if err != nil {
+			continue // the lab has gone
+		}
+		if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+			all = append(all, strings.ReplaceAll(filepath.Base(filepath.Dir(path)), "-", ""))
+		}
+		_ = f.Close()
+	}
+	return all
+}
+
+// own reports whether a file has its name from one of the labs.
+func (l labs) own(name string) bool {
+	name = strings.ReplaceAll(name, "-", "")
+	return slices.ContainsFunc(l, func(id string) bool { return strings.HasPrefix(name, id) })
+}
+
+// changed adds the files of the checkout that git does not know or that differ.
+func changed(root string, found remains) error {
+	cmd := exec.Command("git", "status", "--porcelain") //nolint:noctx // takes a moment
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("list the changed files of the checkout: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		found["changed file "+strings.TrimSpace(line)] = true
+	}
+	return nil
+}
+
+// processes lists those of a run: the kernel shows the environment with which each
+// was started.
+func processes(id string) []string {
+	var all []string
+	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil || !slices.ContainsFunc(bytes.Split(text, []byte{0}), func(v []byte) bool { return string(v) == runVariable+"="+id }) {
+			continue // has ended, or is not the run's
+		}
+		pid := filepath.Base(filepath.Dir(path))
+		command, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+		if number, err := strconv.Atoi(pid); err == nil && number != os.Getpid() && len(command) > 0 {
+			all = append(all, fmt.Sprintf("process %s %s", pid, strings.ReplaceAll(strings.TrimRight(string(command), "\x00"), "\x00", " ")))
+		}
+	}
+	return all
+}
+
+// left lists what is there and was not there before. It looks again for some time,
+// since the end of a process takes the kernel a moment.
+func left(before remains, root, id, tmp string) ([]string, error) {
+	for deadline := time.Now().Add(settled); ; {
+		after, err := look(root)
+		if err != nil {
+			return nil, err
+		}
+		all := processes(id)
+		for what := range after {
+			if !before[what] {
+				all = append(all, what)
+			}
+		}
+		files, err := filesIn(tmp)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files...)
+		if len(all) == 0 || time.Now().After(deadline) {
+			slices.Sort(all)
+			return all, nil
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// filesIn lists what processes have left in their temporary directories.
+func filesIn(tmp string) ([]string, error) {
+	var all []string
+	entries, err := filepath.Glob(filepath.Join(tmp, "*", "t", "*"))
+	if err != nil {
+		return nil, fmt.Errorf("list temporary files: %w", err)
+	}
+	for _, path := range entries {
+		all = append(all, "temporary file "+path)
+	}
+	return all, nil
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// exitInterrupted is how a shell reports a program that Ctrl-C ended.
+const exitInterrupted = 130
+
+// slotsPerCore is how many processes run side by side for each core: the suites
+// mostly wait.
+const slotsPerCore = 4
+
+// options are the flags.
+type options struct {
+	set    string
+	only   *regexp.Regexp
+	fuzz   bool
+	slots  int
+	rounds int
+	load   int
+	cover  string
+	table  string
+	bin    string
+	root   string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suites:", err)
+		os.Exit(2)
+	}
+	err = run(ctx, o, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suites:", err)
+	}
+	switch {
+	case ctx.Err() != nil:
+		os.Exit(exitInterrupted)
+	case err != nil:
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	flags := flag.NewFlagSet("suites", flag.ContinueOnError)
+	var o options
+	var only string
+	flags.StringVar(&o.set, "set", setAll, "tests to run: main or all")
+	flags.StringVar(&only, "only", "", "regular expression of the packages' folders (default: every package)")
+	flags.BoolVar(&o.fuzz, "fuzz", false, "run the fuzzers beside the tests (default false)")
+	flags.IntVar(&o.slots, "slots", slotsPerCore*runtime.NumCPU(), "processes that run side by side")
+	flags.IntVar(&o.rounds, "rounds", 1, "how often to run everything; with more than 1, each test that failed at least once is listed")
+	flags.IntVar(&o.load, "load", 0, "busy loops to run beside the tests")
+	flags.StringVar(&o.cover, "cover", "", "directory for coverage data of pkg/ (default: none is collected)")
+	flags.StringVar(&o.table, "table", "", "file for the table of where the time went (default: none)")
+	flags.StringVar(&o.bin, "bin", "", "directory of compiled tests (default .cache/tests)")
+	flags.StringVar(&o.root, "root", ".", "the repository's root")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: select packages with -only", flags.Arg(0))
+	}
+	if o.set != setMain && o.set != setAll {
+		return o, fmt.Errorf("unknown set %q: give main or all", o.set)
+	}
+	if o.slots < 1 || o.rounds < 1 || o.load < 0 {
+		return o, errors.New("-slots and -rounds begin at 1, -load at 0")
+	}
+	var err error
+	if o.only, err = regexp.Compile(only); err != nil {
+		return o, fmt.Errorf("-only: %w", err)
+	}
+	if o.root, err = filepath.Abs(o.root); err != nil {
+		return o, fmt.Errorf("find the repository: %w", err)
+	}
+	o.bin = cmp.Or(o.bin, filepath.Join(o.root, ".cache", "tests"))
+	if o.bin, err = filepath.Abs(o.bin); err != nil {
+		return o, fmt.Errorf("find the directory of compiled tests: %w", err)
+	}
+	return o, nil
+}
+
+// run does all rounds. What failed in a round is listed at the end.
+func run(ctx context.Context, o options, out io.Writer) error {
+	test2json, err := toolPath(ctx)
+	if err != nil {
+		return err
+	}
+	failures := map[string]int{}
+	var all []error
+	for round := range o.rounds {
+		if o.rounds > 1 {
+			fmt.Fprintf(out, "Round %d of %d, with %d busy loops\n", round+1, o.rounds, o.load)
+		}
+		rep, err := once(ctx, o, test2json, out)
+		if err != nil {
+			all = append(all, err)
+		}
+		if rep != nil {
+			for _, name := range rep.failures {
+				failures[name]++
+			}
+		}
+		if ctx.Err() != nil {
+			return errors.Join(append(all, context.Cause(ctx))...)
+		}
+	}
+	if o.rounds > 1 {
+		fmt.Fprintf(out, "%d rounds, %d tests failed at least once\n", o.rounds, len(failures))
+		for name, count := range failures {
+			fmt.Fprintf(out, "  %d of %d  %s\n", count, o.rounds, name)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// toolPath compiles test2json, when Go has not done so before, and finds it.
+func toolPath(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "tool", "-n", "test2json").Output()
+	if err != nil {
+		return "", fmt.Errorf("find go tool test2json: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// once runs everything once, and looks at what that has left.
+func once(ctx context.Context, o options, test2json string, out io.Writer) (*report, error) {
+	before, err := look(o.root)
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := os.MkdirTemp("", "h01-")
+	if err != nil {
+		return nil, fmt.Errorf("make the run's directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // tests let other users through, as /tmp does
+		return nil, fmt.Errorf("open the run's directory: %w", err)
+	}
+	r := &runner{root: o.root, tmp: tmp, id: filepath.Base(tmp), cover: o.cover, test: test2json, sizes: map[*pack]int{}}
+	rep := newReport(out)
+	unload, err := load(o.load)
+	if err != nil {
+		return nil, err
+	}
+	err = schedule(ctx, o, r, rep)
+	unload()
+	if o.table != "" {
+		err = errors.Join(err, writeTable(o.table, rep))
+	}
+	remaining, lookErr := left(before, o.root, r.id, tmp)
+	if len(remaining) > 0 {
+		lookErr = fmt.Errorf("the run has left:\n  %s", strings.Join(remaining, "\n  "))
+		rep.failures = append(rep.failures, "what the run has left")
+	}
+	rep.sum()
+	if ctx.Err() == nil {
+		err = errors.Join(err, rep.verdict())
+	}
+	return rep, errors.Join(err, lookErr)
+}
+
+// schedule compiles module after module, and runs the processes of what is
+// compiled, those that take longest first, as many as there are slots. The fuzzers
+// have a slot of their own at the lowest priority.
+func schedule(ctx context.Context, o options, r *runner, rep *report) error {
+	type batch struct {
+		processes []*process
+		err       error
+	}
+	compiled := make(chan batch)
+	compileCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(compiled)
+		for _, m := range modules() {
+			processes, err := prepare(compileCtx, o, m)
+			select {
+			case compiled <- batch{processes, err}:
+			case <-compileCtx.Done():
+				return
+			}
+		}
+	}()
+	var fuzz []*process
+	if o.fuzz {
+		for _, f := range fuzzers() {
+			fuzz = append(fuzz, f.process())
+			rep.expect(fuzz[len(fuzz)-1])
+		}
+	}
+	var queue []*process
+	var failed error
+	results := make(chan result)
+	running, fuzzing := 0, false
+	start := func(p *process) {
+		running++
+		go func() { results <- r.run(ctx, p) }()
+	}
+	for {
+		for ctx.Err() == nil && len(queue) > 0 && running < o.slots {
+			start(queue[0])
+			queue = queue[1:]
+		}
+		if ctx.Err() == nil && !fuzzing && len(fuzz) > 0 {
+			fuzzing = true
+			go func(p *process) { results <- r.run(ctx, p) }(fuzz[0])
+			fuzz = fuzz[1:]
+		}
+		if compiled == nil && running == 0 && !fuzzing && (ctx.Err() != nil || len(queue) == 0) {
+			return failed
+		}
+		select {
+		case b, more := <-compiled:
+			if !more {
+				compiled = nil
+				continue
+			}
+			failed = errors.Join(failed, b.err)
+			for _, p := range b.processes {
+				rep.expect(p)
+				r.sizes[p.pack]++
+			}
+			queue = append(queue, b.processes...)
+			slices.SortStableFunc(queue, func(a, b *process) int { return cmp.Compare(b.weight, a.weight) })
+		case res := <-results:
+			if res.process.command != nil {
+				fuzzing = false
+			} else {
+				running--
+			}
+			rep.take(res)
+		}
+	}
+}
+
+// prepare lists and compiles the wanted tests of a module.
+func prepare(ctx context.Context, o options, m module) ([]*process, error) {
+	packs, err := list(ctx, o.root, m)
+	if err != nil {
+		return nil, err
+	}
+	suites := table()
+	tests := map[*pack][]string{}
+	for _, p := range packs {
+		if !o.only.MatchString(p.dir) {
+			continue
+		}
+		names, err := suites[p.dir].wanted(p, o.set)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) > 0 {
+			tests[p] = names
+		}
+	}
+	packs = slices.DeleteFunc(packs, func(p *pack) bool { return tests[p] == nil })
+	binaries, err := compile(ctx, o.root, o.bin, m, packs, o.cover != "")
+	if err != nil {
+		return nil, err
+	}
+	var all []*process
+	for _, p := range packs {
+		all = append(all, suites[p.dir].plan(p, tests[p], binaries[p])...)
+	}
+	return all, nil
+}
+
+// process is a fuzzer's: on one core, when nobody else needs it.
+func (f fuzzer) process() *process {
+	return &process{
+		pack:  &pack{dir: f.dir, path: "./" + f.dir, module: module{dir: "."}},
+		tests: []string{f.name},
+		command: []string{
+			"nice", "-n", "19", "go", "test", ".", "-run", "^$", "-fuzz", "^" + f.name + "$",
+			"-fuzztime", f.count, "-fuzzminimizetime", "10x", "-parallel", "1",
+		},
+	}
+}
+
+// load starts busy loops, and returns what ends them.
+func load(count int) (end func(), err error) {
+	var loops []*exec.Cmd
+	end = func() {
+		for _, cmd := range loops {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	runtime.LockOSThread() // of the main goroutine, which lives as long as the program
+	for range count {
+		cmd := exec.Command("sh", "-c", "while :; do :; done") //nolint:noctx // end ends it
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			end()
+			return nil, fmt.Errorf("start a busy loop: %w", err)
+		}
+		loops = append(loops, cmd)
+	}
+	return end, nil
+}
+
+func writeTable(path string, rep *report) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write the table of times: %w", err)
+	}
+	return errors.Join(rep.table(f), f.Close())
+}

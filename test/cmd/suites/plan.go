@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	defaultTimeout = 10 * time.Minute
+	// unknown is what a test counts for that the table has no time of.
+	unknown = 2
+)
+
+// pack is a Go package with tests.
+type pack struct {
+	module module
+	dir    string // from the repository's root
+	path   string // import path
+	tests  []string
+}
+
+// process is one run of a test program, with some of its package's tests.
+type process struct {
+	pack    *pack
+	binary  string
+	tests   []string
+	weight  int // expected seconds
+	timeout time.Duration
+	command []string // in place of a test program: a fuzzer's
+}
+
+// name is what the process is called in messages.
+func (p *process) name() string {
+	if p.command != nil {
+		return p.pack.dir + " " + p.tests[0]
+	}
+	return p.pack.dir
+}
+
+// list finds the packages of a module that have tests.
+func list(ctx context.Context, root string, m module) ([]*pack, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
+	cmd.Dir = filepath.Join(root, m.dir)
+	cmd.Env = environment(m)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages of module %s: %w\n%s", m.dir, err, stderr.String())
+	}
+	var all []*pack
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var found struct {
+			Dir, ImportPath           string
+			TestGoFiles, XTestGoFiles []string
+		}
+		if err := decoder.Decode(&found); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("list the packages of module %s: %w", m.dir, err)
+		}
+		dir, err := filepath.Rel(root, found.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("list the packages of module %s: %w", m.dir, err)
+		}
+		p := &pack{module: m, dir: dir, path: found.ImportPath}
+		for _, file := range slices.Concat(found.TestGoFiles, found.XTestGoFiles) {
+			text, err := os.ReadFile(filepath.Join(found.Dir, file))
+			if err != nil {
+				return nil, fmt.Errorf("find the tests of %s: %w", dir, err)
+			}
+			p.tests = append(p.tests, testsIn(string(text))...)
+		}
+		if len(p.tests) > 0 {
+			all = append(all, p)
+		}
+	}
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)[A-Za-z0-9_]*)\(`)
+
+// testsIn lists the functions of a file that `go test` runs.
+func testsIn(text string) []string {
+	var names []string
+	for _, match := range testFunction.FindAllStringSubmatch(text, -1) {
+		if match[1] != "TestMain" {
+			names = append(names, match[1])
+		}
+	}
+	return names
+}
+
+// environment is that of Go commands and tests of a module.
+func environment(m module) []string {
+	cgo := "CGO_ENABLED=0"
+	if m.race {
+		cgo = "CGO_ENABLED=1"
+	}
+	return append(os.Environ(), cgo)
+}
+
+// wanted are a suite's tests in a set; an error names one of the table that the
+// package lacks.
+func (s suite) wanted(p *pack, set string) ([]string, error) {
+	for _, name := range slices.Concat(s.together, s.main) {
+		if !slices.Contains(p.tests, name) {
+			return nil, fmt.Errorf("%s has no test %s: correct test/cmd/suites/table.go", p.dir, name)
+		}
+	}
+	for name := range s.seconds {
+		if !slices.Contains(p.tests, name) {
+			return nil, fmt.Errorf("%s has no test %s: correct test/cmd/suites/table.go", p.dir, name)
+		}
+	}
+	switch {
+	case set == setAll:
+		return p.tests, nil
+	case s.onlyAll:
+		return nil, nil
+	case s.main != nil:
+		return s.main, nil
+	default:
+		return p.tests, nil
+	}
+}
+
+// split spreads tests over a suite's processes: the longest first, each to the
+// process that has least to do.
+func (s suite) split(tests []string) [][]string {
+	type group struct {
+		tests  []string
+		weight int
+	}
+	var units []group
+	var together group
+	for _, name := range tests {
+		weight := cmp.Or(s.seconds[name], unknown)
+		if slices.Contains(s.together, name) {
+			together.tests = append(together.tests, name)
+			together.weight += weight
+			continue
+		}
+		units = append(units, group{[]string{name}, weight})
+	}
+	if together.tests != nil {
+		units = append(units, together)
+	}
+	slices.SortStableFunc(units, func(a, b group) int { return cmp.Compare(b.weight, a.weight) })
+	count := max(s.processes, 1)
+	if s.each {
+		count = len(units)
+	}
+	groups := make([]group, min(count, len(units)))
+	for _, u := range units {
+		least := 0
+		for i := range groups {
+			if groups[i].weight < groups[least].weight {
+				least = i
+			}
+		}
+		groups[least].tests = append(groups[least].tests, u.tests...)
+		groups[least].weight += u.weight
+	}
+	var all [][]string
+	for _, g := range groups {
+		all = append(all, g.tests)
+	}
+	return all
+}
+
+// processes are those of one suite.
+func (s suite) plan(p *pack, tests []string, binary string) []*process {
+	var all []*process
+	for _, some := range s.split(tests) {
+		weight := 0
+		for _, name := range some {
+			weight += cmp.Or(s.seconds[name], unknown)
+		}
+		all = append(all, &process{
+			pack: p, binary: binary, tests: some, weight: weight, timeout: cmp.Or(s.timeout, defaultTimeout),
+		})
+	}
+	return all
+}
+
+// arguments are those of the test program.
+func (p *process) arguments() []string {
+	return []string{
+		"-test.v=test2json", "-test.paniconexit0", "-test.count=1", "-test.timeout=" + p.timeout.String(),
+		"-test.run=^(" + strings.Join(p.tests, "|") + ")$",
+	}
+}
+
+// compile makes the test programs of some packages of one module below dir and
+// returns their paths by package. `go test` leaves alone what is up to date.
+func compile(ctx context.Context, root, dir string, m module, packs []*pack, cover bool) (map[*pack]string, error) {
+	binaries := map[*pack]string{}
+	for round := 0; len(packs) > 0; round++ {
+		// The programs in one directory are named after the last element of the
+		// path: packages with the same one go into the next directory.
+		into := filepath.Join(dir, filepath.Base(filepath.Join(root, m.dir)), fmt.Sprint(round))
+		taken := map[string]bool{}
+		var now, later []*pack
+		for _, p := range packs {
+			base := filepath.Base(p.path)
+			if taken[base] {
+				later = append(later, p)
+				continue
+			}
+			taken[base] = true
+			now = append(now, p)
+			binaries[p] = filepath.Join(into, base+".test")
+		}
+		if err := os.MkdirAll(into, 0o750); err != nil {
+			return nil, fmt.Errorf("make the directory of test programs: %w", err)
+		}
+		args := []string{"test", "-c", "-o", into + "/"}
+		if m.race {
+			args = append(args, "-race")
+		}
+		if cover {
+			args = append(args, "-cover", "-covermode=atomic", "-coverpkg=github.com/http01-proxyd/http01-proxyd/pkg/...")
+		}
+		for _, p := range now {
+			args = append(args, p.path)
+		}
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir, cmd.Env = filepath.Join(root, m.dir), environment(m)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("compile the tests of module %s: %w\n%s", m.dir, err, out)
+		}
+		packs = later
+	}
+	return binaries, nil
+}

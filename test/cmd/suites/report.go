@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// slowest is how many tests and suites the end of a run lists.
+const slowest = 10
+
+// report adds up the results of processes, and prints what failed or was skipped
+// as soon as its process has ended.
+type report struct {
+	out                     io.Writer
+	passed, failed, skipped int
+	broken                  int // processes that failed and no test in them
+	failures                []string
+	suites                  map[string]*total
+	tests                   []timed
+}
+
+// total is what the processes of one suite took together.
+type total struct {
+	processes  int
+	left       int // that have not ended
+	begin, end time.Time
+	busy       time.Duration // the sum of the processes' wall times
+	cpu        time.Duration
+	waits      map[string]time.Duration
+	failed     bool
+}
+
+// wall is from the begin of a suite's first process to the end of its last.
+func (t *total) wall() time.Duration { return t.end.Sub(t.begin) }
+
+type timed struct {
+	name    string
+	seconds float64
+}
+
+func newReport(out io.Writer) *report { return &report{out: out, suites: map[string]*total{}} }
+
+// expect announces a process.
+func (r *report) expect(p *process) {
+	t := r.suites[p.name()]
+	if t == nil {
+		t = &total{waits: map[string]time.Duration{}}
+		r.suites[p.name()] = t
+	}
+	t.processes++
+	t.left++
+}
+
+// take adds a process that has ended.
+func (r *report) take(res result) {
+	failedBefore := r.failed
+	output := map[string][]string{}
+	for _, e := range res.events {
+		if e.Action == "output" {
+			output[e.Test] = append(output[e.Test], e.Output)
+			continue
+		}
+		if e.Test != "" {
+			r.ended(res.process, e, output[e.Test])
+		}
+	}
+	if res.process.command != nil && res.err == nil {
+		r.passed++ // a fuzzer
+	}
+	if res.err != nil && r.failed == failedBefore {
+		r.broken++
+		r.failures = append(r.failures, res.process.name())
+		fmt.Fprintf(r.out, "%s: %v\n%s", res.process.name(), res.err, r.unfinished(output))
+	}
+	r.account(res)
+}
+
+// unfinished is the output of no test, and of tests that have not ended.
+func (r *report) unfinished(output map[string][]string) string {
+	var all strings.Builder
+	for _, test := range slices.Sorted(maps.Keys(output)) {
+		all.WriteString(strings.Join(output[test], ""))
+	}
+	return all.String()
+}
+
+func (r *report) ended(p *process, e event, output []string) {
+	name := p.pack.dir + " " + e.Test
+	switch e.Action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+		r.failures = append(r.failures, name)
+	case "skip":
+		r.skipped++
+	default:
+		return
+	}
+	if e.Action != "pass" {
+		fmt.Fprintf(r.out, "%s\n%s", name, strings.Join(output, ""))
+	}
+	if !strings.Contains(e.Test, "/") {
+		r.tests = append(r.tests, timed{name, e.Elapsed})
+	}
+}
+
+// account adds the time of a process to its suite's, and prints the suite's line
+// after its last process.
+func (r *report) account(res result) {
+	t := r.suites[res.process.name()]
+	end := res.begin.Add(res.wall)
+	if t.begin.IsZero() || res.begin.Before(t.begin) {
+		t.begin = res.begin
+	}
+	if end.After(t.end) {
+		t.end = end
+	}
+	t.left--
+	t.busy += res.wall
+	t.cpu += res.cpu
+	t.failed = t.failed || res.err != nil
+	for what, took := range res.waits {
+		t.waits[what] += took
+	}
+	if t.left > 0 {
+		return
+	}
+	verdict := "ok  "
+	if t.failed {
+		verdict = "FAIL"
+	}
+	fmt.Fprintf(r.out, "%s  %-32s %6.1fs\n", verdict, res.process.name(), t.wall().Seconds())
+}
+
+// sum prints the slowest tests and suites and, last, the counts.
+func (r *report) sum() {
+	slices.SortStableFunc(r.tests, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	fmt.Fprintln(r.out, "\nThe slowest tests:")
+	for _, t := range r.tests[:min(slowest, len(r.tests))] {
+		fmt.Fprintf(r.out, "%7.1fs  %s\n", t.seconds, t.name)
+	}
+	fmt.Fprintln(r.out, "The slowest packages:")
+	names := r.bySize()
+	for _, name := range names[:min(slowest, len(names))] {
+		t := r.suites[name]
+		fmt.Fprintf(r.out, "%7.1fs  %s: %d processes, together %.1f s, of which %.1f s CPU\n",
+			t.wall().Seconds(), name, t.processes, t.busy.Seconds(), t.cpu.Seconds())
+	}
+	fmt.Fprintln(r.out)
+	if len(r.failures) > 0 {
+		fmt.Fprintf(r.out, "Failed:\n  %s\n", strings.Join(r.failures, "\n  "))
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+}
+
+func (r *report) bySize() []string {
+	return slices.SortedFunc(maps.Keys(r.suites), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.suites[b].wall(), r.suites[a].wall()), cmp.Compare(a, b))
+	})
+}
+
+// bringUp begins the notes of a lab about its own coming up.
+const bringUp = "bring up "
+
+// table prints where the time of each suite went.
+func (r *report) table(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "suite\tprocesses\twall s\tprocess s\tCPU s\tbring-up s\tidle s\twaits of labs")
+	for _, name := range r.bySize() {
+		t := r.suites[name]
+		var up time.Duration
+		var reasons []timed
+		for what, took := range t.waits {
+			if strings.HasPrefix(what, bringUp) {
+				up += took
+			} else {
+				reasons = append(reasons, timed{what, took.Seconds()})
+			}
+		}
+		slices.SortFunc(reasons, func(a, b timed) int { return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name)) })
+		var text []string
+		for _, reason := range reasons[:min(3, len(reasons))] {
+			text = append(text, fmt.Sprintf("%s %.0f", reason.name, reason.seconds))
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%s\n", name, t.processes, t.wall().Seconds(), t.busy.Seconds(),
+			t.cpu.Seconds(), up.Seconds(), max(0, t.busy-t.cpu).Seconds(), strings.Join(text, ", "))
+	}
+	return w.Flush()
+}
+
+// verdict is what is wrong with a run, for whoever may run all tests.
+func (r *report) verdict() error {
+	switch {
+	case r.failed > 0 || r.broken > 0:
+		return fmt.Errorf("%d tests and %d processes failed", r.failed, r.broken)
+	case r.passed == 0:
+		return fmt.Errorf("no test ran")
+	case r.skipped > 0 && os.Geteuid() == 0:
+		return fmt.Errorf("%d tests were skipped: root skips none", r.skipped)
+	}
+	return nil
+}

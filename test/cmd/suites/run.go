@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// runVariable is in the environment of every process of a run, by which those
+	// that outlive it are found.
+	runVariable = "HTTP01_TEST_RUN"
+	// waitsVariable names the file to which a lab appends what it waited for.
+	waitsVariable = "HTTP01_TEST_WAITS"
+	// groupVariable names a directory that the processes of one suite share, and
+	// groupSizeVariable their number.
+	groupVariable     = "HTTP01_TEST_GROUP"
+	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
+
+	// grace is how long a process gets to remove what it made after a signal.
+	grace = 2 * time.Minute
+	// outputDelay is how long after its end the output of a process may stay open.
+	outputDelay = 15 * time.Second
+	// longestLine bounds a line of test2json.
+	longestLine = 64 << 20
+)
+
+// errHeldOpen is the error of tests that leave a process behind.
+var errHeldOpen = errors.New("a process that the tests started holds their output open: end it in the test")
+
+// result is what a process did.
+type result struct {
+	process *process
+	events  []event
+	err     error // how it ended, when not with exit code 0
+	begin   time.Time
+	wall    time.Duration
+	cpu     time.Duration // user and system, of all that it waited for
+	waits   map[string]time.Duration
+}
+
+// runner runs processes.
+type runner struct {
+	root  string
+	tmp   string // the run's own directory
+	id    string // the run's name in runVariable
+	cover string // directory for coverage data; none when empty
+	test  string // the program test2json
+	sizes map[*pack]int
+
+	number atomic.Int64
+}
+
+// run runs one process to its end. When ctx ends first, the process gets a
+// SIGINT, so that it removes what it made.
+func (r *runner) run(ctx context.Context, p *process) result {
+	res := result{process: p, begin: time.Now(), waits: map[string]time.Duration{}}
+	// Short, since the path of a socket has at most 107 bytes (unix(7)).
+	dir := filepath.Join(r.tmp, strconv.FormatInt(r.number.Add(1), 10))
+	waits := filepath.Join(dir, "waits")
+	cmd, err := r.command(p, dir, waits)
+	if err != nil {
+		res.err = err
+		return res
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		res.err = fmt.Errorf("make a pipe for %s: %w", p.name(), err)
+		return res
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	ended := make(chan error, 1)
+	go func() { ended <- startAndWait(ctx, cmd) }()
+	type conversion struct {
+		events []event
+		err    error
+	}
+	converted := make(chan conversion, 1)
+	convertCtx, stop := context.WithCancelCause(context.Background())
+	go func() {
+		events, err := r.convert(convertCtx, p, out)
+		converted <- conversion{events, err}
+	}()
+	res.err = <-ended
+	res.wall = time.Since(res.begin)
+	_ = in.Close()
+	holder := time.AfterFunc(outputDelay, func() { stop(errHeldOpen) })
+	done := <-converted
+	holder.Stop()
+	stop(nil)
+	_ = out.Close()
+	res.events, res.err = done.events, errors.Join(res.err, done.err)
+	if errors.Is(context.Cause(convertCtx), errHeldOpen) {
+		res.err = errors.Join(res.err, errHeldOpen)
+	}
+	if cmd.ProcessState != nil {
+		res.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	readWaits(waits, res.waits)
+	return res
+}
+
+// command is the process before its start.
+func (r *runner) command(p *process, dir, waits string) (*exec.Cmd, error) {
+	args := append([]string{p.binary}, p.arguments()...)
+	if p.command != nil {
+		args = p.command
+	}
+	if r.cover != "" && p.command == nil {
+		args = append(args, "-test.gocoverdir="+r.cover)
+	}
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // startAndWait ends it in order
+	cmd.Dir = filepath.Join(r.root, p.pack.dir)
+	tmp := filepath.Join(dir, "t")
+	if err := os.MkdirAll(tmp, 0o755); err != nil { //nolint:gosec // tests let other users through, as /tmp does
+		return nil, fmt.Errorf("make a directory for %s: %w", p.name(), err)
+	}
+	group := filepath.Join(r.tmp, "group-"+strings.ReplaceAll(p.pack.dir, "/", "-"))
+	if err := os.MkdirAll(group, 0o750); err != nil {
+		return nil, fmt.Errorf("make a directory for %s: %w", p.name(), err)
+	}
+	cmd.Env = append(environment(p.pack.module),
+		"PWD="+cmd.Dir, "TMPDIR="+tmp, runVariable+"="+r.id, waitsVariable+"="+waits,
+		groupVariable+"="+group, groupSizeVariable+"="+strconv.Itoa(r.sizes[p.pack]),
+		// Programs under the race detector sleep a second before they exit when not
+		// configured otherwise.
+		"GORACE=atexit_sleep_ms=0")
+	// A process group of its own: this program passes signals on, once.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	return cmd, nil
+}
+
+// startAndWait runs a command on a thread of its own, since the parent-death signal
+// follows the thread that forked (prctl(2)).
+func startAndWait(ctx context.Context, cmd *exec.Cmd) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			_ = cmd.Process.Signal(unix.SIGINT)
+		}
+		select {
+		case <-over:
+		case <-time.After(grace):
+			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+		}
+	}()
+	return cmd.Wait()
+}
+
+// convert reads the output of a test program and returns it as events.
+func (r *runner) convert(ctx context.Context, p *process, out io.Reader) ([]event, error) {
+	cmd := exec.CommandContext(ctx, r.test, "-t", "-p", p.pack.path)
+	cmd.Stdin = out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	text, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("convert the output of %s: %w", p.name(), err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("convert the output of %s: %w", p.name(), err)
+	}
+	events, err := readEvents(text)
+	return events, errors.Join(err, cmd.Wait())
+}
+
+// event is one line of test2json (go doc test2json).
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64
+}
+
+func readEvents(text io.Reader) ([]event, error) {
+	var events []event
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return events, fmt.Errorf("read the line %.200q of test2json: %w", lines.Text(), err)
+		}
+		events = append(events, e)
+	}
+	if err := lines.Err(); err != nil {
+		return events, fmt.Errorf("read what test2json prints: %w", err)
+	}
+	return events, nil
+}
+
+// readWaits adds up what a lab has noted: seconds, a tab, and what for.
+func readWaits(path string, waits map[string]time.Duration) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return // no lab
+	}
+	for line := range strings.Lines(string(text)) {
+		seconds, what, found := strings.Cut(strings.TrimSpace(line), "\t")
+		if number, err := strconv.ParseFloat(seconds, 64); found && err == nil {
+			waits[what] += time.Duration(number * float64(time.Second))
+		}
+	}
+}
