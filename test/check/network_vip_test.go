@@ -33,6 +33,7 @@ func TestVIP(t *testing.T) {
 			name: "on a stranger with two NICs", want: []string{"vip-two-addresses"},
 			inject: func(c *cluster) {
 				c.secondNIC(c.Worker.Node)
+				c.silence(c.Worker.Node, c.standby())
 				_, err := c.standby().Run(c.t.Context(), "ip", "neighbour", "flush", "to", c.Worker.Addresses.V4.String())
 				must(c.t, err)
 			},
@@ -114,6 +115,18 @@ func (c *cluster) speak(n, to *lab.Node) {
 	conn, err := n.Dial(c.t.Context(), "tcp", netip.AddrPortFrom(to.Addresses.V4, 6443).String())
 	must(c.t, err)
 	must(c.t, conn.Close())
+}
+
+// silence has a node send no ARP request to another one until the test ends: each
+// would give the other an entry for the node. keepalived sends its advertisements on.
+func (c *cluster) silence(n, to *lab.Node) {
+	c.t.Helper()
+	shown, err := to.Run(c.t.Context(), "ip", "-o", "link", "show", "dev", "br-ex")
+	must(c.t, err)
+	_, after, _ := strings.Cut(shown, "link/ether ")
+	mac, _, _ := strings.Cut(after, " ")
+	entry := fmt.Sprintf("%s dev $(ip -o route get %[1]s | sed 's/.* dev \\([^ ]*\\).*/\\1/')", to.Addresses.V4)
+	c.run(n, "ip neighbour replace "+entry+" lladdr "+mac+" nud permanent", "ip neighbour del "+entry)
 }
 
 // secondNIC plugs a node into the machine network a second time. Its kernel then

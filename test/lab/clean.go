@@ -132,8 +132,8 @@ func cleanOne(ctx context.Context, id string) (bool, error) {
 	return true, os.RemoveAll(dir)
 }
 
-// removeNamespaces ends every process in a lab's namespaces and removes these;
-// what cannot be removed doesn't spare the rest.
+// removeNamespaces ends every process in a lab's namespaces and removes these, and
+// the shared memory of its squid; what cannot be removed doesn't spare the rest.
 func removeNamespaces(ctx context.Context, id string) error {
 	var errs []error
 	for _, node := range allParts().nodeNames() {
@@ -144,7 +144,7 @@ func removeNamespaces(ctx context.Context, id string) error {
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, removeSharedMemory(id))...)
 }
 
 func namespaceOf(id, node string) string { return id + "-" + node }

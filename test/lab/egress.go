@@ -67,10 +67,7 @@ func (e *Egress) Start(ctx context.Context, o EgressOptions) error {
 	if err := e.writeFiles(ctx, o, helpers); err != nil {
 		return err
 	}
-	// A name for itself, letters and digits alone: squids of other labs run on
-	// the same machine, and share its memory segments by name.
-	service := strings.ReplaceAll(e.lab.ID, "-", "")
-	p, err := e.Node.Start(Command{Name: "squid", Path: "squid", Args: []string{"-N", "-n", service, "-f", e.file("squid.conf")}})
+	p, err := e.Node.Start(Command{Name: "squid", Path: "squid", Args: []string{"-N", "-n", squidService(e.lab.ID), "-f", e.file("squid.conf")}})
 	if err != nil {
 		return err
 	}
@@ -85,6 +82,25 @@ func (e *Egress) Start(ctx context.Context, o EgressOptions) error {
 		}
 		return conn.Close()
 	})
+}
+
+// squidService is the name of a lab's squid, which has letters and digits alone.
+// squids of several labs run on the machine, and name their shared memory by it.
+func squidService(lab string) string { return strings.ReplaceAll(lab, "-", "") }
+
+// removeSharedMemory removes what a squid leaves that SIGKILL has ended.
+func removeSharedMemory(lab string) error {
+	paths, err := filepath.Glob("/dev/shm/" + squidService(lab) + "-*.shm")
+	if err != nil {
+		return fmt.Errorf("list the shared memory of squid: %w", err)
+	}
+	var errs []error
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove the shared memory of squid: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Stop ends the proxy; one that does not run is fine.

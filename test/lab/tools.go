@@ -171,6 +171,9 @@ func compileBy(ctx context.Context, command []string, in, output string, args ..
 		cgo = "CGO_ENABLED=1"
 	}
 	cmd.Env = append(os.Environ(), cgo)
+	// An interrupted compiler removes its temporary files, a killed one does not.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(args, " "), err, out)
 	}

@@ -165,9 +165,13 @@ func left(before remains, root, id, tmp string) ([]string, error) {
 	}
 }
 
-// filesIn lists what processes have left in their temporary directories.
+// filesIn lists what processes have left in their temporary directories below tmp;
+// nothing when tmp is empty.
 func filesIn(tmp string) ([]string, error) {
 	var all []string
+	if tmp == "" {
+		return nil, nil
+	}
 	entries, err := filepath.Glob(filepath.Join(tmp, "*", "t", "*"))
 	if err != nil {
 		return nil, fmt.Errorf("list temporary files: %w", err)

@@ -171,7 +171,11 @@ func once(ctx context.Context, o options, test2json string, out io.Writer) (*rep
 	if o.table != "" {
 		err = errors.Join(err, writeTable(o.table, rep))
 	}
-	remaining, lookErr := left(before, o.root, r.id, tmp)
+	temporary := tmp
+	if ctx.Err() != nil {
+		temporary = "" // interrupted tests leave their files, which go with tmp
+	}
+	remaining, lookErr := left(before, o.root, r.id, temporary)
 	if len(remaining) > 0 {
 		lookErr = fmt.Errorf("the run has left:\n  %s", strings.Join(remaining, "\n  "))
 		rep.failures = append(rep.failures, "what the run has left")
@@ -259,6 +263,9 @@ func schedule(ctx context.Context, o options, r *runner, rep *report) error {
 
 // prepare lists and compiles the wanted tests of a module.
 func prepare(ctx context.Context, o options, m module) ([]*process, error) {
+	if m.onlyAll && o.set != setAll {
+		return nil, nil
+	}
 	packs, err := list(ctx, o.root, m)
 	if err != nil {
 		return nil, err

@@ -161,7 +161,8 @@ func startAndWait(ctx context.Context, cmd *exec.Cmd) error {
 		case <-over:
 			return
 		case <-ctx.Done():
-			_ = cmd.Process.Signal(unix.SIGINT)
+			// As a terminal does it: to the process and what it runs beside itself.
+			_ = unix.Kill(-cmd.Process.Pid, unix.SIGINT)
 		}
 		select {
 		case <-over:
@@ -169,7 +170,22 @@ func startAndWait(ctx context.Context, cmd *exec.Cmd) error {
 			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 		}
 	}()
-	return cmd.Wait()
+	err := cmd.Wait()
+	if ctx.Err() != nil {
+		return errors.Join(err, awaitGroup(cmd.Process.Pid))
+	}
+	return err
+}
+
+// awaitGroup waits until the last process of a group has ended after a signal.
+func awaitGroup(group int) error {
+	for deadline := time.Now().Add(grace); unix.Kill(-group, 0) == nil; {
+		if time.Now().After(deadline) {
+			return unix.Kill(-group, unix.SIGKILL)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	return nil
 }
 
 // convert reads the output of a test program and returns it as events.

@@ -96,9 +96,12 @@ func TestInterrupted(t *testing.T) {
 	if strings.Contains(out.String(), "the run has left") {
 		t.Error(out.String())
 	}
-	remaining, err := left(before, root, id, tmp)
+	remaining, err := left(before, root, id, "")
 	if err != nil || len(remaining) > 0 {
 		t.Errorf("left: %v, %q", err, remaining)
+	}
+	if files, err := os.ReadDir(tmp); err != nil || len(files) > 0 {
+		t.Errorf("temporary files left: %v, %v", files, err)
 	}
 }
 

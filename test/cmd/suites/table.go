@@ -6,14 +6,15 @@ import "time"
 
 // module is one Go module of the repository.
 type module struct {
-	dir  string // from the repository's root
-	race bool   // whether its tests run under the race detector
+	dir     string // from the repository's root
+	race    bool   // whether its tests run under the race detector
+	onlyAll bool   // no test is in setMain
 }
 
 // modules are compiled in this order. The tests of build and test only start
 // programs and read their output; the race detector is in these programs.
 func modules() []module {
-	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build"}}
+	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true}}
 }
 
 // Sets of tests.
@@ -38,42 +39,91 @@ type suite struct {
 // are not in setMain as a whole. The keys are folders from the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
-		"cmd/http01-machineconfig": {processes: 2},
-		"pkg/daemon":               {processes: 8},
-		"pkg/gate":                 {processes: 4},
-		"pkg/keepalived":           {processes: 2},
-		"pkg/upstream":             {processes: 3},
-		"pkg/verdict":              {processes: 2},
-		"test/apis":                {processes: 3, onlyAll: true},
-		"test/bench":               {onlyAll: true},
-		"test/check": {
-			processes: 5,
-			main: []string{
-				"TestHealthy", "TestServiceDown", "TestKeepalivedConf", "TestDNS",
-				"TestNftablesDenied", "TestTrust", "TestLastChallenges", "TestEgressReadiness",
+		"cmd/http01-machineconfig": {processes: 2, seconds: map[string]int{"TestFCOS": 12}},
+		"pkg/daemon": {
+			processes: 8,
+			seconds: map[string]int{
+				"TestExpiryWatch": 20, "TestExporterThatEndsAgain": 11, "TestGateThatHangs": 11, "TestMetricsPortInUse": 8,
+				"TestStopDoesNotWaitForEver": 6,
 			},
 		},
-		"test/cluster":  {processes: 2, onlyAll: true},
-		"test/delivery": {processes: 4, onlyAll: true, timeout: 30 * time.Minute},
-		"test/guest":    {onlyAll: true},
-		"test/host":     {processes: 3, onlyAll: true},
-		"test/ingress":  {processes: 4, main: []string{"TestCheckOfWhatIsWell", "TestParts"}},
-		"test/judge":    {onlyAll: true},
+		"pkg/gate":       {processes: 3, seconds: map[string]int{"TestAbuse": 35}},
+		"pkg/keepalived": {processes: 2, seconds: map[string]int{"TestTruncated": 11}},
+		"pkg/upstream":   {processes: 2, seconds: map[string]int{"TestSecureWaitingMemory": 10}},
+		"pkg/verdict":    {processes: 2, seconds: map[string]int{"TestRulesets": 10}},
+		"test/apis":      {processes: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
+		"test/bench":     {onlyAll: true},
+		"test/check": {
+			processes: 5,
+			// One finding of each check, and none where all is well.
+			main: []string{
+				"TestHealthy",
+				"TestNftablesDenied", "TestPortTaken", "TestUserManaged", "TestCarrierLost", "TestRuleset", "TestIngress",
+				"TestDNS", "TestEgressProxy", "TestNobodyServes", "TestNoAPIServer", "TestConntrack", "TestWorld",
+				"TestConfiguration", "TestTrust", "TestServiceDown",
+			},
+			seconds: map[string]int{
+				"TestVIP": 90, "TestIngressThroughProxy": 50, "TestIngress": 44, "TestWorld": 35, "TestIngressByTLS": 27,
+				"TestEverythingDead": 23, "TestHealthyOpenShift": 21, "TestRuleset": 20, "TestConntrack": 15,
+				"TestEgressReadiness": 14, "TestDNS": 14, "TestCarrierLost": 13, "TestLastChallenges": 13,
+				"TestFrontDoor": 12, "TestPROXYProtocol": 12, "TestTrust": 10, "TestProxyDead": 9,
+			},
+		},
+		"test/cluster": {processes: 2, onlyAll: true, seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20}},
+		"test/delivery": {
+			processes: 4, onlyAll: true, timeout: 30 * time.Minute,
+			seconds: map[string]int{
+				"TestByMachineConfig": 190, "TestUpgradeThatBringsAUnit": 150, "TestREADME": 60, "TestOnAHostByItself": 60,
+				"TestInTheOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
+				"TestRemovedThoughPodmanHangs": 50, "TestRemovalThatReboots": 43, "TestBadBinaryIsTriedOnce": 37,
+				"TestUnitChangedWhileAPullFailed": 37, "TestFedoraCoreOS": 31, "TestAttemptThatFailsAtOnce": 22,
+				"TestStopBeforeTheVerdict": 19, "TestServiceThatIsDisabled": 17, "TestTimerTriesAgain": 17,
+				"TestRemovedThoughTheTimerIsDisabled": 17, "TestRemovedBeforeItWasInstalled": 15,
+				"TestPowerLossBeforeTheVerdict": 14, "TestBinaryThatDoesNotGetReady": 13, "TestPullThatHangs": 13,
+				"TestHostWithoutVIPs": 12, "TestFirstBinaryThatDoesNotGetReady": 11, "TestImagesThatAreRefused": 11,
+			},
+		},
+		"test/guest": {onlyAll: true},
+		"test/host": {
+			processes: 3, onlyAll: true,
+			seconds: map[string]int{
+				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesTheSandbox": 15, "TestWatchdog": 14, "TestBoot": 11,
+			},
+		},
+		"test/ingress": {
+			processes: 4, main: []string{"TestNamesCovered"},
+			seconds: map[string]int{
+				"TestCheckOfWhatIsWell": 120, "TestEgressDiagnoses": 65, "TestCredentials": 36, "TestCombinations": 33,
+				"TestBundleChangesUnderLoad": 17, "TestTLSDiagnoses": 15, "TestRedirectDiagnoses": 13, "TestBundleChanges": 13,
+				"TestSpecAndAccepted": 12, "TestProxyProtocolDiagnoses": 11,
+			},
+		},
+		"test/judge": {onlyAll: true},
 		"test/lab": {
 			processes: 3,
 			main: []string{
 				"TestCertificate", "TestFailover", "TestKill", "TestDrain", "TestPortChange", "TestReloadSignal",
 				"TestInvalidConfig", "TestNotAChallenge", "TestState", "TestStory",
 			},
+			seconds: map[string]int{
+				"TestExpiryWatch": 20, "TestFailover": 16, "TestFlood": 12, "TestInterruptedBringUp": 12, "TestRemoval": 12,
+				"TestClusterCondition": 11, "TestState": 11, "TestCertificate": 8,
+			},
 		},
-		"test/mcd":        {},
-		"test/microshift": {each: true, main: []string{"TestNotRequired", "TestOtherPort"}},
+		"test/microshift": {
+			each: true, main: []string{"TestNotRequired", "TestOtherPort", "TestBrokenAtStart"},
+			seconds: map[string]int{"TestFaults": 47, "TestNotLookedAt": 31, "TestManaged": 10},
+		},
 		"test/monitoring": {onlyAll: true},
-		"test/packaging":  {onlyAll: true},
+		"test/packaging":  {onlyAll: true, seconds: map[string]int{"TestLife": 60}},
 		"test/topology": {
 			each:     true,
 			together: []string{"TestBond", "TestVLAN"},
-			main:     []string{"TestStandard", "TestCompactRouterHere"},
+			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere"},
+			seconds: map[string]int{
+				"TestBond": 60, "TestVLAN": 60, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestForeignNATBefore": 13,
+				"TestCompactRouterElsewhere": 13, "TestClients": 13, "TestVIPsChanged": 13,
+			},
 		},
 	}
 }
