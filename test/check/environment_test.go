@@ -53,8 +53,7 @@ func (c *cluster) hostFiles(n *lab.Node) error {
 // left.
 func issue(t *testing.T, issuer string, life, left time.Duration, names ...string) *tls.Certificate {
 	t.Helper()
-	now := time.Now()
-	made, err := lab.Issue(lab.Leaf{Issuer: issuer, Names: names, NotBefore: now.Add(left - life), NotAfter: now.Add(left)})
+	made, err := lab.Issue(issuer, life, left, names...)
 	must(t, err)
 	return made
 }

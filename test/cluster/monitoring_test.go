@@ -163,9 +163,8 @@ func ask(t *testing.T, c *cluster.Cluster, url string, want int) {
 // API server does: one of 90 days that was not renewed in time.
 func presentCertificate(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
-	late := must1(lab.Issue(lab.Leaf{
-		Issuer: "late", Names: []string{name}, NotBefore: time.Now().Add(-72 * 24 * time.Hour), NotAfter: time.Now().Add(18 * 24 * time.Hour),
-	}))(t)
+	const day = 24 * time.Hour
+	late := must1(lab.Issue("late", 90*day, 18*day, name))(t)
 	for _, m := range c.Masters {
 		server := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return late }))(t)
 		t.Cleanup(func() {

@@ -4,17 +4,10 @@ package lab
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -88,38 +81,4 @@ func (a *APIServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 		return c, nil
 	}
 	return nil, errors.New("no certificate")
-}
-
-// Leaf says what a certificate for [APIServer] is to hold.
-type Leaf struct {
-	Issuer              string
-	Names               []string
-	NotBefore, NotAfter time.Time
-}
-
-// Issue makes a certificate by a CA of the given name.
-func Issue(leaf Leaf) (*tls.Certificate, error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
-	}
-	ca := &x509.Certificate{Subject: pkix.Name{CommonName: leaf.Issuer}, SerialNumber: big.NewInt(1)}
-	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: leaf.Names, IPAddresses: []net.IP{},
-		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, &key.PublicKey, caKey)
-	if err != nil {
-		return nil, fmt.Errorf("sign the API's certificate: %w", err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }

@@ -4,55 +4,11 @@ package lab
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
-	"net/netip"
-	"time"
 )
-
-// selfSigned makes the certificate of the CA's own web server.
-func selfSigned(addresses []netip.Addr) (certificate, key []byte, trust *x509.CertPool, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("make a key: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(1),
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(24 * time.Hour),
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	for _, a := range addresses {
-		template.IPAddresses = append(template.IPAddresses, net.IP(a.AsSlice()))
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("sign the CA's web certificate: %w", err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("parse the CA's web certificate: %w", err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("encode a key: %w", err)
-	}
-	trust = x509.NewCertPool()
-	trust.AddCert(parsed)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), trust, nil
-}
 
 // roots fetches the root that the CA signs under; it is new with each lab.
 func (i *Internet) roots(ctx context.Context) (*x509.CertPool, error) {

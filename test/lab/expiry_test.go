@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,22 +16,10 @@ import (
 	"time"
 )
 
-// ageing is a certificate for a name with so much of its life left.
-func ageing(name, issuer string, life, left time.Duration) Leaf {
-	until := time.Now().Add(left)
-	return Leaf{Issuer: issuer, Names: []string{name}, NotBefore: until.Add(-life), NotAfter: until}
-}
-
 // serveAPI presents certificates by name, and that of "" for every other, on all
 // masters.
-func serveAPI(t *testing.T, l *Lab, byName map[string]Leaf) (servers []*APIServer) {
+func serveAPI(t *testing.T, l *Lab, issued map[string]*tls.Certificate) (servers []*APIServer) {
 	t.Helper()
-	issued := map[string]*tls.Certificate{}
-	for name, leaf := range byName {
-		c, err := Issue(leaf)
-		must(t, err)
-		issued[name] = c
-	}
 	for _, m := range l.Masters {
 		a, err := m.ServeAPI(t.Context(), func(name string, _ netip.Addr) *tls.Certificate {
 			if c := issued[name]; c != nil {
@@ -52,9 +41,17 @@ func TestExpiryWatch(t *testing.T) {
 	const day = 24 * time.Hour
 	l, _ := cluster(t)
 	name := "api." + l.Domain
-	byName := map[string]Leaf{
-		"":   ageing("10.0.0.1", "kube-apiserver-lb-signer", 30*day, 20*day),
-		name: ageing(name, "R11", 6*day, 30*time.Hour),
+	byName := map[string]*tls.Certificate{}
+	for _, c := range []struct {
+		name, issuer   string
+		lifetime, left time.Duration
+	}{
+		{"", "kube-apiserver-lb-signer", 30 * day, 20 * day},
+		{name, "R11", 6 * day, 30 * time.Hour},
+	} {
+		made, err := Issue(c.issuer, c.lifetime, c.left, cmp.Or(c.name, "10.0.0.1"))
+		must(t, err)
+		byName[c.name] = made
 	}
 	servers := serveAPI(t, l, byName)
 	for _, m := range l.Masters {
@@ -66,8 +63,8 @@ func TestExpiryWatch(t *testing.T) {
 		logs = append(logs, follow(t, m.Node))
 	}
 	services := measured(t, l, "") // the name is the host's to tell
-	end := func(c Leaf) float64 { return float64(c.NotAfter.Unix()) }
-	begin := func(c Leaf) float64 { return float64(c.NotBefore.Unix()) }
+	end := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotAfter.Unix()) }
+	begin := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotBefore.Unix()) }
 	want := map[string]float64{
 		`http01_proxy_api_certificate_not_after_seconds{issuer="kube-apiserver-lb-signer",name=""}`:  end(byName[""]),
 		`http01_proxy_api_certificate_not_before_seconds{issuer="kube-apiserver-lb-signer",name=""}`: begin(byName[""]),

@@ -101,11 +101,15 @@ func (i *Internet) probe(ctx context.Context, port string) error {
 func (i *Internet) file(name string) string { return filepath.Join(i.Dir, name) }
 
 func (i *Internet) writeCAFiles() error {
-	cert, key, pool, err := selfSigned(i.Addresses.Both())
+	root, err := NewAuthority("CA of " + i.Name)
 	if err != nil {
 		return err
 	}
-	i.trust = pool
+	i.trust = root.Pool()
+	web, err := root.Issue(ServerCertificate{Addresses: i.Addresses.Both()})
+	if err != nil {
+		return err
+	}
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress":           i.at(acmePort),
 		"managementListenAddress": i.at(caManagementPort),
@@ -119,7 +123,7 @@ func (i *Internet) writeCAFiles() error {
 	if err != nil {
 		return fmt.Errorf("encode the CA's configuration: %w", err)
 	}
-	for name, text := range map[string][]byte{"pebble.json": config, "pebble.crt": cert, "pebble.key": key} {
+	for name, text := range map[string][]byte{"pebble.json": config, "pebble.crt": web.Chain, "pebble.key": web.Key} {
 		if err := os.WriteFile(i.file(name), text, 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}

@@ -7,11 +7,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/netip"
 	"time"
@@ -24,8 +24,8 @@ type Authority struct {
 	above       []*x509.Certificate // intermediates from this one up, without the root
 }
 
-// ServerCertificate says what a server's certificate is for. The zero times mean: valid for
-// a day around now.
+// ServerCertificate describes the certificate of a server. Zero times give a
+// certificate that is valid for a day around now.
 type ServerCertificate struct {
 	Names     []string
 	Addresses []netip.Addr
@@ -42,51 +42,39 @@ type Identity struct {
 // PEM is the chain and the key in one file, as HAProxy takes them.
 func (i Identity) PEM() []byte { return append(bytes.Clone(i.Chain), i.Key...) }
 
-// NewAuthority makes a root.
+// TLS is the identity for a server that uses crypto/tls.
+func (i Identity) TLS() (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(i.Chain, i.Key)
+	return &pair, err
+}
+
+// NewAuthority makes a root that is valid for two days.
 func NewAuthority(name string) (*Authority, error) {
-	a := &Authority{}
-	template, err := authorityTemplate(name)
-	if err != nil {
-		return nil, err
-	}
-	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return nil, fmt.Errorf("make the key of %s: %w", name, err)
-	}
-	a.certificate, err = sign(template, template, a.key, a.key)
-	return a, err
+	return NewAuthorityUntil(name, time.Now().Add(48*time.Hour))
+}
+
+// NewAuthorityUntil makes a root that expires at the given time.
+func NewAuthorityUntil(name string, end time.Time) (*Authority, error) {
+	return (*Authority)(nil).sign(authorityTemplate(name, end))
 }
 
 // Intermediate makes a CA below this one.
 func (a *Authority) Intermediate(name string) (*Authority, error) {
-	below := &Authority{}
-	template, err := authorityTemplate(name)
-	if err != nil {
-		return nil, err
+	below, err := a.sign(authorityTemplate(name, a.certificate.NotAfter))
+	if err == nil {
+		below.above = append([]*x509.Certificate{below.certificate}, a.above...)
 	}
-	if below.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return nil, fmt.Errorf("make the key of %s: %w", name, err)
-	}
-	if below.certificate, err = sign(template, a.certificate, below.key, a.key); err != nil {
-		return nil, err
-	}
-	below.above = append([]*x509.Certificate{below.certificate}, a.above...)
-	return below, nil
+	return below, err
 }
 
 // Issue makes a server's certificate and its key.
 func (a *Authority) Issue(l ServerCertificate) (Identity, error) {
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return Identity{}, fmt.Errorf("make a serial number: %w", err)
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "lab server"},
-		DNSNames:     l.Names,
-		NotBefore:    l.NotBefore,
-		NotAfter:     l.NotAfter,
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject:   pkix.Name{CommonName: "lab server"},
+		DNSNames:  l.Names,
+		NotBefore: l.NotBefore,
+		NotAfter:  l.NotAfter,
+		KeyUsage:  x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, address := range l.Addresses {
 		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))
@@ -97,48 +85,80 @@ func (a *Authority) Issue(l ServerCertificate) (Identity, error) {
 	if template.NotAfter.IsZero() {
 		template.NotAfter = time.Now().Add(23 * time.Hour)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return Identity{}, fmt.Errorf("make a server's key: %w", err)
-	}
-	leaf, err := sign(template, a.certificate, key, a.key)
+	leaf, err := a.sign(template)
 	if err != nil {
 		return Identity{}, err
 	}
-	out := Identity{Chain: encoded(leaf)}
+	out, err := leaf.Identity()
 	for _, c := range a.above {
 		out.Chain = append(out.Chain, encoded(c)...)
 	}
-	out.Key, err = encodedKey(key)
 	return out, err
+}
+
+// Issue makes a certificate that a new CA of the issuer's name signs. Of its
+// whole lifetime, left remains.
+func Issue(issuer string, lifetime, left time.Duration, names ...string) (*tls.Certificate, error) {
+	ca, err := NewAuthority(issuer)
+	if err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(left)
+	identity, err := ca.Issue(ServerCertificate{Names: names, NotBefore: end.Add(-lifetime), NotAfter: end})
+	if err != nil {
+		return nil, err
+	}
+	return identity.TLS()
 }
 
 // Certificate is the CA's own, in PEM.
 func (a *Authority) Certificate() []byte { return encoded(a.certificate) }
 
-// Identity is the CA's certificate and key, for who issues by itself.
-func (a *Authority) Identity() (Identity, error) {
-	key, err := encodedKey(a.key)
-	return Identity{Chain: a.Certificate(), Key: key}, err
+// Bundle lists the certificates of CAs, in PEM.
+func Bundle(authorities ...*Authority) (text []byte) {
+	for _, a := range authorities {
+		text = append(text, a.Certificate()...)
+	}
+	return text
 }
 
-func authorityTemplate(name string) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+// Pool is what a client trusts that trusts this CA alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+// Identity is the CA's certificate and key, for a program that issues by itself.
+func (a *Authority) Identity() (Identity, error) {
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return Identity{}, fmt.Errorf("encode a key: %w", err)
 	}
+	return Identity{Chain: a.Certificate(), Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})}, nil
+}
+
+func authorityTemplate(name string, end time.Time) *x509.Certificate {
 	return &x509.Certificate{
-		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             time.Now().Add(-48 * time.Hour),
-		NotAfter:              time.Now().Add(48 * time.Hour),
+		NotBefore:             end.Add(-96 * time.Hour),
+		NotAfter:              end,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}, nil
+	}
 }
 
-func sign(template, issuer *x509.Certificate, key, by *ecdsa.PrivateKey) (*x509.Certificate, error) {
+// sign makes a key and its certificate. Without a CA the certificate signs itself.
+func (a *Authority) sign(template *x509.Certificate) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the key of %s: %w", template.Subject, err)
+	}
+	issuer, by := template, key
+	if a != nil {
+		issuer, by = a.certificate, a.key
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, by)
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", template.Subject, err)
@@ -147,17 +167,9 @@ func sign(template, issuer *x509.Certificate, key, by *ecdsa.PrivateKey) (*x509.
 	if err != nil {
 		return nil, fmt.Errorf("parse %s: %w", template.Subject, err)
 	}
-	return c, nil
+	return &Authority{certificate: c, key: key}, nil
 }
 
 func encoded(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-}
-
-func encodedKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode a key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -40,8 +39,7 @@ type Registry struct {
 	node    *lab.Node
 	content http.Handler
 	tls     *tls.Config
-	trust   *x509.CertPool
-	ca      []byte
+	ca      *lab.Authority
 	nodes   account // pulls
 	owner   account // pushes, and is not counted
 
@@ -67,12 +65,19 @@ func New(ctx context.Context, l *lab.Lab, label string) (*Registry, error) {
 		nodes:   account{"nodes", rand.Text()},
 		owner:   account{"owner", rand.Text()},
 	}
-	certificate, err := issue(r.Name)
+	var err error
+	if r.ca, err = lab.NewAuthority("CA of " + r.Name); err != nil {
+		return nil, err
+	}
+	identity, err := r.ca.Issue(lab.ServerCertificate{Names: []string{r.Name}})
 	if err != nil {
 		return nil, err
 	}
-	r.ca, r.trust = certificate.ca, certificate.trust
-	r.tls = &tls.Config{Certificates: []tls.Certificate{certificate.leaf}, MinVersion: tls.VersionTLS12}
+	pair, err := identity.TLS()
+	if err != nil {
+		return nil, err
+	}
+	r.tls = &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12}
 	if err := l.Internet.SetName(ctx, r.Name, node.Addresses); err != nil {
 		return nil, fmt.Errorf("publish the registry's name: %w", err)
 	}
@@ -80,7 +85,7 @@ func New(ctx context.Context, l *lab.Lab, label string) (*Registry, error) {
 }
 
 // CA is the certificate, in PEM, that whoever pulls has to trust.
-func (r *Registry) CA() string { return string(r.ca) }
+func (r *Registry) CA() string { return string(r.ca.Certificate()) }
 
 // TrustPath is where podman looks for it (containers-certs.d(5)); the
 // machine-config-daemon, too, puts the CAs of registries there.

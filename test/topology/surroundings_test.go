@@ -25,11 +25,8 @@ const apiName = "api.lab.test"
 func (s *site) surround() {
 	s.t.Helper()
 	must(s.t, s.Internet.SetName(s.t.Context(), apiName, s.API))
-	now := time.Now()
-	certificate, err := lab.Issue(lab.Leaf{
-		Issuer: "Lab CA", Names: []string{apiName},
-		NotBefore: now.Add(-10 * 24 * time.Hour), NotAfter: now.Add(80 * 24 * time.Hour),
-	})
+	const day = 24 * time.Hour
+	certificate, err := lab.Issue("Lab CA", 90*day, 80*day, apiName)
 	must(s.t, err)
 	for _, n := range s.nodes() {
 		must(s.t, errors.Join(
