@@ -5,6 +5,8 @@ package host
 import (
 	"context"
 	"net/netip"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 // AddBridge makes a bridge in the cell's network namespace, with addresses of
@@ -25,4 +27,9 @@ func (c *Cell) AddBridge(ctx context.Context, name string, addresses ...netip.Pr
 	}
 	_, err := run(ctx, "ip", "link", "set", name, "up")
 	return err
+}
+
+// run executes a command of this machine in the cell.
+func run(ctx context.Context, name string, args ...string) (string, error) {
+	return lab.Output(ctx, nil, "", name, args...)
 }

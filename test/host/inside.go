@@ -10,11 +10,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 // environment is that of a root shell on the host.
@@ -43,7 +42,7 @@ func (h *Host) Input(ctx context.Context, stdin, name string, args ...string) (s
 		return "", err
 	}
 	enter := append([]string{"--target", strconv.Itoa(leader), "--all", "--", name}, args...)
-	out, err := runEnv(ctx, environment(), stdin, "nsenter", enter...)
+	out, err := lab.Output(ctx, environment(), stdin, "nsenter", enter...)
 	if err != nil {
 		return out, fmt.Errorf("on %s: %w", h.Name, err)
 	}
@@ -62,7 +61,7 @@ func (h *Host) Listen(ctx context.Context, address string) (net.Listener, error)
 		return nil, err
 	}
 	var listener net.Listener
-	err = onThreadIn(fmt.Sprintf("/proc/%d/ns/net", leader), func() (err error) {
+	err = lab.InNamespace(fmt.Sprintf("/proc/%d/ns/net", leader), func() (err error) {
 		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		return err
 	})
@@ -70,34 +69,6 @@ func (h *Host) Listen(ctx context.Context, address string) (net.Listener, error)
 		return nil, fmt.Errorf("listen on %s: %w", h.Name, err)
 	}
 	return listener, nil
-}
-
-// onThreadIn runs f on a thread in another network namespace. The goroutine
-// never gives the thread back, so the runtime ends it with f; only the main
-// thread cannot be ended, so it is spared.
-func onThreadIn(namespace string, f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() {
-			result <- onThreadIn(namespace, f)
-			runtime.UnlockOSThread()
-			return
-		}
-		fd, err := unix.Open(namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			result <- fmt.Errorf("open network namespace %s: %w", namespace, err)
-			return
-		}
-		err = unix.Setns(fd, unix.CLONE_NEWNET)
-		_ = unix.Close(fd)
-		if err != nil {
-			result <- fmt.Errorf("enter network namespace %s: %w", namespace, err)
-			return
-		}
-		result <- f()
-	}()
-	return <-result
 }
 
 // Holds tells whether an address is on one of the host's links. A host that is

@@ -212,7 +212,7 @@ func (h *Host) outside(f func() error) error {
 	if h.options.Namespace == "" {
 		return f()
 	}
-	return onThreadIn(h.options.Namespace, f)
+	return lab.InNamespace(h.options.Namespace, f)
 }
 
 // link is the bridge's end of the host's link, named by systemd-nspawn.

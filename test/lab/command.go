@@ -18,16 +18,22 @@ const commandTimeout = 60 * time.Second
 // ip runs ip(8) outside of the lab's namespaces, which it makes and enters by
 // itself.
 func ip(ctx context.Context, stdin string, args ...string) (string, error) {
-	return runFrom(ctx, here, stdin, "ip", args...)
+	return Output(ctx, nil, stdin, "ip", args...)
 }
 
-// runFrom executes a command and returns its standard output; an error holds
-// its standard error. The start of the command, the fork, is done by do.
-func runFrom(ctx context.Context, do func(func() error) error, stdin, name string, args ...string) (string, error) {
+// Output runs a command and returns its standard output. An error holds its
+// standard error and, as *exec.ExitError, its exit code. A nil environment is
+// that of this process.
+func Output(ctx context.Context, environment []string, stdin, name string, args ...string) (string, error) {
+	return runFrom(ctx, func(start func() error) error { return start() }, environment, stdin, name, args...)
+}
+
+// runFrom is Output for a command that start starts.
+func runFrom(ctx context.Context, start func(func() error) error, environment []string, stdin, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay, cmd.Env = time.Second, environment
 	// A process group of its own: a Ctrl-C is for the lab, not for a command
 	// that makes or removes a part of it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -36,7 +42,7 @@ func runFrom(ctx context.Context, do func(func() error) error, stdin, name strin
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := do(cmd.Start)
+	err := start(cmd.Start)
 	if err == nil {
 		err = cmd.Wait()
 	}

@@ -74,9 +74,9 @@ func KernelHas(ctx context.Context, k Link) (bool, error) {
 		if _, err := os.Stat("/sys/module/bonding"); err != nil && k == LinkBond {
 			// The module makes a bond0 on the machine itself when nobody tells it
 			// not to. Where there is no such module, ip says so.
-			_, _ = runFrom(ctx, here, "", "modprobe", "bonding", "max_bonds=0")
+			_, _ = Output(ctx, nil, "", "modprobe", "bonding", "max_bonds=0")
 		}
-		_, err = runFrom(ctx, here, trial+"\n", "ip", "-batch", "-")
+		_, err = Output(ctx, nil, trial+"\n", "ip", "-batch", "-")
 		return nil
 	})
 	switch {
@@ -89,9 +89,6 @@ func KernelHas(ctx context.Context, k Link) (bool, error) {
 	}
 	return false, fmt.Errorf("try a %s: %w", k.kind(), err)
 }
-
-// here starts a command from the thread that asks for it.
-func here(start func() error) error { return start() }
 
 // twoPorts tells whether each master has two cables.
 func (p parts) twoPorts() bool { return p.link == LinkBond }

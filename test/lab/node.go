@@ -61,7 +61,7 @@ func (n *Node) Run(ctx context.Context, name string, args ...string) (string, er
 
 // Input is Run with text on the command's standard input.
 func (n *Node) Input(ctx context.Context, stdin, name string, args ...string) (string, error) {
-	out, err := runFrom(ctx, n.thread.do, stdin, name, args...)
+	out, err := runFrom(ctx, n.thread.do, nil, stdin, name, args...)
 	if err != nil {
 		return out, fmt.Errorf("on %s: %w", n.Name, err)
 	}
@@ -76,7 +76,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, fmt.Errorf("dial from %s: %w", n.Name, err)
 	}
 	var conn net.Conn
-	err := onThreadIn(n.Namespace, func() error {
+	err := n.Inside(func() error {
 		var err error
 		conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 		return err
@@ -90,7 +90,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 // Listen opens a TCP listener in the node's namespace, in this process.
 func (n *Node) Listen(ctx context.Context, address string) (net.Listener, error) {
 	var listener net.Listener
-	err := onThreadIn(n.Namespace, func() error {
+	err := n.Inside(func() error {
 		var err error
 		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		return err

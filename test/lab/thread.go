@@ -16,16 +16,16 @@ var errNodeClosed = errors.New("the lab is closed")
 
 // Inside runs f on a thread in the node's namespace that ends with f: sockets
 // that f opens are the node's, as long as f itself and no goroutine opens them.
-func (n *Node) Inside(f func() error) error { return onThreadIn(n.Namespace, f) }
+func (n *Node) Inside(f func() error) error { return InNamespace(netnsPath(n.Namespace), f) }
 
-// onThreadIn runs f on a thread that is in the given network namespace and
+// InNamespace runs f on a thread that is in the network namespace of a path and
 // ends with f. It returns when f has.
 //
 // A network namespace belongs to a thread, so the goroutine keeps its thread
 // to itself and the runtime throws the thread away afterwards. The main thread
 // is spared: it cannot be thrown away, and /proc/self shows its namespace.
-func onThreadIn(namespace string, f func() error) error {
-	return onThread(func() error { return enter(namespace) }, f)
+func InNamespace(path string, f func() error) error {
+	return onThread(func() error { return enter(path) }, f)
 }
 
 func onThread(enter, f func() error) error {
@@ -46,8 +46,7 @@ func onThread(enter, f func() error) error {
 	return <-result
 }
 
-func enter(namespace string) error {
-	path := netnsPath(namespace)
+func enter(path string) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open network namespace %s: %w", path, err)
@@ -74,7 +73,7 @@ func newThread(namespace string) (*thread, error) {
 	ready := make(chan error, 1)
 	go func() {
 		defer close(t.done)
-		err := onThreadIn(namespace, func() error {
+		err := InNamespace(netnsPath(namespace), func() error {
 			ready <- nil
 			t.loop()
 			return nil
