@@ -52,7 +52,9 @@ func TestLastChallenges(t *testing.T) {
 			c.route(acmePath+"selfcheck-of-error", webPort)
 		}, []string{"answer-status"}, map[string]string{"answer-status": "answered status 500"}),
 		failing("redirect", 302, func(c *cluster) {
-			c.redirects("https://elsewhere.lab.test/", false)
+			end, err := c.Worker.RedirectElsewhere(c.t.Context(), apiName, "https://elsewhere.lab.test/", false)
+			must(c.t, err)
+			c.heal(end)
 		}, []string{"route-redirects-elsewhere"}, map[string]string{"route-redirects-elsewhere": "for cert-manager"}),
 		failing("claimed", 404, func(c *cluster) {
 			c.web(404, "text/html", "<html>not here</html>")

@@ -4,6 +4,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,7 +67,9 @@ func (c *cluster) standby() *lab.Node { return c.Masters[2].Node }
 func (c *cluster) instead(start func()) {
 	c.t.Helper()
 	must(c.t, c.Worker.StopRouter(c.t.Context()))
-	c.heal(func(ctx context.Context) error { return c.Worker.StartRouter(ctx, lab.RouterOptions{}) })
+	c.heal(func(ctx context.Context) error {
+		return errors.Join(c.Worker.StopRouter(ctx), c.Worker.StartRouter(ctx, lab.RouterOptions{}))
+	})
 	start()
 }
 

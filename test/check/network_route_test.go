@@ -113,17 +113,6 @@ func TestIngress(t *testing.T) {
 		},
 		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},
 		{
-			name: "the route redirects to https, where nobody listens", want: []string{"ingress-refused"},
-			inject: redirectsToHTTPS, says: map[string]string{"ingress-refused": "192.0.2.6:443 refuses connections"},
-		},
-		{
-			name: "the route redirects to https, which is not to be followed", want: []string{"route-redirects-https"},
-			inject: func(c *cluster) {
-				redirectsToHTTPS(c)
-				c.here("upstream: {followRedirects: false}\n")
-			},
-		},
-		{
 			name: "a router with a page of the cluster's own", want: []string{},
 			inject: func(c *cluster) {
 				c.instead(func() {

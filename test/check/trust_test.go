@@ -26,10 +26,14 @@ func TestTrust(t *testing.T) {
 	}
 	expired, err := lab.NewAuthorityUntil("Old CA", time.Now().Add(-time.Hour))
 	must(t, err)
-	p := newPKI(t)
-	c.router(lab.RouterOptions{Secure: p.apps(t)})
-	good, old := string(p.root.Certificate()), string(expired.Certificate())
-	forgetTrust(t, n)
+	root, err := lab.NewAuthority("Lab Root CA")
+	must(t, err)
+	apps, err := root.Issue(lab.ServerCertificate{Names: []string{"*.apps.lab.test"}})
+	must(t, err)
+	c.instead(func() { must(t, c.Worker.StartRouter(t.Context(), lab.RouterOptions{Secure: &apps})) })
+	good, old := string(root.Certificate()), string(expired.Certificate())
+	// Without the last good bundle of another test.
+	must(t, os.RemoveAll(filepath.Join(filepath.Dir(n.APIServerURL()), "state", "last-good-ca-bundle.crt")))
 	write(t, "nothing")
 	c.configure(n.DefaultConfig()+fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle), "Serving")
 	state := func(reason string) {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -191,15 +192,26 @@ func TestCredentials(t *testing.T) {
 			seen.WriteString(text)
 		}
 	}
-	check := func(flags ...string) {
+	check := func(flags ...string) string {
 		t.Helper()
 		text, _, err := p.holder().CheckText(t.Context(), shared.binary, flags...)
 		must(t, err)
 		seen.WriteString(text)
+		return text
 	}
 	p.used(t, s, "with-good-credentials")
 	look()
-	check()
+	// The line names the proxy once for each answer; addresses with the same
+	// duration share an answer.
+	line := regexp.MustCompile("(?m)^✓ ingress .*$").FindString(check())
+	for _, vip := range p.Outside.Both() {
+		if !strings.Contains(line, netip.AddrPortFrom(vip, 443).String()) {
+			t.Errorf("the line does not name %s: %q", vip, line)
+		}
+	}
+	if n := strings.Count(line, "through the egress proxy "+lab.EgressName); n != strings.Count(line, "answers in") || n == 0 {
+		t.Errorf("the line names the proxy %d times: %q", n, line)
+	}
 	for i, bad := range []string{
 		p.Egress.URL("http", "somebody:"+wrong, lab.EgressName),
 		"socks5://somebody:" + wrong + "@" + lab.EgressName + ":1080",

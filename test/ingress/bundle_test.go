@@ -24,7 +24,7 @@ const trustCondition = "UpstreamTrustReady"
 func TestBundleChanges(t *testing.T) {
 	p := at(t)
 	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
-	good, other := certificates(shared.pki.root), certificates(shared.pki.second)
+	good, other := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.second)
 	path := p.file(t, "ca-bundle.crt", good)
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(path))
 	p.trusts(t, s, true)
@@ -99,7 +99,7 @@ func TestBundleChanges(t *testing.T) {
 func TestBundleChangeKeepsClients(t *testing.T) {
 	p := at(t)
 	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
-	path := p.file(t, "ca-bundle.crt", certificates(shared.pki.root))
+	path := p.file(t, "ca-bundle.crt", lab.Bundle(shared.pki.root))
 	entered, release := make(chan struct{}, 8), make(chan struct{})
 	p.route(t, apiName, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != acmePath+"slow" {
@@ -128,7 +128,7 @@ func TestBundleChangeKeepsClients(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the request did not get to the site")
 	}
-	rename(t, path, certificates(shared.pki.second))
+	rename(t, path, lab.Bundle(shared.pki.second))
 	p.trusts(t, s, false)
 	close(release)
 	if r := <-replies; r.err != nil || !strings.HasSuffix(r.text, "the answer") {

@@ -63,7 +63,7 @@ func ways(t *testing.T) []way {
 		{name: "direct", direct: true},
 		{name: "through a proxy", scheme: "http"},
 		{name: "through a proxy with authentication", scheme: "http", user: userinfo, proxy: lab.EgressOptions{User: user, Password: password}},
-		{name: "through a man in the middle", scheme: "http", bump: true, proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: certificates(shared.pki.root)}},
+		{name: "through a man in the middle", scheme: "http", bump: true, proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}},
 		{name: "through a proxy over TLS", scheme: "https", proxy: lab.EgressOptions{Secure: secure}},
 		{
 			name: "through a proxy over TLS with authentication", scheme: "https", user: userinfo,
@@ -94,11 +94,12 @@ func (p *place) egressConfig(t *testing.T, url string) string {
 // bundle writes CAs, in PEM, into a file of the holder.
 func (p *place) bundle(t *testing.T, name string, authorities ...*lab.Authority) string {
 	t.Helper()
-	return p.file(t, name, certificates(authorities...))
+	return p.file(t, name, lab.Bundle(authorities...))
 }
 
 // TestCombinations: each form over each way gets a certificate, over IPv4 and
-// over IPv6, or is refused with its name.
+// over IPv6, or is refused with its name. Where challenges get through, check finds
+// nothing wrong with the upstream route.
 func TestCombinations(t *testing.T) {
 	p := at(t)
 	for _, w := range ways(t) {
@@ -121,9 +122,7 @@ func (p *place) combination(t *testing.T, f form, w way) {
 	}
 	p.router(t, lab.RouterOptions{ProxyProtocol: f.proxyWord, Secure: p.apps(t)})
 	if f.redirects {
-		end, err := p.Worker.RedirectToHTTPS(t.Context(), apiName)
-		must(t, err)
-		t.Cleanup(func() { must(t, end(context.Background())) })
+		redirectsToHTTPS(t, p)
 	}
 	s := p.serve(t, p.config(t, f, w))
 	p.families(t, func(t *testing.T, vip netip.Addr) {
@@ -144,6 +143,12 @@ func (p *place) combination(t *testing.T, f form, w way) {
 		}
 		p.arrived(t, s, f, w, vip)
 	})
+	if !w.bump || !f.proxyWord {
+		p.check(t, nil)
+	}
+	if w.direct {
+		p.traced(t, f)
+	}
 }
 
 // arrived looks at the last challenge from where the router and the service
@@ -175,6 +180,23 @@ func (p *place) arrived(t *testing.T, s *lab.Service, f form, w way, vip netip.A
 	})
 	if !told {
 		t.Errorf("the router was not told that %s asked %s:\n%s", c.Client, vip, log)
+	}
+}
+
+// traced has check follow a pending challenge. Every hop must pass, and the
+// upstream hops must end at the port of the form.
+func (p *place) traced(t *testing.T, f form) {
+	t.Helper()
+	must(t, p.Internet.SetName(t.Context(), apiName, p.API))
+	const token = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+	s, err := p.Solve(t.Context(), apiName, token, token+"."+strings.Repeat("x", 43))
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Remove(context.Background())) })
+	port := map[bool]string{false: ":80", true: ":443"}[f.secure]
+	for _, hop := range p.check(t, nil, "--token", token).Trace {
+		if hop.Outcome != "ok" || hop.Hop == "ingress" && !strings.HasSuffix(hop.To, port) {
+			t.Errorf("%+v", hop)
+		}
 	}
 }
 

@@ -25,7 +25,8 @@ type trouble struct {
 	status int      // what the client gets
 	says   []string // parts of the diagnosis
 	passes string   // a part of the router's answer that the client gets too
-	finds  string   // what check says, or several, separated by |; it is not asked when empty
+	finds  string   // the finding of check, or several, separated by |; check does not run when empty
+	text   string   // a part of that finding
 }
 
 // diagnoses runs each trouble over both families.
@@ -60,8 +61,17 @@ func (p *place) diagnoses(t *testing.T, troubles []trouble) {
 					t.Errorf("the journal does not name %s", c.Cause)
 				}
 			})
-			if got := p.found(t); tt.finds != "" && !slices.ContainsFunc(got, func(id string) bool { return slices.Contains(strings.Split(tt.finds, "|"), id) }) {
-				t.Errorf("check finds %v, want %s", got, tt.finds)
+			if tt.finds == "" {
+				return
+			}
+			ids := strings.Split(tt.finds, "|")
+			r := p.check(t, ids)
+			for _, id := range ids {
+				for _, says := range r.Says(id) {
+					if !strings.Contains(says, tt.text) {
+						t.Errorf("%s says %q, want %q", id, says, tt.text)
+					}
+				}
 			}
 		})
 	}
@@ -80,7 +90,7 @@ func directly(upstream string, trusted ...*lab.Authority) func(*testing.T, *plac
 // and what OpenShift's router presents. Without CAs the bundle's file is absent.
 func (p *place) upstreamConfig(t *testing.T, lines string, trusted ...*lab.Authority) string {
 	t.Helper()
-	path := p.file(t, "ca-bundle.crt", certificates(trusted...))
+	path := p.file(t, "ca-bundle.crt", lab.Bundle(trusted...))
 	if len(trusted) == 0 {
 		must(t, os.Remove(path))
 	}
@@ -123,6 +133,7 @@ func TestTLSDiagnoses(t *testing.T) {
 			name: "a CA that is not in the bundle", router: presents(own.between, lab.ServerCertificate{Names: apps}),
 			config: directly(https, own.second), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
 			says: []string{"Lab Intermediate CA", "Lab Second CA", "ca-bundle.crt"},
+			text: `"CN=lab server", issued by "CN=Lab Intermediate CA", leads to none of the CA of `,
 		},
 		{
 			name: "a private CA and the system's trust", router: presents(own.between, lab.ServerCertificate{Names: apps}),
@@ -135,10 +146,11 @@ func TestTLSDiagnoses(t *testing.T) {
 		{
 			name: "names that cover nothing", router: presents(own.between, lab.ServerCertificate{Names: []string{"other.example.com"}}),
 			config: directly(https, own.root), cause: "tls-name", finds: "ingress-tls-name", status: 502, says: []string{"other.example.com", "verifyNames"},
+			text: `is for "other.example.com", and not for "api.lab.test" and "*.apps.lab.test"`,
 		},
 		{
 			name: "expired", router: presents(own.between, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
-			config: directly(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+			config: directly(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502, text: "has expired on",
 		},
 		{
 			name: "not yet valid", router: presents(own.between, lab.ServerCertificate{Names: apps, NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}),
@@ -147,11 +159,12 @@ func TestTLSDiagnoses(t *testing.T) {
 		{
 			name: "no TLS at that port", router: presents(own.between, lab.ServerCertificate{Names: apps}),
 			config: directly(https+"  httpsPort: 1936\n", own.root), cause: "tls-handshake", finds: "ingress-tls-handshake", status: 502, says: []string{":1936"},
+			text: "192.0.2.6:1936",
 		},
 		{
 			name: "expired, behind a redirect", set: redirectsToHTTPS,
 			router: presents(own.between, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
-			config: directly("", own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+			config: directly("", own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502, text: "192.0.2.6:443",
 		},
 	})
 }
@@ -181,6 +194,7 @@ func TestRedirectDiagnoses(t *testing.T) {
 		return trouble{
 			name: name, router: secure, set: redirects(location, false), config: directly("", shared.pki.root),
 			cause: "redirect-elsewhere", finds: "route-redirects-elsewhere", status: 302, passes: "location: " + location + "\r\n", says: []string{location},
+			text: "(Location: " + location + ")",
 		}
 	}
 	p.diagnoses(t, []trouble{
@@ -196,6 +210,7 @@ func TestRedirectDiagnoses(t *testing.T) {
 		{
 			name: "nobody listens there", set: redirectsToHTTPS,
 			config: directly("", shared.pki.root), cause: "refused", status: 502, says: []string{":443"},
+			finds: "ingress-refused", text: "192.0.2.6:443 refuses connections",
 		},
 	})
 }
@@ -218,6 +233,7 @@ func TestRedirectLoop(t *testing.T) {
 	if n := strings.Count(log, token); n != 4 {
 		t.Errorf("the router was asked %d times, want 4:\n%s", n, log)
 	}
+	p.check(t, []string{"route-redirect-loops"}, "--token", token)
 }
 
 // TestProxyProtocolDiagnoses: one side speaks it and the other does not.
@@ -231,6 +247,7 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 		{
 			name: "expected while it is off", router: lab.RouterOptions{ProxyProtocol: true},
 			config: directly(""), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, says: []string{"upstream.proxyProtocol"},
+			text: "set upstream.proxyProtocol to v2 or v1",
 		},
 		{
 			name: "v1 that is not expected", config: directly("  proxyProtocol: v1\n"),
@@ -243,6 +260,7 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 		{
 			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
 			config: directly(https, shared.pki.root), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, says: []string{"upstream.proxyProtocol"},
+			text: "set upstream.proxyProtocol to v2 or v1",
 		},
 		{
 			name: "not expected before TLS", router: lab.RouterOptions{Secure: secure},
@@ -293,6 +311,11 @@ func TestEgressDiagnoses(t *testing.T) {
 		{
 			name: "nobody listens there", router: router, config: through("", plain),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, says: []string{lab.EgressName},
+			text: ", through which " + p.Outside.V4.String() + ":80 is reached",
+		},
+		{
+			name: "a name that nobody knows", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
+			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, says: []string{"nobody.lab.test"}, text: "nobody.lab.test",
 		},
 		{
 			name: "a CA of the proxy that is not trusted", router: router, set: starts(lab.EgressOptions{Secure: foreign}),
@@ -312,12 +335,12 @@ func TestEgressDiagnoses(t *testing.T) {
 		},
 		{
 			name: "a man in the middle that nobody trusts", router: router,
-			set: starts(lab.EgressOptions{Bump: shared.pki.bump, Trust: certificates(shared.pki.root)}),
+			set: starts(lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}),
 			config: func(t *testing.T, p *place) string {
 				t.Helper()
 				return strings.Replace(through(https, plain)(t, p), "egress-ca.crt", "nobody.crt", 1)
 			},
-			cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, says: []string{"Lab Bump CA", "egressProxy.trustedCA"},
+			cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, says: []string{"Lab Bump CA", "egressProxy.trustedCA"}, text: "egressProxy.trustedCA",
 		},
 		{
 			name: "an expired router behind the proxy", set: starts(lab.EgressOptions{}), config: through(https, plain),

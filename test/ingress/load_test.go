@@ -29,7 +29,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 		Secure: p.apps(t), Named: issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{probedName}}),
 	})
 	p.route(t, apiName, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the answer")) })
-	without, with := certificates(shared.pki.root), certificates(shared.pki.root, shared.pki.second)
+	without, with := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.root, shared.pki.second)
 	path := p.file(t, "ca-bundle.crt", without)
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(path)+"limits: {perSource: 0}\n")
 

@@ -37,7 +37,7 @@ func TestParts(t *testing.T) {
 		},
 		{
 			name: "man in the middle", scheme: "http", issuer: "Lab Bump CA",
-			proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: certificates(shared.pki.root)},
+			proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestParts(t *testing.T) {
 // throughProxy is a client on the holder that trusts all of the lab's CAs.
 func (p *place) throughProxy(proxy *url.URL) *http.Client {
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(certificates(shared.pki.root, shared.pki.bump, shared.pki.egress))
+	pool.AppendCertsFromPEM(lab.Bundle(shared.pki.root, shared.pki.bump, shared.pki.egress))
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, Proxy: http.ProxyURL(proxy), DialContext: p.holder().Dial,
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},

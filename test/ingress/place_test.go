@@ -95,15 +95,6 @@ func rename(t *testing.T, path string, text []byte) {
 	must(t, os.Rename(path+".new", path))
 }
 
-// certificates are CAs in PEM.
-func certificates(authorities ...*lab.Authority) []byte {
-	var text []byte
-	for _, a := range authorities {
-		text = append(text, a.Certificate()...)
-	}
-	return text
-}
-
 // serve runs the service on the holder and waits until it serves.
 func (p *place) serve(t *testing.T, config string) *lab.Service {
 	t.Helper()

@@ -60,6 +60,18 @@ func (r CheckReport) IDs() []string {
 	return ids
 }
 
+// Says are the texts of the findings with an ID, each with its remediation.
+func (r CheckReport) Says(id string) (texts []string) {
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			if f.ID == id {
+				texts = append(texts, f.Says+": "+f.Mend)
+			}
+		}
+	}
+	return texts
+}
+
 // Check is the result of one check by its name, the zero value when there is
 // none.
 func (r CheckReport) Check(name string) CheckResult {

@@ -176,14 +176,7 @@ func (h *host) check(want ...string) lab.CheckReport {
 // finds wants the words of a finding to have these parts.
 func (h *host) finds(r lab.CheckReport, id string, parts ...string) {
 	h.t.Helper()
-	var all []string
-	for _, c := range r.Checks {
-		for _, f := range c.Findings {
-			if f.ID == id {
-				all = append(all, f.Says+": "+f.Mend)
-			}
-		}
-	}
+	all := r.Says(id)
 	for _, part := range parts {
 		if !slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, part) }) {
 			h.t.Errorf("%s says %q, want %q", id, all, part)
