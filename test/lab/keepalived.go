@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"text/template"
 
 	"golang.org/x/sys/unix"
@@ -123,7 +125,13 @@ func (k *keepalived) StopKeepalived(ctx context.Context) error {
 	if p == nil {
 		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
 	}
-	return p.Stop(ctx)
+	err := p.Stop(ctx)
+	// A keepalived that has just been started has no signal handler and no VIP yet.
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == unix.SIGTERM {
+		return nil
+	}
+	return err
 }
 
 // KillKeepalived kills keepalived hard, parent and child at once, as the kernel
