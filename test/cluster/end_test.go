@@ -98,7 +98,10 @@ func remains(cell *host.Cell) string {
 		return err.Error()
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, " "+cell.Path("")+"/") || strings.Contains(line, " /run/netns/") {
+		// The cell's own /run hides mounts of other labs on this machine.
+		point := strings.Fields(line)[4]
+		_, err := os.Lstat(point)
+		if err == nil && (strings.HasPrefix(point, cell.Path("")+"/") || strings.HasPrefix(point, "/run/netns/")) {
 			left = append(left, strings.TrimSpace(line))
 		}
 	}
