@@ -58,7 +58,7 @@ func New(ctx context.Context, cell *host.Cell) (*Cluster, error) {
 
 func (c *Cluster) up(ctx context.Context) error {
 	var err error
-	if c.Lab, err = lab.New(ctx, lab.WithoutMasters()); err != nil {
+	if c.Lab, err = lab.New(ctx, lab.WithoutMasters(), lab.WithEgress()); err != nil {
 		return err
 	}
 	if c.Registry, err = registry.New(ctx, c.Lab, "registry"); err != nil {
