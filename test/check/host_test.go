@@ -8,9 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,21 +20,7 @@ import (
 // eventually tries until it succeeds.
 func eventually(t *testing.T, try func() error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
+	return lab.Eventually(t.Context(), t.Name(), func(context.Context) error { return try() })
 }
 
 // exitCode is that of a command that was run, 0 for one that went well.
@@ -56,6 +42,8 @@ func (c *cluster) remove(text string) {
 	}
 }
 
+// TestPortTaken: the service reports the process that has its port and installs
+// nothing, check reports the same, and the service serves once the port is free.
 func TestPortTaken(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -65,9 +53,19 @@ func TestPortTaken(t *testing.T) {
 	defer listener.Close()
 	self, err := os.ReadFile("/proc/self/comm")
 	must(t, err)
-	c.again(lab.ServiceOptions{}, "PortInUse")
+	s, err := n.StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary})
+	must(t, err)
+	t.Cleanup(func() { c.stop(s) })
+	seen, err := s.AwaitReason(t.Context(), "PortInUse")
+	must(t, err)
+	if p := seen.Condition(); p.Status != "False" || !strings.Contains(p.Message, "8888") || !strings.Contains(p.Message, strconv.Itoa(os.Getpid())) || seen.Table.Present {
+		t.Errorf("%+v with the table %+v", p, seen.Table)
+	}
 	r := c.exactly(n, []string{"port-taken"})
 	c.says(r, "port-taken", "port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
+	must(t, listener.Close())
+	_, err = s.AwaitReason(t.Context(), "Serving")
+	must(t, err)
 }
 
 // TestPortTakenMeanwhile: so it is without the service too, which is then not

@@ -79,8 +79,9 @@ func TestServesWhatKeepalivedBrings(t *testing.T) {
 // root's alone.
 func TestStatusIsForRoot(t *testing.T) {
 	s := serving(t)
-	for _, user := range []string{"nobody", "daemon"} {
-		out, err := s.master.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status")
+	// With --watch the command must not wait for an answer that never comes.
+	for user, flag := range map[string]string{"nobody": "--output=text", "daemon": "--watch"} {
+		out, err := s.master.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status", flag)
 		if err == nil || out != "" {
 			t.Errorf("as %s: %q, %v", user, out, err)
 		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "only root may ask") {

@@ -205,44 +205,6 @@ func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	must(t, err)
 }
 
-// TestNewVIP renumbers the API VIPs of a running cluster.
-func TestNewVIP(t *testing.T) {
-	l, _ := cluster(t)
-	services := startAll(t, l)
-	old := l.API
-	renumber(t, l, machine(7))
-	t.Cleanup(func() {
-		renumber(t, l, old)
-		must(t, l.Settled(context.Background()))
-	})
-	must(t, l.Settled(t.Context()))
-	awaitHolder(t, l, services, 0)
-	name := named(t, l, "renumbered", l.API)
-	_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[1]})
-	must(t, err)
-	seen, err := services[0].Await(t.Context(), "the new VIPs alone in the table", func(seen Status) error {
-		if !slices.Equal(seen.Table.Elements, texts(l.API)) {
-			return fmt.Errorf("elements: %v", seen.Table.Elements)
-		}
-		return nil
-	})
-	must(t, err)
-	if seen.VIPState(old.V4.String()) != "" {
-		t.Errorf("the old VIP is still listed: %+v", seen.VIPs)
-	}
-}
-
-// renumber gives the API other VIPs and has every keepalived read that.
-func renumber(t *testing.T, l *Lab, api Pair) {
-	t.Helper()
-	l.API = api
-	for _, m := range l.Masters {
-		m.instances = masterInstances(l.Topology, m.Index)
-		must(t, m.WriteKeepalivedConfig())
-		must(t, m.ReloadKeepalived())
-	}
-}
-
 // TestVIPTakenAwayByHand follows the addresses themselves: whoever adds or
 // removes the VIP, and without any file that changes.
 func TestVIPTakenAwayByHand(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -110,30 +109,6 @@ func put(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(text), 0o644))
-}
-
-// TestPortInUse names the process that has the port, installs nothing, and
-// takes the port by itself once it is free.
-func TestPortInUse(t *testing.T) {
-	l, _ := cluster(t)
-	master := l.Masters[0].Node
-	taken, err := master.Listen(t.Context(), "[::]:8888")
-	must(t, err)
-	t.Cleanup(func() { _ = taken.Close() })
-	s := start(t, master, ServiceOptions{})
-	seen, err := s.AwaitReason(t.Context(), "PortInUse")
-	must(t, err)
-	self := strconv.Itoa(os.Getpid())
-	if seen.Condition().Status != "False" || !strings.Contains(seen.Condition().Message, "8888") ||
-		!strings.Contains(seen.Condition().Message, self) {
-		t.Errorf("the message does not name port 8888 and process %s: %+v", self, seen.Condition())
-	}
-	if seen.Table.Present {
-		t.Errorf("a port that leads nowhere: %+v", seen.Table)
-	}
-	must(t, taken.Close())
-	_, err = s.AwaitReason(t.Context(), "Serving")
-	must(t, err)
 }
 
 // TestWithoutCapability says what is missing and stays up.

@@ -154,17 +154,3 @@ func TestWatch(t *testing.T) {
 		t.Errorf("the terminal is not as it was:\n%s", seen)
 	}
 }
-
-// TestStatusForRootAlone: waiting does not help who may not ask.
-func TestStatusForRootAlone(t *testing.T) {
-	l, binary := cluster(t)
-	master := l.Masters[0].Node
-	start(t, master, ServiceOptions{})
-	for _, flag := range []string{"--output=text", "--watch"} {
-		out, err := master.Run(t.Context(), "setpriv", "--reuid", "65534", "--clear-groups",
-			binary, "status", "--status-socket", master.serviceFile("status.sock"), flag)
-		if err == nil || !strings.Contains(err.Error(), "only root may ask") {
-			t.Errorf("%s: %s, %v", flag, out, err)
-		}
-	}
-}
