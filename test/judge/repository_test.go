@@ -5,8 +5,8 @@ package judge
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,8 +120,8 @@ func TestRepositoryDocuments(t *testing.T) {
 	j := open(t)
 	seen := map[string]int{}
 	for file, text := range shippedText(t, "docs/*.md") {
-		for i, block := range fenced(text, "yaml") {
-			documents, err := Documents([]byte(block))
+		for i, block := range fencedYAML.FindAllStringSubmatch(text, -1) {
+			documents, err := Documents([]byte(block[1]))
 			if err != nil {
 				t.Errorf("%s, YAML block %d: %v", file, i+1, err)
 				continue
@@ -153,29 +153,8 @@ func hasConfig(u *unstructured.Unstructured) bool {
 	return found && err == nil
 }
 
-// fenced gives the blocks of a Markdown text that are marked with a language.
-func fenced(text, language string) []string {
-	var blocks []string
-	var block *strings.Builder
-	for line := range strings.Lines(text) {
-		switch mark := strings.TrimSpace(line); {
-		case block == nil && (mark == "```"+language || strings.HasPrefix(mark, "```"+language+" ")):
-			block = &strings.Builder{}
-		case block != nil && mark == "```":
-			blocks, block = append(blocks, block.String()), nil
-		case block != nil:
-			block.WriteString(line)
-		}
-	}
-	return blocks
-}
-
-func TestFenced(t *testing.T) {
-	got := fenced("a\n```yaml\nb: 1\n```\n```\nc\n```\n```yaml title\nd: 2\n```\n", "yaml")
-	if diff := cmp.Diff([]string{"b: 1\n", "d: 2\n"}, got); diff != "" {
-		t.Errorf("blocks (-want +got):\n%s", diff)
-	}
-}
+// fencedYAML is a block of a Markdown text that is marked as YAML, at any depth.
+var fencedYAML = regexp.MustCompile("(?ms)^[ \t]*```yaml(?: [^\n]*)?\n(.*?)^[ \t]*```[ \t]*$")
 
 // shipped reads the repository's files of a pattern, by name and, where there
 // are several documents in one, its number; none is an error.
