@@ -7,21 +7,22 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
 )
 
-// ActionType is a type of action of a NodeDisruptionPolicy
-// (openshift/api operator/v1, NodeDisruptionPolicyStatusActionType).
-type ActionType string
+// ActionType is a type of action of a NodeDisruptionPolicy.
+type ActionType = operatorv1.NodeDisruptionPolicyStatusActionType
 
 // The action types. Special is the MCO's own, for registries.conf.
 const (
-	Reboot       ActionType = "Reboot"
-	Drain        ActionType = "Drain"
-	Reload       ActionType = "Reload"
-	Restart      ActionType = "Restart"
-	DaemonReload ActionType = "DaemonReload"
-	None         ActionType = "None"
-	Special      ActionType = "Special"
+	Reboot       = operatorv1.RebootStatusAction
+	Drain        = operatorv1.DrainStatusAction
+	Reload       = operatorv1.ReloadStatusAction
+	Restart      = operatorv1.RestartStatusAction
+	DaemonReload = operatorv1.DaemonReloadStatusAction
+	None         = operatorv1.NoneStatusAction
+	Special      = operatorv1.SpecialStatusAction
 )
 
 // Action is what the daemon does after it has written files.
@@ -49,35 +50,6 @@ type Rule struct {
 	Actions []Action
 }
 
-type specAction struct {
-	Type    ActionType  `json:"type"`
-	Reload  *specTarget `json:"reload"`
-	Restart *specTarget `json:"restart"`
-}
-
-type specTarget struct {
-	ServiceName string `json:"serviceName"`
-}
-
-type machineConfiguration struct {
-	Kind string `json:"kind"`
-	Spec struct {
-		NodeDisruptionPolicy struct {
-			Files []struct {
-				Path    string       `json:"path"`
-				Actions []specAction `json:"actions"`
-			} `json:"files"`
-			Units []struct {
-				Name    string       `json:"name"`
-				Actions []specAction `json:"actions"`
-			} `json:"units"`
-			SSHKey struct {
-				Actions []specAction `json:"actions"`
-			} `json:"sshkey"`
-		} `json:"nodeDisruptionPolicy"`
-	} `json:"spec"`
-}
-
 // ReadPolicy reads the spec of a MachineConfiguration and lays it over the
 // MCO's defaults: an entry for a default's path or unit replaces that entry,
 // others follow (pkg/apihelpers/apihelpers.go, MergeClusterPolicies). Without
@@ -87,7 +59,7 @@ func ReadPolicy(content []byte) (Policy, error) {
 	if len(content) == 0 {
 		return p, nil
 	}
-	var object machineConfiguration
+	var object operatorv1.MachineConfiguration
 	if err := unmarshal(content, &object); err != nil {
 		return Policy{}, fmt.Errorf("read the node disruption policy: %w", err)
 	}
@@ -103,11 +75,11 @@ func ReadPolicy(content []byte) (Policy, error) {
 		p.Files = lay(p.Files, Rule{f.Path, actions})
 	}
 	for _, u := range spec.Units {
-		actions, err := convert(u.Name, u.Actions)
+		actions, err := convert(string(u.Name), u.Actions)
 		if err != nil {
 			return Policy{}, err
 		}
-		p.Units = lay(p.Units, Rule{u.Name, actions})
+		p.Units = lay(p.Units, Rule{string(u.Name), actions})
 	}
 	if len(spec.SSHKey.Actions) > 0 {
 		actions, err := convert("sshkey", spec.SSHKey.Actions)
@@ -127,26 +99,28 @@ func lay(rules []Rule, r Rule) []Rule {
 	return append(rules, r)
 }
 
-func convert(key string, spec []specAction) ([]Action, error) {
+func convert(key string, spec []operatorv1.NodeDisruptionPolicySpecAction) ([]Action, error) {
 	actions := make([]Action, 0, len(spec))
 	for _, s := range spec {
-		a := Action{Type: s.Type}
-		var target *specTarget
-		switch s.Type {
+		a := Action{Type: ActionType(s.Type)}
+		switch a.Type {
 		case Reboot, Drain, DaemonReload, None:
 			actions = append(actions, a)
 			continue
 		case Reload:
-			target = s.Reload
+			if s.Reload != nil {
+				a.Service = string(s.Reload.ServiceName)
+			}
 		case Restart:
-			target = s.Restart
+			if s.Restart != nil {
+				a.Service = string(s.Restart.ServiceName)
+			}
 		default:
 			return nil, fmt.Errorf("policy for %s: unknown action %q", key, s.Type)
 		}
-		if target == nil || target.ServiceName == "" {
+		if a.Service == "" {
 			return nil, fmt.Errorf("policy for %s: %s names no service", key, s.Type)
 		}
-		a.Service = target.ServiceName
 		actions = append(actions, a)
 	}
 	return actions, nil

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/coreos/ignition/v2/config/v3_4"
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 	"sigs.k8s.io/yaml"
@@ -53,13 +55,9 @@ func (s hostSpec) equal(o hostSpec) bool {
 }
 
 type machineConfig struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name   string            `json:"name"`
-		Labels map[string]string `json:"labels"`
-	} `json:"metadata"`
-	Spec struct {
+	metav1.TypeMeta
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
 		hostSpec
 
 		Config json.RawMessage `json:"config"`
