@@ -17,15 +17,19 @@ import (
 
 // Footprint is what a process and its children hold.
 type Footprint struct {
-	RSS, PSS    int // bytes
-	Descriptors int
+	RSS, Anonymous, PSS int // bytes; anonymous pages are a part of RSS
+	Descriptors         int
 }
 
 // String is the footprint for people.
 func (f Footprint) String() string {
 	const mib = 1 << 20
-	return fmt.Sprintf("RSS %.1f MiB, PSS %.1f MiB, %d descriptors", float64(f.RSS)/mib, float64(f.PSS)/mib, f.Descriptors)
+	return fmt.Sprintf("RSS %.1f MiB (of it anonymous %.1f MiB), PSS %.1f MiB, %d descriptors",
+		float64(f.RSS)/mib, float64(f.Anonymous)/mib, float64(f.PSS)/mib, f.Descriptors)
 }
+
+// Footprint sums up the service and its children.
+func (s *Service) Footprint() (Footprint, error) { return footprint(s.PID()) }
 
 // footprint sums up a process and its children. A child that ends meanwhile, such as
 // the one that looks at certificates, holds nothing.
@@ -42,7 +46,7 @@ func footprint(pid int) (Footprint, error) {
 		case err != nil:
 			return sum, err
 		}
-		sum = Footprint{sum.RSS + one.RSS, sum.PSS + one.PSS, sum.Descriptors + one.Descriptors}
+		sum = Footprint{sum.RSS + one.RSS, sum.Anonymous + one.Anonymous, sum.PSS + one.PSS, sum.Descriptors + one.Descriptors}
 	}
 	return sum, nil
 }
@@ -58,7 +62,8 @@ func footprintOf(pid int) (Footprint, error) {
 	if err != nil {
 		return Footprint{}, fmt.Errorf("count the service's descriptors: %w", err)
 	}
-	return Footprint{RSS: sizeOf(string(rollup), "Rss:"), PSS: sizeOf(string(rollup), "Pss:"), Descriptors: len(fds)}, nil
+	size := func(name string) int { return sizeOf(string(rollup), name) }
+	return Footprint{RSS: size("Rss:"), Anonymous: size("Anonymous:"), PSS: size("Pss:"), Descriptors: len(fds)}, nil
 }
 
 // children are the processes that pid's threads have started.
@@ -109,7 +114,9 @@ func watchFootprint(ctx context.Context, pid int) (peak func() (Footprint, error
 		for ctx.Err() == nil && o.err == nil {
 			var now Footprint
 			now, o.err = footprint(pid)
-			o.most = Footprint{max(o.most.RSS, now.RSS), max(o.most.PSS, now.PSS), max(o.most.Descriptors, now.Descriptors)}
+			o.most = Footprint{
+				max(o.most.RSS, now.RSS), max(o.most.Anonymous, now.Anonymous), max(o.most.PSS, now.PSS), max(o.most.Descriptors, now.Descriptors),
+			}
 			select {
 			case <-ctx.Done():
 			case <-tick.C:

@@ -85,12 +85,11 @@ func measureMemory(ctx context.Context, l *lab.Lab, binary string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	m, err := memoryOf(s.PID())
+	m, err := s.Footprint()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-44s RSS %.1f MiB (of it anonymous %.1f MiB), PSS %.1f MiB\n",
-		fmt.Sprintf("memory, idle %v after the start", settle), mib(m.rss), mib(m.anonymous), mib(m.pss))
+	fmt.Printf("%-44s %v\n", fmt.Sprintf("memory, idle %v after the start", settle), m)
 	return s.Stop(ctx)
 }
 
