@@ -37,17 +37,6 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-func TestKilled(t *testing.T) {
-	s := serving(t)
-	pid := s.property("MainPID")
-	s.run("kill", "-KILL", pid)
-	s.awaitRestart()
-	s.challenge()
-	if again := s.property("MainPID"); again == pid {
-		t.Errorf("still process %s", pid)
-	}
-}
-
 // othersTables stand for those of OpenShift's own redirect and of an admin.
 const othersTables = `
 table ip ocp_nat {

@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	onPort9888    = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9888\n"
-	onPort9889    = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9889\n"
-	refusedConfig = onPort9889 + "colour: green\n"
+	onPort9888 = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9888\n"
+	onPort9889 = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9889\n"
 )
 
 func TestReloadMovesThePort(t *testing.T) {
@@ -32,36 +31,4 @@ func TestReloadMovesThePort(t *testing.T) {
 	s.awaitPort(9889)
 	s.challenge()
 	s.awaitProperties(map[string]string{"NRestarts": "0", "MainPID": pid, "ActiveState": "active"})
-}
-
-func TestRefusedConfigurationKeepsServing(t *testing.T) {
-	s := fresh(t, true)
-	s.configure(onPort9888)
-	s.systemctl("start", unit)
-	s.awaitStatus("Serving: ")
-	s.configure(refusedConfig)
-	s.systemctl("reload", unit)
-	check := func() {
-		t.Helper()
-		if line := s.awaitStatus("InvalidConfig: " + configPath + ":4:1: "); !strings.Contains(line, "colour") {
-			t.Errorf("the status line does not name the key: %s", line)
-		}
-		s.awaitPort(9888)
-		s.challenge()
-		s.awaitProperties(map[string]string{"NRestarts": "0", "ActiveState": "active"})
-	}
-	check()
-
-	// A restart takes the last accepted one from the state directory.
-	s.systemctl("restart", unit)
-	check()
-	report, err := s.report(t.Context())
-	s.must(err)
-	if report.Config.Source != "last-accepted" {
-		t.Errorf("configuration from %q", report.Config.Source)
-	}
-
-	s.configure(onPort9889)
-	s.awaitStatus("Serving: ")
-	s.awaitPort(9889)
 }

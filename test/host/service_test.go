@@ -5,7 +5,6 @@ package host_test
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -196,11 +195,7 @@ func (s *service) report(ctx context.Context) (lab.Status, error) {
 	if err != nil {
 		return lab.Status{}, err
 	}
-	var report lab.Status
-	if err := json.Unmarshal([]byte(out), &report); err != nil {
-		return report, fmt.Errorf("read the status: %w", err)
-	}
-	return report, nil
+	return lab.ParseStatus(out)
 }
 
 // awaitPort waits until the table leads to a port.

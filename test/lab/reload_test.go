@@ -134,6 +134,7 @@ func TestInvalidConfig(t *testing.T) {
 	if seen.Condition().Status != "False" || seen.Condition().Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
 		t.Errorf("condition %+v, configuration %+v", seen.Condition(), seen.Config)
 	}
+	must(t, Eventually(t.Context(), "STATUS= of the state", saysStatus(s, "InvalidConfig")))
 	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
 		t.Errorf("with an invalid file and a good one in force: %v", err)
 	}

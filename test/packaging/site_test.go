@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 // Names and places. RFC 5737 sets the network aside.
@@ -169,24 +169,10 @@ func on(t *testing.T, h *host.Host, name string, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// eventually asks until the answer is nil, for a minute.
+// eventually asks until the answer is nil.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	look := time.NewTicker(100 * time.Millisecond)
-	defer look.Stop()
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatal(fmt.Errorf("%s: %w", what, err))
-		case <-look.C:
-		}
-	}
+	must(t, lab.Eventually(t.Context(), what, func(context.Context) error { return ask() }))
 }
 
 // is demands that a unit's properties have these values.
