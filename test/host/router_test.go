@@ -4,14 +4,13 @@ package host_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 const prefix = "/.well-known/acme-challenge/"
@@ -19,8 +18,7 @@ const prefix = "/.well-known/acme-challenge/"
 // router stands for the ingress: it listens on port 80 of the worker and
 // answers every challenge with the key authorization of its token.
 type router struct {
-	server *http.Server
-	served chan error
+	stop func() error
 
 	mu   sync.Mutex
 	seen []*http.Request
@@ -31,9 +29,8 @@ func newRouter(ctx context.Context, worker *host.Host) (*router, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &router{served: make(chan error, 1)}
-	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
-	go func() { r.served <- r.server.Serve(ln) }()
+	r := &router{}
+	r.stop = lab.Serve(ln, nil, r)
 	return r, nil
 }
 
@@ -60,14 +57,6 @@ func (r *router) asked(token string) []*http.Request {
 		}
 	}
 	return found
-}
-
-func (r *router) close() error {
-	err := r.server.Close()
-	if served := <-r.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
 }
 
 func keyAuthorization(token string) string { return token + ".thumbprint" }

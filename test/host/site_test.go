@@ -88,7 +88,7 @@ func newSite(ctx context.Context, c *host.Cell, tree, binary string) (*site, err
 }
 
 func (s *site) close(ctx context.Context) error {
-	return errors.Join(s.router.close(), s.master.PowerOff(ctx), s.worker.PowerOff(ctx), s.master.Close(ctx), s.worker.Close(ctx))
+	return errors.Join(s.router.stop(), s.master.PowerOff(ctx), s.worker.PowerOff(ctx), s.master.Close(ctx), s.worker.Close(ctx))
 }
 
 //go:embed keepalived.conf.tmpl

@@ -197,10 +197,11 @@ func (p *place) hostileRouter(t *testing.T) func() int {
 	}
 	p.site(t, ":80", handler)
 	identity := p.apps(t)
-	pair, err := tls.X509KeyPair(identity.Chain, identity.Key)
+	pair, err := identity.TLS()
 	must(t, err)
 	listener, err := p.Worker.Listen(t.Context(), ":443")
 	must(t, err)
-	serveOn(t, tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}), handler)
+	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12}, http.HandlerFunc(handler))
+	t.Cleanup(func() { must(t, stop()) })
 	return func() int { return len(asked) }
 }

@@ -4,12 +4,11 @@ package ingress
 
 import (
 	"context"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"testing"
-	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 // site serves on an address of the worker until the test ends, and returns its
@@ -18,17 +17,9 @@ func (p *place) site(t *testing.T, address string, handler http.HandlerFunc) int
 	t.Helper()
 	listener, err := p.Worker.Listen(t.Context(), address)
 	must(t, err)
-	serveOn(t, listener, handler)
+	stop := lab.Serve(listener, nil, handler)
+	t.Cleanup(func() { must(t, stop()) })
 	return listener.Addr().(*net.TCPAddr).Port
-}
-
-func serveOn(t *testing.T, listener net.Listener, handler http.HandlerFunc) {
-	t.Helper()
-	// Who goes away in a handshake is no news.
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(listener) }()
-	t.Cleanup(func() { must(t, server.Close()); <-done })
 }
 
 // route leads all challenges of the API's name to a site of the test's own.

@@ -6,8 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,7 +21,7 @@ const apiPort = "6443"
 // meet first: which certificate it presents, by name and by address. The real one
 // takes an etcd, and a cluster to be told the certificates by.
 type APIServer struct {
-	server *http.Server
+	stop func() error
 
 	offset atomic.Int64
 
@@ -43,17 +41,11 @@ func ServeAPI(ctx context.Context, listen func(ctx context.Context, address stri
 		return nil, err
 	}
 	a := &APIServer{present: present}
-	a.server = &http.Server{
-		ReadHeaderTimeout: dialTimeout,
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.certificate},
-		// Who has seen the certificate goes away: that is no news.
-		ErrorLog: log.New(io.Discard, "", 0),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Date", time.Now().Add(time.Duration(a.offset.Load())).UTC().Format(http.TimeFormat))
-			_, _ = w.Write([]byte("ok"))
-		}),
-	}
-	go func() { _ = a.server.ServeTLS(listener, "", "") }()
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.certificate}
+	a.stop = Serve(listener, config, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(time.Duration(a.offset.Load())).UTC().Format(http.TimeFormat))
+		_, _ = w.Write([]byte("ok"))
+	}))
 	return a, nil
 }
 
@@ -68,7 +60,7 @@ func (a *APIServer) Present(present func(name string, local netip.Addr) *tls.Cer
 func (a *APIServer) Shift(offset time.Duration) { a.offset.Store(int64(offset)) }
 
 // Close ends the server.
-func (a *APIServer) Close() error { return a.server.Close() }
+func (a *APIServer) Close() error { return a.stop() }
 
 func (a *APIServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	local, err := netip.ParseAddrPort(hello.Conn.LocalAddr().String())

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 )
 
 // site is a solver under the test's control: its answers wait to be let go.
@@ -29,28 +28,19 @@ func slowSite(t *testing.T, l *Lab, host string) *site {
 	s := &site{entered: make(chan struct{}, 64), release: make(chan struct{})}
 	listener, err := l.Worker.Listen(t.Context(), "127.0.0.1:0")
 	must(t, err)
-	server := &http.Server{
-		ReadHeaderTimeout: time.Minute,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.entered <- struct{}{}
-			select {
-			case <-s.release:
-				_, _ = w.Write([]byte(siteBody))
-			case <-r.Context().Done():
-			}
-		}),
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
-	}()
+	stop := Serve(listener, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.entered <- struct{}{}
+		select {
+		case <-s.release:
+			_, _ = w.Write([]byte(siteBody))
+		case <-r.Context().Done():
+		}
+	}))
 	route, err := l.Worker.AddRoute(t.Context(), host, "/.well-known/acme-challenge", listener.Addr().(*net.TCPAddr).Port)
 	must(t, err)
 	t.Cleanup(func() {
 		must(t, route.Remove(context.Background()))
-		must(t, server.Close())
-		<-done
+		must(t, stop())
 	})
 	return s
 }

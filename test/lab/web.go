@@ -5,11 +5,16 @@ package lab
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"sync"
+	"time"
 )
 
 // maxBody bounds every answer that the lab's own clients read.
@@ -97,6 +102,31 @@ func (n *Node) Raw(ctx context.Context, address, request string) (string, error)
 		return string(answer), fmt.Errorf("read from %s: %w", address, err)
 	}
 	return string(answer), nil
+}
+
+// Serve answers HTTP at a listener, by TLS where there is a configuration, until
+// stop is called, which ends every connection.
+func Serve(listener net.Listener, config *tls.Config, handler http.Handler) (stop func() error) {
+	server := &http.Server{
+		Handler: handler, TLSConfig: config, ReadHeaderTimeout: time.Minute,
+		// Clients that go away are part of the tests.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	served := make(chan error, 1)
+	go func() {
+		if config == nil {
+			served <- server.Serve(listener)
+		} else {
+			served <- server.ServeTLS(listener, "", "")
+		}
+	}()
+	return sync.OnceValue(func() error {
+		err := server.Close()
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, ended)
+		}
+		return err
+	})
 }
 
 func do(client *http.Client, request *http.Request) (Answer, error) {

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -105,15 +104,9 @@ func serveAPI(t *testing.T, n *lab.Node, s served) {
 	go controller.Run(1, t.Context().Done())
 	listener, err := n.Listen(t.Context(), ":6443")
 	must(t, err)
-	server := &http.Server{
-		ReadHeaderTimeout: time.Minute,
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: controller.GetConfigForClient},
-		// Who has seen the certificate goes away: that is no news.
-		ErrorLog: log.New(io.Discard, "", 0),
-		Handler:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
-	}
-	go func() { _ = server.ServeTLS(listener, "", "") }()
-	t.Cleanup(func() { must(t, server.Close()) })
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: controller.GetConfigForClient}
+	stop := lab.Serve(listener, config, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	t.Cleanup(func() { must(t, stop()) })
 }
 
 // issued makes a certificate as MicroShift does: addresses are among its DNS names

@@ -99,7 +99,7 @@ func (r *Registry) restore(ctx context.Context) error {
 		}
 	}
 	r.outage = None
-	if r.server != nil {
+	if r.end != nil {
 		return nil
 	}
 	return r.start(ctx)

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -49,7 +48,7 @@ type Registry struct {
 	stalled   atomic.Bool
 	switching sync.Mutex
 	outage    Outage
-	server    *server // nil while refused
+	end       func() error // of the web server; nil while refused
 }
 
 // account is who may ask, by HTTP basic authentication.
@@ -113,40 +112,21 @@ func (r *Registry) Close() error {
 	return r.stop()
 }
 
-// server is one run of the registry's web server.
-type server struct {
-	http   *http.Server
-	served chan error
-}
-
 func (r *Registry) start(ctx context.Context) error {
 	listener, err := r.node.Listen(ctx, ":"+port)
 	if err != nil {
 		return fmt.Errorf("start the registry: %w", err)
 	}
-	s := &server{
-		http: &http.Server{
-			Handler: http.HandlerFunc(r.serve), TLSConfig: r.tls,
-			ReadHeaderTimeout: headTimeout, ReadTimeout: wholeTimeout, WriteTimeout: wholeTimeout,
-			// Clients that are killed in mid-pull are part of the tests.
-			ErrorLog: log.New(io.Discard, "", 0),
-		},
-		served: make(chan error, 1),
-	}
-	go func() { s.served <- s.http.ServeTLS(listener, "", "") }()
-	r.server = s
+	r.end = lab.Serve(listener, r.tls, http.HandlerFunc(r.serve))
 	return nil
 }
 
 // stop ends every connection, too.
 func (r *Registry) stop() error {
-	if r.server == nil {
+	if r.end == nil {
 		return nil
 	}
-	err := r.server.http.Close()
-	if served := <-r.server.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	r.server = nil
+	err := r.end()
+	r.end = nil
 	return err
 }
