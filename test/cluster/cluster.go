@@ -73,11 +73,7 @@ func (c *Cluster) up(ctx context.Context) error {
 			return err
 		}
 	}
-	boots, bootsCtx := errgroup.WithContext(ctx)
-	for _, m := range c.Masters {
-		boots.Go(func() error { return m.Boot(bootsCtx) })
-	}
-	if err := boots.Wait(); err != nil {
+	if err := c.Each(ctx, func(ctx context.Context, _ int, m *host.Host) error { return m.Boot(ctx) }); err != nil {
 		return err
 	}
 	if err := c.Settled(ctx); err != nil {
@@ -145,6 +141,15 @@ func (c *Cluster) Diagnosis(ctx context.Context) string {
 	}
 	text.WriteString(c.Lab.Logs())
 	return text.String()
+}
+
+// Each runs act for all masters side by side.
+func (c *Cluster) Each(ctx context.Context, act func(ctx context.Context, i int, m *host.Host) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, m := range c.Masters {
+		group.Go(func() error { return act(ctx, i, m) })
+	}
+	return group.Wait()
 }
 
 // On lists the masters that are switched on.

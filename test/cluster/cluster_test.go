@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/http01-proxyd/http01-proxyd/test/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/host"
@@ -95,6 +94,12 @@ func TestCertificatesFollowTheVIP(t *testing.T) {
 		}
 	}
 	takeAway(t, c)
+	asBefore(t, c, before)
+}
+
+// asBefore compares the masters with what they were.
+func asBefore(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
+	t.Helper()
 	for i, after := range snapshots(t, c) {
 		if diff := before[i].Diff(after); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", c.Masters[i], diff)
@@ -124,11 +129,7 @@ func snapshots(t *testing.T, c *cluster.Cluster) []host.Snapshot {
 // each runs act for all masters side by side.
 func each(t *testing.T, c *cluster.Cluster, act func(ctx context.Context, i int, m *host.Host) error) {
 	t.Helper()
-	group, ctx := errgroup.WithContext(t.Context())
-	for i, m := range c.Masters {
-		group.Go(func() error { return act(ctx, i, m) })
-	}
-	must(t, group.Wait())
+	must(t, c.Each(t.Context(), act))
 }
 
 // serve puts the service onto every master by hand.

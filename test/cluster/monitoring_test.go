@@ -42,11 +42,7 @@ func TestMonitoring(t *testing.T) {
 	// The cluster is left as it was, also after a failure.
 	t.Run("while it runs", func(t *testing.T) { monitored(t, c) })
 	takeMonitoringAway(t, c)
-	for i, after := range snapshots(t, c) {
-		if diff := before[i].Diff(after); diff != "" {
-			t.Errorf("%s (-before +after):\n%s", c.Masters[i], diff)
-		}
-	}
+	asBefore(t, c, before)
 }
 
 func monitored(t *testing.T, c *cluster.Cluster) {

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/http01-proxyd/http01-proxyd/build/image"
 	"github.com/http01-proxyd/http01-proxyd/test/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/host"
@@ -145,11 +143,7 @@ func must(t *testing.T, err error) {
 // each runs act for all masters side by side.
 func (s *site) each(t *testing.T, act func(ctx context.Context, i int, m *host.Host) error) {
 	t.Helper()
-	group, ctx := errgroup.WithContext(t.Context())
-	for i, m := range s.Masters {
-		group.Go(func() error { return act(ctx, i, m) })
-	}
-	must(t, group.Wait())
+	must(t, s.Each(t.Context(), act))
 }
 
 func (s *site) snapshots(t *testing.T) []host.Snapshot {
