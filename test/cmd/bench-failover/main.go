@@ -8,13 +8,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
@@ -25,23 +22,15 @@ func main() {
 	count := flag.Int("moves", 200, "how often the VIP comes, in turns over IPv4 and IPv6")
 	starts := flag.Int("starts", 20, "how often the service is started")
 	flag.Parse()
-	if err := run(*binary, *count, *starts); err != nil {
+	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error {
+		return run(ctx, l, binary, *count, *starts)
+	}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-failover:", err)
 		os.Exit(1)
 	}
 }
 
-func run(binary string, count, starts int) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if binary, err = lab.Binary(ctx, binary); err != nil {
-		return err
-	}
-	l, err := lab.New(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+func run(ctx context.Context, l *lab.Lab, binary string, count, starts int) error {
 	if err := measureStarts(ctx, l, binary, starts); err != nil {
 		return err
 	}

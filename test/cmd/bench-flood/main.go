@@ -11,8 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/flood"
@@ -27,23 +25,13 @@ func main() {
 	flag.IntVar(&o.PerSecond, "per-second", 5_000, "how many are opened anew at most")
 	flag.DurationVar(&o.For, "for", time.Minute, "how long it goes on")
 	flag.Parse()
-	if err := run(*binary, o); err != nil {
+	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error { return run(ctx, l, binary, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-flood:", err)
 		os.Exit(1)
 	}
 }
 
-func run(binary string, o lab.FloodOptions) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if binary, err = lab.Binary(ctx, binary); err != nil {
-		return err
-	}
-	l, err := lab.New(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+func run(ctx context.Context, l *lab.Lab, binary string, o lab.FloodOptions) error {
 	s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary, Wrap: lab.UnitLimits(), Env: lab.UnitEnvironment()})
 	if err != nil {
 		return err
