@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/http01-proxyd/http01-proxyd/test/host"
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
@@ -37,20 +36,6 @@ func (c *Cluster) SettledOn(ctx context.Context, want *host.Host) error {
 		}
 	}
 	return c.Lab.SettledOn(ctx, want, others...)
-}
-
-// Holder returns the master that holds a VIP now.
-func (c *Cluster) Holder(ctx context.Context, vip netip.Addr) (*host.Host, error) {
-	for _, m := range c.On() {
-		held, err := m.Holds(ctx, vip)
-		if err != nil {
-			return nil, err
-		}
-		if held {
-			return m, nil
-		}
-	}
-	return nil, fmt.Errorf("no master holds %s", vip)
 }
 
 // Status asks the service on a master.

@@ -165,7 +165,7 @@ func (p *place) arrived(t *testing.T, s *lab.Service, f form, w way, vip netip.A
 	if f.secure {
 		port = 443
 	}
-	if want := netip.AddrPortFrom(familyOf(ingress, vip), port).String(); c.Upstream != want || c.Cause != "" || c.Status != 200 {
+	if want := netip.AddrPortFrom(ingress.Like(vip), port).String(); c.Upstream != want || c.Cause != "" || c.Status != 200 {
 		t.Errorf("the upstream was %s, want %s: %+v", c.Upstream, want, c)
 	}
 	if !f.proxyWord {
@@ -198,13 +198,6 @@ func (p *place) traced(t *testing.T, f form) {
 			t.Errorf("%+v", hop)
 		}
 	}
-}
-
-func familyOf(p lab.Pair, like netip.Addr) netip.Addr {
-	if like.Is4() {
-		return p.V4
-	}
-	return p.V6
 }
 
 // refusesConfig wants the service to refuse a configuration and to name a key.

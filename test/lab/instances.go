@@ -68,7 +68,7 @@ func masterIngressPriority(t Topology, index int) int {
 }
 
 func apiInstance(t Topology, index, i int, vip numberedVIP) vrrpInstance {
-	own := t.masters[index].like(vip.Addr)
+	own := t.masters[index].Like(vip.Addr)
 	v := vrrpInstance{
 		Name:     fmt.Sprintf("%s_API_%d", t.Cluster, i),
 		RouterID: apiRouterID + 2*vip.number,
@@ -85,10 +85,10 @@ func apiInstance(t Topology, index, i int, vip numberedVIP) vrrpInstance {
 }
 
 func ingressInstance(t Topology, priority int, own Pair, i int, vip numberedVIP) vrrpInstance {
-	address := own.like(vip.Addr)
+	address := own.Like(vip.Addr)
 	peers := t.others(address)
 	for _, p := range t.withoutAPI() {
-		if a := p.like(vip.Addr); a != address && !t.layout.Multicast {
+		if a := p.Like(vip.Addr); a != address && !t.layout.Multicast {
 			peers = append(peers, a)
 		}
 	}
@@ -111,7 +111,7 @@ func (t Topology) others(own netip.Addr) []netip.Addr {
 	}
 	var out []netip.Addr
 	for _, m := range t.masters[:t.layout.masters()] {
-		if a := m.like(own); a != own {
+		if a := m.Like(own); a != own {
 			out = append(out, a)
 		}
 	}

@@ -118,14 +118,11 @@ func (k *keepalived) StartKeepalived(context.Context) error {
 // StopKeepalived ends keepalived with SIGTERM, as a node that is drained does:
 // it gives its VIPs away.
 func (k *keepalived) StopKeepalived(ctx context.Context) error {
-	k.mu.Lock()
-	p := k.process
-	k.process = nil
-	k.mu.Unlock()
-	if p == nil {
-		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
+	p, err := k.take()
+	if err != nil {
+		return err
 	}
-	err := p.Stop(ctx)
+	err = p.Stop(ctx)
 	// A keepalived that has just been started has no signal handler and no VIP yet.
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == unix.SIGTERM {
@@ -134,15 +131,24 @@ func (k *keepalived) StopKeepalived(ctx context.Context) error {
 	return err
 }
 
+// take returns the process that runs, to be ended.
+func (k *keepalived) take() (*Process, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.process
+	k.process = nil
+	if p == nil {
+		return nil, fmt.Errorf("keepalived does not run on %s", k.node.Name)
+	}
+	return p, nil
+}
+
 // KillKeepalived kills keepalived hard, parent and child at once, as the kernel
 // does that runs out of memory: it gives nothing away, so that the VIPs stay.
 func (k *keepalived) KillKeepalived(ctx context.Context) error {
-	k.mu.Lock()
-	p := k.process
-	k.process = nil
-	k.mu.Unlock()
-	if p == nil {
-		return fmt.Errorf("keepalived does not run on %s", k.node.Name)
+	p, err := k.take()
+	if err != nil {
+		return err
 	}
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", p.PID()))
 	if err != nil {

@@ -19,35 +19,6 @@ import (
 // onlyChallenges is the exact text that everything but a challenge gets.
 const onlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
 
-func TestNotAChallenge(t *testing.T) {
-	l, _ := cluster(t)
-	start(t, l.Masters[0].Node, ServiceOptions{})
-	targets := []string{
-		"/",
-		"/healthz",
-		"/.well-known/",
-		"/.well-known/acme-challenge",
-		"/.well-known/acme-challenge/../../console",
-		"/.well-known/acme-challenge/%2e%2e/console",
-		"/.well-known/acme-challenge/..%2fconsole",
-		"//.well-known/acme-challenge/token",
-		"/.well-known\\acme-challenge\\token",
-		"http://api.lab.test/.well-known/acme-challenge/token",
-	}
-	for _, vip := range l.API.Both() {
-		for _, target := range targets {
-			t.Run(vip.String()+" "+target, func(t *testing.T) {
-				text, err := l.Internet.Raw(t.Context(), web(vip), "GET "+target+" HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
-				must(t, err)
-				head, body, _ := strings.Cut(text, "\r\n\r\n")
-				if !strings.HasPrefix(head, "HTTP/1.1 400 ") || body != onlyChallenges {
-					t.Errorf("got %q", text)
-				}
-			})
-		}
-	}
-}
-
 // TestRouterAnswers has the router's own answers reach the client untouched,
 // and the cause of each named to the operator.
 func TestRouterAnswers(t *testing.T) {

@@ -29,8 +29,8 @@ func (p Pair) Both() []netip.Addr {
 // first is the IPv4 address, or the IPv6 address where there is no other.
 func (p Pair) first() netip.Addr { return p.Both()[0] }
 
-// like is the address of the same family.
-func (p Pair) like(a netip.Addr) netip.Addr {
+// Like is the address of the same family.
+func (p Pair) Like(a netip.Addr) netip.Addr {
 	if a.Is4() {
 		return p.V4
 	}
