@@ -17,16 +17,12 @@ func TestClaimCgroups(t *testing.T) {
 		t.Skip("needs root: cgroups")
 	}
 	trees, err := findHierarchies()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	var locks []*os.File
 	for range 2 {
 		name, lock, err := claimCgroups()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names, locks = append(names, name), append(locks, lock)
 		t.Cleanup(func() {
 			_ = lock.Close()
@@ -41,9 +37,7 @@ func TestClaimCgroups(t *testing.T) {
 	// In which of the hierarchies they are after a sweep.
 	where := func() (found [2]int) {
 		t.Helper()
-		if err := sweepCgroups(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sweepCgroups())
 		for i, name := range names {
 			for _, tree := range trees.all() {
 				if _, err := os.Stat(filepath.Join(tree, name)); err == nil {
@@ -57,9 +51,7 @@ func TestClaimCgroups(t *testing.T) {
 	if got := where(); got != [2]int{all, all} {
 		t.Errorf("after a sweep the claimed ones are in %v hierarchies, want all %d", got, all)
 	}
-	if err := locks[0].Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, locks[0].Close())
 	if got := where(); got != [2]int{0, all} {
 		t.Errorf("after a sweep with the first one given up they are in %v hierarchies, want none and all %d", got, all)
 	}
@@ -95,5 +87,12 @@ func TestParseMountinfo(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

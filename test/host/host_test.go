@@ -21,9 +21,7 @@ func spare(t *testing.T, name, unit, text string) *host.Host {
 	h, err := shared.cell.NewHost(host.Options{
 		Name: name, Tree: os.Getenv(treeVariable), Bridge: bridge, Addresses: address(12).onLink(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -33,12 +31,8 @@ func spare(t *testing.T, name, unit, text string) *host.Host {
 		}
 	})
 	const dir = "/etc/systemd/system/"
-	if err := h.WriteFile(dir+unit, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.WriteFile(dir+"multi-user.target.d/50-wants.conf", "[Unit]\nWants="+unit+"\n", 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.WriteFile(dir+unit, text, 0o644))
+	must(t, h.WriteFile(dir+"multi-user.target.d/50-wants.conf", "[Unit]\nWants="+unit+"\n", 0o644))
 	return h
 }
 
@@ -49,9 +43,7 @@ func TestBootTo(t *testing.T) {
 	if h.On() {
 		t.Error("it is on before it was switched on")
 	}
-	if err := h.BootTo(t.Context(), "multi-user.target"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.BootTo(t.Context(), "multi-user.target"))
 	if !h.On() {
 		t.Error("it is off after the boot")
 	}
@@ -62,9 +54,7 @@ func TestBootTo(t *testing.T) {
 	if held, err := h.Holds(t.Context(), address(12)[1]); !held || err != nil {
 		t.Errorf("it has its address: %t, %v", held, err)
 	}
-	if err := h.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Kill(t.Context()))
 	if held, err := h.Holds(t.Context(), address(12)[1]); held || err != nil {
 		t.Errorf("off, it has its address: %t, %v", held, err)
 	}
@@ -74,9 +64,7 @@ func TestBootTo(t *testing.T) {
 // not keep it on.
 func TestCommandThatOutlivesItsCaller(t *testing.T) {
 	h := spare(t, "orphanage", "idle.service", "[Service]\nExecStart=sleep infinity\n")
-	if err := h.Boot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Boot(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := h.Run(ctx, "sleep", "1001"); err == nil {
@@ -85,9 +73,7 @@ func TestCommandThatOutlivesItsCaller(t *testing.T) {
 	if _, err := h.Run(t.Context(), "pgrep", "--full", "^sleep 1001"); err != nil {
 		t.Fatalf("it did not outlive its caller, so this shows nothing: %v", err)
 	}
-	if err := h.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Kill(t.Context()))
 }
 
 // A boot in which a unit fails is an error that names it and shows the journal.
@@ -106,5 +92,12 @@ func TestBootTellsWhatFailed(t *testing.T) {
 	// What runs can still be asked, and switched off in order.
 	if err := h.PowerOff(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -42,9 +42,7 @@ func paths(t *testing.T, object []byte) []string {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(object, &o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(object, &o))
 	var all []string
 	for _, f := range o.Spec.NodeDisruptionPolicy.Files {
 		all = append(all, f.Path)
@@ -58,9 +56,7 @@ func TestApply(t *testing.T) {
 	apply := func(t *testing.T, live, applied []byte, manager string) []byte {
 		t.Helper()
 		merged, err := j.Apply(live, applied, manager, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return merged
 	}
 	foreign := entries([2]string{"/etc/z", "z.service"}, [2]string{"/etc/a", ""})
@@ -97,9 +93,7 @@ func TestApply(t *testing.T) {
 func TestApplyConflict(t *testing.T) {
 	j := open(t)
 	live, err := j.Apply(nil, entries([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fragment := entries([2]string{"/etc/a", ""}, [2]string{"/etc/b", "b.service"})
 	_, err = j.Apply(live, fragment, ours, false)
 	var conflicts Conflicts
@@ -118,9 +112,7 @@ func TestApplyConflict(t *testing.T) {
 	}
 
 	merged, err := j.Apply(live, fragment, ours, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text := string(merged); strings.Contains(text, "serviceName: a.service") || !strings.Contains(text, "serviceName: b.service") {
 		t.Errorf("after force:\n%s", text)
 	}
@@ -129,13 +121,9 @@ func TestApplyConflict(t *testing.T) {
 	_, err = j.Apply(merged, entries(), ours, false)
 	verdict(t, err, "files[0].actions: Required value")
 	back, err := j.Apply(merged, entries([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone, err := j.Apply(back, entries(), ours, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := paths(t, gone); !slices.Equal(got, []string{"/etc/a", "/etc/b"}) {
 		t.Errorf("shared keys went with us: %q", got)
 	}

@@ -16,9 +16,7 @@ var opened = sync.OnceValues(func() (*Judge, error) { return Open(context.Backgr
 func open(t *testing.T) *Judge {
 	t.Helper()
 	j, err := opened()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -185,4 +183,11 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -42,20 +42,14 @@ func TestRepositoryPolicy(t *testing.T) {
 `
 	for name, fragment := range shipped(t, "machineconfigs/policy/*.yaml") {
 		t.Run(name, func(t *testing.T) {
-			if err := j.Object(fragment); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.Object(fragment))
 			if u := object(t, fragment); u.GetKind() != "MachineConfiguration" || u.GetName() != "cluster" {
 				t.Errorf("it is %s %s: the operator reads MachineConfiguration cluster alone", u.GetKind(), u.GetName())
 			}
 			live, err := j.Apply(nil, []byte(foreign), theirs, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			merged, err := j.Apply(live, fragment, ours, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			wantSpec := nodeDisruption(t, []byte(foreign))
 			own := nodeDisruption(t, fragment)
 			for _, list := range []string{"files", "units"} {
@@ -69,9 +63,7 @@ func TestRepositoryPolicy(t *testing.T) {
 				t.Errorf("merged policy (-want +got):\n%s", diff)
 			}
 			again, err := j.Apply(merged, fragment, ours, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
 				t.Errorf("a second apply (-first +second):\n%s", diff)
 			}
@@ -103,9 +95,7 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 					value, _ := key[by].(string)
 					t.Run(name+" "+value, func(t *testing.T) {
 						live, err := j.Apply(nil, []byte(policyHead+"    "+list+": [{"+by+": "+value+", actions: [{type: Drain}]}]\n"), theirs, false)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						_, err = j.Apply(live, fragment, ours, false)
 						verdict(t, err, `conflicts: .spec.nodeDisruptionPolicy.`+list+`[`+by+`="`+value+`"].actions: conflict with "admin"`)
 					})
@@ -177,18 +167,14 @@ func shipped(t *testing.T, pattern string) map[string][]byte {
 func shippedText(t *testing.T, pattern string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(files) == 0 {
 		t.Fatalf("the repository has no %s: make machineconfigs", pattern)
 	}
 	all := map[string]string{}
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[filepath.Base(f)] = string(raw)
 	}
 	return all
@@ -197,18 +183,14 @@ func shippedText(t *testing.T, pattern string) map[string]string {
 func object(t *testing.T, document []byte) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(document, &u.Object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(document, &u.Object))
 	return u
 }
 
 func nodeDisruption(t *testing.T, document []byte) map[string]any {
 	t.Helper()
 	policy, _, err := unstructured.NestedMap(object(t, document).Object, "spec", "nodeDisruptionPolicy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return policy
 }
 

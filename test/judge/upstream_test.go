@@ -31,14 +31,10 @@ func TestUpstreamSuites(t *testing.T) {
 	var creates, updates int
 	for _, folder := range []string{"machineconfiguration/v1", "operator/v1"} {
 		dir, err := ModuleDir(t.Context(), "github.com/openshift/api")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, pattern := range []string{"machineconfigs.*", "machineosconfigs.*", "machineconfigurations.*"} {
 			files, err := filepath.Glob(filepath.Join(dir, folder, "tests", pattern, "*.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, f := range files {
 				s := readSuite(t, f)
 				for _, tt := range s.Tests.OnCreate {
@@ -81,13 +77,9 @@ func sameVerdict(t *testing.T, err error, want string) {
 func readSuite(t *testing.T, file string) suite {
 	t.Helper()
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var s suite
-	if err := yaml.Unmarshal(raw, &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(raw, &s))
 	return s
 }
 
@@ -95,17 +87,13 @@ func readSuite(t *testing.T, file string) suite {
 func named(t *testing.T, document string) []byte {
 	t.Helper()
 	var o map[string]any
-	if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(document), &o))
 	u := unstructured.Unstructured{Object: o}
 	if u.GetName() == "" {
 		u.SetName("cluster")
 	}
 	raw, err := yaml.Marshal(u.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return raw
 }
 
@@ -113,15 +101,9 @@ func sameSpec(t *testing.T, want string, got *unstructured.Unstructured) {
 	t.Helper()
 	var o, g map[string]any
 	raw, err := yaml.Marshal(got.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal([]byte(want), &o); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(raw, &g); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, yaml.Unmarshal([]byte(want), &o))
+	must(t, yaml.Unmarshal(raw, &g))
 	if diff := cmp.Diff(o["spec"], g["spec"]); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}

@@ -70,9 +70,7 @@ func zipped(t *testing.T, content string) string {
 	if _, err := w.Write([]byte(content)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return "data:;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 

@@ -69,9 +69,7 @@ func (o *object) yaml(t *testing.T) []byte {
 		"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
 		"metadata": metadata, "spec": spec,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return raw
 }
 
@@ -82,17 +80,20 @@ func render(t *testing.T, objects ...*object) mcd.Rendered {
 		raw = append(raw, o.yaml(t))
 	}
 	r, err := mcd.Merge(raw...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
 func readPolicy(t *testing.T, content string) mcd.Policy {
 	t.Helper()
 	p, err := mcd.ReadPolicy([]byte(content))
+	must(t, err)
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
 }

@@ -92,21 +92,15 @@ func desk(t *testing.T, files map[string]string) (c *oc.Cluster, dir string, run
 	t.Helper()
 	dir = t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	c, err := oc.New(t.Context(), []byte(noEntries), []oc.Node{{Name: "master0", Daemon: &mcd.Daemon{Machine: disk{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Rollouts()
 	return c, dir, func(command string) string {
 		t.Helper()
 		out, err := c.Run(t.Context(), dir, strings.Fields(command)[1:]...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return out
 	}
 }
@@ -160,9 +154,7 @@ func TestPause(t *testing.T) {
 	if got := c.Rollouts(); len(got) > 0 {
 		t.Errorf("a paused pool has updates: %v", got)
 	}
-	if err := c.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Resume(t.Context()))
 	if got := reboots(t, c.Rollouts()); !cmp.Equal([]bool{true}, got) {
 		t.Errorf("reboots: %v, want one update, with one", got)
 	}
@@ -204,5 +196,12 @@ func TestRefused(t *testing.T) {
 				t.Errorf("got %v, want something with %q", err, want)
 			}
 		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
