@@ -132,7 +132,16 @@ func (h *host) config(more string) string {
 // start runs the service until the test ends, and waits for a reason.
 func (h *host) start(config, reason string) *lab.Service {
 	h.t.Helper()
-	s, err := h.node().StartService(h.t.Context(), lab.ServiceOptions{Binary: shared.binary, Config: config})
+	s := h.launch(lab.ServiceOptions{Config: config})
+	h.says(s, reason, "")
+	return s
+}
+
+// launch is start without waiting for a reason.
+func (h *host) launch(o lab.ServiceOptions) *lab.Service {
+	h.t.Helper()
+	o.Binary = shared.binary
+	s, err := h.node().StartService(h.t.Context(), o)
 	must(h.t, err)
 	t := h.t
 	t.Cleanup(func() {
@@ -142,7 +151,6 @@ func (h *host) start(config, reason string) *lab.Service {
 			must(t, s.Stop(context.Background()))
 		}
 	})
-	h.says(s, reason, "")
 	return s
 }
 

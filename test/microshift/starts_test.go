@@ -3,7 +3,6 @@
 package microshift
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,20 +34,10 @@ func (h *starting) starts(invocation string) { must(h.t, os.Symlink(invocation, 
 // service runs until the test ends, or is stopped, and sees the links.
 func (h *starting) service() *lab.Service {
 	h.t.Helper()
-	s, err := h.node().StartService(h.t.Context(), lab.ServiceOptions{
-		Binary: shared.binary, Config: h.config(""),
-		Wrap: []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", `mkdir -p /run/systemd && mount --bind "$0" /run/systemd && exec "$@"`, h.systemd},
+	return h.launch(lab.ServiceOptions{
+		Config: h.config(""),
+		Wrap:   []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", `mkdir -p /run/systemd && mount --bind "$0" /run/systemd && exec "$@"`, h.systemd},
 	})
-	must(h.t, err)
-	t := h.t
-	t.Cleanup(func() {
-		select {
-		case <-s.Exited():
-		default:
-			must(t, s.Stop(context.Background()))
-		}
-	})
-	return s
 }
 
 // is waits for a state that tells of a changed file, or of none.
