@@ -156,18 +156,23 @@ func (p *place) answers(t *testing.T, s *lab.Service, token string, prefixes ...
 	}))
 }
 
-// egressReason waits for the condition about the egress proxy. Any reason is one
-// when reason is empty.
+// egressReason waits for the condition about the egress proxy.
 func (p *place) egressReason(t *testing.T, s *lab.Service, status, reason string) {
 	t.Helper()
-	_, err := s.Await(t.Context(), egressCondition+" "+status+" "+reason, func(seen lab.Status) error {
-		c := seen.ConditionOf(egressCondition)
-		if c.Status != status || reason != "" && c.Reason != reason {
+	p.condition(t, s, egressCondition, status, reason)
+}
+
+// condition waits for a condition. Any reason is one when reason is empty.
+func (p *place) condition(t *testing.T, s *lab.Service, kind, status, reason string) lab.Condition {
+	t.Helper()
+	seen, err := s.Await(t.Context(), kind+" "+status+" "+reason, func(seen lab.Status) error {
+		if c := seen.ConditionOf(kind); c.Status != status || reason != "" && c.Reason != reason {
 			return fmt.Errorf("it is %+v", c)
 		}
 		return nil
 	})
 	must(t, err)
+	return seen.ConditionOf(kind)
 }
 
 // TestCredentials appear nowhere, whether they are right, wrong, or in a URL

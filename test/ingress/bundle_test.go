@@ -3,7 +3,6 @@
 package ingress
 
 import (
-	"context"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -146,25 +145,11 @@ func (p *place) upstreamAt(bundle string) string {
 func (p *place) trusts(t *testing.T, s *lab.Service, want bool) {
 	t.Helper()
 	begin := time.Now()
-	prefix := "HTTP/1.1 502 "
 	if want {
-		prefix = "HTTP/1.1 503 "
+		p.answers(t, s, "is-it-trusted", "HTTP/1.1 503 ", "HTTP/1.1 200 ")
+	} else {
+		p.answers(t, s, "is-it-trusted", "HTTP/1.1 502 ")
 	}
-	must(t, lab.Eventually(t.Context(), fmt.Sprintf("trust %t", want), func(ctx context.Context) error {
-		if err := s.Alive(); err != nil {
-			return err
-		}
-		text, err := p.Internet.Raw(ctx, web(p.API.V4),
-			"GET "+acmePath+"is-it-trusted HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\n\r\n")
-		switch {
-		case err != nil:
-			return err
-		case strings.HasPrefix(text, prefix) || want && strings.HasPrefix(text, "HTTP/1.1 200 "):
-			return nil
-		default:
-			return fmt.Errorf("the answer is %.100q\n%s", text, s.Tail(5))
-		}
-	}))
 	t.Logf("in force after %v", time.Since(begin).Round(time.Millisecond))
 }
 
@@ -172,17 +157,10 @@ func (p *place) trusts(t *testing.T, s *lab.Service, want bool) {
 // reason is empty.
 func (p *place) trustReason(t *testing.T, s *lab.Service, status, reason string) {
 	t.Helper()
-	_, err := s.Await(t.Context(), trustCondition+" "+status+" "+reason, func(seen lab.Status) error {
-		c := seen.ConditionOf(trustCondition)
-		if c.Status != status || reason != "" && c.Reason != reason {
-			return fmt.Errorf("it is %+v", c)
-		}
-		if status == "False" && !strings.Contains(c.Message, "ca-bundle.crt") {
-			return fmt.Errorf("the message does not name the file: %s", c.Message)
-		}
-		return nil
-	})
-	must(t, err)
+	seen := p.condition(t, s, trustCondition, status, reason)
+	if status == "False" && !strings.Contains(seen.Message, "ca-bundle.crt") {
+		t.Errorf("the message does not name the file: %s", seen.Message)
+	}
 }
 
 // flip makes the path a link that leads through another to the text, as a
