@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -43,13 +42,16 @@ type options struct {
 	root   string
 }
 
-func main() {
+func main() { os.Exit(program(os.Args[1:])) }
+
+// program returns the exit code.
+func program(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
-	o, err := parse(os.Args[1:])
+	o, err := parse(args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "suites:", err)
-		os.Exit(2)
+		return 2
 	}
 	err = run(ctx, o, os.Stdout)
 	if err != nil {
@@ -57,10 +59,11 @@ func main() {
 	}
 	switch {
 	case ctx.Err() != nil:
-		os.Exit(exitInterrupted)
+		return exitInterrupted
 	case err != nil:
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func parse(args []string) (options, error) {
@@ -166,7 +169,7 @@ func once(ctx context.Context, o options, test2json string, out io.Writer) (*rep
 	if err != nil {
 		return nil, err
 	}
-	err = schedule(ctx, o, r, rep)
+	err = (&scheduler{slots: o.slots, runner: r, report: rep, results: make(chan result)}).run(ctx, o)
 	unload()
 	if o.table != "" {
 		err = errors.Join(err, writeTable(o.table, rep))
@@ -185,127 +188,6 @@ func once(ctx context.Context, o options, test2json string, out io.Writer) (*rep
 		err = errors.Join(err, rep.verdict())
 	}
 	return rep, errors.Join(err, lookErr)
-}
-
-// schedule compiles module after module, and runs the processes of what is
-// compiled, those that take longest first, as many as there are slots. The fuzzers
-// have a slot of their own at the lowest priority.
-func schedule(ctx context.Context, o options, r *runner, rep *report) error {
-	type batch struct {
-		processes []*process
-		err       error
-	}
-	compiled := make(chan batch)
-	compileCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		defer close(compiled)
-		for _, m := range modules() {
-			processes, err := prepare(compileCtx, o, m)
-			select {
-			case compiled <- batch{processes, err}:
-			case <-compileCtx.Done():
-				return
-			}
-		}
-	}()
-	var fuzz []*process
-	if o.fuzz {
-		for _, f := range fuzzers() {
-			fuzz = append(fuzz, f.process())
-			rep.expect(fuzz[len(fuzz)-1])
-		}
-	}
-	var queue []*process
-	var failed error
-	results := make(chan result)
-	running, fuzzing := 0, false
-	start := func(p *process) {
-		running++
-		go func() { results <- r.run(ctx, p) }()
-	}
-	for {
-		for ctx.Err() == nil && len(queue) > 0 && running < o.slots {
-			start(queue[0])
-			queue = queue[1:]
-		}
-		if ctx.Err() == nil && !fuzzing && len(fuzz) > 0 {
-			fuzzing = true
-			go func(p *process) { results <- r.run(ctx, p) }(fuzz[0])
-			fuzz = fuzz[1:]
-		}
-		if compiled == nil && running == 0 && !fuzzing && (ctx.Err() != nil || len(queue) == 0) {
-			return failed
-		}
-		select {
-		case b, more := <-compiled:
-			if !more {
-				compiled = nil
-				continue
-			}
-			failed = errors.Join(failed, b.err)
-			for _, p := range b.processes {
-				rep.expect(p)
-				r.sizes[p.pack]++
-			}
-			queue = append(queue, b.processes...)
-			slices.SortStableFunc(queue, func(a, b *process) int { return cmp.Compare(b.weight, a.weight) })
-		case res := <-results:
-			if res.process.command != nil {
-				fuzzing = false
-			} else {
-				running--
-			}
-			rep.take(res)
-		}
-	}
-}
-
-// prepare lists and compiles the wanted tests of a module.
-func prepare(ctx context.Context, o options, m module) ([]*process, error) {
-	if m.onlyAll && o.set != setAll {
-		return nil, nil
-	}
-	packs, err := list(ctx, o.root, m)
-	if err != nil {
-		return nil, err
-	}
-	suites := table()
-	tests := map[*pack][]string{}
-	for _, p := range packs {
-		if !o.only.MatchString(p.dir) {
-			continue
-		}
-		names, err := suites[p.dir].wanted(p, o.set)
-		if err != nil {
-			return nil, err
-		}
-		if len(names) > 0 {
-			tests[p] = names
-		}
-	}
-	packs = slices.DeleteFunc(packs, func(p *pack) bool { return tests[p] == nil })
-	binaries, err := compile(ctx, o.root, o.bin, m, packs, o.cover != "")
-	if err != nil {
-		return nil, err
-	}
-	var all []*process
-	for _, p := range packs {
-		all = append(all, suites[p.dir].plan(p, tests[p], binaries[p])...)
-	}
-	return all, nil
-}
-
-// process is a fuzzer's: on one core, when nobody else needs it.
-func (f fuzzer) process() *process {
-	return &process{
-		pack:  &pack{dir: f.dir, path: "./" + f.dir, module: module{dir: "."}},
-		tests: []string{f.name},
-		command: []string{
-			"nice", "-n", "19", "go", "test", ".", "-run", "^$", "-fuzz", "^" + f.name + "$",
-			"-fuzztime", f.count, "-fuzzminimizetime", "10x", "-parallel", "1",
-		},
-	}
 }
 
 // load starts busy loops, and returns what ends them.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -212,7 +213,7 @@ func compile(ctx context.Context, root, dir string, m module, packs []*pack, cov
 	for round := 0; len(packs) > 0; round++ {
 		// The programs in one directory are named after the last element of the
 		// path: packages with the same one go into the next directory.
-		into := filepath.Join(dir, filepath.Base(filepath.Join(root, m.dir)), fmt.Sprint(round))
+		into := filepath.Join(dir, filepath.Base(filepath.Join(root, m.dir)), strconv.Itoa(round))
 		taken := map[string]bool{}
 		var now, later []*pack
 		for _, p := range packs {
@@ -246,4 +247,16 @@ func compile(ctx context.Context, root, dir string, m module, packs []*pack, cov
 		packs = later
 	}
 	return binaries, nil
+}
+
+// process is a fuzzer's: on one core, when nobody else needs it.
+func (f fuzzer) process() *process {
+	return &process{
+		pack:  &pack{dir: f.dir, path: "./" + f.dir, module: module{dir: "."}},
+		tests: []string{f.name},
+		command: []string{
+			"nice", "-n", "19", "go", "test", ".", "-run", "^$", "-fuzz", "^" + f.name + "$",
+			"-fuzztime", f.count, "-fuzzminimizetime", "10x", "-parallel", "1",
+		},
+	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -204,7 +205,7 @@ func (r *report) verdict() error {
 	case r.failed > 0 || r.broken > 0:
 		return fmt.Errorf("%d tests and %d processes failed", r.failed, r.broken)
 	case r.passed == 0:
-		return fmt.Errorf("no test ran")
+		return errors.New("no test ran")
 	case r.skipped > 0 && os.Geteuid() == 0:
 		return fmt.Errorf("%d tests were skipped: root skips none", r.skipped)
 	}

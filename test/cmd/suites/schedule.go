@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+)
+
+// scheduler runs as many processes as there are slots, those that take longest
+// first. The fuzzers have a slot of their own at the lowest priority. One goroutine
+// uses it.
+type scheduler struct {
+	slots  int
+	runner *runner
+	report *report
+
+	queue, fuzzers []*process
+	running        int // without a fuzzer
+	fuzzing        bool
+	results        chan result
+}
+
+// batch is what a module's tests are run by, or why they cannot be.
+type batch struct {
+	processes []*process
+	err       error
+}
+
+// run compiles module after module, and runs what is compiled meanwhile. After ctx
+// has ended it starts nothing, and waits for what runs.
+func (s *scheduler) run(ctx context.Context, o options) error {
+	compileCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	compiled := compileAll(compileCtx, o)
+	if o.fuzz {
+		for _, f := range fuzzers() {
+			if o.only.MatchString(f.dir) {
+				s.fuzzers = append(s.fuzzers, f.process())
+				s.report.expect(s.fuzzers[len(s.fuzzers)-1])
+			}
+		}
+	}
+	var failed error
+	for {
+		s.fill(ctx)
+		if compiled == nil && s.running == 0 && !s.fuzzing {
+			return failed
+		}
+		select {
+		case b, more := <-compiled:
+			if !more {
+				compiled = nil
+			}
+			failed = errors.Join(failed, b.err)
+			s.add(b.processes)
+		case res := <-s.results:
+			s.ended(res)
+		}
+	}
+}
+
+// fill starts processes while there are slots for them.
+func (s *scheduler) fill(ctx context.Context) {
+	start := func(p *process) {
+		go func() { s.results <- s.runner.run(ctx, p) }()
+	}
+	for ctx.Err() == nil && len(s.queue) > 0 && s.running < s.slots {
+		start(s.queue[0])
+		s.queue = s.queue[1:]
+		s.running++
+	}
+	if ctx.Err() == nil && len(s.fuzzers) > 0 && !s.fuzzing {
+		start(s.fuzzers[0])
+		s.fuzzers = s.fuzzers[1:]
+		s.fuzzing = true
+	}
+}
+
+func (s *scheduler) add(processes []*process) {
+	for _, p := range processes {
+		s.report.expect(p)
+		s.runner.sizes[p.pack]++
+	}
+	s.queue = append(s.queue, processes...)
+	slices.SortStableFunc(s.queue, func(a, b *process) int { return cmp.Compare(b.weight, a.weight) })
+}
+
+func (s *scheduler) ended(res result) {
+	if res.process.command != nil {
+		s.fuzzing = false
+	} else {
+		s.running--
+	}
+	s.report.take(res)
+}
+
+// compileAll sends the processes of each module when its tests are compiled, and
+// then closes the channel.
+func compileAll(ctx context.Context, o options) <-chan batch {
+	compiled := make(chan batch)
+	go func() {
+		defer close(compiled)
+		for _, m := range modules() {
+			processes, err := prepare(ctx, o, m)
+			select {
+			case compiled <- batch{processes, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return compiled
+}
+
+// prepare lists and compiles the wanted tests of a module.
+func prepare(ctx context.Context, o options, m module) ([]*process, error) {
+	if m.onlyAll && o.set != setAll {
+		return nil, nil
+	}
+	packs, err := list(ctx, o.root, m)
+	if err != nil {
+		return nil, err
+	}
+	suites := table()
+	tests := map[*pack][]string{}
+	for _, p := range packs {
+		if !o.only.MatchString(p.dir) {
+			continue
+		}
+		names, err := suites[p.dir].wanted(p, o.set)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) > 0 {
+			tests[p] = names
+		}
+	}
+	packs = slices.DeleteFunc(packs, func(p *pack) bool { return tests[p] == nil })
+	binaries, err := compile(ctx, o.root, o.bin, m, packs, o.cover != "")
+	if err != nil {
+		return nil, err
+	}
+	var all []*process
+	for _, p := range packs {
+		all = append(all, suites[p.dir].plan(p, tests[p], binaries[p])...)
+	}
+	return all, nil
+}
