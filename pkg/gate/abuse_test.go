@@ -25,6 +25,9 @@ const (
 	// hostile asks for what the router below makes trouble with.
 	hostile = "GET /.well-known/acme-challenge/hostile HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 	drip    = 10 * time.Millisecond
+	// talk is how long a hostile client stays on one connection, and the router on one
+	// that asked for hostile. It bounds the wait of an honest client for a slot.
+	talk = 500 * time.Millisecond
 )
 
 // abuse is one way to take more than one's share. Both sides go on until the
@@ -163,7 +166,7 @@ func openFiles(t *testing.T, limit int) int {
 // honest clients are served all the while, and nothing is left afterwards.
 func TestAbuse(t *testing.T) {
 	const (
-		clients, requests = 150, 12
+		clients, requests = 150, 6
 		atLeast           = 300 * time.Millisecond
 		most              = 256 << 20 // more than before; with the race detector, and both ends in one process
 	)
@@ -218,7 +221,9 @@ func (a abuse) ingress(ctx context.Context, t *testing.T) netip.AddrPort {
 				return
 			}
 			if a.router != nil && strings.Contains(head, "hostile") {
-				a.router(ctx, tcp)
+				holding, stop := context.WithTimeout(ctx, talk)
+				defer stop()
+				a.router(holding, tcp)
 				return
 			}
 			if _, err := io.WriteString(tcp, plain); err != nil {
@@ -241,7 +246,7 @@ func (a abuse) goOn(ctx context.Context, source netip.Addr, to netip.AddrPort, o
 		}
 		opened.Add(1)
 		tcp := c.(*net.TCPConn)
-		talking, stop := context.WithTimeout(ctx, 2*time.Second)
+		talking, stop := context.WithTimeout(ctx, talk)
 		a.client(talking, tcp)
 		stop()
 		_ = tcp.Close()
