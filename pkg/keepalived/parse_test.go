@@ -312,7 +312,7 @@ func TestTruncated(t *testing.T) {
 				if !subset(got.VIPs.API, whole.VIPs.API) || !subset(got.VIPs.Ingress, whole.VIPs.Ingress) {
 					t.Fatalf("cut at byte %d: VIPs %v are not of %v", n, got.VIPs, whole.VIPs)
 				}
-				checkHeld(t, n, f, name, whole)
+				checkHeld(t, n, got, err, whole)
 			}
 		})
 	}

@@ -31,13 +31,13 @@ func memoryReader(f files, name string) *Reader {
 	}}
 }
 
-// checkHeld has a Reader know the whole file and then meet what f has now.
-func checkHeld(t *testing.T, n int, f files, name string, whole reading) {
+// checkHeld has a Reader know the whole file and then read its first n bytes, which
+// are read as cut and err say.
+func checkHeld(t *testing.T, n int, cut reading, err error, whole reading) {
 	t.Helper()
-	cut := f[name]
+	cut.content = [sha256.Size]byte{1} // differs from the content of the whole file
 	now := time.Unix(1000, 0)
-	r := &Reader{known: true, good: whole}
-	r.read = memoryReader(files{name: cut}, name).read
+	r := &Reader{known: true, good: whole, read: func() (reading, error) { return cut, err }}
 	for _, after := range []time.Duration{0, time.Millisecond, SettleTime - time.Nanosecond} {
 		got := r.Read(now.Add(after))
 		if !slices.Equal(whole.VIPs.API, got.Discovery.VIPs.API) || !slices.Equal(whole.VIPs.Ingress, got.Discovery.VIPs.Ingress) {
