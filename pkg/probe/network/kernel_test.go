@@ -37,51 +37,52 @@ func lan(t *testing.T) *net.Interface {
 	return link
 }
 
-// TestNeighbours: nobody, one and two hosts answer for an address, over both
-// families, also when this host has it itself.
+// TestNeighbours: no, one and two hosts answer for an address, over both families,
+// also when this host has it itself. The queries run side by side, since each waits
+// for late answers.
 func TestNeighbours(t *testing.T) {
 	link := lan(t)
 	c := client(t)
 	one, two := plug(t, "one"), plug(t, "two")
 	one.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:01")
 	two.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:02")
-	mine := [][]byte{link.HardwareAddr}
-	ask := func(addr string) []string {
-		found, err := c.Neighbours(within(t, patience), probe.NeighboursQuestion{
-			Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Mine: mine, Source: netip.MustParseAddr("2001:db8::1"),
-		})
-		if err != nil {
-			t.Error(err)
-			return nil
-		}
-		return found.Hardware
+	for _, a := range []string{"192.0.2.6/32", "192.0.2.7/32", "192.0.2.8/32", "2001:db8::6/128", "2001:db8::7/128", "2001:db8::8/128", "2001:db8::11/64"} {
+		one.run("ip", "address", "add", a, "dev", "eth0", "nodad")
 	}
-	want := func(what string, want ...string) {
-		t.Helper()
-		var both sync.WaitGroup
-		for _, addr := range []string{"192.0.2.5", "2001:db8::5"} {
-			both.Go(func() {
-				if diff := cmp.Diff(want, ask(addr), cmp.Transformer("set", set)); diff != "" {
-					t.Errorf("%s, %s (-want +got):\n%s", what, addr, diff)
+	for _, a := range []string{"192.0.2.7/32", "192.0.2.8/32", "2001:db8::7/128", "2001:db8::8/128", "2001:db8::12/64"} {
+		two.run("ip", "address", "add", a, "dev", "eth0", "nodad")
+	}
+	for _, a := range []string{"192.0.2.8/32", "2001:db8::8/128"} {
+		nstest.Run(t, "ip", "address", "add", a, "dev", "lan0", "nodad")
+	}
+	mine := [][]byte{link.HardwareAddr}
+	var all sync.WaitGroup
+	for _, tt := range []struct {
+		what string
+		last string // byte of the address
+		mine [][]byte
+		want []string
+	}{
+		{"nobody", "5", mine, nil},
+		{"one", "6", mine, []string{"02:00:00:00:00:01"}},
+		{"two", "7", mine, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
+		{"this host and two more", "8", mine, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
+		{"this host by two links, and another", "8", [][]byte{link.HardwareAddr, {2, 0, 0, 0, 0, 2}}, []string{"02:00:00:00:00:01"}},
+	} {
+		for _, addr := range []string{"192.0.2." + tt.last, "2001:db8::" + tt.last} {
+			all.Go(func() {
+				found, err := c.Neighbours(within(t, patience), probe.NeighboursQuestion{
+					Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Mine: tt.mine, Source: netip.MustParseAddr("2001:db8::1"),
+				})
+				if err != nil {
+					t.Errorf("%s, %s: %v", tt.what, addr, err)
+				} else if diff := cmp.Diff(tt.want, found.Hardware, cmp.Transformer("set", set)); diff != "" {
+					t.Errorf("%s, %s (-want +got):\n%s", tt.what, addr, diff)
 				}
 			})
 		}
-		both.Wait()
 	}
-	want("nobody")
-	one.run("ip", "address", "add", "192.0.2.5/32", "dev", "eth0")
-	one.run("ip", "address", "add", "2001:db8::5/128", "dev", "eth0", "nodad")
-	one.run("ip", "address", "add", "2001:db8::11/64", "dev", "eth0", "nodad")
-	want("one", "02:00:00:00:00:01")
-	two.run("ip", "address", "add", "192.0.2.5/32", "dev", "eth0")
-	two.run("ip", "address", "add", "2001:db8::5/128", "dev", "eth0", "nodad")
-	two.run("ip", "address", "add", "2001:db8::12/64", "dev", "eth0", "nodad")
-	want("two", "02:00:00:00:00:01", "02:00:00:00:00:02")
-	nstest.Run(t, "ip", "address", "add", "192.0.2.5/32", "dev", "lan0")
-	nstest.Run(t, "ip", "address", "add", "2001:db8::5/128", "dev", "lan0", "nodad")
-	want("this host and two more", "02:00:00:00:00:01", "02:00:00:00:00:02")
-	mine = append(mine, []byte{2, 0, 0, 0, 0, 2})
-	want("this host by two links, and another", "02:00:00:00:00:01")
+	all.Wait()
 }
 
 func set(list []string) map[string]bool {
