@@ -17,7 +17,10 @@ import (
 // FileDescriptorStoreMax=): a second hand on descriptors, which outlives this
 // process when the unit is restarted or the process crashes, and lets go when
 // the unit stops. Its methods are safe for concurrent use.
-type Store struct{ socket string }
+type Store struct {
+	socket   string
+	patience time.Duration // with a manager that is busy
+}
 
 // NewStore returns nil when there is no store. systemd says in FDSTORE how many
 // descriptors it takes from version 254 on; a unit for older ones says it itself.
@@ -26,7 +29,7 @@ func NewStore() *Store {
 	if places, err := strconv.Atoi(os.Getenv("FDSTORE")); err != nil || places <= 0 || socket == "" {
 		return nil
 	}
-	return &Store{socket}
+	return &Store{socket, barrierTime}
 }
 
 // Inherited takes what the store has kept from a former process of this unit,
@@ -101,11 +104,11 @@ func (s *Store) barrier() error {
 	if err = errors.Join(err, far.Close()); err != nil {
 		return err
 	}
-	if err = near.SetReadDeadline(time.Now().Add(barrierTime)); err != nil {
+	if err = near.SetReadDeadline(time.Now().Add(s.patience)); err != nil {
 		return err
 	}
 	if _, err = near.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("systemd has not read it within %v", barrierTime)
+		return fmt.Errorf("systemd has not read it within %v", s.patience)
 	}
 	return nil
 }
@@ -116,7 +119,7 @@ func (s *Store) send(state string, fd int) error {
 		return fmt.Errorf("open a socket: %w", err)
 	}
 	defer unix.Close(socket)
-	bound := unix.NsecToTimeval(barrierTime.Nanoseconds())
+	bound := unix.NsecToTimeval(s.patience.Nanoseconds())
 	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &bound); err != nil {
 		return fmt.Errorf("bound the sending: %w", err)
 	}

@@ -118,7 +118,12 @@ func TestStoreSpeaksTheProtocol(t *testing.T) {
 
 func TestStoreThatDoesNotAnswer(t *testing.T) {
 	m := managed(t)
-	if err := NewStore().Keep("port-8888", 0); err == nil || !strings.Contains(err.Error(), "port-8888") {
+	s := NewStore()
+	if s.patience != barrierTime {
+		t.Errorf("a store waits %v for the manager", s.patience)
+	}
+	s.patience = time.Millisecond
+	if err := s.Keep("port-8888", 0); err == nil || !strings.Contains(err.Error(), "port-8888") {
 		t.Errorf("a manager that reads nothing: %v", err)
 	}
 	_ = m.Close()
