@@ -45,13 +45,18 @@ func RunConfined(ctx context.Context, conn *control.Conn) error {
 // Run serves metrics on the socket that comes over the connection to the keeper,
 // until that ends, and returns nil then.
 func Run(ctx context.Context, conn *control.Conn) error {
+	return run(ctx, conn, answerTime)
+}
+
+// run is Run with another patience with the keeper.
+func run(ctx context.Context, conn *control.Conn, patience time.Duration) error {
 	ln, err := await(conn)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, r := newSource(conn), newRoom(ln, maxConnections)
+	s, r := newSource(conn, patience), newRoom(ln, maxConnections)
 	server := &http.Server{
 		Handler:                      handler{s},
 		ConnState:                    r.moved,

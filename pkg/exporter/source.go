@@ -24,8 +24,9 @@ const answerTime = 4 * time.Second
 
 // source has the keeper's report, which it asks for when the last one is too old.
 type source struct {
-	conn   *control.Conn
-	asking chan struct{} // holds a value while somebody asks
+	conn     *control.Conn
+	patience time.Duration // with a keeper that does not answer
+	asking   chan struct{} // holds a value while somebody asks
 
 	mu     sync.Mutex
 	asked  uint64             // the last question
@@ -36,14 +37,14 @@ type source struct {
 	at   time.Time // when its report came
 }
 
-func newSource(conn *control.Conn) *source {
-	return &source{conn: conn, asking: make(chan struct{}, 1)}
+func newSource(conn *control.Conn, patience time.Duration) *source {
+	return &source{conn: conn, patience: patience, asking: make(chan struct{}, 1)}
 }
 
 // page is of a report that is at most control.AskEvery old. All who ask at once get
 // the same one, rendered once.
 func (s *source) page(ctx context.Context) (*metrics.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	select {
 	case s.asking <- struct{}{}:
