@@ -58,7 +58,7 @@ func TestOrders(t *testing.T) {
 		many[i] = strings.Repeat("a", 60)
 	}
 	orders := []Order{
-		{Trust: &Trust{Roots: [][]byte{make([]byte, 2<<20)}, About: "a large bundle"}},
+		{Trust: &Trust{Roots: [][]byte{make([]byte, 100<<10)}, About: "a large bundle"}},
 		{Egress: &Egress{
 			Proxies: Trust{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}}, Beyond: Trust{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
 		}},
@@ -166,7 +166,11 @@ func descriptors(t *testing.T) int {
 func TestPeerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	keeper, _ := pair(t)
-	big := Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", maxMessage-1000)}}}
+	if keeper.patience != sendTimeout {
+		t.Errorf("a connection waits %v", keeper.patience)
+	}
+	keeper.patience = time.Millisecond
+	big := Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}} // more than the socket's buffer holds
 	if err := keeper.Send(big, -1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
