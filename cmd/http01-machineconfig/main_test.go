@@ -407,17 +407,14 @@ func TestFCOS(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	dir := t.TempDir()
-	got := runLine(t, "", "render", "--fcos", "--binary", binary, "--out", dir)
-	if got.code != command.OK || got.err != "" || strings.Contains(got.out, "%") {
-		t.Fatalf("%+v", got)
-	}
-	if want := " for linux/" + runtime.GOARCH + "\n"; !strings.Contains(got.out, want) {
-		t.Errorf("the report does not say%s%s", want, got.out)
-	}
-	inJSON := runLine(t, "", "render", "--fcos", "--binary", binary, "--out", dir, "-o", "json")
+	got := runLine(t, "", "render", "--fcos", "--binary", binary, "--out", dir, "-o", "json")
 	var r report
-	if err := json.Unmarshal([]byte(inJSON.out), &r); err != nil || len(r.Files) != 1 || r.Files[0].Architecture != runtime.GOARCH {
-		t.Errorf("%v %+v", err, inJSON)
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.code != command.OK || got.err != "" || len(r.Files) != 1 || r.Files[0].Architecture != runtime.GOARCH {
+		t.Fatalf("%v %+v", err, got)
+	}
+	var text strings.Builder
+	if err := r.text(&text); err != nil || strings.Contains(text.String(), "%") || !strings.Contains(text.String(), " for linux/"+runtime.GOARCH+"\n") {
+		t.Errorf("%v %s", err, text.String())
 	}
 	var ignition struct {
 		Ignition struct{ Version string }
