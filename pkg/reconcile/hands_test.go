@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -98,9 +99,7 @@ func (h *host) Close(ctx context.Context) {
 	if h.refuses == nil && h.table != nil && len(h.table.VIPs()) > 0 {
 		h.t.Error("the door closes while the table still leads to it")
 	}
-	if _, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil {
-		h.t.Error("challenges in flight get no time, or no end of it")
-	}
+	h.checkDrain(ctx)
 	if len(h.listen) > 0 {
 		h.step("close")
 	}
@@ -114,12 +113,18 @@ func (h *host) Leave() error {
 	return h.refuses
 }
 
+// checkDrain checks that challenges in flight get time, and no more than drainTime.
+func (h *host) checkDrain(ctx context.Context) {
+	h.t.Helper()
+	if end, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil || time.Until(end) > drainTime {
+		h.t.Errorf("challenges in flight get time until %v, which is bounded: %t, %v", end, bounded, ctx.Err())
+	}
+}
+
 func (h *host) Suspend(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil {
-		h.t.Error("challenges in flight get no time, or no end of it")
-	}
+	h.checkDrain(ctx)
 	h.step("suspend")
 }
 
