@@ -35,6 +35,8 @@ type Options struct {
 	Version           string
 	Log               *slog.Logger
 	Reload            <-chan os.Signal // each value asks for a reload
+
+	timing timing // the zero value: serviceTiming
 }
 
 // Run runs the service until ctx ends, and then lets challenges in flight end,
@@ -42,13 +44,16 @@ type Options struct {
 // process where one may follow. An error means that the service could not start or
 // a part of it broke.
 func Run(ctx context.Context, o Options) error {
+	if o.timing == (timing{}) {
+		o.timing = serviceTiming()
+	}
 	s, err := build(ctx, o)
 	if err != nil {
 		return err
 	}
 	t := newTasks(ctx)
 	beatGate, doneGate := s.watchdog.Source("gate")
-	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, board: s.board, beat: beatGate, finish: make(chan struct{})}
+	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, board: s.board, beat: beatGate, silence: o.timing.GateSilence, finish: make(chan struct{})}
 	t.group.Go(func() error {
 		defer doneGate()
 		warden.run(s.gate)
@@ -134,7 +139,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
 	}
-	s.door = &door{log: o.Log, store: store, open: kept, leaving: make(map[uint16]chan struct{})}
+	s.door = &door{log: o.Log, store: store, open: kept, leaving: make(map[uint16]chan struct{}), longest: o.timing.Drain}
 	if s.truster, err = newTruster(o, s.board, s.door.Trust); err != nil {
 		s.gate.End()
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
@@ -143,8 +148,8 @@ func build(ctx context.Context, o Options) (*service, error) {
 	s.door.retires = s.prober.retarget
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
 	s.announcer = &announcer{log: o.Log, board: s.board}
-	s.exporter = newExporter(o.Log, s.report, s.board.SetMetrics)
-	s.expiry = newExpiryWatch(o.Log, s.board, o.APIServerURL)
+	s.exporter = newExporter(o.Log, s.report, s.board.SetMetrics, o.timing.ExporterBackOff)
+	s.expiry = newExpiryWatch(o.Log, s.board, o.APIServerURL, o.timing.ExpiryTick)
 	if s.egress, err = newEgressWatch(o, s.board, s.addresses.Snapshot, s.door.Egress); err != nil {
 		s.gate.End()
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())

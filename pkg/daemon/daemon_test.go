@@ -305,7 +305,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	})
 	gainVIP(t)
 	s := prepare(t, explicit+"upstream: {timeout: 60s}\n")
-	s.start(nil)
+	s.start([]string{serviceTiming + `={"Drain": 100000000}`})
 	s.told("READY=1")
 	conn, err := net.DialTimeout("tcp", vip+":80", patience)
 	if err != nil {

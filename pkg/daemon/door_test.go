@@ -141,13 +141,13 @@ func TestOrderThatIsTooLarge(t *testing.T) {
 	log := &journal{}
 	// There is no process that could be killed.
 	d := &door{log: slog.New(slog.NewTextHandler(log, nil)), gate: &gateProcess{&child.Process{Conn: near}}}
-	large := [][]byte{make([]byte, 16<<20)}
+	large := [][]byte{make([]byte, 9<<20+1)} // 12 MiB as text, which is what a message holds
 	d.Trust(&control.Trust{Roots: large})
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
 	}
 	through := []control.Through{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: control.EgressProxy{Name: "proxy.test"}}}
-	d.Egress(control.Egress{Through: through, Proxies: control.Trust{Roots: large}, Beyond: control.Trust{Roots: large}})
+	d.Egress(control.Egress{Through: through, Proxies: control.Trust{Roots: large}, Beyond: control.Trust{Roots: [][]byte{{1}}}})
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}

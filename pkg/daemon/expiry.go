@@ -42,14 +42,15 @@ type expiryWatch struct {
 	watch expiry.Watch
 	said  string // why the last look was none
 	blind string // why the last look was without a name, for run alone
+	tick  time.Duration
 	url   string // the file by which the host tells where the API is
 
 	mu    sync.Mutex
 	hosts []string // of the configuration
 }
 
-func newExpiryWatch(log *slog.Logger, board *status.Board, apiServerURL string) *expiryWatch {
-	return &expiryWatch{log: log, board: board, ask: askChild, url: apiServerURL}
+func newExpiryWatch(log *slog.Logger, board *status.Board, apiServerURL string, tick time.Duration) *expiryWatch {
+	return &expiryWatch{log: log, board: board, ask: askChild, url: apiServerURL, tick: tick}
 }
 
 // configure takes the configuration in force.
@@ -114,7 +115,7 @@ func (w *expiryWatch) nameless(why error) {
 
 // run looks until ctx ends.
 func (w *expiryWatch) run(ctx context.Context) error {
-	tick := time.NewTicker(expiryTick)
+	tick := time.NewTicker(w.tick)
 	defer tick.Stop()
 	var looked, last []probe.CertificateQuestion
 	var next time.Time

@@ -67,7 +67,7 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 		}
 		board := status.NewBoard("test", w.start, func(_, _ status.Condition) {})
 		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
-		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL)
+		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL, expiryTick)
 		w.ask = func(_ context.Context, questions []probe.CertificateQuestion) ([]status.Certificate, error) {
 			w.play.Lock()
 			defer w.play.Unlock()

@@ -32,6 +32,7 @@ type exporter struct {
 	log     *slog.Logger
 	report  func() status.Report
 	tell    func(status.Metrics) // what is so now
+	backOff time.Duration        // before the second exporter
 	changed chan struct{}        // yields a value some time after configure has changed the address
 
 	mu sync.Mutex
@@ -51,8 +52,8 @@ type ended struct {
 
 func (e ended) Error() string { return "the exporter " + e.why }
 
-func newExporter(log *slog.Logger, report func() status.Report, tell func(status.Metrics)) *exporter {
-	return &exporter{log: log, report: report, tell: tell, changed: make(chan struct{}, 1)}
+func newExporter(log *slog.Logger, report func() status.Report, tell func(status.Metrics), backOff time.Duration) *exporter {
+	return &exporter{log: log, report: report, tell: tell, backOff: backOff, changed: make(chan struct{}, 1)}
 }
 
 // configure takes the configuration in force.
@@ -102,7 +103,7 @@ func (e *exporter) run(ctx context.Context) error {
 			if time.Since(begin) > maxExporterBackOff {
 				backOff = 0
 			}
-			backOff = min(max(2*backOff, minExporterBackOff), maxExporterBackOff)
+			backOff = min(max(2*backOff, e.backOff), maxExporterBackOff)
 			e.complain(at, err)
 			if changed := e.wait(ctx, at, time.After(backOff)); changed {
 				backOff = 0

@@ -23,11 +23,11 @@ import (
 )
 
 // serving is the service with a VIP and an ingress that answers.
-func serving(t *testing.T) *service {
+func serving(t *testing.T, env ...string) *service {
 	t.Helper()
 	network(t, key)
 	s := prepare(t, explicit)
-	s.start(nil)
+	s.start(env)
 	gainVIP(t)
 	s.reason(status.Serving)
 	return s
@@ -212,7 +212,7 @@ func TestGateThatIsKilled(t *testing.T) {
 
 // A gate that hangs is replaced, as one that ends is.
 func TestGateThatHangs(t *testing.T) {
-	s := serving(t)
+	s := serving(t, serviceTiming+`={"GateSilence": 3000000000}`)
 	pid := s.another(0)
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,9 @@ import (
 // process's.
 const serviceDir = "HTTP01_PROXYD_TEST_SERVICE"
 
+// serviceTiming has waits of the service as JSON, see Options.Shorten.
+const serviceTiming = "HTTP01_PROXYD_TEST_TIMING"
+
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		if run, is := children()[os.Args[1]]; is {
@@ -65,7 +68,7 @@ func runService(dir string) int {
 	signal.Notify(reload, syscall.SIGHUP)
 	log, flush := systemd.NewLogger()
 	defer flush()
-	err := daemon.Run(ctx, daemon.Options{
+	options := daemon.Options{
 		ConfigPath:        dir + "/config.yaml",
 		StateDir:          dir + "/state",
 		StatusSocket:      dir + "/status.sock",
@@ -78,7 +81,11 @@ func runService(dir string) int {
 		Version:           "test",
 		Log:               log,
 		Reload:            reload,
-	})
+	}
+	err := options.Shorten(os.Getenv(serviceTiming))
+	if err == nil {
+		err = daemon.Run(ctx, options)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

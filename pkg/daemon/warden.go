@@ -38,6 +38,7 @@ type warden struct {
 	recorder *recorder
 	board    *status.Board
 	beat     func()
+	silence  time.Duration // after which a gate is replaced
 	finish   chan struct{} // closed when no gate is needed any more
 	ends     []time.Time   // of gates, within the last countEnds
 }
@@ -170,8 +171,8 @@ func (w *warden) attend(g *gateProcess) (why string) {
 				return fmt.Sprintf("is not to be trusted (%v)", err)
 			}
 		case <-tick.C:
-			if time.Since(heard) > gateSilence {
-				return fmt.Sprintf("has been silent for %v", gateSilence)
+			if time.Since(heard) > w.silence {
+				return fmt.Sprintf("has been silent for %v", w.silence)
 			}
 		}
 	}
