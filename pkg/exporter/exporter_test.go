@@ -135,16 +135,20 @@ func busy() *status.Report {
 	return r
 }
 
-// Who scrapes at the same time, or within a second, gets the same report.
+// Who scrapes at the same time, or within a second, gets the same report. There are
+// fewer scrapers than the exporter has places: on a busy machine it ends the
+// connections of others before their requests come.
 func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
 	t.Parallel()
 	k := start(t, busy)
 	begin := time.Now()
 	var all sync.WaitGroup
-	for range 100 {
+	for range 8 {
 		all.Go(func() {
-			if code, _, body := k.scrape(t, ""); code != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
-				t.Errorf("%d\n%s", code, body)
+			for range 12 {
+				if code, _, body := k.scrape(t, ""); code != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
+					t.Errorf("%d\n%s", code, body)
+				}
 			}
 		})
 	}
