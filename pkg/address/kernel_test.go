@@ -277,36 +277,26 @@ func TestVIPsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestTentativeBecomesFinal(t *testing.T) {
-	w := running(t)
-	link(t, "v0", "type", "veth", "peer", "name", "v1")
-	ip(t, "link", "set", "v1", "up")
-
-	ip(t, "addr", "add", "2001:db8::7/64", "dev", "v0")
-	var wasTentative bool
-	await(t, w, "the address is final", func(list []Address) bool {
-		a, ok := find(list, "2001:db8::7")
-		wasTentative = wasTentative || a.Tentative
-		return ok && !a.Tentative && !a.DADFailed
-	})
-	if !wasTentative {
-		t.Error("the address was never seen tentative")
-	}
-}
-
-func TestDuplicateAddress(t *testing.T) {
+// TestDuplicateAddressDetection: an address that nobody else has becomes final, and
+// one that v1 answers for while v0 still probes for it is marked.
+func TestDuplicateAddressDetection(t *testing.T) {
 	w := running(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	ip(t, "link", "set", "v1", "up")
 	ip(t, "addr", "add", "2001:db8::8/64", "dev", "v1", "nodad")
-
-	// v1 answers for the address while v0 still probes for it.
+	ip(t, "addr", "add", "2001:db8::7/64", "dev", "v0")
 	ip(t, "addr", "add", "2001:db8::8/64", "dev", "v0")
-	await(t, w, "the address is marked as failed", func(list []Address) bool {
-		return slices.ContainsFunc(list, func(a Address) bool {
+	var wasTentative bool
+	await(t, w, "one address is final and the other is marked as failed", func(list []Address) bool {
+		a, ok := find(list, "2001:db8::7")
+		wasTentative = wasTentative || a.Tentative
+		return ok && !a.Tentative && !a.DADFailed && slices.ContainsFunc(list, func(a Address) bool {
 			return a.IP == netip.MustParseAddr("2001:db8::8") && a.DADFailed
 		})
 	})
+	if !wasTentative {
+		t.Error("the address was never seen tentative")
+	}
 	if diff := diffAgainstIP(t, w); diff != "" {
 		t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
 	}
