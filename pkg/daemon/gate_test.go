@@ -5,6 +5,7 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -95,6 +97,20 @@ func fields(t *testing.T, pid int, names ...string) map[string]string {
 	return found
 }
 
+const none = "0000000000000000" // no capability
+
+// harmless checks that a process has no privilege and no user of this host.
+func harmless(t *testing.T, pid int) {
+	t.Helper()
+	want := map[string]string{
+		"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2",
+		"Uid": "65520 65520 65520 65520", "Gid": "65520 65520 65520 65520", "Groups": "",
+	}
+	if diff := cmp.Diff(want, fields(t, pid, slices.Collect(maps.Keys(want))...)); diff != "" {
+		t.Errorf("process %d (-want +got):\n%s", pid, diff)
+	}
+}
+
 // What reads the network's bytes can do nothing with the host.
 func TestGateIsHarmless(t *testing.T) {
 	s := serving(t)
@@ -102,15 +118,7 @@ func TestGateIsHarmless(t *testing.T) {
 		t.Fatalf("a challenge: %d", code)
 	}
 	pid := s.another(0)
-	const none = "0000000000000000"
-	for name, want := range map[string]string{
-		"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2",
-		"Uid": "65520 65520 65520 65520", "Gid": "65520 65520 65520 65520", "Groups": "",
-	} {
-		if got := fields(t, pid, name)[name]; got != want {
-			t.Errorf("%s of the gate is %q, want %q", name, got, want)
-		}
-	}
+	harmless(t, pid)
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	open, err := os.ReadDir(dir)
 	if err != nil {
