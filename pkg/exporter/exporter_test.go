@@ -188,18 +188,20 @@ func TestSilentKeeper(t *testing.T) {
 	impatient := func(ctx context.Context, conn *control.Conn) error {
 		return exporter.RunFor(ctx, conn, 100*time.Millisecond)
 	}
-	k := startBy(t, impatient, func() *status.Report {
-		if late.Load() {
-			return busy()
+	var k *keeper
+	k = startBy(t, impatient, func() *status.Report {
+		if !late.Load() {
+			return nil
 		}
-		return nil
+		// The answer to the question before comes now.
+		wrong := control.Answer{ID: uint64(k.asked.Load() - 1), Report: status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: status.Disabled}}}}
+		if err := k.conn.Send(control.ExporterOrder{Answer: &wrong}, -1); err != nil {
+			t.Error(err)
+		}
+		return busy()
 	})
 	if code, _, body := k.scrape(t, ""); code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", code, body)
-	}
-	wrong := control.Answer{ID: uint64(k.asked.Load()), Report: status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: status.Disabled}}}}
-	if err := k.conn.Send(control.ExporterOrder{Answer: &wrong}, -1); err != nil {
-		t.Fatal(err)
 	}
 	late.Store(true)
 	code, _, body := k.scrape(t, "")
