@@ -271,15 +271,8 @@ func startSmall(t *testing.T, s gate.Settings, router netip.AddrPort) *front {
 		t.Fatal(err)
 	}
 	front := take(t, ln.(*net.TCPListener))
-	stop, ended := serving(f.Gate, front, func() {})
+	served(t, f.Gate, front, func() {})
 	f.addr = front.Addr().(*net.TCPAddr).AddrPort()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		_ = front.Close()
-	})
 	return f
 }
 

@@ -48,6 +48,20 @@ func hold(t *testing.T, goOn <-chan struct{}) {
 	}
 }
 
+// answersLater is an ingress that answers nothing until goOn is closed. asked gets a
+// value for each request.
+func answersLater(t *testing.T) (router netip.AddrPort, asked, goOn chan struct{}) {
+	t.Helper()
+	asked, goOn = make(chan struct{}, 2), make(chan struct{})
+	return ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		for readHead(r) != "" {
+			asked <- struct{}{}
+			hold(t, goOn)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	}), asked, goOn
+}
+
 func TestSilentClientIsClosed(t *testing.T) {
 	s := settings()
 	s.HeadTimeout = 50 * time.Millisecond
@@ -355,7 +369,7 @@ func TestAsked(t *testing.T) {
 			asked := make(noting, 1)
 			g := gate.New(settings(), asked, newRecorder())
 			ln := door(t, "127.0.0.1:0")
-			stop, ended := serving(g, ln, func() {})
+			served(t, g, ln, func() {})
 			tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 			send(t, tcp, test.request)
 			got := <-asked
@@ -368,10 +382,6 @@ func TestAsked(t *testing.T) {
 				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
 				t.Errorf("asked for %+v", got)
 			}
-			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
@@ -383,7 +393,7 @@ func TestWaitingMemory(t *testing.T) {
 	up := waiting{make(chan struct{}, clients), make(chan struct{})}
 	g := gate.New(settings(), up, newRecorder())
 	ln := door(t, "127.0.0.1:0")
-	stop, ended := serving(g, ln, func() {})
+	stop := served(t, g, ln, func() {})
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
 	ask := func() {
@@ -400,9 +410,6 @@ func TestWaitingMemory(t *testing.T) {
 	}
 	close(up.goOn)
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	drained(t, g)
 }
 
@@ -471,14 +478,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestClientResetsWhileWaiting has a client that goes away before the answer.
 func TestClientResetsWhileWaiting(t *testing.T) {
-	asked, goOn := make(chan struct{}), make(chan struct{})
-	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
-		if readHead(r) != "" {
-			close(asked)
-			hold(t, goOn)
-			_, _ = io.WriteString(tcp, plain)
-		}
-	})
+	router, asked, goOn := answersLater(t)
 	f := start(t, settings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challenge)
@@ -536,21 +536,9 @@ func TestMaxConnections(t *testing.T) {
 	}
 	ln := door(t, "127.0.0.1:0")
 	all.Go(func() { client(ln.Addr().(*net.TCPAddr).AddrPort()) })
-	beats := make(chan struct{}, 1)
-	stop, ended := serving(f.Gate, ln, func() {
-		select {
-		case beats <- struct{}{}:
-		default:
-		}
-	})
-	// The loop has gone round, with clients waiting, when it beats again.
-	for range 2 {
-		select {
-		case <-beats:
-		case <-time.After(patience):
-			t.Fatal("no beat")
-		}
-	}
+	beat, await := beating(t)
+	served(t, f.Gate, ln, beat)
+	await(2) // The loop has gone round, with clients waiting, when it beats again.
 	if n := f.InFlight(); n != limit {
 		t.Errorf("%d connections in flight, want %d", n, limit)
 	}
@@ -559,10 +547,6 @@ func TestMaxConnections(t *testing.T) {
 	all.Wait()
 	if n := most.Load(); n > limit {
 		t.Errorf("%d requests at once, want %d at most", n, limit)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -576,14 +560,7 @@ func TestBacklog(t *testing.T) {
 		"Serve ends":          func(f *front, _ chan struct{}) { f.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked, goOn := make(chan struct{}, 1), make(chan struct{})
-			router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
-				if readHead(r) != "" {
-					asked <- struct{}{}
-					hold(t, goOn)
-					_, _ = io.WriteString(tcp, plain)
-				}
-			})
+			router, asked, goOn := answersLater(t)
 			s := settings()
 			s.MaxConnections = 1
 			f := start(t, s, router)
@@ -632,6 +609,42 @@ func serving(g *gate.Gate, ln *tcp.Listener, beat func()) (stop func(), ended <-
 	return cancel, c
 }
 
+// served is serving until stop is called, or until the test ends, and checks how it ends.
+func served(t *testing.T, g *gate.Gate, ln *tcp.Listener, beat func()) (stop func()) {
+	t.Helper()
+	cancel, ended := serving(g, ln, beat)
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// beating returns a beat for Serve, and what waits for so many.
+func beating(t *testing.T) (beat func(), await func(n int)) {
+	t.Helper()
+	beats := make(chan struct{}, 1)
+	beat = func() {
+		select {
+		case beats <- struct{}{}:
+		default:
+		}
+	}
+	return beat, func(n int) {
+		t.Helper()
+		for range n {
+			select {
+			case <-beats:
+			case <-time.After(patience):
+				t.Fatal("no beat")
+			}
+		}
+	}
+}
+
 type nobody struct{}
 
 func (nobody) Exchange(*gate.Request, io.Writer) (int, netip.AddrPort, error) {
@@ -667,23 +680,9 @@ func TestNoDescriptors(t *testing.T) {
 	})
 	defer restore()
 
-	beats := make(chan struct{}, 1)
-	stop, ended := serving(g, ln, func() {
-		select {
-		case beats <- struct{}{}:
-		default:
-		}
-	})
-	defer stop()
-	for range 3 {
-		select {
-		case <-beats:
-		case err := <-ended:
-			t.Fatalf("Serve ended: %v", err)
-		case <-time.After(patience):
-			t.Fatal("no beat")
-		}
-	}
+	beat, await := beating(t)
+	stop := served(t, g, ln, beat)
+	await(3)
 	s := g.Stats()
 	// Back-off doubles to a second, and beats are at most seconds apart: a loop
 	// that spins counts thousands.
@@ -695,9 +694,6 @@ func TestNoDescriptors(t *testing.T) {
 		t.Errorf("answered %q", got)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // TestBeats shows that the loop beats while it has nothing to accept and while
@@ -710,14 +706,8 @@ func TestBeats(t *testing.T) {
 			up := waiting{make(chan struct{}, 1), make(chan struct{})}
 			g := gate.New(s, up, newRecorder())
 			ln := door(t, "127.0.0.1:0")
-			beats := make(chan struct{}, 1)
-			stop, ended := serving(g, ln, func() {
-				select {
-				case beats <- struct{}{}:
-				default:
-				}
-			})
-			defer stop()
+			beat, await := beating(t)
+			stop := served(t, g, ln, beat)
 			if full {
 				addr := ln.Addr().(*net.TCPAddr).AddrPort()
 				send(t, dial(t, addr), challenge)
@@ -725,17 +715,8 @@ func TestBeats(t *testing.T) {
 				_ = dial(t, addr).CloseWrite()
 				waitFor(t, "the next one waits", g.Waits)
 			}
-			for range 2 {
-				select {
-				case <-beats:
-				case <-time.After(patience):
-					t.Fatal("no beat")
-				}
-			}
+			await(2)
 			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
 			close(up.goOn)
 			drained(t, g)
 		})
@@ -758,14 +739,11 @@ func TestServeAgain(t *testing.T) {
 	ln := door(t, "127.0.0.1:0")
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	for range 3 {
-		stop, ended := serving(g, ln, func() {})
+		stop := served(t, g, ln, func() {})
 		if got := ask(t, addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, head.OnlyChallenges) {
 			t.Errorf("answered %q", got)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	}
 	stop, ended := serving(g, ln, func() {})
 	defer stop()
@@ -779,14 +757,7 @@ func TestServeAgain(t *testing.T) {
 
 // TestDrainWaits shows that a challenge under way is finished.
 func TestDrainWaits(t *testing.T) {
-	asked, goOn := make(chan struct{}), make(chan struct{})
-	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
-		if readHead(r) != "" {
-			close(asked)
-			hold(t, goOn)
-			_, _ = io.WriteString(tcp, plain)
-		}
-	})
+	router, asked, goOn := answersLater(t)
 	f := start(t, settings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, challenge)
@@ -854,7 +825,7 @@ func TestDualStack(t *testing.T) {
 	r6 := ingress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
 	f := start(t, settings(), r4, r6)
 	ln := door(t, ":0")
-	stop, ended := serving(f.Gate, ln, func() {})
+	served(t, f.Gate, ln, func() {})
 	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
 	for i, router := range []netip.AddrPort{r4, r6} {
 		got := ask(t, netip.AddrPortFrom(router.Addr(), port), challenge)
@@ -865,10 +836,6 @@ func TestDualStack(t *testing.T) {
 		if c := recorded[i]; c.VIP != router.Addr() || c.Upstream != router || c.Client.Addr() != router.Addr() {
 			t.Errorf("recorded %+v", c)
 		}
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

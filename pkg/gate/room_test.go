@@ -3,7 +3,6 @@
 package gate_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -107,14 +106,7 @@ func TestPerSourceOff(t *testing.T) {
 // TestPerSourceAnswering: no answer is given up for a newer connection; that is
 // the one that is refused then.
 func TestPerSourceAnswering(t *testing.T) {
-	asked, goOn := make(chan struct{}, 2), make(chan struct{})
-	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
-		for readHead(r) != "" {
-			asked <- struct{}{}
-			hold(t, goOn)
-			_, _ = io.WriteString(tcp, plain)
-		}
-	})
+	router, asked, goOn := answersLater(t)
 	s := settings()
 	s.PerSource = 2
 	f := start(t, s, router)
