@@ -5,7 +5,6 @@
 package address
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,7 +16,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -345,26 +343,8 @@ func signalled(t *testing.T, w *Watcher) {
 	}
 }
 
-// record is a log that a test can read while it is written to.
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *record) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(b)
-}
-
-func (r *record) has(s string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Contains(r.text.String(), s)
-}
-
 func TestOverflow(t *testing.T) {
-	var log record
+	var log nstest.Log
 	w := open(t, WithReceiveBuffer(1), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	var batch strings.Builder
@@ -381,7 +361,7 @@ func TestOverflow(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for !log.has("event=address_overflow") {
+	for log.Count("event=address_overflow") == 0 {
 		select {
 		case <-w.Changed():
 		case <-ctx.Done():
@@ -440,7 +420,7 @@ func TestSnapshotDuringChanges(t *testing.T) {
 // A socket that breaks is replaced, through failing attempts, and what changed
 // meanwhile is not missed.
 func TestBrokenSocketIsReplaced(t *testing.T) {
-	var log record
+	var log nstest.Log
 	w := open(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	attempts := 0
@@ -457,7 +437,7 @@ func TestBrokenSocketIsReplaced(t *testing.T) {
 	}
 	start(t, w)
 	await(t, w, "the change without a subscription is seen", holds("192.0.2.5"))
-	if attempts != 3 || !log.has("no sockets left") {
+	if attempts != 3 || log.Count("no sockets left") == 0 {
 		t.Errorf("%d attempts, want 3, each failure logged", attempts)
 	}
 	drained(t, w)

@@ -254,6 +254,18 @@ func TestUnreachableIngress(t *testing.T) {
 	s.stop()
 }
 
+// asking is the connection of a client that has sent a challenge.
+func asking(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", vip+":80", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
+	return conn
+}
+
 func TestStopLetsChallengesInFlightEnd(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	network(t, func(w http.ResponseWriter, r *http.Request) {
@@ -265,18 +277,13 @@ func TestStopLetsChallengesInFlightEnd(t *testing.T) {
 	s := prepare(t, explicit)
 	s.start(nil)
 	s.told("READY=1")
-	conn, err := net.DialTimeout("tcp", vip+":80", patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
+	conn := asking(t)
 	<-asked
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	s.told("STOPPING=1")
-	if !poll(t.Context(), func() bool {
+	if !nstest.Poll(func() bool {
 		other, err := net.DialTimeout("tcp", vip+":80", patience)
 		if err == nil {
 			other.Close()
@@ -307,12 +314,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	s := prepare(t, explicit+"upstream: {timeout: 60s}\n")
 	s.start([]string{serviceTiming + `={"Drain": 100000000}`})
 	s.told("READY=1")
-	conn, err := net.DialTimeout("tcp", vip+":80", patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
+	asking(t)
 	<-asked
 	begin := time.Now()
 	s.stop()

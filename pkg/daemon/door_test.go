@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 )
 
 // listener is what the gate makes of a listening socket.
@@ -138,7 +139,7 @@ func TestOrderThatIsTooLarge(t *testing.T) {
 	}
 	defer gate.Close()
 	defer near.Close()
-	log := &journal{}
+	log := &nstest.Log{}
 	// There is no process that could be killed.
 	d := &door{log: slog.New(slog.NewTextHandler(log, nil)), gate: &gateProcess{&child.Process{Conn: near}}}
 	large := [][]byte{make([]byte, 9<<20+1)} // 12 MiB as text, which is what a message holds

@@ -38,7 +38,7 @@ type leading struct {
 	t      *testing.T
 	dir    string
 	config config.Config
-	log    *journal
+	log    *nstest.Log
 	board  *status.Board
 	end    func() // of what begin has begun
 
@@ -46,31 +46,10 @@ type leading struct {
 	order control.Egress
 }
 
-// journal takes what is logged.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
-// count is how often a text was logged.
-func (j *journal) count(text string) int { return strings.Count(j.String(), text) }
-
 func newLeading(t *testing.T, dir string) *leading {
 	t.Helper()
 	nstest.Need(t)
-	w := &leading{t: t, dir: dir, config: config.Default(), log: &journal{}}
+	w := &leading{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.EgressProxy.File = filepath.Join(dir, "proxy.env")
 	w.config.EgressProxy.TrustedCA = filepath.Join(dir, "proxy-ca.crt")
 	w.config.EgressProxy.Upstream = config.EgressAuto

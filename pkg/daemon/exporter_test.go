@@ -47,7 +47,7 @@ func (s *service) scraped(line string) string {
 	var code int
 	var body string
 	var err error
-	if !poll(s.t.Context(), func() bool {
+	if !nstest.Poll(func() bool {
 		code, body, err = scrape(s.t, http.MethodGet, metricsPage)
 		return err == nil && strings.Contains("\n"+body, "\n"+line+"\n")
 	}) {
@@ -169,7 +169,7 @@ func TestExporterThatEnds(t *testing.T) {
 	before := s.reason(status.Serving).Condition()
 	old, first := 0, s.child("exporter")
 	for range 3 {
-		if !poll(t.Context(), func() bool { pid := s.child("exporter"); return pid != 0 && pid != old }) {
+		if !nstest.Poll(func() bool { pid := s.child("exporter"); return pid != 0 && pid != old }) {
 			t.Fatal("no other exporter")
 		}
 		s.scraped("http01_proxy_up 1")
@@ -207,7 +207,7 @@ func TestMetricsFollowTheConfiguration(t *testing.T) {
 	s.configure(measuring)
 	s.scraped(`http01_proxy_reloads_total{result="accepted"} 1`)
 	s.configure(explicit + "metrics: {listenAddress: 127.0.0.2:9646}\n")
-	if !poll(t.Context(), func() bool {
+	if !nstest.Poll(func() bool {
 		code, _, err := scrape(t, http.MethodGet, "http://127.0.0.2:9646/metrics")
 		return err == nil && code == http.StatusOK
 	}) {
@@ -219,7 +219,7 @@ func TestMetricsFollowTheConfiguration(t *testing.T) {
 		}
 	}
 	s.configure(explicit)
-	if !poll(t.Context(), func() bool {
+	if !nstest.Poll(func() bool {
 		_, _, err := scrape(t, http.MethodGet, "http://127.0.0.2:9646/metrics")
 		return errors.Is(err, syscall.ECONNREFUSED) && s.child("exporter") == 0
 	}) {

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -73,7 +74,7 @@ func (s *service) child(command string) int {
 func (s *service) another(old int) int {
 	s.t.Helper()
 	pid := 0
-	if !poll(s.t.Context(), func() bool {
+	if !nstest.Poll(func() bool {
 		pid = s.gate()
 		return pid != 0 && pid != old
 	}) {
@@ -193,7 +194,7 @@ func TestGateThatIsKilled(t *testing.T) {
 	for range kills {
 		pid = s.another(pid)
 		before := l.answered.Load()
-		if !poll(t.Context(), func() bool { return l.answered.Load() > before+20 }) {
+		if !nstest.Poll(func() bool { return l.answered.Load() > before+20 }) {
 			t.Fatal("nobody is answered")
 		}
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
@@ -226,7 +227,7 @@ func TestGateThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Until all of its threads have stopped it may accept a connection, which ends with it.
-	if !poll(t.Context(), func() bool { return stopped(pid) }) {
+	if !nstest.Poll(func() bool { return stopped(pid) }) {
 		t.Fatal("the gate goes on")
 	}
 	begin := time.Now()
@@ -256,7 +257,7 @@ func TestKeeperThatIsKilled(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if !poll(t.Context(), func() bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }) {
+	if !nstest.Poll(func() bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }) {
 		t.Errorf("the gate, process %d, outlives the keeper", pid)
 	}
 }
@@ -270,14 +271,14 @@ func TestNextGateKnowsTheConfiguration(t *testing.T) {
 		code, _ := ask(t, token)
 		return code == 400
 	}
-	if !poll(t.Context(), refused) {
+	if !nstest.Poll(refused) {
 		t.Error("a foreign name is answered")
 	}
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	s.another(pid)
-	if !poll(t.Context(), refused) {
+	if !nstest.Poll(refused) {
 		t.Error("a foreign name is answered by the next gate")
 	}
 	s.stop()

@@ -138,11 +138,11 @@ func TestMicroShiftManaged(t *testing.T) {
 	s, dir := edge(t, ", manageAdvertiseAddress: true")
 	s.start(nil)
 	s.reason(status.NotRequired)
-	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") }) {
+	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") }) {
 		t.Fatal("the internal address is not on lo")
 	}
 	ms(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.30.0.0/16]}\n")
-	if !poll(t.Context(), func() bool { return loHas(t, "172.31.0.0/32") && !loHas(t, internal) }) {
+	if !nstest.Poll(func() bool { return loHas(t, "172.31.0.0/32") && !loHas(t, internal) }) {
 		t.Error("the address does not follow the service network")
 	}
 	nstest.Run(t, "ip", "route", "add", "172.16.0.0/13", "via", "192.0.2.1")
@@ -152,7 +152,7 @@ func TestMicroShiftManaged(t *testing.T) {
 	})
 	s.logs("is not kept on lo")
 	ms(t, filepath.Join(dir, "config.yaml"), "")
-	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") }) {
+	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") }) {
 		t.Error("the internal address is not on lo again")
 	}
 	s.stop()
@@ -222,7 +222,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 				t.Errorf("%s, want %s", r.Condition().Message, want)
 			}
 			for _, addr := range tt.lo {
-				if !poll(t.Context(), func() bool { return loHas(t, addr) }) {
+				if !nstest.Poll(func() bool { return loHas(t, addr) }) {
 					t.Errorf("%s is not on lo", addr)
 				}
 				inside, _, _ := strings.Cut(addr, "/")
@@ -272,12 +272,12 @@ func TestMicroShiftHeldBack(t *testing.T) {
 		t.Error("one is on lo")
 	}
 	ms(t, filepath.Join(dir, "config.yaml"), both+"node: {nodeIPv6: '"+node6+"'}\n")
-	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") && loHas(t, internal6+"/128") }) {
+	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") && loHas(t, internal6+"/128") }) {
 		t.Error("they are not on lo")
 	}
 	// What takes an address away, as MicroShift does when it stops, has it put there again.
 	nstest.Run(t, "ip", "address", "del", internal+"/32", "dev", "lo")
-	if !poll(t.Context(), func() bool { return loHas(t, internal+"/32") }) {
+	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") }) {
 		t.Error("the IPv4 one is not on lo again")
 	}
 	s.stop()

@@ -3,8 +3,6 @@
 package daemon_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,14 +19,14 @@ import (
 )
 
 // patience bounds every wait for a condition on a loaded machine.
-const patience = 30 * time.Second
+const patience = nstest.Patience
 
 // service is the service as a process of its own.
 type service struct {
 	t      *testing.T
 	dir    string
 	cmd    *exec.Cmd
-	log    *buffer
+	log    *nstest.Log
 	notify chan string // what it tells the service manager
 	exited chan error
 }
@@ -38,7 +35,7 @@ type service struct {
 func prepare(t *testing.T, config string) *service {
 	t.Helper()
 	nstest.Need(t)
-	s := &service{t: t, dir: t.TempDir(), log: &buffer{}, notify: make(chan string, 1000), exited: make(chan error, 1)}
+	s := &service{t: t, dir: t.TempDir(), log: &nstest.Log{}, notify: make(chan string, 1000), exited: make(chan error, 1)}
 	if config != "" {
 		s.configure(config)
 	}
@@ -123,7 +120,7 @@ func (s *service) await(what string, ok func(status.Report) bool) status.Report 
 	s.t.Helper()
 	var last status.Report
 	var err error
-	if !poll(s.t.Context(), func() bool {
+	if !nstest.Poll(func() bool {
 		last, err = status.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
 		return err == nil && ok(last)
 	}) {
@@ -140,7 +137,7 @@ func (s *service) reason(want status.Reason) status.Report {
 // logs waits until the log has that text: it is written beside the work.
 func (s *service) logs(text string) {
 	s.t.Helper()
-	if !poll(s.t.Context(), func() bool { return strings.Contains(s.log.String(), text) }) {
+	if !nstest.Poll(func() bool { return strings.Contains(s.log.String(), text) }) {
 		s.t.Errorf("the log lacks %q", text)
 	}
 }
@@ -170,38 +167,4 @@ func (s *service) ended() {
 	if out := nstest.Run(s.t, "nft", "list", "ruleset"); out != "" {
 		s.t.Errorf("left in the kernel:\n%s", out)
 	}
-}
-
-// poll asks every 5 ms until ok or patience is used up.
-func poll(ctx context.Context, ok func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ok()
-		}
-	}
-	return true
-}
-
-// buffer is a log that a test may read while it is written.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -73,7 +74,7 @@ type trusting struct {
 	t      *testing.T
 	dir    string
 	config config.Config
-	log    *journal
+	log    *nstest.Log
 
 	mu   sync.Mutex
 	told []string // About, of each
@@ -81,7 +82,7 @@ type trusting struct {
 
 func newTrusting(t *testing.T, dir string) *trusting {
 	t.Helper()
-	w := &trusting{t: t, dir: dir, config: config.Default(), log: &journal{}}
+	w := &trusting{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
 	board := status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})
 	o := Options{Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemTrust: []string{filepath.Join(dir, "system.crt")}}
@@ -134,7 +135,7 @@ func (w *trusting) renamed(name, text string) {
 func (w *trusting) hears(want ...string) {
 	w.t.Helper()
 	var told []string
-	if !poll(func() bool {
+	if !nstest.Poll(func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		told = slices.Clone(w.told)
@@ -148,7 +149,7 @@ func (w *trusting) hears(want ...string) {
 func (w *trusting) sees(what string, is func(status.Trust, status.Condition) bool) {
 	w.t.Helper()
 	var r status.Report
-	if !poll(func() bool {
+	if !nstest.Poll(func() bool {
 		r = w.board.Report(status.Table{})
 		return len(r.Conditions) == 2 && is(r.Trust, r.Conditions[1])
 	}) {
@@ -161,17 +162,6 @@ func (w *trusting) reason(reason status.Reason, condition string) {
 	w.sees(string(reason), func(_ status.Trust, c status.Condition) bool {
 		return c.Type == status.TrustConditionType && c.Reason == reason && c.Status == condition
 	})
-}
-
-func poll(is func() bool) bool {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); !is(); <-tick.C {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
 }
 
 func TestTrustFollowsTheFile(t *testing.T) {
@@ -215,8 +205,8 @@ func TestTrustFollowsTheFile(t *testing.T) {
 	for text, n := range map[string]int{
 		"event=trust ": 5, "event=trust-refused ": 2, "event=trust-left-out ": 2, `subject="CN=old1" serial=1 reason="it has expired on `: 1, `subject="CN=old2" serial=2 `: 1,
 	} {
-		if w.log.count(text) != n {
-			t.Errorf("%d lines with %q, want %d:\n%s", w.log.count(text), text, n, w.log.String())
+		if w.log.Count(text) != n {
+			t.Errorf("%d lines with %q, want %d:\n%s", w.log.Count(text), text, n, w.log.String())
 		}
 	}
 }
@@ -286,10 +276,10 @@ func TestEachLeftOutCertificateIsNamedOnce(t *testing.T) {
 	w.hears(`the CA of ca-bundle.crt ("CN=A")`)
 	w.renamed("ca-bundle.crt", "# the same, and others\n"+text+b.of("B"))
 	w.hears(`the CA of ca-bundle.crt ("CN=A")`, `the 2 CAs of ca-bundle.crt ("CN=A", "CN=B")`)
-	if n := w.log.count("event=trust-left-out "); n != 21 {
+	if n := w.log.Count("event=trust-left-out "); n != 21 {
 		t.Errorf("%d lines, want 20 and a sum", n)
 	}
-	if n := w.log.count("10 more certificates of "); n != 1 {
+	if n := w.log.Count("10 more certificates of "); n != 1 {
 		t.Errorf("%d sums:\n%s", n, w.log.String())
 	}
 }
@@ -397,24 +387,33 @@ func TestDoorTellsEgressWithItsConfiguration(t *testing.T) {
 	d.Configure(c, nil)
 	d.Configure(c, nil)
 	_ = near.Close()
-	var heard []string
-	for {
-		var o control.Order
-		if _, err := gate.Receive(&o); err != nil {
-			break
-		}
+	heard := orders(gate, func(o control.Order) string {
 		switch {
 		case o.Egress != nil && len(o.Egress.Through) > 0:
-			heard = append(heard, fmt.Sprint("egress ", o.Egress.Through[0].Ingress.Port(), " ", o.Hold))
+			return fmt.Sprint("egress ", o.Egress.Through[0].Ingress.Port(), " ", o.Hold)
 		case o.Egress != nil:
-			heard = append(heard, "egress none")
+			return "egress none"
 		case o.Configure != nil:
-			heard = append(heard, fmt.Sprint("configure ", o.Configure.Port))
+			return fmt.Sprint("configure ", o.Configure.Port)
 		}
-	}
+		return ""
+	})
 	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Errorf("the gate hears (-want +got):\n%s", diff)
+	}
+}
+
+// orders receives until the connection ends, and returns those that are not "".
+func orders(gate *control.Conn, text func(control.Order) string) (all []string) {
+	for {
+		var o control.Order
+		if _, err := gate.Receive(&o); err != nil {
+			return all
+		}
+		if s := text(o); s != "" {
+			all = append(all, s)
+		}
 	}
 }
 
@@ -432,19 +431,15 @@ func TestDoorTellsTrustFirst(t *testing.T) {
 	d.Trust(nil)
 	d.Trust(trusted(3))
 	_ = near.Close()
-	var heard []string
-	for {
-		var o control.Order
-		if _, err := gate.Receive(&o); err != nil {
-			break
-		}
+	heard := orders(gate, func(o control.Order) string {
 		switch {
 		case o.Trust != nil:
-			heard = append(heard, fmt.Sprint("trust ", o.Trust.Roots))
+			return fmt.Sprint("trust ", o.Trust.Roots)
 		case o.Configure != nil:
-			heard = append(heard, "configure")
+			return "configure"
 		}
-	}
+		return ""
+	})
 	if diff := cmp.Diff([]string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, heard); diff != "" {
 		t.Errorf("the gate hears (-want +got):\n%s", diff)
 	}

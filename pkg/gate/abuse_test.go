@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 )
 
 const (
@@ -186,7 +187,7 @@ func TestAbuse(t *testing.T) {
 			for i := range clients {
 				all.Go(func() { a.goOn(ctx, netip.AddrFrom4([4]byte{127, 0, 3, byte(i % 3)}), f.addr, &opened) })
 			}
-			waitFor(t, "the flood has begun", func() bool { return opened.Load() >= clients })
+			nstest.Await(t, "the flood has begun", func() bool { return opened.Load() >= clients })
 			// The clients', two for each slot, the router's, and the kept ones.
 			limit := fds + clients + 3*s.MaxConnections + 2*64
 			maxFDs, maxMemory := 0, int64(0)
@@ -205,7 +206,7 @@ func TestAbuse(t *testing.T) {
 			wantNoLeftovers(t, f)
 			f.rec.forget()
 			// Both ends of what is kept to the router stay open.
-			waitFor(t, "all descriptors are closed", func() bool { return descriptors(t) <= fds+2*64 })
+			nstest.Await(t, "all descriptors are closed", func() bool { return descriptors(t) <= fds+2*64 })
 			t.Logf("%d hostile connections; at most %d descriptors (%d before) and %d MiB (%d before)", opened.Load(), maxFDs, fds, maxMemory>>20, memory>>20)
 		})
 	}

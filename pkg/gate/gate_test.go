@@ -26,6 +26,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -530,7 +531,7 @@ func TestMaxConnections(t *testing.T) {
 	for range limit {
 		all.Go(func() { client(f.addr) })
 	}
-	waitFor(t, "every slot is taken", func() bool { return now.Load() >= limit })
+	nstest.Await(t, "every slot is taken", func() bool { return now.Load() >= limit })
 	for range clients - limit {
 		all.Go(func() { client(f.addr) })
 	}
@@ -542,7 +543,7 @@ func TestMaxConnections(t *testing.T) {
 	if n := f.InFlight(); n != limit {
 		t.Errorf("%d connections in flight, want %d", n, limit)
 	}
-	waitFor(t, "all have asked", func() bool { return sent.Load() == clients+1 })
+	nstest.Await(t, "all have asked", func() bool { return sent.Load() == clients+1 })
 	close(goOn)
 	all.Wait()
 	if n := most.Load(); n > limit {
@@ -569,7 +570,7 @@ func TestBacklog(t *testing.T) {
 			<-asked
 			waiting := dial(t, f.addr)
 			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-			waitFor(t, "the other is accepted", func() bool { return f.Waits() })
+			nstest.Await(t, "the other is accepted", func() bool { return f.Waits() })
 			if n := f.InFlight(); n != 1 {
 				t.Errorf("%d connections in flight", n)
 			}
@@ -584,20 +585,6 @@ func TestBacklog(t *testing.T) {
 				t.Errorf("answered %q", got)
 			}
 		})
-	}
-}
-
-func waitFor(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(patience)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatal("not in time: " + what)
-		}
 	}
 }
 
@@ -713,7 +700,7 @@ func TestBeats(t *testing.T) {
 				send(t, dial(t, addr), challenge)
 				<-up.asked
 				_ = dial(t, addr).CloseWrite()
-				waitFor(t, "the next one waits", g.Waits)
+				nstest.Await(t, "the next one waits", g.Waits)
 			}
 			await(2)
 			stop()
@@ -810,7 +797,7 @@ func TestDrainHurriesIdle(t *testing.T) {
 	s.HeadTimeout = time.Hour
 	f := start(t, s)
 	tcp := dial(t, f.addr)
-	waitFor(t, "it is accepted", func() bool { return f.InFlight() == 1 })
+	nstest.Await(t, "it is accepted", func() bool { return f.InFlight() == 1 })
 	f.stop()
 	drained(t, f.Gate)
 	if got := receive(t, tcp); got != "" {

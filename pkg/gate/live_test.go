@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -209,16 +210,7 @@ func say(t *testing.T, client net.Conn, c *conversation) {
 	if _, err := client.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	tooLate := time.After(30 * time.Second)
-	for !c.tcp.Unread() {
-		select {
-		case <-tick.C:
-		case <-tooLate:
-			t.Fatal("the byte did not come")
-		}
-	}
+	nstest.Await(t, "the byte comes", c.tcp.Unread)
 }
 
 // TestLeavingAreBounded: as long as those that were told to leave have not,

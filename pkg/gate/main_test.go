@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 // patience bounds what a test waits for; it is reached only when it fails.
-const patience = 30 * time.Second
+const patience = nstest.Patience
 
 // settings are those of the tests: bounds that no correct run reaches.
 func settings() gate.Settings {
@@ -162,20 +162,14 @@ func start(t testing.TB, s gate.Settings, ingress ...netip.AddrPort) *front {
 // noGoroutines checks that neither package has left a goroutine behind.
 func noGoroutines(t testing.TB) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	text := ""
+	if !nstest.Poll(func() bool {
 		var b bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 2)
-		text := b.String()
-		if !strings.Contains(text, "gate.(*") && !strings.Contains(text, "upstream.(*") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("goroutines are left:\n%s", text)
-		}
-		<-tick.C
+		text = b.String()
+		return !strings.Contains(text, "gate.(*") && !strings.Contains(text, "upstream.(*")
+	}) {
+		t.Fatalf("goroutines are left:\n%s", text)
 	}
 }
 

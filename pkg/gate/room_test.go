@@ -17,6 +17,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -56,7 +57,7 @@ func begun(t *testing.T, f *front, source string) *net.TCPConn {
 	n := f.Reading()
 	tcp := dialFrom(t, source, f.addr)
 	send(t, tcp, "GET")
-	waitFor(t, "it is being read", func() bool { return f.Reading() == n+1 })
+	nstest.Await(t, "it is being read", func() bool { return f.Reading() == n+1 })
 	return tcp
 }
 
@@ -84,7 +85,7 @@ func TestPerSource(t *testing.T) {
 
 func wantNoLeftovers(t *testing.T, f *front) {
 	t.Helper()
-	waitFor(t, "every connection has ended", func() bool { return f.InFlight() == 0 && f.Sources() == 0 })
+	nstest.Await(t, "every connection has ended", func() bool { return f.InFlight() == 0 && f.Sources() == 0 })
 }
 
 // TestPerSourceOff: so many as there are slots.
@@ -94,7 +95,7 @@ func TestPerSourceOff(t *testing.T) {
 	for range 300 {
 		all = append(all, dialFrom(t, "127.0.0.2", f.addr))
 	}
-	waitFor(t, "all are in flight", func() bool { return f.InFlight() == len(all) })
+	nstest.Await(t, "all are in flight", func() bool { return f.InFlight() == len(all) })
 	for _, tcp := range all {
 		_ = tcp.Close()
 	}
@@ -166,7 +167,7 @@ func TestLingeringMakesRoomFirst(t *testing.T) {
 	slow := begun(t, f, "127.0.0.2")
 	talker := dialFrom(t, "127.0.0.3", f.addr)
 	send(t, talker, "POST /apis HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
-	waitFor(t, "it has its answer", func() bool { return f.Lingering() == 1 })
+	nstest.Await(t, "it has its answer", func() bool { return f.Lingering() == 1 })
 	if got := ask(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, head.OnlyChallenges) {
 		t.Errorf("answered %q", got)
 	}
@@ -199,7 +200,7 @@ func TestLoweredLimits(t *testing.T) {
 	for range 20 {
 		dialFrom(t, "127.0.0.2", f.addr)
 	}
-	waitFor(t, "the new limit holds", func() bool { return f.InFlight() == 5 })
+	nstest.Await(t, "the new limit holds", func() bool { return f.InFlight() == 5 })
 }
 
 // flood opens connections from an address as fast as it can, each with half a
@@ -252,7 +253,7 @@ func TestHonestDuringFlood(t *testing.T) {
 			for _, source := range []string{"127.0.1.1", "127.0.1.2", "127.0.1.3"} {
 				floods.Go(func() { opened.Add(int64(flood(ctx, source, f.addr))) })
 			}
-			waitFor(t, "somebody has to make room", func() bool { return f.rec.count(status.SourceLimit)+f.rec.count(status.Evicted) > 0 })
+			nstest.Await(t, "somebody has to make room", func() bool { return f.rec.count(status.SourceLimit)+f.rec.count(status.Evicted) > 0 })
 			for _, source := range []string{"127.0.1.1", "127.0.2.1"} {
 				honest.Go(func() {
 					for i := range requests {

@@ -19,7 +19,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -121,21 +120,10 @@ func cgroup(t testing.TB, path string) string {
 // remove waits for the last of the cgroup's processes.
 func remove(t testing.TB, dir string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
+	nstest.Await(t, dir+" is removed", func() bool {
 		err := unix.Rmdir(dir)
-		if err == nil || errors.Is(err, unix.ENOENT) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("remove %s: %v", dir, err)
-		case <-again.C:
-		}
-	}
+		return err == nil || errors.Is(err, unix.ENOENT)
+	})
 }
 
 // squatter is a process that listens.

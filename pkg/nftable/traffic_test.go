@@ -497,19 +497,10 @@ func startFirewalld(t *testing.T) func(args ...string) {
 		cmd.Env = env
 		return cmd.CombinedOutput()
 	}
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		out, err := command("--state")
-		if err == nil {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("firewalld does not start: %s", out)
-		}
-	}
+	nstest.Await(t, "firewalld answers", func() bool {
+		_, err := command("--state")
+		return err == nil
+	})
 	return func(args ...string) {
 		t.Helper()
 		if out, err := command(args...); err != nil {

@@ -281,7 +281,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 				_ = errors.As(err, &e)
 				done <- e
 			}()
-			eventually(t, "the proxy is asked", func() bool { return silent.accepted() == 1 })
+			nstest.Await(t, "the proxy is asked", func() bool { return silent.accepted() == 1 })
 			c.Close()
 			if e := <-done; e == nil || e.Cause != Stopped {
 				t.Errorf("%v", e)

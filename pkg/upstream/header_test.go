@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 )
 
 // of is a request of a client for a VIP.
@@ -170,5 +172,5 @@ func TestHeaderIsOneClients(t *testing.T) {
 	for range 3 {
 		answered(t, c, of("198.51.100.7:1", "192.0.2.5:80"))
 	}
-	eventually(t, "the connections are closed", func() bool { return again.accepted() == 3 && idleOf(c) == 0 })
+	nstest.Await(t, "the connections are closed", func() bool { return again.accepted() == 3 && idleOf(c) == 0 })
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 )
 
 // silentRouter is a program: it makes a CA, says where it listens and who to trust,
@@ -131,7 +133,7 @@ func waitBy(t *testing.T, s Settings, most int64) {
 				}
 			})
 		}
-		eventually(t, "all wait", func() bool {
+		nstest.Await(t, "all wait", func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return len(c.busy) == waiting

@@ -220,7 +220,7 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 		s.Trust = NewTrust([][]byte{p.root.Raw, other.root.Raw}[:1+n%2], "changing")
 		c.Update(s)
 		seen := asked.Load()
-		eventually(t, "requests under this trust", func() bool { return asked.Load() >= seen+4 })
+		nstest.Await(t, "requests under this trust", func() bool { return asked.Load() >= seen+4 })
 	}
 	close(changed)
 	all.Wait()
@@ -502,7 +502,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 	for range maxHandshakes {
 		<-heard
 	}
-	eventually(t, "the others are connected", func() bool { return r.accepted() == maxHandshakes+more })
+	nstest.Await(t, "the others are connected", func() bool { return r.accepted() == maxHandshakes+more })
 	c.Close()
 	for range maxHandshakes + more {
 		if e := <-ended; e == nil || e.Cause != Stopped {

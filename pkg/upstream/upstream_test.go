@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds what a test waits for; it is reached only when it fails.
-const patience = 30 * time.Second
+const patience = nstest.Patience
 
 const request = "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 
@@ -544,20 +544,6 @@ func idleOf(c *Client) int {
 }
 
 // eventually polls, because what it waits for happens behind a socket.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(patience)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatal("not in time: " + what)
-		}
-	}
-}
-
 func TestUnusedConnectionsAreClosed(t *testing.T) {
 	ended := make(chan struct{})
 	r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
@@ -574,7 +560,7 @@ func TestUnusedConnectionsAreClosed(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the connection is still open")
 	}
-	eventually(t, "nothing is kept", func() bool { return idleOf(c) == 0 })
+	nstest.Await(t, "nothing is kept", func() bool { return idleOf(c) == 0 })
 }
 
 func TestKeptConnectionsAreBounded(t *testing.T) {

@@ -3,7 +3,7 @@
 //go:build linux
 
 // Package nstest owns the fresh network namespace in which a package's kernel
-// tests run.
+// tests run, and what tests of several packages need to wait for others.
 //
 // A network namespace belongs to a thread, and the Go runtime moves goroutines
 // between threads. So the namespace is made around the whole test process

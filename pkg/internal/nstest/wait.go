@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nstest
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait for a condition on a loaded machine. A test that passes
+// never uses it up.
+const Patience = 30 * time.Second
+
+// Poll calls done every 5 ms until it returns true, and returns false after Patience.
+func Poll(done func() bool) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(Patience); !done(); <-tick.C {
+		if time.Now().After(end) {
+			return done()
+		}
+	}
+	return true
+}
+
+// Await is Poll and ends the test when that returns false.
+func Await(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	if !Poll(done) {
+		t.Fatalf("not within %v: %s", Patience, what)
+	}
+}
+
+// Log is a writer that a test reads while others write.
+type Log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns what was written so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Count returns how often text was written so far.
+func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
