@@ -238,7 +238,7 @@ func (a abuse) ingress(ctx context.Context, t *testing.T) netip.AddrPort {
 // that this process is bounded, not that it outruns all others on the machine.
 func (a abuse) goOn(ctx context.Context, source netip.Addr, to netip.AddrPort, opened *atomic.Int64) {
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)), Control: smallBuffers}
-	again := time.NewTicker(200 * time.Millisecond)
+	again := time.NewTicker(talk)
 	defer again.Stop()
 	for ; ctx.Err() == nil; pause(ctx, again) {
 		c, err := dialer.DialContext(ctx, "tcp", to.String())
