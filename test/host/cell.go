@@ -189,6 +189,11 @@ func (c *Cell) settle() error {
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("mount /run: %w", err)
 	}
+	// squid names its shared memory by the lab, and labs are named by processes' ids,
+	// of which a cell has its own.
+	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+		return fmt.Errorf("mount /dev/shm: %w", err)
+	}
 	if err := os.Mkdir(c.dir, 0o755); err != nil { //nolint:gosec // hosts' users look into it
 		return fmt.Errorf("make the cell's directory: %w", err)
 	}
