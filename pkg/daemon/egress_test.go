@@ -403,8 +403,9 @@ func TestEgressName(t *testing.T) {
 	if got := w.told().Through[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
 		t.Errorf("the gate is told %v", got)
 	}
-	if text := w.log.String(); strings.Count(text, "cannot be resolved") != 1 {
-		t.Errorf("it is said %d times:\n%s", strings.Count(text, "cannot be resolved"), text)
+	// A slow machine can add another reason: that the server has not answered in time.
+	if text := w.log.String(); strings.Count(text, "names no DNS server") != 1 {
+		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "names no DNS server"), text)
 	}
 }
 

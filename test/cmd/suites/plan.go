@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,15 +118,10 @@ func environment(m module) []string {
 // wanted are a suite's tests in a set; an error names one of the table that the
 // package lacks.
 func (s suite) wanted(p *pack, set string) ([]string, error) {
-	for _, name := range slices.Concat(s.together, s.main) {
-		if !slices.Contains(p.tests, name) {
-			return nil, fmt.Errorf("%s has no test %s: correct test/cmd/suites/table.go", p.dir, name)
-		}
-	}
-	for name := range s.seconds {
-		if !slices.Contains(p.tests, name) {
-			return nil, fmt.Errorf("%s has no test %s: correct test/cmd/suites/table.go", p.dir, name)
-		}
+	named := slices.Concat(s.together, s.main, slices.Sorted(maps.Keys(s.seconds)))
+	unknown := slices.DeleteFunc(named, func(name string) bool { return slices.Contains(p.tests, name) })
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("%s has no test %s: correct test/cmd/suites/table.go", p.dir, strings.Join(unknown, ", "))
 	}
 	switch {
 	case set == setAll:

@@ -82,7 +82,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestTable: every folder of the table is a package with tests.
+// TestTable: every folder of the table is a package, and has the tests that the table
+// names.
 func TestTable(t *testing.T) {
 	root, err := repository()
 	if err != nil {
@@ -96,6 +97,9 @@ func TestTable(t *testing.T) {
 		}
 		for _, p := range packs {
 			dirs = append(dirs, p.dir)
+			if _, err := table()[p.dir].wanted(p, setMain); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	for dir := range table() {

@@ -39,18 +39,14 @@ type suite struct {
 // are not in setMain as a whole. The keys are folders from the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
-		"cmd/http01-machineconfig": {processes: 2, seconds: map[string]int{"TestFCOS": 12}},
+		"cmd/http01-machineconfig": {processes: 2},
 		"pkg/daemon": {
 			processes: 8,
-			seconds: map[string]int{
-				"TestExpiryWatch": 20, "TestExporterThatEndsAgain": 11, "TestGateThatHangs": 11, "TestMetricsPortInUse": 8,
-				"TestStopDoesNotWaitForEver": 6,
-			},
+			seconds:   map[string]int{"TestGateThatHangs": 6, "TestEgressLife": 5, "TestMicroShiftFamilies": 5, "TestExporterThatEnds": 4},
 		},
-		"pkg/gate":       {processes: 3, seconds: map[string]int{"TestAbuse": 35}},
-		"pkg/keepalived": {processes: 2, seconds: map[string]int{"TestTruncated": 11}},
-		"pkg/upstream":   {processes: 2, seconds: map[string]int{"TestSecureWaitingMemory": 10}},
-		"pkg/verdict":    {processes: 2, seconds: map[string]int{"TestRulesets": 10}},
+		"pkg/gate":       {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
+		"pkg/keepalived": {processes: 2},
+		"pkg/upstream":   {processes: 2},
 		"test/apis":      {processes: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
 		"test/bench":     {onlyAll: true},
 		"test/check": {
@@ -63,10 +59,10 @@ func table() map[string]suite {
 				"TestConfiguration", "TestTrust", "TestServiceDown",
 			},
 			seconds: map[string]int{
-				"TestVIP": 90, "TestIngressThroughProxy": 50, "TestIngress": 44, "TestWorld": 35, "TestIngressByTLS": 27,
+				"TestVIP": 90, "TestIngress": 44, "TestWorld": 35,
 				"TestEverythingDead": 23, "TestHealthyOpenShift": 21, "TestRuleset": 20, "TestConntrack": 15,
 				"TestEgressReadiness": 14, "TestDNS": 14, "TestCarrierLost": 13, "TestLastChallenges": 13,
-				"TestFrontDoor": 12, "TestPROXYProtocol": 12, "TestTrust": 10, "TestProxyDead": 9,
+				"TestFrontDoor": 12, "TestTrust": 10, "TestProxyDead": 9,
 			},
 		},
 		"test/cluster": {processes: 2, onlyAll: true, seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20}},
@@ -93,7 +89,7 @@ func table() map[string]suite {
 		"test/ingress": {
 			processes: 4, main: []string{"TestNamesCovered"},
 			seconds: map[string]int{
-				"TestCheckOfWhatIsWell": 120, "TestEgressDiagnoses": 65, "TestCredentials": 36, "TestCombinations": 33,
+				"TestEgressDiagnoses": 65, "TestCredentials": 36, "TestCombinations": 120,
 				"TestBundleChangesUnderLoad": 17, "TestTLSDiagnoses": 15, "TestRedirectDiagnoses": 13, "TestBundleChanges": 13,
 				"TestSpecAndAccepted": 12, "TestProxyProtocolDiagnoses": 11,
 			},
@@ -103,7 +99,7 @@ func table() map[string]suite {
 			processes: 3,
 			main: []string{
 				"TestCertificate", "TestFailover", "TestKill", "TestDrain", "TestPortChange", "TestReloadSignal",
-				"TestInvalidConfig", "TestNotAChallenge", "TestState", "TestStory",
+				"TestInvalidConfig", "TestRouterAnswers", "TestState", "TestStory",
 			},
 			seconds: map[string]int{
 				"TestExpiryWatch": 20, "TestFailover": 16, "TestFlood": 12, "TestInterruptedBringUp": 12, "TestRemoval": 12,
