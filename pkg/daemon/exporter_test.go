@@ -259,28 +259,3 @@ func TestMetricsPortInUse(t *testing.T) {
 	}
 	s.stop()
 }
-
-// Connections without a request delay no scrape: it is answered while they are open.
-func TestSlowScrapers(t *testing.T) {
-	s := metering(t)
-	s.scraped("http01_proxy_up 1")
-	// On a machine that does much else they can reach their timeout first.
-	if !nstest.Poll(func() bool {
-		var last net.Conn
-		for range 100 {
-			conn, err := net.DialTimeout("tcp", "127.0.0.1:9645", patience)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			last = conn
-		}
-		s.scraped("http01_proxy_up 1")
-		_ = last.SetReadDeadline(time.Now())
-		_, err := last.Read(make([]byte, 1))
-		return errors.Is(err, os.ErrDeadlineExceeded)
-	}) {
-		t.Error("no scrape is answered while connections without a request are open")
-	}
-	s.stop()
-}
