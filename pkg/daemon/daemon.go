@@ -139,7 +139,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
 	}
-	s.door = &door{log: o.Log, store: store, open: kept, leaving: make(map[uint16]chan struct{}), longest: o.timing.Drain}
+	s.door = &door{log: o.Log, store: store, open: kept, leaving: make(map[uint16]chan struct{})}
 	if s.truster, err = newTruster(o, s.board, s.door.Trust); err != nil {
 		s.gate.End()
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
@@ -173,6 +173,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 		},
 		Followed:          func() bool { return store != nil && followed(o.Log) },
 		Left:              s.left(kept),
+		Drain:             o.timing.Drain,
 		ConfigPath:        o.ConfigPath,
 		StateDir:          o.StateDir,
 		Manifests:         o.Manifests,

@@ -319,6 +319,10 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	begin := time.Now()
 	s.stop()
 	t.Logf("stopped after %v", time.Since(begin).Round(time.Millisecond))
+	s.logs("challenges in flight were cut off")
+	if strings.Contains(s.log.String(), "the gate does not answer") {
+		t.Error("the gate has not cut the challenge off itself")
+	}
 }
 
 func TestTwoInstances(t *testing.T) {

@@ -33,8 +33,7 @@ type door struct {
 	retires func([]netip.Addr, uint16) // called when the ingress changes
 	leads   func([]netip.Addr)         // called with the ingress before the gate is told of it; calls Egress
 
-	store   *systemd.Store // nil when there is none
-	longest time.Duration  // that challenges in flight get, whatever a caller allows
+	store *systemd.Store // nil when there is none
 
 	mu        sync.Mutex
 	gate      *gateProcess // nil while there is none
@@ -391,15 +390,12 @@ func (d *door) finish(ctx context.Context) {
 	}
 }
 
-// maxDrain is the longest time that challenges in flight get.
-const maxDrain = time.Minute
-
 // drain has the gate close every port and end what is in flight, and returns
 // what was not ended.
 func (d *door) drain(ctx context.Context) string {
-	budget := d.longest
+	budget := time.Minute
 	if deadline, bounded := ctx.Deadline(); bounded {
-		budget = min(budget, time.Until(deadline))
+		budget = time.Until(deadline)
 	}
 	d.mu.Lock()
 	ended := make(chan string, 1)

@@ -3,10 +3,12 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
@@ -18,16 +20,17 @@ type hands struct {
 	log    *slog.Logger
 	table  Table
 	door   Door
-	port   uint16 // that the door is settled on and the table leads to; 0: the door is closed
-	stands bool   // a table of ours may stand
-	made   bool   // by this process
-	said   string // the last complaint of verify
-	broken bool   // the table was found to be other than it should be
-	mended func() // called when it has been built anew then
+	drain  time.Duration // for challenges in flight when the door closes
+	port   uint16        // that the door is settled on and the table leads to; 0: the door is closed
+	stands bool          // a table of ours may stand
+	made   bool          // by this process
+	said   string        // the last complaint of verify
+	broken bool          // the table was found to be other than it should be
+	mended func()        // called when it has been built anew then
 }
 
 func newHands(p Parts) hands {
-	return hands{log: p.Log, table: p.Table, door: p.Door, port: p.Left.Port, stands: p.Left.Table, mended: p.Board.TableRepaired}
+	return hands{log: p.Log, table: p.Table, door: p.Door, drain: cmp.Or(p.Drain, drainTime), port: p.Left.Port, stands: p.Left.Table, mended: p.Board.TableRepaired}
 }
 
 // apply returns the reason and message that hold after it, and whether the
@@ -117,7 +120,7 @@ func (h *hands) suspend(ctx context.Context) (left bool, err error) {
 	if h.port == 0 {
 		return false, h.withdraw(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.drain)
 	defer cancel()
 	h.door.Suspend(ctx)
 	err = h.table.Leave()
@@ -136,10 +139,10 @@ func (h *hands) clear() error {
 	return nil
 }
 
-// closeDoor gives the challenges in flight drainTime, also when the service is
+// closeDoor gives the challenges in flight their time, also when the service is
 // about to end.
 func (h *hands) closeDoor(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.drain)
 	defer cancel()
 	h.door.Close(ctx)
 }

@@ -90,7 +90,7 @@ type Announcer interface {
 	Reloading()
 }
 
-// Parts are what a Loop works with. All are required.
+// Parts are what a Loop works with. All but Drain are required.
 type Parts struct {
 	Log       *slog.Logger
 	Board     *status.Board
@@ -108,7 +108,8 @@ type Parts struct {
 	// Followed is asked when the loop ends, whether another process of this
 	// service may follow, to which it leaves door and table then.
 	Followed func() bool
-	Left     Left // to this process by a former one
+	Left     Left          // to this process by a former one
+	Drain    time.Duration // for challenges in flight when the door closes; 0: drainTime
 
 	ConfigPath        string
 	StateDir          string
