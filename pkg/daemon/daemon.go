@@ -36,7 +36,7 @@ type Options struct {
 	Log               *slog.Logger
 	Reload            <-chan os.Signal // each value asks for a reload
 
-	timing timing // the zero value: serviceTiming
+	timing timing
 }
 
 // Run runs the service until ctx ends, and then lets challenges in flight end,
@@ -44,9 +44,7 @@ type Options struct {
 // process where one may follow. An error means that the service could not start or
 // a part of it broke.
 func Run(ctx context.Context, o Options) error {
-	if o.timing == (timing{}) {
-		o.timing = serviceTiming()
-	}
+	o.timing = o.timing.withDefaults()
 	s, err := build(ctx, o)
 	if err != nil {
 		return err

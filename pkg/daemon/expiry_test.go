@@ -97,7 +97,7 @@ func TestExpiryWatch(t *testing.T) {
 	api.present(t, "", "cluster-signer", 30*day, 29*day)
 	api.present(t, apiName, "R11", 90*day, 8*day)
 	s := prepare(t, measuring+"hosts: ["+apiName+"]\n")
-	s.start(nil)
+	s.start([]string{serviceTiming + `={"ExpiryTick": 50000000}`})
 	r := s.await("both certificates seen", func(r status.Report) bool { return len(r.Certificates) == 2 })
 	for i, want := range []status.Certificate{{Name: "", Issuer: "cluster-signer"}, {Name: apiName, Issuer: "R11"}} {
 		if c := r.Certificates[i]; c.Address != vip+":6443" || c.Name != want.Name || c.Issuer != want.Issuer || c.Error != "" || time.Until(c.NotAfter) < 7*day {

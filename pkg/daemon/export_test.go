@@ -4,16 +4,15 @@ package daemon
 
 import (
 	"encoding/json"
-	"time"
+	"strings"
 )
 
-// Shorten has the service wait less where that proves nothing, and then as the JSON
-// text of a timing says.
+// Shorten sets the waits of the service that the JSON text of a timing names.
 func (o *Options) Shorten(text string) error {
-	o.timing = serviceTiming()
-	o.timing.ExporterBackOff, o.timing.ExpiryTick = 50*time.Millisecond, 50*time.Millisecond
 	if text == "" {
 		return nil
 	}
-	return json.Unmarshal([]byte(text), &o.timing)
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(&o.timing)
 }

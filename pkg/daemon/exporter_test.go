@@ -22,6 +22,9 @@ import (
 const (
 	measuring   = explicit + "metrics: {listenAddress: \":9645\"}\n"
 	metricsPage = "http://127.0.0.1:9645/metrics"
+
+	// quickExporter makes the service start the next exporter soon.
+	quickExporter = serviceTiming + `={"ExporterBackOff": 50000000}`
 )
 
 // scrape fetches a page once, on a connection of its own.
@@ -57,12 +60,12 @@ func (s *service) scraped(line string) string {
 }
 
 // metering is the service with a VIP, an ingress that answers, and metrics.
-func metering(t *testing.T) *service {
+func metering(t *testing.T, env ...string) *service {
 	t.Helper()
 	network(t, key)
 	gainVIP(t)
 	s := prepare(t, measuring)
-	s.start(nil)
+	s.start(env)
 	s.reason(status.Serving)
 	return s
 }
@@ -163,7 +166,7 @@ func TestExporterIsHarmless(t *testing.T) {
 // One that ends again and again is complained of once, and nobody says of it that
 // metrics are served.
 func TestExporterThatEnds(t *testing.T) {
-	s := metering(t)
+	s := metering(t, quickExporter)
 	s.scraped("http01_proxy_up 1")
 	s.logs("metrics are served on ")
 	before := s.reason(status.Serving).Condition()
@@ -240,7 +243,7 @@ func TestMetricsPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer squatter.Close()
-	s := metering(t)
+	s := metering(t, quickExporter)
 	by := fmt.Sprintf("taken by process %d (", os.Getpid())
 	s.logs(by)
 	s.await("who has the port", func(r status.Report) bool {

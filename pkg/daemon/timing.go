@@ -2,17 +2,23 @@
 
 package daemon
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// timing holds the waits of the service that tests shorten.
+// timing holds the waits of the service that tests change. Zero means the default.
 type timing struct {
 	GateSilence     time.Duration // after which a gate is replaced
 	ExporterBackOff time.Duration // before an exporter is followed by the second one
 	ExpiryTick      time.Duration // between two looks for a change of what the expiry watch looks at
-	Drain           time.Duration // for challenges in flight when the door closes; 0: that of package reconcile
+	Drain           time.Duration // for challenges in flight when the door closes; the default is that of package reconcile
 }
 
-// serviceTiming returns the waits of the service.
-func serviceTiming() timing {
-	return timing{GateSilence: gateSilence, ExporterBackOff: minExporterBackOff, ExpiryTick: expiryTick}
+// withDefaults returns the waits with the default for each that is zero.
+func (t timing) withDefaults() timing {
+	t.GateSilence = cmp.Or(t.GateSilence, gateSilence)
+	t.ExporterBackOff = cmp.Or(t.ExporterBackOff, minExporterBackOff)
+	t.ExpiryTick = cmp.Or(t.ExpiryTick, expiryTick)
+	return t
 }

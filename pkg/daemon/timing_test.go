@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTimingHasDefaults(t *testing.T) {
+	t.Parallel()
+	if got, want := (timing{GateSilence: time.Hour}).withDefaults(), (timing{time.Hour, time.Second, 5 * time.Second, 0}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
