@@ -221,7 +221,7 @@ func TestGateThatIsKilled(t *testing.T) {
 
 // A gate that hangs is replaced, as one that ends is.
 func TestGateThatHangs(t *testing.T) {
-	s := serving(t, serviceTiming+`={"GateSilence": 3000000000}`)
+	s := serving(t, serviceTiming+`={"GateSilence": 5000000000}`)
 	pid := s.another(0)
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -241,8 +241,12 @@ func TestGateThatHangs(t *testing.T) {
 	s.stop()
 }
 
-// stopped reports whether every thread of a process is (State of proc_pid_status(5)).
+// stopped reports whether every thread of a process is stopped (State of
+// proc_pid_status(5)) or the process is gone.
 func stopped(pid int) bool {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
+		return true
+	}
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
 		text, err := os.ReadFile(path)
