@@ -17,11 +17,12 @@ const (
 
 // follow calls look, until ctx ends, when a hint comes that files may have changed,
 // now and then, and when the last look has asked for it. wake has the last one's
-// wishes heard that was made elsewhere.
-func follow(ctx context.Context, hints, wake <-chan struct{}, look func(now time.Time, hinted bool) (again time.Duration)) error {
-	tick := time.NewTicker(followAgain)
+// wishes heard that was made elsewhere. The fallback is the interval of the looks
+// that no hint causes.
+func follow(ctx context.Context, fallback time.Duration, hints, wake <-chan struct{}, look func(now time.Time, hinted bool) (again time.Duration)) error {
+	tick := time.NewTicker(fallback)
 	defer tick.Stop()
-	soon := time.NewTimer(followAgain)
+	soon := time.NewTimer(fallback)
 	defer soon.Stop()
 	for {
 		hinted := false
@@ -35,7 +36,7 @@ func follow(ctx context.Context, hints, wake <-chan struct{}, look func(now time
 		case <-soon.C:
 		}
 		if again := look(time.Now(), hinted); again > 0 {
-			soon.Reset(min(again, followAgain))
+			soon.Reset(min(again, fallback))
 		} else {
 			soon.Stop()
 		}

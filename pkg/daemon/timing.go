@@ -12,6 +12,7 @@ type timing struct {
 	GateSilence     time.Duration // after which a gate is replaced
 	ExporterBackOff time.Duration // before an exporter is followed by the second one
 	ExpiryTick      time.Duration // between two looks for a change of what the expiry watch looks at
+	FollowAgain     time.Duration // between two looks at the files of CAs that no hint causes
 	Drain           time.Duration // for challenges in flight when the door closes; the default is that of package reconcile
 }
 
@@ -20,5 +21,6 @@ func (t timing) withDefaults() timing {
 	t.GateSilence = cmp.Or(t.GateSilence, gateSilence)
 	t.ExporterBackOff = cmp.Or(t.ExporterBackOff, minExporterBackOff)
 	t.ExpiryTick = cmp.Or(t.ExpiryTick, expiryTick)
+	t.FollowAgain = cmp.Or(t.FollowAgain, followAgain)
 	return t
 }

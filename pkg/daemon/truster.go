@@ -28,6 +28,7 @@ type truster struct {
 	kept   trust.Kept
 	system []string // where this host's own CAs may be
 	wake   chan struct{}
+	again  time.Duration // between two looks that no hint causes
 
 	mu     sync.Mutex
 	begun  bool
@@ -45,7 +46,7 @@ func newTruster(o Options, board *status.Board, tell func(*control.Trust)) (*tru
 	}
 	return &truster{
 		log: o.Log, board: board, files: files, tell: tell, kept: trust.KeptIn(o.StateDir, trust.KeptName), system: o.SystemTrust,
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), again: o.timing.FollowAgain,
 	}, nil
 }
 
@@ -92,7 +93,7 @@ func (t *truster) unused() {
 
 // run follows the files until ctx ends.
 func (t *truster) run(ctx context.Context) error {
-	return follow(ctx, t.files.Changed(), t.wake, t.look)
+	return follow(ctx, t.again, t.files.Changed(), t.wake, t.look)
 }
 
 func (t *truster) look(now time.Time, hinted bool) (again time.Duration) {

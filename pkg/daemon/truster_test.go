@@ -85,7 +85,10 @@ func newTrusting(t *testing.T, dir string) *trusting {
 	w := &trusting{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
 	board := status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})
-	o := Options{Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemTrust: []string{filepath.Join(dir, "system.crt")}}
+	o := Options{
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemTrust: []string{filepath.Join(dir, "system.crt")},
+		timing: timing{FollowAgain: time.Hour}, // a test that passes proves the hint
+	}
 	var err error
 	if w.truster, err = newTruster(o, board, w.take); err != nil {
 		t.Fatal(err)
