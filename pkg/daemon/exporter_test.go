@@ -252,7 +252,6 @@ func TestMetricsPortInUse(t *testing.T) {
 	if code, _ := ask(t, token); code != 200 {
 		t.Errorf("a challenge: %d", code)
 	}
-	<-time.After(500 * time.Millisecond) // three more tries
 	squatter.Close()
 	s.scraped(`http01_proxy_ready{reason="Serving"} 1`)
 	s.logs("metrics are served on ") // at once: none has ended
