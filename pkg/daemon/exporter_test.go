@@ -162,9 +162,8 @@ func TestExporterIsHarmless(t *testing.T) {
 	s.stop()
 }
 
-// An exporter that ends is followed by another; the service's state is what it was.
-// One that ends again and again is complained of once, and nobody says of it that
-// metrics are served.
+// TestExporterThatEnds kills the exporter three times. The service starts another,
+// logs the failure once and keeps its condition.
 func TestExporterThatEnds(t *testing.T) {
 	s := metering(t, quickExporter)
 	s.scraped("http01_proxy_up 1")

@@ -543,7 +543,6 @@ func idleOf(c *Client) int {
 	return n
 }
 
-// eventually polls, because what it waits for happens behind a socket.
 func TestUnusedConnectionsAreClosed(t *testing.T) {
 	ended := make(chan struct{})
 	r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
