@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -406,6 +407,13 @@ func TestEgressName(t *testing.T) {
 	// A slow machine can add another reason: that the server has not answered in time.
 	if text := w.log.String(); strings.Count(text, "names no DNS server") != 1 {
 		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "names no DNS server"), text)
+	}
+	logged := make(map[string]bool)
+	for _, value := range regexp.MustCompile(`\berror=("(?:[^"\\]|\\.)*"|\S+)`).FindAllString(w.log.String(), -1) {
+		if logged[value] {
+			t.Errorf("more than one line with %s:\n%s", value, w.log.String())
+		}
+		logged[value] = true
 	}
 }
 
