@@ -87,7 +87,7 @@ func newTrusting(t *testing.T, dir string) *trusting {
 	board := status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemTrust: []string{filepath.Join(dir, "system.crt")},
-		timing: timing{FollowAgain: time.Hour}, // a test that passes proves the hint
+		timing: timing{FollowAgain: time.Hour}, // so that no look at that interval hides a lost hint
 	}
 	var err error
 	if w.truster, err = newTruster(o, board, w.take); err != nil {
