@@ -77,25 +77,26 @@ lint-units: build
 
 # Which tests there are, how they are split, and what `make test` leaves out is in
 # test/cmd/suites/table.go. SUITES has further flags, such as -only '^pkg/'.
-RUN_SUITES = $(BIN)/suites -root $(CURDIR) -table $(BIN)/suites.txt $(SUITES)
+RUN_SUITES = $(BIN)/suites -root $(CURDIR) -table $(BIN)/suites.txt
+HOSTS      = ^test/(host|cluster|delivery|packaging)$$
 
 test: packages $(BIN)/suites
-	$(RUN_SUITES) -set main
+	$(RUN_SUITES) -set main $(SUITES)
 
 test-all: packages $(BIN)/suites
-	$(RUN_SUITES) -set all -fuzz
+	$(RUN_SUITES) -set all -fuzz $(SUITES)
 
 test-unit: packages $(BIN)/suites
-	$(RUN_SUITES) -only '^(cmd|pkg)/'
+	$(RUN_SUITES) -only '^(cmd|pkg)/' $(SUITES)
 
 test-lab: packages $(BIN)/suites
-	$(RUN_SUITES) -only '^test/'
+	$(RUN_SUITES) -only '^test/' -skip '$(HOSTS)' $(SUITES)
 
 test-host: packages $(BIN)/suites
-	$(RUN_SUITES) -only '^test/(host|cluster|delivery|packaging)$$'
+	$(RUN_SUITES) -only '$(HOSTS)' $(SUITES)
 
 test-release: packages $(BIN)/suites
-	$(RUN_SUITES) -only '^build'
+	$(RUN_SUITES) -only '^build' $(SUITES)
 
 # Rounds of the tests of SET beside busy loops: a test that fails once in them has a
 # defect, or the code that it tests has.
@@ -104,7 +105,7 @@ LOAD ?= 4
 SET  ?= all
 
 flakes: packages $(BIN)/suites
-	$(RUN_SUITES) -set $(SET) -rounds $(N) -load $(LOAD)
+	$(RUN_SUITES) -set $(SET) -rounds $(N) -load $(LOAD) $(SUITES)
 
 .PHONY: $(BIN)/suites
 $(BIN)/suites:

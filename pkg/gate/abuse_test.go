@@ -182,7 +182,7 @@ func TestAbuse(t *testing.T) {
 	)
 	// The time limits are those of the service: on a machine that does much else, a
 	// goroutine of the gate or of a client may be late by a second.
-	s := gate.Settings{MaxConnections: 128, PerSource: 32, HeadTimeout: 5 * time.Second, Timeout: 8 * time.Second, HeadBytes: 8192}
+	s := gate.Settings{MaxConnections: 32, PerSource: 8, HeadTimeout: 5 * time.Second, Timeout: 8 * time.Second, HeadBytes: 8192}
 	for name, a := range abuses() {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())

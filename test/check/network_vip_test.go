@@ -117,8 +117,8 @@ func (c *cluster) speak(n, to *lab.Node) {
 	must(c.t, conn.Close())
 }
 
-// silence has a node send no ARP request to another one until the test ends: each
-// would give the other an entry for the node. keepalived sends its advertisements on.
+// silence has a node send no ARP request to another one until the test ends, since each
+// would give the other an entry for the node. keepalived continues to send advertisements.
 func (c *cluster) silence(n, to *lab.Node) {
 	c.t.Helper()
 	shown, err := to.Run(c.t.Context(), "ip", "-o", "link", "show", "dev", "br-ex")

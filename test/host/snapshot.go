@@ -86,14 +86,16 @@ func without(text, other string) []string {
 
 // snapshotCommands print what is not on the disk: the whole ruleset without
 // counters, who listens where, what podman keeps, what lies on the host's own
-// mounts, every unit file, and the units of the patterns.
+// mounts, every unit file, and the units of the patterns. Two kinds of directories are
+// systemd's own: those of PrivateTmp=, and those of PrivateDevices=, which it leaves
+// when a unit is stopped while it sets the unit's devices up.
 func snapshotCommands(units []string) [][]string {
 	return [][]string{
 		{"nft", "--stateless", "list", "ruleset"},
 		{"ss", "--no-header", "--listening", "--tcp", "--udp", "--numeric"},
 		{"podman", "images", "--all", "--noheading", "--format={{.ID}} {{.Repository}} {{.Digest}}"},
 		{"podman", "ps", "--all", "--external", "--noheading", "--format={{.ID}} {{.Names}} {{.Image}}"},
-		{"find", "/run", "/tmp", "/var/tmp", "/dev/shm", "-maxdepth", "1", "-not", "-name", "systemd-private-*", "-printf", "%p %M %u:%g %l\\n"},
+		{"find", "/run", "/tmp", "/var/tmp", "/dev/shm", "-maxdepth", "1", "-not", "-name", "systemd-private-*", "-not", "-name", "namespace-dev-*", "-printf", "%p %M %u:%g %l\\n"},
 		{"systemctl", "list-unit-files", "--no-legend", "--plain"},
 		append([]string{"systemctl", "list-units", "--all", "--no-legend", "--plain", "--full"}, units...),
 	}

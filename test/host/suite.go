@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 // test/cmd/suites sets these when it runs the tests of a package in several
@@ -42,11 +45,13 @@ func (s Suite) Run(tests func() int) int {
 
 func (s Suite) inside(c *Cell, tests func() int) int {
 	ctx := context.Background()
+	begin := time.Now()
 	down, err := s.Up(ctx, c)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bring up what the tests share:", err)
 		return 1
 	}
+	lab.NoteWait("bring up hosts", begin)
 	code := tests()
 	if err := down(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "take away what the tests shared:", err)
@@ -83,15 +88,17 @@ func GroupDirectory(ctx context.Context, name string, fill func(dir string) erro
 	}
 	defer func() { _ = lock.Close() }()
 	dir := filepath.Join(group, name)
-	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) { //nolint:gosec // hosts' users look into it
-		return dir, nil
-	} else if err != nil {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	aside := dir + ".new"
+	if err := os.Mkdir(aside, 0o750); err != nil {
 		return "", fmt.Errorf("make the directory of the suite: %w", err)
 	}
-	if err := fill(dir); err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
+	if err := fill(aside); err != nil {
+		return "", errors.Join(err, os.RemoveAll(aside))
 	}
-	return dir, nil
+	return dir, os.Rename(aside, dir)
 }
 
 // LeaveGroup removes what GroupDirectory has returned to a process that runs by

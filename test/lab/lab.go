@@ -53,11 +53,11 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 	}
 	begin := time.Now()
 	tools, err := Build(ctx)
-	noteWait("bring up the lab's programs", begin)
+	NoteWait("bring up the lab's programs", begin)
 	if err != nil {
 		return nil, err
 	}
-	defer noteWait("bring up a lab", time.Now())
+	defer NoteWait("bring up a lab", time.Now())
 	return raise(ctx, tools, options...)
 }
 

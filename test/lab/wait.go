@@ -36,7 +36,7 @@ func final(err error) error { return finalError{err} }
 // Eventually calls try until it returns nil, and gives up when ctx ends or
 // after 45 s; the error then says what was awaited and what try said last.
 func Eventually(ctx context.Context, what string, try func(context.Context) error) error {
-	defer noteWait(what, time.Now())
+	defer NoteWait(what, time.Now())
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(pause)
@@ -62,9 +62,9 @@ func Eventually(ctx context.Context, what string, try func(context.Context) erro
 	}
 }
 
-// noteWait appends a wait to the file of waits, when there is one. A note that
+// NoteWait appends a wait that began at a time to the file of waits, when there is one. A note that
 // cannot be written changes a table of times and no test, so its error is dropped.
-func noteWait(what string, begin time.Time) {
+func NoteWait(what string, begin time.Time) {
 	took, path := time.Since(begin), os.Getenv(waitsVariable)
 	if path == "" || took < shortest {
 		return

@@ -11,6 +11,6 @@
 //
 // One goroutine schedules; a process is compiled by `go test -c`, its output is
 // converted by `go tool test2json`, and its time is the kernel's account of it.
-// At the end nothing of the run may be left: no process, network namespace, mount,
-// control group or file. The program removes nothing, it reports what is left.
+// At the end a run fails when it finds something of its own: a process, network
+// namespace, mount, control group or file. The program reports it and removes nothing.
 package main

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled is how long the kernel gets to finish what has ended.
+// settled is how long the kernel gets to remove what has ended.
 const settled = 10 * time.Second
 
 // watched are the directories outside the checkout in which the programs of the
@@ -34,15 +34,15 @@ func watched() []string {
 	return dirs
 }
 
-// remains is what a machine has that tests could leave behind. The ones of
-// different times are compared, and nothing is removed.
-type remains map[string]bool
+// snapshot lists everything on a machine that tests could leave behind. Two snapshots
+// are compared, and nothing is removed.
+type snapshot map[string]bool
 
-// look lists what there is now. What another program of the machine makes at the
-// same time counts too, except labs that live, which are another run's, and in /tmp
-// whatever does not have our name.
-func look(root string) (remains, error) {
-	found := remains{}
+// takeSnapshot lists the entries of the watched directories, mounts, control groups
+// and new files of the checkout. It omits labs and cells whose process lives, which
+// belong to another run, and in /tmp every name without ours.
+func takeSnapshot(root string) (snapshot, error) {
+	found := snapshot{}
 	living := livingLabs()
 	for _, dir := range watched() {
 		entries, err := os.ReadDir(dir)
@@ -73,9 +73,11 @@ func look(root string) (remains, error) {
 		return nil, fmt.Errorf("list what tests could leave: %w", err)
 	}
 	for _, group := range slices.Concat(groups, direct) {
-		found["control group "+group] = true
+		if !locked(filepath.Join(filepath.Dir(group), "..", "unified", filepath.Base(group))) && !locked(group) {
+			found["control group "+group] = true
+		}
 	}
-	return found, changed(root, found)
+	return found, untracked(root, found)
 }
 
 // labs are the names of labs, without their hyphens.
@@ -87,16 +89,22 @@ func livingLabs() labs {
 	var all labs
 	locks, _ := filepath.Glob("/run/http01-lab/*/lock")
 	for _, path := range locks {
-		f, err := os.Open(path)
-		if err != nil {
-			continue // the lab has gone
-		}
-		if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		if locked(path) {
 			all = append(all, strings.ReplaceAll(filepath.Base(filepath.Dir(path)), "-", ""))
 		}
-		_ = f.Close()
 	}
 	return all
+}
+
+// locked reports whether a process holds a lock on a file or directory: labs lock
+// theirs, and cells of hosts lock their control group.
+func locked(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false // it is gone
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
 // own reports whether a file has its name from one of the labs.
@@ -105,22 +113,25 @@ func (l labs) own(name string) bool {
 	return slices.ContainsFunc(l, func(id string) bool { return strings.HasPrefix(name, id) })
 }
 
-// changed adds the files of the checkout that git does not know or that differ.
-func changed(root string, found remains) error {
-	cmd := exec.Command("git", "status", "--porcelain") //nolint:noctx // takes a moment
+// untracked adds the files of the checkout that git does not know. A tracked file can
+// be edited during a run.
+func untracked(root string, found snapshot) error {
+	cmd := exec.Command("git", "ls-files", "--others", "--exclude-standard") //nolint:noctx // takes a moment
 	cmd.Dir = root
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("list the changed files of the checkout: %w", err)
+		return fmt.Errorf("list the new files of the checkout: %w: %s", err, strings.TrimSpace(stderr.String()))
 	}
 	for line := range strings.Lines(string(out)) {
-		found["changed file "+strings.TrimSpace(line)] = true
+		found["new file of the checkout "+strings.TrimSpace(line)] = true
 	}
 	return nil
 }
 
-// processes lists those of a run: the kernel shows the environment with which each
-// was started.
+// processes lists the processes of a run. The kernel shows the environment with which
+// each was started.
 func processes(id string) []string {
 	var all []string
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -138,11 +149,11 @@ func processes(id string) []string {
 	return all
 }
 
-// left lists what is there and was not there before. It looks again for some time,
+// leftovers lists everything that was not there before. It repeats that for some time,
 // since the end of a process takes the kernel a moment.
-func left(before remains, root, id, tmp string) ([]string, error) {
+func leftovers(before snapshot, root, id, tmp string) ([]string, error) {
 	for deadline := time.Now().Add(settled); ; {
-		after, err := look(root)
+		after, err := takeSnapshot(root)
 		if err != nil {
 			return nil, err
 		}

@@ -9,12 +9,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -32,6 +34,7 @@ const slotsPerCore = 4
 type options struct {
 	set    string
 	only   *regexp.Regexp
+	skip   *regexp.Regexp // nil: none
 	fuzz   bool
 	slots  int
 	rounds int
@@ -69,9 +72,10 @@ func program(args []string) int {
 func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("suites", flag.ContinueOnError)
 	var o options
-	var only string
+	var only, skip string
 	flags.StringVar(&o.set, "set", setAll, "tests to run: main or all")
 	flags.StringVar(&only, "only", "", "regular expression of the packages' folders (default: every package)")
+	flags.StringVar(&skip, "skip", "", "regular expression of the folders to leave out (default: none)")
 	flags.BoolVar(&o.fuzz, "fuzz", false, "run the fuzzers beside the tests (default false)")
 	flags.IntVar(&o.slots, "slots", slotsPerCore*runtime.NumCPU(), "processes that run side by side")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often to run everything; with more than 1, each test that failed at least once is listed")
@@ -96,35 +100,55 @@ func parse(args []string) (options, error) {
 	if o.only, err = regexp.Compile(only); err != nil {
 		return o, fmt.Errorf("-only: %w", err)
 	}
+	if skip != "" {
+		if o.skip, err = regexp.Compile(skip); err != nil {
+			return o, fmt.Errorf("-skip: %w", err)
+		}
+	}
 	if o.root, err = filepath.Abs(o.root); err != nil {
 		return o, fmt.Errorf("find the repository: %w", err)
 	}
-	o.bin = cmp.Or(o.bin, filepath.Join(o.root, ".cache", "tests"))
+	programs := "tests"
+	if o.cover != "" {
+		programs = "tests-cover"
+		if o.cover, err = filepath.Abs(o.cover); err != nil {
+			return o, fmt.Errorf("find the directory of coverage data: %w", err)
+		}
+		if err := os.MkdirAll(o.cover, 0o750); err != nil {
+			return o, fmt.Errorf("make the directory of coverage data: %w", err)
+		}
+	}
+	o.bin = cmp.Or(o.bin, filepath.Join(o.root, ".cache", programs))
 	if o.bin, err = filepath.Abs(o.bin); err != nil {
 		return o, fmt.Errorf("find the directory of compiled tests: %w", err)
 	}
 	return o, nil
 }
 
-// run does all rounds. What failed in a round is listed at the end.
+// selects reports whether the package in a folder belongs to the run.
+func (o options) selects(dir string) bool {
+	return o.only.MatchString(dir) && (o.skip == nil || !o.skip.MatchString(dir))
+}
+
+// run does all rounds, and lists what failed in them at the end.
 func run(ctx context.Context, o options, out io.Writer) error {
 	test2json, err := toolPath(ctx)
 	if err != nil {
 		return err
 	}
-	failures := map[string]int{}
+	rounds := map[string]int{} // in which each test failed
 	var all []error
 	for round := range o.rounds {
 		if o.rounds > 1 {
 			fmt.Fprintf(out, "Round %d of %d, with %d busy loops\n", round+1, o.rounds, o.load)
 		}
-		rep, err := once(ctx, o, test2json, out)
+		rep, err := runRound(ctx, o, test2json, out)
 		if err != nil {
 			all = append(all, err)
 		}
 		if rep != nil {
-			for _, name := range rep.failures {
-				failures[name]++
+			for _, name := range rep.distinct() {
+				rounds[name]++
 			}
 		}
 		if ctx.Err() != nil {
@@ -132,9 +156,9 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	if o.rounds > 1 {
-		fmt.Fprintf(out, "%d rounds, %d tests failed at least once\n", o.rounds, len(failures))
-		for name, count := range failures {
-			fmt.Fprintf(out, "  %d of %d  %s\n", count, o.rounds, name)
+		fmt.Fprintf(out, "%d rounds, %d failed; %d tests failed at least once\n", o.rounds, len(all), len(rounds))
+		for _, name := range slices.Sorted(maps.Keys(rounds)) {
+			fmt.Fprintf(out, "  in %d of %d  %s\n", rounds[name], o.rounds, name)
 		}
 	}
 	return errors.Join(all...)
@@ -149,12 +173,13 @@ func toolPath(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// once runs everything once, and looks at what that has left.
-func once(ctx context.Context, o options, test2json string, out io.Writer) (*report, error) {
-	before, err := look(o.root)
+// runRound runs everything once, and lists the leftovers.
+func runRound(ctx context.Context, o options, test2json string, out io.Writer) (*report, error) {
+	before, err := takeSnapshot(o.root)
 	if err != nil {
 		return nil, err
 	}
+	// The compiler and the tests make their temporary files in it.
 	tmp, err := os.MkdirTemp("", "h01-")
 	if err != nil {
 		return nil, fmt.Errorf("make the run's directory: %w", err)
@@ -163,7 +188,7 @@ func once(ctx context.Context, o options, test2json string, out io.Writer) (*rep
 	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // tests let other users through, as /tmp does
 		return nil, fmt.Errorf("open the run's directory: %w", err)
 	}
-	r := &runner{root: o.root, tmp: tmp, id: filepath.Base(tmp), cover: o.cover, test: test2json, sizes: map[*pack]int{}}
+	r := &runner{root: o.root, tmp: tmp, id: filepath.Base(tmp), cover: o.cover, test: test2json, outputDelay: outputDelay}
 	rep := newReport(out)
 	unload, err := load(o.load)
 	if err != nil {
@@ -174,11 +199,11 @@ func once(ctx context.Context, o options, test2json string, out io.Writer) (*rep
 	if o.table != "" {
 		err = errors.Join(err, writeTable(o.table, rep))
 	}
-	temporary := tmp
+	temporary := tmp // its files are leftovers
 	if ctx.Err() != nil {
-		temporary = "" // interrupted tests leave their files, which go with tmp
+		temporary = "" // interrupted tests leave files, which are removed with tmp
 	}
-	remaining, lookErr := left(before, o.root, r.id, temporary)
+	remaining, lookErr := leftovers(before, o.root, r.id, temporary)
 	if len(remaining) > 0 {
 		lookErr = fmt.Errorf("the run has left:\n  %s", strings.Join(remaining, "\n  "))
 		rep.failures = append(rep.failures, "what the run has left")
@@ -190,7 +215,7 @@ func once(ctx context.Context, o options, test2json string, out io.Writer) (*rep
 	return rep, errors.Join(err, lookErr)
 }
 
-// load starts busy loops, and returns what ends them.
+// load starts busy loops, and returns a function that ends them.
 func load(count int) (end func(), err error) {
 	var loops []*exec.Cmd
 	end = func() {

@@ -23,7 +23,9 @@ import (
 
 const (
 	defaultTimeout = 10 * time.Minute
-	// unknown is what a test counts for that the table has no time of.
+	// fuzzTimeout bounds a fuzzer, which has the lowest priority.
+	fuzzTimeout = 30 * time.Minute
+	// unknown is the assumed seconds of a test that the table does not list.
 	unknown = 2
 )
 
@@ -33,6 +35,7 @@ type pack struct {
 	dir    string // from the repository's root
 	path   string // import path
 	tests  []string
+	index  int // number of packages before it in the module with the same last element of the path
 }
 
 // process is one run of a test program, with some of its package's tests.
@@ -42,6 +45,7 @@ type process struct {
 	tests   []string
 	weight  int // expected seconds
 	timeout time.Duration
+	group   int      // number of processes that share the tests of the package
 	command []string // in place of a test program: a fuzzer's
 }
 
@@ -55,9 +59,7 @@ func (p *process) name() string {
 
 // list finds the packages of a module that have tests.
 func list(ctx context.Context, root string, m module) ([]*pack, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
-	cmd.Dir = filepath.Join(root, m.dir)
-	cmd.Env = environment(m)
+	cmd := goCommand(ctx, root, m, "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -65,6 +67,7 @@ func list(ctx context.Context, root string, m module) ([]*pack, error) {
 		return nil, fmt.Errorf("list the packages of module %s: %w\n%s", m.dir, err, stderr.String())
 	}
 	var all []*pack
+	names := map[string]int{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var found struct {
 			Dir, ImportPath           string
@@ -79,7 +82,8 @@ func list(ctx context.Context, root string, m module) ([]*pack, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the packages of module %s: %w", m.dir, err)
 		}
-		p := &pack{module: m, dir: dir, path: found.ImportPath}
+		p := &pack{module: m, dir: dir, path: found.ImportPath, index: names[filepath.Base(found.ImportPath)]}
+		names[filepath.Base(found.ImportPath)]++
 		for _, file := range slices.Concat(found.TestGoFiles, found.XTestGoFiles) {
 			text, err := os.ReadFile(filepath.Join(found.Dir, file))
 			if err != nil {
@@ -104,6 +108,16 @@ func testsIn(text string) []string {
 		}
 	}
 	return names
+}
+
+// goCommand is a command of Go in a module. An interrupted one removes its temporary
+// files, a killed one does not.
+func goCommand(ctx context.Context, root string, m module, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = filepath.Join(root, m.dir), environment(m)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = grace
+	return cmd
 }
 
 // environment is that of Go commands and tests of a module.
@@ -179,16 +193,17 @@ func (s suite) split(tests []string) [][]string {
 	return all
 }
 
-// processes are those of one suite.
+// plan returns the processes that run the given tests of one package.
 func (s suite) plan(p *pack, tests []string, binary string) []*process {
 	var all []*process
-	for _, some := range s.split(tests) {
+	groups := s.split(tests)
+	for _, some := range groups {
 		weight := 0
 		for _, name := range some {
 			weight += cmp.Or(s.seconds[name], unknown)
 		}
 		all = append(all, &process{
-			pack: p, binary: binary, tests: some, weight: weight, timeout: cmp.Or(s.timeout, defaultTimeout),
+			pack: p, binary: binary, tests: some, weight: weight, timeout: cmp.Or(s.timeout, defaultTimeout), group: len(groups),
 		})
 	}
 	return all
@@ -206,22 +221,14 @@ func (p *process) arguments() []string {
 // returns their paths by package. `go test` leaves alone what is up to date.
 func compile(ctx context.Context, root, dir string, m module, packs []*pack, cover bool) (map[*pack]string, error) {
 	binaries := map[*pack]string{}
-	for round := 0; len(packs) > 0; round++ {
-		// The programs in one directory are named after the last element of the
-		// path: packages with the same one go into the next directory.
-		into := filepath.Join(dir, filepath.Base(filepath.Join(root, m.dir)), strconv.Itoa(round))
-		taken := map[string]bool{}
-		var now, later []*pack
-		for _, p := range packs {
-			base := filepath.Base(p.path)
-			if taken[base] {
-				later = append(later, p)
-				continue
-			}
-			taken[base] = true
-			now = append(now, p)
-			binaries[p] = filepath.Join(into, base+".test")
-		}
+	name := m.dir
+	if name == "." {
+		name = "root"
+	}
+	// The programs in one directory are named after the last element of the path:
+	// packages with the same one go into different directories.
+	for index := 0; len(binaries) < len(packs); index++ {
+		into := filepath.Join(dir, name, strconv.Itoa(index))
 		if err := os.MkdirAll(into, 0o750); err != nil {
 			return nil, fmt.Errorf("make the directory of test programs: %w", err)
 		}
@@ -232,24 +239,28 @@ func compile(ctx context.Context, root, dir string, m module, packs []*pack, cov
 		if cover {
 			args = append(args, "-cover", "-covermode=atomic", "-coverpkg=github.com/http01-proxyd/http01-proxyd/pkg/...")
 		}
-		for _, p := range now {
-			args = append(args, p.path)
+		known := len(binaries)
+		for _, p := range packs {
+			if p.index == index {
+				args = append(args, p.path)
+				binaries[p] = filepath.Join(into, filepath.Base(p.path)+".test")
+			}
 		}
-		cmd := exec.CommandContext(ctx, "go", args...)
-		cmd.Dir, cmd.Env = filepath.Join(root, m.dir), environment(m)
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if len(binaries) == known {
+			continue
+		}
+		if out, err := goCommand(ctx, root, m, args...).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("compile the tests of module %s: %w\n%s", m.dir, err, out)
 		}
-		packs = later
 	}
 	return binaries, nil
 }
 
-// process is a fuzzer's: on one core, when nobody else needs it.
+// process returns the process that runs a fuzzer on one core at the lowest priority.
 func (f fuzzer) process() *process {
 	return &process{
 		pack:  &pack{dir: f.dir, path: "./" + f.dir, module: module{dir: "."}},
-		tests: []string{f.name},
+		tests: []string{f.name}, timeout: fuzzTimeout,
 		command: []string{
 			"nice", "-n", "19", "go", "test", ".", "-run", "^$", "-fuzz", "^" + f.name + "$",
 			"-fuzztime", f.count, "-fuzzminimizetime", "10x", "-parallel", "1",

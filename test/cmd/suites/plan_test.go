@@ -90,6 +90,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var dirs []string
+	fuzz := map[fuzzer]bool{}
 	for _, m := range modules() {
 		packs, err := list(t.Context(), root, m)
 		if err != nil {
@@ -97,6 +98,9 @@ func TestTable(t *testing.T) {
 		}
 		for _, p := range packs {
 			dirs = append(dirs, p.dir)
+			for _, f := range fuzzers() {
+				fuzz[f] = fuzz[f] || f.dir == p.dir && slices.Contains(p.tests, f.name)
+			}
 			if _, err := table()[p.dir].wanted(p, setMain); err != nil {
 				t.Error(err)
 			}
@@ -107,9 +111,9 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has no tests: correct the table", dir)
 		}
 	}
-	for _, f := range fuzzers() {
-		if !slices.Contains(dirs, f.dir) {
-			t.Errorf("%s has no tests: correct the list of fuzzers", f.dir)
+	for f, found := range fuzz {
+		if !found {
+			t.Errorf("%s has no %s: correct the list of fuzzers", f.dir, f.name)
 		}
 	}
 }

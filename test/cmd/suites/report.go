@@ -15,11 +15,14 @@ import (
 	"time"
 )
 
+// errNoResult is the error of a process that has not run its tests.
+var errNoResult = errors.New("the process has not run all of its tests")
+
 // slowest is how many tests and suites the end of a run lists.
 const slowest = 10
 
-// report adds up the results of processes, and prints what failed or was skipped
-// as soon as its process has ended.
+// report adds up the results of processes, and prints the output of failed and skipped
+// tests as soon as their process has ended.
 type report struct {
 	out                     io.Writer
 	passed, failed, skipped int
@@ -32,7 +35,7 @@ type report struct {
 // total is what the processes of one suite took together.
 type total struct {
 	processes  int
-	left       int // that have not ended
+	left       int // processes that have not ended
 	begin, end time.Time
 	busy       time.Duration // the sum of the processes' wall times
 	cpu        time.Duration
@@ -61,40 +64,58 @@ func (r *report) expect(p *process) {
 	t.left++
 }
 
-// take adds a process that has ended.
-func (r *report) take(res result) {
-	failedBefore := r.failed
+// add counts the tests of a process that has ended. A planned test that has not ended,
+// or has not run at all, has failed.
+func (r *report) add(res result) {
+	failed := r.failed
+	var order []string // of the tests with output, in which it came
 	output := map[string][]string{}
+	missing := map[string]bool{}
+	for _, name := range res.process.tests {
+		// An example without expected output does not run.
+		missing[name] = res.process.command == nil && !strings.HasPrefix(name, "Example")
+	}
 	for _, e := range res.events {
-		if e.Action == "output" {
+		switch {
+		case e.Action == "output":
+			if output[e.Test] == nil {
+				order = append(order, e.Test)
+			}
 			output[e.Test] = append(output[e.Test], e.Output)
-			continue
-		}
-		if e.Test != "" {
-			r.ended(res.process, e, output[e.Test])
+		case e.Test != "" && r.ended(res.process, e, output[e.Test]):
+			delete(missing, e.Test)
+			delete(output, e.Test)
 		}
 	}
 	if res.process.command != nil && res.err == nil {
 		r.passed++ // a fuzzer
 	}
-	if res.err != nil && r.failed == failedBefore {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		if missing[name] {
+			names = append(names, name)
+			r.failed++
+			r.failures = append(r.failures, res.process.pack.dir+" "+name)
+		}
+	}
+	if len(names) > 0 || res.err != nil && r.failed == failed || errors.Is(res.err, errHeldOpen) {
 		r.broken++
-		r.failures = append(r.failures, res.process.name())
-		fmt.Fprintf(r.out, "%s: %v\n%s", res.process.name(), res.err, r.unfinished(output))
+		if len(names) == 0 {
+			r.failures = append(r.failures, res.process.name())
+		}
+		fmt.Fprintf(r.out, "%s: %v\n", res.process.name(), cmp.Or(res.err, errNoResult))
+		if len(names) > 0 {
+			fmt.Fprintf(r.out, "tests without a result: %s\n", strings.Join(names, ", "))
+		}
+		for _, test := range order {
+			fmt.Fprint(r.out, strings.Join(output[test], ""))
+		}
 	}
-	r.account(res)
+	r.account(res, r.failed > failed)
 }
 
-// unfinished is the output of no test, and of tests that have not ended.
-func (r *report) unfinished(output map[string][]string) string {
-	var all strings.Builder
-	for _, test := range slices.Sorted(maps.Keys(output)) {
-		all.WriteString(strings.Join(output[test], ""))
-	}
-	return all.String()
-}
-
-func (r *report) ended(p *process, e event, output []string) {
+// ended counts a test when the event is its end, and prints what failed or was skipped.
+func (r *report) ended(p *process, e event, output []string) bool {
 	name := p.pack.dir + " " + e.Test
 	switch e.Action {
 	case "pass":
@@ -105,7 +126,7 @@ func (r *report) ended(p *process, e event, output []string) {
 	case "skip":
 		r.skipped++
 	default:
-		return
+		return false
 	}
 	if e.Action != "pass" {
 		fmt.Fprintf(r.out, "%s\n%s", name, strings.Join(output, ""))
@@ -113,11 +134,20 @@ func (r *report) ended(p *process, e event, output []string) {
 	if !strings.Contains(e.Test, "/") {
 		r.tests = append(r.tests, timed{name, e.Elapsed})
 	}
+	return true
+}
+
+// distinct are the names of the failures, without the tests whose subtests failed.
+func (r *report) distinct() []string {
+	all := slices.Compact(slices.Sorted(slices.Values(r.failures)))
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+	})
 }
 
 // account adds the time of a process to its suite's, and prints the suite's line
 // after its last process.
-func (r *report) account(res result) {
+func (r *report) account(res result, failed bool) {
 	t := r.suites[res.process.name()]
 	end := res.begin.Add(res.wall)
 	if t.begin.IsZero() || res.begin.Before(t.begin) {
@@ -129,7 +159,7 @@ func (r *report) account(res result) {
 	t.left--
 	t.busy += res.wall
 	t.cpu += res.cpu
-	t.failed = t.failed || res.err != nil
+	t.failed = t.failed || res.err != nil || failed
 	for what, took := range res.waits {
 		t.waits[what] += took
 	}
@@ -176,7 +206,7 @@ const bringUp = "bring up "
 // table prints where the time of each suite went.
 func (r *report) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "suite\tprocesses\twall s\tprocess s\tCPU s\tbring-up s\tidle s\twaits of labs")
+	fmt.Fprintln(w, "suite\tprocesses\twall s\tprocess s\tCPU s\tbring-up s\tnot on CPU s\twaits of labs")
 	for _, name := range r.bySize() {
 		t := r.suites[name]
 		var up time.Duration
@@ -199,7 +229,7 @@ func (r *report) table(out io.Writer) error {
 	return w.Flush()
 }
 
-// verdict is what is wrong with a run, for whoever may run all tests.
+// verdict returns an error when a run failed. As root a skipped test is a failure.
 func (r *report) verdict() error {
 	switch {
 	case r.failed > 0 || r.broken > 0:

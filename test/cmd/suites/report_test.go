@@ -32,12 +32,12 @@ func TestReport(t *testing.T) {
 	for _, p := range []*process{one, two, fuzz} {
 		r.expect(p)
 	}
-	r.take(result{process: one, events: events, err: errors.New("exit status 1"), begin: begin, wall: 2 * time.Second, cpu: time.Second})
-	r.take(result{
+	r.add(result{process: one, events: events, err: errors.New("exit status 1"), begin: begin, wall: 2 * time.Second, cpu: time.Second})
+	r.add(result{
 		process: two, events: []event{{Action: "output", Test: "TestD", Output: "panic: what it was\n"}},
 		err: errors.New("exit status 2"), begin: begin.Add(time.Second), wall: 3 * time.Second,
 	})
-	r.take(result{process: fuzz, begin: begin, wall: time.Second})
+	r.add(result{process: fuzz, begin: begin, wall: time.Second})
 	r.sum()
 	want := `pkg/p TestB
 why it failed

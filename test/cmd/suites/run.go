@@ -33,9 +33,11 @@ const (
 	groupVariable     = "HTTP01_TEST_GROUP"
 	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
 
+	// late is how long a process may take before and after its tests.
+	late = 5 * time.Minute
 	// grace is how long a process gets to remove what it made after a signal.
 	grace = 2 * time.Minute
-	// outputDelay is how long after its end the output of a process may stay open.
+	// outputDelay is what runner.outputDelay has outside of tests.
 	outputDelay = 15 * time.Second
 	// longestLine bounds a line of test2json.
 	longestLine = 64 << 20
@@ -62,7 +64,8 @@ type runner struct {
 	id    string // the run's name in runVariable
 	cover string // directory for coverage data; none when empty
 	test  string // the program test2json
-	sizes map[*pack]int
+	// outputDelay is how long after its end the output of a process may stay open.
+	outputDelay time.Duration
 
 	number atomic.Int64
 }
@@ -86,7 +89,7 @@ func (r *runner) run(ctx context.Context, p *process) result {
 	}
 	cmd.Stdout, cmd.Stderr = in, in
 	ended := make(chan error, 1)
-	go func() { ended <- startAndWait(ctx, cmd) }()
+	go func() { ended <- startAndWait(ctx, cmd, p.timeout) }()
 	type conversion struct {
 		events []event
 		err    error
@@ -96,17 +99,19 @@ func (r *runner) run(ctx context.Context, p *process) result {
 	go func() {
 		events, err := r.convert(convertCtx, p, out)
 		converted <- conversion{events, err}
+		_, _ = io.Copy(io.Discard, out) // a program whose output is lost must not wait for a reader
 	}()
 	res.err = <-ended
 	res.wall = time.Since(res.begin)
 	_ = in.Close()
-	holder := time.AfterFunc(outputDelay, func() { stop(errHeldOpen) })
+	holder := time.AfterFunc(r.outputDelay, func() { stop(errHeldOpen) })
 	done := <-converted
 	holder.Stop()
+	heldOpen := errors.Is(context.Cause(convertCtx), errHeldOpen)
 	stop(nil)
 	_ = out.Close()
 	res.events, res.err = done.events, errors.Join(res.err, done.err)
-	if errors.Is(context.Cause(convertCtx), errHeldOpen) {
+	if heldOpen {
 		res.err = errors.Join(res.err, errHeldOpen)
 	}
 	if cmd.ProcessState != nil {
@@ -137,7 +142,7 @@ func (r *runner) command(p *process, dir, waits string) (*exec.Cmd, error) {
 	}
 	cmd.Env = append(environment(p.pack.module),
 		"PWD="+cmd.Dir, "TMPDIR="+tmp, runVariable+"="+r.id, waitsVariable+"="+waits,
-		groupVariable+"="+group, groupSizeVariable+"="+strconv.Itoa(r.sizes[p.pack]),
+		groupVariable+"="+group, groupSizeVariable+"="+strconv.Itoa(p.group),
 		// Programs under the race detector sleep a second before they exit when not
 		// configured otherwise.
 		"GORACE=atexit_sleep_ms=0")
@@ -147,8 +152,10 @@ func (r *runner) command(p *process, dir, waits string) (*exec.Cmd, error) {
 }
 
 // startAndWait runs a command on a thread of its own, since the parent-death signal
-// follows the thread that forked (prctl(2)).
-func startAndWait(ctx context.Context, cmd *exec.Cmd) error {
+// follows the thread that forked (prctl(2)). A command that is late gets SIGQUIT, by
+// which Go prints its goroutines: the timeout of the testing package does not count
+// the time before and after the tests.
+func startAndWait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -157,13 +164,15 @@ func startAndWait(ctx context.Context, cmd *exec.Cmd) error {
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
+		stop := unix.SIGINT // as a terminal does it: to the process and its children
 		select {
 		case <-over:
 			return
 		case <-ctx.Done():
-			// As a terminal does it: to the process and what it runs beside itself.
-			_ = unix.Kill(-cmd.Process.Pid, unix.SIGINT)
+		case <-time.After(timeout + late):
+			stop = unix.SIGQUIT
 		}
+		_ = unix.Kill(-cmd.Process.Pid, stop)
 		select {
 		case <-over:
 		case <-time.After(grace):
@@ -201,6 +210,7 @@ func (r *runner) convert(ctx context.Context, p *process, out io.Reader) ([]even
 		return nil, fmt.Errorf("convert the output of %s: %w", p.name(), err)
 	}
 	events, err := readEvents(text)
+	_, _ = io.Copy(io.Discard, text)
 	return events, errors.Join(err, cmd.Wait())
 }
 

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	if behaviour := os.Getenv(standInVariable); behaviour != "" {
+		os.Exit(standIn(behaviour))
+	}
 	os.Exit(m.Run())
 }
 
@@ -40,7 +43,7 @@ func TestInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := look(root)
+	before, err := takeSnapshot(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +98,7 @@ func TestInterrupted(t *testing.T) {
 	if strings.Contains(out.String(), "the run has left") {
 		t.Error(out.String())
 	}
-	remaining, err := left(before, root, id, "")
+	remaining, err := leftovers(before, root, id, "")
 	if err != nil || len(remaining) > 0 {
 		t.Errorf("left: %v, %q", err, remaining)
 	}
@@ -110,7 +113,7 @@ func TestLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := look(root)
+	before, err := takeSnapshot(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +144,7 @@ func TestLeft(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := left(before, root, id, tmp); err != nil || len(got) > 0 {
+	if got, err := leftovers(before, root, id, tmp); err != nil || len(got) > 0 {
 		t.Errorf("left: %v, %q", err, got)
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 )
 
 // scheduler runs as many processes as there are slots, those that take longest
-// first. The fuzzers have a slot of their own at the lowest priority. One goroutine
+// first. The fuzzers have slots of their own at the lowest priority. One goroutine
 // uses it.
 type scheduler struct {
 	slots  int
@@ -18,12 +19,12 @@ type scheduler struct {
 	report *report
 
 	queue, fuzzers []*process
-	running        int // without a fuzzer
-	fuzzing        bool
+	running        int // without fuzzers
+	fuzzing        int
 	results        chan result
 }
 
-// batch is what a module's tests are run by, or why they cannot be.
+// batch has the processes of one module, or the error that prevented them.
 type batch struct {
 	processes []*process
 	err       error
@@ -37,7 +38,7 @@ func (s *scheduler) run(ctx context.Context, o options) error {
 	compiled := compileAll(compileCtx, o)
 	if o.fuzz {
 		for _, f := range fuzzers() {
-			if o.only.MatchString(f.dir) {
+			if o.selects(f.dir) {
 				s.fuzzers = append(s.fuzzers, f.process())
 				s.report.expect(s.fuzzers[len(s.fuzzers)-1])
 			}
@@ -46,7 +47,7 @@ func (s *scheduler) run(ctx context.Context, o options) error {
 	var failed error
 	for {
 		s.fill(ctx)
-		if compiled == nil && s.running == 0 && !s.fuzzing {
+		if compiled == nil && s.running == 0 && s.fuzzing == 0 {
 			return failed
 		}
 		select {
@@ -72,17 +73,16 @@ func (s *scheduler) fill(ctx context.Context) {
 		s.queue = s.queue[1:]
 		s.running++
 	}
-	if ctx.Err() == nil && len(s.fuzzers) > 0 && !s.fuzzing {
+	for ctx.Err() == nil && len(s.fuzzers) > 0 && s.fuzzing < runtime.NumCPU() {
 		start(s.fuzzers[0])
 		s.fuzzers = s.fuzzers[1:]
-		s.fuzzing = true
+		s.fuzzing++
 	}
 }
 
 func (s *scheduler) add(processes []*process) {
 	for _, p := range processes {
 		s.report.expect(p)
-		s.runner.sizes[p.pack]++
 	}
 	s.queue = append(s.queue, processes...)
 	slices.SortStableFunc(s.queue, func(a, b *process) int { return cmp.Compare(b.weight, a.weight) })
@@ -90,15 +90,15 @@ func (s *scheduler) add(processes []*process) {
 
 func (s *scheduler) ended(res result) {
 	if res.process.command != nil {
-		s.fuzzing = false
+		s.fuzzing--
 	} else {
 		s.running--
 	}
-	s.report.take(res)
+	s.report.add(res)
 }
 
 // compileAll sends the processes of each module when its tests are compiled, and
-// then closes the channel.
+// closes the channel after the last.
 func compileAll(ctx context.Context, o options) <-chan batch {
 	compiled := make(chan batch)
 	go func() {
@@ -127,7 +127,7 @@ func prepare(ctx context.Context, o options, m module) ([]*process, error) {
 	suites := table()
 	tests := map[*pack][]string{}
 	for _, p := range packs {
-		if !o.only.MatchString(p.dir) {
+		if !o.selects(p.dir) {
 			continue
 		}
 		names, err := suites[p.dir].wanted(p, o.set)

@@ -11,8 +11,9 @@ type module struct {
 	onlyAll bool   // no test is in setMain
 }
 
-// modules are compiled in this order. The tests of build and test only start
-// programs and read their output; the race detector is in these programs.
+// modules are compiled in this order. The tests of build and test start programs and
+// read their output, so they are compiled once, without the race detector. test/lab
+// runs the service under it.
 func modules() []module {
 	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true}}
 }
@@ -23,7 +24,7 @@ const (
 	setAll  = "all"  // everything: make test-all
 )
 
-// suite says how the tests of one package run. The zero value is one process
+// suite describes how the tests of one package run. The zero value is one process
 // with all tests, in both sets.
 type suite struct {
 	processes int            // how many processes share its tests
@@ -81,7 +82,7 @@ func table() map[string]suite {
 		},
 		"test/guest": {onlyAll: true},
 		"test/host": {
-			processes: 3, onlyAll: true,
+			processes: 3, main: []string{"TestRestartWhileAFileIsWritten"},
 			seconds: map[string]int{
 				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesTheSandbox": 15, "TestWatchdog": 14, "TestBoot": 11,
 			},

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// standInVariable names the behaviour of this test program as a test program that the
+// runner starts.
+const standInVariable = "HTTP01_SUITES_TEST_STAND_IN"
+
+// standIn prints as a test program does.
+func standIn(behaviour string) int {
+	switch behaviour {
+	case "passes":
+		os.Stdout.WriteString("=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n")
+		return 0
+	case "fails":
+		os.Stdout.WriteString("=== RUN   TestA\n    a_test.go:1: the reason\n--- FAIL: TestA (0.00s)\nFAIL\n")
+		return 1
+	case "panics after a failure":
+		os.Stdout.WriteString("=== RUN   TestA\n--- FAIL: TestA (0.00s)\n=== RUN   TestB\npanic: the reason\n")
+		return 2
+	case "leaves a process":
+		orphan := exec.Command("sleep", "600")
+		orphan.Stdout = os.Stdout
+		if err := orphan.Start(); err != nil {
+			return 3
+		}
+		os.Stdout.WriteString("=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n")
+		return 0
+	default: // runs nothing
+		os.Stdout.WriteString("testing: warning: no tests to run\nPASS\n")
+		return 0
+	}
+}
+
+// TestRunner starts test programs that end in different ways: only one that runs all of
+// its tests passes.
+func TestRunner(t *testing.T) {
+	test2json, err := toolPath(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		behaviour              string
+		tests                  []string
+		passed, failed, broken int
+		prints                 string
+	}{
+		{"passes", []string{"TestA"}, 1, 0, 0, "ok    ."},
+		{"passes", []string{"TestA", "TestB"}, 1, 1, 1, "tests without a result: TestB"},
+		{"fails", []string{"TestA"}, 0, 1, 0, "the reason"},
+		{"panics after a failure", []string{"TestA", "TestB"}, 0, 2, 1, "panic: the reason"},
+		{"runs nothing", []string{"TestA"}, 0, 1, 1, "no tests to run"},
+		{"leaves a process", []string{"TestA"}, 1, 0, 1, errHeldOpen.Error()},
+	} {
+		t.Run(tt.behaviour, func(t *testing.T) {
+			t.Setenv(standInVariable, tt.behaviour)
+			var out bytes.Buffer
+			rep := newReport(&out)
+			r := &runner{root: ".", tmp: t.TempDir(), id: "stand-in-" + tt.behaviour, test: test2json, outputDelay: time.Second}
+			p := &process{pack: &pack{dir: "."}, binary: "/proc/self/exe", tests: tt.tests, timeout: defaultTimeout, group: 1}
+			rep.expect(p)
+			rep.add(r.run(t.Context(), p))
+			endAll(t, r.id)
+			if rep.passed != tt.passed || rep.failed != tt.failed || rep.broken != tt.broken || !strings.Contains(out.String(), tt.prints) {
+				t.Errorf("%d passed, %d failed, %d broken\n%s", rep.passed, rep.failed, rep.broken, out.String())
+			}
+			if err := rep.verdict(); (err == nil) != (tt.failed+tt.broken == 0) {
+				t.Errorf("the verdict is %v", err)
+			}
+		})
+	}
+}
+
+// endAll ends the processes of a run.
+func endAll(t *testing.T, id string) {
+	t.Helper()
+	for _, line := range processes(id) {
+		pid, err := strconv.Atoi(strings.Fields(line)[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
