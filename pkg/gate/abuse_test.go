@@ -171,6 +171,20 @@ func ownSockets(t *testing.T, own, router uint16) (count int) {
 	return count
 }
 
+// settledSockets is ownSockets, where a connection that has to leave is given time: it
+// has its sockets until its goroutine runs, which takes a while on a busy machine.
+func settledSockets(t *testing.T, own, router uint16, limit int) int {
+	t.Helper()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	least := ownSockets(t, own, router)
+	for i := 0; i < 50 && least > limit; i++ {
+		<-look.C
+		least = min(least, ownSockets(t, own, router))
+	}
+	return least
+}
+
 // TestAbuse has more hostile clients than slots, of several sources, each of
 // which begins anew when it is thrown out: what the process holds is bounded,
 // honest clients are served all the while, and nothing is left afterwards.
@@ -204,11 +218,11 @@ func TestAbuse(t *testing.T) {
 			maxSockets, maxMemory := 0, int64(0)
 			for i, begin := 0, time.Now(); i < requests || time.Since(begin) < atLeast; i++ {
 				askHonestly(t, f.addr)
-				maxSockets, maxMemory = max(maxSockets, ownSockets(t, f.addr.Port(), router.Port())), max(maxMemory, resident(t))
+				maxSockets, maxMemory = max(maxSockets, settledSockets(t, f.addr.Port(), router.Port(), limit)), max(maxMemory, resident(t))
 			}
 			stop()
 			all.Wait()
-			if maxSockets > limit {
+			if maxSockets == 0 || maxSockets > limit {
 				t.Errorf("%d sockets, want %d at most", maxSockets, limit)
 			}
 			if maxMemory > memory+most {

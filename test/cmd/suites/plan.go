@@ -9,6 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"maps"
 	"os"
@@ -89,7 +92,11 @@ func list(ctx context.Context, root string, m module) ([]*pack, error) {
 			if err != nil {
 				return nil, fmt.Errorf("find the tests of %s: %w", dir, err)
 			}
-			p.tests = append(p.tests, testsIn(string(text))...)
+			tests, err := testsIn(file, string(text))
+			if err != nil {
+				return nil, fmt.Errorf("find the tests of %s: %w", dir, err)
+			}
+			p.tests = append(p.tests, tests...)
 		}
 		if len(p.tests) > 0 {
 			all = append(all, p)
@@ -97,18 +104,24 @@ func list(ctx context.Context, root string, m module) ([]*pack, error) {
 	}
 }
 
-var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)[A-Za-z0-9_]*)\(`)
-
 // testsIn lists the functions of a file that `go test` runs.
-func testsIn(text string) []string {
+func testsIn(file, text string) ([]string, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
 	var names []string
-	for _, match := range testFunction.FindAllStringSubmatch(text, -1) {
-		if match[1] != "TestMain" {
-			names = append(names, match[1])
+	for _, d := range parsed.Decls {
+		f, is := d.(*ast.FuncDecl)
+		if is && f.Recv == nil && testFunction.MatchString(f.Name.Name) && f.Name.Name != "TestMain" {
+			names = append(names, f.Name.Name)
 		}
 	}
-	return names
+	return names, nil
 }
+
+// testFunction matches their names (go help testfunc).
+var testFunction = regexp.MustCompile(`^(Test|Fuzz|Example)($|[^a-z])`)
 
 // goCommand is a command of Go in a module. An interrupted one removes its temporary
 // files, a killed one does not.

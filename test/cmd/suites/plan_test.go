@@ -11,17 +11,17 @@ import (
 )
 
 func TestTestsIn(t *testing.T) {
-	got := testsIn(`package p
+	got, err := testsIn("p_test.go", "package p\nconst text = `\nfunc TestInText() {}\n`\n"+`
 func TestMain(m *testing.M) {}
 func TestA(t *testing.T) {}
 func FuzzB(f *testing.F) {}
 func ExampleC() {}
 func helper(t *testing.T) {}
-	func TestInText(t *testing.T) {}
+func Testhelper() {}
 func (s *suite) TestMethod() {}
 `)
-	if diff := cmp.Diff([]string{"TestA", "FuzzB", "ExampleC"}, got); diff != "" {
-		t.Errorf("tests (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"TestA", "FuzzB", "ExampleC"}, got); diff != "" || err != nil {
+		t.Errorf("tests (-want +got), error %v:\n%s", err, diff)
 	}
 }
 
