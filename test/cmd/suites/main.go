@@ -28,7 +28,7 @@ const exitInterrupted = 130
 
 // slotsPerCore is how many processes run side by side for each core: the suites
 // mostly wait.
-const slotsPerCore = 4
+const slotsPerCore = 3
 
 // options are the flags.
 type options struct {
