@@ -48,6 +48,7 @@ type process struct {
 	tests   []string
 	weight  int // expected seconds
 	timeout time.Duration
+	slots   int
 	group   int      // number of processes that share the tests of the package
 	command []string // in place of a test program: a fuzzer's
 }
@@ -216,7 +217,8 @@ func (s suite) plan(p *pack, tests []string, binary string) []*process {
 			weight += cmp.Or(s.seconds[name], unknown)
 		}
 		all = append(all, &process{
-			pack: p, binary: binary, tests: some, weight: weight, timeout: cmp.Or(s.timeout, defaultTimeout), group: len(groups),
+			pack: p, binary: binary, tests: some, weight: weight, timeout: cmp.Or(s.timeout, defaultTimeout),
+			slots: cmp.Or(s.slots, 1), group: len(groups),
 		})
 	}
 	return all

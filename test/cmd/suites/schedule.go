@@ -19,7 +19,7 @@ type scheduler struct {
 	report *report
 
 	queue, fuzzers []*process
-	running        int // without fuzzers
+	taken          int // slots of the processes that run, without fuzzers
 	fuzzing        int
 	results        chan result
 }
@@ -47,7 +47,7 @@ func (s *scheduler) run(ctx context.Context, o options) error {
 	var failed error
 	for {
 		s.fill(ctx)
-		if compiled == nil && s.running == 0 && s.fuzzing == 0 {
+		if compiled == nil && s.taken == 0 && s.fuzzing == 0 {
 			return failed
 		}
 		select {
@@ -68,10 +68,11 @@ func (s *scheduler) fill(ctx context.Context) {
 	start := func(p *process) {
 		go func() { s.results <- s.runner.run(ctx, p) }()
 	}
-	for ctx.Err() == nil && len(s.queue) > 0 && s.running < s.slots {
+	// In this order: shorter processes would keep one that needs several slots waiting.
+	for ctx.Err() == nil && len(s.queue) > 0 && (s.taken == 0 || s.taken+s.queue[0].slots <= s.slots) {
 		start(s.queue[0])
+		s.taken += s.queue[0].slots
 		s.queue = s.queue[1:]
-		s.running++
 	}
 	for ctx.Err() == nil && len(s.fuzzers) > 0 && s.fuzzing < runtime.NumCPU() {
 		start(s.fuzzers[0])
@@ -92,7 +93,7 @@ func (s *scheduler) ended(res result) {
 	if res.process.command != nil {
 		s.fuzzing--
 	} else {
-		s.running--
+		s.taken -= res.process.slots
 	}
 	s.report.add(res)
 }

@@ -34,12 +34,14 @@ type suite struct {
 	onlyAll   bool           // no test is in setMain
 	seconds   map[string]int // what the long tests take, so that they are spread and begin first
 	timeout   time.Duration  // of one process; 0: ten minutes
+	slots     int            // that a process takes, because it keeps more than one core busy at times; 0: one
 }
 
 // table has the packages whose tests do not run in one process, and those that
 // are not in setMain as a whole. The keys are folders from the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
+		"build":                    {slots: 2},
 		"cmd/http01-machineconfig": {processes: 2},
 		"pkg/daemon": {
 			processes: 8,
@@ -48,8 +50,8 @@ func table() map[string]suite {
 		"pkg/gate":       {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
 		"pkg/keepalived": {processes: 2},
 		"pkg/upstream":   {processes: 2},
-		"test/apis":      {processes: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
-		"test/bench":     {onlyAll: true},
+		"test/apis":      {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
+		"test/bench":     {slots: 3, onlyAll: true},
 		"test/check": {
 			processes: 5,
 			// One finding of each check, and none where all is well.
@@ -66,9 +68,9 @@ func table() map[string]suite {
 				"TestFrontDoor": 12, "TestTrust": 10, "TestProxyDead": 9,
 			},
 		},
-		"test/cluster": {processes: 2, onlyAll: true, seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20}},
+		"test/cluster": {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20}},
 		"test/delivery": {
-			processes: 4, onlyAll: true, timeout: 30 * time.Minute,
+			processes: 4, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
 				"TestByMachineConfig": 190, "TestUpgradeThatBringsAUnit": 150, "TestREADME": 60, "TestOnAHostByItself": 60,
 				"TestInTheOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
@@ -82,7 +84,7 @@ func table() map[string]suite {
 		},
 		"test/guest": {onlyAll: true},
 		"test/host": {
-			processes: 3, main: []string{"TestRestartWhileAFileIsWritten"},
+			processes: 3, slots: 2, main: []string{"TestRestartWhileAFileIsWritten"},
 			seconds: map[string]int{
 				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesTheSandbox": 15, "TestWatchdog": 14, "TestBoot": 11,
 			},
@@ -112,13 +114,13 @@ func table() map[string]suite {
 			seconds: map[string]int{"TestFaults": 47, "TestNotLookedAt": 31, "TestManaged": 10},
 		},
 		"test/monitoring": {onlyAll: true},
-		"test/packaging":  {onlyAll: true, seconds: map[string]int{"TestLife": 60}},
+		"test/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLife": 60}},
 		"test/topology": {
-			each:     true,
+			each: true, timeout: 30 * time.Minute,
 			together: []string{"TestBond", "TestVLAN"},
 			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere"},
 			seconds: map[string]int{
-				"TestBond": 60, "TestVLAN": 60, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestForeignNATBefore": 13,
+				"TestBond": 100, "TestVLAN": 100, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestForeignNATBefore": 13,
 				"TestCompactRouterElsewhere": 13, "TestClients": 13, "TestVIPsChanged": 13,
 			},
 		},
