@@ -41,7 +41,7 @@ type suite struct {
 // are not in setMain as a whole. The keys are folders from the repository's root.
 func table() map[string]suite {
 	return map[string]suite{
-		"build":                    {slots: 2},
+		"build":                    {slots: 2, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
 		"cmd/http01-machineconfig": {processes: 2},
 		"pkg/daemon": {
 			processes: 8,
