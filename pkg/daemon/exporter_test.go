@@ -245,7 +245,7 @@ func TestMetricsPortInUse(t *testing.T) {
 	s := metering(t, quickExporter)
 	by := fmt.Sprintf("taken by process %d (", os.Getpid())
 	s.logs(by)
-	s.await("who has the port", func(r status.Report) bool {
+	s.await("the process that has the port", func(r status.Report) bool {
 		return !r.Metrics.Served && strings.HasSuffix(r.Metrics.Address, ":9645") && strings.Contains(r.Metrics.Error, by)
 	})
 	if code, _ := ask(t, token); code != 200 {

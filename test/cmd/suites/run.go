@@ -26,7 +26,7 @@ const (
 	// runVariable is in the environment of every process of a run, by which those
 	// that outlive it are found.
 	runVariable = "HTTP01_TEST_RUN"
-	// waitsVariable names the file to which a lab appends what it waited for.
+	// waitsVariable names the file to which a lab appends its waits.
 	waitsVariable = "HTTP01_TEST_WAITS"
 	// groupVariable names a directory that the processes of one suite share, and
 	// groupSizeVariable their number.
@@ -35,9 +35,9 @@ const (
 
 	// late is how long a process may take before and after its tests.
 	late = 5 * time.Minute
-	// grace is how long a process gets to remove what it made after a signal.
+	// grace is how long a process has for its cleanup after a signal.
 	grace = 2 * time.Minute
-	// outputDelay is what runner.outputDelay has outside of tests.
+	// outputDelay is runner.outputDelay of the program; its tests set a shorter one.
 	outputDelay = 15 * time.Second
 	// longestLine bounds a line of test2json.
 	longestLine = 64 << 20
@@ -46,14 +46,14 @@ const (
 // errHeldOpen is the error of tests that leave a process behind.
 var errHeldOpen = errors.New("a process that the tests started holds their output open: end it in the test")
 
-// result is what a process did.
+// result has the events, the error and the times of a process that has ended.
 type result struct {
 	process *process
 	events  []event
 	err     error // how it ended, when not with exit code 0
 	begin   time.Time
 	wall    time.Duration
-	cpu     time.Duration // user and system, of all that it waited for
+	cpu     time.Duration // user and system, with the children that it waited for
 	waits   map[string]time.Duration
 }
 
@@ -240,7 +240,7 @@ func readEvents(text io.Reader) ([]event, error) {
 	return events, nil
 }
 
-// readWaits adds up what a lab has noted: seconds, a tab, and what for.
+// readWaits adds up the notes of a lab: seconds, a tab, and the awaited condition.
 func readWaits(path string, waits map[string]time.Duration) {
 	text, err := os.ReadFile(path)
 	if err != nil {
