@@ -5,7 +5,6 @@ package upstream
 import (
 	"bufio"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -276,9 +275,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 			})
 			done := make(chan *Error, 1)
 			go func() {
-				_, _, err := c.Exchange(asking(), io.Discard)
-				var e *Error
-				_ = errors.As(err, &e)
+				_, _, e := asks(t, c, asking())
 				done <- e
 			}()
 			nstest.Await(t, "the proxy is asked", func() bool { return silent.accepted() == 1 })
@@ -387,9 +384,7 @@ func TestEgressChanges(t *testing.T) {
 			t.Errorf("%s: connections are kept: %v", step.name, kept)
 		}
 		answered(t, c, asking())
-		if idleOf(c) != 1 {
-			t.Errorf("%s: %d connections are kept after the exchange", step.name, idleOf(c))
-		}
+		keeps(t, c, 1, "the exchange of "+step.name)
 	}
 }
 
@@ -417,10 +412,7 @@ func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 				}
 				c := clientBy(t, s)
 				seen := watch(c)
-				ask := asking()
-				ask.Host = host
-				ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
-				_, _, _ = asks(t, c, ask)
+				_, _, _ = asks(t, c, named(host))
 				seen.check(t, d.http.addr, proxy.addr)
 				for _, line := range proxy.lines() {
 					if line != "GET http://"+at+path && line != "CONNECT "+d.https.addr.String() {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,9 +84,7 @@ func TestHeader(t *testing.T) {
 					if status != 200 || body != test.want || e != nil {
 						t.Errorf("%d %q, want %q; %v", status, body, test.want, e)
 					}
-					if idleOf(c) > 0 {
-						t.Error("the connection of one client is kept for others")
-					}
+					keeps(t, c, 0, "the request of one client")
 				}
 			})
 		}
@@ -121,15 +120,12 @@ func TestHeaderMisunderstood(t *testing.T) {
 				t.Fatalf("%d, %v: %+v", status, e, e)
 			}
 			t.Log(e.Detail())
-			for _, cause := range test.causes {
-				if e.Cause == cause {
-					if code, _ := e.Answer(); (code == 0) != (status != 0) || e.Cut() {
-						t.Errorf("the client gets %d, cut %v", code, e.Cut())
-					}
-					return
-				}
+			if !slices.Contains(test.causes, e.Cause) {
+				t.Fatalf("the cause is %s", e.Cause)
 			}
-			t.Errorf("the cause is %s", e.Cause)
+			if code, _ := e.Answer(); (code == 0) != (status != 0) || e.Cut() {
+				t.Errorf("the client gets %d, cut %v", code, e.Cut())
+			}
 		})
 	}
 }
@@ -157,14 +153,10 @@ func TestHeaderIsOneClients(t *testing.T) {
 	c := clientBy(t, s)
 	answered(t, c, asking())
 	answered(t, c, asking())
-	if n := r.accepted(); n != 1 {
-		t.Fatalf("%d connections without a header", n)
-	}
+	r.expect(t, 1)
 	s.ProxyProtocol = ProxyProtocolV1
 	c.Update(s)
-	if idleOf(c) > 0 {
-		t.Error("a connection without a header is kept")
-	}
+	keeps(t, c, 0, "the change to a header")
 	r.close()
 	again := serve(t, "127.0.0.1:0", saysOnce(good)) // takes the header for the request's first line
 	s.Port = again.addr.Port()

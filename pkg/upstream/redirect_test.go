@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,25 +92,16 @@ type door struct {
 func redirecting(t testing.TB, p pki, first string, then ...string) *door {
 	t.Helper()
 	d := &door{http: serve(t, "127.0.0.1:0", says(first))}
-	var mu sync.Mutex
-	asked := 0
 	d.https = serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
 		for {
-			var head strings.Builder
-			for line := ""; line != "\r\n"; {
-				var err error
-				if line, err = b.ReadString('\n'); err != nil {
-					return
-				}
-				head.WriteString(line)
+			head, err := readHead(b)
+			if err != nil {
+				return
 			}
 			d.heads.Lock()
-			d.heads.list = append(d.heads.list, head.String())
+			text := then[min(len(d.heads.list), len(then)-1)]
+			d.heads.list = append(d.heads.list, head)
 			d.heads.Unlock()
-			mu.Lock()
-			text := then[min(asked, len(then)-1)]
-			asked++
-			mu.Unlock()
 			_, _ = io.WriteString(conn, text)
 		}
 	})
@@ -273,7 +265,7 @@ func TestRedirectDeadline(t *testing.T) {
 	d.https = serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 	ask := asking()
 	ask.Deadline = time.Now().Add(300 * time.Millisecond)
-	if _, _, e := asks(t, clientBy(t, d.settings(p.trust())), ask); e == nil || e.Cause != AnswerTimeout || e.Status != 504 {
+	if e := fails(t, clientBy(t, d.settings(p.trust())), ask, AnswerTimeout); e.Status != 504 {
 		t.Errorf("%v", e)
 	}
 }
@@ -302,11 +294,7 @@ func (d *dialled) check(t testing.TB, allowed ...netip.AddrPort) {
 	d.Lock()
 	defer d.Unlock()
 	for addr := range d.addrs {
-		ok := false
-		for _, a := range allowed {
-			ok = ok || addr == a
-		}
-		if !ok {
+		if !slices.Contains(allowed, addr) {
 			t.Errorf("%v was dialled; configured are %v", addr, allowed)
 		}
 	}
@@ -329,10 +317,7 @@ func TestNothingElseIsDialled(t *testing.T) {
 			d := redirecting(t, p, found+lead+"\r\n\r\n", found+lead+"\r\n\r\n")
 			c := clientBy(t, d.settings(p.trust()))
 			seen := watch(c)
-			ask := asking()
-			ask.Host = host
-			ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
-			if status, body, _ := asks(t, c, ask); status != 302 && (status != 200 || body != "token.key") && status != 0 {
+			if status, body, _ := asks(t, c, named(host)); status != 302 && (status != 200 || body != "token.key") && status != 0 {
 				t.Errorf("%s for %q: %d %q", lead, host, status, body)
 			}
 			seen.check(t, d.http.addr, d.https.addr)

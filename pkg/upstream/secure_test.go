@@ -173,17 +173,19 @@ func clientBy(t testing.TB, s Settings) *Client {
 // asks is an exchange, and what it has found.
 func asks(t testing.TB, c *Client, r *Request) (status int, body string, e *Error) {
 	t.Helper()
-	var out strings.Builder
-	status, _, err := c.Exchange(r, &out)
-	if err != nil {
-		var is bool
-		if e, is = err.(*Error); !is { //nolint:errorlint // as it is documented
-			t.Fatalf("not an *Error: %v", err)
-		}
-		checkTexts(t, e)
-	}
-	_, body, _ = strings.Cut(out.String(), "\r\n\r\n")
+	out, status, _, e := exchanged(t, c, r)
+	_, body, _ = strings.Cut(out, "\r\n\r\n")
 	return status, body, e
+}
+
+// fails checks that an exchange fails for want, and returns the error.
+func fails(t testing.TB, c *Client, r *Request, want Cause) *Error {
+	t.Helper()
+	_, _, e := asks(t, c, r)
+	if e == nil || e.Cause != want {
+		t.Fatalf("%v, want the cause %s", e, want)
+	}
+	return e
 }
 
 // TestVerification: which routers are spoken to. No byte of a request reaches one

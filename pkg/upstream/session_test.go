@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,32 +32,40 @@ func answered(t testing.TB, c *Client, r *Request) {
 	}
 }
 
+// named is a request for host.
 func named(host string) *Request {
 	r := asking()
-	r.Host = host
+	r.Host, r.Head = host, []byte("GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
 	return r
+}
+
+// eachVersion runs a test with each version of TLS, and a router that presents a
+// certificate for name.
+func eachVersion(t *testing.T, name string, handle secured, test func(t *testing.T, p pki, r *tlsRouter)) {
+	t.Helper()
+	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := newPKI(t)
+			config := p.config(t, name)
+			config.MaxVersion = most
+			test(t, p, serveTLS(t, "127.0.0.1:0", config, handle))
+		})
+	}
 }
 
 // TestSecureConnectionIsKept: the tickets for sessions that follow a handshake of
 // TLS 1.3 lie in the socket with the answer, or come later; neither ends it.
 func TestSecureConnectionIsKept(t *testing.T) {
 	t.Parallel()
-	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			p := newPKI(t)
-			config := p.config(t, api)
-			config.MaxVersion = most
-			r := serveTLS(t, "127.0.0.1:0", config, repeats)
-			c := clientBy(t, byTLS(r.router, p.trust()))
-			for range 5 {
-				answered(t, c, asking())
-			}
-			if n := r.accepted(); n != 1 {
-				t.Errorf("%d connections, want 1", n)
-			}
-		})
-	}
+	eachVersion(t, api, repeats, func(t *testing.T, p pki, r *tlsRouter) {
+		t.Helper()
+		c := clientBy(t, byTLS(r.router, p.trust()))
+		for range 5 {
+			answered(t, c, asking())
+		}
+		r.expect(t, 1)
+	})
 }
 
 // TestKeptSecureConnectionGone: the router ends a connection behind an answer, with
@@ -94,9 +101,7 @@ func TestKeptSecureConnectionGone(t *testing.T) {
 			<-gone
 			answered(t, c, asking())
 			answered(t, c, asking())
-			if n := r.accepted(); n != 2 {
-				t.Errorf("%d connections, want 2", n)
-			}
+			r.expect(t, 2)
 			if got, want := r.bytes.Load(), int64(3*len(request)); got != want {
 				t.Errorf("the router got %d bytes of requests, want %d", got, want)
 			}
@@ -119,75 +124,54 @@ func TestKeptSecureConnectionEnds(t *testing.T) {
 	for range 4 {
 		answered(t, c, asking())
 	}
-	if n := r.accepted(); n != 4 {
-		t.Errorf("%d connections, want 4", n)
-	}
+	r.expect(t, 4)
 }
 
 // TestSessionsAreResumed: a new connection for the same name costs no handshake
 // from the start, and one for another name does.
 func TestSessionsAreResumed(t *testing.T) {
 	t.Parallel()
-	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			p := newPKI(t)
-			config := p.config(t, "*.example.com")
-			config.MaxVersion = most
-			r := serveTLS(t, "127.0.0.1:0", config, func(_ int, conn *tls.Conn, b *bufio.Reader) {
-				if requested(b) {
-					_, _ = io.WriteString(conn, closing)
-				}
-			})
-			c := clientBy(t, byTLS(r.router, p.trust()))
-			for range 5 {
-				answered(t, c, named("api.example.com"))
-			}
-			answered(t, c, named("other.example.com"))
-			if full, resumed := r.full.Load(), r.resumed.Load(); full != 2 || resumed != 4 {
-				t.Errorf("%d handshakes from the start, %d resumed", full, resumed)
-			}
-		})
-	}
+	eachVersion(t, "*.example.com", closes, func(t *testing.T, p pki, r *tlsRouter) {
+		t.Helper()
+		c := clientBy(t, byTLS(r.router, p.trust()))
+		for range 5 {
+			answered(t, c, named("api.example.com"))
+		}
+		answered(t, c, named("other.example.com"))
+		if full, resumed := r.full.Load(), r.resumed.Load(); full != 2 || resumed != 4 {
+			t.Errorf("%d handshakes from the start, %d resumed", full, resumed)
+		}
+	})
 }
 
-// closing is an answer behind which the connection ends.
-var closing = strings.Replace(good, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)
+// closes answers one request with Connection: close, and ends the connection.
+func closes(_ int, conn *tls.Conn, b *bufio.Reader) {
+	if requested(b) {
+		_, _ = io.WriteString(conn, strings.Replace(good, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+	}
+}
 
 // TestResumedSessionsAreVerified: a session that was good once is not good for ever.
 // What it is verified by is changed behind its back, as the clock does it.
 func TestResumedSessionsAreVerified(t *testing.T) {
 	t.Parallel()
-	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			p := newPKI(t)
-			config := p.config(t, "*.apps.example.com")
-			config.MaxVersion = most
-			r := serveTLS(t, "127.0.0.1:0", config, func(_ int, conn *tls.Conn, b *bufio.Reader) {
-				if requested(b) {
-					_, _ = io.WriteString(conn, closing)
-				}
-			})
-			c := clientBy(t, byTLS(r.router, p.trust(), "*.apps.example.com"))
-			answered(t, c, asking())
-			answered(t, c, asking())
-			sent := r.bytes.Load()
-			v := c.current().verifier
-			v.names[0] = "other.example.com"
-			if _, _, e := asks(t, c, asking()); e == nil || e.Cause != TLSName {
-				t.Errorf("for another name: %v", e)
-			}
-			v.names[0], v.trust = "*.apps.example.com", newPKI(t).trust()
-			if _, _, e := asks(t, c, asking()); e == nil || e.Cause != TLSUntrusted {
-				t.Errorf("by another CA: %v", e)
-			}
-			r.close()
-			if n := r.bytes.Load(); n != sent || r.resumed.Load() == 0 {
-				t.Errorf("%d bytes of requests after that; %d sessions were resumed", n-sent, r.resumed.Load())
-			}
-		})
-	}
+	const apps = "*.apps.example.com"
+	eachVersion(t, apps, closes, func(t *testing.T, p pki, r *tlsRouter) {
+		t.Helper()
+		c := clientBy(t, byTLS(r.router, p.trust(), apps))
+		answered(t, c, asking())
+		answered(t, c, asking())
+		sent := r.bytes.Load()
+		v := c.current().verifier
+		v.names[0] = "other.example.com"
+		fails(t, c, asking(), TLSName)
+		v.names[0], v.trust = apps, newPKI(t).trust()
+		fails(t, c, asking(), TLSUntrusted)
+		r.close()
+		if n := r.bytes.Load(); n != sent || r.resumed.Load() == 0 {
+			t.Errorf("%d bytes of requests after that; %d sessions were resumed", n-sent, r.resumed.Load())
+		}
+	})
 }
 
 // TestTrustChangesUnderLoad: no request fails because the bundle has changed, 100
@@ -242,9 +226,7 @@ func TestServerNames(t *testing.T) {
 			answered(t, c, named(host))
 		}
 	}
-	if n := r.accepted(); n != len(hosts) {
-		t.Errorf("%d connections for %d names", n, len(hosts))
-	}
+	r.expect(t, len(hosts))
 	asked := map[any]bool{}
 	r.names.Range(func(name, _ any) bool {
 		asked[name] = true
@@ -257,9 +239,7 @@ func TestServerNames(t *testing.T) {
 	for n := range 2 * maxIdle {
 		answered(t, c, named(fmt.Sprintf("n%d.example.com", n)))
 	}
-	if n := idleOf(c); n != maxIdle {
-		t.Errorf("%d connections are kept, want %d", n, maxIdle)
-	}
+	keeps(t, c, maxIdle, "requests for more names than that")
 }
 
 // TestTrustChanges: what was trusted before is not after, be it a connection that is
@@ -294,21 +274,15 @@ func TestTrustChanges(t *testing.T) {
 	}()
 	<-reached
 	c.keep(first, time.Now())
-	if n := idleOf(c); n != 1 {
-		t.Fatalf("%d connections are kept, want 1", n)
-	}
+	keeps(t, c, 1, "one of two exchanges")
 	settings.Trust = both
 	c.Update(settings)
-	if n := idleOf(c); n != 0 {
-		t.Errorf("%d connections of the old trust are kept", n)
-	}
+	keeps(t, c, 0, "a change of the trust")
 	goOn <- struct{}{}
 	if e := <-under; e != nil {
 		t.Errorf("what was under way: %v", e)
 	}
-	if n := idleOf(c); n != 0 {
-		t.Errorf("%d connections of the old trust were kept afterwards", n)
-	}
+	keeps(t, c, 0, "the end of the exchange that was under way")
 	resumed := r.resumed.Load()
 	answered(t, c, asking())
 	if n := r.resumed.Load(); n != resumed {
@@ -316,22 +290,16 @@ func TestTrustChanges(t *testing.T) {
 	}
 	settings.Trust = other.trust()
 	c.Update(settings)
-	if _, _, e := asks(t, c, asking()); e == nil || e.Cause != TLSUntrusted {
-		t.Errorf("after the CA was taken away: %v", e)
-	}
+	fails(t, c, asking(), TLSUntrusted)
 	settings.Trust = both
 	c.Update(settings)
 	answered(t, c, asking())
 	settings.VerifyNames = []string{"x.example.com"}
 	c.Update(settings)
-	if n := idleOf(c); n != 0 {
-		t.Errorf("%d connections are kept after the names changed", n)
-	}
+	keeps(t, c, 0, "a change of the names")
 	answered(t, c, asking())
 	c.Update(settings)
-	if n := idleOf(c); n != 1 {
-		t.Errorf("%d connections are kept after an update that changes nothing, want 1", n)
-	}
+	keeps(t, c, 1, "an update that changes nothing")
 }
 
 // answeredOn asks on a connection of the test's own.
@@ -353,20 +321,17 @@ func answeredOn(t testing.TB, conn *conn) {
 func TestTrustLeavesPlain(t *testing.T) {
 	t.Parallel()
 	r := serve(t, "127.0.0.1:0", says(good))
-	s := Settings{Ingress: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, FollowRedirects: true, ConnectTimeout: patience}
+	s := byHTTP(r)
+	s.FollowRedirects = true
 	c := clientBy(t, s)
 	answered(t, c, asking())
 	s.Trust = newPKI(t).trust()
 	c.Update(s)
 	answered(t, c, asking())
-	if n := r.accepted(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
+	r.expect(t, 1)
 	s.Secure = true
 	c.Update(s)
-	if n := idleOf(c); n != 0 {
-		t.Errorf("%d connections without TLS are kept", n)
-	}
+	keeps(t, c, 0, "the change to TLS")
 }
 
 // TestNoTLS: what stands at the port instead of a router that speaks TLS.
@@ -515,16 +480,6 @@ func TestCloseEndsHandshakes(t *testing.T) {
 func BenchmarkExchangeTLS(b *testing.B) {
 	p := newPKI(b)
 	r := serveTLS(b, "127.0.0.1:0", p.config(b, api), repeats)
-	c := clientBy(b, byTLS(r.router, p.trust()))
-	ask := asking()
-	b.ReportAllocs()
-	for b.Loop() {
-		ask.Deadline = time.Now().Add(patience)
-		if status, _, err := c.Exchange(ask, io.Discard); status != 200 || err != nil {
-			b.Fatal(status, err)
-		}
-	}
-	if n := r.accepted(); n != 1 {
-		b.Errorf("%d connections", n)
-	}
+	benchmark(b, clientBy(b, byTLS(r.router, p.trust())))
+	r.expect(b, 1)
 }

@@ -31,15 +31,8 @@ func proxied(t *testing.T, text string, secret Secret) (conn net.Conn, sent stri
 	heard := make(chan string, 1)
 	go func() {
 		defer far.Close()
-		var head strings.Builder
-		for r := bufio.NewReader(far); !strings.HasSuffix(head.String(), "\r\n\r\n"); {
-			line, err := r.ReadString('\n')
-			head.WriteString(line)
-			if err != nil {
-				break
-			}
-		}
-		heard <- head.String()
+		head, _ := readHead(bufio.NewReader(far))
+		heard <- head
 		if text != "" { // net.Pipe hands over an empty write as well
 			_, _ = io.WriteString(far, text)
 		}

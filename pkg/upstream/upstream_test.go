@@ -4,7 +4,6 @@ package upstream
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -58,17 +57,30 @@ func (r *router) accepted() int {
 	return r.count
 }
 
-// requested reads one request head and reports whether there was one.
-func requested(b *bufio.Reader) bool {
+// expect checks the number of connections so far.
+func (r *router) expect(t testing.TB, want int) {
+	t.Helper()
+	if n := r.accepted(); n != want {
+		t.Errorf("%d connections, want %d", n, want)
+	}
+}
+
+// readHead reads one request head, and returns what there was of it.
+func readHead(b *bufio.Reader) (string, error) {
+	var head strings.Builder
 	for {
 		line, err := b.ReadString('\n')
-		if err != nil {
-			return false
-		}
-		if line == "\r\n" {
-			return true
+		head.WriteString(line)
+		if err != nil || line == "\r\n" {
+			return head.String(), err
 		}
 	}
+}
+
+// requested reads one request head and reports whether there was one.
+func requested(b *bufio.Reader) bool {
+	_, err := readHead(b)
+	return err == nil
 }
 
 type talk func(n int, tcp *net.TCPConn, b *bufio.Reader)
@@ -160,17 +172,9 @@ func hangs(text string) talk {
 	}
 }
 
-func client(t testing.TB, port uint16, addrs ...netip.Addr) *Client {
-	t.Helper()
-	c := New()
-	c.Update(Settings{Ingress: addrs, Port: port, ConnectTimeout: patience})
-	t.Cleanup(c.Close)
-	return c
-}
-
 func clientOf(t testing.TB, r *router) *Client {
 	t.Helper()
-	return client(t, r.addr.Port(), r.addr.Addr())
+	return clientBy(t, byHTTP(r))
 }
 
 // outcome is what an exchange came to.
@@ -185,21 +189,30 @@ type outcome struct {
 
 func exchangeOf(t testing.TB, c *Client, budget time.Duration, vip netip.Addr, toHead, http10 bool) outcome {
 	t.Helper()
-	var out bytes.Buffer
-	status, from, err := c.Exchange(&Request{
-		Deadline: time.Now().Add(budget), VIP: netip.AddrPortFrom(vip, 80), Head: []byte(request), Host: "api.example.com", Target: target, ToHead: toHead, HTTP10: http10,
-	}, &out)
-	o := outcome{Out: out.String(), Status: status, From: from}
+	r := asking()
+	r.Deadline, r.VIP, r.ToHead, r.HTTP10 = time.Now().Add(budget), netip.AddrPortFrom(vip, 80), toHead, http10
+	var o outcome
 	var e *Error
-	switch {
-	case errors.As(err, &e):
+	if o.Out, o.Status, o.From, e = exchanged(t, c, r); e != nil {
 		o.Cause, o.Cut = e.Cause, e.Cut()
 		o.Code, _ = e.Answer()
-		checkTexts(t, e)
-	case err != nil:
-		t.Fatalf("not an *Error: %v", err)
 	}
 	return o
+}
+
+// exchanged is an exchange, with all that the client gets and the error.
+func exchanged(t testing.TB, c *Client, r *Request) (out string, status int, from netip.AddrPort, e *Error) {
+	t.Helper()
+	var client strings.Builder
+	status, from, err := c.Exchange(r, &client)
+	if err != nil {
+		var is bool
+		if e, is = err.(*Error); !is { //nolint:errorlint // as it is documented
+			t.Fatalf("not an *Error: %v", err)
+		}
+		checkTexts(t, e)
+	}
+	return client.String(), status, from, e
 }
 
 // asking is a request that has time.
@@ -226,36 +239,31 @@ func checkTexts(t testing.TB, e *Error) {
 
 const tail = "Via: 1.1 http01-proxyd\r\nConnection: close\r\n\r\n"
 
+type answerTest struct {
+	talk           talk
+	toHead, http10 bool
+	want           outcome
+	twice          bool // the connection serves the next exchange
+}
+
+// unchanged is a case in which the client gets head and body as the upstream sends them.
+func unchanged(head, body string, status int, cause Cause) answerTest {
+	return answerTest{talk: says(head + "\r\n" + body), want: outcome{Out: head + tail + body, Status: status, Cause: cause}, twice: true}
+}
+
 func TestAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	page := "HTTP/1.0 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\n\r\n<html>no route</html>"
 	long := strings.Repeat("x", maxBody) // the longest that is passed on
-	for name, test := range map[string]struct {
-		talk           talk
-		toHead, http10 bool
-		want           outcome
-		twice          bool // the connection serves the next exchange
-	}{
-		"by length": {
-			talk:  says(ok + "Content-Length: 9\r\nSet-Cookie: a=b\r\n\r\ntoken.key"),
-			want:  outcome{Out: ok + "Content-Length: 9\r\nSet-Cookie: a=b\r\n" + tail + "token.key", Status: 200},
-			twice: true,
-		},
+	for name, test := range map[string]answerTest{
+		"by length": unchanged(ok+"Content-Length: 9\r\nSet-Cookie: a=b\r\n", "token.key", 200, ""),
 		"byte by byte": {
 			talk:  bytewise(ok + "Content-Length: 9\r\n\r\ntoken.key"),
 			want:  outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token.key", Status: 200},
 			twice: true,
 		},
-		"an empty body": {
-			talk:  says(ok + "Content-Length: 0\r\n\r\n"),
-			want:  outcome{Out: ok + "Content-Length: 0\r\n" + tail, Status: 200},
-			twice: true,
-		},
-		"a long body": {
-			talk:  says(ok + "Content-Length: 65536\r\n\r\n" + long),
-			want:  outcome{Out: ok + "Content-Length: 65536\r\n" + tail + long, Status: 200},
-			twice: true,
-		},
+		"an empty body": unchanged(ok+"Content-Length: 0\r\n", "", 200, ""),
+		"a long body":   unchanged(ok+"Content-Length: 65536\r\n", long, 200, ""),
 		"a long body in chunks": {
 			talk:  says(ok + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("400\r\n"+long[:1024]+"\r\n", 64) + "0\r\n\r\n"),
 			want:  outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "10000\r\n" + long + "\r\n0\r\n\r\n", Status: 200},
@@ -290,16 +298,8 @@ func TestAnswers(t *testing.T) {
 			want:   outcome{Out: ok + "Content-Length: 9\r\n" + tail, Status: 200},
 			twice:  true,
 		},
-		"204": {
-			talk:  says("HTTP/1.1 204 No Content\r\nX: y\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 204 No Content\r\nX: y\r\n" + tail, Status: 204},
-			twice: true,
-		},
-		"304 with the length of what it is not sending": {
-			talk:  says("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n" + tail, Status: 304},
-			twice: true,
-		},
+		"204": unchanged("HTTP/1.1 204 No Content\r\nX: y\r\n", "", 204, ""),
+		"304 with the length of what it is not sending": unchanged("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n", "", 304, ""),
 		"interim answers are dropped": {
 			talk:  says("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 1\r\n\r\nx"),
 			want:  outcome{Out: ok + "Content-Length: 1\r\n" + tail + "x", Status: 200},
@@ -338,66 +338,46 @@ func TestAnswers(t *testing.T) {
 				Status: 503, Cause: NoRoute,
 			},
 		},
-		"a 503 with the cluster's own page": {
-			talk:  says("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n" + tail, Status: 503, Cause: NoRoute},
-			twice: true,
-		},
-		"a redirect to https": {
-			talk:  says("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n" + tail, Status: 302, Cause: RedirectToHTTPS},
-			twice: true,
-		},
-		"a redirect elsewhere": {
-			talk:  says("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n\r\n"),
-			want:  outcome{Out: "HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n" + tail, Status: 302, Cause: RedirectElsewhere},
-			twice: true,
-		},
-		"cut by length":         {talk: saysOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut within a chunk":    {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut between chunks":    {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut in the head":       {talk: saysOnce(ok + "Content-Le"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"no bytes at all":       {talk: saysOnce(""), want: outcome{Cause: ClosedWithoutAnswer, Code: 502}},
-		"reset":                 {talk: resetsAfter(""), want: outcome{Cause: Reset, Code: 502}},
-		"another protocol":      {talk: saysOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a TLS alert":           {talk: saysOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"HTTP/2":                {talk: saysOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"switching protocols":   {talk: saysOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"endless interim":       {talk: saysOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"LF":                    {talk: saysOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"status of four digits": {talk: saysOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"status 600":            {talk: saysOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a folded field":        {talk: saysOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a space before colon":  {talk: saysOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a NUL in a value":      {talk: saysOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"two lengths":           {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"two lengths alike":     {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a negative length":     {talk: saysOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a length out of range": {talk: saysOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"length and coding":     {talk: saysOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"another coding":        {talk: saysOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a coding in HTTP/1.0":  {talk: saysOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"too many fields":       {talk: saysOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"too long a head":       {talk: saysOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a bad chunk size":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a chunk too long":      {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"cut before the body":   {talk: saysOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"cut before a chunk":    {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"reset before the end":  {talk: resetsAfter(ok + "\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"a 503 with the cluster's own page": unchanged("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, NoRoute),
+		"a redirect to https":               unchanged("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n", "", 302, RedirectToHTTPS),
+		"a redirect elsewhere":              unchanged("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302, RedirectElsewhere),
+		"cut by length":                     {talk: saysOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut within a chunk":                {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut between chunks":                {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut in the head":                   {talk: saysOnce(ok + "Content-Le"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"no bytes at all":                   {talk: saysOnce(""), want: outcome{Cause: ClosedWithoutAnswer, Code: 502}},
+		"reset":                             {talk: resetsAfter(""), want: outcome{Cause: Reset, Code: 502}},
+		"another protocol":                  {talk: saysOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a TLS alert":                       {talk: saysOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"HTTP/2":                            {talk: saysOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"switching protocols":               {talk: saysOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"endless interim":                   {talk: saysOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"LF":                                {talk: saysOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"status of four digits":             {talk: saysOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"status 600":                        {talk: saysOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a folded field":                    {talk: saysOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a space before colon":              {talk: saysOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a NUL in a value":                  {talk: saysOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"two lengths":                       {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"two lengths alike":                 {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a negative length":                 {talk: saysOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a length out of range":             {talk: saysOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"length and coding":                 {talk: saysOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"another coding":                    {talk: saysOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a coding in HTTP/1.0":              {talk: saysOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"too many fields":                   {talk: saysOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"too long a head":                   {talk: saysOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a bad chunk size":                  {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a chunk too long":                  {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"cut before the body":               {talk: saysOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"cut before a chunk":                {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"reset before the end":              {talk: resetsAfter(ok + "\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
 		"an empty body until close": {
 			talk: saysOnce(ok + "\r\n"),
 			want: outcome{Out: ok + tail, Status: 200},
 		},
-		"sent back to us": {
-			talk:  says("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n\r\nx"),
-			want:  outcome{Out: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n" + tail + "x", Status: 502, Cause: Loop},
-			twice: true,
-		},
-		"another proxy's loop": {
-			talk:  says("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n\r\nx"),
-			want:  outcome{Out: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n" + tail + "x", Status: 502},
-			twice: true,
-		},
+		"sent back to us":      unchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n", "x", 502, Loop),
+		"another proxy's loop": unchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n", "x", 502, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := serve(t, "127.0.0.1:0", test.talk)
@@ -415,9 +395,7 @@ func TestAnswers(t *testing.T) {
 			if test.twice {
 				want = 1
 			}
-			if n := r.accepted(); n != want {
-				t.Errorf("%d connections for two exchanges, want %d", n, want)
-			}
+			r.expect(t, want)
 		})
 	}
 }
@@ -495,9 +473,7 @@ func TestKeptConnectionGone(t *testing.T) {
 					t.Fatalf("exchange %d: %+v", i, got)
 				}
 			}
-			if accepted := r.accepted(); accepted != 5 {
-				t.Errorf("%d connections, want 5", accepted)
-			}
+			r.expect(t, 5)
 		})
 	}
 }
@@ -528,9 +504,7 @@ func TestKeptConnectionSpeaks(t *testing.T) {
 			<-said
 		}
 	}
-	if accepted := r.accepted(); accepted != 2 {
-		t.Errorf("%d connections, want 2", accepted)
-	}
+	r.expect(t, 2)
 }
 
 func idleOf(c *Client) int {
@@ -543,12 +517,18 @@ func idleOf(c *Client) int {
 	return n
 }
 
+// keeps checks how many connections are kept after the event.
+func keeps(t testing.TB, c *Client, want int, event string) {
+	t.Helper()
+	if n := idleOf(c); n != want {
+		t.Errorf("%d connections are kept after %s, want %d", n, event, want)
+	}
+}
+
 func TestUnusedConnectionsAreClosed(t *testing.T) {
 	ended := make(chan struct{})
-	r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		for requested(b) {
-			_, _ = io.WriteString(tcp, good)
-		}
+	r := serve(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
+		says(good)(n, tcp, b)
 		close(ended)
 	})
 	c := clientOf(t, r)
@@ -585,9 +565,7 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := idleOf(c); n != maxIdle {
-		t.Errorf("%d connections are kept, want %d", n, maxIdle)
-	}
+	keeps(t, c, maxIdle, "as many exchanges at once")
 }
 
 func TestUpdateRetiresConnections(t *testing.T) {
@@ -595,14 +573,12 @@ func TestUpdateRetiresConnections(t *testing.T) {
 	next := serve(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), says(good))
 	c := clientOf(t, old)
 	exchangeOf(t, c, patience, vip4, false, false)
-	c.Update(Settings{Ingress: []netip.Addr{old.addr.Addr()}, Port: old.addr.Port(), ConnectTimeout: time.Second})
-	if n := idleOf(c); n != 1 {
-		t.Errorf("%d connections kept after an update that leaves the addresses, want 1", n)
-	}
-	c.Update(Settings{Ingress: []netip.Addr{next.addr.Addr()}, Port: next.addr.Port(), ConnectTimeout: time.Second})
-	if n := idleOf(c); n != 0 {
-		t.Errorf("%d connections kept after the addresses changed, want 0", n)
-	}
+	s := byHTTP(old)
+	s.ConnectTimeout /= 2
+	c.Update(s)
+	keeps(t, c, 1, "an update that leaves the addresses")
+	c.Update(byHTTP(next))
+	keeps(t, c, 0, "a change of the addresses")
 	if got := exchangeOf(t, c, patience, vip4, false, false); got.From != next.addr {
 		t.Errorf("asked %v, want %v", got.From, next.addr)
 	}
@@ -671,9 +647,7 @@ func TestFamilies(t *testing.T) {
 		"none":                            {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := New()
-			c.Update(Settings{Ingress: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond})
-			t.Cleanup(c.Close)
+			c := clientBy(t, Settings{Ingress: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond})
 			got := exchangeOf(t, c, patience, test.vip, false, false)
 			if got.From != test.want || got.Cause != test.cause || got.Code != test.code {
 				t.Errorf("got %+v", got)
@@ -688,7 +662,9 @@ func TestSilentFamilyLeavesTime(t *testing.T) {
 	nstest.Need(t)
 	silent := serve(t, "127.0.0.1:0", hangs(""))
 	speaks := serve(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), says(good))
-	c := client(t, silent.addr.Port(), silent.addr.Addr(), speaks.addr.Addr())
+	s := byHTTP(silent)
+	s.Ingress = append(s.Ingress, speaks.addr.Addr())
+	c := clientBy(t, s)
 	if got := exchangeOf(t, c, 4*time.Second, vip4, false, false); got.Status != 200 || got.From != speaks.addr {
 		t.Errorf("%+v", got)
 	}
@@ -697,10 +673,8 @@ func TestSilentFamilyLeavesTime(t *testing.T) {
 func TestProbe(t *testing.T) {
 	nstest.Need(t)
 	r := serve(t, "127.0.0.1:0", says(good))
-	c := New()
-	t.Cleanup(c.Close)
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
-	c.Update(Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: patience})
+	c := clientBy(t, Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: patience})
 	got := map[netip.Addr]Cause{}
 	for _, found := range c.Probe(t.Context()) {
 		cause := Cause("")
@@ -731,7 +705,12 @@ func TestClientGone(t *testing.T) {
 
 func BenchmarkExchange(b *testing.B) {
 	r := serve(b, "127.0.0.1:0", says(good))
-	c := clientOf(b, r)
+	benchmark(b, clientOf(b, r))
+	r.expect(b, 1)
+}
+
+func benchmark(b *testing.B, c *Client) {
+	b.Helper()
 	ask := asking()
 	b.ReportAllocs()
 	for b.Loop() {
