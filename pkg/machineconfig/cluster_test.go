@@ -534,10 +534,7 @@ func FuzzCluster(f *testing.F) {
 			}
 			return
 		}
-		c, err := config.Parse("x", text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must1(config.Parse("x", text))(t)
 		if c.Enabled() != (len(c.VIPs.API) > 0) || c.Mode == config.ModeCustom && c.InternalPort < 1024 {
 			t.Errorf("%+v", c)
 		}

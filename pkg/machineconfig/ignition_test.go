@@ -42,10 +42,7 @@ const servicePath = "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd"
 func TestIgnition(t *testing.T) {
 	t.Parallel()
 	text := append(program(3, "example.com/fork/cmd/http01-proxyd", "linux", "s390x"), noise(machineconfig.TotalLimit+1)...)
-	o, err := machineconfig.Ignition(sources.Files, machineconfig.Site{}, machineconfig.Input{Name: "b", Text: text})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must1(machineconfig.Ignition(sources.Files, machineconfig.Site{}, machineconfig.Input{Name: "b", Text: text}))(t)
 	c, remarks, err := ignition.Parse(o.Text)
 	if err != nil || len(remarks.Entries) > 0 {
 		t.Fatal(err, remarks)

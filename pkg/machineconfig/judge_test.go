@@ -41,9 +41,7 @@ func packed(t *testing.T, text []byte) string {
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return "data:;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
@@ -260,10 +258,7 @@ func TestMoreFilesAreDelivered(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "  files:", "  files:\n    - path: /etc/mine\n      contents:\n        local: butane/mine")
 	changed["butane/mine"] = &fstest.MapFile{Data: []byte("mine")}
-	objects, err := machineconfig.Render(changed, machineconfig.Request{Image: image, Pool: "master"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must1(machineconfig.Render(changed, machineconfig.Request{Image: image, Pool: "master"}))(t)
 	if diff := cmp.Diff([]string{"/etc/mine", "/etc/http01-proxyd/config.yaml"}, objects[1].Paths); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -18,9 +18,7 @@ import (
 func TestRefusedSources(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("testdata/refused.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ran := 0
 	for _, block := range regexp.MustCompile(`\n{2,}`).Split(string(script), -1) {
 		if strings.HasPrefix(block, "#") || strings.TrimSpace(block) == "" {

@@ -49,16 +49,11 @@ func read(t *testing.T, o machineconfig.Object) rendered {
 		}
 		Spec map[string]any
 	}
-	if err := yaml.Load(o.Text, &object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Load(o.Text, &object))
 	if object.APIVersion != "machineconfiguration.openshift.io/v1" || object.Kind != "MachineConfig" || len(object.Spec) != 1 {
 		t.Errorf("a %s %s with the spec %v", object.APIVersion, object.Kind, object.Spec)
 	}
-	text, err := json.Marshal(object.Spec["config"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must1(json.Marshal(object.Spec["config"]))(t)
 	c, remarks, err := ignition.Parse(text)
 	if err != nil || len(remarks.Entries) > 0 {
 		t.Fatal(err, remarks)
@@ -73,15 +68,11 @@ func onHost(t *testing.T, c types.Config) map[string]string {
 	got := make(map[string]string)
 	for _, f := range c.Storage.Files {
 		url, err := dataurl.DecodeString(*f.Contents.Source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := url.Data
 		if f.Contents.Compression != nil && *f.Contents.Compression == "gzip" {
 			r, err := gzip.NewReader(bytes.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if text, err = io.ReadAll(r); err != nil {
 				t.Fatal(err)
 			}
@@ -103,20 +94,12 @@ func onHost(t *testing.T, c types.Config) map[string]string {
 
 func source(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(must1(os.ReadFile(filepath.Join("../..", name)))(t))
 }
 
 func render(t *testing.T, r machineconfig.Request) []machineconfig.Object {
 	t.Helper()
-	objects, err := machineconfig.Render(sources.Files, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return objects
+	return must1(machineconfig.Render(sources.Files, r))(t)
 }
 
 // TestWhatAHostGets: the files and units of the sources, byte for byte.
@@ -212,13 +195,8 @@ func TestSize(t *testing.T) {
 		files += len(o.Text)
 		objects += o.Size
 		var object any
-		if err := yaml.Load(o.Text, &object); err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Load(o.Text, &object))
+		text := must1(json.Marshal(object))(t)
 		if len(text) != o.Size {
 			t.Errorf("%s says %d bytes and has %d", o.File, o.Size, len(text))
 		}
@@ -265,10 +243,7 @@ func TestSourcesStandAlone(t *testing.T) {
 
 func TestDefaultConfigurationIsTheDefault(t *testing.T) {
 	t.Parallel()
-	got, err := config.Parse("butane/config.yaml", []byte(source(t, "butane/config.yaml")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must1(config.Parse("butane/config.yaml", []byte(source(t, "butane/config.yaml"))))(t)
 	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateComparable(netip.AddrPort{})); diff != "" {
 		t.Errorf("(-default +file):\n%s", diff)
 	}
@@ -283,10 +258,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if _, err := machineconfig.Render(edited(t, "butane/service.bu", "mode: 0755", "mode: 04755"), machineconfig.Request{Image: image, Pool: "master"}); err == nil {
 		t.Fatal("accepted")
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must1(os.ReadDir(dir))(t)
 	if len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
 	}
@@ -327,13 +299,27 @@ func edited(t *testing.T, name, old, replacement string) fstest.MapFS {
 		all[path] = &fstest.MapFile{Data: text, Mode: 0o444}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := string(all[name].Data)
 	if strings.Count(text, old) == 0 {
 		t.Fatalf("%q does not stand in %s", old, name)
 	}
 	all[name].Data = []byte(strings.Replace(text, old, replacement, 1))
 	return all
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must1 gives what a call returned, unless that was an error.
+func must1[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return value
+	}
 }

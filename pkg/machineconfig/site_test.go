@@ -26,18 +26,12 @@ import (
 // ca makes a CA's certificate, in PEM, that ends then.
 func ca(t *testing.T, name string, ends time.Time) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name}, NotBefore: ends.Add(-48 * time.Hour), NotAfter: ends,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must1(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
@@ -167,10 +161,7 @@ func TestSiteOnFCOS(t *testing.T) {
 	t.Parallel()
 	bundle := ca(t, "Lab CA", time.Now().Add(time.Hour))
 	binary := machineconfig.Input{Name: "b", Text: program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd", "linux", "amd64")}
-	o, err := machineconfig.Ignition(sources.Files, machineconfig.Site{TrustedCA: configMap(bundle), Domain: "a.example"}, binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must1(machineconfig.Ignition(sources.Files, machineconfig.Site{TrustedCA: configMap(bundle), Domain: "a.example"}, binary))(t)
 	if !slices.Contains(o.Paths, "/etc/http01-proxyd/ca-bundle.crt") {
 		t.Errorf("it puts %q on a host", o.Paths)
 	}

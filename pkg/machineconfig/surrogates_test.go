@@ -21,9 +21,7 @@ func TestWithoutSurrogates(t *testing.T) {
 		`{"\ud83d\ude00": ["\"\/\b\f\n\r\t\u007f"]}`, `1`, `"😀"`,
 	} {
 		var want, got any
-		if err := json.Unmarshal([]byte(text), &want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(text), &want))
 		if f, is := want.(float64); is {
 			want = int(f)
 		}
