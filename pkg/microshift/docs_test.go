@@ -17,9 +17,7 @@ import (
 func TestDocumentedConfigurations(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/microshift.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	examples := regexp.MustCompile("(?ms)^```yaml microshift\n(.*?)^```$").FindAllSubmatch(text, -1)
 	if len(examples) == 0 {
 		t.Fatal("no example found")

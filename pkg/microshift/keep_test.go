@@ -28,13 +28,9 @@ func newKept(t *testing.T) *kept {
 func (k *kept) write(text string) {
 	k.t.Helper()
 	path := microshift.ConfigFile(k.dir)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, os.WriteFile(path, []byte(text), 0o600))
 	old := time.Now().Add(-time.Hour) // before any start
-	if err := os.Chtimes(path, old, old); err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, os.Chtimes(path, old, old))
 }
 
 // starts has MicroShift run by an invocation; "" is none.
@@ -45,9 +41,7 @@ func (k *kept) starts(invocation string) {
 	if invocation == "" {
 		return
 	}
-	if err := os.Symlink(invocation, link); err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, os.Symlink(invocation, link))
 	k.ticks(link)
 }
 
@@ -56,14 +50,10 @@ func (k *kept) starts(invocation string) {
 func (k *kept) ticks(link string) {
 	k.t.Helper()
 	was, err := os.Lstat(link)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, err)
 	tick := filepath.Join(k.units, "tick")
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		if err := os.WriteFile(tick, []byte(time.Now().String()), 0o600); err != nil {
-			k.t.Fatal(err)
-		}
+		must(k.t, os.WriteFile(tick, []byte(time.Now().String()), 0o600))
 		if is, err := os.Stat(tick); err != nil {
 			k.t.Fatal(err)
 		} else if is.ModTime().After(was.ModTime()) {
@@ -85,9 +75,7 @@ func (k *kept) look(r *microshift.Reader) microshift.Answer {
 	r.Read(k.now)
 	k.now = k.now.Add(time.Minute)
 	a := r.Read(k.now)
-	if err := r.Keep(); err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, r.Keep())
 	return a
 }
 
@@ -171,13 +159,9 @@ func TestKeptNewer(t *testing.T) {
 	k := newKept(t)
 	k.starts("1")
 	path := microshift.ConfigFile(k.dir)
-	if err := os.WriteFile(path, []byte("node: {nodeIP: 192.0.2.1}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("node: {nodeIP: 192.0.2.1}\n"), 0o600))
 	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(path, later, later); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(path, later, later))
 	for _, when := range []string{"at first", "again"} {
 		_, a := k.run()
 		k.is(when, a, "192.0.2.1", true, false)
@@ -223,9 +207,7 @@ ingress: {listenAddress: [192.0.2.7, eth0], ports: {http: 8080}}
 		"cut short": `{"directory": "`, "empty": "", "no sum": `{"directory": "` + k.dir + `", "start": "1"}`,
 		"long": strings.Repeat(" ", 8<<20),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		a := microshift.NewReader(k.dir, k.units, microshift.NewKeeper(k.state)).Read(k.now)
 		if a.KeepErr == nil || !strings.Contains(a.KeepErr.Error(), path) || a.Config.NodeIP != addr("192.0.2.3") {
 			t.Errorf("%s: %+v", name, a)
@@ -234,12 +216,8 @@ ingress: {listenAddress: [192.0.2.7, eth0], ports: {http: 8080}}
 			t.Errorf("%s: internal addresses", name)
 		}
 	}
-	if err := os.RemoveAll(k.dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(k.dir))
+	must(t, os.Remove(path))
 	if _, a := k.run(); a.Present {
 		t.Errorf("%+v", a)
 	}

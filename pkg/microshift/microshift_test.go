@@ -25,12 +25,8 @@ func written(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -131,9 +127,7 @@ func TestRead(t *testing.T) {
 				tt.change(&want)
 			}
 			got, err := microshift.Read(written(t, tt.files))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(got.SubjectAltNames) == 0 {
 				got.SubjectAltNames = nil
 			}
@@ -240,9 +234,7 @@ func TestReadOddFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := errors.Join(os.Mkdir(filepath.Join(dir, "config.d"), 0o700), tt.make(dir)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Mkdir(filepath.Join(dir, "config.d"), 0o700), tt.make(dir)))
 			_, err := microshift.Read(dir)
 			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Error(err)
@@ -424,9 +416,7 @@ func TestCompute(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := microshift.Read(written(t, map[string]string{"config.yaml": tt.config}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			h := edge()
 			if tt.host != nil {
 				tt.host(&h)
@@ -485,9 +475,7 @@ func TestMistaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := microshift.Read(written(t, map[string]string{"config.yaml": tt.config}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			h := edge()
 			if tt.host != nil {
 				tt.host(&h)
@@ -550,16 +538,12 @@ func TestReaderAndStarts(t *testing.T) {
 	write := func(node string, age time.Duration) {
 		t.Helper()
 		path := microshift.ConfigFile(dir)
-		if err := errors.Join(os.WriteFile(path, []byte(node), 0o600), os.Chtimes(path, now, now.Add(-age))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(path, []byte(node), 0o600), os.Chtimes(path, now, now.Add(-age))))
 	}
 	start := func(invocation string) {
 		t.Helper()
 		_ = os.Remove(link)
-		if err := os.Symlink(invocation, link); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(invocation, link))
 	}
 	write("node: {nodeIP: 192.0.2.9}\n", -time.Hour) // in the future: after the start
 	start("1")
@@ -592,9 +576,7 @@ func TestReaderAndStarts(t *testing.T) {
 	step("as it was", "192.0.2.11", false, false)
 	write("node: {nodeIP: 192.0.2.12}\n", 0)
 	step("edited again", "192.0.2.11", true, false)
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(link))
 	step("stopped", "192.0.2.12", false, false)
 	write("node: {nodeIP: 192.0.2.13}\n", 0)
 	step("edited while it is stopped", "192.0.2.13", false, false)
@@ -606,9 +588,7 @@ func TestReader(t *testing.T) {
 	dir := written(t, map[string]string{"config.yaml": "node: {nodeIP: 192.0.2.9}\n"})
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(microshift.ConfigFile(dir), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(microshift.ConfigFile(dir), []byte(text), 0o600))
 	}
 	now := time.Now()
 	r := microshift.NewReader(dir, t.TempDir(), microshift.NewKeeper(t.TempDir()))
@@ -641,9 +621,7 @@ func TestPresent(t *testing.T) {
 	t.Parallel()
 	dir := written(t, map[string]string{"config.yaml": ""})
 	loop := filepath.Join(dir, "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(loop, loop))
 	for path, want := range map[string]bool{
 		dir: true, filepath.Join(dir, "none"): false, microshift.ConfigFile(dir): false,
 		filepath.Join(microshift.ConfigFile(dir), "below"): false, loop: true,
@@ -651,5 +629,12 @@ func TestPresent(t *testing.T) {
 		if microshift.Present(path) != want {
 			t.Errorf("%s: %v", path, !want)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

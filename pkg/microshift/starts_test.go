@@ -26,9 +26,7 @@ func (s *settling) sees(after time.Duration) {
 	s.t.Helper()
 	s.now = s.now.Add(after)
 	s.last = s.r.Read(s.now)
-	if err := s.r.Keep(); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.r.Keep())
 }
 
 func (s *settling) node(last string) { s.write("node: {nodeIP: 192.0.2." + last + "}\n") }
@@ -37,9 +35,7 @@ func (s *settling) dropIn() string { return filepath.Join(microshift.DropIns(s.d
 
 func (s *settling) removeDropIn() {
 	s.t.Helper()
-	if err := os.Remove(s.dropIn()); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, os.Remove(s.dropIn()))
 }
 
 // startsLater is a start after all that was written so far, and is yet to be.
@@ -47,9 +43,7 @@ func (s *settling) startsLater(invocation string) {
 	s.t.Helper()
 	s.starts(invocation)
 	later := unix.NsecToTimeval(time.Now().Add(time.Hour).UnixNano())
-	if err := unix.Lutimes(filepath.Join(s.units, "invocation:microshift.service"), []unix.Timeval{later, later}); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, unix.Lutimes(filepath.Join(s.units, "invocation:microshift.service"), []unix.Timeval{later, later}))
 }
 
 // TestStartWhileSettling: files that lie there when MicroShift is started are what it
@@ -213,16 +207,12 @@ func TestStartWhileSettling(t *testing.T) {
 			t.Parallel()
 			s := settling{kept: newKept(t)}
 			s.node("1")
-			if err := os.Mkdir(microshift.DropIns(s.dir), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(microshift.DropIns(s.dir), 0o700))
 			extra := "node: {nodeIP: 192.0.2.5}\n"
 			if tt.node == "192.0.2.9" {
 				extra = "# nothing\nnode: {}\n" // config.yaml says all
 			}
-			if err := os.WriteFile(s.dropIn(), []byte(extra), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(s.dropIn(), []byte(extra), 0o600))
 			s.starts("1")
 			s.r, s.last = s.run()
 			tt.do(&s)
