@@ -51,12 +51,8 @@ func TestReportsAge(t *testing.T) {
 		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, notTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, *; the report of m0 is of *: its clock is ahead by *, "},
 	} {
 		path := filepath.Join(t.TempDir(), "status-m0.json")
-		if err := os.WriteFile(path, []byte(holderReport(tt.said)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, tt.written, tt.written); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(holderReport(tt.said)), 0o600))
+		must(t, os.Chtimes(path, tt.written, tt.written))
 		got := runLine(t, "", append(append([]string{"condition", "-o", "text"}, tt.flags...), path)...)
 		if got.code != int(tt.code) || got.err != "" || !inOrder(got.out, tt.want) {
 			t.Errorf("%s: %+v", name, got)
@@ -85,9 +81,7 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 func TestNotPrinted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status-m0.json")
-	if err := os.WriteFile(path, []byte(holderReport(time.Now())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(holderReport(time.Now())), 0o600))
 	var said strings.Builder
 	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: broken{}, Err: &said})
 	if want := "http01-machineconfig condition: print the condition: short write\n"; code != int(noCondition) || said.String() != want {

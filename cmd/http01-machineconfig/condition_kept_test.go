@@ -25,10 +25,7 @@ func TestMain(m *testing.M) {
 // help say.
 func keeping(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/install.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must1(os.ReadFile("../../docs/install.md"))(t)
 	_, section, _ := strings.Cut(string(text), "\n### One condition for the cluster\n")
 	section, _, _ = strings.Cut(section, "\n### ")
 	blocks := strings.Split(section, "```sh\n")
@@ -47,18 +44,12 @@ func TestKeptCondition(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(bin, "http01-machineconfig")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Symlink(self, filepath.Join(bin, "http01-machineconfig")))
 	for name, commands := range keeping(t) {
 		dir := t.TempDir()
 		write := func(file, text string) {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 		}
 		run := func() error {
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", commands)
@@ -66,11 +57,7 @@ func TestKeptCondition(t *testing.T) {
 			return cmd.Run()
 		}
 		kept := func() string {
-			text, err := os.ReadFile(filepath.Join(dir, "condition.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(text)
+			return string(must1(os.ReadFile(filepath.Join(dir, "condition.json")))(t))
 		}
 		serving := holderReport(time.Now())
 		standby := strings.Replace(strings.Replace(serving, "Serving", "Standby", 1), "Held", "Standby", 1)

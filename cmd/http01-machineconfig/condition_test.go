@@ -24,13 +24,9 @@ func writeReport(t *testing.T, dir, name string, look status.Look, since time.Ti
 	b := status.NewBoard("1.0", since, func(_, _ status.Condition) {})
 	b.SetLook(look, since)
 	var text strings.Builder
-	if err := b.Report(status.Table{}).WriteJSON(&text, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Report(status.Table{}).WriteJSON(&text, true))
 	path := filepath.Join(dir, "status-"+name+".json")
-	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	return path
 }
 
@@ -41,9 +37,7 @@ func TestCondition(t *testing.T) {
 	dir := t.TempDir()
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var vips []status.VIP
-	if err := json.Unmarshal([]byte(`[{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]`), &vips); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(`[{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]`), &vips))
 	standby := []status.VIP{{Address: vips[0].Address, Family: "IPv4", State: status.VIPStandby}}
 	holder := writeReport(t, dir, "master0", status.Look{Reason: status.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since)
 	other := writeReport(t, dir, "master1", status.Look{Reason: status.Standby, Message: "not here", VIPs: standby}, since.Add(time.Hour))
@@ -54,16 +48,12 @@ func TestCondition(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
 		got := runLine(t, "", "condition", "-o", format, holder, other)
 		var fields map[string]string
-		if err := yaml.Load([]byte(got.out), &fields); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Load([]byte(got.out), &fields))
 		if diff := cmp.Diff(want, fields); got.code != command.OK || got.err != "" || diff != "" {
 			t.Errorf("%s: %+v (-want +got):\n%s", format, got, diff)
 		}
 		previous := filepath.Join(dir, "previous")
-		if err := os.WriteFile(previous, []byte(got.out), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(previous, []byte(got.out), 0o600))
 		later := writeReport(t, t.TempDir(), "master0", status.Look{Reason: status.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since.Add(2*time.Hour))
 		if again := runLine(t, "", "condition", "-o", format, "--previous", previous, other, later); again != got {
 			t.Errorf("%s, again: %+v, want %+v", format, again, got)
@@ -113,18 +103,12 @@ func TestUnreadableReports(t *testing.T) {
 		"a text":   {func() error { return os.WriteFile(path, []byte("Serving: holds 192.0.2.5\n"), 0o600) }, path + ": not a report of the service: invalid character 'S' looking for beginning of value: give what \"http01-proxyd status -o json\" prints"},
 		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("read a report: %s is longer than %d bytes%s", path, maxReport, mend)},
 	} {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := tt.write(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(path))
+		must(t, tt.write())
 		err := os.Chtimes(path, when, when)
 		got := runLine(t, "", "condition", path)
 		var c status.Condition
-		if err := json.Unmarshal([]byte(got.out), &c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(got.out), &c))
 		if want := "master0: " + tt.want + "; 0 of 1 hosts have reported"; got.code != int(notTrue) || c.Status != "Unknown" || c.Reason != status.NotReachable || c.Message != want {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
@@ -137,9 +121,7 @@ func TestUnreadableReports(t *testing.T) {
 // TestReportOfItsOwnName: the name of a file that is called as nothing else is said once.
 func TestReportOfItsOwnName(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("t.txt", []byte("Serving\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("t.txt", []byte("Serving\n"), 0o600))
 	got := runLine(t, "", "condition", "-o", "text", "t.txt")
 	if want := ": t.txt: not a report of the service: "; got.code != int(notTrue) || !strings.Contains(got.out, want) || strings.Count(got.out, "t.txt") != 1 {
 		t.Errorf("%+v", got)

@@ -75,9 +75,7 @@ func TestCommandLine(t *testing.T) {
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("testdata/messages.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ran := 0
 	for _, block := range regexp.MustCompile(`\n{2,}`).Split(strings.TrimSpace(string(script)), -1) {
 		if strings.HasPrefix(block, "#") {
@@ -138,9 +136,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		got[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return got
 }
 
@@ -173,10 +169,7 @@ func TestCommittedAreRendered(t *testing.T) {
 // policy speaks of nothing that is not delivered.
 func TestEveryChangeIsCovered(t *testing.T) {
 	t.Parallel()
-	objects, err := machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must1(machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master"}))(t)
 	policy := disruption.Standard()
 	var paths, units []string
 	for _, o := range objects {
@@ -198,9 +191,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	var r report
-	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.out), &r))
 	names, total := make([]string, 0, len(r.Files)), 0
 	for _, f := range r.Files {
 		names = append(names, f.Path)
@@ -280,9 +271,7 @@ func TestOtherRenderings(t *testing.T) {
 	if got := render("--image", image); got.code != command.OK {
 		t.Fatalf("%+v", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "99-mine.yaml"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "99-mine.yaml"), nil, 0o600))
 	for name, again := range map[string][]string{"same pool": {"--image", image}, "layered": {"--layered"}} {
 		if got := render(again...); got.code != command.OK {
 			t.Errorf("%s: %+v", name, got)
@@ -306,9 +295,7 @@ func TestOtherRenderings(t *testing.T) {
 func TestNoFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, out := range []string{file, filepath.Join(file, "below")} {
 		got := runLine(t, "", "render", "--image", image, "--out", out)
 		if got.code != command.Failure || !strings.HasSuffix(got.err, "not a directory: give another folder with --out\n") {
@@ -341,13 +328,9 @@ func TestWrittenWhole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	old := filepath.Join(dir, "98-master-http01-proxyd.yaml")
-	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(old, []byte("old"), 0o600))
 	held, err := os.Open(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
 	if got := runLine(t, "", "render", "--image", image, "--out", dir); got.code != command.OK {
 		t.Fatalf("%+v", got)
@@ -357,10 +340,7 @@ func TestWrittenWhole(t *testing.T) {
 		t.Errorf("a reader of the old file sees %q", text[:n])
 	}
 	for name := range tree(t, dir) {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must1(os.Stat(filepath.Join(dir, name)))(t)
 		if info.Mode() != 0o644 {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
@@ -392,12 +372,8 @@ func TestFCOS(t *testing.T) {
 	t.Parallel()
 	module := t.TempDir() // a small service, with what the toolchain says about any
 	for name, text := range map[string]string{"go.mod": "module example.com/fork\n", "cmd/http01-proxyd/main.go": "package main\n\nfunc main() {}\n"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(module, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(module, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
 	}
 	binary := filepath.Join(module, "b")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/http01-proxyd")
@@ -420,9 +396,7 @@ func TestFCOS(t *testing.T) {
 		Ignition struct{ Version string }
 		Storage  struct{ Files []struct{ Path string } }
 	}
-	if err := json.Unmarshal([]byte(tree(t, dir)["http01-proxyd.ign"]), &ignition); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(tree(t, dir)["http01-proxyd.ign"]), &ignition))
 	if ignition.Ignition.Version != "3.4.0" || len(ignition.Storage.Files) != 3 {
 		t.Errorf("%+v", ignition)
 	}
@@ -432,9 +406,7 @@ func TestFCOS(t *testing.T) {
 func TestPolicyStream(t *testing.T) {
 	t.Parallel()
 	current, err := os.ReadFile("testdata/current.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	merged := runLine(t, string(current), "policy", "--merge", "-")
 	if merged.code != command.OK || strings.Count(merged.err, "added ") != 7 || !strings.Contains(merged.out, "    # chrony") {
 		t.Errorf("%+v", merged)
@@ -464,5 +436,21 @@ func TestPolicyForced(t *testing.T) {
 	want := "replaced the actions of files /etc/http01-proxyd, which were [Drain], by [None]\n"
 	if got.code != command.OK || !strings.HasPrefix(got.err, want) || !strings.Contains(got.err, "warning: a change of /etc/http01-proxyd/config.yaml is followed by [Reboot]") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must1 gives what a call returned, unless that was an error.
+func must1[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return value
 	}
 }

@@ -52,9 +52,7 @@ func TestMake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, err := exec.LookPath("make")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			// A shell function stands for the tool and prints what it gets.
 			args := slices.Concat([]string{"--silent", "--no-print-directory", "--directory=../..", "GO=each() { printf '%s\\n' \"$$@\"; }; each", "machineconfigs"}, tt.args)
 			cmd := exec.CommandContext(t.Context(), path, args...)
