@@ -21,11 +21,9 @@ const audited = "{spec: {audit: {profile: WriteRequestBodies}}}"
 func typed(t *testing.T, document []byte, change func(*configv1.APIServer)) []byte {
 	t.Helper()
 	var o configv1.APIServer
-	if err := yaml.Unmarshal(document, &o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(document, &o))
 	change(&o)
-	return must(t)(json.Marshal(o))
+	return must1(json.Marshal(o))(t)
 }
 
 func audit(o *configv1.APIServer) { o.Spec.Audit.Profile = configv1.WriteRequestBodiesAuditProfileType }
@@ -51,7 +49,7 @@ func TestOldClients(t *testing.T) {
 		}, false},
 		{"typed, patches what it has changed", func(t *testing.T, live []byte) []byte {
 			t.Helper()
-			patch := must(t)(jsonpatch.CreateMergePatch(typed(t, live, unchanged), typed(t, live, audit)))
+			patch := must1(jsonpatch.CreateMergePatch(typed(t, live, unchanged), typed(t, live, audit)))(t)
 			return merged(t, live, string(patch))
 		}, true},
 		{"untyped, puts what it has read", func(t *testing.T, live []byte) []byte {
@@ -84,7 +82,7 @@ func TestOtherManagers(t *testing.T) {
 	s := open(t).patched
 	apply := func(live []byte, value, manager string, force bool) []byte {
 		t.Helper()
-		return must(t)(s.Apply(live, []byte(value), manager, force))
+		return must1(s.Apply(live, []byte(value), manager, force))(t)
 	}
 	other := head + "spec: {audit: {profile: AllRequestBodies}}\n"
 	live := apply(nil, other, "gitops", false)
@@ -127,18 +125,14 @@ func TestOldServer(t *testing.T) {
 			refused(t, s.plain.Object(object(value)), `unknown field "`+field+`"`)
 
 			stored, warnings, err := s.plain.Create(object(value))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sameField(t, "", stored)
 			if diff := cmp.Diff([]string{`unknown field "` + field + `"`}, warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 
 			stored, _, err = s.plain.Replace(object(value), merged(t, object(value), audited))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sameField(t, "", stored)
 		})
 	}
@@ -154,13 +148,9 @@ func TestWithoutTheFieldNothingChanges(t *testing.T) {
 		head + "spec: {additionalCORSAllowedOrigins: [a, b]}\nstatus: {}\n",
 	} {
 		with, _, err := open(t).patched.Create([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		without, _, err := open(t).plain.Create([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(string(without), string(with)); diff != "" {
 			t.Errorf("stored (-as shipped +patched):\n%s", diff)
 		}

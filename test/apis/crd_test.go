@@ -91,20 +91,21 @@ var opened = sync.OnceValues(func() (servers, error) {
 
 func open(t *testing.T) servers {
 	t.Helper()
-	s, err := opened()
+	return must1(opened())(t)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
 }
 
-func must(t *testing.T) func([]byte, error) []byte {
-	t.Helper()
-	return func(raw []byte, err error) []byte {
+// must1 gives what a call returned, unless that was an error.
+func must1[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
+		must(t, err)
+		return value
 	}
 }

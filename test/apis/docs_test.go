@@ -15,7 +15,7 @@ import (
 
 func document(t *testing.T) string {
 	t.Helper()
-	return string(must(t)(os.ReadFile(root + "/docs/api.md")))
+	return string(must1(os.ReadFile(root + "/docs/api.md"))(t))
 }
 
 // Every YAML block of docs/api.md is an object that the API server accepts,
@@ -56,19 +56,13 @@ func TestDocumentedObjects(t *testing.T) {
 // overrides applies the block beside what a cluster has, and takes it back.
 func overrides(t *testing.T, block []byte) {
 	t.Helper()
-	dir, err := judge.ModuleDir(t.Context(), "github.com/openshift/api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := must(t)(os.ReadFile(filepath.Join(dir, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml")))
-	j, err := judge.Know(crd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
+	crd := must1(os.ReadFile(filepath.Join(dir, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml")))(t)
+	j := must1(judge.Know(crd))(t)
 	const live = `{apiVersion: config.openshift.io/v1, kind: ClusterVersion, metadata: {name: version}, spec: {
   clusterID: 00000000-0000-0000-0000-000000000000,
   overrides: [{kind: Deployment, group: apps, namespace: a, name: a, unmanaged: true}]}}`
-	both := must(t)(j.Apply([]byte(live), block, "http01-proxyd", false))
+	both := must1(j.Apply([]byte(live), block, "http01-proxyd", false))(t)
 	for _, want := range []string{"kind: Deployment", "name: apiservers.config.openshift.io", "clusterID"} {
 		if !strings.Contains(string(both), want) {
 			t.Errorf("%s is missing after the apply:\n%s", want, both)
@@ -78,7 +72,7 @@ func overrides(t *testing.T, block []byte) {
 		t.Error("the document does not say how the override is taken back")
 	}
 	none := []byte(string(block[:strings.Index(string(block), "overrides:")]) + "overrides: []\n")
-	back := must(t)(j.Apply(both, none, "http01-proxyd", false))
+	back := must1(j.Apply(both, none, "http01-proxyd", false))(t)
 	if s := spec(t, back); !strings.Contains(s, "Deployment") || strings.Contains(s, "apiservers") {
 		t.Errorf("taken back:\n%s", s)
 	}
@@ -87,10 +81,8 @@ func overrides(t *testing.T, block []byte) {
 func spec(t *testing.T, document []byte) string {
 	t.Helper()
 	var o struct{ Spec map[string]any }
-	if err := yaml.Unmarshal(document, &o); err != nil {
-		t.Fatal(err)
-	}
-	return string(must(t)(yaml.Marshal(o.Spec)))
+	must(t, yaml.Unmarshal(document, &o))
+	return string(must1(yaml.Marshal(o.Spec))(t))
 }
 
 // Every merge patch that the document gives leads to its state from any other.
@@ -104,7 +96,7 @@ func TestDocumentedPatches(t *testing.T) {
 				t.Errorf("%s, from %s: %v, warnings %q", p[1], from, err, warnings)
 				continue
 			}
-			reached[string(must(t)(yaml.Marshal(proxy(t, stored))))] = true
+			reached[string(must1(yaml.Marshal(proxy(t, stored)))(t))] = true
 		}
 	}
 	if len(patches) != 4 || len(reached) != 4 {

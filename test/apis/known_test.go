@@ -19,10 +19,7 @@ type schema struct {
 // schemas reads that of every feature set of a kind.
 func schemas(t *testing.T, plural string) map[string]schema {
 	t.Helper()
-	dir, err := judge.ModuleDir(t.Context(), "github.com/openshift/api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	files, err := filepath.Glob(filepath.Join(dir, "config/v1/zz_generated.crd-manifests/*_"+plural+"-*.crd.yaml"))
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d CRDs of %s: %v", len(files), plural, err)
@@ -38,9 +35,7 @@ func schemas(t *testing.T, plural string) map[string]schema {
 				} `json:"versions"`
 			} `json:"spec"`
 		}
-		if err := yaml.Unmarshal(must(t)(os.ReadFile(file)), &crd); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal(must1(os.ReadFile(file))(t), &crd))
 		all[filepath.Base(file)] = crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	}
 	return all
@@ -66,7 +61,7 @@ func TestRendererKnowsThePlatform(t *testing.T) {
 				t.Fatalf("the CRD has only %v", spec)
 			}
 			spec["http01ChallengeProxy"] = map[string]any{"mode": "DefaultDeployment"}
-			all := append([]byte(head), must(t)(yaml.Marshal(map[string]any{"spec": spec, "status": nothing(s.Properties["status"])}))...)
+			all := append([]byte(head), must1(yaml.Marshal(map[string]any{"spec": spec, "status": nothing(s.Properties["status"])}))(t)...)
 			if got := render(t, all, "--strict"); got.refused {
 				t.Errorf("it refuses %q of\n%s", got.said, all)
 			}
@@ -86,12 +81,10 @@ func TestRendererKnowsThePlatform(t *testing.T) {
 				one["apiServerInternalIPs"], one["ingressIPs"] = []string{"192.0.2.5"}, []string{"192.0.2.6"}
 				platforms["type"], platforms[key], status["platformStatus"] = platform, one, platforms
 				file := filepath.Join(t.TempDir(), "all.yaml")
-				all := must(t)(yaml.Marshal(map[string]any{
+				all := must1(yaml.Marshal(map[string]any{
 					"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": map[string]any{"name": "cluster"}, "status": status,
-				}))
-				if err := os.WriteFile(file, all, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				}))(t)
+				must(t, os.WriteFile(file, all, 0o600))
 				if got := render(t, object("{mode: DefaultDeployment}"), "--strict", "--infrastructure", file); got.refused {
 					t.Errorf("it refuses\n%s", all)
 				}

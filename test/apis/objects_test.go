@@ -275,8 +275,6 @@ func proxy(t *testing.T, document []byte) any {
 	var o struct {
 		Spec map[string]any
 	}
-	if err := yaml.Unmarshal(document, &o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(document, &o))
 	return o.Spec["http01ChallengeProxy"]
 }

@@ -40,16 +40,12 @@ type rendering struct {
 func renderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string) rendering {
 	t.Helper()
 	program, err := lab.BuildCommand(t.Context(), "http01-machineconfig")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return func(t *testing.T, apiServer []byte, flags ...string) rendering {
 		t.Helper()
 		dir := t.TempDir()
 		for name, text := range map[string][]byte{"a.yaml": apiServer, "i.yaml": []byte(infrastructure)} {
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 		}
 		var stderr bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), program, append([]string{
@@ -80,11 +76,9 @@ func renderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string
 // asked is what of a host's configuration is the API's.
 func asked(t *testing.T, dir string) any {
 	t.Helper()
-	text := must(t)(lab.RenderedConfig(dir))
+	text := must1(lab.RenderedConfig(dir))(t)
 	var all map[string]any
-	if err := yaml.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &all))
 	if all["mode"] == "" && all["vips"] != nil || all["mode"] != "" && all["vips"] == nil {
 		t.Errorf("VIPs do not go with the mode:\n%s", text)
 	}
@@ -252,7 +246,7 @@ func TestRendererTakesWhatIsStored(t *testing.T) {
 	render := renderer(t)
 	for name, value := range states() {
 		t.Run(name, func(t *testing.T) {
-			stored := must(t)(open(t).patched.Apply(nil, object(value), "admin", false))
+			stored := must1(open(t).patched.Apply(nil, object(value), "admin", false))(t)
 			if !bytes.Contains(stored, []byte("managedFields")) {
 				t.Fatalf("it is not as stored:\n%s", stored)
 			}
@@ -260,9 +254,7 @@ func TestRendererTakesWhatIsStored(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			plain, _, err := open(t).plain.Create(object(value))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := render(t, plain, "--strict"); got.refused || !cmp.Equal(map[string]any{"mode": ""}, got.asks) {
 				t.Errorf("without the patch: %+v", got)
 			}

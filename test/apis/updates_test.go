@@ -32,9 +32,7 @@ func TestUpdates(t *testing.T) {
 					t.Errorf("refused: %v", err)
 				}
 				stored, _, err := s.Replace(object(before), object(after))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				sameField(t, after, stored)
 
 				stored, _, err = s.Replace(object(before), merged(t, object(before), clearing(after)))
@@ -44,9 +42,7 @@ func TestUpdates(t *testing.T) {
 				sameField(t, after, stored)
 
 				live, err := s.Apply(nil, object(before), "admin", false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				stored, err = s.Apply(live, object(after), "admin", false)
 				if err != nil {
 					t.Fatalf("server-side apply: %v", err)
@@ -128,7 +124,7 @@ func TestRatcheting(t *testing.T) {
 // makes it of `oc patch --type=merge`.
 func merged(t *testing.T, document []byte, patch string) []byte {
 	t.Helper()
-	raw := must(t)(yaml.YAMLToJSON([]byte(patch)))
-	o := must(t)(yaml.YAMLToJSON(document))
-	return must(t)(yaml.JSONToYAML(must(t)(jsonpatch.MergePatch(o, raw))))
+	raw := must1(yaml.YAMLToJSON([]byte(patch)))(t)
+	o := must1(yaml.YAMLToJSON(document))(t)
+	return must1(yaml.JSONToYAML(must1(jsonpatch.MergePatch(o, raw))(t)))(t)
 }

@@ -31,29 +31,16 @@ type suite struct {
 // The other fields of APIServer are judged with the patch as OpenShift expects
 // it without. The feature set for developers has all of them.
 func TestUpstreamSuites(t *testing.T) {
-	crds, err := shipped(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := must(t)(applied(crds["DevPreviewNoUpgrade"], must(t)(os.ReadFile(patchFile))))
-	server, err := judge.Know(crd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := judge.ModuleDir(t.Context(), "github.com/openshift/api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	crds := must1(shipped(t.Context()))(t)
+	crd := must1(applied(crds["DevPreviewNoUpgrade"], must1(os.ReadFile(patchFile))(t)))(t)
+	server := must1(judge.Know(crd))(t)
+	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	files, err := filepath.Glob(filepath.Join(dir, "config/v1/tests/apiservers.config.openshift.io/*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var creates, updates int
 	for _, f := range files {
 		var s suite
-		if err := yaml.Unmarshal(must(t)(os.ReadFile(f)), &s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal(must1(os.ReadFile(f))(t), &s))
 		for _, tt := range s.Tests.OnCreate {
 			creates++
 			t.Run(filepath.Base(f)+"/create/"+tt.Name, func(t *testing.T) {
@@ -100,14 +87,12 @@ func sameVerdict(t *testing.T, err error, want, expected string, stored []byte) 
 // named gives an object the name that the suites' runner would generate.
 func named(t *testing.T, document string) []byte {
 	t.Helper()
-	raw := must(t)(yaml.YAMLToJSON([]byte(document)))
+	raw := must1(yaml.YAMLToJSON([]byte(document)))(t)
 	if bytes.Contains(raw, []byte(`"name":"cluster"`)) {
 		return raw
 	}
 	var o map[string]any
-	if err := json.Unmarshal(raw, &o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &o))
 	o["metadata"] = map[string]any{"name": "cluster"}
-	return must(t)(json.Marshal(o))
+	return must1(json.Marshal(o))(t)
 }
