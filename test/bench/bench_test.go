@@ -31,9 +31,7 @@ func TestQuick(t *testing.T) {
 		}
 	}
 	report, err := Run(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := len(report.Rows), len(o.doors())*len(o.Connections); got != want {
 		t.Fatalf("%d rows, want %d", got, want)
 	}

@@ -87,13 +87,9 @@ func TestGoals(t *testing.T) {
 // template is left in the text.
 func TestWrite(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "docs")
-	if err := sample().Write(folder); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sample().Write(folder))
 	text, err := os.ReadFile(filepath.Join(folder, reportFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, part := range []string{"2 cores of A CPU, Linux 6.18.0", "HAProxy version 2.6", "(" + chartFile + ")", "10,000 connections", "3s a cell", "3 % of its time in the median, 12 % at most."} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("%q is not in the report:\n%s", part, text)
@@ -103,9 +99,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("a value is missing:\n%s", text)
 	}
 	chart, err := os.Open(filepath.Join(folder, chartFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = chart.Close() }()
 	marks := map[string]int{}
 	for d := xml.NewDecoder(chart); ; {
@@ -113,9 +107,7 @@ func TestWrite(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if begin, ok := token.(xml.StartElement); ok {
 			marks[begin.Name.Local]++
 		}

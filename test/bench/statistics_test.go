@@ -41,9 +41,7 @@ func TestStudentT(t *testing.T) {
 func TestRatio(t *testing.T) {
 	// Logarithms of the ratios are 0.1 and -0.1: mean 0, standard error 0.1.
 	got, err := ratio([]float64{100 * math.Exp(0.1), 200 * math.Exp(-0.1)}, []float64{100, 200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	half := 12.7062047364 * 0.1
 	want := Interval{1, math.Exp(-half), math.Exp(half)}
 	for name, pair := range map[string][2]float64{"mean": {got.Mean, want.Mean}, "low": {got.Low, want.Low}, "high": {got.High, want.High}} {
@@ -65,5 +63,12 @@ func TestRatioRefuses(t *testing.T) {
 		if got, err := ratio(pair[0], pair[1]); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,9 +12,7 @@ import (
 func TestParseStat(t *testing.T) {
 	const text = "4242 (odd) name ) S 17 4242 4242 0 -1 4194560 1062 0 0 0 131 42 5 3 20 0 5 0 90 0 0\n"
 	got, err := parseStat(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := (stat{parent: 17, cpu: 1810 * time.Millisecond}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -51,14 +49,10 @@ func TestParseBusy(t *testing.T) {
 // are not.
 func TestFamily(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Start())
 	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
 	got, err := family(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for pid, want := range map[int]bool{os.Getpid(): true, child.Process.Pid: true, os.Getppid(): false} {
 		if _, there := got[pid]; there != want {
 			t.Errorf("process %d is one of them: %t, want %t", pid, there, want)

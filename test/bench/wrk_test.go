@@ -29,9 +29,7 @@ bench timeout 4
 
 func TestParseLoad(t *testing.T) {
 	got, err := parseLoad(printed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := load{
 		requests: 24628, took: 2 * time.Second, errors: 30,
 		p50: 3070 * time.Microsecond, p99: 8883 * time.Microsecond, p999: 13421 * time.Microsecond,
