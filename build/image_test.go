@@ -31,13 +31,8 @@ func newRegistry(t *testing.T, address string) *httptest.Server {
 	server := httptest.NewUnstartedServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are to fail
-	if err := server.Listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Listener.Close())
+	listener := must1(new(net.ListenConfig).Listen(t.Context(), "tcp", address))(t)
 	server.Listener = listener
 	return server
 }
@@ -65,9 +60,7 @@ func TestImageOnTheCommandLine(t *testing.T) {
 		}
 	})
 	t.Run("a new file in the tree", func(t *testing.T) {
-		if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("to do\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("to do\n"), 0o600))
 		again, notes, err := makeImage(t, dir, nil)
 		if err != nil || again == digest || !strings.HasPrefix(again, "sha256:") {
 			t.Errorf("%v, %q; want another digest than %s\n%s", err, again, digest, notes)
@@ -111,9 +104,7 @@ func checkOwnCA(t *testing.T, dir, digest string) {
 	}
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(ca, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(ca, text, 0o600))
 	out, notes, err = makeImage(t, dir, []string{"SSL_CERT_FILE=" + ca}, "PUSH="+ref+":x")
 	if err != nil || out != ref+"@"+digest {
 		t.Errorf("%v, %q; want %s@%s\n%s", err, out, ref, digest, notes)

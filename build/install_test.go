@@ -19,9 +19,7 @@ import (
 func program(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "http01-proxyd-linux-amd64")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700))
 	return file
 }
 
@@ -46,9 +44,7 @@ func installed(t *testing.T, dir string) []string {
 		all = append(all, fmt.Sprintf("%04o %s", info.Mode().Perm(), strings.TrimPrefix(path, dir)))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -104,9 +100,7 @@ func TestInstallAndUninstall(t *testing.T) {
 			checkUnit(t, filepath.Join(root, filepath.Dir(tt.unit), "http01-proxyd-table.service"), "ExecStop=-"+tt.starts+" cleanup", tt.starts)
 
 			foreign := filepath.Join(root, filepath.Dir(tt.unit), "foreign.service")
-			if err := os.WriteFile(foreign, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(foreign, nil, 0o600))
 			if out, err := admin(t, nil, append(args, "uninstall")...); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -123,38 +117,24 @@ func checkCatalog(t *testing.T, root string, files []string) {
 	t.Helper()
 	const name = "http01-proxyd.catalog"
 	i := slices.IndexFunc(files, func(file string) bool { return strings.HasSuffix(file, name) })
-	got, err := os.ReadFile(filepath.Join(root, strings.Fields(files[i])[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(filepath.Join("../systemd", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must1(os.ReadFile(filepath.Join(root, strings.Fields(files[i])[1])))(t)
+	want := must1(os.ReadFile(filepath.Join("../systemd", name)))(t)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("the catalog, -want +got:\n%s", diff)
 	}
-	must(t, root, "journalctl", "--root="+root, "--update-catalog")
-	list := must(t, root, "journalctl", "--root="+root, "--list-catalog")
+	succeed(t, root, "journalctl", "--root="+root, "--update-catalog")
+	list := succeed(t, root, "journalctl", "--root="+root, "--list-catalog")
 	if compiled, shipped := strings.Count(list, " http01-proxyd: "), strings.Count(string(want), "\nSubject: "); compiled != shipped {
 		t.Errorf("journalctl knows %d of the catalog's %d entries:\n%s", compiled, shipped, list)
 	}
-	if err := os.RemoveAll(filepath.Join(root, "var")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(root, "var")))
 }
 
 // checkUnit: it is the one in systemd/, but for where the binary is.
 func checkUnit(t *testing.T, file, line, starts string) {
 	t.Helper()
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(filepath.Join("../systemd", filepath.Base(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must1(os.ReadFile(file))(t)
+	want := must1(os.ReadFile(filepath.Join("../systemd", filepath.Base(file))))(t)
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "/usr/local/bin/http01-proxyd", starts), string(got)); diff != "" {
 		t.Errorf("the unit, -want +got:\n%s", diff)
 	}
@@ -178,7 +158,7 @@ func TestInstalledUnitIsSound(t *testing.T) {
 			t.Errorf("the admin does not read %q:\n%s", want, out)
 		}
 	}
-	must(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"), filepath.Join(prefix, "http01-proxyd-table.service"))
+	succeed(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"), filepath.Join(prefix, "http01-proxyd-table.service"))
 }
 
 func TestInstallNamesWhatLacks(t *testing.T) {
@@ -207,9 +187,7 @@ func standIns(t *testing.T, scripts map[string]string) tools {
 	made := tools{[]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, filepath.Join(dir, "calls")}
 	for name, script := range scripts {
 		script = fmt.Sprintf("#!/bin/sh\necho \"%s $*\" >>%s\n%s\n", name, made.calls, script)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700))
 	}
 	return made
 }
@@ -217,10 +195,7 @@ func standIns(t *testing.T, scripts map[string]string) tools {
 // updates counts how often the catalogs were compiled.
 func (m tools) updates(t *testing.T) int {
 	t.Helper()
-	calls, err := os.ReadFile(m.calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	calls := must1(os.ReadFile(m.calls))(t)
 	return strings.Count(string(calls), "journalctl --update-catalog\n")
 }
 
@@ -271,10 +246,7 @@ func TestUninstallMindsTheService(t *testing.T) {
 // uninstall`.
 func documented(t *testing.T) (before, after []string) {
 	t.Helper()
-	data, err := os.ReadFile("../docs/install.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must1(os.ReadFile("../docs/install.md"))(t)
 	head, tail, found := strings.Cut(string(data), "\nmake uninstall\n")
 	if !found {
 		t.Fatal("docs/install.md does not run make uninstall")

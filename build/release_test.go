@@ -48,7 +48,7 @@ func release(t *testing.T, dir string, env []string, args ...string) (string, er
 func TestReleaseIsReproducible(t *testing.T) {
 	t.Parallel()
 	source := snapshot(t)
-	must(t, source, "git", "tag", version)
+	succeed(t, source, "git", "tag", version)
 	one, other := clone(t, source, "one"), clone(t, source, "some/where/else")
 	if out, err := release(t, one, []string{"TZ=UTC", "LC_ALL=C"}, "VERSION="+version); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -72,14 +72,14 @@ func TestReleaseIsReproducible(t *testing.T) {
 	t.Run("contents", func(t *testing.T) { checkContents(t, filepath.Join(one, "dist"), got) })
 	t.Run("image", func(t *testing.T) { checkLayout(t, filepath.Join(one, "dist"), got) })
 	t.Run("clean", func(t *testing.T) {
-		if changes := must(t, one, "git", "status", "--porcelain"); changes != "" {
+		if changes := succeed(t, one, "git", "status", "--porcelain"); changes != "" {
 			t.Errorf("making the release has changed the tree:\n%s", changes)
 		}
 	})
 	t.Run("push", func(t *testing.T) { checkPush(t, other, next(t, out), got["image.digest"]) })
 	t.Run("another commit", func(t *testing.T) { checkReleaseStays(t, other, next(t, out), got["image.digest"]) })
 	t.Run("a tag that is no version of the module", func(t *testing.T) {
-		must(t, one, "git", "tag", "v9.0.0")
+		succeed(t, one, "git", "tag", "v9.0.0")
 		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the binaries say that they are "+version+" and not v9.0.0") {
 			t.Errorf("got %v and\n%s", err, out)
 		}
@@ -99,7 +99,7 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 	if diff := cmp.Diff(wantSums, sums); diff != "" {
 		t.Errorf("files of SHA256SUMS, -want +got:\n%s", diff)
 	}
-	must(t, dist, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	succeed(t, dist, "sha256sum", "--check", "--strict", "SHA256SUMS")
 
 	for _, name := range host {
 		t.Logf("%s: %d bytes", name, len(all[name]))
@@ -108,7 +108,7 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 		}
 	}
 	if runtime.GOOS == "linux" {
-		out := must(t, dist, "./http01-proxyd-linux-"+runtime.GOARCH, "version")
+		out := succeed(t, dist, "./http01-proxyd-linux-"+runtime.GOARCH, "version")
 		if !strings.HasPrefix(out, "http01-proxyd "+version+" ") {
 			t.Errorf("the binary says that it is %q, want %s", out, version)
 		}
@@ -126,10 +126,8 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 		t.Error("the API's patch is not among the MachineConfigs")
 	}
 	unpacked := filepath.Join(t.TempDir(), "unpacked")
-	if err := os.Mkdir(unpacked, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	must(t, dist, "tar", "--extract", "--file", "machineconfigs-"+version+".tar.gz", "--directory", unpacked)
+	must(t, os.Mkdir(unpacked, 0o700))
+	succeed(t, dist, "tar", "--extract", "--file", "machineconfigs-"+version+".tar.gz", "--directory", unpacked)
 	rendered := make(map[string]string)
 	for name, data := range all {
 		if rest, ok := strings.CutPrefix(name, "machineconfigs/"); ok {
@@ -151,25 +149,13 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 // checkLayout reads the image back from its layout.
 func checkLayout(t *testing.T, dist string, all map[string]string) {
 	t.Helper()
-	root, err := layout.ImageIndexFromPath(filepath.Join(dist, "image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	outer, err := root.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must1(layout.ImageIndexFromPath(filepath.Join(dist, "image")))(t)
+	outer := must1(root.IndexManifest())(t)
 	if len(outer.Manifests) != 1 || outer.Manifests[0].Digest.String()+"\n" != all["image.digest"] {
 		t.Fatalf("the layout has %v, want the one image of image.digest, %s", outer.Manifests, all["image.digest"])
 	}
-	index, err := root.ImageIndex(outer.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must1(root.ImageIndex(outer.Manifests[0].Digest))(t)
+	manifest := must1(index.IndexManifest())(t)
 	if got := manifest.Annotations["org.opencontainers.image.version"]; got != version {
 		t.Errorf("the image says that it is %s, want %s", got, version)
 	}
@@ -192,9 +178,7 @@ func checkLayout(t *testing.T, dist string, all map[string]string) {
 		Version:  version,
 		Revision: manifest.Annotations["org.opencontainers.image.revision"],
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if digest, err := again.Digest(); err != nil || digest.String()+"\n" != all["image.digest"] {
 		t.Errorf("an image of the same binaries is %s (%v), want %s", digest, err, all["image.digest"])
 	}
@@ -223,10 +207,7 @@ func checkPush(t *testing.T, dir string, command []string, digest string) {
 	if err != nil || stdout.String() != ref+"@"+digest {
 		t.Errorf("%v, and the standard output is %q, want %q\n%s", err, stdout.String(), ref+"@"+digest, stderr.String())
 	}
-	tag, err := name.NewTag(ref + ":" + version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tag := must1(name.NewTag(ref + ":" + version))(t)
 	got, err := remote.Head(tag, remote.WithContext(t.Context()))
 	if err != nil || got.Digest.String()+"\n" != digest {
 		t.Errorf("%s is %v (%v), want %s", tag, got, err, digest)
@@ -237,7 +218,7 @@ func checkPush(t *testing.T, dir string, command []string, digest string) {
 // takes the place of the released one nor is pushed.
 func checkReleaseStays(t *testing.T, dir string, command []string, digest string) {
 	t.Helper()
-	must(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
+	succeed(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("the registry is asked: %s %s", r.Method, r.URL)
 	}))
@@ -282,13 +263,11 @@ func TestRehearsal(t *testing.T) {
 func TestReleaseRefuses(t *testing.T) {
 	t.Parallel()
 	source := snapshot(t)
-	must(t, source, "git", "tag", version)
+	succeed(t, source, "git", "tag", version)
 	nothing := func(*testing.T, string) {}
 	surprise := func(t *testing.T, dir string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "surprise.go"), []byte("package main\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "surprise.go"), []byte("package main\n"), 0o600))
 	}
 	for name, tt := range map[string]struct {
 		prepare func(t *testing.T, dir string)
@@ -311,7 +290,7 @@ func TestReleaseRefuses(t *testing.T) {
 		"no such tag": {nothing, []string{"VERSION=v0.99.9"}, []string{"this commit has no tag v0.99.9", "git tag -s v0.99.9"}},
 		"the commit after the tag": {func(t *testing.T, dir string) {
 			t.Helper()
-			must(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
+			succeed(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
 		}, []string{"VERSION=" + version}, []string{"this commit has no tag " + version}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,8 +49,8 @@ func runInto(t *testing.T, stdout, stderr io.Writer, dir string, env []string, n
 	return cmd.Run()
 }
 
-// must is run for what has to succeed.
-func must(t *testing.T, dir, name string, args ...string) string {
+// succeed runs a command that has to succeed, and returns its output.
+func succeed(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	out, err := run(t, dir, nil, name, args...)
 	if err != nil {
@@ -64,13 +64,13 @@ func must(t *testing.T, dir, name string, args ...string) string {
 func snapshot(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "snapshot")
-	files := must(t, "..", "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	files := succeed(t, "..", "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	for _, name := range strings.Split(strings.TrimSuffix(files, "\x00"), "\x00") {
 		copyFile(t, filepath.Join("..", name), filepath.Join(dir, name))
 	}
-	must(t, dir, "git", "init", "--quiet")
-	must(t, dir, "git", "add", ".")
-	must(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--message", "all")
+	succeed(t, dir, "git", "init", "--quiet")
+	succeed(t, dir, "git", "add", ".")
+	succeed(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--message", "all")
 	return dir
 }
 
@@ -82,29 +82,20 @@ func copyFile(t *testing.T, from, to string) {
 	if os.IsNotExist(err) {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Lstat(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	info := must1(os.Lstat(from))(t)
 	if !info.Mode().IsRegular() {
 		t.Fatalf("%s is %s: only regular files are copied", from, info.Mode())
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, data, info.Mode().Perm()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(to), 0o755))
+	must(t, os.WriteFile(to, data, info.Mode().Perm()))
 }
 
 // clone clones a repository to a new place.
 func clone(t *testing.T, repository, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	must(t, ".", "git", "clone", "--quiet", repository, dir)
+	succeed(t, ".", "git", "clone", "--quiet", repository, dir)
 	return dir
 }
 
@@ -124,11 +115,25 @@ func files(t *testing.T, dir string) map[string]string {
 		all[name] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
 // commitTime is the time of the commits that run makes.
 func commitTime() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must1 gives what a call returned, unless that was an error.
+func must1[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return value
+	}
+}

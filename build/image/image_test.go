@@ -32,9 +32,7 @@ func write(t *testing.T, contents map[string]string) map[string]string {
 	paths := make(map[string]string)
 	for name, content := range contents {
 		paths[name] = filepath.Join(dir, name)
-		if err := os.WriteFile(paths[name], []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(paths[name], []byte(content), 0o600))
 	}
 	return paths
 }
@@ -52,19 +50,12 @@ func options(t *testing.T) image.Options {
 
 func build(t *testing.T, o image.Options) v1.ImageIndex {
 	t.Helper()
-	index, err := image.Build(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return index
+	return must1(image.Build(o))(t)
 }
 
 func digest(t *testing.T, index v1.ImageIndex) string {
 	t.Helper()
-	d, err := index.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must1(index.Digest())(t)
 	return d.String()
 }
 
@@ -72,49 +63,34 @@ func digest(t *testing.T, index v1.ImageIndex) string {
 // for a file its content.
 func entries(t *testing.T, img v1.Image) (listing []string, contents map[string]string) {
 	t.Helper()
-	layers, err := img.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must1(img.Layers())(t)
 	contents = make(map[string]string)
 	for _, layer := range layers {
 		if kind, err := layer.MediaType(); err != nil || kind != types.OCILayer {
 			t.Errorf("a layer is %s (%v), want %s", kind, err, types.OCILayer)
 		}
 		data, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for r := tar.NewReader(data); ; {
 			h, err := r.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			listing = append(listing, fmt.Sprintf("%s %d:%d %q %q %d /%s", h.FileInfo().Mode(), h.Uid, h.Gid, h.Uname, h.Gname, h.ModTime.Unix(), h.Name))
 			if h.Typeflag == tar.TypeReg {
-				content, err := io.ReadAll(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				content := must1(io.ReadAll(r))(t)
 				contents["/"+h.Name] = string(content)
 			}
 		}
-		if err := data.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, data.Close())
 	}
 	return listing, contents
 }
 
 func TestImageHoldsTwoFiles(t *testing.T) {
 	t.Parallel()
-	roots, err := image.Roots()
-	if err != nil {
-		t.Fatal(err)
-	}
+	roots := must1(image.Roots())(t)
 	wantListing := []string{
 		`drwxr-xr-x 0:0 "" "" 0 /etc/`,
 		`drwxr-xr-x 0:0 "" "" 0 /etc/ssl/`,
@@ -126,17 +102,12 @@ func TestImageHoldsTwoFiles(t *testing.T) {
 	}
 	index := build(t, options(t))
 	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var archs []string
 	for _, m := range manifest.Manifests {
 		arch := m.Platform.Architecture
 		archs = append(archs, arch)
-		img, err := index.Image(m.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		img := must1(index.Image(m.Digest))(t)
 		listing, contents := entries(t, img)
 		if diff := cmp.Diff(wantListing, listing); diff != "" {
 			t.Errorf("%s: entries, -want +got:\n%s", arch, diff)
@@ -180,9 +151,7 @@ func TestImageSaysWhatItIs(t *testing.T) {
 			t.Parallel()
 			index := build(t, tt.options)
 			manifest, err := index.IndexManifest()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if manifest.MediaType != types.OCIImageIndex {
 				t.Errorf("the index is %s", manifest.MediaType)
 			}
@@ -193,10 +162,7 @@ func TestImageSaysWhatItIs(t *testing.T) {
 				if diff := cmp.Diff(&v1.Platform{OS: "linux", Architecture: m.Platform.Architecture}, m.Platform); diff != "" {
 					t.Errorf("platform, -want +got:\n%s", diff)
 				}
-				img, err := index.Image(m.Digest)
-				if err != nil {
-					t.Fatal(err)
-				}
+				img := must1(index.Image(m.Digest))(t)
 				checkImage(t, img, m, tt.created, tt.labels)
 			}
 		})
@@ -206,20 +172,14 @@ func TestImageSaysWhatItIs(t *testing.T) {
 // checkImage compares what the image for one platform says of itself.
 func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, labels map[string]string) {
 	t.Helper()
-	own, err := img.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must1(img.Manifest())(t)
 	if m.MediaType != types.OCIManifestSchema1 || own.MediaType != m.MediaType || own.Config.MediaType != types.OCIConfigJSON {
 		t.Errorf("media types %s, %s and %s are not OCI's", m.MediaType, own.MediaType, own.Config.MediaType)
 	}
 	if diff := cmp.Diff(labels, own.Annotations); diff != "" {
 		t.Errorf("annotations, -want +got:\n%s", diff)
 	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must1(img.ConfigFile())(t)
 	if config.OS != "linux" || config.Architecture != m.Platform.Architecture || !config.Created.Equal(created) {
 		t.Errorf("the config says %s/%s, %s", config.OS, config.Architecture, config.Created)
 	}
@@ -243,9 +203,7 @@ func TestDigestFollowsContents(t *testing.T) {
 			o.Binaries = write(t, map[string]string{"amd64": "for amd64", "s390x": "for s390x"})
 		}, true},
 		"the same files, later": {func(o *image.Options) {
-			if err := os.Chtimes(o.Binaries["amd64"], time.Unix(1, 0), time.Unix(1, 0)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(o.Binaries["amd64"], time.Unix(1, 0), time.Unix(1, 0)))
 		}, true},
 		"the same time in another zone": {func(o *image.Options) {
 			o.Created = o.Created.In(time.FixedZone("", 3600))
@@ -275,18 +233,9 @@ func TestUpgradeSharesTheCertificates(t *testing.T) {
 	t.Parallel()
 	layers := func(o image.Options) []string {
 		index := build(t, o)
-		manifest, err := index.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		img, err := index.Image(manifest.Manifests[0].Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		own, err := img.Manifest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		manifest := must1(index.IndexManifest())(t)
+		img := must1(index.Image(manifest.Manifests[0].Digest))(t)
+		own := must1(img.Manifest())(t)
 		var all []string
 		for _, l := range own.Layers {
 			all = append(all, l.Digest.String())
@@ -325,9 +274,22 @@ func TestBuildRefuses(t *testing.T) {
 // raw is an index as a registry would send it.
 func raw(t *testing.T, index v1.ImageIndex) []byte {
 	t.Helper()
-	manifest, err := index.RawManifest()
+	manifest := must1(index.RawManifest())(t)
+	return bytes.Clone(manifest)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Clone(manifest)
+}
+
+// must1 gives what a call returned, unless that was an error.
+func must1[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return value
+	}
 }

@@ -21,28 +21,15 @@ func TestLayoutTakesThePlaceOfTheOneBefore(t *testing.T) {
 	before := options(t)
 	before.Version = "v1.2.2"
 	now := build(t, options(t))
-	if err := image.WriteLayout(dir, build(t, before)); err != nil {
-		t.Fatal(err)
-	}
-	if err := image.WriteLayout(dir+"/", now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, image.WriteLayout(dir, build(t, before)))
+	must(t, image.WriteLayout(dir+"/", now))
 
-	path, err := layout.FromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, err := path.ImageIndex()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must1(layout.FromPath(dir))(t)
+	root := must1(path.ImageIndex())(t)
 	if err := validate.Index(root); err != nil {
 		t.Error(err)
 	}
-	manifest, err := root.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest := must1(root.IndexManifest())(t)
 	var got []string
 	for _, m := range manifest.Manifests {
 		got = append(got, m.Digest.String())
@@ -63,9 +50,7 @@ func TestLayoutSparesWhatIsNotAnImage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
-	if err := os.WriteFile(precious, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(precious, nil, 0o600))
 	err := image.WriteLayout(dir, build(t, options(t)))
 	if err == nil || !strings.Contains(err.Error(), "name another one, or empty it") {
 		t.Errorf("got %v", err)

@@ -46,22 +46,13 @@ func TestPushAndPull(t *testing.T) {
 		t.Run(push, func(t *testing.T) {
 			t.Parallel()
 			index := build(t, options(t))
-			ref, err := image.Push(t.Context(), host+"/"+push, index, image.PushOptions{Keychain: authn.NewMultiKeychain()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ref := must1(image.Push(t.Context(), host+"/"+push, index, image.PushOptions{Keychain: authn.NewMultiKeychain()}))(t)
 			repository, _, _ := strings.Cut(push, ":")
 			if want := host + "/" + repository + "@" + digest(t, index); ref != want {
 				t.Errorf("got the reference %s, want %s", ref, want)
 			}
-			byDigest, err := name.NewDigest(ref)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pulled, err := remote.Index(byDigest, remote.WithContext(t.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			byDigest := must1(name.NewDigest(ref))(t)
+			pulled := must1(remote.Index(byDigest, remote.WithContext(t.Context())))(t)
 			if diff := cmp.Diff(raw(t, index), raw(t, pulled)); diff != "" {
 				t.Errorf("the index, -pushed +pulled:\n%s", diff)
 			}
@@ -107,9 +98,7 @@ func TestPushTakesPodmansCredentials(t *testing.T) {
 
 	auth := filepath.Join(home, "auth.json")
 	text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("me:secret")))
-	if err := os.WriteFile(auth, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(auth, []byte(text), 0o600))
 	t.Setenv("REGISTRY_AUTH_FILE", auth)
 	if _, err := image.Push(t.Context(), host+"/x:y", index, image.PushOptions{}); err != nil {
 		t.Error(err)

@@ -18,9 +18,7 @@ import (
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	text, err := image.Roots()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got, want []string
 	now := make(map[string]bool)
 	for rest := text; ; {
@@ -28,10 +26,7 @@ func TestRoots(t *testing.T) {
 		if block, rest = pem.Decode(rest); block == nil {
 			break
 		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		certificate := must1(x509.ParseCertificate(block.Bytes))(t)
 		if !certificate.IsCA {
 			t.Errorf("%s is not a CA's", certificate.Subject)
 		}

@@ -53,22 +53,16 @@ func buildHost(t *testing.T) string {
 func encode(t *testing.T, o sbom.Options) []byte {
 	t.Helper()
 	bom, err := sbom.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var text bytes.Buffer
-	if err := sbom.Write(&text, bom); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sbom.Write(&text, bom))
 	return text.Bytes()
 }
 
 func decode(t *testing.T, text []byte) *cdx.BOM {
 	t.Helper()
 	var bom cdx.BOM
-	if err := cdx.NewBOMDecoder(bytes.NewReader(text), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cdx.NewBOMDecoder(bytes.NewReader(text), cdx.BOMFileFormatJSON).Decode(&bom))
 	return &bom
 }
 
@@ -92,9 +86,7 @@ func TestBillOfTheHostBinary(t *testing.T) {
 	dir := buildHost(t)
 	file := filepath.Join(dir, "http01-proxyd-linux-amd64")
 	binaries, err := binary.ReadAll(dir, "*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := sbom.Options{Binaries: binaries, Image: imageRef, Roots: roots()}
 	text := encode(t, o)
 	if !bytes.Equal(text, encode(t, o)) {
@@ -179,9 +171,7 @@ func checkReferences(t *testing.T, bom *cdx.BOM) {
 func made(t *testing.T, name string, deps ...*debug.Module) binary.Binary {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(name), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(name), 0o600))
 	parts := strings.Split(name, "-")
 	return binary.Binary{
 		File: file, Program: strings.Join(parts[:2], "-"), OS: parts[2], Arch: parts[3],
@@ -260,5 +250,12 @@ func TestNewRefuses(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

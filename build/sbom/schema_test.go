@@ -40,13 +40,9 @@ func validate(t *testing.T, text []byte) {
 	compiler.UseLoader(schemas{filepath.Join(strings.TrimSpace(module), "schema")})
 	compiler.AssertFormat()
 	schema, err := compiler.Compile("http://cyclonedx.org/schema/bom-1.6.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bill, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := schema.Validate(bill); err != nil {
 		t.Errorf("the bill breaks CycloneDX's schema: %v", err)
 	}
