@@ -82,14 +82,9 @@ func (s *service) withCatalog() {
 		s.master.Install(filepath.Join(sources, catalogUnit), unitPath, 0o644),
 	))
 	s.systemctl("daemon-reload")
-	s.t.Cleanup(func() {
-		ctx := context.Background()
-		s.must(errors.Join(s.master.RemoveFile(catalogPath), s.master.RemoveFile(unitPath)))
-		for _, command := range [][]string{{"systemctl", "daemon-reload"}, {"journalctl", "--update-catalog"}} {
-			_, err := s.master.Run(ctx, command[0], command[1:]...)
-			s.must(err)
-		}
-	})
+	s.finally("journalctl", "--update-catalog")
+	s.finally("systemctl", "daemon-reload")
+	s.t.Cleanup(func() { s.must(errors.Join(s.master.RemoveFile(catalogPath), s.master.RemoveFile(unitPath))) })
 }
 
 // noFieldIsOpen: every field that the catalog names stands in the entry that it

@@ -75,19 +75,13 @@ func endCell(t *testing.T, signal unix.Signal) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "HTTP01_HOST_CELL=") }), holdMarker+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	cgroup := "http01-host-" + strconv.Itoa(cmd.Process.Pid)
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != held {
@@ -96,21 +90,16 @@ func endCell(t *testing.T, signal unix.Signal) string {
 	if n := len(members(t, cgroup)); n < 3 {
 		t.Fatalf("%d processes of the host are there, so this looks in the wrong place", n)
 	}
-	if err := cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(signal))
 	if err := cmd.Wait(); err == nil {
 		t.Errorf("after %v the exit code is 0", signal)
 	}
-	err = lab.Eventually(ctx, "the host's end", func(context.Context) error {
+	must(t, lab.Eventually(ctx, "the host's end", func(context.Context) error {
 		if left := members(t, cgroup); len(left) > 0 {
 			return fmt.Errorf("still there: %v", left)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return cgroup
 }
 
@@ -119,9 +108,7 @@ func members(t *testing.T, cgroup string) []string {
 	t.Helper()
 	var found []string
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
@@ -140,9 +127,7 @@ func cgroups(t *testing.T, name string) []string {
 	var found []string
 	for _, pattern := range []string{"/sys/fs/cgroup/" + name, "/sys/fs/cgroup/*/" + name} {
 		some, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found = append(found, some...)
 	}
 	return found

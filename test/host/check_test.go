@@ -67,8 +67,7 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 		{"PrivateNetwork=yes", "PrivateNetwork=yes hides the host's network"},
 	} {
 		t.Run(tt.setting, func(*testing.T) {
-			s.must(s.master.WriteFile(dropIn, "[Service]\n"+tt.setting+"\n", 0o644))
-			s.systemctl("daemon-reload")
+			s.override(tt.setting)
 			// It may not get ready, and tries again by itself.
 			s.systemctl("restart", "--no-block", unit)
 			s.awaitFinding("sandbox-denies", tt.says+": remove that setting from the drop-in ("+dropIn+")")

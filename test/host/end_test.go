@@ -17,8 +17,7 @@ func TestWatchdog(t *testing.T) {
 		t.Errorf("WatchdogSec of the unit as it is: %q", own)
 	}
 	// Shorter, for the test; the loops give a beat every 5 s.
-	s.must(s.master.WriteFile(dropIn, "[Service]\nWatchdogSec=12s\n", 0o644))
-	s.systemctl("daemon-reload")
+	s.override("WatchdogSec=12s")
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: ")
 	pid := s.property("MainPID")
@@ -59,12 +58,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	s := fresh(t, true)
 	_, err := s.master.Input(t.Context(), othersTables, "nft", "-f", "-")
 	s.must(err)
-	t.Cleanup(func() {
-		for _, table := range []string{"ip ocp_nat", "inet admin"} {
-			_, err := s.master.Run(context.Background(), "nft", append([]string{"delete", "table"}, strings.Fields(table)...)...)
-			s.must(err)
-		}
-	})
+	s.finally("nft", "delete table ip ocp_nat; delete table inet admin")
 	ruleset := func() string { return s.run("nft", "-s", "-a", "list", "ruleset") }
 	before := ruleset()
 	s.systemctl("start", unit)

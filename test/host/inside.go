@@ -33,11 +33,7 @@ func (h *Host) Run(ctx context.Context, name string, args ...string) (string, er
 
 // Input is Run with text on the command's standard input.
 func (h *Host) Input(ctx context.Context, stdin, name string, args ...string) (string, error) {
-	m, err := h.on()
-	if err != nil {
-		return "", err
-	}
-	leader, err := m.leader()
+	leader, err := h.leader()
 	if err != nil {
 		return "", err
 	}
@@ -52,11 +48,7 @@ func (h *Host) Input(ctx context.Context, stdin, name string, args ...string) (s
 // Listen opens a TCP listener on the host, in this process. It is to be closed
 // before the host is switched off.
 func (h *Host) Listen(ctx context.Context, address string) (net.Listener, error) {
-	m, err := h.on()
-	if err != nil {
-		return nil, err
-	}
-	leader, err := m.leader()
+	leader, err := h.leader()
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +92,7 @@ func (h *Host) Properties(ctx context.Context, unit string, names ...string) (ma
 // /proc of the host know by another: a signal from here comes at once, while a
 // command on the host takes a while to start.
 func (h *Host) PID(inside string) (int, error) {
-	m, err := h.on()
-	if err != nil {
-		return 0, err
-	}
-	leader, err := m.leader()
+	leader, err := h.leader()
 	if err != nil {
 		return 0, err
 	}

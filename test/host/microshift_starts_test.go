@@ -27,13 +27,9 @@ func microShiftRuns(t *testing.T) *service {
 	t.Helper()
 	s := microShift(t)
 	s.must(s.master.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
-	t.Cleanup(func() {
-		_, err := s.master.Run(context.Background(), "systemctl", "stop", microShiftUnit)
-		s.must(err)
-		s.must(s.master.RemoveFile("/etc/systemd/system/" + microShiftUnit))
-		_, err = s.master.Run(context.Background(), "systemctl", "daemon-reload")
-		s.must(err)
-	})
+	s.finally("systemctl", "daemon-reload")
+	t.Cleanup(func() { s.must(s.master.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
+	s.finally("systemctl", "stop", microShiftUnit)
 	s.systemctl("daemon-reload")
 	s.systemctl("start", microShiftUnit)
 	return s

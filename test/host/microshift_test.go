@@ -106,18 +106,14 @@ func TestInternalAddressGoes(t *testing.T) {
 			}
 		},
 		"killed, and not started again": func(s *service) {
-			s.must(s.master.WriteFile(dropIn, "[Service]\nRestart=no\n", 0o644))
-			s.systemctl("daemon-reload")
+			s.override("Restart=no")
 			s.run("kill", "-KILL", s.property("MainPID"))
 			s.awaitProperties(map[string]string{"ActiveState": "failed"})
 		},
 		"its unit is removed": func(s *service) {
 			aside := "/run/units-aside"
 			s.run("sh", "-c", fmt.Sprintf("mkdir %s && mv %s %s %s", aside, unitPath, companionPath, aside))
-			s.t.Cleanup(func() {
-				_, err := s.master.Run(context.Background(), "sh", "-c", fmt.Sprintf("mv %s/* %s && rmdir %s && systemctl daemon-reload", aside, "/etc/systemd/system", aside))
-				s.must(err)
-			})
+			s.finally("sh", "-c", fmt.Sprintf("mv %s/* %s && rmdir %s && systemctl daemon-reload", aside, "/etc/systemd/system", aside))
 			s.systemctl("daemon-reload")
 			s.systemctl("stop", unit)
 		},
@@ -136,10 +132,7 @@ func TestInternalAddressGoes(t *testing.T) {
 func TestInternalAddressOfOthers(t *testing.T) {
 	s := microShift(t)
 	s.run("ip", "address", "add", internal+"/32", "dev", "lo")
-	t.Cleanup(func() {
-		_, err := s.master.Run(context.Background(), "ip", "address", "del", internal+"/32", "dev", "lo")
-		s.must(err)
-	})
+	s.finally("ip", "address", "del", internal+"/32", "dev", "lo")
 	s.kept()
 	s.systemctl("restart", unit)
 	s.killed("1")

@@ -31,6 +31,15 @@ func (h *Host) on() (*machine, error) {
 	return h.machine, nil
 }
 
+// leader is the id, in the cell, of the first process of a host that is on.
+func (h *Host) leader() (int, error) {
+	m, err := h.on()
+	if err != nil {
+		return 0, err
+	}
+	return m.leader()
+}
+
 // On tells whether the host is switched on.
 func (h *Host) On() bool {
 	_, err := h.on()

@@ -184,13 +184,7 @@ func TestRestartWhileAFileIsWritten(t *testing.T) {
 	l := s.load()
 	s.must(s.master.WriteFile(keepalivedConf, "vrrp_instance torn {\n", 0o644))
 	s.systemctl("restart", "--no-block", unit)
-	s.until("the new run", func(ctx context.Context) error {
-		p, err := s.master.Properties(ctx, unit, "ActiveState")
-		if err == nil && p["ActiveState"] != "activating" {
-			err = fmt.Errorf("%v", p)
-		}
-		return err
-	})
+	s.awaitProperties(map[string]string{"ActiveState": "activating"})
 	if !s.hasTable() {
 		t.Error("there is no table meanwhile")
 	}
@@ -254,8 +248,7 @@ func TestKills(t *testing.T) {
 // When the unit ends in failure nothing stays led to it.
 func TestFailedLeavesNothing(t *testing.T) {
 	s := fresh(t, true)
-	s.must(s.master.WriteFile(dropIn, "[Service]\nRestart=no\n", 0o644))
-	s.systemctl("daemon-reload")
+	s.override("Restart=no")
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: ")
 	s.run("kill", "-KILL", s.property("MainPID"))
@@ -268,10 +261,7 @@ func TestFailedLeavesNothing(t *testing.T) {
 func TestStopWithoutBus(t *testing.T) {
 	s := serving(t)
 	s.systemctl("stop", "dbus.socket", "dbus-broker.service")
-	t.Cleanup(func() {
-		_, err := s.master.Run(context.Background(), "systemctl", "start", "dbus.socket", "dbus-broker.service")
-		s.must(err)
-	})
+	s.finally("systemctl", "start", "dbus.socket", "dbus-broker.service")
 	s.systemctl("stop", unit)
 	s.awaitCompanionsEnd()
 	s.wantNothingLeft()
@@ -300,13 +290,7 @@ func TestRestartCommands(t *testing.T) {
 
 func (s *service) awaitCompanionsEnd() {
 	s.t.Helper()
-	s.until("the companion's end", func(ctx context.Context) error {
-		p, err := s.master.Properties(ctx, companion, "ActiveState", "Result")
-		if err == nil && (p["ActiveState"] != "inactive" || p["Result"] != "success") {
-			err = fmt.Errorf("%v", p)
-		}
-		return err
-	})
+	s.awaitPropertiesOf(companion, map[string]string{"ActiveState": "inactive", "Result": "success"})
 }
 
 // wantNothingLeft checks that there is neither table nor listening socket.
@@ -325,33 +309,19 @@ func (s *service) wantNothingLeft() {
 // store holds the port in force alone.
 func TestStoredPorts(t *testing.T) {
 	s := serving(t)
-	stored := func() string {
-		p, err := s.master.Properties(t.Context(), unit, "NFileDescriptorStore")
-		s.must(err)
-		return p["NFileDescriptorStore"]
-	}
+
 	s.configure(onPort9888)
 	s.awaitPort(9888)
 	s.systemctl("restart", unit)
 	s.awaitPort(9888)
 	s.challenge()
-	s.until("one stored socket", func(context.Context) error {
-		if n := stored(); n != "1" {
-			return fmt.Errorf("there are %s", n)
-		}
-		return nil
-	})
+	s.awaitProperties(map[string]string{"NFileDescriptorStore": "1"})
 	if listening := s.run("ss", "-Hltn"); strings.Count(listening, "\n") != 1 || !strings.Contains(listening, ":9888 ") {
 		t.Errorf("listening:\n%s", listening)
 	}
 	// What the service does no more is gone, sockets and all, though it runs on.
 	s.configure("mode: \"\"\n")
 	s.awaitStatus("Disabled: ")
-	s.until("no stored socket", func(context.Context) error {
-		if n := stored(); n != "0" {
-			return fmt.Errorf("there are %s", n)
-		}
-		return nil
-	})
+	s.awaitProperties(map[string]string{"NFileDescriptorStore": "0"})
 	s.wantNothingLeft()
 }

@@ -89,8 +89,7 @@ func (s *service) keepalived(wanted bool) {
 	s.until("the VIPs in their places", func(ctx context.Context) error {
 		for i := range 2 {
 			for h, vip := range map[*host.Host]netip.Addr{s.master: s.api[i], s.worker: s.ingress[i]} {
-				out, err := h.Run(ctx, "ip", "-o", "address", "show", "to", vip.String())
-				if err != nil || strings.TrimSpace(out) == "" {
+				if held, err := h.Holds(ctx, vip); err != nil || !held {
 					return fmt.Errorf("%s does not hold %v: %w", h.Name, vip, err)
 				}
 			}
@@ -127,6 +126,14 @@ func (s *service) run(name string, args ...string) string {
 	return out
 }
 
+// finally runs a command on the master when the test ends.
+func (s *service) finally(name string, args ...string) {
+	s.t.Cleanup(func() {
+		_, err := s.master.Run(context.Background(), name, args...)
+		s.must(err)
+	})
+}
+
 func (s *service) systemctl(args ...string) string {
 	s.t.Helper()
 	return s.run("systemctl", args...)
@@ -144,7 +151,13 @@ func (s *service) property(name string) string {
 // reload is a state of its own, and its end comes after its effect.
 func (s *service) awaitProperties(want map[string]string) {
 	s.t.Helper()
-	s.until("properties of the unit", func(ctx context.Context) error {
+	s.awaitPropertiesOf(unit, want)
+}
+
+// awaitPropertiesOf is awaitProperties for another unit.
+func (s *service) awaitPropertiesOf(unit string, want map[string]string) {
+	s.t.Helper()
+	s.until("properties of "+unit, func(ctx context.Context) error {
 		got, err := s.master.Properties(ctx, unit, slices.Collect(maps.Keys(want))...)
 		if err != nil {
 			return err
@@ -179,13 +192,7 @@ func (s *service) awaitStatus(begin string) string {
 // once, and it serves.
 func (s *service) awaitRestart() {
 	s.t.Helper()
-	s.until("one restart", func(ctx context.Context) error {
-		p, err := s.master.Properties(ctx, unit, "NRestarts", "ActiveState")
-		if err == nil && (p["NRestarts"] != "1" || p["ActiveState"] != "active") {
-			err = fmt.Errorf("NRestarts=%s, %s", p["NRestarts"], p["ActiveState"])
-		}
-		return err
-	})
+	s.awaitProperties(map[string]string{"NRestarts": "1", "ActiveState": "active"})
 	s.awaitStatus("Serving: holds ")
 }
 
@@ -247,6 +254,13 @@ func (s *service) challenge() (tokens []string) {
 		tokens = append(tokens, token)
 	}
 	return tokens
+}
+
+// override puts settings into the unit's drop-in.
+func (s *service) override(settings string) {
+	s.t.Helper()
+	s.must(s.master.WriteFile(dropIn, "[Service]\n"+settings+"\n", 0o644))
+	s.systemctl("daemon-reload")
 }
 
 // configure replaces the configuration file.

@@ -3,18 +3,16 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"text/template"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/http01-proxyd/http01-proxyd/test/host"
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 // Names and places. RFC 5737 and RFC 4193 set these networks aside.
@@ -91,40 +89,34 @@ func (s *site) close(ctx context.Context) error {
 	return errors.Join(s.router.stop(), s.master.PowerOff(ctx), s.worker.PowerOff(ctx), s.master.Close(ctx), s.worker.Close(ctx))
 }
 
-//go:embed keepalived.conf.tmpl
-var keepalivedTemplate string
-
 // instance is one block of keepalived.conf.
-type instance struct {
-	Name           string
-	ID, Priority   int
-	Own, Peer, VIP netip.Addr
+func instance(name string, id, priority int, own, peer, vip netip.Addr) lab.VRRPInstance {
+	return lab.VRRPInstance{Name: name, RouterID: id, Priority: priority, Source: own, Peers: []netip.Addr{peer}, VIP: vip, Password: "lab_vip"}
 }
 
 // masterKeepalived has both VIPs; the worker's instances win the ingress.
 func (s *site) masterKeepalived() string {
-	var all []instance
+	var all []lab.VRRPInstance
 	for i := range 2 {
 		all = append(all,
-			instance{fmt.Sprintf("lab_API_%d", i), 57, 40, s.masterIP[i], s.workerIP[i], s.api[i]},
-			instance{fmt.Sprintf("lab_INGRESS_%d", i), 58, 20, s.masterIP[i], s.workerIP[i], s.ingress[i]})
+			instance(fmt.Sprintf("lab_API_%d", i), 57, 40, s.masterIP[i], s.workerIP[i], s.api[i]),
+			instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 20, s.masterIP[i], s.workerIP[i], s.ingress[i]))
 	}
 	return render(all)
 }
 
 func (s *site) workerKeepalived() string {
-	var all []instance
+	var all []lab.VRRPInstance
 	for i := range 2 {
-		all = append(all, instance{fmt.Sprintf("lab_INGRESS_%d", i), 58, 40, s.workerIP[i], s.masterIP[i], s.ingress[i]})
+		all = append(all, instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 40, s.workerIP[i], s.masterIP[i], s.ingress[i]))
 	}
 	return render(all)
 }
 
-func render(instances []instance) string {
-	var text bytes.Buffer
-	tmpl := template.Must(template.New("keepalived.conf").Parse(keepalivedTemplate))
-	if err := tmpl.Execute(&text, struct{ Instances []instance }{instances}); err != nil {
+func render(instances []lab.VRRPInstance) string {
+	text, err := lab.RenderKeepalived(host.Link, instances)
+	if err != nil {
 		panic(err)
 	}
-	return text.String()
+	return string(text)
 }

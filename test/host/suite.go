@@ -131,21 +131,14 @@ func Gather(ctx context.Context, name string, lines []string) (all []string, las
 	if err := os.MkdirAll(parts, 0o750); err != nil {
 		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
 	}
-	own := filepath.Join(parts, strconv.Itoa(os.Getpid()))
-	for n := 0; ; n++ {
-		// Processes in PID namespaces of their own can have the same id.
-		f, err := os.OpenFile(own+"-"+strconv.Itoa(n), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
-		}
-		_, err = f.WriteString(strings.Join(lines, "\n"))
-		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
-		}
-		break
+	// Processes in PID namespaces of their own can have the same id.
+	f, err := os.CreateTemp(parts, "")
+	if err != nil {
+		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+	}
+	_, err = f.WriteString(strings.Join(lines, "\n"))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
 	}
 	entries, err := os.ReadDir(parts)
 	if err != nil || len(entries) < size {

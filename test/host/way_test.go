@@ -34,9 +34,7 @@ func (s *service) awaitCondition(kind, reason, part string) {
 func TestFilesOfTheWay(t *testing.T) {
 	const trusted, egress, secret = "UpstreamTrustReady", "EgressProxyReady", "s3cr3t-of-the-proxy"
 	authority, err := lab.NewAuthority("Booted CA")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := fresh(t, true)
 	for _, path := range []string{bundlePath, proxyEnv, proxyCA} {
 		t.Cleanup(func() { s.must(s.master.RemoveFile(path)) })

@@ -27,13 +27,9 @@ func TestCertificate(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			name := named(t, l, fmt.Sprintf("api-%d", i), tt.dns)
-			before, err := services[0].Status(t.Context())
-			must(t, err)
-			if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: tt.from}); err != nil {
-				t.Fatal(err)
-			}
-			seen, err := services[0].Status(t.Context())
-			must(t, err)
+			before := status(t, services[0])
+			certify(t, l, name, tt.from)
+			seen := status(t, services[0])
 			// Five passes of the self check and three of Pebble's validators.
 			if got := seen.Challenges.Total - before.Challenges.Total; got < SelfCheckPasses+3 {
 				t.Errorf("the service counted %d challenges", got)
@@ -54,8 +50,7 @@ func TestCertificate(t *testing.T) {
 		})
 	}
 	for _, s := range services[1:] {
-		seen, err := s.Status(t.Context())
-		must(t, err)
+		seen := status(t, s)
 		if seen.Challenges.Total != 0 {
 			t.Errorf("%s stands by and saw %d challenges", s.node.Name, seen.Challenges.Total)
 		}

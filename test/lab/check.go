@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 )
@@ -88,13 +87,7 @@ func (n *Node) HostFile(name string) string { return n.serviceFile("etc-" + name
 
 // WriteHostFile writes such a file.
 func (n *Node) WriteHostFile(name, text string) error {
-	if err := os.MkdirAll(n.serviceFile(""), 0o750); err != nil {
-		return fmt.Errorf("make the service's directory: %w", err)
-	}
-	if err := os.WriteFile(n.HostFile(name), []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write a file of the host: %w", err)
-	}
-	return nil
+	return writeFile(n.HostFile(name), []byte(text))
 }
 
 // CheckFlags are those with which the check command looks at the node's own

@@ -35,23 +35,15 @@ func claim() (id, dir string, lock *os.File, err error) {
 		return "", "", nil, err
 	}
 	defer func() { _ = base.Close() }()
-	for n := 0; ; n++ {
-		id = fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), n)
-		dir = filepath.Join(baseDir, id)
-		err := os.Mkdir(dir, 0o750)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return "", "", nil, fmt.Errorf("make the lab's directory: %w", err)
-		}
-		break
+	dir, err = os.MkdirTemp(baseDir, fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+	if err != nil {
+		return "", "", nil, fmt.Errorf("make the lab's directory: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, lockName), nil, 0o600); err != nil {
 		return "", "", nil, fmt.Errorf("make the lab's lock: %w", err)
 	}
 	lock, err = lockFile(filepath.Join(dir, lockName), unix.LOCK_EX)
-	return id, dir, lock, err
+	return filepath.Base(dir), dir, lock, err
 }
 
 // lockBase makes no other lab be claimed or cleaned until it is closed.

@@ -16,12 +16,9 @@ func TestFailover(t *testing.T) {
 		t.Helper()
 		must(t, l.Settled(t.Context()))
 		awaitHolder(t, l, services, holder)
-		before, err := services[holder].Status(t.Context())
-		must(t, err)
-		_, err = l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[2]})
-		must(t, err)
-		after, err := services[holder].Status(t.Context())
-		must(t, err)
+		before := status(t, services[holder])
+		certify(t, l, name, l.Pods[2])
+		after := status(t, services[holder])
 		if after.Challenges.Total == before.Challenges.Total {
 			t.Errorf("the challenges did not go through master%d", holder)
 		}

@@ -10,8 +10,8 @@ import (
 
 // masterInstances are the instances of one master: API and ingress for each
 // VIP, numbered in the order of the families as runtimecfg does.
-func masterInstances(t Topology, index int) []vrrpInstance {
-	var out []vrrpInstance
+func masterInstances(t Topology, index int) []VRRPInstance {
+	var out []VRRPInstance
 	apis, ingresses := t.apiVIPs(), t.ingressVIPs()
 	for i, vip := range apis {
 		out = append(out, apiInstance(t, index, i, vip), ingressInstance(t, masterIngressPriority(t, index), t.masters[index], i, ingresses[i]))
@@ -20,19 +20,19 @@ func masterInstances(t Topology, index int) []vrrpInstance {
 }
 
 // workerInstances are those of the worker: the ingress VIPs.
-func workerInstances(t Topology) []vrrpInstance {
+func workerInstances(t Topology) []VRRPInstance {
 	return ingressInstances(t, workerIngress, t.worker)
 }
 
 // arbiterInstances are those of the arbiter: the ingress VIPs, last of all. The
 // API VIPs are no concern of an arbiter as long as keepalived is unicast, for
 // it has no API server (machine-config-operator, templates/arbiter/00-arbiter).
-func arbiterInstances(t Topology) []vrrpInstance {
+func arbiterInstances(t Topology) []VRRPInstance {
 	return ingressInstances(t, arbiterIngress, t.arbiter)
 }
 
-func ingressInstances(t Topology, priority int, own Pair) []vrrpInstance {
-	var out []vrrpInstance
+func ingressInstances(t Topology, priority int, own Pair) []VRRPInstance {
+	var out []VRRPInstance
 	for i, vip := range t.ingressVIPs() {
 		out = append(out, ingressInstance(t, priority, own, i, vip))
 	}
@@ -67,9 +67,9 @@ func masterIngressPriority(t Topology, index int) int {
 	return masterIngress
 }
 
-func apiInstance(t Topology, index, i int, vip numberedVIP) vrrpInstance {
+func apiInstance(t Topology, index, i int, vip numberedVIP) VRRPInstance {
 	own := t.masters[index].Like(vip.Addr)
-	v := vrrpInstance{
+	v := VRRPInstance{
 		Name:     fmt.Sprintf("%s_API_%d", t.Cluster, i),
 		RouterID: apiRouterID + 2*vip.number,
 		Priority: apiPriority - t.rank(index, vip.Addr),
@@ -84,7 +84,7 @@ func apiInstance(t Topology, index, i int, vip numberedVIP) vrrpInstance {
 	return v
 }
 
-func ingressInstance(t Topology, priority int, own Pair, i int, vip numberedVIP) vrrpInstance {
+func ingressInstance(t Topology, priority int, own Pair, i int, vip numberedVIP) VRRPInstance {
 	address := own.Like(vip.Addr)
 	peers := t.others(address)
 	for _, p := range t.withoutAPI() {
@@ -92,7 +92,7 @@ func ingressInstance(t Topology, priority int, own Pair, i int, vip numberedVIP)
 			peers = append(peers, a)
 		}
 	}
-	return vrrpInstance{
+	return VRRPInstance{
 		Name:     fmt.Sprintf("%s_INGRESS_%d", t.Cluster, i),
 		RouterID: ingressRouterID + 2*vip.number,
 		Priority: priority,

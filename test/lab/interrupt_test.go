@@ -107,9 +107,7 @@ func TestCleanBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Who has removed it does not matter: labs come up elsewhere too.
-			if left := leftovers(t, id); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
+			gone(t, id)
 		})
 	}
 }
@@ -135,9 +133,7 @@ func TestCloseKeepsTrack(t *testing.T) {
 	if _, err := Clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := leftovers(t, l.ID); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	gone(t, l.ID)
 }
 
 // ownPrefix begins the names of this process's labs.

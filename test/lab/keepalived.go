@@ -9,11 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"text/template"
@@ -35,8 +32,8 @@ const (
 	ingressRouterID = 58
 )
 
-// vrrpInstance is one block of keepalived.conf.
-type vrrpInstance struct {
+// VRRPInstance is one block of keepalived.conf.
+type VRRPInstance struct {
 	Name     string
 	RouterID int
 	Priority int
@@ -51,15 +48,15 @@ type vrrpInstance struct {
 type keepalived struct {
 	node      *Node
 	link      string // whose address its packets come from
-	instances []vrrpInstance
+	instances []VRRPInstance
 
 	mu      sync.Mutex
 	process *Process
 }
 
-// renderKeepalived is the text of a keepalived.conf whose addresses are on a
+// RenderKeepalived is the text of a keepalived.conf whose addresses are on a
 // link.
-func renderKeepalived(link string, instances []vrrpInstance) ([]byte, error) {
+func RenderKeepalived(link string, instances []VRRPInstance) ([]byte, error) {
 	tmpl, err := template.New("keepalived.conf").Parse(keepalivedTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("parse keepalived's template: %w", err)
@@ -67,7 +64,7 @@ func renderKeepalived(link string, instances []vrrpInstance) ([]byte, error) {
 	var text bytes.Buffer
 	err = tmpl.Execute(&text, struct {
 		Interface string
-		Instances []vrrpInstance
+		Instances []VRRPInstance
 	}{link, instances})
 	if err != nil {
 		return nil, fmt.Errorf("render keepalived.conf: %w", err)
@@ -77,17 +74,11 @@ func renderKeepalived(link string, instances []vrrpInstance) ([]byte, error) {
 
 // WriteKeepalivedConfig writes keepalived.conf as the topology has it.
 func (k *keepalived) WriteKeepalivedConfig() error {
-	text, err := renderKeepalived(k.link, k.instances)
+	text, err := RenderKeepalived(k.link, k.instances)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(k.node.KeepalivedConfig()), 0o750); err != nil {
-		return fmt.Errorf("make keepalived's directory: %w", err)
-	}
-	if err := os.WriteFile(k.node.KeepalivedConfig(), text, 0o600); err != nil {
-		return fmt.Errorf("write keepalived.conf: %w", err)
-	}
-	return nil
+	return writeFile(k.node.KeepalivedConfig(), text)
 }
 
 // StartKeepalived writes keepalived.conf and starts keepalived with the
@@ -150,22 +141,13 @@ func (k *keepalived) KillKeepalived(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", p.PID()))
-	if err != nil {
-		return fmt.Errorf("list keepalived's children: %w", err)
-	}
+	below := children(p.PID())
 	// The parent first: it would start another child.
 	if err := p.Signal(unix.SIGSTOP); err != nil {
 		return err
 	}
-	for _, field := range strings.Fields(string(children)) {
-		pid, err := strconv.Atoi(field)
-		if err != nil {
-			return fmt.Errorf("list keepalived's children: %w", err)
-		}
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("kill keepalived's child: %w", err)
-		}
+	if err := killPIDs(below); err != nil {
+		return err
 	}
 	return p.Kill(ctx)
 }

@@ -28,17 +28,12 @@ func TestSideBySide(t *testing.T) {
 	}
 	for _, l := range []*Lab{first, second} {
 		name := named(t, l, "side-by-side", l.API)
-		_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]})
-		must(t, err)
+		certify(t, l, name, l.Pods[0])
 	}
 	must(t, second.Close())
-	if left := leftovers(t, second.ID); len(left) > 0 {
-		t.Errorf("the second lab left %v", left)
-	}
+	gone(t, second.ID)
 	name := named(t, first, "side-by-side", first.API)
-	if _, err := first.Certificate(t.Context(), Order{Name: name}); err != nil {
-		t.Errorf("the first lab after the second has gone: %v", err)
-	}
+	certify(t, first, name, nil)
 }
 
 // TestRemoval ends the process of two labs in both ways: asked to, it removes
@@ -79,9 +74,7 @@ func TestRemoval(t *testing.T) {
 				}
 			}
 			for _, id := range ids {
-				if left := leftovers(t, id); len(left) > 0 {
-					t.Errorf("left: %v", left)
-				}
+				gone(t, id)
 			}
 		})
 	}
@@ -128,6 +121,14 @@ func unpopulated(ctx context.Context, ids []string) error {
 		}
 	}
 	return nil
+}
+
+// gone fails the test when something of a lab is left.
+func gone(t *testing.T, id string) {
+	t.Helper()
+	if left := leftovers(t, id); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 }
 
 // leftovers lists the namespaces and the directory of a lab.

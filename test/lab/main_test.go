@@ -108,12 +108,8 @@ func cluster(t *testing.T) (*Lab, string) {
 	t.Helper()
 	needRoot(t)
 	l, binary, err := shared.get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Settled(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, l.Settled(t.Context()))
 	before := rulesets(t, l)
 	t.Cleanup(func() {
 		if diff := cmp.Diff(before, rulesets(t, l)); diff != "" {
@@ -132,9 +128,7 @@ func rulesets(t *testing.T, l *Lab) []string {
 	for _, n := range l.nodes {
 		// Cleanups run after the test's context has ended.
 		text, err := n.Ruleset(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, n.Name+"\n"+text)
 	}
 	return all
@@ -148,9 +142,7 @@ func start(t *testing.T, n *Node, o ServiceOptions) *Service {
 		o.Binary = shared.binary
 	}
 	s, err := n.StartService(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { stop(t, s) })
 	return s
 }
@@ -207,20 +199,40 @@ func awaitHolder(t *testing.T, l *Lab, services []*Service, holder int) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
+}
+
+// awaitReason waits until a service's condition has a reason.
+func awaitReason(t *testing.T, s *Service, reason string) Status {
+	t.Helper()
+	seen, err := s.AwaitReason(t.Context(), reason)
+	must(t, err)
+	return seen
+}
+
+// status is what a service reports now.
+func status(t *testing.T, s *Service) Status {
+	t.Helper()
+	seen, err := s.Status(t.Context())
+	must(t, err)
+	return seen
 }
 
 // named publishes a name of the test's own with the given addresses.
 func named(t *testing.T, l *Lab, label string, addresses Pair) string {
 	t.Helper()
 	name := label + "." + l.Domain
-	if err := l.Internet.SetName(t.Context(), name, addresses); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Internet.SetName(t.Context(), name, addresses))
 	return name
+}
+
+// certify gets a certificate for a name, after a self check from a node; nil skips
+// the self check.
+func certify(t *testing.T, l *Lab, name string, from *Node) {
+	t.Helper()
+	_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: from})
+	must(t, err)
 }
 
 // must ends the test on an error.

@@ -18,7 +18,7 @@ type Master struct {
 	unplugged atomic.Bool
 }
 
-func newMaster(n *Node, index int, link string, instances []vrrpInstance) *Master {
+func newMaster(n *Node, index int, link string, instances []VRRPInstance) *Master {
 	return &Master{Node: n, Index: index, keepalived: keepalived{node: n, link: link, instances: instances}}
 }
 

@@ -85,9 +85,7 @@ func TestMetrics(t *testing.T) {
 	l, _ := cluster(t)
 	services := measured(t, l, "")
 	name := named(t, l, "metrics", l.API)
-	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[1]}); err != nil {
-		t.Fatal(err)
-	}
+	certify(t, l, name, l.Pods[1])
 	for _, vip := range l.API.Both() {
 		answer, err := l.Internet.Get(t.Context(), "http://"+net.JoinHostPort(vip.String(), "80")+"/metrics")
 		if err != nil || answer.Status != http.StatusBadRequest {

@@ -75,14 +75,19 @@ func killAll(ctx context.Context, namespace string) error {
 		if err != nil {
 			return err
 		}
-		for _, pid := range list {
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("kill process %d: %w", pid, err)
-			}
-		}
 		if len(list) > 0 {
-			return fmt.Errorf("still running: %v", list)
+			return errors.Join(killPIDs(list), fmt.Errorf("still running: %v", list))
 		}
 		return nil
 	})
+}
+
+// killPIDs sends SIGKILL to processes, of which some may have ended.
+func killPIDs(pids []int) error {
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("kill process %d: %w", pid, err)
+		}
+	}
+	return nil
 }

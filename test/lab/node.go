@@ -53,6 +53,17 @@ func newNode(ctx context.Context, l *Lab, name string, own Pair) (*Node, error) 
 	return n, err
 }
 
+// writeFile writes a file of a node, and makes its directory.
+func writeFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("make the directory of a file: %w", err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("write a file of a node: %w", err)
+	}
+	return nil
+}
+
 // Run executes a command in the node's namespace and returns what it printed;
 // an error holds its standard error too.
 func (n *Node) Run(ctx context.Context, name string, args ...string) (string, error) {

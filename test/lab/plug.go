@@ -44,7 +44,7 @@ func (l *Lab) Switch() (namespace, bridge string) {
 func (l *Lab) MasterAddresses(i int) []netip.Prefix {
 	var all []netip.Prefix
 	for _, a := range l.masters[i].Both() {
-		all = append(all, netip.MustParsePrefix(onLink(a)))
+		all = append(all, onLink(a))
 	}
 	return all
 }
@@ -52,7 +52,7 @@ func (l *Lab) MasterAddresses(i int) []netip.Prefix {
 // MasterKeepalived is the text of master i's keepalived.conf; link is the
 // interface of the master that is on the machine network.
 func (l *Lab) MasterKeepalived(i int, link string) (string, error) {
-	text, err := renderKeepalived(link, masterInstances(l.Topology, i))
+	text, err := RenderKeepalived(link, masterInstances(l.Topology, i))
 	return string(text), err
 }
 

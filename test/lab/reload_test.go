@@ -88,9 +88,7 @@ func TestReloadSignal(t *testing.T) {
 	if at < 0 || stamped < 0 || ready < at {
 		t.Errorf("notifications: %q", all)
 	}
-	if _, err := s.AwaitReason(t.Context(), "Serving"); err != nil {
-		t.Error(err)
-	}
+	awaitReason(t, s, "Serving")
 }
 
 func backwards(lines []string) []string {
@@ -124,8 +122,7 @@ func TestInvalidConfig(t *testing.T) {
 	name := named(t, l, "invalid", l.API)
 	bad := master.DefaultConfig() + "hots: [api.lab.test]\nlimits: {headBytes: many}\n"
 	must(t, master.WriteConfig(bad))
-	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")
-	must(t, err)
+	seen := awaitReason(t, s, "InvalidConfig")
 	for _, place := range []string{"config.yaml:3:1", "config.yaml:4:"} {
 		if !strings.Contains(seen.Condition().Message, place) {
 			t.Errorf("the message does not say %s: %s", place, seen.Condition().Message)
@@ -135,24 +132,18 @@ func TestInvalidConfig(t *testing.T) {
 		t.Errorf("condition %+v, configuration %+v", seen.Condition(), seen.Config)
 	}
 	must(t, Eventually(t.Context(), "STATUS= of the state", saysStatus(s, "InvalidConfig")))
-	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
-		t.Errorf("with an invalid file and a good one in force: %v", err)
-	}
+	certify(t, l, name, l.Pods[0])
 
 	t.Run("start with the last accepted one", func(t *testing.T) {
 		stop(t, s)
 		again := start(t, master, ServiceOptions{Keep: true})
-		seen, err := again.AwaitReason(t.Context(), "InvalidConfig")
-		must(t, err)
+		seen := awaitReason(t, again, "InvalidConfig")
 		if seen.Config.Source != "last-accepted" || seen.VIPState(l.API.V4.String()) != "Held" {
 			t.Errorf("status: %+v", seen)
 		}
-		if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
-			t.Errorf("with the last accepted configuration: %v", err)
-		}
+		certify(t, l, name, l.Pods[0])
 		must(t, master.WriteConfig(master.DefaultConfig()))
-		seen, err = again.AwaitReason(t.Context(), "Serving")
-		must(t, err)
+		seen = awaitReason(t, again, "Serving")
 		if seen.Config.Source != "file" || seen.Config.Error != "" {
 			t.Errorf("mended, but %+v", seen.Config)
 		}
@@ -166,8 +157,7 @@ func TestInvalidConfigAtFirstStart(t *testing.T) {
 	master := l.Masters[0].Node
 	must(t, os.RemoveAll(master.serviceFile("state")))
 	s := start(t, master, ServiceOptions{Config: "mode: SomeDeployment\n"})
-	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")
-	must(t, err)
+	seen := awaitReason(t, s, "InvalidConfig")
 	if seen.Table.Present || seen.Config.Source == "file" {
 		t.Errorf("something is in force: %+v", seen)
 	}
@@ -175,8 +165,7 @@ func TestInvalidConfigAtFirstStart(t *testing.T) {
 		refused(t, l.Internet.Node, web(vip))
 	}
 	must(t, master.WriteConfig(master.DefaultConfig()))
-	_, err = s.AwaitReason(t.Context(), "Serving")
-	must(t, err)
+	awaitReason(t, s, "Serving")
 }
 
 // TestHalfWrittenKeepalivedConf keeps serving while keepalived.conf is being
@@ -202,8 +191,7 @@ func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	}
 	must(t, os.WriteFile(master.KeepalivedConfig(), whole, 0o644))
 	reload(t, s)
-	_, err = s.AwaitReason(t.Context(), "Serving")
-	must(t, err)
+	awaitReason(t, s, "Serving")
 }
 
 // TestVIPTakenAwayByHand follows the addresses themselves: whoever adds or
@@ -213,8 +201,7 @@ func TestVIPTakenAwayByHand(t *testing.T) {
 	node := l.Pods[0]
 	extra := Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")}
 	s := start(t, node, ServiceOptions{Config: explicit(extra, l.Ingress)})
-	_, err := s.AwaitReason(t.Context(), "Standby")
-	must(t, err)
+	awaitReason(t, s, "Standby")
 	host := named(t, l, "by-hand", extra)
 	address := func(act string) {
 		t.Helper()
@@ -225,8 +212,7 @@ func TestVIPTakenAwayByHand(t *testing.T) {
 	}
 	for range 3 {
 		address("add")
-		_, err = s.AwaitReason(t.Context(), "Serving")
-		must(t, err)
+		awaitReason(t, s, "Serving")
 		for _, a := range extra.Both() {
 			text, err := node.Raw(t.Context(), web(a), challengeRequest(host, "any"))
 			must(t, err)
@@ -235,8 +221,7 @@ func TestVIPTakenAwayByHand(t *testing.T) {
 			}
 		}
 		address("delete")
-		seen, err := s.AwaitReason(t.Context(), "Standby")
-		must(t, err)
+		seen := awaitReason(t, s, "Standby")
 		if len(seen.Table.Elements) != 0 {
 			t.Errorf("elements left: %v", seen.Table.Elements)
 		}

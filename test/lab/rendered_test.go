@@ -31,16 +31,14 @@ func TestRenderedFromObjects(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := start(t, tt.node, ServiceOptions{Config: renderObjects(t, program, tt.field, tt.api, l.Ingress)})
-			seen, err := s.AwaitReason(t.Context(), tt.reason)
-			must(t, err)
+			seen := awaitReason(t, s, tt.reason)
 			if seen.Table.Port != tt.port || seen.Table.Present != (tt.port != 0) {
 				t.Errorf("the table is %+v", seen.Table)
 			}
 			if tt.port == 0 {
 				return
 			}
-			_, err = l.Certificate(t.Context(), Order{Name: named(t, l, "objects-"+tt.name, l.API), SelfCheckFrom: l.Pods[2]})
-			must(t, err)
+			certify(t, l, named(t, l, "objects-"+tt.name, l.API), l.Pods[2])
 		})
 	}
 }

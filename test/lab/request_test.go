@@ -82,9 +82,7 @@ func TestHosts(t *testing.T) {
 	other := named(t, l, "other", l.API)
 	node := l.Masters[0].Node
 	start(t, node, ServiceOptions{Config: node.DefaultConfig() + "hosts: [" + listed + "]\n"})
-	if _, err := l.Certificate(t.Context(), Order{Name: listed, SelfCheckFrom: l.Pods[0]}); err != nil {
-		t.Errorf("a listed name: %v", err)
-	}
+	certify(t, l, listed, l.Pods[0])
 	answer, err := l.Internet.Get(t.Context(), "http://"+other+"/.well-known/acme-challenge/token")
 	must(t, err)
 	if answer.Status != http.StatusBadRequest || answer.Body != onlyChallenges {

@@ -63,12 +63,9 @@ func (n *Node) DefaultConfig() string {
 // WriteConfig replaces the service's configuration file as an editor or the
 // machine-config-daemon does: a new file, renamed over the old one.
 func (n *Node) WriteConfig(text string) error {
-	if err := os.MkdirAll(n.serviceFile(""), 0o750); err != nil {
-		return fmt.Errorf("make the service's directory: %w", err)
-	}
 	next := n.serviceFile("config.yaml.new")
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write the configuration: %w", err)
+	if err := writeFile(next, []byte(text)); err != nil {
+		return err
 	}
 	if err := os.Rename(next, n.serviceFile("config.yaml")); err != nil {
 		return fmt.Errorf("replace the configuration: %w", err)
@@ -78,13 +75,7 @@ func (n *Node) WriteConfig(text string) error {
 
 // WriteAPIServerURL writes it, as the machine-config-operator does.
 func (n *Node) WriteAPIServerURL(internalName string) error {
-	if err := os.MkdirAll(n.serviceFile(""), 0o750); err != nil {
-		return fmt.Errorf("make the service's directory: %w", err)
-	}
-	if err := os.WriteFile(n.APIServerURL(), []byte(APIServerURLText(internalName)), 0o600); err != nil {
-		return fmt.Errorf("write where the API is: %w", err)
-	}
-	return nil
+	return writeFile(n.APIServerURL(), []byte(APIServerURLText(internalName)))
 }
 
 // APIServerURLText is what the machine-config-operator puts into
@@ -233,11 +224,4 @@ func (s *Service) AwaitReason(ctx context.Context, reason string) (Status, error
 func (s *Service) Reload() error { return s.Signal(unix.SIGHUP) }
 
 // KillChildren sends SIGKILL to the processes that the service has started.
-func (s *Service) KillChildren() error {
-	for _, pid := range children(s.PID()) {
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("kill process %d: %w", pid, err)
-		}
-	}
-	return nil
-}
+func (s *Service) KillChildren() error { return killPIDs(children(s.PID())) }

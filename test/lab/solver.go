@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -85,23 +84,11 @@ func (s *Solver) Remove(ctx context.Context) error {
 
 // healthy asks a solver's own health check.
 func (w *Worker) healthy(ctx context.Context, port int) error {
-	url := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + "/healthz"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return fmt.Errorf("build the request: %w", err)
+	answer, err := w.Get(ctx, fmt.Sprintf("http://127.0.0.1:%d/healthz", port))
+	if err == nil && answer.Status != http.StatusOK {
+		err = fmt.Errorf("the health check answered %d", answer.Status)
 	}
-	client := &http.Client{
-		Timeout:   dialTimeout,
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: w.Dial},
-	}
-	answer, err := do(client, request)
-	if err != nil {
-		return err
-	}
-	if answer.Status != http.StatusOK {
-		return fmt.Errorf("%s answered %d", url, answer.Status)
-	}
-	return nil
+	return err
 }
 
 func (w *Worker) solverPort() int {

@@ -77,8 +77,7 @@ func TestState(t *testing.T) {
 				tt.prepare(t, tt.node)
 			}
 			s := start(t, tt.node, ServiceOptions{Config: tt.config})
-			seen, err := s.AwaitReason(t.Context(), tt.reason)
-			must(t, err)
+			seen := awaitReason(t, s, tt.reason)
 			c := seen.Condition()
 			if c.Type != "HTTP01ChallengeProxyReady" || c.Status != tt.status || !strings.Contains(c.Message, tt.message) ||
 				c.LastTransitionTime.IsZero() {
@@ -118,8 +117,7 @@ func TestWithoutCapability(t *testing.T) {
 	s := start(t, master, ServiceOptions{
 		Wrap: []string{"setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"},
 	})
-	seen, err := s.AwaitReason(t.Context(), "NftablesUnavailable")
-	must(t, err)
+	seen := awaitReason(t, s, "NftablesUnavailable")
 	if seen.Condition().Status != "False" || !strings.Contains(seen.Condition().Message, "CAP_NET_ADMIN") {
 		t.Errorf("condition: %+v", seen.Condition())
 	}

@@ -15,9 +15,7 @@ func TestStory(t *testing.T) {
 	log := follow(t, l.Masters[0].Node)
 	services := startAll(t, l)
 	name := named(t, l, "story", l.API)
-	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[1]}); err != nil {
-		t.Fatal(err)
-	}
+	certify(t, l, name, l.Pods[1])
 	must(t, services[0].Stop(t.Context()))
 	text, err := log.text()
 	must(t, err)

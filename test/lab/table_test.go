@@ -30,9 +30,7 @@ func TestOtherTables(t *testing.T) {
 	s := start(t, master, ServiceOptions{})
 	name := named(t, l, "tables", l.API)
 	for _, from := range []*Node{l.Pods[0], master} {
-		if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: from}); err != nil {
-			t.Errorf("certificate with other tables in place: %v", err)
-		}
+		certify(t, l, name, from)
 	}
 	for _, vip := range l.API.Both() {
 		conn, err := l.Internet.Dial(t.Context(), "tcp", netip.AddrPortFrom(vip, 6443).String())
@@ -76,11 +74,8 @@ func TestFlushRuleset(t *testing.T) {
 		t.Errorf("the flush should leave the service's table alone (-want +got):\n%s", diff)
 	}
 	name := named(t, l, "flushed", l.API)
-	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: master}); err != nil {
-		t.Errorf("certificate after a flush: %v", err)
-	}
-	seen, err := s.Status(t.Context())
-	must(t, err)
+	certify(t, l, name, master)
+	seen := status(t, s)
 	want := Table{Present: true, Port: 8888, Elements: texts(l.API)}
 	if diff := cmp.Diff(want, seen.Table); diff != "" {
 		t.Errorf("table (-want +status):\n%s", diff)
@@ -123,9 +118,7 @@ func TestKill(t *testing.T) {
 	}
 	start(t, master, ServiceOptions{Keep: true})
 	name := named(t, l, "killed", l.API)
-	if _, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: l.Pods[0]}); err != nil {
-		t.Errorf("certificate after a restart: %v", err)
-	}
+	certify(t, l, name, l.Pods[0])
 }
 
 // TestDrain lets a challenge in flight end in order while the service stops,

@@ -89,43 +89,23 @@ func defaultTopology() Topology {
 	return t
 }
 
-func machine(host int) Pair {
-	return Pair{
-		V4: netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", host)),
-		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:1::%d", host)),
-	}
-}
+func machine(host int) Pair { return pair("192.0.2.%d", "fd4e:5f2a:9c01:1::%d", host) }
 
-func internet(host int) Pair {
-	return Pair{
-		V4: netip.MustParseAddr(fmt.Sprintf("198.51.100.%d", host)),
-		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:2::%d", host)),
-	}
-}
+func internet(host int) Pair { return pair("198.51.100.%d", "fd4e:5f2a:9c01:2::%d", host) }
 
-func outside(host int) Pair {
-	return Pair{
-		V4: netip.MustParseAddr(fmt.Sprintf("203.0.113.%d", host)),
-		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:3::%d", host)),
-	}
-}
+func outside(host int) Pair { return pair("203.0.113.%d", "fd4e:5f2a:9c01:3::%d", host) }
 
-func pods(master, host int) Pair {
-	return Pair{
-		V4: netip.MustParseAddr(fmt.Sprintf("10.128.%d.%d", master, host)),
-		V6: netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:8%d::%d", master, host)),
-	}
+func pods(master, host int) Pair { return pair("10.128.%d.%d", "fd4e:5f2a:9c01:8%d::%d", master, host) }
+
+// pair fills numbers into an address of each family.
+func pair(v4, v6 string, numbers ...any) Pair {
+	return Pair{V4: netip.MustParseAddr(fmt.Sprintf(v4, numbers...)), V6: netip.MustParseAddr(fmt.Sprintf(v6, numbers...))}
 }
 
 // onLink is an address with the prefix length of the network that it is in.
-func onLink(a netip.Addr) string {
+func onLink(a netip.Addr) netip.Prefix {
 	if a.Is4() {
-		return netip.PrefixFrom(a, 24).String()
+		return netip.PrefixFrom(a, 24)
 	}
-	return netip.PrefixFrom(a, 64).String()
-}
-
-// network is the network that an address is in.
-func network(a netip.Addr) string {
-	return netip.MustParsePrefix(onLink(a)).Masked().String()
+	return netip.PrefixFrom(a, 64)
 }

@@ -81,8 +81,7 @@ func TestWatch(t *testing.T) {
 	l, binary := cluster(t)
 	master := l.Masters[0].Node
 	service := start(t, master, ServiceOptions{})
-	_, err := service.AwaitReason(t.Context(), "Serving")
-	must(t, err)
+	awaitReason(t, service, "Serving")
 	challenge := func(token string) {
 		t.Helper()
 		_, err := l.Internet.Raw(t.Context(), web(l.API.V4), "GET /.well-known/acme-challenge/"+token+" HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")

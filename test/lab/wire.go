@@ -187,7 +187,7 @@ func addressing(t Topology, p parts) script {
 	}
 	for i := range p.masters {
 		for _, pod := range t.pods[i].Both() {
-			s.add(nameGateway, "route add %s via %s", network(pod), t.masters[i].Like(pod))
+			s.add(nameGateway, "route add %s via %s", onLink(pod).Masked(), t.masters[i].Like(pod))
 		}
 	}
 	return s
