@@ -50,7 +50,7 @@ func TestBatches(t *testing.T) {
 			t.Errorf("%s: %d batches, want %d", s.name, got, s.batches)
 		}
 		verify(t, c)
-		printed := strings.Contains(nft(t, "list", "table", "inet", ruleset.Name), fmt.Sprintf("dnat to :%d", s.table.Port()))
+		printed := strings.Contains(listTable(t), fmt.Sprintf("dnat to :%d", s.table.Port()))
 		if !printed {
 			t.Errorf("%s: nft does not see port %d", s.name, s.table.Port())
 		}
@@ -63,15 +63,13 @@ func TestElementsKeepCounters(t *testing.T) {
 	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
 	before := nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting")
 	apply(t, c, ruleset.New(8888, addrs("192.0.2.6", "2001:db8::5")))
-	if diff := cmp.Diff(before, nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting")); diff != "" {
-		t.Errorf("the rules were made anew (-before +after):\n%s", diff)
-	}
+	unchanged(t, "the rules", before, nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting"))
 }
 
 func TestOthersCannotTouchIt(t *testing.T) {
 	c := opened(t)
 	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
-	before := nft(t, "-a", "list", "table", "inet", ruleset.Name)
+	before := listTable(t, "-a")
 	for _, args := range [][]string{
 		{"delete", "table", "inet", ruleset.Name},
 		{"flush", "table", "inet", ruleset.Name},
@@ -83,9 +81,7 @@ func TestOthersCannotTouchIt(t *testing.T) {
 		}
 	}
 	nft(t, "flush", "ruleset")
-	if diff := cmp.Diff(before, nft(t, "-a", "list", "table", "inet", ruleset.Name)); diff != "" {
-		t.Errorf("the table changed (-before +after):\n%s", diff)
-	}
+	unchanged(t, "the table", before, listTable(t, "-a"))
 	verify(t, c)
 }
 
@@ -97,19 +93,13 @@ func TestTableEndsWithItsOwner(t *testing.T) {
 			t.Fatal("the child has no table")
 		}
 		owner.kill()
-		if strings.Contains(tables(t), tableName) {
-			t.Error("the table outlived its owner")
-		}
+		noTable(t, "after the end of its owner")
 	})
 	t.Run("Close", func(t *testing.T) {
 		c := opened(t)
 		apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(tables(t), tableName) {
-			t.Error("the table outlived its connection")
-		}
+		must(t, c.Close())
+		noTable(t, "after Close")
 		if err := c.Apply(ruleset.New(8888, nil)); !errors.Is(err, ErrUnavailable) || !errors.Is(err, os.ErrClosed) {
 			t.Errorf("Apply after Close = %v, want ErrUnavailable by os.ErrClosed", err)
 		}
@@ -117,18 +107,12 @@ func TestTableEndsWithItsOwner(t *testing.T) {
 	t.Run("Remove", func(t *testing.T) {
 		c := opened(t)
 		for range 2 { // with a table, and without
-			if err := c.Remove(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Remove())
 			verify(t, c)
-			if strings.Contains(tables(t), tableName) {
-				t.Error("the table is still there")
-			}
+			noTable(t, "after Remove")
 			apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
 			verify(t, c)
-			if err := c.Remove(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Remove())
 		}
 	})
 }
@@ -138,9 +122,7 @@ func TestNoPort(t *testing.T) {
 	if err := c.Apply(ruleset.Table{}); err == nil {
 		t.Error("a table without a port was applied")
 	}
-	if strings.Contains(tables(t), tableName) {
-		t.Error("it left a table")
-	}
+	noTable(t, "after an Apply that failed")
 }
 
 // leftOvers are tables of our name that nobody owns.
@@ -157,13 +139,9 @@ func leftOvers() map[string]func(*testing.T) {
 		"orphaned by its owner": func(t *testing.T) {
 			t.Helper()
 			nft, err := nftables.New(nftables.AsLasting())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			nft.AddTable(ourTable(nftables.TableFlagOwner | nftables.TableFlagPersist))
-			if err := errors.Join(nft.Flush(), nft.CloseLasting()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(nft.Flush(), nft.CloseLasting()))
 		},
 	}
 }
@@ -190,9 +168,7 @@ func TestLeftOverTable(t *testing.T) {
 					t.Errorf("Cleanup = %v, %v; want %v", removed, err, want)
 				}
 			}
-			if strings.Contains(tables(t), tableName) {
-				t.Error("the table is still there")
-			}
+			noTable(t, "after Cleanup")
 		})
 	}
 }
@@ -200,7 +176,7 @@ func TestLeftOverTable(t *testing.T) {
 func TestTableOfAnotherProcess(t *testing.T) {
 	c := opened(t)
 	owner := startChild(t, "own")
-	before := nft(t, "-a", "list", "table", "inet", ruleset.Name)
+	before := listTable(t, "-a")
 	name := fmt.Sprintf("process %d (%s)", owner.cmd.Process.Pid, commOf(t, owner.cmd.Process.Pid))
 
 	calls := map[string]func() error{
@@ -217,9 +193,7 @@ func TestTableOfAnotherProcess(t *testing.T) {
 	if s, err := c.State(); err != nil || s.Owned || s.Owner != name || s.Port != 7777 {
 		t.Errorf("State = %+v, %v; want port 7777 of %s", s, err, name)
 	}
-	if diff := cmp.Diff(before, nft(t, "-a", "list", "table", "inet", ruleset.Name)); diff != "" {
-		t.Errorf("the table of the other process changed (-before +after):\n%s", diff)
-	}
+	unchanged(t, "the table of the other process", before, listTable(t, "-a"))
 
 	owner.kill()
 	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
@@ -229,9 +203,7 @@ func TestTableOfAnotherProcess(t *testing.T) {
 func commOf(t *testing.T, pid int) string {
 	t.Helper()
 	comm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimSpace(string(comm))
 }
 
@@ -271,17 +243,13 @@ func TestOtherTablesStayTheSame(t *testing.T) {
 		func() { apply(t, c, ruleset.New(8889, addrs("192.0.2.5"))) },
 		func() { verify(t, c) },
 		func() {
-			if err := c.Remove(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Remove())
 		},
 		func() { c.mu.Lock(); defer c.mu.Unlock(); _ = c.missingPart() },
 	}
 	for i, step := range steps {
 		step()
-		if diff := cmp.Diff(before, others(t)); diff != "" {
-			t.Errorf("after step %d other tables differ (-before +after):\n%s", i, diff)
-		}
+		unchanged(t, fmt.Sprintf("after step %d other tables", i), before, others(t))
 	}
 }
 
@@ -316,9 +284,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		{"another rule", func(t *testing.T, nft *nftables.Conn) {
 			t.Helper()
 			rules, err := nft.GetRules(table, input)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rules[1].Exprs = rejectDirect(ruleset.RejectDirect{Port: 8887})
 			nft.ReplaceRule(rules[1])
 		}, "rule 2 of chain input is not: ct direction original tcp dport 8888 counter reject with tcp reset"},
@@ -361,9 +327,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			verify(t, c)
 			// The owner itself is the only one who can change it.
 			tt.change(t, c.sock.nft)
-			if err := c.sock.nft.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.sock.nft.Flush())
 			err := c.Verify()
 			if !errors.Is(err, ErrDiffers) || !strings.Contains(fmt.Sprint(err), tt.want) {
 				t.Errorf("Verify = %v\nwant ErrDiffers with %q", err, tt.want)
@@ -390,9 +354,7 @@ func TestElementChangeFallsBackToRebuild(t *testing.T) {
 	c := opened(t)
 	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
 	c.sock.nft.DelTable(ourTable(0))
-	if err := c.sock.nft.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.sock.nft.Flush())
 	apply(t, c, ruleset.New(8888, addrs("192.0.2.6")))
 	verify(t, c)
 }
@@ -402,9 +364,7 @@ func TestBrokenSocket(t *testing.T) {
 	c := opened(t)
 	desired := ruleset.New(8888, addrs("192.0.2.5"))
 	apply(t, c, desired)
-	if err := c.sock.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.sock.close())
 	if err := c.Verify(); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Verify over a broken socket = %v, want ErrUnavailable", err)
 	}
@@ -440,9 +400,7 @@ func TestDescriptorTooHigh(t *testing.T) {
 	nstest.Need(t)
 	for range unix.FD_SETSIZE {
 		f, err := os.Open(os.DevNull)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = f.Close() })
 	}
 	c, err := Open()
@@ -462,9 +420,7 @@ func TestState(t *testing.T) {
 	desired := ruleset.New(9443, addrs("2001:db8::5", "192.0.2.9", "192.0.2.5"))
 	apply(t, c, desired)
 	got, err := c.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid := os.Getpid()
 	want := State{
 		Present: true, Owned: true, Owner: fmt.Sprintf("process %d (%s)", pid, commOf(t, pid)),

@@ -27,9 +27,7 @@ import (
 func TestWithoutCapability(t *testing.T) {
 	nstest.Need(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", self)
 	cmd.Env = append(os.Environ(), childMode+"=no-capability")
 	out, err := cmd.CombinedOutput()
@@ -84,15 +82,22 @@ func (k kernel) dial() (*socket, error) {
 	return &socket{nft: nft, port: nltest.PID, close: func() error { return nil }}, nil
 }
 
-// lacks refuses messages of a kind that contain a name, as a kernel does
-// without the module of that name.
-func lacks(kind int, name string) kernel {
+// refusing refuses messages of a kind for which is holds.
+func refusing(kind int, errno unix.Errno, is func(netlink.Message) bool) kernel {
 	return kernel{func(m netlink.Message) unix.Errno {
-		if message(m) == kind && bytes.Contains(m.Data, []byte(name+"\x00")) {
-			return unix.ENOENT
+		if message(m) == kind && is(m) {
+			return errno
 		}
 		return 0
 	}}
+}
+
+func always(netlink.Message) bool { return true }
+
+// lacks refuses messages of a kind that contain a name, as a kernel does
+// without the module of that name.
+func lacks(kind int, name string) kernel {
+	return refusing(kind, unix.ENOENT, func(m netlink.Message) bool { return bytes.Contains(m.Data, []byte(name+"\x00")) })
 }
 
 func TestKernelLacksSomething(t *testing.T) {
@@ -116,12 +121,7 @@ func TestKernelLacksSomething(t *testing.T) {
 		{
 			// nf_tables_newtable up to 5.11: EINVAL for flags other than dormant.
 			"owner flag",
-			kernel{func(m netlink.Message) unix.Errno {
-				if message(m) == unix.NFT_MSG_NEWTABLE && tableFlags(m) != 0 {
-					return unix.EINVAL
-				}
-				return 0
-			}},
+			refusing(unix.NFT_MSG_NEWTABLE, unix.EINVAL, func(m netlink.Message) bool { return tableFlags(m) != 0 }),
 			"the kernel lacks the owner flag of tables: it needs Linux 5.12",
 		},
 		{"nat chains", lacks(unix.NFT_MSG_NEWCHAIN, "nat"), "modprobe nft_chain_nat"},
@@ -133,12 +133,7 @@ func TestKernelLacksSomething(t *testing.T) {
 		{"reject", lacks(unix.NFT_MSG_NEWRULE, "reject"), "modprobe nft_reject_inet"},
 		{
 			"sets",
-			kernel{func(m netlink.Message) unix.Errno {
-				if message(m) == unix.NFT_MSG_NEWSET {
-					return unix.EOPNOTSUPP // nft_select_set_ops
-				}
-				return 0
-			}},
+			refusing(unix.NFT_MSG_NEWSET, unix.EOPNOTSUPP, always), // nft_select_set_ops
 			"the kernel lacks sets",
 		},
 	}
@@ -146,9 +141,7 @@ func TestKernelLacksSomething(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c, err := open(tt.kernel.dial)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			err = c.Apply(ruleset.New(8888, addrs("192.0.2.5")))
 			if !errors.Is(err, ErrUnsupported) || !errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), tt.want) {
 				t.Errorf("Apply = %v\nwant ErrUnsupported with %q", err, tt.want)
@@ -176,15 +169,8 @@ func tableFlags(m netlink.Message) byte {
 // An error that has nothing to do with missing parts says what the kernel said.
 func TestOtherErrorOfTheKernel(t *testing.T) {
 	t.Parallel()
-	c, err := open(kernel{func(m netlink.Message) unix.Errno {
-		if message(m) == unix.NFT_MSG_NEWTABLE {
-			return unix.ENOMEM
-		}
-		return 0
-	}}.dial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := open(refusing(unix.NFT_MSG_NEWTABLE, unix.ENOMEM, always).dial)
+	must(t, err)
 	err = c.Apply(ruleset.New(8888, nil))
 	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, unix.ENOMEM) || errors.Is(err, ErrUnsupported) {
 		t.Errorf("Apply = %v, want ErrUnavailable by ENOMEM alone", err)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
@@ -91,16 +92,10 @@ func startChild(t *testing.T, mode string) *child {
 	cmd.Env = append(os.Environ(), childMode+"="+mode)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	c := &child{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}
 	t.Cleanup(c.kill)
 	if !c.lines.Scan() || c.lines.Text() != "in place" {
@@ -123,15 +118,21 @@ func addrs(texts ...string) []netip.Addr {
 	return list
 }
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // opened returns a connection that is closed, and so loses its table, when the
 // test ends.
 func opened(t testing.TB) *Conn {
 	t.Helper()
 	nstest.Need(t)
 	c, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -142,16 +143,12 @@ func opened(t testing.TB) *Conn {
 
 func apply(t testing.TB, c *Conn, table ruleset.Table) {
 	t.Helper()
-	if err := c.Apply(table); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Apply(table))
 }
 
 func verify(t testing.TB, c *Conn) {
 	t.Helper()
-	if err := c.Verify(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Verify())
 }
 
 func nft(t testing.TB, args ...string) string {
@@ -187,14 +184,34 @@ func tables(t testing.TB) string {
 	return nft(t, "list", "tables")
 }
 
+// noTable checks that no table of ours is there.
+func noTable(t testing.TB, when string) {
+	t.Helper()
+	if strings.Contains(tables(t), tableName) {
+		t.Errorf("the table is there %s", when)
+	}
+}
+
+// listTable is nft's listing of our table.
+func listTable(t testing.TB, flags ...string) string {
+	t.Helper()
+	return nft(t, append(flags, "list", "table", "inet", ruleset.Name)...)
+}
+
+// unchanged checks that two listings are the same.
+func unchanged(t testing.TB, what, before, after string) {
+	t.Helper()
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("%s changed (-before +after):\n%s", what, diff)
+	}
+}
+
 // generation is the number that grows with each batch.
 func generation(t testing.TB, c *Conn) uint32 {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := c.generation()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return id
 }

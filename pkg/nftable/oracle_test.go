@@ -41,9 +41,7 @@ func TestOracle(t *testing.T) {
 		t.Run(tt.file, func(t *testing.T) {
 			c := opened(t)
 			text, err := os.ReadFile(filepath.Join("testdata", tt.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			table := ruleset.New(tt.port, tt.vips)
 			want := listed(t, string(text))
 			printed := listed(t, table.String())
@@ -56,7 +54,7 @@ func TestOracle(t *testing.T) {
 				t.Errorf("the table in the kernel (-nft file +ours):\n%s", diff)
 			}
 			verify(t, c)
-			if !strings.Contains(nft(t, "list", "table", "inet", ruleset.Name), "flags owner") {
+			if !strings.Contains(listTable(t), "flags owner") {
 				t.Error("the table has no owner")
 			}
 
@@ -89,14 +87,12 @@ func listed(t *testing.T, file string) listing {
 
 func list(t *testing.T) listing {
 	t.Helper()
-	text := nft(t, "-s", "list", "table", "inet", ruleset.Name)
+	text := listTable(t, "-s")
 	// The owner's name, and the flag that no file can set for good.
 	text = regexp.MustCompile(` # progname.*`).ReplaceAllString(text, "")
 	text = strings.Replace(text, "\tflags owner\n\n", "", 1)
 	var doc any
-	if err := json.Unmarshal([]byte(nft(t, "-s", "-j", "list", "table", "inet", ruleset.Name)), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(listTable(t, "-s", "-j")), &doc))
 	return listing{Text: text, JSON: withoutHandles(doc)}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -23,9 +22,7 @@ func openedPersistent(t *testing.T) *Conn {
 	t.Helper()
 	nstest.Need(t)
 	c, persistent, err := OpenPersistent()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	if !persistent {
 		t.Fatal("this kernel has no persistent tables")
@@ -40,11 +37,9 @@ func TestPersistentTable(t *testing.T) {
 	nstest.Need(t)
 	t.Cleanup(func() { _, _ = Cleanup() })
 	owner := startChild(t, "persist")
-	before := nft(t, "list", "table", "inet", ruleset.Name)
+	before := withoutFlags(listTable(t))
 	owner.kill()
-	if diff := cmp.Diff(withoutFlags(before), withoutFlags(nft(t, "list", "table", "inet", ruleset.Name))); diff != "" {
-		t.Fatalf("the orphaned table (-before +after):\n%s", diff)
-	}
+	unchanged(t, "the orphaned table", before, withoutFlags(listTable(t)))
 	// Somebody changes what nobody owns.
 	nft(t, "add", "rule", "inet", ruleset.Name, "input", "drop")
 	c := openedPersistent(t)
@@ -70,12 +65,8 @@ func TestPersistentTable(t *testing.T) {
 		}
 		_ = other.Close()
 	}
-	if err := c.Remove(); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(tables(t), tableName) {
-		t.Error("the table is there after Remove")
-	}
+	must(t, c.Remove())
+	noTable(t, "after Remove")
 }
 
 // withoutFlags leaves out what nft says of the owner.
@@ -100,9 +91,7 @@ func TestCleanupOfAnOrphan(t *testing.T) {
 	if removed, err := Cleanup(); !removed || err != nil {
 		t.Errorf("Cleanup = %v, %v", removed, err)
 	}
-	if strings.Contains(tables(t), tableName) {
-		t.Error("the table is still there")
-	}
+	noTable(t, "after Cleanup")
 }
 
 // Leave lets the table stand, in force all the time, also on a kernel that knows
@@ -117,13 +106,9 @@ func TestLeave(t *testing.T) {
 			}
 			apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
 			verify(t, c)
-			before := withoutFlags(nft(t, "list", "table", "inet", ruleset.Name))
-			if err := c.Leave(); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, withoutFlags(nft(t, "list", "table", "inet", ruleset.Name))); diff != "" {
-				t.Errorf("the table that was left (-before +after):\n%s", diff)
-			}
+			before := withoutFlags(listTable(t))
+			must(t, c.Leave())
+			unchanged(t, "the table that was left", before, withoutFlags(listTable(t)))
 			next := openedPersistent(t)
 			apply(t, next, ruleset.New(8888, addrs("192.0.2.6")))
 			verify(t, next)
@@ -134,24 +119,17 @@ func TestLeave(t *testing.T) {
 		if err := c.Leave(); err != nil {
 			t.Error(err)
 		}
-		if strings.Contains(tables(t), tableName) {
-			t.Error("there is a table")
-		}
+		noTable(t, "although there was nothing to leave")
 	})
 }
 
 // A kernel before 6.9 refuses the flag.
 func TestNoPersistentTables(t *testing.T) {
-	old := kernel{func(m netlink.Message) unix.Errno {
-		if message(m) == unix.NFT_MSG_NEWTABLE && tableFlags(m)&byte(nftables.TableFlagPersist) != 0 {
-			return unix.EOPNOTSUPP
-		}
-		return 0
-	}}
+	old := refusing(unix.NFT_MSG_NEWTABLE, unix.EOPNOTSUPP, func(m netlink.Message) bool {
+		return tableFlags(m)&byte(nftables.TableFlagPersist) != 0
+	})
 	c, err := open(old.dial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if takes, err := c.takesPersist(); takes || err != nil {
 		t.Errorf("takesPersist = %v, %v", takes, err)
 	}

@@ -101,9 +101,7 @@ func serve(t *testing.T, n *netns, name, address string) {
 			break
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -178,16 +176,23 @@ const (
 
 func newLAN(t *testing.T) *lan {
 	t.Helper()
-	nstest.Need(t)
-	n := &lan{client: newNetns(t)}
-	veth(t, n.client, "v0", "v1", []string{host4 + "/24", host6 + "/64"}, []string{peer4 + "/24", peer6 + "/64"})
+	n := &lan{client: neighbour(t)}
 	for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
 		nstest.Run(t, "ip", addAddr(vip, "v0")...)
 	}
 	for address, name := range map[string]string{":80": "router", ":6443": "apiserver", ":9445": "lb", ":8888": "proxy"} {
 		serve(t, nil, name, address)
 	}
-	serve(t, n.client, "elsewhere", ":80")
+	return n
+}
+
+// neighbour is a host on the same link, which serves port 80.
+func neighbour(t *testing.T) *netns {
+	t.Helper()
+	nstest.Need(t)
+	n := newNetns(t)
+	veth(t, n, "v0", "v1", []string{host4 + "/24", host6 + "/64"}, []string{peer4 + "/24", peer6 + "/64"})
+	serve(t, n, "elsewhere", ":80")
 	return n
 }
 
@@ -292,9 +297,7 @@ func TestTraffic(t *testing.T) {
 	check(t, n.untouched())
 
 	s, err := c.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, counter := range s.Counters {
 		// One connection of each family by each way; a refused one may be tried again.
 		exact := counter.Chain != "input"
@@ -332,10 +335,7 @@ func TestSamePortTwice(t *testing.T) {
 
 // A connection of the host that has the proxy's port as its source lives.
 func TestSourcePortOfTheProxy(t *testing.T) {
-	nstest.Need(t)
-	client := newNetns(t)
-	veth(t, client, "v0", "v1", []string{host4 + "/24", host6 + "/64"}, []string{peer4 + "/24", peer6 + "/64"})
-	serve(t, client, "elsewhere", ":80")
+	neighbour(t)
 	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6)))
 	for from, to := range map[string]string{host4: peer4, host6: peer6} {
 		if got := ask(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Who != "elsewhere" {
@@ -406,9 +406,7 @@ func TestOtherNATChains(t *testing.T) {
 			t.Errorf("their redirect of %s:6443 is gone: %+v", vip, got)
 		}
 	}
-	if diff := cmp.Diff(before, others(t)); diff != "" {
-		t.Errorf("other tables differ (-before +after):\n%s", diff)
-	}
+	unchanged(t, "other tables", before, others(t))
 }
 
 // The real firewalld with its real ruleset lets through what is led to the
@@ -435,9 +433,7 @@ func TestFirewalld(t *testing.T) {
 	apply(t, c, ruleset.New(8888, addrs(vip6)))
 	apply(t, c, ruleset.New(8889, addrs(vip6)))
 	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
-	if diff := cmp.Diff(before, others(t)); diff != "" {
-		t.Errorf("firewalld's tables differ (-before +after):\n%s", diff)
-	}
+	unchanged(t, "firewalld's tables", before, others(t))
 
 	firewallCmd("--reload")
 	firewallCmd("--complete-reload")
@@ -445,9 +441,7 @@ func TestFirewalld(t *testing.T) {
 	check(t, proxied)
 
 	// The table added to a running firewalld.
-	if err := c.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Remove())
 	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
 	check(t, proxied)
 }
@@ -465,20 +459,14 @@ func startFirewalld(t *testing.T) func(args ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	bus := filepath.Join(dir, "bus")
-	if err := os.WriteFile(filepath.Join(dir, "bus.conf"), fmt.Appendf(nil, busConfig, bus), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(dir, "etc"), os.DirFS("/etc/firewalld")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "bus.conf"), fmt.Appendf(nil, busConfig, bus), 0o600))
+	must(t, os.CopyFS(filepath.Join(dir, "etc"), os.DirFS("/etc/firewalld")))
 	env := append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS=unix:path="+bus)
 
 	daemon := exec.CommandContext(context.Background(), "dbus-daemon",
 		"--config-file="+filepath.Join(dir, "bus.conf"), "--nofork", "--nopidfile", "--print-address")
 	ready, err := daemon.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	background(t, daemon)
 	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
 		t.Fatalf("dbus-daemon: %v", err)
@@ -512,9 +500,7 @@ func startFirewalld(t *testing.T) func(args ...string) {
 // background starts a process that is killed when the test ends.
 func background(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
