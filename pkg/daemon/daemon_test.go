@@ -27,26 +27,53 @@ const (
 	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
 )
 
-// network gives the namespace a link with the ingress's address on it, and an
-// ingress that answers with handler.
-func network(t *testing.T, handler http.HandlerFunc) {
+// link gives the namespace a link, with the addresses and routes of the ip commands.
+func link(t *testing.T, commands ...string) {
 	t.Helper()
 	nstest.Need(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
 	t.Cleanup(func() { nstest.Run(noContext{t}, "ip", "link", "del", "lan0") })
-	nstest.Run(t, "ip", "link", "set", "lan0", "up")
-	nstest.Run(t, "ip", "link", "set", "lan1", "up")
-	nstest.Run(t, "ip", "addr", "add", ingress+"/32", "dev", "lan0")
-	if handler == nil {
-		return
+	for _, args := range append([]string{"link set lan0 up", "link set lan1 up"}, commands...) {
+		nstest.Run(t, "ip", strings.Fields(args)...)
 	}
-	ln, err := net.Listen("tcp", ingress+":80")
-	if err != nil {
-		t.Fatal(err)
+}
+
+// network gives the namespace a link with the ingress's address on it, and an
+// ingress that answers with handler.
+func network(t *testing.T, handler http.HandlerFunc) {
+	t.Helper()
+	link(t, "addr add "+ingress+"/32 dev lan0")
+	if handler != nil {
+		serve(t, ingress+":80", handler)
 	}
+}
+
+// listen listens until the test ends.
+func listen(t *testing.T, addr string) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	must(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+// serve answers with handler at addr.
+func serve(t *testing.T, addr string, handler http.HandlerFunc) {
+	t.Helper()
+	ln := listen(t, addr)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(func() { _ = server.Close() })
+}
+
+// begun is the service on a host with a VIP and an ingress that answers with handler.
+func begun(t *testing.T, handler http.HandlerFunc, config string, env ...string) *service {
+	t.Helper()
+	network(t, handler)
+	gainVIP(t)
+	s := prepare(t, config)
+	s.start(env)
+	return s
 }
 
 // noContext lets a cleanup run commands: the test's own context has ended then.
@@ -64,17 +91,17 @@ func key(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "token.thumbpri
 // ask makes one request to the VIP from this host, as a self check does.
 func ask(t *testing.T, path string) (code int, body string) {
 	t.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + vip + path)
-	if err != nil {
-		t.Fatal(err)
+	code, body, err := scrape(t, http.MethodGet, "http://"+vip+path)
+	must(t, err)
+	return code, body
+}
+
+// answered checks that a challenge is answered.
+func answered(t *testing.T, when string) {
+	t.Helper()
+	if code, _ := ask(t, token); code != 200 {
+		t.Errorf("challenge %s: %d", when, code)
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(data)
 }
 
 func TestChallengeThroughTheVIP(t *testing.T) {
@@ -114,9 +141,7 @@ func TestReloadSpeaksTheProtocol(t *testing.T) {
 	s := prepare(t, explicit)
 	s.start(nil)
 	s.told("READY=1")
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	s.signal(syscall.SIGHUP)
 	s.told("RELOADING=1\nMONOTONIC_USEC=")
 	s.told("READY=1")
 	s.configure(explicit + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
@@ -159,11 +184,7 @@ func TestWatchdogIsFedByTheWork(t *testing.T) {
 func TestPortInUseNamesTheProcess(t *testing.T) {
 	network(t, key)
 	gainVIP(t)
-	squatter, err := net.Listen("tcp", ":8888")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer squatter.Close()
+	squatter := listen(t, ":8888")
 	s := prepare(t, explicit)
 	s.start(nil)
 	s.told("READY=1\nSTATUS=PortInUse: ")
@@ -177,9 +198,7 @@ func TestPortInUseNamesTheProcess(t *testing.T) {
 	}
 	squatter.Close()
 	s.reason(status.Serving)
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("challenge after that: %d", code)
-	}
+	answered(t, "after that")
 	s.stop()
 }
 
@@ -215,9 +234,7 @@ func TestStartWithARefusedConfiguration(t *testing.T) {
 	s.stop()
 
 	again := prepare(t, "newKey: 1\n")
-	if err := os.Rename(filepath.Join(s.dir, "state"), filepath.Join(again.dir, "state")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(s.dir, "state"), filepath.Join(again.dir, "state")))
 	again.start(nil)
 	again.told("READY=1")
 	r := again.await("last accepted in force", func(r status.Report) bool {
@@ -226,17 +243,12 @@ func TestStartWithARefusedConfiguration(t *testing.T) {
 	if !strings.Contains(r.Condition().Message, `unknown key "newKey"`) {
 		t.Errorf("message %q", r.Condition().Message)
 	}
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("challenge with the last accepted configuration: %d", code)
-	}
+	answered(t, "with the last accepted configuration")
 	again.stop()
 }
 
 func TestUnreachableIngress(t *testing.T) {
-	network(t, nil)
-	gainVIP(t)
-	s := prepare(t, explicit)
-	s.start(nil)
+	s := begun(t, nil, explicit)
 	s.told("READY=1")
 	r := s.reason(status.UpstreamUnreachable)
 	if !strings.Contains(r.Condition().Message, ingress+":80") {
@@ -245,11 +257,7 @@ func TestUnreachableIngress(t *testing.T) {
 	if code, body := ask(t, token); code != 502 || strings.Contains(body, ingress) {
 		t.Errorf("the client gets %d %q", code, body)
 	}
-	ln, err := net.Listen("tcp", ingress+":80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
+	listen(t, ingress+":80")
 	s.reason(status.Serving)
 	s.stop()
 }
@@ -258,9 +266,7 @@ func TestUnreachableIngress(t *testing.T) {
 func asking(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", vip+":80", patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
 	return conn
@@ -268,20 +274,15 @@ func asking(t *testing.T) net.Conn {
 
 func TestStopLetsChallengesInFlightEnd(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
-	network(t, func(w http.ResponseWriter, r *http.Request) {
+	s := begun(t, func(w http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-answer
 		key(w, r)
-	})
-	gainVIP(t)
-	s := prepare(t, explicit)
-	s.start(nil)
+	}, explicit)
 	s.told("READY=1")
 	conn := asking(t)
 	<-asked
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	s.signal(syscall.SIGTERM)
 	s.told("STOPPING=1")
 	if !nstest.Poll(func() bool {
 		other, err := net.DialTimeout("tcp", vip+":80", patience)
@@ -306,13 +307,10 @@ func TestStopLetsChallengesInFlightEnd(t *testing.T) {
 
 func TestStopDoesNotWaitForEver(t *testing.T) {
 	asked := make(chan struct{})
-	network(t, func(_ http.ResponseWriter, r *http.Request) {
+	s := begun(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-r.Context().Done()
-	})
-	gainVIP(t)
-	s := prepare(t, explicit+"upstream: {timeout: 60s}\n")
-	s.start([]string{serviceTiming + `={"Drain": 100000000}`})
+	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"Drain": 100000000}`)
 	s.told("READY=1")
 	asking(t)
 	<-asked
@@ -326,10 +324,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 }
 
 func TestTwoInstances(t *testing.T) {
-	network(t, key)
-	gainVIP(t)
-	first := prepare(t, explicit)
-	first.start(nil)
+	first := begun(t, key, explicit)
 	first.told("READY=1")
 	second := prepare(t, explicit+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	second.start(nil)
@@ -337,19 +332,13 @@ func TestTwoInstances(t *testing.T) {
 	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q does not name the table's owner", r.Condition().Message)
 	}
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("challenge through the first instance: %d", code)
-	}
-	if err := first.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	answered(t, "through the first instance")
+	first.signal(syscall.SIGKILL)
 	if err := <-first.exited; err == nil {
 		t.Error("SIGKILL leaves exit code 0")
 	}
 	second.reason(status.Serving)
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("challenge through the second instance after the first was killed: %d", code)
-	}
+	answered(t, "through the second instance after the first was killed")
 	second.stop()
 }
 
@@ -363,23 +352,12 @@ func TestVIPsOfANodeWithoutTheIngress(t *testing.T) {
 	s.configure("vips: {keepalivedConfig: " + conf + "}\n")
 	s.start(nil)
 	s.told("READY=1\nSTATUS=NotRequired: no " + conf)
-	write := func(path, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
+	write(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
 	s.reason(status.NoVIPs)
-	write(s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingress+"]}]}\n")
+	write(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingress+"]}]}\n")
 	s.reason(status.Serving)
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("challenge: %d", code)
-	}
-	write(s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")
+	answered(t, "with the static pod's VIPs")
+	write(t, s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")
 	r := s.reason(status.ExternalLoadBalancer)
 	if r.Table.Present {
 		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)

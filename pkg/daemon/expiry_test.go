@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"math/big"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -34,19 +33,13 @@ type apiServer struct {
 func (a *apiServer) present(t *testing.T, name, issuer string, life, left time.Duration) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<60))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	until := time.Now().Add(left)
 	leaf := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{apiName}, NotBefore: until.Add(-life), NotAfter: until}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, &x509.Certificate{Subject: pkix.Name{CommonName: issuer}}, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.byName[name] = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
@@ -65,12 +58,7 @@ func (a *apiServer) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 func startAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	a := &apiServer{byName: make(map[string]*tls.Certificate)}
-	ln, err := net.Listen("tcp", vip+":6443")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	secure := tls.NewListener(ln, &tls.Config{GetCertificate: a.choose, MinVersion: tls.VersionTLS12})
+	secure := tls.NewListener(listen(t, vip+":6443"), &tls.Config{GetCertificate: a.choose, MinVersion: tls.VersionTLS12})
 	go func() {
 		for {
 			conn, err := secure.Accept()

@@ -32,9 +32,7 @@ func scrape(t *testing.T, method, url string) (code int, body string, err error)
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -62,19 +60,14 @@ func (s *service) scraped(line string) string {
 // metering is the service with a VIP, an ingress that answers, and metrics.
 func metering(t *testing.T, env ...string) *service {
 	t.Helper()
-	network(t, key)
-	gainVIP(t)
-	s := prepare(t, measuring)
-	s.start(env)
+	s := begun(t, key, measuring, env...)
 	s.reason(status.Serving)
 	return s
 }
 
 func TestMetrics(t *testing.T) {
 	s := metering(t)
-	if code, _ := ask(t, token); code != 200 {
-		t.Fatalf("a challenge: %d", code)
-	}
+	answered(t, "with metrics")
 	if code, _ := ask(t, "/"); code != 400 {
 		t.Fatalf("no challenge: %d", code)
 	}
@@ -128,16 +121,12 @@ func TestMetricsAreNothingElse(t *testing.T) {
 		}
 	}
 	conn, err := net.DialTimeout("tcp", "127.0.0.1:9645", patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 20<<10))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("20 KiB of fields: %d", resp.StatusCode)
@@ -176,9 +165,7 @@ func TestExporterThatEnds(t *testing.T) {
 		}
 		s.scraped("http01_proxy_up 1")
 		old = s.child("exporter")
-		if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(old, syscall.SIGKILL))
 	}
 	s.scraped("http01_proxy_up 1")
 	s.logs("the exporter has ended (signal: killed)")
@@ -196,10 +183,7 @@ func TestExporterThatEnds(t *testing.T) {
 
 // The configuration says where, and whether at all; none of that needs a restart.
 func TestMetricsFollowTheConfiguration(t *testing.T) {
-	network(t, key)
-	gainVIP(t)
-	s := prepare(t, explicit)
-	s.start(nil)
+	s := begun(t, key, explicit)
 	s.reason(status.Serving)
 	off := func(r status.Report) bool { return r.Metrics == status.Metrics{} }
 	s.await("metrics that are off", off)
@@ -228,29 +212,21 @@ func TestMetricsFollowTheConfiguration(t *testing.T) {
 		t.Error("metrics go on although they are off")
 	}
 	s.await("metrics that are off again", off)
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("a challenge: %d", code)
-	}
+	answered(t, "without metrics")
 	s.stop()
 }
 
 // A port that is taken is named once, and taken as soon as it is free. The front
 // door is not affected.
 func TestMetricsPortInUse(t *testing.T) {
-	squatter, err := net.Listen("tcp", ":9645")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer squatter.Close()
+	squatter := listen(t, ":9645")
 	s := metering(t, quickExporter)
 	by := fmt.Sprintf("taken by process %d (", os.Getpid())
 	s.logs(by)
 	s.await("the process that has the port", func(r status.Report) bool {
 		return !r.Metrics.Served && strings.HasSuffix(r.Metrics.Address, ":9645") && strings.Contains(r.Metrics.Error, by)
 	})
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("a challenge: %d", code)
-	}
+	answered(t, "while the metrics have no port")
 	squatter.Close()
 	s.scraped(`http01_proxy_ready{reason="Serving"} 1`)
 	s.logs("metrics are served on ") // at once: none has ended

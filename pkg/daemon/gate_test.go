@@ -55,9 +55,7 @@ func (s *service) child(command string) int {
 		}
 		for _, field := range strings.Fields(string(text)) {
 			pid, err := strconv.Atoi(field)
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			must(s.t, err)
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if args := strings.Split(string(line), "\x00"); err == nil && len(args) > 1 && args[1] == command {
 				found = append(found, pid)
@@ -86,9 +84,7 @@ func (s *service) another(old int) int {
 func fields(t *testing.T, pid int, names ...string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := make(map[string]string)
 	for line := range strings.Lines(string(text)) {
 		if name, value, ok := strings.Cut(line, ":"); ok && slices.Contains(names, name) {
@@ -115,16 +111,12 @@ func harmless(t *testing.T, pid int) {
 // What reads the network's bytes can do nothing with the host.
 func TestGateIsHarmless(t *testing.T) {
 	s := serving(t)
-	if code, _ := ask(t, token); code != 200 {
-		t.Fatalf("a challenge: %d", code)
-	}
+	answered(t, "by the gate")
 	pid := s.another(0)
 	harmless(t, pid)
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	open, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, fd := range open {
 		target, _ := os.Readlink(filepath.Join(dir, fd.Name()))
 		ours := strings.HasPrefix(target, "socket:") || strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "pipe:") ||
@@ -197,9 +189,7 @@ func TestGateThatIsKilled(t *testing.T) {
 		if !nstest.Poll(func() bool { return l.answered.Load() > before+20 }) {
 			t.Fatal("nobody is answered")
 		}
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Kill(pid, unix.SIGKILL))
 	}
 	s.another(pid)
 	l.end()
@@ -207,9 +197,7 @@ func TestGateThatIsKilled(t *testing.T) {
 	if l.refused.Load() > 0 || l.broken.Load() > kills*clients {
 		t.Errorf("%d refused; %d broken off, where %d can have been in flight", l.refused.Load(), l.broken.Load(), kills*clients)
 	}
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("afterwards: %d", code)
-	}
+	answered(t, "afterwards")
 	s.logs("has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports")
 	// So many in a minute are a state of the service, though each has a successor.
 	r := s.await("the state", func(r status.Report) bool { return r.Condition().Reason == status.GateUnavailable })
@@ -223,17 +211,13 @@ func TestGateThatIsKilled(t *testing.T) {
 func TestGateThatHangs(t *testing.T) {
 	s := serving(t, serviceTiming+`={"GateSilence": 5000000000}`)
 	pid := s.another(0)
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Kill(pid, unix.SIGSTOP))
 	// Until all of its threads have stopped it may accept a connection, which ends with it.
 	if !nstest.Poll(func() bool { return stopped(pid) }) {
 		t.Fatal("the gate goes on")
 	}
 	begin := time.Now()
-	if code, _ := ask(t, token); code != 200 {
-		t.Errorf("a challenge meanwhile: %d", code)
-	}
+	answered(t, "meanwhile")
 	t.Logf("a challenge that met a gate that hangs waited %v", time.Since(begin))
 	s.another(pid)
 	s.logs("has been silent for ")
@@ -258,9 +242,7 @@ func stopped(pid int) bool {
 func TestKeeperThatIsKilled(t *testing.T) {
 	s := serving(t)
 	pid := s.another(0)
-	if err := s.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	s.signal(syscall.SIGKILL)
 	if !nstest.Poll(func() bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }) {
 		t.Errorf("the gate, process %d, outlives the keeper", pid)
 	}
@@ -278,9 +260,7 @@ func TestNextGateKnowsTheConfiguration(t *testing.T) {
 	if !nstest.Poll(refused) {
 		t.Error("a foreign name is answered")
 	}
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Kill(pid, unix.SIGKILL))
 	s.another(pid)
 	if !nstest.Poll(refused) {
 		t.Error("a foreign name is answered by the next gate")

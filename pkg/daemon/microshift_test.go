@@ -24,15 +24,7 @@ const (
 // the node's, and returns a service for it and MicroShift's directory.
 func edge(t *testing.T, config string) (s *service, dir string) {
 	t.Helper()
-	nstest.Need(t)
-	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
-	t.Cleanup(func() { nstest.Run(noContext{t}, "ip", "link", "del", "lan0") })
-	for _, args := range []string{
-		"link set lan1 up", "link set lan0 up", "address add " + node + "/24 dev lan0", "address add " + ingress + "/24 dev lan0",
-		"route add default via 192.0.2.1",
-	} {
-		nstest.Run(t, "ip", strings.Fields(args)...)
-	}
+	link(t, "address add "+node+"/24 dev lan0", "address add "+ingress+"/24 dev lan0", "route add default via 192.0.2.1")
 	dir = t.TempDir()
 	return prepare(t, "vips: {keepalivedConfig: "+filepath.Join(dir, "none.conf")+"}\nmicroshift: {directory: "+dir+config+"}\n"), dir
 }
@@ -40,38 +32,26 @@ func edge(t *testing.T, config string) (s *service, dir string) {
 // routes has a router answer with text at addr.
 func routes(t *testing.T, addr, text string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }), ReadHeaderTimeout: patience}
-	go func() { _ = server.Serve(ln) }()
-	t.Cleanup(func() { _ = server.Close() })
+	serve(t, addr, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
-func get(t *testing.T, url string) string {
+// gets checks the text at a URL.
+func gets(t *testing.T, what, url, want string) {
 	t.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get(url)
-	if err != nil {
-		return "no answer"
+	code, got, err := scrape(t, http.MethodGet, url)
+	if err != nil && code == 0 {
+		got = "no answer"
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
+	if got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
 	}
-	return string(data)
 }
 
-func ms(t *testing.T, path, text string) {
+// write writes a file, in a directory that it makes where there is none.
+func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // TestMicroShift follows a host through its router's places. Nothing is ever caught
@@ -89,31 +69,21 @@ func TestMicroShift(t *testing.T) {
 	if c := r.Condition(); c.Message != "MicroShift's router has port 80 of "+node+", by its configuration" || r.Table.Present {
 		t.Errorf("%+v, %+v", c, r.Table)
 	}
-	if got := get(t, "http://"+node+"/"); got != "the router itself" {
-		t.Errorf("the router's port 80: %q", got)
-	}
+	gets(t, "the router's port 80", "http://"+node+"/", "the router itself")
 
-	ms(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingress+"]}\n")
+	write(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingress+"]}\n")
 	s.reason(status.Serving)
-	if got := get(t, "http://"+node+token); got != "by address" {
-		t.Errorf("a challenge, router on another address: %q", got)
-	}
-	if got := get(t, "http://"+node+"/"); got != "Only /.well-known/acme-challenge/* is allowed" {
-		t.Errorf("anything else: %q", got)
-	}
+	gets(t, "a challenge, router on another address", "http://"+node+token, "by address")
+	gets(t, "anything else", "http://"+node+"/", "Only /.well-known/acme-challenge/* is allowed")
 
-	ms(t, filepath.Join(dir, "config.d", "20-port.yaml"), "ingress: {listenAddress: [], ports: {http: 8080}}\n")
+	write(t, filepath.Join(dir, "config.d", "20-port.yaml"), "ingress: {listenAddress: [], ports: {http: 8080}}\n")
 	s.await("the other port", func(r status.Report) bool {
 		return r.Condition().Reason == status.Serving && len(r.Upstreams) > 0 && r.Upstreams[0].Address.String() == node+":8080"
 	})
-	if got := get(t, "http://"+node+token); got != "by port" {
-		t.Errorf("a challenge, router on another port: %q", got)
-	}
-	if got := get(t, "http://"+internal+token); got != "inside" {
-		t.Errorf("the internal address: %q", got)
-	}
+	gets(t, "a challenge, router on another port", "http://"+node+token, "by port")
+	gets(t, "the internal address", "http://"+internal+token, "inside")
 
-	ms(t, filepath.Join(dir, "config.yaml"), "ingress: {status: Removed}\n")
+	write(t, filepath.Join(dir, "config.yaml"), "ingress: {status: Removed}\n")
 	s.await("no router", func(r status.Report) bool {
 		return r.Condition().Reason == status.UpstreamUnreachable && !r.Table.Present
 	})
@@ -122,9 +92,7 @@ func TestMicroShift(t *testing.T) {
 	s.await("the internal address as a VIP", func(r status.Report) bool {
 		return strings.Contains(r.Condition().Message, internal+" is the internal address")
 	})
-	if got := get(t, "http://"+internal+token); got != "inside" {
-		t.Errorf("the internal address as a VIP: %q", got)
-	}
+	gets(t, "the internal address as a VIP", "http://"+internal+token, "inside")
 	s.stop()
 }
 
@@ -133,28 +101,32 @@ func loHas(t *testing.T, addr string) bool {
 	return strings.Contains(nstest.Run(noContext{t}, "ip", "-o", "address", "show", "dev", "lo"), addr)
 }
 
+// loGets waits until addresses are on lo.
+func loGets(t *testing.T, addrs ...string) {
+	t.Helper()
+	for _, addr := range addrs {
+		nstest.Await(t, addr+" is on lo", func() bool { return loHas(t, addr) })
+	}
+}
+
 // TestMicroShiftManaged: the internal address is on lo while the service runs.
 func TestMicroShiftManaged(t *testing.T) {
 	s, dir := edge(t, ", manageAdvertiseAddress: true")
 	s.start(nil)
 	s.reason(status.NotRequired)
-	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") }) {
-		t.Fatal("the internal address is not on lo")
-	}
-	ms(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.30.0.0/16]}\n")
+	loGets(t, internal+"/32")
+	write(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.30.0.0/16]}\n")
 	if !nstest.Poll(func() bool { return loHas(t, "172.31.0.0/32") && !loHas(t, internal) }) {
 		t.Error("the address does not follow the service network")
 	}
 	nstest.Run(t, "ip", "route", "add", "172.16.0.0/13", "via", "192.0.2.1")
-	ms(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.17.0.0/16]}\n")
+	write(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.17.0.0/16]}\n")
 	s.await("a collision", func(r status.Report) bool {
 		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 by lan0 leads to it: give another") && r.Condition().Reason == status.NotRequired
 	})
 	s.logs("is not kept on lo")
-	ms(t, filepath.Join(dir, "config.yaml"), "")
-	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") }) {
-		t.Error("the internal address is not on lo again")
-	}
+	write(t, filepath.Join(dir, "config.yaml"), "")
+	loGets(t, internal+"/32")
 	s.stop()
 	if loHas(t, internal) {
 		t.Error("the internal address is left on lo")
@@ -209,7 +181,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, dir := edge6(t, ", manageAdvertiseAddress: true")
 			quoted := "'" + strings.Join(tt.router, "', '") + "'"
-			ms(t, filepath.Join(dir, "config.yaml"), tt.config+"ingress: {listenAddress: ["+quoted+"]}\n")
+			write(t, filepath.Join(dir, "config.yaml"), tt.config+"ingress: {listenAddress: ["+quoted+"]}\n")
 			for _, addr := range tt.router {
 				routes(t, net.JoinHostPort(addr, "80"), "the router")
 			}
@@ -221,32 +193,22 @@ func TestMicroShiftFamilies(t *testing.T) {
 			if want := "holds " + strings.Join(tt.held, ", ") + " (MicroShift's node address)"; r.Condition().Message != want {
 				t.Errorf("%s, want %s", r.Condition().Message, want)
 			}
+			loGets(t, tt.lo...)
 			for _, addr := range tt.lo {
-				if !nstest.Poll(func() bool { return loHas(t, addr) }) {
-					t.Errorf("%s is not on lo", addr)
-				}
 				inside, _, _ := strings.Cut(addr, "/")
-				if got := get(t, "http://"+net.JoinHostPort(inside, "80")+token); got != "no answer" {
-					t.Errorf("%s: %q", addr, got)
-				}
+				gets(t, addr, "http://"+net.JoinHostPort(inside, "80")+token, "no answer")
 			}
 			if tt.notOnLo != "" && loHas(t, tt.notOnLo) {
 				t.Errorf("%s is on lo", tt.notOnLo)
 			}
 			for _, addr := range tt.held {
-				if got := get(t, "http://"+net.JoinHostPort(addr, "80")+token); got != "the router" {
-					t.Errorf("a challenge at %s: %q", addr, got)
-				}
-				if got := get(t, "http://"+net.JoinHostPort(addr, "80")+"/"); got != "Only /.well-known/acme-challenge/* is allowed" {
-					t.Errorf("anything else at %s: %q", addr, got)
-				}
+				gets(t, "a challenge at "+addr, "http://"+net.JoinHostPort(addr, "80")+token, "the router")
+				gets(t, "anything else at "+addr, "http://"+net.JoinHostPort(addr, "80")+"/", "Only /.well-known/acme-challenge/* is allowed")
 			}
 			for _, addr := range tt.untouched {
-				if got := get(t, "http://"+net.JoinHostPort(addr, "80")+token); got != "somebody else" {
-					t.Errorf("%s: %q", addr, got)
-				}
+				gets(t, addr, "http://"+net.JoinHostPort(addr, "80")+token, "somebody else")
 			}
-			ms(t, filepath.Join(dir, "config.d", "10.yaml"), "ingress: {listenAddress: []}\n")
+			write(t, filepath.Join(dir, "config.d", "10.yaml"), "ingress: {listenAddress: []}\n")
 			s.reason(status.NotRequired)
 			s.stop()
 			for _, addr := range tt.lo {
@@ -262,7 +224,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 // not put on lo before that is given.
 func TestMicroShiftHeldBack(t *testing.T) {
 	s, dir := edge6(t, ", manageAdvertiseAddress: true")
-	ms(t, filepath.Join(dir, "config.yaml"), both)
+	write(t, filepath.Join(dir, "config.yaml"), both)
 	s.start(nil)
 	s.await("one held back", func(r status.Report) bool {
 		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not put on lo: "+
@@ -271,14 +233,10 @@ func TestMicroShiftHeldBack(t *testing.T) {
 	if loHas(t, internal) || loHas(t, internal6) {
 		t.Error("one is on lo")
 	}
-	ms(t, filepath.Join(dir, "config.yaml"), both+"node: {nodeIPv6: '"+node6+"'}\n")
-	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") && loHas(t, internal6+"/128") }) {
-		t.Error("they are not on lo")
-	}
+	write(t, filepath.Join(dir, "config.yaml"), both+"node: {nodeIPv6: '"+node6+"'}\n")
+	loGets(t, internal+"/32", internal6+"/128")
 	// What takes an address away, as MicroShift does when it stops, has it put there again.
 	nstest.Run(t, "ip", "address", "del", internal+"/32", "dev", "lo")
-	if !nstest.Poll(func() bool { return loHas(t, internal+"/32") }) {
-		t.Error("the IPv4 one is not on lo again")
-	}
+	loGets(t, internal+"/32")
 	s.stop()
 }

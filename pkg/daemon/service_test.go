@@ -21,6 +21,14 @@ import (
 // patience bounds every wait for a condition on a loaded machine.
 const patience = nstest.Patience
 
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // service is the service as a process of its own.
 type service struct {
 	t      *testing.T
@@ -47,22 +55,16 @@ func (s *service) start(env []string, wrapper ...string) {
 	s.t.Helper()
 	socket := filepath.Join(s.dir, "notify.sock")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.t.Cleanup(func() { _ = manager.Close() })
 	go s.listen(manager)
 	exe, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	argv := slices.Concat(wrapper, []string{exe})
 	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Env = append(append(os.Environ(), serviceDir+"="+s.dir, "NOTIFY_SOCKET="+socket), env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.cmd.Start())
 	go func() { s.exited <- s.cmd.Wait() }()
 	s.t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
@@ -107,12 +109,8 @@ func (s *service) told(prefix string) string {
 func (s *service) configure(text string) {
 	s.t.Helper()
 	path := filepath.Join(s.dir, "config.yaml")
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, os.WriteFile(path+".new", []byte(text), 0o600))
+	must(s.t, os.Rename(path+".new", path))
 }
 
 // await polls the service's own report until it is as wanted.
@@ -145,10 +143,13 @@ func (s *service) logs(text string) {
 // stop asks it to end and wants exit code 0.
 func (s *service) stop() {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
+	s.signal(syscall.SIGTERM)
 	s.ended()
+}
+
+func (s *service) signal(number syscall.Signal) {
+	s.t.Helper()
+	must(s.t, s.cmd.Process.Signal(number))
 }
 
 func (s *service) ended() {
