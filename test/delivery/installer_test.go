@@ -30,8 +30,9 @@ type node struct {
 
 // newNode gives a test a master that has nothing of ours, and looks in the end
 // that it has nothing of ours again.
-func newNode(t *testing.T, s *site) *node {
+func newNode(t *testing.T) *node {
 	t.Helper()
+	s := use(t)
 	n := &node{site: s, Host: s.Masters[1], t: t, daemon: &mcd.Daemon{Machine: s.Masters[1]}, shell: newShell(t, nil)}
 	before, err := snapshot(t.Context(), n.Host)
 	must(t, err)
@@ -48,6 +49,16 @@ func newNode(t *testing.T, s *site) *node {
 			t.Errorf("%s is not as it was:\n%s", n.Host, diff)
 		}
 	})
+	return n
+}
+
+// newServingNode gives a test such a master after it has installed the first
+// release.
+func newServingNode(t *testing.T) *node {
+	t.Helper()
+	n := newNode(t)
+	n.apply(n.images[first])
+	n.is(service, "active")
 	return n
 }
 
@@ -142,10 +153,9 @@ func (n *node) script(name, text string) string {
 
 // A MachineConfig can be deleted before the installer has ever succeeded.
 func TestRemovedBeforeItWasInstalled(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	must(t, s.Registry.Down(t.Context(), registry.Refused))
-	n.apply(s.images[first])
+	n := newNode(t)
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
+	n.apply(n.images[first])
 	n.saysOn(t, n.Host, "cannot pull")
 	n.is(service, "inactive")
 	if text := status(t.Context(), n.Host, service); strings.Contains(text, "failed") {
@@ -162,14 +172,13 @@ func (n *node) ageFailure() {
 
 // The timer brings what the first attempt could not, without anybody.
 func TestTimerTriesAgain(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	n := newNode(t)
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
 	n.dropIn(timer, "[Timer]\nOnUnitInactiveSec=1s\n")
-	n.apply(s.images[first])
+	n.apply(n.images[first])
 	n.saysOn(t, n.Host, "cannot pull")
 	n.ageFailure()
-	must(t, s.Registry.Up(t.Context()))
+	must(t, n.Registry.Up(t.Context()))
 	n.is(service, "active")
 	n.saysOn(t, n.Host, "is installed")
 	n.is(timer, "inactive")
@@ -178,14 +187,11 @@ func TestTimerTriesAgain(t *testing.T) {
 // A pull that hangs is given up, and one that was killed leaves nothing in the
 // way of the next.
 func TestPullThatHangs(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	before := n.starts()
-	must(t, s.Registry.Down(t.Context(), registry.Stalled))
+	must(t, n.Registry.Down(t.Context(), registry.Stalled))
 	undo := n.dropIn(installer, "[Service]\nEnvironment=HTTP01_PROXYD_PULL_TIMEOUT=2\n")
-	n.apply(s.images[second])
+	n.apply(n.images[second])
 	n.saysOn(t, n.Host, "cannot pull")
 
 	undo()
@@ -200,19 +206,16 @@ func TestPullThatHangs(t *testing.T) {
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
 	}
-	must(t, s.runs(t.Context(), n.Host, first))
-	must(t, s.Registry.Up(t.Context()))
+	must(t, n.runs(t.Context(), n.Host, first))
+	must(t, n.Registry.Up(t.Context()))
 	_, err = n.Run(t.Context(), "systemctl", "restart", installer)
 	must(t, err)
-	must(t, s.runs(t.Context(), n.Host, second))
+	must(t, n.runs(t.Context(), n.Host, second))
 }
 
 // What is not fit to run is not installed, and the journal says why.
 func TestImagesThatAreRefused(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	before := n.starts()
 	n.shell.write("elsewhere", strings.Repeat("0", 64)+"  http01-proxyd-linux-s390x\n")
 	broken := n.script("broken", "exit 1\n")
@@ -223,15 +226,15 @@ func TestImagesThatAreRefused(t *testing.T) {
 	}{
 		"no such image":                     {broken[:len(broken)-8] + "00000000", nil, "cannot pull"},
 		"a program that does not run":       {broken, nil, "does not run on this"},
-		"no checksum for this architecture": {s.images[second], []string{"--sums", "elsewhere"}, "has no checksum for"},
+		"no checksum for this architecture": {n.images[second], []string{"--sums", "elsewhere"}, "has no checksum for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.apply(tt.image, tt.more...)
 			n.saysOn(t, n.Host, tt.says, "status=1/FAILURE")
-			must(t, s.runs(t.Context(), n.Host, first))
+			must(t, n.runs(t.Context(), n.Host, first))
 		})
 	}
-	n.apply(s.images[first])
+	n.apply(n.images[first])
 	n.saysOn(t, n.Host, "is installed already")
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
@@ -241,15 +244,12 @@ func TestImagesThatAreRefused(t *testing.T) {
 // A binary that runs and does not get ready is taken back, and is not tried
 // again until somebody says so.
 func TestBinaryThatDoesNotGetReady(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	bad := n.script("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
 	n.apply(bad)
 	n.saysOn(t, n.Host, "the previous binary is back and serves")
 	n.is(service, "active")
-	must(t, s.runs(t.Context(), n.Host, first))
+	must(t, n.runs(t.Context(), n.Host, first))
 
 	n.ageFailure()
 	before := n.starts()
@@ -259,17 +259,14 @@ func TestBinaryThatDoesNotGetReady(t *testing.T) {
 	if got := n.starts(); got != before {
 		t.Errorf("the timer started the service %d times", got-before)
 	}
-	n.apply(s.images[second])
-	must(t, s.runs(t.Context(), n.Host, second))
+	n.apply(n.images[second])
+	must(t, n.runs(t.Context(), n.Host, second))
 }
 
 // What somebody else's MachineConfig says of the service is followed: the
 // daemon itself does not stop a unit that it disables.
 func TestServiceThatIsDisabled(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	n.with("99-master-off", `    systemd:
       units:
       - {name: http01-proxyd.service, enabled: false}
@@ -285,18 +282,17 @@ func TestServiceThatIsDisabled(t *testing.T) {
 // A host without keepalived, a worker for instance, is left alone: it needs no
 // configuration and has no table.
 func TestHostWithoutVIPs(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
+	n := newNode(t)
 	_, err := n.Run(t.Context(), "sh", "-c", "systemctl stop keepalived && mv /etc/keepalived /root/keepalived")
 	must(t, err)
 	t.Cleanup(func() {
 		_, err := n.Run(context.Background(), "sh", "-c", "mv /root/keepalived /etc/keepalived && systemctl start keepalived")
 		must(t, err)
 	})
-	n.apply(s.images[first])
+	n.apply(n.images[first])
 	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "98-master-http01-proxyd-config.yaml")))
 	n.update()
-	got, err := s.AwaitState(t.Context(), n.Host, "NotRequired")
+	got, err := n.AwaitState(t.Context(), n.Host, "NotRequired")
 	must(t, err)
 	if got.Condition().Status != "True" || got.Table.Present {
 		t.Errorf("%+v, table: %+v", got.Condition(), got.Table)
@@ -324,14 +320,13 @@ func (w *watched) Run(ctx context.Context, name string, args ...string) (string,
 // A host with the image on its disk needs no registry; how long it takes from
 // the daemon's first action to a service that runs is printed.
 func TestImageThatIsThereAlready(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	_, err := n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", s.images[first])
+	n := newNode(t)
+	_, err := n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", n.images[first])
 	must(t, err)
-	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
 	machine := &watched{Host: n.Host}
 	n.daemon.Machine = machine
-	report := n.apply(s.images[first])
+	report := n.apply(n.images[first])
 	n.is(service, "active")
 	entered, err := n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service)
 	must(t, err)
@@ -341,9 +336,9 @@ func TestImageThatIsThereAlready(t *testing.T) {
 		t.Errorf("active (running) at %v, and the daemon acted at %v:\n%s", running, machine.acted, report)
 	}
 	fmt.Printf("image there already: active (running) %.2f s after the first action began (to reach: 2 s)\n", running.Sub(machine.acted).Seconds())
-	if _, err := n.Run(t.Context(), "podman", "image", "exists", s.images[first]); err != nil {
+	if _, err := n.Run(t.Context(), "podman", "image", "exists", n.images[first]); err != nil {
 		t.Errorf("the installer has taken away an image that it had not pulled: %v", err)
 	}
-	_, err = n.Run(t.Context(), "podman", "rmi", s.images[first])
+	_, err = n.Run(t.Context(), "podman", "rmi", n.images[first])
 	must(t, err)
 }

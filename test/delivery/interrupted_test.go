@@ -14,6 +14,14 @@ import (
 
 const installState = "/var/lib/http01-proxyd/install/"
 
+// otherEnvironment is a drop-in of somebody else's for the service.
+const otherEnvironment = `    systemd:
+      units:
+      - name: http01-proxyd.service
+        dropins:
+        - {name: 50-test.conf, contents: "[Service]\nEnvironment=IN_FORCE=yes\n"}
+`
+
 // do runs a shell's script on the node.
 func (n *node) do(script string) string {
 	n.t.Helper()
@@ -38,25 +46,21 @@ func (n *node) override(unit, text string) {
 // A first binary that never gets ready stays a failure, however often the
 // installer runs, and the timer goes on.
 func TestFirstBinaryThatDoesNotGetReady(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
+	n := newNode(t)
 	n.apply(n.script("never", "if [ \"$1\" = version ]; then echo never; else exit 1; fi\n"))
 	n.saysOn(t, n.Host, "does not get ready", "status=1/FAILURE")
 	n.do("systemctl restart " + installer)
 	n.saysOn(t, n.Host, "does not get ready", "status=1/FAILURE")
 	n.is(timer, "active")
-	n.apply(s.images[first])
+	n.apply(n.images[first])
 	n.saysOn(t, n.Host, "is installed")
-	must(t, s.runs(t.Context(), n.Host, first))
+	must(t, n.runs(t.Context(), n.Host, first))
 }
 
 // Power is lost after the swap, before anybody knows whether the binary gets
 // ready: the next boot finds out, and takes it back.
 func TestPowerLossBeforeTheVerdict(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	n.override(service, "[Service]\nTimeoutStartSec=3s\n")
 	hangs := n.script("hangs", "if [ \"$1\" = version ]; then echo hangs; else exec sleep infinity; fi\n")
 	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+hangs+"\n")
@@ -68,19 +72,16 @@ func TestPowerLossBeforeTheVerdict(t *testing.T) {
 	must(t, n.Kill(t.Context()))
 	must(t, n.BootTo(t.Context(), "sysinit.target"))
 	n.saysOn(t, n.Host, "the previous binary is back and serves")
-	must(t, s.runs(t.Context(), n.Host, first))
+	must(t, n.runs(t.Context(), n.Host, first))
 	n.do("test ! -e " + installState + "pending")
 }
 
 // An admin stops the service while the new binary gets ready. That says nothing
 // against the binary.
 func TestStopBeforeTheVerdict(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	n.override(service, "[Service]\nExecStartPre=/usr/bin/sleep 5\n")
-	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+s.images[second]+"\n")
+	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE="+n.images[second]+"\n")
 	n.do("systemctl start --no-block " + installer)
 	// Its ExecStartPre runs: systemd leaves a directory in /tmp when it is stopped
 	// amid what it does before that for PrivateDevices=.
@@ -94,16 +95,15 @@ func TestStopBeforeTheVerdict(t *testing.T) {
 	n.is(timer, "active")
 	n.do("systemctl restart " + installer)
 	n.saysOn(t, n.Host, "is installed")
-	must(t, s.runs(t.Context(), n.Host, second))
+	must(t, n.runs(t.Context(), n.Host, second))
 }
 
 // An attempt that fails at once is one attempt, though it has started the timer,
 // which fires a second later: what an admin asks next is not taken for the
 // timer's.
 func TestAttemptThatFailsAtOnce(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
+	n := newNode(t)
+	n.apply(n.images[first])
 	n.is(timer, "inactive")
 	n.override(installer, "[Service]\nEnvironment=HTTP01_PROXYD_IMAGE=\n")
 	n.do("systemctl start " + installer)
@@ -123,22 +123,14 @@ func (n *node) timerHasFired() {
 // What changed while the installer could not do its work is in force once it
 // can: also after a boot.
 func TestUnitChangedWhileAPullFailed(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
-	must(t, s.Registry.Down(t.Context(), registry.Refused))
-	n.apply(s.images[third])
+	n := newServingNode(t)
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
+	n.apply(n.images[third])
 	n.saysOn(t, n.Host, "cannot pull")
 	must(t, n.Reboot(t.Context()))
 	n.saysOn(t, n.Host, "cannot pull")
-	n.with("99-master-environment", `    systemd:
-      units:
-      - name: http01-proxyd.service
-        dropins:
-        - {name: 50-test.conf, contents: "[Service]\nEnvironment=IN_FORCE=yes\n"}
-`)
-	n.apply(s.images[first])
+	n.with("99-master-environment", otherEnvironment)
+	n.apply(n.images[first])
 	n.saysOn(t, n.Host, "is installed already")
 	if out := n.do("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service + ")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
 		t.Errorf("the service runs without its new drop-in:\n%s", out)
@@ -147,10 +139,7 @@ func TestUnitChangedWhileAPullFailed(t *testing.T) {
 
 // The removal does not rest on the installer having run since the boot.
 func TestRemovedThoughTheTimerIsDisabled(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	n.with("99-master-timer", `    systemd:
       units:
       - {name: http01-proxyd-install.timer, enabled: false}
@@ -162,10 +151,7 @@ func TestRemovedThoughTheTimerIsDisabled(t *testing.T) {
 
 // The removal does not wait for a podman that hangs.
 func TestRemovedThoughPodmanHangs(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	const stub = "/usr/local/sbin/podman"
 	must(t, n.WriteFile(stub, "#!/bin/sh\nexec sleep infinity\n", 0o755))
 	defer func() { must(t, errors.Join(n.RemoveFile(stub))) }()
@@ -179,21 +165,13 @@ func TestRemovedThoughPodmanHangs(t *testing.T) {
 // A binary that cannot get ready costs one attempt, though several units of the
 // same update ask for one.
 func TestBadBinaryIsTriedOnce(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	n.apply(s.images[first])
-	n.is(service, "active")
+	n := newServingNode(t)
 	before := n.starts()
-	n.with("99-master-environment", `    systemd:
-      units:
-      - name: http01-proxyd.service
-        dropins:
-        - {name: 50-test.conf, contents: "[Service]\nEnvironment=IN_FORCE=yes\n"}
-`)
+	n.with("99-master-environment", otherEnvironment)
 	n.apply(n.script("once", "if [ \"$1\" = version ]; then echo once; else exit 1; fi\n"))
 	n.timerHasFired()
 	n.saysOn(t, n.Host, "the previous binary is back and serves", "status=1/FAILURE")
-	must(t, s.runs(t.Context(), n.Host, first))
+	must(t, n.runs(t.Context(), n.Host, first))
 	if got := n.starts() - before; got != 1 {
 		t.Errorf("the service started %d times, want once, with the previous binary", got)
 	}

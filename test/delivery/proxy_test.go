@@ -36,14 +36,13 @@ func (n *node) closed() {
 
 // A host that reaches the world by the cluster's proxy alone pulls by it.
 func TestPullThroughEgressProxy(t *testing.T) {
-	s := use(t)
-	n := newNode(t, s)
-	proxy := s.Lab.Egress
+	n := newNode(t)
+	proxy := n.Lab.Egress
 	must(t, proxy.Start(t.Context(), lab.EgressOptions{}))
 	t.Cleanup(func() { must(t, proxy.Stop(context.Background())) })
 	url := proxy.URL("http", "", proxy.Addresses.V4.String())
 	n.closed()
-	n.apply(s.images[first])
+	n.apply(n.images[first])
 	n.saysOn(t, n.Host, "cannot pull")
 	n.is(service, "inactive")
 
@@ -53,12 +52,12 @@ func TestPullThroughEgressProxy(t *testing.T) {
 	must(t, err)
 	n.saysOn(t, n.Host, "is installed")
 	n.is(service, "active")
-	must(t, s.runs(t.Context(), n.Host, first))
+	must(t, n.runs(t.Context(), n.Host, first))
 	requests, err := proxy.Requests()
 	must(t, err)
 	// Start connects without a request to see whether the proxy listens.
 	requests = slices.DeleteFunc(requests, func(line string) bool { return strings.Contains(line, "error:transaction-end-before-headers") })
-	connect := " CONNECT " + s.Registry.Name + ":443 "
+	connect := " CONNECT " + n.Registry.Name + ":443 "
 	if len(requests) == 0 || slices.ContainsFunc(requests, func(line string) bool { return !strings.Contains(line, connect) }) {
 		t.Errorf("the proxy got other requests than%s:\n%s", connect, strings.Join(requests, "\n"))
 	}
