@@ -109,8 +109,7 @@ func asBefore(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
 
 func issue(t *testing.T, c *cluster.Cluster, label string) {
 	t.Helper()
-	certificate, err := c.Certificate(t.Context(), label)
-	must(t, err)
+	certificate := must1(c.Certificate(t.Context(), label))(t)
 	if want := label + "." + c.Lab.Domain; !slices.Equal(certificate.DNSNames, []string{want}) {
 		t.Errorf("the certificate is for %v, want %s", certificate.DNSNames, want)
 	}

@@ -32,13 +32,11 @@ func TestNothingOutlivesAKill(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	before := namespaces(t)
-	self, err := os.Executable()
-	must(t, err)
+	self := must1(os.Executable())(t)
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, cellVariable+"=") }), holdMarker+"=1")
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(t, err)
+	out := must1(cmd.StdoutPipe())(t)
 	must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != held {

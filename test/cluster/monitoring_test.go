@@ -65,8 +65,7 @@ func monitored(t *testing.T, c *cluster.Cluster) {
 	issue(t, c, "api")
 	ask(t, c, "http://"+name+"/.well-known/acme-challenge/no-such-token", http.StatusServiceUnavailable)
 	ask(t, c, "http://"+name+"/elsewhere", http.StatusBadRequest)
-	_, err := c.Masters[0].Run(t.Context(), "systemctl", "reload", unit)
-	must(t, err)
+	must1(c.Masters[0].Run(t.Context(), "systemctl", "reload", unit))(t)
 
 	for _, q := range dashboardQueries(t) {
 		t.Run(q.title+" "+q.id, func(t *testing.T) {
@@ -78,8 +77,7 @@ func monitored(t *testing.T, c *cluster.Cluster) {
 
 	// One fault for each exporter: rules that Prometheus cannot evaluate would
 	// be silent.
-	_, err = c.Masters[2].Run(t.Context(), "systemctl", "stop", unit)
-	must(t, err)
+	must1(c.Masters[2].Run(t.Context(), "systemctl", "stop", unit))(t)
 	for _, series := range []string{
 		`ALERTS{alertname="HTTP01ProxyDown",instance="master2",alertstate="pending"}`,
 		`ALERTS{alertname="HTTP01APICertificateExpiring",severity="warning",name="` + name + `",alertstate="pending"}`,
@@ -268,8 +266,7 @@ func (p *prometheus) hasValue(ctx context.Context, expr string) error {
 
 func (p *prometheus) rulesAreHealthy(t *testing.T) {
 	t.Helper()
-	answer, err := p.get(t.Context(), "/api/v1/rules")
-	must(t, err)
+	answer := must1(p.get(t.Context(), "/api/v1/rules"))(t)
 	var body struct {
 		Data struct {
 			Groups []struct {

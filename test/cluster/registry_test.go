@@ -35,8 +35,7 @@ func tiny(t *testing.T, content string) v1.ImageIndex {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	must(t, w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(inImage, "/"), Mode: 0o644, Size: int64(len(content))}))
-	_, err := io.WriteString(w, content)
-	must(t, err)
+	must1(io.WriteString(w, content))(t)
 	must(t, w.Close())
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(archive.Bytes())), nil
@@ -54,8 +53,7 @@ func tiny(t *testing.T, content string) v1.ImageIndex {
 
 func diffIDs(t *testing.T, image v1.Image) []v1.Hash {
 	t.Helper()
-	config, err := image.ConfigFile()
-	must(t, err)
+	config := must1(image.ConfigFile())(t)
 	return config.RootFS.DiffIDs
 }
 
@@ -67,8 +65,7 @@ func pull(ctx context.Context, m *host.Host, auth, reference string) error {
 func remove(t *testing.T, m *host.Host, reference string) {
 	t.Helper()
 	t.Cleanup(func() {
-		_, err := m.Run(context.Background(), "podman", "rmi", "--force", "--ignore", reference)
-		must(t, err)
+		must1(m.Run(context.Background(), "podman", "rmi", "--force", "--ignore", reference))(t)
 	})
 }
 
@@ -76,8 +73,7 @@ func remove(t *testing.T, m *host.Host, reference string) {
 // that kubelet has, and asks the registry for no more than that takes.
 func TestPull(t *testing.T) {
 	c := whole(t)
-	reference, err := c.Registry.Push(t.Context(), "hello", tiny(t, "from the image\n"))
-	must(t, err)
+	reference := must1(c.Registry.Push(t.Context(), "hello", tiny(t, "from the image\n")))(t)
 	if !strings.HasPrefix(reference, "registry.lab.test/hello@sha256:") {
 		t.Fatalf("the reference is %s", reference)
 	}
@@ -93,19 +89,14 @@ func TestPull(t *testing.T) {
 		if want := (registry.Pulls{Requests: got.Requests, Unauthorized: got.Unauthorized, Manifests: 2, Blobs: 2}); got != want {
 			t.Errorf("%s has asked for %+v, want %+v", m, got, want)
 		}
-		id, err := m.Run(t.Context(), "podman", "create", "--pull=never", reference, "none")
-		must(t, err)
-		_, err = m.Run(t.Context(), "podman", "cp", strings.TrimSpace(id)+":"+inImage, "/tmp/hello")
-		must(t, err)
-		_, err = m.Run(t.Context(), "podman", "rm", strings.TrimSpace(id))
-		must(t, err)
-		out, err := m.Run(t.Context(), "cat", "/tmp/hello")
-		must(t, err)
+		id := must1(m.Run(t.Context(), "podman", "create", "--pull=never", reference, "none"))(t)
+		must1(m.Run(t.Context(), "podman", "cp", strings.TrimSpace(id)+":"+inImage, "/tmp/hello"))(t)
+		must1(m.Run(t.Context(), "podman", "rm", strings.TrimSpace(id)))(t)
+		out := must1(m.Run(t.Context(), "cat", "/tmp/hello"))(t)
 		if diff := cmp.Diff("from the image\n", out); diff != "" {
 			t.Errorf("%s: the file (-want +got):\n%s", m, diff)
 		}
-		_, err = m.Run(t.Context(), "rm", "/tmp/hello")
-		must(t, err)
+		must1(m.Run(t.Context(), "rm", "/tmp/hello"))(t)
 	}
 }
 
@@ -181,8 +172,7 @@ func TestOutagesThatHang(t *testing.T) {
 			if got := c.Registry.Pulls().Since(before); got.Manifests+got.Blobs > 0 {
 				t.Errorf("it got %+v", got)
 			}
-			_, err = m.Run(t.Context(), "systemctl", "stop", pulling)
-			must(t, err)
+			must1(m.Run(t.Context(), "systemctl", "stop", pulling))(t)
 			must(t, c.Registry.Up(t.Context()))
 			must(t, pull(t.Context(), m, authfile, reference))
 		})
@@ -193,8 +183,7 @@ func TestOutagesThatHang(t *testing.T) {
 func outage(t *testing.T, o registry.Outage) (*cluster.Cluster, string) {
 	t.Helper()
 	c := whole(t)
-	reference, err := c.Registry.Push(t.Context(), "outage", tiny(t, o.String()))
-	must(t, err)
+	reference := must1(c.Registry.Push(t.Context(), "outage", tiny(t, o.String())))(t)
 	remove(t, c.Masters[0], reference)
 	t.Cleanup(func() { must(t, c.Registry.Up(context.Background())) })
 	must(t, c.Registry.Down(t.Context(), o))

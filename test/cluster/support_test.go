@@ -29,8 +29,7 @@ func TestSupportDocument(t *testing.T) {
 		}
 		printed := map[string]string{}
 		for _, section := range []string{"For a support case", "Switch it off"} {
-			out, err := c.Masters[0].Run(t.Context(), "bash", "-euc", blocks[section])
-			must(t, err)
+			out := must1(c.Masters[0].Run(t.Context(), "bash", "-euc", blocks[section]))(t)
 			if blocks[section] == "" {
 				t.Errorf("%s has no commands", section)
 			}
@@ -45,8 +44,7 @@ func TestSupportDocument(t *testing.T) {
 		if len(blocks) != 0 {
 			t.Errorf("nothing runs these: %q", blocks)
 		}
-		out, err := c.Masters[0].Run(t.Context(), "sh", "-c", "tar -tzf "+archive+" | sort; cd "+folder+"; find . -empty; find . -perm /077 -prune -name .")
-		must(t, err)
+		out := must1(c.Masters[0].Run(t.Context(), "sh", "-c", "tar -tzf "+archive+" | sort; cd "+folder+"; find . -empty; find . -perm /077 -prune -name ."))(t)
 		want := []string{
 			"http01-proxyd/", "http01-proxyd/addresses.txt", "http01-proxyd/check.json", "http01-proxyd/journal.export",
 			"http01-proxyd/ruleset.txt", "http01-proxyd/status.json", "http01-proxyd/units.txt", "http01-proxyd/version.txt",
@@ -54,13 +52,11 @@ func TestSupportDocument(t *testing.T) {
 		if diff := cmp.Diff(want, strings.Fields(out)); diff != "" {
 			t.Errorf("collected (-want +got), and what is empty of it, or open to others:\n%s", diff)
 		}
-		tables, err := c.Masters[0].Run(t.Context(), "nft", "list", "tables")
-		must(t, err)
+		tables := must1(c.Masters[0].Run(t.Context(), "nft", "list", "tables"))(t)
 		if strings.Contains(tables, "http01-proxyd") {
 			t.Errorf("switched off, there are: %s", tables)
 		}
-		_, err = c.Masters[0].Run(t.Context(), "rm", "-r", folder)
-		must(t, err)
+		must1(c.Masters[0].Run(t.Context(), "rm", "-r", folder))(t)
 	})
 	takeAway(t, c)
 	asBefore(t, c, before)
