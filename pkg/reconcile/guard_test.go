@@ -4,7 +4,6 @@ package reconcile
 
 import (
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -28,22 +26,13 @@ func TestInternalIsRemembered(t *testing.T) {
 			return run(t, func(w *world) {
 				w.state = state
 				w.configure(strings.ReplaceAll(config, "DIR", w.dir))
-				w.held = []address.Address{
-					{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2},
-					{IP: netip.MustParseAddr("10.97.0.0"), Bits: 32, Link: 1},
-				}
-				if err := os.Mkdir(filepath.Join(w.dir, "ms"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				w.held = prefixes("192.0.2.9/24 eth0", "10.97.0.0/32 lo")
 				w.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n")
 			})
 		}
 		leftAlone := func(w *world, when string) {
 			t.Helper()
-			c := w.board.Report(status.Table{}).Condition()
-			if c.Reason != status.NoVIPs || !strings.Contains(c.Message, "10.97.0.0 is on lo as a single address") {
-				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
-			}
+			w.expect(when, status.NoVIPs, "10.97.0.0 is on lo as a single address")
 		}
 		w := begin("vips: {keepalivedConfig: DIR/none}\nmicroshift: {directory: DIR/ms}\n")
 		if w.reason() != status.NotRequired {
@@ -73,25 +62,17 @@ func TestInternalIsLookedUp(t *testing.T) {
 	for directory, vip := range map[string]string{`""`: "10.97.0.0", "/nowhere": "10.97.0.0", "DIR/other": "10.97.0.0", `"" # kept`: "10.99.0.0"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := run(t, func(w *world) {
-				w.held = []address.Address{{IP: netip.MustParseAddr(vip), Bits: 32, Link: 1}}
+				w.held = prefixes(vip + "/32 lo")
 				for dir, network := range map[string]string{"usual": "10.96.0.0/16", "other": "10.40.0.0/16", "before": "10.98.0.0/16"} {
-					if err := os.Mkdir(filepath.Join(w.dir, dir), 0o700); err != nil {
-						t.Fatal(err)
-					}
 					w.write(dir+"/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: ["+network+"]}\n")
 				}
 				before := microshift.NewReader(filepath.Join(w.dir, "before"), w.dir, microshift.NewKeeper(w.state))
 				before.Read(time.Now())
-				if err := before.Keep(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, before.Keep())
 				w.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", w.dir) + "\n")
 			})
 			defer w.stop()
-			c := w.board.Report(status.Table{}).Condition()
-			if c.Reason != status.NoVIPs || !strings.Contains(c.Message, vip+" is ") {
-				t.Errorf("directory %s: %s: %s", directory, c.Reason, c.Message)
-			}
+			w.expect("directory "+directory, status.NoVIPs, vip+" is ")
 		})
 	}
 }
@@ -101,19 +82,15 @@ func TestInternalIsLookedUp(t *testing.T) {
 func TestOtherDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := func(w *world, dir string) {
-			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\n" +
-				"microshift: {directory: " + filepath.Join(w.dir, dir) + ", manageAdvertiseAddress: true}\n")
+			w.microShift(dir, ", manageAdvertiseAddress: true")
 		}
 		w := run(t, func(w *world) {
 			at(w, "a")
-			w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2}}
+			w.held = prefixes("192.0.2.9/24 eth0")
 			for dir, text := range map[string]string{
 				"a": "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n",
 				"b": "node: [\n",
 			} {
-				if err := os.Mkdir(filepath.Join(w.dir, dir), 0o700); err != nil {
-					t.Fatal(err)
-				}
 				w.write(dir+"/config.yaml", text)
 			}
 		})
@@ -136,11 +113,9 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t, func(w *world) {
 			w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmicroshift: {directory: " + filepath.Join(w.dir, "usual") + ", manageAdvertiseAddress: true}\n")
-			w.held = []address.Address{{IP: netip.MustParseAddr("198.51.100.9"), Bits: 24, Link: 3}}
-			if err := os.Mkdir(filepath.Join(w.dir, "usual"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			w.write("route", "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")
+			w.held = prefixes("198.51.100.9/24 eth1")
+			must(t, os.Mkdir(filepath.Join(w.dir, "usual"), 0o700))
+			w.write("route", defaultRoute)
 		})
 		defer w.stop()
 		quiet(addressSettles + 2*routeAgain)
@@ -153,24 +128,15 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 // TestInternalMovesElsewhere: an internal address that goes from lo to another link is
 // seen at once, and so is one that comes back with a network.
 func TestInternalMovesElsewhere(t *testing.T) {
-	for name, there := range map[string]address.Address{
-		"another link": {IP: netip.MustParseAddr("10.44.0.0"), Bits: 32, Link: 3},
-		"a network":    {IP: netip.MustParseAddr("10.44.0.0"), Bits: 24, Link: 1},
-	} {
+	for name, there := range map[string]string{"another link": "10.44.0.0/32 eth1", "a network": "10.44.0.0/24 lo"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := run(t, func(w *world) {
-				w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\n" +
-					"microshift: {directory: " + filepath.Join(w.dir, "usual") + ", manageAdvertiseAddress: true}\n")
-				w.held = []address.Address{
-					{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2}, {IP: netip.MustParseAddr("10.44.0.0"), Bits: 32, Link: 1},
-				}
-				if err := os.Mkdir(filepath.Join(w.dir, "usual"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				w.microShift("usual", ", manageAdvertiseAddress: true")
+				w.held = prefixes("192.0.2.9/24 eth0", "10.44.0.0/32 lo")
 				w.write("usual/config.yaml", "node: {nodeIP: 192.0.2.9}\n")
 			})
 			defer w.stop()
-			w.look(func() { w.held[1], w.keeps = there, errors.New("somebody else has it") })
+			w.look(func() { w.held[1], w.keeps = prefixes(there)[0], errors.New("somebody else has it") })
 			w.events <- struct{}{}
 			quiet(time.Second)
 			if c := w.board.Report(status.Table{}).Condition(); !strings.Contains(c.Message, "somebody else has it") {

@@ -147,10 +147,62 @@ func run(t *testing.T, prepare func(*world)) *world {
 	return w
 }
 
+// write writes a file of the world's directory, and makes its folder.
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, filepath.FromSlash(name))
+	must(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(w.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
 func (w *world) configure(text string) {
 	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, "config.yaml"), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
+	w.write("config.yaml", text)
+}
+
+// microShift configures a host without keepalived, with MicroShift's directory and
+// what follows it.
+func (w *world) microShift(dir, more string) {
+	w.t.Helper()
+	w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\nmicroshift: {directory: " + filepath.Join(w.dir, dir) + more + "}\n")
+}
+
+// keepalived configures a host with keepalived, and writes its configuration.
+func (w *world) keepalived(text string) {
+	w.t.Helper()
+	w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "keepalived.conf") + "}\n")
+	w.write("keepalived.conf", text)
+}
+
+// defaultRoute is the kernel's table of routes, with one by eth0.
+const defaultRoute = "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+
+// prefixes are addresses like "192.0.2.9/24 eth0", on the links of addresses.Links.
+func prefixes(texts ...string) (all []address.Address) {
+	index := map[string]uint32{"lo": 1, "eth0": 2, "eth1": 3}
+	for _, text := range texts {
+		prefix, link, _ := strings.Cut(text, " ")
+		p := netip.MustParsePrefix(prefix)
+		all = append(all, address.Address{IP: p.Addr(), Bits: p.Bits(), Link: index[link]})
+	}
+	return all
+}
+
+// expect checks the reason and a part of the message, and returns the condition.
+func (w *world) expect(when string, reason status.Reason, part string) status.Condition {
+	w.t.Helper()
+	c := w.board.Report(status.Table{}).Condition()
+	if c.Reason != reason || !strings.Contains(c.Message, part) {
+		w.t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
+	}
+	return c
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -189,30 +241,15 @@ vrrp_instance c_INGRESS_0 {
 
 func TestAddressEventsDoNotPutOffWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conf := ""
-		w := run(t, func(w *world) {
-			conf = filepath.Join(w.dir, "keepalived.conf")
-			w.configure("vips: {keepalivedConfig: " + conf + "}\n")
-			if err := os.WriteFile(conf, []byte(twoInstances), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		w := run(t, func(w *world) { w.keepalived(twoInstances) })
 		defer w.stop()
-		if got := w.reason(); got != status.Standby {
-			t.Fatalf("reason %s", got)
-		}
-		if err := os.WriteFile(conf, []byte("global_defs {\n}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		w.expect("at the start", status.Standby, "")
+		w.write("keepalived.conf", "global_defs {\n}\n")
 		w.hints <- struct{}{}
 		w.pass(1500*time.Millisecond, 50*time.Millisecond)
-		if got := w.reason(); got != status.Standby {
-			t.Errorf("reason %s: a loss is believed before it has settled", got)
-		}
+		w.expect("before the loss has settled", status.Standby, "")
 		w.pass(3*time.Second, 50*time.Millisecond)
-		if got := w.reason(); got != status.NoVIPs {
-			t.Errorf("reason %s: address events have put off the second look at keepalived.conf", got)
-		}
+		w.expect("at the second look at keepalived.conf, amid address events", status.NoVIPs, "")
 		verified := w.timesVerified()
 		w.pass(95*time.Second, 10*time.Second)
 		if w.timesVerified() != verified {
@@ -232,9 +269,7 @@ func TestEverythingIsLookedAtEvery30Seconds(t *testing.T) {
 		// A change without any hint: inotify has lost it.
 		w.configure(`mode: ""`)
 		w.pass(31*time.Second, 7*time.Second)
-		if got := w.reason(); got != status.Disabled {
-			t.Errorf("reason %s", got)
-		}
+		w.expect("without a hint", status.Disabled, "")
 	})
 }
 
@@ -255,9 +290,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		}
 		w.look(func() { w.refuses = nil })
 		quiet(lastRetry)
-		if got := w.reason(); got != status.Standby {
-			t.Errorf("reason %s after the cause has gone", got)
-		}
+		w.expect("after the cause has gone", status.Standby, "")
 		w.done()
 		quiet(20 * time.Second)
 		if more := w.done(); len(more) > 1 { // the look at everything falls in between
@@ -286,19 +319,13 @@ func TestAddressEventsDoNotMultiplyRetries(t *testing.T) {
 func TestAnEmptyFileAtTheStartDoesNotUndoTheLastConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t, func(w *world) {
-			if err := os.WriteFile(filepath.Join(w.dir, "last-accepted.yaml"), []byte(`mode: ""`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			w.write("last-accepted.yaml", `mode: ""`)
 			w.configure("")
 		})
 		defer w.stop()
-		if got := w.reason(); got != status.Disabled {
-			t.Errorf("reason %s", got)
-		}
+		w.expect("at the start", status.Disabled, "")
 		quiet(settledEmpty)
-		if got := w.reason(); got != status.NotRequired {
-			t.Errorf("reason %s after the empty file has settled", got)
-		}
+		w.expect("after the empty file has settled", status.NotRequired, "")
 	})
 }
 
@@ -331,13 +358,8 @@ func TestLeftIsKeptUntilTheHostWasSeen(t *testing.T) {
 	for name, mended := range map[string]bool{"a file that is being written": true, "a file that stays broken": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var conf string
 				w := run(t, func(w *world) {
-					conf = filepath.Join(w.dir, "keepalived.conf")
-					w.configure("vips: {keepalivedConfig: " + conf + "}\n")
-					if err := os.WriteFile(conf, []byte("vrrp_instance a {\n"), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					w.keepalived("vrrp_instance a {\n")
 					w.left, w.listen = Left{Port: 8888, Table: true}, []uint16{8888}
 					w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}}
 				})
@@ -349,10 +371,7 @@ func TestLeftIsKeptUntilTheHostWasSeen(t *testing.T) {
 				want := "apply 8888 [], close, remove"
 				if mended {
 					want = "apply 8888 [192.0.2.5]"
-					text := "vrrp_instance a_API_0 {\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\nvrrp_instance a_INGRESS_0 {\n  virtual_ipaddress {\n    192.0.2.6/32\n  }\n}\n"
-					if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					w.write("keepalived.conf", twoInstances)
 				}
 				quiet(2 * time.Second)
 				if diff := cmp.Diff(want, strings.Join(w.done(), ", ")); diff != "" {
@@ -384,9 +403,7 @@ func TestConfigurationSettles(t *testing.T) {
 		w.configure("")
 		hint()
 		quiet(time.Second)
-		if got := w.reason(); got != status.Standby {
-			t.Errorf("an emptied file is believed within a second: %s", got)
-		}
+		w.expect("a second after the file was emptied", status.Standby, "")
 		w.configure(other[:len(other)-20])
 		hint()
 		quiet(50 * time.Millisecond)
@@ -406,9 +423,7 @@ func TestConfigurationSettles(t *testing.T) {
 		w.configure("")
 		hint()
 		quiet(2 * time.Second)
-		if got := w.reason(); got != status.NotRequired {
-			t.Errorf("an empty file that stays counts as no configuration: %s", got)
-		}
+		w.expect("after an empty file has stayed", status.NotRequired, "")
 	})
 }
 

@@ -358,25 +358,11 @@ func TestInternalAddresses(t *testing.T) {
 func TestMicroShiftIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t, func(w *world) {
-			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\n" +
-				"microshift: {directory: " + filepath.Join(w.dir, "ms") + ", manageAdvertiseAddress: true}\n")
-			w.held = []address.Address{
-				{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2},
-				{IP: netip.MustParseAddr("192.0.2.10"), Bits: 24, Link: 2},
-			}
-			if err := os.WriteFile(filepath.Join(w.dir, "route"),
-				[]byte("Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			w.microShift("ms", ", manageAdvertiseAddress: true")
+			w.held = prefixes("192.0.2.9/24 eth0", "192.0.2.10/24 eth0")
+			w.write("route", defaultRoute)
 		})
 		defer w.stop()
-		says := func(when string, reason status.Reason, part string) {
-			t.Helper()
-			c := w.board.Report(status.Table{}).Condition()
-			if c.Reason != reason || !strings.Contains(c.Message, part) {
-				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
-			}
-		}
 		kept := func(when, want string) {
 			t.Helper()
 			w.look(func() {
@@ -390,38 +376,30 @@ func TestMicroShiftIsFollowed(t *testing.T) {
 			w.hints <- struct{}{}
 			quiet(wait)
 		}
-		says("no MicroShift", status.NoVIPs, "/ms cannot be seen")
+		w.expect("no MicroShift", status.NoVIPs, "/ms cannot be seen")
 		kept("no MicroShift", "[]")
-		does(func() {
-			if err := os.MkdirAll(filepath.Join(w.dir, "ms", "config.d"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}, time.Second)
-		says("no files", status.NotRequired, "MicroShift's router has port 80 of 192.0.2.9, by its configuration")
+		does(func() { must(t, os.MkdirAll(filepath.Join(w.dir, "ms", "config.d"), 0o700)) }, time.Second)
+		w.expect("no files", status.NotRequired, "MicroShift's router has port 80 of 192.0.2.9, by its configuration")
 		kept("no files", "[10.44.0.0]")
 		does(func() { w.write("ms/config.d/10.yaml", "ingress: {listenAddress: [192.0.2.10]}\n") }, time.Second)
-		says("listens elsewhere", status.Serving, "holds 192.0.2.9")
+		w.expect("listens elsewhere", status.Serving, "holds 192.0.2.9")
 		does(func() { w.write("ms/config.yaml", "network: {serviceNetwork: [172.30.0.0/16]}\n") }, time.Second)
 		kept("another network", "[172.31.0.0]")
 		does(func() {
 			w.write("ms/config.d/15.yaml", "network: {serviceNetwork: [172.30.0.0/16, fd02::/112], clusterNetwork: [10.42.0.0/16, fd01::/48]}\n")
 		}, time.Second)
 		kept("a dual stack", "[]")
-		says("a dual stack", status.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not put on lo: MicroShift would take it for the node's: give node.nodeIPv6")
+		w.expect("a dual stack", status.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not put on lo: MicroShift would take it for the node's: give node.nodeIPv6")
 		does(func() { w.write("ms/config.d/16.yaml", "node: {nodeIPv6: '2001:db8::9'}\n") }, time.Second)
 		kept("the node's given", "[172.31.0.0 fd02::1:0]")
 		does(func() { w.write("ms/config.d/20.yaml", "ingress: {ports: {http: nothing}}\n") }, time.Second)
-		says("broken", status.Serving, "last good configuration stays in force")
+		w.expect("broken", status.Serving, "last good configuration stays in force")
 		w.look(func() { w.keeps = errors.New("somebody has it") })
 		does(func() { w.write("ms/config.d/20.yaml", "apiServer: {advertiseAddress: 192.0.2.10}\n") }, time.Second)
-		says("collision", status.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link; somebody has it")
+		w.expect("collision", status.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link; somebody has it")
 		kept("forced", "[]")
-		does(func() {
-			if err := os.RemoveAll(filepath.Join(w.dir, "ms")); err != nil {
-				t.Fatal(err)
-			}
-		}, 3*time.Second)
-		says("gone", status.NoVIPs, "/ms cannot be seen")
+		does(func() { must(t, os.RemoveAll(filepath.Join(w.dir, "ms"))) }, 3*time.Second)
+		w.expect("gone", status.NoVIPs, "/ms cannot be seen")
 	})
 }
 
@@ -448,34 +426,24 @@ func TestMicroShiftHost(t *testing.T) {
 func TestNodeAddressElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t, func(w *world) {
-			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\nmicroshift: {directory: " + filepath.Join(w.dir, "ms") + "}\n")
-			w.held = []address.Address{{IP: netip.MustParseAddr("198.51.100.9"), Bits: 24, Link: 3}}
-			if err := os.Mkdir(filepath.Join(w.dir, "ms"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			w.write("route", "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")
+			w.microShift("ms", "")
+			w.held = prefixes("198.51.100.9/24 eth1")
+			must(t, os.Mkdir(filepath.Join(w.dir, "ms"), 0o700))
+			w.write("route", defaultRoute)
 		})
 		defer w.stop()
-		says := func(reason status.Reason, part string) {
-			t.Helper()
-			if c := w.board.Report(status.Table{}).Condition(); c.Reason != reason || !strings.Contains(c.Message, part) {
-				t.Errorf("%s: %s", c.Reason, c.Message)
-			}
-		}
 		quiet(addressSettles / 2)
-		says(status.NoVIPs, "give node.nodeIP")
+		w.expect("no address", status.NoVIPs, "give node.nodeIP")
 		quiet(addressSettles)
-		says(status.NotRequired, "port 80 of 198.51.100.9")
-		w.look(func() {
-			w.held = append(w.held, address.Address{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2})
-		})
+		w.expect("another link's", status.NotRequired, "port 80 of 198.51.100.9")
+		w.look(func() { w.held = append(w.held, prefixes("192.0.2.9/24 eth0")...) })
 		w.events <- struct{}{}
 		quiet(time.Second)
-		says(status.NotRequired, "port 80 of 192.0.2.9")
+		w.expect("it comes", status.NotRequired, "port 80 of 192.0.2.9")
 		w.look(func() { w.held = w.held[:1] })
 		w.events <- struct{}{}
 		quiet(addressSettles / 2)
-		says(status.NoVIPs, "give node.nodeIP")
+		w.expect("it goes", status.NoVIPs, "give node.nodeIP")
 	})
 }
 
@@ -487,18 +455,12 @@ func TestMicroShiftsStart(t *testing.T) {
 		starts := func(invocation string) {
 			t.Helper()
 			_ = os.Remove(link)
-			if err := os.Symlink(invocation, link); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(invocation, link))
 		}
 		w := run(t, func(w *world) {
 			link = filepath.Join(w.dir, "invocation:microshift.service")
-			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "none") + "}\n" +
-				"microshift: {directory: " + filepath.Join(w.dir, "ms") + ", manageAdvertiseAddress: true}\n")
-			w.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.9"), Bits: 24, Link: 2}}
-			if err := os.Mkdir(filepath.Join(w.dir, "ms"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			w.microShift("ms", ", manageAdvertiseAddress: true")
+			w.held = prefixes("192.0.2.9/24 eth0")
 			w.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\n")
 			starts("11")
 		})

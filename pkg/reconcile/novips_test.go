@@ -25,9 +25,6 @@ func TestWithoutVIPsItSaysWhatIsSo(t *testing.T) {
 		w := run(t, func(w *world) {
 			w.log = slog.New(slog.NewTextHandler(&log, nil))
 			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "keepalived.conf") + "}\n")
-			if err := os.Mkdir(filepath.Join(w.dir, "manifests"), 0o700); err != nil {
-				t.Fatal(err)
-			}
 			w.write("manifests/keepalived.yaml", "kind: Pod\n")
 		})
 		const orphan = "vrrp_instance lab_API_0 {\n  interface lo\n  virtual_ipaddress {\n    192.0.2.5/32\n  }\n}\n"
@@ -45,8 +42,7 @@ func TestWithoutVIPsItSaysWhatIsSo(t *testing.T) {
 			}
 			w.hints <- struct{}{}
 			quiet(5 * time.Second)
-			c := w.board.Report(status.Table{}).Condition()
-			if c.Reason != status.NoVIPs || !strings.Contains(c.Message, step.says) || strings.Contains(c.Message, step.not) {
+			if c := w.expect(step.does, status.NoVIPs, step.says); strings.Contains(c.Message, step.not) {
 				t.Errorf("%s: %s: %s", step.does, c.Reason, c.Message)
 			}
 		}
@@ -55,11 +51,4 @@ func TestWithoutVIPsItSaysWhatIsSo(t *testing.T) {
 			t.Errorf("logged:\n%s", said)
 		}
 	})
-}
-
-func (w *world) write(name, text string) {
-	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, filepath.FromSlash(name)), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
 }
