@@ -78,8 +78,7 @@ func openHandbook(t *testing.T) *handbook {
 
 func openDocument(t *testing.T, name, mark string) *handbook {
 	t.Helper()
-	h, err := newHandbook(name, mark)
-	must(t, err)
+	h := must1(newHandbook(name, mark))(t)
 	return h
 }
 
@@ -151,8 +150,7 @@ func TestEveryCommandIsMarked(t *testing.T) {
 		installDocument: {installMark, packagingMark, "yaml MachineOSConfig", "yaml MachineConfig"},
 		readmeDocument:  {readmeMark, "sh", "yaml", "mermaid"},
 	} {
-		all, err := readDocument(name)
-		must(t, err)
+		all := must1(readDocument(name))(t)
 		for _, f := range all {
 			switch {
 			case f.mark == "" && command.MatchString(f.text):
@@ -161,8 +159,7 @@ func TestEveryCommandIsMarked(t *testing.T) {
 				t.Errorf("%s:%d: nothing runs a block that is marked %q, or knows that there is nothing to run: give one of %q", name, f.line, f.mark, marks)
 			}
 		}
-		text, err := os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name)))
-		must(t, err)
+		text := must1(os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name))))(t)
 		if regexp.MustCompile("(?m)^\\s*(~~~|````)").Match(text) {
 			t.Errorf("%s: fence blocks with three backticks: nothing runs others", name)
 		}
@@ -197,8 +194,7 @@ make() {
 func newShell(t *testing.T, handlers map[string]oc.Handler) *shell {
 	t.Helper()
 	bin := t.TempDir()
-	commands, err := oc.NewCommands(bin, handlers)
-	must(t, err)
+	commands := must1(oc.NewCommands(bin, handlers))(t)
 	t.Cleanup(func() {
 		if err := commands.Close(); err != nil {
 			t.Error(err)

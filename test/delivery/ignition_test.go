@@ -106,8 +106,7 @@ func merging(t *testing.T, config string) []byte {
 func TestFedoraCoreOS(t *testing.T) {
 	s := use(t)
 	w := newWay(t, s, nil)
-	motd, err := w.ReadFile("/etc/motd")
-	must(t, err)
+	motd := must1(w.ReadFile("/etc/motd"))(t)
 	w.block("Fedora CoreOS", 0, 1, "MAKE_ARGUMENTS=BIN="+w.bin)
 	config := w.read("rendered/http01-proxyd.ign")
 	must(t, judge.Ignition([]byte(config)))

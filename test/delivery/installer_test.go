@@ -34,8 +34,7 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	s := use(t)
 	n := &node{site: s, Host: s.Masters[1], t: t, daemon: &mcd.Daemon{Machine: s.Masters[1]}, shell: newShell(t, nil)}
-	before, err := snapshot(t.Context(), n.Host)
-	must(t, err)
+	before := must1(snapshot(t.Context(), n.Host))(t)
 	t.Cleanup(func() {
 		ctx := context.Background()
 		must(t, s.Registry.Up(ctx))
@@ -43,8 +42,7 @@ func newNode(t *testing.T) *node {
 		if report.Degraded != nil || report.Rebooted {
 			t.Errorf("the removal: degraded: %v, reboot: %v", report.Degraded, report.Rebooted)
 		}
-		after, err := snapshot(ctx, n.Host)
-		must(t, err)
+		after := must1(snapshot(ctx, n.Host))(t)
 		if diff := before.Diff(after); diff != "" {
 			t.Errorf("%s is not as it was:\n%s", n.Host, diff)
 		}
@@ -66,10 +64,8 @@ func newServingNode(t *testing.T) *node {
 // and demands that the daemon sees no failure.
 func (n *node) apply(image string, more ...string) mcd.Report {
 	n.t.Helper()
-	_, err := n.shell.run(n.t.Context(), renderer+` render --out rendered --image "$IMAGE" `+strings.Join(more, " "), "IMAGE="+image)
-	must(n.t, err)
-	policy, err := mcd.ReadPolicy([]byte(n.shell.read("rendered/policy/policy.yaml")))
-	must(n.t, err)
+	must1(n.shell.run(n.t.Context(), renderer+` render --out rendered --image "$IMAGE" `+strings.Join(more, " "), "IMAGE="+image))(n.t)
+	policy := must1(mcd.ReadPolicy([]byte(n.shell.read("rendered/policy/policy.yaml"))))(n.t)
 	n.daemon.Policy = policy
 	return n.update()
 }
@@ -77,16 +73,13 @@ func (n *node) apply(image string, more ...string) mcd.Report {
 // update brings what lies in the shell's directory to the node.
 func (n *node) update() mcd.Report {
 	n.t.Helper()
-	files, err := filepath.Glob(filepath.Join(n.shell.dir, "rendered", "*.yaml"))
-	must(n.t, err)
+	files := must1(filepath.Glob(filepath.Join(n.shell.dir, "rendered", "*.yaml")))(n.t)
 	var objects [][]byte
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must(n.t, err)
+		text := must1(os.ReadFile(file))(n.t)
 		objects = append(objects, text)
 	}
-	rendered, err := mcd.Merge(objects...)
-	must(n.t, err)
+	rendered := must1(mcd.Merge(objects...))(n.t)
 	report := n.daemon.Update(n.t.Context(), rendered)
 	if err := errors.Join(report.Degraded, n.daemon.Drift(n.t.Context())); err != nil || report.Rebooted {
 		n.t.Fatalf("%v\n%s", err, report)
@@ -114,8 +107,7 @@ func (n *node) dropIn(unit, text string) (undo func()) {
 	n.t.Helper()
 	dir := "/run/systemd/system/" + unit + ".d"
 	do := func(ctx context.Context, script string) {
-		_, err := n.Input(ctx, text, "sh", "-c", script+" && systemctl daemon-reload")
-		must(n.t, err)
+		must1(n.Input(ctx, text, "sh", "-c", script+" && systemctl daemon-reload"))(n.t)
 	}
 	do(n.t.Context(), "mkdir -p "+dir+" && cat >"+dir+"/test.conf")
 	undo = func() { do(context.Background(), "rm -rf "+dir) }
@@ -125,8 +117,7 @@ func (n *node) dropIn(unit, text string) (undo func()) {
 
 func (n *node) starts() int {
 	n.t.Helper()
-	count, err := starts(n.t.Context(), n.Host)
-	must(n.t, err)
+	count := must1(starts(n.t.Context(), n.Host))(n.t)
 	return count
 }
 
@@ -201,15 +192,13 @@ func TestPullThatHangs(t *testing.T) {
 		_, err := n.Run(ctx, "pgrep", "--full", "podman pull")
 		return err
 	}))
-	_, err = n.Run(t.Context(), "systemctl", "kill", "--signal=KILL", installer)
-	must(t, err)
+	must1(n.Run(t.Context(), "systemctl", "kill", "--signal=KILL", installer))(t)
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
 	}
 	must(t, n.runs(t.Context(), n.Host, first))
 	must(t, n.Registry.Up(t.Context()))
-	_, err = n.Run(t.Context(), "systemctl", "restart", installer)
-	must(t, err)
+	must1(n.Run(t.Context(), "systemctl", "restart", installer))(t)
 	must(t, n.runs(t.Context(), n.Host, second))
 }
 
@@ -283,17 +272,14 @@ func TestServiceThatIsDisabled(t *testing.T) {
 // configuration and has no table.
 func TestHostWithoutVIPs(t *testing.T) {
 	n := newNode(t)
-	_, err := n.Run(t.Context(), "sh", "-c", "systemctl stop keepalived && mv /etc/keepalived /root/keepalived")
-	must(t, err)
+	must1(n.Run(t.Context(), "sh", "-c", "systemctl stop keepalived && mv /etc/keepalived /root/keepalived"))(t)
 	t.Cleanup(func() {
-		_, err := n.Run(context.Background(), "sh", "-c", "mv /root/keepalived /etc/keepalived && systemctl start keepalived")
-		must(t, err)
+		must1(n.Run(context.Background(), "sh", "-c", "mv /root/keepalived /etc/keepalived && systemctl start keepalived"))(t)
 	})
 	n.apply(n.images[first])
 	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "98-master-http01-proxyd-config.yaml")))
 	n.update()
-	got, err := n.AwaitState(t.Context(), n.Host, "NotRequired")
-	must(t, err)
+	got := must1(n.AwaitState(t.Context(), n.Host, "NotRequired"))(t)
 	if got.Condition().Status != "True" || got.Table.Present {
 		t.Errorf("%+v, table: %+v", got.Condition(), got.Table)
 	}
@@ -321,17 +307,14 @@ func (w *watched) Run(ctx context.Context, name string, args ...string) (string,
 // the daemon's first action to a service that runs is printed.
 func TestImageThatIsThereAlready(t *testing.T) {
 	n := newNode(t)
-	_, err := n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", n.images[first])
-	must(t, err)
+	must1(n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", n.images[first]))(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
 	machine := &watched{Host: n.Host}
 	n.daemon.Machine = machine
 	report := n.apply(n.images[first])
 	n.is(service, "active")
-	entered, err := n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service)
-	must(t, err)
-	running, err := time.Parse("Mon 2006-01-02 15:04:05.000000 MST", strings.TrimSpace(entered))
-	must(t, err)
+	entered := must1(n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service))(t)
+	running := must1(time.Parse("Mon 2006-01-02 15:04:05.000000 MST", strings.TrimSpace(entered)))(t)
 	if machine.acted.IsZero() || running.Before(machine.acted) {
 		t.Errorf("active (running) at %v, and the daemon acted at %v:\n%s", running, machine.acted, report)
 	}
@@ -339,6 +322,5 @@ func TestImageThatIsThereAlready(t *testing.T) {
 	if _, err := n.Run(t.Context(), "podman", "image", "exists", n.images[first]); err != nil {
 		t.Errorf("the installer has taken away an image that it had not pulled: %v", err)
 	}
-	_, err = n.Run(t.Context(), "podman", "rmi", n.images[first])
-	must(t, err)
+	must1(n.Run(t.Context(), "podman", "rmi", n.images[first]))(t)
 }

@@ -25,8 +25,7 @@ const otherEnvironment = `    systemd:
 // do runs a shell's script on the node.
 func (n *node) do(script string) string {
 	n.t.Helper()
-	out, err := n.Run(n.t.Context(), "sh", "-c", script)
-	must(n.t, err)
+	out := must1(n.Run(n.t.Context(), "sh", "-c", script))(n.t)
 	return out
 }
 
@@ -37,8 +36,7 @@ func (n *node) override(unit, text string) {
 	must(n.t, n.WriteFile(path, text, 0o644))
 	n.t.Cleanup(func() {
 		must(n.t, n.RemoveFile(path))
-		_, err := n.Run(context.Background(), "systemctl", "daemon-reload")
-		must(n.t, err)
+		must1(n.Run(context.Background(), "systemctl", "daemon-reload"))(n.t)
 	})
 	n.do("systemctl daemon-reload")
 }
@@ -113,8 +111,7 @@ func TestAttemptThatFailsAtOnce(t *testing.T) {
 
 func (n *node) timerHasFired() {
 	n.t.Helper()
-	got, err := n.Properties(n.t.Context(), timer, "ActiveState", "LastTriggerUSecMonotonic")
-	must(n.t, err)
+	got := must1(n.Properties(n.t.Context(), timer, "ActiveState", "LastTriggerUSecMonotonic"))(n.t)
 	if got["ActiveState"] != "active" || got["LastTriggerUSecMonotonic"] == "0" {
 		n.t.Errorf("the timer has still to fire: %v", got)
 	}

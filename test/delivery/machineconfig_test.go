@@ -92,8 +92,9 @@ type admin struct {
 	began   time.Time
 }
 
-func newAdmin(t *testing.T, s *site) *admin {
+func newAdmin(t *testing.T) *admin {
 	t.Helper()
+	s := use(t)
 	seed := rand.Uint64()
 	t.Logf("the order of changes is shuffled with seed %d", seed)
 	var nodes []oc.Node
@@ -104,8 +105,7 @@ func newAdmin(t *testing.T, s *site) *admin {
 			Shuffle: rand.New(rand.NewPCG(seed, uint64(i))).Shuffle,
 		}})
 	}
-	c, err := oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig))
-	must(t, err)
+	c := must1(oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig)))(t)
 	c.Rollouts() // of what was there before
 	a := &admin{site: s, t: t, book: openHandbook(t), cluster: c, began: time.Now()}
 	handlers := nextReleases()
@@ -196,8 +196,7 @@ func (a *admin) serving(release string) {
 func (a *admin) certificate(label string) {
 	a.t.Helper()
 	begin := time.Now()
-	got, err := a.Certificate(a.t.Context(), label)
-	must(a.t, err)
+	got := must1(a.Certificate(a.t.Context(), label))(a.t)
 	fmt.Printf("          certificate for %s in %.2f s\n", got.DNSNames[0], time.Since(begin).Seconds())
 }
 
@@ -205,9 +204,8 @@ func (a *admin) certificate(label string) {
 // three ranges of releases: no reboot, no failed action, no drift, at most one
 // start of the service, and in the end hosts as they were.
 func TestByMachineConfig(t *testing.T) {
-	s := use(t)
-	a := newAdmin(t, s)
-	before := s.snapshots(t)
+	a := newAdmin(t)
+	before := a.snapshots(t)
 
 	a.released(first)
 	a.step("render", expect{}, func() { t.Log(a.section(a.book, "1. Render")) })
@@ -239,14 +237,14 @@ func TestByMachineConfig(t *testing.T) {
 	a.units("640", "16min", otherScript)
 	a.certificate("other-units")
 
-	must(t, s.Registry.Down(t.Context(), registry.Refused))
+	must(t, a.Registry.Down(t.Context(), registry.Refused))
 	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() { a.goTo(second) })
-	must(t, s.Registry.Up(t.Context()))
+	must(t, a.Registry.Up(t.Context()))
 	a.serving(second)
 	a.units("512", "15min", "")
 	a.certificate("downgraded")
 
-	image := "IMAGE=" + s.images[second]
+	image := "IMAGE=" + a.images[second]
 	a.write("my.yaml", "mode: \"\"\n")
 	a.step("disable", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
 	a.disabled()
@@ -261,9 +259,8 @@ func TestByMachineConfig(t *testing.T) {
 // A release can bring a unit that the policy in force does not know. Following
 // the handbook, the upgrade to it reboots nobody.
 func TestUpgradeThatBringsAUnit(t *testing.T) {
-	s := use(t)
-	a := newAdmin(t, s)
-	before := s.snapshots(t)
+	a := newAdmin(t)
+	before := a.snapshots(t)
 	a.install()
 	a.write("my.yaml", "")
 	a.step("upgrade that brings a unit", expect{starts: 1, changes: true}, func() { a.goTo(second, "AFTER_MAKE="+anotherUnit) })
@@ -283,9 +280,8 @@ func TestUpgradeThatBringsAUnit(t *testing.T) {
 // follows. What is left then runs nothing, and the handbook's command takes it
 // away.
 func TestRemovalThatReboots(t *testing.T) {
-	s := use(t)
-	a := newAdmin(t, s)
-	before := s.snapshots(t)
+	a := newAdmin(t)
+	before := a.snapshots(t)
 	a.install()
 	a.write("kernel.yaml", kernelConfig)
 	removal, _, found := strings.Cut(a.book.block(t, "Remove", 0, 2), "\n")
@@ -294,17 +290,15 @@ func TestRemovalThatReboots(t *testing.T) {
 	}
 	a.step("remove, with a kernel argument in the same update", expect{changes: true, reboots: true}, func() {
 		a.cluster.Pause()
-		_, err := a.run(t.Context(), removal+"\noc apply -f kernel.yaml")
-		must(t, err)
+		must1(a.run(t.Context(), removal+"\noc apply -f kernel.yaml"))(t)
 		must(t, a.cluster.Resume(t.Context()))
 	})
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
-	must(t, s.Settled(t.Context()))
+	must(t, a.Settled(t.Context()))
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return leftovers(ctx, m) })
 	recovery := a.book.one(t, "Recover")
 	for _, m := range a.Masters {
-		_, err := a.run(t.Context(), strings.ReplaceAll(recovery, "node/master0", "node/"+m.Name))
-		must(t, err)
+		must1(a.run(t.Context(), strings.ReplaceAll(recovery, "node/master0", "node/"+m.Name)))(t)
 	}
 	a.asBefore(before)
 }
@@ -335,8 +329,7 @@ func leftovers(ctx context.Context, m *host.Host) error {
 
 // README's shortest way is enough.
 func TestREADME(t *testing.T) {
-	s := use(t)
-	a := newAdmin(t, s)
+	a := newAdmin(t)
 	readme := openDocument(t, readmeDocument, readmeMark)
 	a.step("README's commands", expect{starts: 1, changes: true}, func() {
 		out := a.section(readme, "On a cluster")
@@ -386,14 +379,12 @@ func (a *admin) units(tasks, timeout, script string) {
 			installer: {"TimeoutStartUSec": timeout, "NeedDaemonReload": "no"},
 			timer:     {"NeedDaemonReload": "no"},
 		} {
-			got, err := m.Properties(a.t.Context(), unit, slices.Collect(maps.Keys(want))...)
-			must(a.t, err)
+			got := must1(m.Properties(a.t.Context(), unit, slices.Collect(maps.Keys(want))...))(a.t)
 			if diff := cmp.Diff(want, got); diff != "" {
 				a.t.Errorf("%s on %s (-want +got):\n%s", unit, m, diff)
 			}
 		}
-		text, err := m.ReadFile("/usr/local/bin/http01-proxyd-install")
-		must(a.t, err)
+		text := must1(m.ReadFile("/usr/local/bin/http01-proxyd-install"))(a.t)
 		// What a release calls its entries goes and comes with it.
 		if _, err := m.Run(a.t.Context(), "journalctl", "--list-catalog", nextMessage); (err == nil) != (script != "") {
 			a.t.Errorf("the catalog of %s has the entry of the next release: %v", m, err == nil)
@@ -407,8 +398,7 @@ func (a *admin) units(tasks, timeout, script string) {
 // keptForeign: the admin's own entries are there still, before ours.
 func (a *admin) keptForeign() {
 	a.t.Helper()
-	policy, err := mcd.ReadPolicy(a.cluster.Policy())
-	must(a.t, err)
+	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)
 	var keys []string
 	for _, r := range slices.Concat(policy.Files, policy.Units) {
 		keys = append(keys, r.Key)
@@ -423,8 +413,7 @@ func (a *admin) keptForeign() {
 func (a *admin) show() {
 	a.t.Helper()
 	fmt.Print(status(a.t.Context(), a.Masters[0], service))
-	out, err := a.Masters[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20")
-	must(a.t, err)
+	out := must1(a.Masters[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20"))(a.t)
 	fmt.Print(out)
 }
 
@@ -450,10 +439,8 @@ func (a *admin) onPort(port int) {
 func (a *admin) disabled() {
 	a.t.Helper()
 	for _, m := range a.Masters {
-		_, err := a.AwaitState(a.t.Context(), m, "Disabled")
-		must(a.t, err)
-		out, err := m.Run(a.t.Context(), "nft", "list", "tables")
-		must(a.t, err)
+		must1(a.AwaitState(a.t.Context(), m, "Disabled"))(a.t)
+		out := must1(m.Run(a.t.Context(), "nft", "list", "tables"))(a.t)
 		if strings.Contains(out, "http01-proxyd") {
 			a.t.Errorf("%s: disabled, with the table: %s", m, out)
 		}
@@ -524,8 +511,7 @@ func (a *admin) newKeyMeetsOldBinary() {
 	must(a.t, holder.Boot(ctx))
 	must(a.t, a.Settled(ctx))
 	for _, m := range a.Masters {
-		got, err := a.AwaitState(ctx, m, "InvalidConfig")
-		must(a.t, err)
+		got := must1(a.AwaitState(ctx, m, "InvalidConfig"))(a.t)
 		if !strings.Contains(got.Condition().Message, "inTheNextRelease") {
 			a.t.Errorf("%s does not name the key: %s", m, got.Condition().Message)
 		}
@@ -561,16 +547,13 @@ func (a *admin) bootsWithoutRegistry() {
 func (a *admin) remove(before []host.Snapshot) {
 	a.t.Helper()
 	a.step("remove", expect{changes: true}, func() {
-		_, err := a.run(a.t.Context(), a.book.block(a.t, "Remove", 0, 2))
-		must(a.t, err)
+		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 0, 2)))(a.t)
 	})
 	a.step("give the policy's entries up", expect{}, func() {
-		_, err := a.run(a.t.Context(), a.book.block(a.t, "Remove", 1, 2))
-		must(a.t, err)
+		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 1, 2)))(a.t)
 	})
 	a.keptForeign()
-	policy, err := mcd.ReadPolicy(a.cluster.Policy())
-	must(a.t, err)
+	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)
 	for _, r := range slices.Concat(policy.Files, policy.Units) {
 		if strings.Contains(r.Key, "http01-proxyd") {
 			a.t.Errorf("the policy still has %s", r.Key)

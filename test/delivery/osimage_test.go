@@ -37,8 +37,7 @@ func TestInTheOSImage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := use(t)
-			j, err := judge.Open(t.Context())
-			must(t, err)
+			j := must1(judge.Open(t.Context()))(t)
 			document := documented(t, "MachineOSConfig")
 			must(t, j.Object([]byte(document)))
 			var base [][]byte
@@ -48,8 +47,7 @@ func TestInTheOSImage(t *testing.T) {
 				base = append(base, []byte(text))
 			}
 			daemon := &mcd.Daemon{Machine: s.Masters[0]}
-			c, err := oc.New(t.Context(), []byte(foreignPolicy), []oc.Node{{Name: s.Masters[0].Name, Daemon: daemon}}, base...)
-			must(t, err)
+			c := must1(oc.New(t.Context(), []byte(foreignPolicy), []oc.Node{{Name: s.Masters[0].Name, Daemon: daemon}}, base...))(t)
 			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
 			w := newWay(t, s, map[string]oc.Handler{"oc": c.Run})
 			w.rolledOut(c, len(base) > 0) // another image is another boot
@@ -71,8 +69,7 @@ func TestInTheOSImage(t *testing.T) {
 			w.explained(t, w.Host)
 
 			w.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
-			_, err = w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && oc apply -f rendered/")
-			must(t, err)
+			must1(w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && oc apply -f rendered/"))(t)
 			w.rolledOut(c, false)
 			w.onPort(9888)
 			w.serves(inOSImage, s.sums[first], "in-the-os-image-9888")
@@ -90,8 +87,7 @@ func TestInTheOSImage(t *testing.T) {
 // waits: without the binary the service is skipped, and has not failed.
 func (w *way) waits() {
 	w.t.Helper()
-	got, err := w.Properties(w.t.Context(), service, "ActiveState", "ConditionResult", "UnitFileState")
-	must(w.t, err)
+	got := must1(w.Properties(w.t.Context(), service, "ActiveState", "ConditionResult", "UnitFileState"))(w.t)
 	want := map[string]string{"ActiveState": "inactive", "ConditionResult": "no", "UnitFileState": "enabled"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.t.Errorf("the service without its binary (-want +got):\n%s", diff)

@@ -26,11 +26,9 @@ func (n *node) closed() {
 		family := map[bool]string{true: "ip", false: "ip6"}[a.Addr().Is4()]
 		fmt.Fprintf(&rules, "\t\t%s saddr %s tcp dport 443 counter reject with tcp reset\n", family, a.Addr())
 	}
-	_, err := n.Lab.Gateway.Input(n.t.Context(), rules.String()+"\t}\n}\n", "nft", "-f", "-")
-	must(n.t, err)
+	must1(n.Lab.Gateway.Input(n.t.Context(), rules.String()+"\t}\n}\n", "nft", "-f", "-"))(n.t)
 	n.t.Cleanup(func() {
-		_, err := n.Lab.Gateway.Run(context.Background(), "nft", "delete", "table", "inet", "egress")
-		must(n.t, err)
+		must1(n.Lab.Gateway.Run(context.Background(), "nft", "delete", "table", "inet", "egress"))(n.t)
 	})
 }
 
@@ -48,13 +46,11 @@ func TestPullThroughEgressProxy(t *testing.T) {
 
 	must(t, n.WriteFile(proxyEnvironment, "HTTP_PROXY="+url+"\nHTTPS_PROXY="+url+"\nNO_PROXY=.cluster.local,.svc,127.0.0.1,localhost\n", 0o644))
 	t.Cleanup(func() { must(t, n.RemoveFile("/etc/mco")) })
-	_, err := n.Run(t.Context(), "systemctl", "restart", installer)
-	must(t, err)
+	must1(n.Run(t.Context(), "systemctl", "restart", installer))(t)
 	n.saysOn(t, n.Host, "is installed")
 	n.is(service, "active")
 	must(t, n.runs(t.Context(), n.Host, first))
-	requests, err := proxy.Requests()
-	must(t, err)
+	requests := must1(proxy.Requests())(t)
 	// Start connects without a request to see whether the proxy listens.
 	requests = slices.DeleteFunc(requests, func(line string) bool { return strings.Contains(line, "error:transaction-end-before-headers") })
 	connect := " CONNECT " + n.Registry.Name + ":443 "

@@ -140,6 +140,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// must1 gives what a call returned, unless that was an error.
+func must1[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return value
+	}
+}
+
 // each runs act for all masters side by side.
 func (s *site) each(t *testing.T, act func(ctx context.Context, i int, m *host.Host) error) {
 	t.Helper()
@@ -226,8 +235,7 @@ func (s *site) runs(ctx context.Context, m *host.Host, release string) error {
 // that a certificate has left there.
 func (s *site) explained(t *testing.T, m *host.Host) {
 	t.Helper()
-	text, err := m.Run(t.Context(), "journalctl", "--no-pager", "-x", "--unit="+service, "EVENT=challenge-begun")
-	must(t, err)
+	text := must1(m.Run(t.Context(), "journalctl", "--no-pager", "-x", "--unit="+service, "EVENT=challenge-begun"))(t)
 	if !regexp.MustCompile(`Subject: A challenge for [a-z0-9.-]+ has begun\n`).MatchString(text) {
 		t.Errorf("journalctl -x on %s does not explain a challenge:\n%s", m, text)
 	}

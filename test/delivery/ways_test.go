@@ -62,16 +62,14 @@ func (w *way) abandon(ctx context.Context) {
 func (w *way) block(section string, i, of int, env ...string) {
 	w.t.Helper()
 	// What the handbook removes, it removes on the host.
-	out, err := w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.book.block(w.t, section, i, of), env...)
-	must(w.t, err)
+	out := must1(w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.book.block(w.t, section, i, of), env...))(w.t)
 	w.t.Log(out)
 }
 
 // on runs a command on the host and demands that it goes well.
 func (w *way) on(name string, args ...string) string {
 	w.t.Helper()
-	out, err := w.Run(w.t.Context(), name, args...)
-	must(w.t, err)
+	out := must1(w.Run(w.t.Context(), name, args...))(w.t)
 	return strings.TrimSpace(out)
 }
 
@@ -100,20 +98,17 @@ func (w *way) serves(program, sum, label string) {
 	if text := status(w.t.Context(), w.Host, service); !strings.Contains(text, "active (running)") || !strings.Contains(text, "Serving: ") {
 		w.t.Errorf("systemctl status does not show that it serves:\n%s", text)
 	}
-	got, err := running(w.t.Context(), w.Host)
-	must(w.t, err)
+	got := must1(running(w.t.Context(), w.Host))(w.t)
 	if got != sum {
 		w.t.Errorf("the service runs the program %s, not %s", got, sum)
 	}
-	_, err = w.Certificate(w.t.Context(), label)
-	must(w.t, err)
+	must1(w.Certificate(w.t.Context(), label))(w.t)
 }
 
 // asItWas compares the host with what it was before.
 func (w *way) asItWas() {
 	w.t.Helper()
-	after, err := snapshot(w.t.Context(), w.Host)
-	must(w.t, err)
+	after := must1(snapshot(w.t.Context(), w.Host))(w.t)
 	if diff := w.before.Diff(after); diff != "" {
 		w.t.Errorf("%s is not as it was:\n%s", w.Host, diff)
 	}
@@ -122,8 +117,7 @@ func (w *way) asItWas() {
 // documented is the handbook's YAML block of a kind.
 func documented(t *testing.T, kind string) string {
 	t.Helper()
-	all, err := readDocument(installDocument)
-	must(t, err)
+	all := must1(readDocument(installDocument))(t)
 	i := slices.IndexFunc(all, func(f fenced) bool { return f.mark == "yaml "+kind })
 	if i < 0 {
 		t.Fatalf("%s shows no %s", installDocument, kind)
@@ -134,8 +128,7 @@ func documented(t *testing.T, kind string) string {
 // built is the checksum of what `make build` has made.
 func (w *way) built() string {
 	w.t.Helper()
-	content, err := os.ReadFile(filepath.Join(w.bin, "http01-proxyd"))
-	must(w.t, err)
+	content := must1(os.ReadFile(filepath.Join(w.bin, "http01-proxyd")))(w.t)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
