@@ -29,9 +29,7 @@ func newAnnounced(t *testing.T) announced {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
 	board := status.NewBoard("test", time.Now(), func(status.Condition, status.Condition) {})
@@ -46,19 +44,15 @@ func (a announced) look(n int) {
 // next is the next message of the announcer.
 func (a announced) next() string {
 	a.t.Helper()
-	if err := a.socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, a.socket.SetReadDeadline(time.Now().Add(time.Minute)))
 	buffer := make([]byte, 4096)
 	n, err := a.socket.Read(buffer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	return string(buffer[:n])
 }
 
-// said are the messages so far.
-func (a announced) said() []string {
+// says checks the messages so far.
+func (a announced) says(want ...string) {
 	a.t.Helper()
 	const mark = "nothing more"
 	if _, err := a.socket.WriteTo([]byte(mark), &net.UnixAddr{Name: a.path, Net: "unixgram"}); err != nil {
@@ -68,7 +62,9 @@ func (a announced) said() []string {
 	for message := a.next(); message != mark; message = a.next() {
 		all = append(all, strings.ReplaceAll(message, "\n", " "))
 	}
-	return all
+	if diff := cmp.Diff(want, all); diff != "" {
+		a.t.Errorf("said (-want +got):\n%s", diff)
+	}
 }
 
 // A line is sent when systemd has another one, whoever has sent that.
@@ -82,10 +78,7 @@ func TestLineThatComesBack(t *testing.T) {
 	a.refresh()
 	a.look(1)
 	a.refresh()
-	want := []string{"STATUS=NoVIPs: look 1", "READY=1 STATUS=NoVIPs: look 2", "STATUS=NoVIPs: look 1"}
-	if diff := cmp.Diff(want, a.said()); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
-	}
+	a.says("STATUS=NoVIPs: look 1", "READY=1 STATUS=NoVIPs: look 2", "STATUS=NoVIPs: look 1")
 }
 
 // A line that systemd was not told is told the next time.
@@ -96,9 +89,7 @@ func TestLineThatWasNotTold(t *testing.T) {
 	a.refresh()
 	t.Setenv("NOTIFY_SOCKET", a.path)
 	a.refresh()
-	if diff := cmp.Diff([]string{"STATUS=NoVIPs: look 1"}, a.said()); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
-	}
+	a.says("STATUS=NoVIPs: look 1")
 }
 
 // What the service waits for at its end is not covered by a look that was under way.
@@ -108,9 +99,7 @@ func TestNoLineFollowsTheEnd(t *testing.T) {
 	a.look(1)
 	a.Ready()
 	a.refresh()
-	if diff := cmp.Diff([]string{"STOPPING=1 STATUS=Stopping: waiting for challenges in flight"}, a.said()); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
-	}
+	a.says("STOPPING=1 STATUS=Stopping: waiting for challenges in flight")
 }
 
 // The line that readiness comes with stands: what the line was before cannot

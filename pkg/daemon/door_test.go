@@ -21,15 +21,11 @@ import (
 func listener(t *testing.T) *net.TCPListener {
 	t.Helper()
 	fd, err := listen(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := os.NewFile(uintptr(fd), "listener")
 	defer file.Close()
 	ln, err := net.FileListener(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {
@@ -42,19 +38,13 @@ func TestListenerIsPlainTCPWithSmallBuffers(t *testing.T) {
 	t.Parallel()
 	ln := listener(t)
 	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.Close()
 	accepted, err := ln.AcceptTCP()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer accepted.Close()
 	raw, err := accepted.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := raw.Control(func(fd uintptr) {
 		if protocol, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || protocol != unix.IPPROTO_TCP {
 			t.Errorf("protocol %d, %v; want TCP", protocol, err)
@@ -76,21 +66,15 @@ func TestListensOn(t *testing.T) {
 	socket := func(listen func() (net.Listener, error)) int {
 		t.Helper()
 		ln, err := listen()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = ln.Close() })
 		file, err := ln.(interface{ File() (*os.File, error) }).File() //nolint:forcetypeassert // each has it
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = file.Close() })
 		return int(file.Fd())
 	}
 	ours, err := listen(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(ours) })
 	if port, err := listensOn(ours); err != nil || port == 0 {
 		t.Errorf("our own: %d, %v", port, err)
@@ -104,14 +88,10 @@ func TestListensOn(t *testing.T) {
 		t.Errorf("one of a host without IPv6: %d, %v", port, err)
 	}
 	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = null.Close() })
 	plain, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(plain) })
 	for name, fd := range map[string]int{
 		"a file":                    int(null.Fd()),
@@ -129,16 +109,7 @@ func TestListensOn(t *testing.T) {
 // What is too large for a gate does not cost the gate, and is said.
 func TestOrderThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	near, far, err := control.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	gate, err := control.Take(far)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gate.Close()
-	defer near.Close()
+	near, gate := connected(t)
 	log := &nstest.Log{}
 	// There is no process that could be killed.
 	d := &door{log: slog.New(slog.NewTextHandler(log, nil)), gate: &gateProcess{&child.Process{Conn: near}}}
@@ -164,20 +135,14 @@ func TestSocketThatWasShutDown(t *testing.T) {
 	t.Parallel()
 	d := &door{log: slog.New(slog.DiscardHandler), open: make(map[uint16]int)}
 	old, err := listen(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port, err := listensOn(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.open[port] = old
 	if got := d.sound(port, old); got != old {
 		t.Errorf("a sound socket was replaced: %d by %d", old, got)
 	}
-	if err := unix.Shutdown(old, unix.SHUT_RD); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Shutdown(old, unix.SHUT_RD))
 	fresh := d.sound(port, old)
 	t.Cleanup(func() { _ = unix.Close(fresh) })
 	if again, err := listensOn(fresh); err != nil || again != port || d.open[port] != fresh {

@@ -107,13 +107,7 @@ func (w *leading) begin() *leading {
 
 func (w *leading) write(name, text string) {
 	w.t.Helper()
-	path := filepath.Join(w.dir, name)
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		w.t.Fatal(err)
-	}
+	replace(w.t, filepath.Join(w.dir, name), text)
 }
 
 func (w *leading) status() status.EgressProxy { return w.board.Report(status.Table{}).EgressProxy }
@@ -185,9 +179,7 @@ const credentials = "us%65r:p%40ss%3Aw%25rd"
 func (w *leading) hides() {
 	w.t.Helper()
 	report, err := json.Marshal(w.board.Report(status.Table{}))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	texts := string(report) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.told(), w.told(), w.board.Report(status.Table{}))
 	for _, hidden := range []string{"us%65r", "user:", "p%40ss", "p@ss", "w%25rd", "dXNlcjpw"} {
 		if strings.Contains(texts, hidden) {
@@ -294,9 +286,7 @@ func TestEgressLife(t *testing.T) {
 		t.Errorf("with never: %v", got)
 	}
 	// A removed file means no proxy, at once, whatever the endpoints say.
-	if err := os.Remove(filepath.Join(w.dir, "proxy.env")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(w.dir, "proxy.env")))
 	again.await(status.EgressNotConfigured, nil)
 	again.hides()
 }
@@ -313,19 +303,17 @@ func TestEgressCAsAreRoots(t *testing.T) {
 	asNobody := func(f func()) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		must := func(uid int) {
+		become := func(uid int) {
 			if _, err := unix.SetfsuidRetUid(uid); err != nil {
 				t.Error(err)
 			}
 		}
-		must(65534)
-		defer must(0)
+		become(65534)
+		defer become(0)
 		f()
 	}
 	for name, mode := range map[string]os.FileMode{"..": 0o755, ".": 0o755, "proxy.env": 0o644, "system.crt": 0o644, "proxy-ca.crt": 0o600} {
-		if err := os.Chmod(filepath.Join(w.dir, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(filepath.Join(w.dir, name), mode))
 	}
 	asNobody(func() { w.configure(w.config); w.lead(w.config.VIPs.Ingress) })
 	if s := w.status(); w.condition().Reason != status.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.told().Beyond.Roots) != 0 {
@@ -459,9 +447,7 @@ func TestEgressNameIsKnownInTime(t *testing.T) {
 func answers(t *testing.T, names map[string]string, held map[string]<-chan struct{}) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:53")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	go func() {
 		buf := make([]byte, 1500)

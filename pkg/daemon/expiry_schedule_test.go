@@ -79,14 +79,7 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 			w.asked = append(w.asked, time.Since(w.start).String()+" "+strings.Join(names, " "))
 			return found, w.fail
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- w.run(ctx) }()
-		test(w)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		during(t, w.run, func() { test(w) })
 	})
 }
 
@@ -216,17 +209,13 @@ func TestNameOfTheAPI(t *testing.T) {
 		check("no file", []string{"192.0.2.5/"}, 1)
 		w.pass(3 * time.Hour)
 		check("after hours", nil, 1)
-		if err := os.WriteFile(w.apiServerURL, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(w.apiServerURL, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600))
 		check("a file", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
 		w.configure(config.Config{Hosts: []string{"192.0.2.5", "api.example.com"}})
 		check("hosts", []string{"192.0.2.5/ 192.0.2.5/api.example.com"}, 1)
 		w.configure(config.Config{Hosts: []string{"192.0.2.5"}})
 		check("an address alone", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
-		if err := os.Remove(w.apiServerURL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(w.apiServerURL))
 		check("no file again", []string{"192.0.2.5/"}, 2)
 	})
 }

@@ -36,16 +36,24 @@ func withProber(t *testing.T, test func(p *probing)) {
 			}
 			return []control.Reachability{found}
 		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- p.run(ctx) }()
-		p.retarget([]netip.Addr{ingress}, 80)
-		test(p)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("run: %v", err)
-		}
+		during(t, p.run, func() {
+			p.retarget([]netip.Addr{ingress}, 80)
+			test(p)
+		})
 	})
+}
+
+// during runs a task, and stops it after test.
+func during(t *testing.T, run func(context.Context) error, test func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- run(ctx) }()
+	test()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("run: %v", err)
+	}
 }
 
 func (p *probing) hold(state status.VIPState, reason status.Reason) {

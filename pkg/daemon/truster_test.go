@@ -41,9 +41,7 @@ type bundles struct {
 func newBundles(t *testing.T) *bundles {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &bundles{t, key}
 }
 
@@ -60,9 +58,7 @@ func (b *bundles) of(names ...string) string {
 			c.NotAfter = time.Now().Add(-time.Hour)
 		}
 		der, err := x509.CreateCertificate(rand.Reader, c, c, b.key.Public(), b.key)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		text.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	}
 	return text.String()
@@ -122,16 +118,26 @@ func (w *trusting) take(t *control.Trust) {
 
 func (w *trusting) write(name, text string) {
 	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
 }
 
 func (w *trusting) renamed(name, text string) {
 	w.t.Helper()
-	w.write(name+".new", text)
-	if err := os.Rename(filepath.Join(w.dir, name+".new"), filepath.Join(w.dir, name)); err != nil {
-		w.t.Fatal(err)
+	replace(w.t, filepath.Join(w.dir, name), text)
+}
+
+// replace writes a file in one step, by a rename.
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.WriteFile(path+".new", []byte(text), 0o600))
+	must(t, os.Rename(path+".new", path))
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -198,9 +204,7 @@ func TestTrustFollowsTheFile(t *testing.T) {
 	w.sees("one left out", func(s status.Trust, c status.Condition) bool {
 		return s.LeftOutTotal == 1 && s.LeftOut[0].Subject == "CN=old2" && c.Status == "True"
 	})
-	if err := os.Remove(filepath.Join(w.dir, "ca-bundle.crt")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(w.dir, "ca-bundle.crt")))
 	w.hears(system, a, both, system)
 	w.reason(status.SystemTrust, "True")
 	w.write("system.crt", b.of("S1"))
@@ -235,9 +239,7 @@ func TestTrustOverARestart(t *testing.T) {
 	second := newTrusting(t, dir).begin()
 	second.hears(`the CA of ca-bundle.crt ("CN=A")`)
 	second.reason(status.TrustRefused, "False")
-	if err := os.RemoveAll(filepath.Join(dir, "state")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "state")))
 	third := newTrusting(t, dir).begin()
 	third.reason(status.NoTrust, "False")
 	third.hears("nothing of ca-bundle.crt")
@@ -296,21 +298,13 @@ func TestTrustIsInForceInTime(t *testing.T) {
 	flip := func(text string) {
 		t.Helper()
 		version := filepath.Join(w.dir, fmt.Sprintf("v%d", time.Now().UnixNano()))
-		if err := os.Mkdir(version, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(version, 0o700))
 		w.write(filepath.Base(version)+"/ca-bundle.crt", text)
-		if err := os.Symlink(filepath.Base(version), filepath.Join(w.dir, "..new")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(w.dir, "..new"), filepath.Join(w.dir, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(filepath.Base(version), filepath.Join(w.dir, "..new")))
+		must(t, os.Rename(filepath.Join(w.dir, "..new"), filepath.Join(w.dir, "..data")))
 	}
 	flip(b.of("A"))
-	if err := os.Symlink("..data/ca-bundle.crt", filepath.Join(w.dir, "ca-bundle.crt")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("..data/ca-bundle.crt", filepath.Join(w.dir, "ca-bundle.crt")))
 	w.begin()
 	stop := make(chan struct{})
 	streaming := make(chan struct{})
@@ -347,22 +341,27 @@ func TestTrustIsInForceInTime(t *testing.T) {
 	<-streaming
 }
 
+// connected are both ends of a connection to a gate.
+func connected(t *testing.T) (near, gate *control.Conn) {
+	t.Helper()
+	near, far, err := control.Pair()
+	must(t, err)
+	gate, err = control.Take(far)
+	must(t, err)
+	t.Cleanup(func() {
+		_ = near.Close()
+		_ = gate.Close()
+	})
+	return near, gate
+}
+
 // newHearing is a door whose gate is in the test's hand.
 func newHearing(t *testing.T) (d *door, near, gate *control.Conn, g *gateProcess) {
 	t.Helper()
-	near, far, err := control.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if gate, err = control.Take(far); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = gate.Close() })
+	near, gate = connected(t)
 	// What runs does not matter: the test has its end of the connection.
 	process, err := sandbox.Start(exec.CommandContext(t.Context(), "sleep", "600"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = process.Kill()
 		<-process.Ended()
@@ -389,8 +388,8 @@ func TestDoorTellsEgressWithItsConfiguration(t *testing.T) {
 	d.leads = func([]netip.Addr) { d.Egress(ways(83)) }
 	d.Configure(c, nil)
 	d.Configure(c, nil)
-	_ = near.Close()
-	heard := orders(gate, func(o control.Order) string {
+	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
+	hears(t, near, gate, want, func(o control.Order) string {
 		switch {
 		case o.Egress != nil && len(o.Egress.Through) > 0:
 			return fmt.Sprint("egress ", o.Egress.Through[0].Ingress.Port(), " ", o.Hold)
@@ -401,22 +400,25 @@ func TestDoorTellsEgressWithItsConfiguration(t *testing.T) {
 		}
 		return ""
 	})
-	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
-	if diff := cmp.Diff(want, heard); diff != "" {
-		t.Errorf("the gate hears (-want +got):\n%s", diff)
-	}
 }
 
-// orders receives until the connection ends, and returns those that are not "".
-func orders(gate *control.Conn, text func(control.Order) string) (all []string) {
+// hears closes the connection, and checks the orders that the gate has received. An
+// order whose text is "" is left out.
+func hears(t *testing.T, near, gate *control.Conn, want []string, text func(control.Order) string) {
+	t.Helper()
+	_ = near.Close()
+	var all []string
 	for {
 		var o control.Order
 		if _, err := gate.Receive(&o); err != nil {
-			return all
+			break
 		}
 		if s := text(o); s != "" {
 			all = append(all, s)
 		}
+	}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("the gate hears (-want +got):\n%s", diff)
 	}
 }
 
@@ -433,8 +435,7 @@ func TestDoorTellsTrustFirst(t *testing.T) {
 	d.Trust(trusted(2))
 	d.Trust(nil)
 	d.Trust(trusted(3))
-	_ = near.Close()
-	heard := orders(gate, func(o control.Order) string {
+	hears(t, near, gate, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(o control.Order) string {
 		switch {
 		case o.Trust != nil:
 			return fmt.Sprint("trust ", o.Trust.Roots)
@@ -443,7 +444,4 @@ func TestDoorTellsTrustFirst(t *testing.T) {
 		}
 		return ""
 	})
-	if diff := cmp.Diff([]string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, heard); diff != "" {
-		t.Errorf("the gate hears (-want +got):\n%s", diff)
-	}
 }
