@@ -26,21 +26,15 @@ func TestReadRefuses(t *testing.T) {
 		{name: "absent", make: func(*testing.T, string) {}, want: "no such file", is: fs.ErrNotExist},
 		{name: "directory", make: func(t *testing.T, path string) {
 			t.Helper()
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(path, 0o700))
 		}, want: "is not a regular file"},
 		{name: "FIFO", make: func(t *testing.T, path string) {
 			t.Helper()
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Mkfifo(path, 0o600))
 		}, want: "is not a regular file"},
 		{name: "link to itself", make: func(t *testing.T, path string) {
 			t.Helper()
-			if err := os.Symlink(path, path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(path, path))
 		}, want: "too many levels of symbolic links"},
 		{name: "too long", make: func(t *testing.T, path string) {
 			t.Helper()
@@ -105,16 +99,12 @@ func TestReadWithoutAPIInstance(t *testing.T) {
 // TestConfigID reads conditional lines under the host's own name.
 func TestConfigID(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id, _, _ := strings.Cut(host, ".")
 	path := filepath.Join(t.TempDir(), "keepalived.conf")
 	write(t, path, api(" virtual_ipaddress {\n @"+id+" 192.0.2.1\n @^"+id+" 192.0.2.2\n @"+id+"x 192.0.2.3\n }"))
 	got, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(addrs("192.0.2.1"), got.VIPs.API, compareAddrs); diff != "" {
 		t.Errorf("API VIPs (-want +got):\n%s", diff)
 	}
@@ -124,16 +114,10 @@ func TestIncludePassesOver(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"a.conf": 0o600, "b.conf": 0o700, "c.conf": 0o601, ".d.conf": 0o600, "e.other": 0o600, "[f": 0o600} {
 		write(t, filepath.Join(dir, name), "x\n")
-		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(filepath.Join(dir, name), mode))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "g.conf"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("nowhere", filepath.Join(dir, "h.conf")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "g.conf"), 0o700))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "h.conf")))
 	tests := []struct {
 		pattern string
 		want    []string
@@ -155,9 +139,7 @@ func TestIncludePassesOver(t *testing.T) {
 		t.Run(tt.pattern, func(t *testing.T) {
 			ld := newLoader()
 			found, err := ld.include(dir, tt.pattern)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got []string
 			for _, s := range found {
 				got = append(got, filepath.Base(s.path))
@@ -175,15 +157,11 @@ func TestIncludePassesOver(t *testing.T) {
 func TestUserManaged(t *testing.T) {
 	dir := t.TempDir()
 	present := filepath.Join(dir, "present")
-	if err := os.Mkdir(present, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(present, 0o700))
 	write(t, filepath.Join(present, "keepalived.yaml"), "kind: Pod\n")
 	write(t, filepath.Join(dir, "file"), "")
 	loop := filepath.Join(dir, "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(loop, loop))
 	tests := []struct {
 		name, dir string
 		want      bool

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
@@ -86,9 +85,7 @@ func TestManifestIngress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := os.WriteFile(ManifestPath(dir), []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, ManifestPath(dir), tt.text)
 			got, err := ManifestIngress(dir)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("error %v, want %q", err, tt.err)

@@ -30,9 +30,7 @@ const corpusID = "node1"
 func corpus(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return append(paths, "testdata/includes/main.conf")
 }
 
@@ -51,9 +49,7 @@ func TestAgainstKeepalived(t *testing.T) {
 			// the link only, of which nothing is asserted.
 			t.Parallel()
 			found, err := readAs(path, corpusID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(loadedByKeepalived(t, path), bySortedAddr(found.Instances)); diff != "" {
 				t.Errorf("instances (-keepalived +here):\n%s", diff)
 			}
@@ -91,9 +87,7 @@ func loadedByKeepalived(t *testing.T, path string) map[string][]string {
 	dir := t.TempDir()
 	pid := func(name string) string { return filepath.Join(dir, name) }
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	cmd := exec.CommandContext(ctx, "keepalived", "--dont-fork", "--no-syslog", "--log-console", "--log-detail", "--dump-conf", "--vrrp",
 		"--config-id", corpusID, "--use-file", path,
@@ -103,9 +97,7 @@ func loadedByKeepalived(t *testing.T, path string) map[string][]string {
 	cmd.Stdout, cmd.Stderr = in, in
 	err = cmd.Start()
 	in.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dump, complete := readDump(out)
 	cancel()
 	_, _ = io.Copy(io.Discard, out)

@@ -136,9 +136,7 @@ func TestReadCorpus(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
 			got, err := readAs("testdata/"+tt.file+".conf", corpusID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(tt.want, got.VIPs, compareAddrs); diff != "" {
 				t.Errorf("VIPs (-want +got):\n%s", diff)
 			}
@@ -275,9 +273,7 @@ func TestParseTolerates(t *testing.T) {
 				f[name] = text
 			}
 			got, err := f.read("/k.conf")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(tt.want, got.VIPs.API, compareAddrs); diff != "" {
 				t.Errorf("API VIPs (-want +got):\n%s", diff)
 			}
@@ -295,14 +291,10 @@ func TestTruncated(t *testing.T) {
 		}
 		t.Run(path.Base(name), func(t *testing.T) {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f := files{name: string(text)}
 			whole, err := f.read(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for n := range text {
 				f[name] = string(text[:n])
 				got, err := f.read(name)

@@ -189,9 +189,7 @@ func TestReader(t *testing.T) {
 // and checks each loss against what the file has been since.
 func TestReaderNeverLosesEarly(t *testing.T) {
 	text, err := os.ReadFile("testdata/openshift-dual-unicast.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		f := files{}
@@ -247,9 +245,7 @@ func TestReaderOnDisk(t *testing.T) {
 	if diff := cmp.Diff([]string{main, dir, part}, got.Discovery.Files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if err := os.Remove(part); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(part))
 	if got = r.Read(now); !got.Stale || !errors.Is(got.Err, ErrNoAPIInstance) || !slices.Contains(got.Discovery.Files, part) {
 		t.Errorf("without the included file: %+v", got)
 	}
@@ -262,7 +258,13 @@ func TestReaderOnDisk(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }
