@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -22,26 +23,16 @@ const (
 // colour is one of those that Okabe and Ito chose to be told apart by people
 // with any colour vision.
 func colour(key string) string {
-	switch key {
-	case "http01-proxyd":
-		return "#0072b2"
-	case "http01-proxyd-tls":
-		return "#56b4e9"
-	case "http01-proxyd-before":
-		return "#000000"
-	case "haproxy":
-		return "#e69f00"
-	case "haproxy-1":
-		return "#f0e442"
-	case "nginx":
-		return "#009e73"
-	case "caddy":
-		return "#cc79a7"
-	case "poc":
-		return "#d55e00"
-	default:
-		return "#888888"
-	}
+	return cmp.Or(map[string]string{
+		"http01-proxyd":        "#0072b2",
+		"http01-proxyd-tls":    "#56b4e9",
+		"http01-proxyd-before": "#000000",
+		"haproxy":              "#e69f00",
+		"haproxy-1":            "#f0e442",
+		"nginx":                "#009e73",
+		"caddy":                "#cc79a7",
+		"poc":                  "#d55e00",
+	}[key], "#888888")
 }
 
 // panel is one figure of all front doors, by connections.
@@ -82,7 +73,7 @@ func (s *svg) text(x, y float64, anchor string, size int, text string) {
 
 func (s *svg) legend(rows []Row) {
 	x := float64(plotLeft)
-	for _, d := range uniqueDoors(rows) {
+	for _, d := range distinct(rows, keyOf) {
 		s.printf(`<rect x="%.1f" y="%d" width="12" height="12" fill="%s"/>`, x, legendTop-10, colour(d.Key))
 		s.text(x+17, legendTop, "start", 12, d.Door)
 		x += 36 + 6.6*float64(len(d.Door))
@@ -90,7 +81,7 @@ func (s *svg) legend(rows []Row) {
 }
 
 func (s *svg) panel(rows []Row, p panel, top float64) {
-	doors, groups := uniqueDoors(rows), connectionsOf(rows)
+	doors, groups := distinct(rows, keyOf), distinct(rows, connectionsOf)
 	if len(groups) == 0 {
 		return
 	}
@@ -104,7 +95,8 @@ func (s *svg) panel(rows []Row, p panel, top float64) {
 	}
 	group := float64(plotWidth) / float64(len(groups))
 	slot := group * 0.86 / float64(len(doors))
-	for g, connections := range groups {
+	for g, first := range groups {
+		connections := first.Connections
 		left := plotLeft + group*(float64(g)+0.07)
 		s.text(left+slot*float64(len(doors))/2, bottom+18, "middle", 12, counted(connections))
 		for d, door := range doors {
@@ -196,27 +188,19 @@ func counted(connections int) string {
 	return fmt.Sprintf("%d connections", connections)
 }
 
-// uniqueDoors is one row of each front door.
-func uniqueDoors(rows []Row) []Row {
+// distinct is one row of each value of a key, in the order of the rows.
+func distinct[K comparable](rows []Row, key func(Row) K) []Row {
 	var out []Row
-	seen := map[string]bool{}
+	seen := map[K]bool{}
 	for _, row := range rows {
-		if !seen[row.Key] {
-			seen[row.Key] = true
+		if !seen[key(row)] {
+			seen[key(row)] = true
 			out = append(out, row)
 		}
 	}
 	return out
 }
 
-func connectionsOf(rows []Row) []int {
-	var out []int
-	seen := map[int]bool{}
-	for _, row := range rows {
-		if !seen[row.Connections] {
-			seen[row.Connections] = true
-			out = append(out, row.Connections)
-		}
-	}
-	return out
-}
+func keyOf(row Row) string { return row.Key }
+
+func connectionsOf(row Row) int { return row.Connections }
