@@ -297,6 +297,20 @@ func edge() microshift.Host {
 	}
 }
 
+// compute computes from a text of config.yaml what is in force on the edge host, or on
+// what change makes of that.
+func compute(t *testing.T, text string, change func(*microshift.Host)) (microshift.Config, microshift.Computed, error) {
+	t.Helper()
+	c, err := microshift.Read(written(t, map[string]string{"config.yaml": text}))
+	must(t, err)
+	h := edge()
+	if change != nil {
+		change(&h)
+	}
+	got, err := c.Compute(h)
+	return c, got, err
+}
+
 func TestCompute(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -415,13 +429,7 @@ func TestCompute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := microshift.Read(written(t, map[string]string{"config.yaml": tt.config}))
-			must(t, err)
-			h := edge()
-			if tt.host != nil {
-				tt.host(&h)
-			}
-			got, err := c.Compute(h)
+			c, got, err := compute(t, tt.config, tt.host)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatal(err)
 			}
@@ -474,13 +482,7 @@ func TestMistaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := microshift.Read(written(t, map[string]string{"config.yaml": tt.config}))
-			must(t, err)
-			h := edge()
-			if tt.host != nil {
-				tt.host(&h)
-			}
-			got, err := c.Compute(h)
+			_, got, err := compute(t, tt.config, tt.host)
 			if err != nil && !errors.Is(err, microshift.ErrNoNodeAddress) {
 				t.Fatal(err)
 			}

@@ -15,101 +15,89 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	const last = "config.d/20.yaml"
 	for name, tt := range map[string]struct {
-		texts map[string]string
-		file  string
-		says  string // with %s for the file
+		main, last string // the texts of both files; the mistake is in the last that is given
+		says       string // with %s for its path
 	}{
 		"a text for a port": {
-			map[string]string{"config.yaml": "ingress:\n  ports:\n    http: 80\n", last: "# ours\ningress:\n  ports:\n    http: eighty\n"},
-			last,
+			"ingress:\n  ports:\n    http: 80\n",
+			"# ours\ningress:\n  ports:\n    http: eighty\n",
 			"MicroShift's configuration is not taken: ingress.ports.http is a text, and is to be a whole number: correct it in %s, line 4",
 		},
 		"a part for a whole": {
-			map[string]string{"config.yaml": "ingress: {ports: {http: 8.5}}\n"},
-			"config.yaml",
+			"ingress: {ports: {http: 8.5}}\n", "",
 			"MicroShift's configuration is not taken: ingress.ports.http is 8.5, and is to be a whole number: correct it in %s, line 1",
 		},
 		"a list for a mapping": {
-			map[string]string{"config.yaml": "dns: {}\nnode:\n- a\n"},
-			"config.yaml",
+			"dns: {}\nnode:\n- a\n", "",
 			"MicroShift's configuration is not taken: node is a list, and is to be a mapping: correct it in %s, line 2",
 		},
 		"a key in another case": {
-			map[string]string{"config.yaml": "\nNode:\n  NODEIP: true\n"},
-			"config.yaml",
+			"\nNode:\n  NODEIP: true\n", "",
 			"MicroShift's configuration is not taken: node.nodeIP is true or false, and is to be a text: correct it in %s, line 3",
 		},
 		"below a list": {
-			map[string]string{"config.yaml": "apiServer:\n  namedCertificates:\n  - certPath: /a\n    names: a\n"},
-			"config.yaml",
+			"apiServer:\n  namedCertificates:\n  - certPath: /a\n    names: a\n", "",
 			"MicroShift's configuration is not taken: apiServer.namedCertificates.names is a text, and is to be a list: correct it in %s, line 3",
 		},
 		"a number in a list": {
-			map[string]string{"config.yaml": "dns: {}\ningress:\n  listenAddress: [eth0, 1]\n"},
-			"config.yaml",
+			"dns: {}\ningress:\n  listenAddress: [eth0, 1]\n", "",
 			"MicroShift's configuration is not taken: ingress.listenAddress has an entry that is a number, and its entries are to be texts: correct it in %s, line 3",
 		},
 		"a number for a list": {
-			map[string]string{"config.yaml": "ingress: {listenAddress: 1}\n"},
-			"config.yaml",
+			"ingress: {listenAddress: 1}\n", "",
 			"MicroShift's configuration is not taken: ingress.listenAddress is a number, and is to be a list: correct it in %s, line 1",
 		},
 		"a list in a list": {
-			map[string]string{"config.yaml": "network: {serviceNetwork: [[10.43.0.0/16]]}\n"},
-			"config.yaml",
+			"network: {serviceNetwork: [[10.43.0.0/16]]}\n", "",
 			"MicroShift's configuration is not taken: network.serviceNetwork has an entry that is a list, and its entries are to be texts: correct it in %s, line 1",
 		},
 		"a text in a list of mappings": {
-			map[string]string{"config.yaml": "apiServer: {namedCertificates: [/a]}\n"},
-			"config.yaml",
+			"apiServer: {namedCertificates: [/a]}\n", "",
 			"MicroShift's configuration is not taken: apiServer.namedCertificates has an entry that is a text, and its entries are to be mappings: correct it in %s, line 1",
 		},
 		"a number in a list below a list": {
-			map[string]string{"config.yaml": "apiServer:\n  namedCertificates:\n  - names: [1]\n"},
-			"config.yaml",
+			"apiServer:\n  namedCertificates:\n  - names: [1]\n", "",
 			"MicroShift's configuration is not taken: apiServer.namedCertificates.names has an entry that is a number, and its entries are to be texts: correct it in %s, line 3",
 		},
 		"no address": {
-			map[string]string{"config.yaml": "node: {}\n", last: "\nnode: {nodeIP: edge}\n"},
-			last,
+			"node: {}\n",
+			"\nnode: {nodeIP: edge}\n",
 			`MicroShift's configuration is not taken: node.nodeIP is "edge", which is no address: correct it in %s, line 2`,
 		},
 		"an alias's": {
-			map[string]string{"config.yaml": "a: &a {nodeIP: edge}\nnode: *a\n"},
-			"config.yaml",
+			"a: &a {nodeIP: edge}\nnode: *a\n", "",
 			`MicroShift's configuration is not taken: node.nodeIP is "edge", which is no address: correct it in %s`,
 		},
 		"a mapping for a key": {
-			map[string]string{"config.yaml": "node:\n  ? {a: b}\n  : c\n"},
-			"config.yaml",
+			"node:\n  ? {a: b}\n  : c\n", "",
 			"MicroShift's %s is not taken: it has a list or a mapping in place of a key's name: write a name",
 		},
 		"nothing for a key": {
-			map[string]string{"config.yaml": "node: {~: c}\n"},
-			"config.yaml",
+			"node: {~: c}\n", "",
 			"MicroShift's %s is not taken: it has the key null, which is no name: write one",
 		},
 		"no YAML": {
-			map[string]string{"config.yaml": "node:\n  a: b: c\n"},
-			"config.yaml",
+			"node:\n  a: b: c\n", "",
 			"MicroShift's %s is not taken: not valid YAML: line 2: mapping values are not allowed in this context: correct it there",
+		},
+		"two": {
+			"node: {nodeIP: edge}\ningress: {status: gone}\n", "",
+			`MicroShift's configuration is not taken: node.nodeIP is "edge", which is no address: correct it in %s, line 1; ` +
+				`ingress.status is "gone", and may be Managed or Removed: correct it in %s, line 2`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := written(t, tt.texts)
+			file, texts := "config.yaml", map[string]string{"config.yaml": tt.main}
+			if tt.last != "" {
+				file, texts[last] = last, tt.last
+			}
+			dir := written(t, texts)
 			_, err := microshift.Read(dir)
-			want := strings.Replace(tt.says, "%s", filepath.Join(dir, tt.file), 1)
+			want := strings.ReplaceAll(tt.says, "%s", filepath.Join(dir, file))
 			if err == nil || err.Error() != want {
 				t.Errorf("%v, want\n%s", err, want)
 			}
 		})
-	}
-	dir := written(t, map[string]string{"config.yaml": "node: {nodeIP: edge}\ningress: {status: gone}\n"})
-	path := filepath.Join(dir, "config.yaml")
-	want := `MicroShift's configuration is not taken: node.nodeIP is "edge", which is no address: correct it in ` + path + `, line 1; ` +
-		`ingress.status is "gone", and may be Managed or Removed: correct it in ` + path + `, line 2`
-	if _, err := microshift.Read(dir); err == nil || err.Error() != want {
-		t.Errorf("two: %v", err)
 	}
 }
