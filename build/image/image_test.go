@@ -101,8 +101,7 @@ func TestImageHoldsTwoFiles(t *testing.T) {
 		`-rwxr-xr-x 0:0 "" "" 0 /usr/bin/http01-proxyd`,
 	}
 	index := build(t, options(t))
-	manifest, err := index.IndexManifest()
-	must(t, err)
+	manifest := must1(index.IndexManifest())(t)
 	var archs []string
 	for _, m := range manifest.Manifests {
 		arch := m.Platform.Architecture
@@ -150,8 +149,7 @@ func TestImageSaysWhatItIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			index := build(t, tt.options)
-			manifest, err := index.IndexManifest()
-			must(t, err)
+			manifest := must1(index.IndexManifest())(t)
 			if manifest.MediaType != types.OCIImageIndex {
 				t.Errorf("the index is %s", manifest.MediaType)
 			}

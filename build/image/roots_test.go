@@ -17,8 +17,7 @@ import (
 // TestRoots reads the file as a TLS client does.
 func TestRoots(t *testing.T) {
 	t.Parallel()
-	text, err := image.Roots()
-	must(t, err)
+	text := must1(image.Roots())(t)
 	var got, want []string
 	now := make(map[string]bool)
 	for rest := text; ; {
