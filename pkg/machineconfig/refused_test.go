@@ -17,8 +17,7 @@ import (
 // TestRefusedSources runs the script in testdata/refused.txt.
 func TestRefusedSources(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile("testdata/refused.txt")
-	must(t, err)
+	script := must1(os.ReadFile("testdata/refused.txt"))(t)
 	ran := 0
 	for _, block := range regexp.MustCompile(`\n{2,}`).Split(string(script), -1) {
 		if strings.HasPrefix(block, "#") || strings.TrimSpace(block) == "" {
