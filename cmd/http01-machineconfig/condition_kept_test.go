@@ -43,8 +43,7 @@ func keeping(t *testing.T) map[string]string {
 func TestKeptCondition(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
-	self, err := os.Executable()
-	must(t, err)
+	self := must1(os.Executable())(t)
 	must(t, os.Symlink(self, filepath.Join(bin, "http01-machineconfig")))
 	for name, commands := range keeping(t) {
 		dir := t.TempDir()

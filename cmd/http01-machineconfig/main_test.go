@@ -329,8 +329,7 @@ func TestWrittenWhole(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "98-master-http01-proxyd.yaml")
 	must(t, os.WriteFile(old, []byte("old"), 0o600))
-	held, err := os.Open(old)
-	must(t, err)
+	held := must1(os.Open(old))(t)
 	defer held.Close()
 	if got := runLine(t, "", "render", "--image", image, "--out", dir); got.code != command.OK {
 		t.Fatalf("%+v", got)
