@@ -3,7 +3,6 @@
 package check
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -63,9 +62,7 @@ func TestLastChallenges(t *testing.T) {
 		{
 			name: "well again", on: holder, want: []string{},
 			inject: func(c *cluster) {
-				s, err := c.Solve(c.t.Context(), apiName, token, token+"."+thumbprint)
-				must(c.t, err)
-				c.heal(func(ctx context.Context) error { return s.Remove(ctx) })
+				c.solve(token)
 				c.asked(lab.SelfCheckAgent, token, 200)
 			},
 		},

@@ -65,8 +65,7 @@ func TestHealthyOpenShift(t *testing.T) {
 		file(t, n.ProxyEnv(), "HTTP_PROXY=http://proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\n"+
 			"NO_PROXY=.cluster.local,.svc,10.128.0.0/14,127.0.0.1,192.0.2.0/24,api-int.lab.test,api.lab.test,localhost\n")
 	}
-	_, err := c.Services[0].AwaitReason(t.Context(), "Serving")
-	must(t, err)
+	c.awaits(c.Services[0], "Serving")
 	c.speak(c.standby(), c.holder())
 	for _, n := range []*lab.Node{c.Masters[0].Node, c.Masters[2].Node} {
 		c.well(n)
@@ -87,11 +86,8 @@ func (c *cluster) openshift(n *lab.Node) {
 		must(c.t, err)
 	}
 	c.heal(func(ctx context.Context) error {
-		for _, table := range []string{"ip mangle", "ip nat", "ip filter", "ip6 mangle", "ip6 nat", "ip6 filter", "inet ovn-kubernetes", "inet openshift_filter"} {
-			if _, err := n.Run(ctx, "nft", "delete table "+table); err != nil {
-				return err
-			}
-		}
-		return nil
+		tables := []string{"ip mangle", "ip nat", "ip filter", "ip6 mangle", "ip6 nat", "ip6 filter", "inet ovn-kubernetes", "inet openshift_filter"}
+		_, err := n.Run(ctx, "nft", "delete table "+strings.Join(tables, "; delete table "))
+		return err
 	})
 }

@@ -32,16 +32,6 @@ func exitCode(err error) int {
 	return 0
 }
 
-// remove deletes the tables of a ruleset.
-func (c *cluster) remove(text string) {
-	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) > 2 && f[0] == "table" {
-			_, err := c.holder().Run(context.Background(), "nft", "delete", "table", f[1], f[2])
-			must(c.t, err)
-		}
-	}
-}
-
 // TestPortTaken: the service reports the process that has its port and installs
 // nothing, check reports the same, and the service serves once the port is free.
 func TestPortTaken(t *testing.T) {
@@ -56,16 +46,14 @@ func TestPortTaken(t *testing.T) {
 	s, err := n.StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary})
 	must(t, err)
 	t.Cleanup(func() { c.stop(s) })
-	seen, err := s.AwaitReason(t.Context(), "PortInUse")
-	must(t, err)
+	seen := c.awaits(s, "PortInUse")
 	if p := seen.Condition(); p.Status != "False" || !strings.Contains(p.Message, "8888") || !strings.Contains(p.Message, strconv.Itoa(os.Getpid())) || seen.Table.Present {
 		t.Errorf("%+v with the table %+v", p, seen.Table)
 	}
 	r := c.exactly(n, []string{"port-taken"})
 	c.says(r, "port-taken", "port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
 	must(t, listener.Close())
-	_, err = s.AwaitReason(t.Context(), "Serving")
-	must(t, err)
+	c.awaits(s, "Serving")
 }
 
 // TestPortTakenMeanwhile: so it is without the service too, which is then not

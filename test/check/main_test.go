@@ -67,8 +67,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 		if i == 0 {
 			want = "Serving"
 		}
-		_, err = s.AwaitReason(t.Context(), want)
-		must(t, err)
+		c.awaits(s, want)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -125,23 +124,28 @@ func (c *cluster) wants(r lab.CheckReport, code int, want []string) {
 	}
 }
 
+// inTime wants check to have ended when it promises to, by its own clock.
+func (c *cluster) inTime(r lab.CheckReport) {
+	c.t.Helper()
+	if r.Took <= 0 || r.Took > 15000 {
+		c.t.Errorf("it took %v ms", r.Took)
+	}
+	c.t.Logf("%v ms, %v", r.Took, r.IDs())
+}
+
 // says wants a finding's cause and mend to have these parts.
 func (c *cluster) says(r lab.CheckReport, id string, parts ...string) {
 	c.t.Helper()
-	for _, result := range r.Checks {
-		for _, f := range result.Findings {
-			if f.ID != id {
-				continue
-			}
-			for _, part := range parts {
-				if text := f.Says + ": " + f.Mend; !strings.Contains(text, part) {
-					c.t.Errorf("%s says %q, want it to have %q", id, text, part)
-				}
-			}
-			return
+	texts := r.Says(id)
+	if len(texts) == 0 {
+		c.t.Errorf("there is no finding %s", id)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(texts[0], part) {
+			c.t.Errorf("%s says %q, want it to have %q", id, texts[0], part)
 		}
 	}
-	c.t.Errorf("there is no finding %s", id)
 }
 
 // again starts the holder's service anew, in another way, and waits for a reason.
@@ -152,8 +156,7 @@ func (c *cluster) again(o lab.ServiceOptions, reason string) {
 	s, err := c.holder().StartService(c.t.Context(), o)
 	must(c.t, err)
 	c.t.Cleanup(func() { c.stop(s) })
-	_, err = s.AwaitReason(c.t.Context(), reason)
-	must(c.t, err)
+	c.awaits(s, reason)
 }
 
 // configure replaces the configuration of the holder's service and waits for a
@@ -161,8 +164,15 @@ func (c *cluster) again(o lab.ServiceOptions, reason string) {
 func (c *cluster) configure(text, reason string) {
 	c.t.Helper()
 	must(c.t, c.holder().WriteConfig(text))
-	_, err := c.Services[0].AwaitReason(c.t.Context(), reason)
+	c.awaits(c.Services[0], reason)
+}
+
+// awaits waits until a service's condition has a reason.
+func (c *cluster) awaits(s *lab.Service, reason string) lab.Status {
+	c.t.Helper()
+	seen, err := s.AwaitReason(c.t.Context(), reason)
 	must(c.t, err)
+	return seen
 }
 
 // file writes a file that goes with the test.

@@ -4,7 +4,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -77,8 +76,8 @@ func TestNftablesMissing(t *testing.T) {
 	if code := exitCode(err); code != 1 {
 		t.Fatalf("check: %v", err)
 	}
-	var r lab.CheckReport
-	must(t, json.Unmarshal([]byte(out), &r))
+	r, parsed := lab.ParseCheck(out)
+	must(t, parsed)
 	c.wants(r, exitCode(err), []string{"nftables-missing"})
 	c.says(r, "nftables-missing", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
 }

@@ -105,10 +105,16 @@ func (c *cluster) heal(f func(context.Context) error) {
 // rules loads an nft table into a node until the test ends.
 func (c *cluster) rules(n *lab.Node, body string) {
 	c.t.Helper()
-	_, err := n.Input(c.t.Context(), "table inet fault {\n"+body+"\n}\n", "nft", "-f", "-")
+	c.load(n, "inet fault", "table inet fault {\n"+body+"\n}\n")
+}
+
+// load loads the nft table of a name into a node until the test ends.
+func (c *cluster) load(n *lab.Node, table, text string) {
+	c.t.Helper()
+	_, err := n.Input(c.t.Context(), text, "nft", "-f", "-")
 	must(c.t, err)
 	c.heal(func(ctx context.Context) error {
-		_, err := n.Run(ctx, "nft", "delete", "table", "inet", "fault")
+		_, err := n.Run(ctx, "nft", "delete table "+table)
 		return err
 	})
 }
@@ -138,6 +144,15 @@ func (c *cluster) route(path string, port int) {
 	r, err := c.Worker.AddRoute(c.t.Context(), apiName, path, port)
 	must(c.t, err)
 	c.heal(r.Remove)
+}
+
+// solve runs cert-manager's solver for a token of the API's name until the test ends.
+func (c *cluster) solve(token string) *lab.Solver {
+	c.t.Helper()
+	s, err := c.Solve(c.t.Context(), apiName, token, token+"."+thumbprint)
+	must(c.t, err)
+	c.heal(s.Remove)
+	return s
 }
 
 // webPort is where nginx answers on the worker.

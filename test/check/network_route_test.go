@@ -32,6 +32,21 @@ func TestIngress(t *testing.T) {
 			c.route(acmePath+token, webPort)
 		}
 	}
+	endless := func(c *cluster) {
+		must(c.t, os.WriteFile(filepath.Join(c.Worker.Dir, "page"), bytes.Repeat([]byte("long "), 14000), 0o600))
+		c.nginx(webPort, fmt.Sprintf("root %s; location / { try_files /page =404; }", c.Worker.Dir))
+		c.route("", webPort)
+	}
+	ownPage := func(c *cluster) {
+		c.instead(func() {
+			c.nginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
+		})
+	}
+	filtered := func(verdict string) func(*cluster) {
+		return func(c *cluster) {
+			c.rules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 "+verdict+"; }")
+		}
+	}
 	c.all(t, []fault{
 		{
 			name: "the router does not run", want: []string{"ingress-refused"},
@@ -53,23 +68,13 @@ func TestIngress(t *testing.T) {
 				}
 			},
 		},
-		{
-			name: "a firewall drops the router's port", want: []string{"ingress-timeout"},
-			inject: func(c *cluster) {
-				c.rules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 drop; }")
-			},
-		},
+		{name: "a firewall drops the router's port", inject: filtered("drop"), want: []string{"ingress-timeout"}},
 		{
 			name: "a router that closes connections", want: []string{"ingress-closed"},
 			says:   map[string]string{"ingress-closed": "the router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController): set upstream.proxyProtocol"},
 			inject: func(c *cluster) { c.instead(func() { c.nginx(80, "return 444;") }) },
 		},
-		{
-			name: "a firewall rejects the router's port", want: []string{"ingress-unreachable"},
-			inject: func(c *cluster) {
-				c.rules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 reject with icmpx admin-prohibited; }")
-			},
-		},
+		{name: "a firewall rejects the router's port", inject: filtered("reject with icmpx admin-prohibited"), want: []string{"ingress-unreachable"}},
 		{
 			name: "not HTTP", want: []string{"answer-malformed"},
 			inject: func(c *cluster) { c.instead(func() { c.bytes("SSH-2.0-OpenSSH_9.2\r\n") }) },
@@ -80,22 +85,8 @@ func TestIngress(t *testing.T) {
 				c.instead(func() { c.bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello") })
 			},
 		},
-		{
-			name: "a page without an end", want: []string{"answer-too-large"},
-			inject: func(c *cluster) {
-				must(c.t, os.WriteFile(filepath.Join(c.Worker.Dir, "page"), bytes.Repeat([]byte("long "), 14000), 0o600))
-				c.nginx(webPort, fmt.Sprintf("root %s; location / { try_files /page =404; }", c.Worker.Dir))
-				c.route("", webPort)
-			},
-		},
-		{
-			name: "a page without an end, followed", flags: trace, want: []string{"answer-too-large"},
-			inject: func(c *cluster) {
-				must(c.t, os.WriteFile(filepath.Join(c.Worker.Dir, "page"), bytes.Repeat([]byte("long "), 14000), 0o600))
-				c.nginx(webPort, fmt.Sprintf("root %s; location / { try_files /page =404; }", c.Worker.Dir))
-				c.route("", webPort)
-			},
-		},
+		{name: "a page without an end", inject: endless, want: []string{"answer-too-large"}},
+		{name: "a page without an end, followed", inject: endless, flags: trace, want: []string{"answer-too-large"}},
 		{
 			name: "a route that leads back to the API VIP", want: []string{"route-loops"},
 			inject: func(c *cluster) {
@@ -112,22 +103,8 @@ func TestIngress(t *testing.T) {
 			},
 		},
 		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-none"}},
-		{
-			name: "a router with a page of the cluster's own", want: []string{},
-			inject: func(c *cluster) {
-				c.instead(func() {
-					c.nginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
-				})
-			},
-		},
-		{
-			name: "no route, says a router with a page of the cluster's own", flags: trace, want: []string{"route-none"},
-			inject: func(c *cluster) {
-				c.instead(func() {
-					c.nginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
-				})
-			},
-		},
+		{name: "a router with a page of the cluster's own", inject: ownPage, want: []string{}},
+		{name: "no route, says a router with a page of the cluster's own", inject: ownPage, flags: trace, want: []string{"route-none"}},
 		{
 			name: "another route serves the name", want: []string{"name-served-already"},
 			inject: func(c *cluster) { c.web(200, "text/html", "<html>hello</html>"); c.route("", webPort) },
@@ -135,10 +112,7 @@ func TestIngress(t *testing.T) {
 		{
 			name: "a solver of another token has the path", flags: trace, want: []string{"token-unknown"},
 			inject: func(c *cluster) {
-				s, err := c.Solve(c.t.Context(), apiName, "another", "another."+thumbprint)
-				must(c.t, err)
-				c.heal(s.Remove)
-				c.route(acmePath+token, s.Port)
+				c.route(acmePath+token, c.solve("another").Port)
 			},
 		},
 		{name: "the solver answers 500", flags: trace, inject: answer(500, "text/plain", "oops"), want: []string{"answer-status"}},

@@ -84,14 +84,17 @@ func noHolder(c *cluster) {
 	for _, m := range c.Masters {
 		must(c.t, m.StopKeepalived(c.t.Context()))
 	}
-	c.heal(func(ctx context.Context) error {
-		for _, m := range c.Masters {
-			if err := m.StartKeepalived(ctx); err != nil {
-				return err
-			}
+	c.heal(c.starts(c.Masters...))
+}
+
+// starts starts keepalived on masters and waits for the VIPs.
+func (c *cluster) starts(masters ...*lab.Master) func(context.Context) error {
+	return func(ctx context.Context) (err error) {
+		for _, m := range masters {
+			err = errors.Join(err, m.StartKeepalived(ctx))
 		}
-		return c.Settled(ctx)
-	})
+		return errors.Join(err, c.Settled(ctx))
+	}
 }
 
 // proxyARP has the gateway answer for every address.
@@ -157,7 +160,7 @@ func (c *cluster) secondNIC(n *lab.Node) {
 // meanwhile.
 func (c *cluster) single(m *lab.Master) {
 	c.t.Helper()
-	begin := func(ctx context.Context) error { return errors.Join(m.StartKeepalived(ctx), c.Settled(ctx)) }
+	begin := c.starts(m)
 	must(c.t, m.StopKeepalived(c.t.Context()))
 	c.heal(begin)
 	n, own := m.Node, m.Addresses.V6
@@ -174,12 +177,7 @@ func (c *cluster) single(m *lab.Master) {
 func twoHolders(c *cluster) {
 	first, second := c.Masters[0], c.Masters[1]
 	must(c.t, first.KillKeepalived(c.t.Context()))
-	c.heal(func(ctx context.Context) error {
-		if err := first.StartKeepalived(ctx); err != nil {
-			return err
-		}
-		return c.Settled(ctx)
-	})
+	c.heal(c.starts(first))
 	must(c.t, lab.Eventually(c.t.Context(), "two holders", func(ctx context.Context) error {
 		for _, vip := range c.API.Both() {
 			for _, m := range []*lab.Master{first, second} {
@@ -227,9 +225,7 @@ func TestFrontDoor(t *testing.T) {
 		{
 			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"front-door-answer-differs"},
 			inject: func(c *cluster) {
-				s, err := c.Solve(c.t.Context(), apiName, token, token+"."+thumbprint)
-				must(c.t, err)
-				c.heal(s.Remove)
+				c.solve(token)
 				c.nginx(webPort, `location / { return 400 "Only /.well-known/acme-challenge/* is allowed\n"; } location /.well-known/ { return 404; }`)
 				c.rules(c.standby(), fmt.Sprintf("chain output { type nat hook output priority -100; ip daddr %s tcp dport 80 dnat ip to %s:%d; }",
 					c.API.V4, c.Worker.Addresses.V4, webPort))
@@ -279,9 +275,7 @@ func TestAddressInHosts(t *testing.T) {
 // TestHosts: the configuration does not list the name that the challenge is for.
 func TestHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [other.lab.test]\n" })
-	s, err := c.Solve(t.Context(), apiName, token, token+"."+thumbprint)
-	must(t, err)
-	defer func() { must(t, s.Remove(context.Background())) }()
+	c.solve(token)
 	r := c.exactly(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
 	c.says(r, "name-not-in-hosts", "the front door at 192.0.2.5:80 does not answer for api.lab.test")
 	// The configuration shows it without a token too, and where no VIP is yet.
@@ -306,9 +300,7 @@ func TestTrace(t *testing.T) {
 	key := token + "." + thumbprint
 	t.Run("well", func(t *testing.T) {
 		c := c.with(t)
-		s, err := c.Solve(t.Context(), apiName, token, key)
-		must(t, err)
-		defer func() { must(t, s.Remove(context.Background())) }()
+		c.solve(token)
 		r := c.exactly(c.holder(), []string{}, "--token", token)
 		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
 			"solver ok", "solver ok", "lets-encrypt ok", "cert-manager ok")

@@ -100,9 +100,9 @@ func TestRuleset(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := c.holder().Input(t.Context(), tt.text, "nft", "-f", "-")
-			must(t, err)
-			defer c.remove(tt.text)
+			c := c.with(t)
+			table, _, _ := strings.Cut(strings.TrimPrefix(tt.text, "table "), " {")
+			c.load(c.holder(), table, tt.text)
 			r := c.exactly(c.holder(), tt.ids)
 			for _, id := range tt.ids {
 				c.says(r, id, tt.says...)

@@ -36,16 +36,6 @@ func TestTrust(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(filepath.Dir(n.APIServerURL()), "state", "last-good-ca-bundle.crt")))
 	write(t, "nothing")
 	c.configure(n.DefaultConfig()+fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle), "Serving")
-	state := func(reason string) {
-		t.Helper()
-		_, err := c.Services[0].Await(t.Context(), reason, func(seen lab.Status) error {
-			if found := seen.ConditionOf("UpstreamTrustReady"); found.Reason != reason {
-				return fmt.Errorf("UpstreamTrustReady is %s: %s", found.Reason, found.Message)
-			}
-			return nil
-		})
-		must(t, err)
-	}
 	for _, tt := range []struct {
 		name, text, reason string
 		ids, says          []string
@@ -58,7 +48,8 @@ func TestTrust(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			write(t, tt.text)
-			state(tt.reason)
+			_, err := c.Services[0].AwaitCondition(t.Context(), "UpstreamTrustReady", tt.reason)
+			must(t, err)
 			r := c.exactly(n, tt.ids)
 			for _, id := range tt.ids {
 				c.says(r, id, tt.says...)

@@ -83,8 +83,7 @@ func TestLastGoodVIPs(t *testing.T) {
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
 	c.configure(conf(path), "NotRequired")
 	file(t, path, string(whole))
-	_, err = c.Services[0].AwaitReason(t.Context(), "Serving")
-	must(t, err)
+	c.awaits(c.Services[0], "Serving")
 	for name, text := range map[string]string{"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "empty": ""} {
 		t.Run(name, func(t *testing.T) {
 			c := c.with(t)
@@ -110,8 +109,7 @@ func TestLastGoodVIPs(t *testing.T) {
 func TestUserManaged(t *testing.T) {
 	c := healthy(t, nil)
 	file(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
-	_, err := c.Services[0].AwaitReason(t.Context(), "ExternalLoadBalancer")
-	must(t, err)
+	c.awaits(c.Services[0], "ExternalLoadBalancer")
 	r := c.exactly(c.holder(), []string{"vips-user-managed"})
 	c.says(r, "vips-user-managed", filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+" is where OpenShift has put keepalived aside")
 }
@@ -131,13 +129,19 @@ func TestNoNode(t *testing.T) {
 	c := healthy(t, nil)
 	pod := c.Pods[0]
 	must(t, pod.WriteConfig(conf(filepath.Join(pod.Dir, "keepalived.conf"))))
-	text, code, err := pod.CheckText(t.Context(), shared.binary)
-	must(t, err)
-	if code != 3 || !strings.HasPrefix(text, "Nothing to check: ") || strings.Contains(text, "✗") {
-		t.Errorf("exit code %d: %s", code, text)
-	}
+	c.nothing(pod, "")
 	if r, code := c.check(pod); code != 3 || r.Outcome != "nothing" || r.Checks == nil {
 		t.Errorf("exit code %d: %+v", code, r)
+	}
+}
+
+// nothing wants check to find nothing to look at on a node, and to print a part of why.
+func (c *cluster) nothing(n *lab.Node, why string) {
+	c.t.Helper()
+	text, code, err := n.CheckText(c.t.Context(), shared.binary)
+	must(c.t, err)
+	if code != 3 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, why) || strings.Contains(text, "✗") {
+		c.t.Errorf("exit code %d: %s", code, text)
 	}
 }
 
@@ -150,11 +154,7 @@ func TestWorker(t *testing.T) {
 	file(t, path, fmt.Sprintf(instance, "lab_INGRESS_0", "192.0.2.6/32"))
 	must(t, n.WriteConfig(conf(path)))
 	file(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
-	text, code, err := n.CheckText(t.Context(), shared.binary)
-	must(t, err)
-	if code != 3 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, " is a worker, ") || strings.Contains(text, "✗") {
-		t.Errorf("exit code %d: %s", code, text)
-	}
+	c.nothing(n, " is a worker, ")
 	// An API server's static pod makes it a master, which lacks its API VIP.
 	file(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-without-api") {
