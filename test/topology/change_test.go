@@ -11,9 +11,7 @@ import (
 
 // TestVIPsChanged renumbers API and ingress in keepalived.conf while all runs.
 func TestVIPsChanged(t *testing.T) {
-	s := open(t, lab.Layout{})
-	s.surround()
-	s.startAll()
+	s := up(t, lab.Layout{})
 	s.inPlace()
 	s.works()
 	old := s.API

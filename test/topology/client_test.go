@@ -13,11 +13,7 @@ import (
 // have a network namespace of their own, and clients of the host's network, each
 // on the VIP's own node and on another one.
 func TestClients(t *testing.T) {
-	s := open(t, lab.Layout{})
-	s.surround()
-	s.startAll()
-	s.inPlace()
-	s.says()
+	s := settled(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	for _, from := range []*lab.Node{
 		s.podOn(holder), s.podElsewhere(holder),

@@ -23,11 +23,7 @@ func TestCompactRouterElsewhere(t *testing.T) {
 
 func compact(t *testing.T, y lab.Layout, together bool) {
 	t.Helper()
-	s := open(t, y)
-	s.surround()
-	s.startAll()
-	s.inPlace()
-	s.says()
+	s := settled(t, y)
 	s.worksCompact(together)
 	// The VIP's own host has a router on *:80 that it could ask instead.
 	holder := s.Preferred(s.API.V4)
@@ -38,11 +34,7 @@ func compact(t *testing.T, y lab.Layout, together bool) {
 // TestCompactIngressMoves has the ingress VIPs go from one master to another,
 // and then the API VIPs to the one that has these by now.
 func TestCompactIngressMoves(t *testing.T) {
-	s := open(t, lab.Layout{Compact: true, IngressOn: 1})
-	s.surround()
-	s.startAll()
-	s.inPlace()
-	s.says()
+	s := settled(t, lab.Layout{Compact: true, IngressOn: 1})
 	s.worksCompact(false)
 	for _, move := range []struct {
 		stop     int

@@ -50,24 +50,25 @@ func (s *site) bare(n *lab.Node) {
 
 // TestSNOWithoutVIPs is a single node of the platform none: no keepalived.
 func TestSNOWithoutVIPs(t *testing.T) {
-	s := open(t, lab.Layout{Masters: 1, Compact: true, NoVIPs: true})
-	s.surround()
-	s.startAll()
-	s.idles("NotRequired")
-	s.routersAnswer()
-	s.checks()
+	s := single(t, lab.Layout{NoVIPs: true})
 	s.issued(s.Masters[0].Addresses)
 }
 
 // TestSNOWithOneVIP is a single node with one VIP for API and ingress.
 func TestSNOWithOneVIP(t *testing.T) {
-	s := open(t, lab.Layout{Masters: 1, Compact: true, SharedVIP: true})
-	s.surround()
-	s.startAll()
+	s := single(t, lab.Layout{SharedVIP: true}, "master0 vips-shared")
+	s.issued(s.API)
+}
+
+// single is a single node on which the service has nothing to do, with what check finds.
+func single(t *testing.T, y lab.Layout, findings ...string) *site {
+	t.Helper()
+	y.Masters, y.Compact = 1, true
+	s := up(t, y)
 	s.idles("NotRequired")
 	s.routersAnswer()
-	s.checks("master0 vips-shared")
-	s.issued(s.API)
+	s.checks(findings...)
+	return s
 }
 
 // issued gets certificates for addresses that the service has nothing to do
@@ -152,24 +153,22 @@ func (s *site) balancer() {
 // TestArbiter is two masters with routers and an arbiter, whose keepalived has
 // no instance of the API.
 func TestArbiter(t *testing.T) {
-	s := open(t, lab.Layout{Masters: 2, Arbiter: true, Compact: true})
-	s.surround()
-	s.startAll()
+	s := up(t, lab.Layout{Masters: 2, Arbiter: true, Compact: true})
 	arbiter := s.start(s.Arbiter.Node, lab.ServiceOptions{})
 	s.inPlace()
 	_, err := arbiter.AwaitReason(t.Context(), "NoVIPs")
 	must(t, err)
 	s.bare(s.Arbiter.Node)
-	s.says()
-	s.works()
-	s.routersAnswer()
-	s.checks("arbiter keepalived-without-api")
+	sound := func() {
+		s.says()
+		s.works()
+		s.routersAnswer()
+		s.checks("arbiter keepalived-without-api")
+	}
+	sound()
 	must(t, s.Masters[0].StopKeepalived(t.Context()))
 	s.inPlace()
-	s.says()
-	s.works()
-	s.routersAnswer()
-	s.checks("arbiter keepalived-without-api")
+	sound()
 	s.bare(s.Arbiter.Node)
 }
 

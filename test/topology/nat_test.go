@@ -13,9 +13,7 @@ import (
 // TestForeignNATAfter has nat chains of others behind ours, one of which leads
 // every port 80 elsewhere: the first mapping wins.
 func TestForeignNATAfter(t *testing.T) {
-	s := open(t, lab.Layout{})
-	s.surround()
-	s.startAll()
+	s := up(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	must(t, holder.LoadNodeRules(t.Context()))
 	s.unload(holder, "ip ocp_nat", "ip6 ocp_nat", "inet another_nat", "inet admin")
@@ -42,9 +40,7 @@ const earlier = `table inet earlier {
 // TestForeignNATBefore has a nat table before ours: harmless while it maps other
 // ports, and named by check when it takes port 80 of the VIPs away.
 func TestForeignNATBefore(t *testing.T) {
-	s := open(t, lab.Layout{})
-	s.surround()
-	s.startAll()
+	s := up(t, lab.Layout{})
 	s.inPlace()
 	for _, m := range s.Masters {
 		s.load(m.Node, "tcp dport 6444 dnat to :6443")

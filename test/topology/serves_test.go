@@ -16,11 +16,7 @@ import (
 // over both, say what its row says, and be sound for check.
 func serves(t *testing.T, y lab.Layout) *site {
 	t.Helper()
-	s := open(t, y)
-	s.surround()
-	s.startAll()
-	s.inPlace()
-	s.says()
+	s := settled(t, y)
 	s.works()
 	s.checks()
 	return s

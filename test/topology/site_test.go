@@ -101,6 +101,24 @@ func (s *site) startAll() {
 	}
 }
 
+// up opens a lab with all that check looks at, and runs the service on every master.
+func up(t *testing.T, y lab.Layout) *site {
+	t.Helper()
+	s := open(t, y)
+	s.surround()
+	s.startAll()
+	return s
+}
+
+// settled is up, with every VIP in its place and the state as the test's row has it.
+func settled(t *testing.T, y lab.Layout) *site {
+	t.Helper()
+	s := up(t, y)
+	s.inPlace()
+	s.says()
+	return s
+}
+
 // inPlace waits until each master's service holds the VIPs that the master has,
 // and these alone are in its table.
 func (s *site) inPlace() {
