@@ -25,7 +25,7 @@ func TestBundleChanges(t *testing.T) {
 	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
 	good, other := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.second)
 	path := p.file(t, "ca-bundle.crt", good)
-	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(path))
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path))
 	p.trusts(t, s, true)
 
 	for _, tt := range []struct {
@@ -111,15 +111,14 @@ func TestBundleChangeKeepsClients(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(path))
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path))
 	type reply struct {
 		text string
 		err  error
 	}
 	replies := make(chan reply, 1)
 	go func() {
-		text, err := p.Internet.Raw(t.Context(), web(p.API.V6),
-			"GET "+acmePath+"slow HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\n\r\n")
+		text, err := p.challenge(t.Context(), p.API.V6, apiName, "slow")
 		replies <- reply{text, err}
 	}()
 	select {
@@ -135,9 +134,9 @@ func TestBundleChangeKeepsClients(t *testing.T) {
 	}
 }
 
-// upstreamAt is the section upstream for https with a bundle.
-func (p *place) upstreamAt(bundle string) string {
-	return fmt.Sprintf("upstream:\n%s  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", https, bundle, p.Domain)
+// upstreamAt is the section upstream with lines of the test's own and a bundle.
+func (p *place) upstreamAt(lines, bundle string) string {
+	return fmt.Sprintf("upstream:\n%s  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", lines, bundle, p.Domain)
 }
 
 // trusts waits until the router is trusted, or is not: with and without a

@@ -75,8 +75,7 @@ func ways(t *testing.T) []way {
 // config is that of the service for one combination.
 func (p *place) config(t *testing.T, f form, w way) string {
 	t.Helper()
-	upstream := "upstream:\n" + f.upstream + fmt.Sprintf("  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n",
-		p.bundle(t, "ca-bundle.crt", shared.pki.root), p.Domain)
+	upstream := p.upstreamConfig(t, f.upstream, shared.pki.root)
 	if w.direct {
 		return p.holder().DefaultConfig() + upstream
 	}

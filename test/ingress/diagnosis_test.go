@@ -94,7 +94,7 @@ func (p *place) upstreamConfig(t *testing.T, lines string, trusted ...*lab.Autho
 	if len(trusted) == 0 {
 		must(t, os.Remove(path))
 	}
-	return "upstream:\n" + lines + fmt.Sprintf("  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", path, p.Domain)
+	return p.upstreamAt(lines, path)
 }
 
 func redirectsToHTTPS(t *testing.T, p *place) {
@@ -243,20 +243,20 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	// HAProxy closes before it has read what there is: the kernel makes a reset of
 	// that, unless the end overtakes it.
 	const closes = "closed-without-answer|reset"
+	unexpected := func(version string) trouble {
+		return trouble{
+			name: version + " that is not expected", config: directly("  proxyProtocol: " + version + "\n"),
+			cause: "proxy-protocol-unexpected", finds: "ingress-proxy-protocol", status: 400, says: []string{"upstream.proxyProtocol"},
+		}
+	}
 	p.diagnoses(t, []trouble{
 		{
 			name: "expected while it is off", router: lab.RouterOptions{ProxyProtocol: true},
 			config: directly(""), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, says: []string{"upstream.proxyProtocol"},
 			text: "set upstream.proxyProtocol to v2 or v1",
 		},
-		{
-			name: "v1 that is not expected", config: directly("  proxyProtocol: v1\n"),
-			cause: "proxy-protocol-unexpected", finds: "ingress-proxy-protocol", status: 400, says: []string{"upstream.proxyProtocol"},
-		},
-		{
-			name: "v2 that is not expected", config: directly("  proxyProtocol: v2\n"),
-			cause: "proxy-protocol-unexpected", finds: "ingress-proxy-protocol", status: 400, says: []string{"upstream.proxyProtocol"},
-		},
+		unexpected("v1"),
+		unexpected("v2"),
 		{
 			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
 			config: directly(https, shared.pki.root), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, says: []string{"upstream.proxyProtocol"},
@@ -282,32 +282,21 @@ func TestEgressDiagnoses(t *testing.T) {
 			return p.outsideVIPs() + p.upstreamConfig(t, upstream, shared.pki.root) + p.egressConfig(t, url)
 		}
 	}
-	plain := p.Egress.URL("http", "", lab.EgressName)
+	// says is what the proxy itself refuses, where the cause and the finding are one.
+	says := func(cause, name string, o lab.EgressOptions, config func(*testing.T, *place) string, part string) trouble {
+		return trouble{name: name, router: router, set: starts(o), config: config, cause: cause, finds: cause, status: 502, says: []string{part}}
+	}
+	plain, secure := p.Egress.URL("http", "", lab.EgressName), p.Egress.URL("https", "", lab.EgressName)
 	wrong := p.Egress.URL("http", "somebody:else", lab.EgressName)
 	asks := lab.EgressOptions{User: user, Password: password}
 	foreign := issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{lab.EgressName}})
 	misnamed := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{"other.lab.test"}})
 	p.diagnoses(t, []trouble{
-		{
-			name: "no credentials, absolute form", router: router, set: starts(asks), config: through("", plain),
-			cause: "egress-auth", finds: "egress-auth", status: 502, says: []string{lab.EgressName},
-		},
-		{
-			name: "wrong credentials, absolute form", router: router, set: starts(asks), config: through("", wrong),
-			cause: "egress-auth", finds: "egress-auth", status: 502, says: []string{lab.EgressName},
-		},
-		{
-			name: "wrong credentials, CONNECT", router: router, set: starts(asks), config: through(https, wrong),
-			cause: "egress-auth", finds: "egress-auth", status: 502, says: []string{lab.EgressName},
-		},
-		{
-			name: "denied, absolute form", router: router, set: starts(lab.EgressOptions{Deny: true}), config: through("", plain),
-			cause: "egress-denied", finds: "egress-denied", status: 502, says: []string{lab.EgressName},
-		},
-		{
-			name: "denied, CONNECT", router: router, set: starts(lab.EgressOptions{Deny: true}), config: through(https, plain),
-			cause: "egress-denied", finds: "egress-denied", status: 502, says: []string{lab.EgressName},
-		},
+		says("egress-auth", "no credentials, absolute form", asks, through("", plain), lab.EgressName),
+		says("egress-auth", "wrong credentials, absolute form", asks, through("", wrong), lab.EgressName),
+		says("egress-auth", "wrong credentials, CONNECT", asks, through(https, wrong), lab.EgressName),
+		says("egress-denied", "denied, absolute form", lab.EgressOptions{Deny: true}, through("", plain), lab.EgressName),
+		says("egress-denied", "denied, CONNECT", lab.EgressOptions{Deny: true}, through(https, plain), lab.EgressName),
 		{
 			name: "nobody listens there", router: router, config: through("", plain),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, says: []string{lab.EgressName},
@@ -317,18 +306,9 @@ func TestEgressDiagnoses(t *testing.T) {
 			name: "a name that nobody knows", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, says: []string{"nobody.lab.test"}, text: "nobody.lab.test",
 		},
-		{
-			name: "a CA of the proxy that is not trusted", router: router, set: starts(lab.EgressOptions{Secure: foreign}),
-			config: through(https, p.Egress.URL("https", "", lab.EgressName)), cause: "egress-tls", finds: "egress-tls", status: 502, says: []string{"Lab Second CA"},
-		},
-		{
-			name: "a proxy by another name", router: router, set: starts(lab.EgressOptions{Secure: misnamed}),
-			config: through("", p.Egress.URL("https", "", lab.EgressName)), cause: "egress-tls", finds: "egress-tls", status: 502, says: []string{"other.lab.test"},
-		},
-		{
-			name: "a proxy without TLS", router: router, set: starts(lab.EgressOptions{}),
-			config: through(https, p.Egress.URL("https", "", lab.EgressName)), cause: "egress-tls", finds: "egress-tls", status: 502, says: []string{lab.EgressName},
-		},
+		says("egress-tls", "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: foreign}, through(https, secure), "Lab Second CA"),
+		says("egress-tls", "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
+		says("egress-tls", "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
 		{
 			name: "an absolute form that comes back", router: router,
 			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loops", status: 502,

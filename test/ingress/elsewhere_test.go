@@ -72,11 +72,17 @@ func (p *place) watch(t *testing.T, allowed ...lab.Pair) {
 // quiet fails the test when the holder has begun something elsewhere.
 func (p *place) quiet(t *testing.T) {
 	t.Helper()
-	text, err := p.holder().Run(t.Context(), "nft", "list", "counter", "inet", "watch", "elsewhere")
-	must(t, err)
-	if !strings.Contains(text, "packets 0 ") {
+	if text := p.watched(t); !strings.Contains(text, "packets 0 ") {
 		t.Errorf("the holder has connected elsewhere: %s", text)
 	}
+}
+
+// watched is the counter of watch.
+func (p *place) watched(t *testing.T) string {
+	t.Helper()
+	text, err := p.holder().Run(t.Context(), "nft", "list", "counter", "inet", "watch", "elsewhere")
+	must(t, err)
+	return text
 }
 
 // TestNothingElsewhere: whatever clients and the router send, the holder
@@ -84,9 +90,6 @@ func (p *place) quiet(t *testing.T) {
 // own: a real one sends no such thing.
 func TestNothingElsewhere(t *testing.T) {
 	p := at(t)
-	must(t, p.Internet.SetName(t.Context(), "canary.lab.test", p.Internet.Addresses))
-	must(t, p.Worker.StopRouter(t.Context()))
-	t.Cleanup(func() { must(t, p.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
 	asked := p.hostileRouter(t)
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamConfig(t, "", shared.pki.root))
 	p.watch(t, p.Ingress)
@@ -99,9 +102,7 @@ func TestNothingElsewhere(t *testing.T) {
 	if conn, err := p.holder().Dial(t.Context(), "tcp", web(p.Internet.Addresses.V4)); err == nil {
 		_ = conn.Close()
 	}
-	text, err := p.holder().Run(t.Context(), "nft", "list", "counter", "inet", "watch", "elsewhere")
-	must(t, err)
-	if !strings.Contains(text, "packets 1 ") {
+	if text := p.watched(t); !strings.Contains(text, "packets 1 ") {
 		t.Errorf("the watch does not see an attempt: %s", text)
 	}
 	must(t, s.Alive())
@@ -110,9 +111,6 @@ func TestNothingElsewhere(t *testing.T) {
 // TestNothingElsewhereThroughTheProxy: neither does the egress proxy for it.
 func TestNothingElsewhereThroughTheProxy(t *testing.T) {
 	p := at(t)
-	must(t, p.Internet.SetName(t.Context(), "canary.lab.test", p.Internet.Addresses))
-	must(t, p.Worker.StopRouter(t.Context()))
-	t.Cleanup(func() { must(t, p.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
 	p.hostileRouter(t)
 	p.proxy(t, lab.EgressOptions{})
 	p.serve(t, p.outsideVIPs()+p.upstreamConfig(t, "", shared.pki.root)+p.egressConfig(t, p.Egress.URL("http", "", lab.EgressName)))
@@ -174,11 +172,14 @@ func (p *place) attack(t *testing.T) {
 	}
 }
 
-// hostileRouter answers, on every address of the worker, over http and https,
+// hostileRouter stands in the router's place until the test ends. It answers, on every address of the worker, over http and https,
 // location-N with the N-th location, and self with a redirect to https of
 // whatever host was asked for. The returned function says how often it was asked.
 func (p *place) hostileRouter(t *testing.T) func() int {
 	t.Helper()
+	must(t, p.Internet.SetName(t.Context(), "canary.lab.test", p.Internet.Addresses))
+	must(t, p.Worker.StopRouter(t.Context()))
+	t.Cleanup(func() { must(t, p.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
 	locations := p.locations()
 	asked := make(chan struct{}, 1<<16)
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -31,7 +31,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 	p.route(t, apiName, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the answer")) })
 	without, with := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.root, shared.pki.second)
 	path := p.file(t, "ca-bundle.crt", without)
-	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(path)+"limits: {perSource: 0}\n")
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path)+"limits: {perSource: 0}\n")
 
 	ctx, stop := context.WithCancel(t.Context())
 	var asked, failed atomic.Int64
@@ -40,8 +40,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 		vip := p.API.Both()[i%2]
 		all.Go(func() {
 			for ctx.Err() == nil {
-				text, err := p.Internet.Raw(t.Context(), web(vip),
-					"GET "+acmePath+"asked-under-load HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\n\r\n")
+				text, err := p.challenge(t.Context(), vip, apiName, "asked-under-load")
 				asked.Add(1)
 				if err != nil || !strings.HasPrefix(text, "HTTP/1.1 200 ") {
 					if failed.Add(1) <= 3 {
@@ -83,8 +82,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 // inForce waits until the name that another CA vouches for is answered so.
 func (p *place) inForce(ctx context.Context, prefix string) error {
 	return lab.Eventually(ctx, prefix, func(ctx context.Context) error {
-		text, err := p.Internet.Raw(ctx, web(p.API.V4),
-			"GET "+acmePath+"is-it-in-force HTTP/1.1\r\nHost: "+probedName+"\r\nConnection: close\r\n\r\n")
+		text, err := p.challenge(ctx, p.API.V4, probedName, "is-it-in-force")
 		if err == nil && !strings.HasPrefix(text, prefix) {
 			err = fmt.Errorf("the answer is %.100q", text)
 		}

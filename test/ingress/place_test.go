@@ -167,10 +167,14 @@ func (p *place) families(t *testing.T, do func(t *testing.T, vip netip.Addr)) {
 // that comes back.
 func (p *place) ask(t *testing.T, vip netip.Addr, token string) string {
 	t.Helper()
-	text, err := p.Internet.Raw(t.Context(), web(vip),
-		"GET "+acmePath+token+" HTTP/1.1\r\nHost: "+apiName+"\r\nAccept: */*\r\nConnection: close\r\n\r\n")
+	text, err := p.challenge(t.Context(), vip, apiName, token)
 	must(t, err)
 	return text
+}
+
+// challenge is ask for another name, with an error in place of the test's end.
+func (p *place) challenge(ctx context.Context, vip netip.Addr, name, token string) (string, error) {
+	return p.Internet.Raw(ctx, web(vip), "GET "+acmePath+token+" HTTP/1.1\r\nHost: "+name+"\r\nAccept: */*\r\nConnection: close\r\n\r\n")
 }
 
 func web(a netip.Addr) string { return netip.AddrPortFrom(a, 80).String() }
