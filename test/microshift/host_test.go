@@ -157,8 +157,14 @@ func (h *host) launch(o lab.ServiceOptions) *lab.Service {
 // says waits for a reason, and for a part of the message.
 func (h *host) says(s *lab.Service, reason, part string) lab.Status {
 	h.t.Helper()
+	return h.awaits(s, reason, func(message string) bool { return strings.Contains(message, part) })
+}
+
+// awaits waits for a reason, and for a message that is as it has to be.
+func (h *host) awaits(s *lab.Service, reason string, is func(message string) bool) lab.Status {
+	h.t.Helper()
 	seen, err := s.Await(h.t.Context(), reason, func(seen lab.Status) error {
-		if c := seen.Condition(); c.Reason != reason || !strings.Contains(c.Message, part) {
+		if c := seen.Condition(); c.Reason != reason || !is(c.Message) {
 			return fmt.Errorf("%s: %s", c.Reason, c.Message)
 		}
 		return nil

@@ -3,7 +3,6 @@
 package microshift
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,13 +42,9 @@ func (h *starting) service() *lab.Service {
 // is waits for a state that tells of a changed file, or of none.
 func (h *starting) is(s *lab.Service, reason string, changed bool) {
 	h.t.Helper()
-	_, err := s.Await(h.t.Context(), reason, func(seen lab.Status) error {
-		if c := seen.Condition(); c.Reason != reason || strings.Contains(c.Message, "changed since MicroShift was started") != changed {
-			return fmt.Errorf("%s: %s", c.Reason, c.Message)
-		}
-		return nil
+	h.awaits(s, reason, func(message string) bool {
+		return strings.Contains(message, "changed since MicroShift was started") == changed
 	})
-	must(h.t, err)
 }
 
 // TestStartedAtOnce: files that are changed just before MicroShift is started are what
