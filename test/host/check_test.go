@@ -4,7 +4,6 @@ package host_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -21,11 +20,7 @@ func (s *service) check(ctx context.Context) (lab.CheckReport, error) {
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
 		return lab.CheckReport{}, err
 	}
-	var r lab.CheckReport
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		return r, fmt.Errorf("read the report of check: %w: %.300s", err, out)
-	}
-	return r, nil
+	return lab.ParseCheck(out)
 }
 
 // awaitFinding waits until the check of the service has found this and nothing

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // roots fetches the root that the CA signs under; it is new with each lab.
@@ -31,28 +32,24 @@ func (i *Internet) roots(ctx context.Context) (*x509.CertPool, error) {
 // verify checks a chain as a browser would: name, dates, signatures up to the
 // CA's root. It returns the leaf.
 func (i *Internet) verify(ctx context.Context, chain [][]byte, name string) (*x509.Certificate, error) {
-	if len(chain) == 0 {
+	certificates, err := x509.ParseCertificates(slices.Concat(chain...))
+	if err != nil {
+		return nil, fmt.Errorf("parse the chain: %w", err)
+	}
+	if len(certificates) == 0 {
 		return nil, errors.New("the CA sent an empty chain")
 	}
 	roots, err := i.roots(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leaf, err := x509.ParseCertificate(chain[0])
-	if err != nil {
-		return nil, fmt.Errorf("parse the certificate: %w", err)
-	}
 	between := x509.NewCertPool()
-	for _, der := range chain[1:] {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, fmt.Errorf("parse the chain: %w", err)
-		}
+	for _, c := range certificates[1:] {
 		between.AddCert(c)
 	}
-	_, err = leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: between})
+	_, err = certificates[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: between})
 	if err != nil {
 		return nil, fmt.Errorf("verify the certificate: %w", err)
 	}
-	return leaf, nil
+	return certificates[0], nil
 }

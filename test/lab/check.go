@@ -113,11 +113,16 @@ func (n *Node) Check(ctx context.Context, binary string, flags ...string) (Check
 	if err != nil {
 		return CheckReport{}, code, err
 	}
-	var r CheckReport
+	r, err := ParseCheck(text)
+	return r, code, err
+}
+
+// ParseCheck reads what the check command printed with -o json.
+func ParseCheck(text string) (r CheckReport, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return r, code, fmt.Errorf("read the report of check: %w: %.300s", err, text)
+		return r, fmt.Errorf("read the report of check: %w: %.300s", err, text)
 	}
-	return r, code, nil
+	return r, nil
 }
 
 // CheckText runs the check command on the node and returns what it printed and

@@ -105,7 +105,10 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	if err := rest(ctx, o.For); err != nil {
 		return report, err
 	}
-	if report.Honest, report.Shared, err = endCAs(ctx, cas); err != nil {
+	if report.Honest, err = endClient[flood.CAReport](ctx, cas[0]); err != nil {
+		return report, err
+	}
+	if report.Shared, err = endClient[flood.CAReport](ctx, cas[1]); err != nil {
 		return report, err
 	}
 	for _, p := range hostile {
@@ -214,14 +217,6 @@ func endAll(all []*Process) error {
 		p.forget()
 	}
 	return errors.Join(errs...)
-}
-
-func endCAs(ctx context.Context, cas []*Process) (honest, shared flood.CAReport, err error) {
-	if honest, err = endClient[flood.CAReport](ctx, cas[0]); err != nil {
-		return honest, shared, err
-	}
-	shared, err = endClient[flood.CAReport](ctx, cas[1])
-	return honest, shared, err
 }
 
 // endClient ends a client and reads its report.

@@ -212,9 +212,14 @@ func (s *Service) Await(ctx context.Context, what string, check func(Status) err
 
 // AwaitReason waits until the condition has a reason.
 func (s *Service) AwaitReason(ctx context.Context, reason string) (Status, error) {
-	return s.Await(ctx, "reason "+reason, func(seen Status) error {
-		if seen.Condition().Reason != reason {
-			return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
+	return s.AwaitCondition(ctx, readyCondition, reason)
+}
+
+// AwaitCondition waits until the condition of a type has a reason.
+func (s *Service) AwaitCondition(ctx context.Context, kind, reason string) (Status, error) {
+	return s.Await(ctx, kind+" "+reason, func(seen Status) error {
+		if c := seen.ConditionOf(kind); c.Reason != reason {
+			return fmt.Errorf("%s is %s: %s", kind, c.Reason, c.Message)
 		}
 		return nil
 	})

@@ -22,8 +22,12 @@ type Status struct {
 	Egress     EgressProxy `json:"egressProxy"`
 }
 
+// readyCondition is the type of the condition that says whether the service does its
+// work.
+const readyCondition = "HTTP01ChallengeProxyReady"
+
 // Condition is the one that says whether the service does its work.
-func (s Status) Condition() Condition { return s.ConditionOf("HTTP01ChallengeProxyReady") }
+func (s Status) Condition() Condition { return s.ConditionOf(readyCondition) }
 
 // ConditionOf is the condition of a type; the zero value where there is none, or
 // more than one.
