@@ -42,14 +42,7 @@ func TestInterruptedBringUp(t *testing.T) {
 		}})
 	}
 	for after := time.Millisecond; after < 2*time.Second; after = after * 5 / 2 {
-		moments = append(moments, moment{"after " + after.String(), func(ctx context.Context, _ []string) error {
-			select {
-			case <-time.After(after):
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}})
+		moments = append(moments, moment{"after " + after.String(), func(ctx context.Context, _ []string) error { return rest(ctx, after) }})
 	}
 	for _, m := range moments {
 		t.Run(m.name, func(t *testing.T) {

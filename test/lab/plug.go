@@ -63,21 +63,21 @@ func (l *Lab) DNS() []netip.Addr { return []netip.Addr{l.Internet.Addresses.firs
 // others, and the ingress VIPs on the worker alone.
 func (l *Lab) SettledOn(ctx context.Context, want Candidate, others ...Candidate) error {
 	return Eventually(ctx, "the VIPs on their hosts", func(ctx context.Context) error {
-		return l.inPlace(ctx, want, slices.Concat([]Candidate{want}, others))
+		everyone := slices.Concat([]Candidate{want}, others, []Candidate{l.Worker.Node})
+		return l.inPlace(ctx, func(netip.Addr) Candidate { return want }, l.Worker.Node, everyone)
 	})
 }
 
-// inPlace returns an error unless both API VIPs are on one master alone and the
-// ingress VIPs on the worker alone.
-func (l *Lab) inPlace(ctx context.Context, want Candidate, masters []Candidate) error {
-	everyone := slices.Concat(masters, []Candidate{l.Worker.Node})
+// inPlace returns an error unless each API VIP is on the host that api returns, alone,
+// and the ingress VIPs on theirs.
+func (l *Lab) inPlace(ctx context.Context, api func(netip.Addr) Candidate, ingress Candidate, everyone []Candidate) error {
 	for _, vip := range l.AllAPI() {
-		if err := heldOnlyBy(ctx, vip, want, everyone); err != nil {
+		if err := heldOnlyBy(ctx, vip, api(vip), everyone); err != nil {
 			return err
 		}
 	}
 	for _, vip := range l.AllIngress() {
-		if err := heldOnlyBy(ctx, vip, l.Worker.Node, everyone); err != nil {
+		if err := heldOnlyBy(ctx, vip, ingress, everyone); err != nil {
 			return err
 		}
 	}

@@ -105,6 +105,16 @@ func (p *Process) Stop(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
+// End is Stop for a process that may have ended already.
+func (p *Process) End(ctx context.Context) error {
+	select {
+	case <-p.exited:
+		return nil
+	default:
+		return p.Stop(ctx)
+	}
+}
+
 // Kill sends SIGKILL to the process alone and waits.
 func (p *Process) Kill(ctx context.Context) error {
 	if err := p.Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {

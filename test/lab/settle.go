@@ -14,26 +14,12 @@ import (
 // families unless the layout keeps them apart.
 func (l *Lab) Settled(ctx context.Context) error {
 	return Eventually(ctx, "the VIPs on their nodes", func(ctx context.Context) error {
-		everyone := l.connected()
-		for _, vip := range l.AllAPI() {
-			if err := l.heldByPreferred(ctx, vip, l.Preferred(vip), everyone); err != nil {
-				return err
-			}
+		ingress := l.IngressHolder()
+		if ingress == nil || l.Preferred(l.API.first()) == nil {
+			return final(errors.New("keepalived runs on no master"))
 		}
-		for _, vip := range l.AllIngress() {
-			if err := l.heldByPreferred(ctx, vip, l.IngressHolder(), everyone); err != nil {
-				return err
-			}
-		}
-		return nil
+		return l.inPlace(ctx, func(vip netip.Addr) Candidate { return l.Preferred(vip) }, ingress, l.connected())
 	})
-}
-
-func (l *Lab) heldByPreferred(ctx context.Context, vip netip.Addr, want *Node, everyone []Candidate) error {
-	if want == nil {
-		return final(errors.New("keepalived runs on no master"))
-	}
-	return heldOnlyBy(ctx, vip, want, everyone)
 }
 
 // vrrp are the control-plane nodes that run keepalived.
