@@ -3,8 +3,6 @@
 package host_test
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -43,13 +41,7 @@ func (s *service) microShiftFile(text string) {
 // awaitState waits for a reason, and for a message that is as it is to be.
 func (s *service) awaitState(reason string, is func(message string) bool) {
 	s.t.Helper()
-	s.until(reason, func(ctx context.Context) error {
-		r, err := s.report(ctx)
-		if err == nil && (r.Condition().Reason != reason || !is(r.Condition().Message)) {
-			err = fmt.Errorf("%+v", r.Condition())
-		}
-		return err
-	})
+	s.awaitMessage("HTTP01ChallengeProxyReady", reason, is)
 }
 
 // quietly waits for a state that tells of no file that is not in force.

@@ -20,9 +20,15 @@ const (
 // awaitCondition waits for a condition's reason, and a part of its message.
 func (s *service) awaitCondition(kind, reason, part string) {
 	s.t.Helper()
-	s.until(fmt.Sprintf("%s is %s, with %q", kind, reason, part), func(ctx context.Context) error {
+	s.awaitMessage(kind, reason, func(message string) bool { return strings.Contains(message, part) })
+}
+
+// awaitMessage waits for a condition's reason, and for a message that is as it has to be.
+func (s *service) awaitMessage(kind, reason string, is func(message string) bool) {
+	s.t.Helper()
+	s.until(kind+" "+reason, func(ctx context.Context) error {
 		report, err := s.report(ctx)
-		if got := report.ConditionOf(kind); err == nil && (got.Reason != reason || !strings.Contains(got.Message, part)) {
+		if got := report.ConditionOf(kind); err == nil && (got.Reason != reason || !is(got.Message)) {
 			err = fmt.Errorf("it is %+v", got)
 		}
 		return err
