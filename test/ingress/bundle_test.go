@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,8 @@ func TestBundleChanges(t *testing.T) {
 		})
 	}
 	rename(t, path, good)
-	_, key := mustIdentity(t, shared.pki.second)
+	signer, err := shared.pki.second.Identity()
+	must(t, err)
 	for _, tt := range []struct {
 		name string
 		text []byte
@@ -55,7 +57,7 @@ func TestBundleChanges(t *testing.T) {
 		{"empty", nil},
 		{"no certificate in it", []byte("hello\n")},
 		{"half written", good[:len(good)/2]},
-		{"a private key inside", append(append([]byte{}, other...), key...)},
+		{"a private key inside", slices.Concat(other, signer.Key)},
 		{"DER", der(t, other)},
 		{"not a CA", p.apps(t).Chain[:strings.Index(string(p.apps(t).Chain), "-----END")]},
 	} {
@@ -86,7 +88,7 @@ func TestBundleChanges(t *testing.T) {
 	t.Run("nothing of a key in the journal", func(t *testing.T) {
 		journal, err := os.ReadFile(s.Log)
 		must(t, err)
-		for _, line := range strings.Split(strings.TrimSpace(string(key)), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(string(signer.Key)), "\n") {
 			if !strings.HasPrefix(line, "--") && strings.Contains(string(journal), line) {
 				t.Errorf("the journal has a line of a private key")
 			}
@@ -176,13 +178,6 @@ func flip(t *testing.T, path string, text []byte) {
 	}
 	must(t, os.Symlink(filepath.Join("..data", "text"), path+".new"))
 	must(t, os.Rename(path+".new", path))
-}
-
-func mustIdentity(t *testing.T, a *lab.Authority) (certificate, key []byte) {
-	t.Helper()
-	i, err := a.Identity()
-	must(t, err)
-	return i.Chain, i.Key
 }
 
 func der(t *testing.T, text []byte) []byte {

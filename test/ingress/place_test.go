@@ -125,11 +125,7 @@ func (p *place) launch(t *testing.T, config string) *lab.Service {
 
 func (p *place) stop(t *testing.T, s *lab.Service) {
 	t.Helper()
-	select {
-	case <-s.Exited():
-	default:
-		must(t, s.Stop(context.Background()))
-	}
+	must(t, s.End(context.Background()))
 	text, err := os.ReadFile(s.Log)
 	must(t, err)
 	if strings.Contains(string(text), "DATA RACE") {
