@@ -144,13 +144,7 @@ func (h *host) launch(o lab.ServiceOptions) *lab.Service {
 	s, err := h.node().StartService(h.t.Context(), o)
 	must(h.t, err)
 	t := h.t
-	t.Cleanup(func() {
-		select {
-		case <-s.Exited():
-		default:
-			must(t, s.Stop(context.Background()))
-		}
-	})
+	t.Cleanup(func() { must(t, s.End(context.Background())) })
 	return s
 }
 
