@@ -77,13 +77,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 	return c
 }
 
-func (c *cluster) stop(s *lab.Service) {
-	select {
-	case <-s.Exited():
-	default:
-		must(c.t, s.Stop(context.Background()))
-	}
-}
+func (c *cluster) stop(s *lab.Service) { must(c.t, s.End(context.Background())) }
 
 // holder is the master that holds the API VIPs.
 func (c *cluster) holder() *lab.Node { return c.Masters[0].Node }
