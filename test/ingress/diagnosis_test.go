@@ -282,9 +282,13 @@ func TestEgressDiagnoses(t *testing.T) {
 			return p.outsideVIPs() + p.upstreamConfig(t, upstream, shared.pki.root) + p.egressConfig(t, url)
 		}
 	}
-	// says is what the proxy itself refuses, where the cause and the finding are one.
-	says := func(cause, name string, o lab.EgressOptions, config func(*testing.T, *place) string, part string) trouble {
-		return trouble{name: name, router: router, set: starts(o), config: config, cause: cause, finds: cause, status: 502, says: []string{part}}
+	// What the proxy itself refuses: the cause and the finding have one name.
+	auth := trouble{router: router, cause: "egress-auth", finds: "egress-auth", status: 502}
+	denied := trouble{router: router, cause: "egress-denied", finds: "egress-denied", status: 502}
+	untrusted := trouble{router: router, cause: "egress-tls", finds: "egress-tls", status: 502}
+	says := func(as trouble, name string, o lab.EgressOptions, config func(*testing.T, *place) string, part string) trouble {
+		as.name, as.set, as.config, as.says = name, starts(o), config, []string{part}
+		return as
 	}
 	plain, secure := p.Egress.URL("http", "", lab.EgressName), p.Egress.URL("https", "", lab.EgressName)
 	wrong := p.Egress.URL("http", "somebody:else", lab.EgressName)
@@ -292,11 +296,11 @@ func TestEgressDiagnoses(t *testing.T) {
 	foreign := issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{lab.EgressName}})
 	misnamed := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{"other.lab.test"}})
 	p.diagnoses(t, []trouble{
-		says("egress-auth", "no credentials, absolute form", asks, through("", plain), lab.EgressName),
-		says("egress-auth", "wrong credentials, absolute form", asks, through("", wrong), lab.EgressName),
-		says("egress-auth", "wrong credentials, CONNECT", asks, through(https, wrong), lab.EgressName),
-		says("egress-denied", "denied, absolute form", lab.EgressOptions{Deny: true}, through("", plain), lab.EgressName),
-		says("egress-denied", "denied, CONNECT", lab.EgressOptions{Deny: true}, through(https, plain), lab.EgressName),
+		says(auth, "no credentials, absolute form", asks, through("", plain), lab.EgressName),
+		says(auth, "wrong credentials, absolute form", asks, through("", wrong), lab.EgressName),
+		says(auth, "wrong credentials, CONNECT", asks, through(https, wrong), lab.EgressName),
+		says(denied, "denied, absolute form", lab.EgressOptions{Deny: true}, through("", plain), lab.EgressName),
+		says(denied, "denied, CONNECT", lab.EgressOptions{Deny: true}, through(https, plain), lab.EgressName),
 		{
 			name: "nobody listens there", router: router, config: through("", plain),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, says: []string{lab.EgressName},
@@ -306,9 +310,9 @@ func TestEgressDiagnoses(t *testing.T) {
 			name: "a name that nobody knows", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, says: []string{"nobody.lab.test"}, text: "nobody.lab.test",
 		},
-		says("egress-tls", "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: foreign}, through(https, secure), "Lab Second CA"),
-		says("egress-tls", "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
-		says("egress-tls", "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
+		says(untrusted, "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: foreign}, through(https, secure), "Lab Second CA"),
+		says(untrusted, "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
+		says(untrusted, "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
 		{
 			name: "an absolute form that comes back", router: router,
 			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loops", status: 502,
