@@ -180,6 +180,10 @@ func newLAN(t *testing.T) *lan {
 	for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
 		nstest.Run(t, "ip", addAddr(vip, "v0")...)
 	}
+	// The kernel makes the route of an IPv6 address in the background.
+	nstest.Await(t, "the VIP is the host's own", func() bool {
+		return strings.HasPrefix(nstest.Run(t, "ip", "-o", "route", "get", vip6), "local ")
+	})
 	for address, name := range map[string]string{":80": "router", ":6443": "apiserver", ":9445": "lb", ":8888": "proxy"} {
 		serve(t, nil, name, address)
 	}
@@ -323,7 +327,7 @@ func TestSamePortTwice(t *testing.T) {
 	for _, vip := range []string{vip4, vip6} {
 		from := hostPort(vip, 28888)
 		if got := ask(t, nil, from, hostPort(vip, 8888)); got.Who != "refused" {
-			t.Errorf("direct: %+v, want refused", got)
+			t.Errorf("direct from %s: %+v, want refused", from, got)
 		}
 		want := answer{"proxy", at(vip, 8888), true}
 		if got := ask(t, nil, from, hostPort(vip, 80)); got != want {

@@ -14,8 +14,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 )
 
-// answering is the time that is left for an answer to come back.
-const answering = 200 * time.Millisecond
+// answering is the time that is left for an answer to come back, on a busy host too,
+// and at most a tenth of the whole.
+const answering = time.Second
 
 // Command is the program's command that the child runs.
 const Command = "probe"

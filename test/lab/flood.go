@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/http01-proxyd/http01-proxyd/test/flood"
 )
 
@@ -221,7 +223,9 @@ func endAll(all []*Process) error {
 
 // endClient ends a client and reads its report.
 func endClient[R flood.HostileReport | flood.CAReport](ctx context.Context, p *Process) (R, error) {
-	if err := p.Stop(ctx); err != nil {
+	// Its report needs the processor, which others may leave to it never.
+	err := unix.Setpriority(unix.PRIO_PGRP, p.PID(), 0)
+	if err = errors.Join(err, p.Stop(ctx)); err != nil {
 		var none R
 		return none, err
 	}
