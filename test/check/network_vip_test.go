@@ -87,7 +87,7 @@ func noHolder(c *cluster) {
 	c.heal(c.starts(c.Masters...))
 }
 
-// starts starts keepalived on masters and waits for the VIPs.
+// starts has keepalived running on masters and waits for the VIPs.
 func (c *cluster) starts(masters ...*lab.Master) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		for _, m := range masters {
