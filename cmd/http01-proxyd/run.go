@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
+	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
@@ -83,6 +84,9 @@ Examples:
 				}
 				if os.Getenv("GOMEMLIMIT") != "" { // of all processes together
 					debug.SetMemoryLimit(child.KeeperMemory)
+				}
+				if err := sandbox.Adopt(); err != nil {
+					return err
 				}
 				log, flush := systemd.NewLogger()
 				defer flush()

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,8 +18,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 )
 
-// descriptor is where a child finds its end of the connection.
-const descriptor = 3
+// The descriptors of a child's end of the connection: the socket of commands and the
+// pipe of messages.
+const (
+	commands = 3
+	messages = 4
+)
+
+// endTime is what the kernel takes to end a process.
+const endTime = 5 * time.Second
 
 // cores bounds the processors that a child runs on at a time. One answers more
 // than 10,000 challenges a second; a flood from outside is not to take the
@@ -34,11 +42,28 @@ type Process struct {
 
 // Start runs a command of this program, such as "gate", as a child: without
 // capabilities, without environment, and killed by the kernel when this process
-// ends. The command takes its end of the connection with [Inherited].
-func Start(command string) (*Process, error) {
+// ends. The command takes its end of the connection with [Inherited]. What it writes
+// to its standard error comes to report line by line, bounded and cleaned; it is the
+// child's text and no more than that.
+func Start(command string, report func(line string)) (*Process, error) {
 	near, far, err := control.Pair()
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", command, err)
+	}
+	process, err := start(command, far, report)
+	for _, file := range far {
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %q: %w", command, err), near.Close())
+	}
+	return &Process{near, process}, nil
+}
+
+func start(command string, far []*os.File, report func(line string)) (*sandbox.Process, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe for its standard error: %w", err)
 	}
 	// The link leads to the program that runs, also when another has been put in
 	// its place.
@@ -46,14 +71,14 @@ func Start(command string) (*Process, error) {
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = environment(command, os.Environ(), runtime.GOMAXPROCS(0))
 	cmd.Dir = "/"
-	cmd.Stderr = os.Stderr // what the runtime has to say when it breaks
-	cmd.ExtraFiles = []*os.File{far}
+	cmd.Stderr = write // never a terminal, nor the journal's stream
+	cmd.ExtraFiles = far
 	process, err := sandbox.Start(cmd)
-	err = errors.Join(err, far.Close())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %q: %w", command, err), near.Close())
+	if err = errors.Join(err, write.Close()); err != nil {
+		return nil, errors.Join(err, read.Close())
 	}
-	return &Process{near, process}, nil
+	go relay(read, process, report)
+	return process, nil
 }
 
 // environment leaves what the Go runtime reads, and bounds its processors and its
@@ -76,20 +101,24 @@ func environment(command string, whole []string, processors int) []string {
 	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, cores)))
 }
 
-// End closes the connection, upon which the child ends, and waits for that.
+// End ends the child and waits for that, and then closes the connection: nothing
+// that the child has done to its end can hold this process up.
 func (p *Process) End() {
-	_ = p.Close()
 	_ = p.Kill()
-	<-p.Ended()
+	select {
+	case <-p.Ended():
+	case <-time.After(endTime):
+	}
+	_ = p.Close()
 }
 
 // Inherited takes the connection that a child is started with.
 func Inherited() (*control.Conn, error) {
-	domain, err := unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	domain, err := unix.GetsockoptInt(commands, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {
-		return nil, fmt.Errorf("descriptor %d is not a socket of the process that starts this command: it is not for the command line", descriptor)
+		return nil, fmt.Errorf("descriptor %d is not a socket of the process that starts this command: it is not for the command line", commands)
 	}
 	// The kernel names a process that is started as /proc/self/exe after that.
 	_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)
-	return control.Take(os.NewFile(descriptor, "control"))
+	return control.Take([]*os.File{os.NewFile(commands, "commands"), os.NewFile(messages, "messages")})
 }

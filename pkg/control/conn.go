@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// maxMessage holds the longest list of hosts that a configuration file can
+	// maxCommand holds the longest list of hosts that a configuration file can
 	// have, the certificates of the largest order, an [Egress] with those of the
 	// host's file twice and an admin's (pkg/trust: 4 MiB and 1 MiB as PEM, which is
 	// longer than what they are here).
-	maxMessage = 12 << 20
-	// maxReport is what a child may say, which reads what the network sends: more than
-	// any News or answer.
-	maxReport = 1 << 20
+	maxCommand = 12 << 20
+	// maxReport bounds a message of a child, which reads what the network sends, in
+	// bytes: more than any News or answer has.
+	maxReport = 192 << 10
 	// maxKept is what a Conn keeps for the next message.
 	maxKept = 64 << 10
 	// sendTimeout bounds the wait for a peer that does not read.
@@ -33,81 +33,148 @@ const (
 	headerBytes = 4 // the length of what follows, big-endian
 )
 
-// Conn is one end of the socketpair. Send may be called from many goroutines,
-// Receive and its kin from one.
+// Conn is one end of the connection between the controller and a child process.
+// Commands go from the controller to the child over a socketpair(2), which carries
+// descriptors. Messages go from the child to the controller over a pipe(2), which
+// carries none: a descriptor that the child sent would have to be closed by the
+// controller, and close(2) of a socket that lingers blocks.
+//
+// Send may be called from many goroutines, Receive and its kin from one.
 type Conn struct {
-	unix     *net.UnixConn
-	most     uint32        // bytes of a message from the other end
-	patience time.Duration // with a peer that does not read
-	sending  sync.Mutex
-	buf      []byte
+	socket *net.UnixConn // commands
+	pipe   *os.File      // messages
+	parent bool          // this is the controller's end
+	buf    []byte        // of Receive
+
+	// patience is with a peer that does not read.
+	patience time.Duration
+
+	queue   *queue     // the controller's end alone
+	budget  budget     // the same
+	sending sync.Mutex // the child's end alone
 }
 
-// Pair makes both ends; far is for another process.
-func Pair() (near *Conn, far *os.File, err error) {
+// Pair makes both ends. The files are the child's, in the order of [Take].
+func Pair() (near *Conn, far []*os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a socketpair: %w", err)
 	}
-	mine, far := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control")
-	near, err = Take(mine)
+	near, err = newParent(fds[0])
+	socket := os.NewFile(uintptr(fds[1]), "commands")
 	if err != nil {
-		return nil, nil, errors.Join(err, far.Close())
+		return nil, nil, errors.Join(err, socket.Close())
 	}
-	near.most = maxReport
-	return near, far, nil
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("make a pipe: %w", err), near.socket.Close(), socket.Close())
+	}
+	near.pipe = read
+	near.queue = newQueue(near)
+	return near, []*os.File{socket, write}, nil
 }
 
-// Take makes a Conn of the end that is for another process, which it closes.
-func Take(f *os.File) (*Conn, error) {
-	conn, err := net.FileConn(f)
-	err = errors.Join(err, f.Close())
+// newParent takes the controller's end of a socketpair. Nothing can be received on
+// it: the child's send(2) gets EPIPE, and no descriptor of the child's waits there
+// to be closed with it (unix(7)).
+func newParent(fd int) (*Conn, error) {
+	if err := unix.Shutdown(fd, unix.SHUT_RD); err != nil {
+		return nil, errors.Join(fmt.Errorf("shut the socketpair for receiving: %w", err), unix.Close(fd))
+	}
+	socket, err := takeSocket(os.NewFile(uintptr(fd), "commands"))
 	if err != nil {
+		return nil, err
+	}
+	return &Conn{socket: socket, parent: true, patience: sendTimeout}, nil
+}
+
+// Take makes the child's end of its two files, which it closes: the socket of
+// commands, and the pipe of messages.
+func Take(files []*os.File) (*Conn, error) {
+	if len(files) != 2 { //nolint:mnd // see above
+		return nil, fmt.Errorf("take the control connection: %d files, want 2", len(files))
+	}
+	socket, err := takeSocket(files[0])
+	if err != nil {
+		return nil, errors.Join(err, files[1].Close())
+	}
+	// Another File, which knows that the descriptor does not block.
+	fd, err := unix.FcntlInt(files[1].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err = errors.Join(err, files[1].Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("take the pipe of messages: %w", err), socket.Close())
+	}
+	return &Conn{socket: socket, pipe: os.NewFile(uintptr(fd), "messages"), patience: sendTimeout}, nil
+}
+
+func takeSocket(f *os.File) (*net.UnixConn, error) {
+	conn, err := net.FileConn(f)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("take the control socket: %w", err)
 	}
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("the control socket is a %T", conn), conn.Close())
 	}
-	return &Conn{unix: socket, most: maxMessage, patience: sendTimeout}, nil
+	return socket, nil
 }
 
-// Close ends the connection; the peer receives io.EOF.
-func (c *Conn) Close() error { return c.unix.Close() }
+// Close ends the connection; the peer receives io.EOF. What the controller's end
+// has not sent yet is dropped. End the child before: then nothing can hold the
+// controller up here.
+func (c *Conn) Close() error {
+	if c.parent {
+		c.queue.close()
+	}
+	return errors.Join(c.socket.Close(), c.pipe.Close())
+}
 
 // ErrTooLarge is a message that is larger than a Conn carries. Nothing of it was
 // sent.
 var ErrTooLarge = errors.New("the message is too large")
 
 // Send sends a message, such as an [Order] or a [Word], with fd unless that is
-// negative. After another error than [ErrTooLarge] the connection is of no use.
+// negative; a child sends no descriptors. The controller's end does not wait for
+// the child: it queues the message with a duplicate of fd. After another error than
+// [ErrTooLarge] the connection is of no use.
 func (c *Conn) Send(message any, fd int) error {
 	text, err := json.Marshal(message)
 	if err != nil {
 		return fmt.Errorf("write a control message: %w", err)
 	}
-	if len(text) > maxMessage {
+	most := maxReport
+	if c.parent {
+		most = maxCommand
+	}
+	if len(text) > most {
 		return fmt.Errorf("write a control message: %w: it has %d bytes", ErrTooLarge, len(text))
 	}
 	framed := append(binary.BigEndian.AppendUint32(make([]byte, 0, headerBytes+len(text)), uint32(len(text))), text...) //nolint:gosec // bounded above
-	var rights []byte
-	if fd >= 0 {
-		rights = unix.UnixRights(fd)
-	}
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	_ = c.unix.SetWriteDeadline(time.Now().Add(c.patience))
-	// The descriptor goes with the first byte (unix(7), SCM_RIGHTS).
-	n, _, err := c.unix.WriteMsgUnix(framed, rights, nil)
-	for err == nil && n < len(framed) {
-		var more int
-		more, err = c.unix.Write(framed[n:])
-		n += more
+	switch {
+	case c.parent:
+		err = c.queue.add(framed, fd)
+	case fd >= 0:
+		err = errors.New("a child sends no descriptors")
+	default:
+		err = c.write(framed)
 	}
 	if err != nil {
 		return fmt.Errorf("send a control message: %w", err)
 	}
 	return nil
+}
+
+// write is the child's way to send.
+func (c *Conn) write(framed []byte) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if err := c.pipe.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+		return err
+	}
+	_, err := c.pipe.Write(framed)
+	return err
 }
 
 // ReceiveOrder waits for the next order. fd is the descriptor that came with
@@ -119,16 +186,15 @@ func (c *Conn) ReceiveOrder() (o Order, fd int, err error) {
 
 // ReceiveWord waits for the next word. Words bring no descriptors.
 func (c *Conn) ReceiveWord() (w Word, err error) {
-	fd, err := c.Receive(&w)
-	if fd >= 0 {
-		_ = unix.Close(fd)
-		err = errors.Join(err, fmt.Errorf("%w: a descriptor", errUnbelievable))
-	}
+	_, err = c.Receive(&w)
 	return w, err
 }
 
-// Receive waits for the next message. Its fields are checked for being known, and no more. fd is the descriptor
-// that came with it, or negative; it is the caller's.
+// Receive waits for the next message. Its fields are checked for being known, and
+// no more. A message of a child is bounded in bytes and values, and so are the
+// messages of a second: more of them is an error. When the child does not read its
+// commands, the error says so. fd is the descriptor that came
+// with a command, or negative; it is the caller's.
 func (c *Conn) Receive(message any) (fd int, err error) {
 	fd = -1
 	defer func() {
@@ -136,24 +202,31 @@ func (c *Conn) Receive(message any) (fd int, err error) {
 			_ = unix.Close(fd)
 			fd = -1
 		}
+		if err != nil && c.parent && c.queue.failure() != nil {
+			err = c.queue.failure()
+		}
 	}()
 	var header [headerBytes]byte
-	if fd, err = c.receiveHeader(header[:]); err != nil {
+	if c.parent {
+		err = c.receiveReport(header[:])
+	} else {
+		fd, err = c.receiveCommand(header[:])
+	}
+	if err != nil {
 		return fd, err
 	}
-	length := binary.BigEndian.Uint32(header[:])
-	if length > c.most {
-		return fd, fmt.Errorf("receive a control message: it has %d bytes", length)
+	length := int(binary.BigEndian.Uint32(header[:]))
+	text, err := c.body(length)
+	if err != nil {
+		return fd, err
 	}
-	if cap(c.buf) < int(length) {
-		c.buf = make([]byte, length)
-	}
-	text := c.buf[:length]
-	if length > maxKept {
-		c.buf = nil
-	}
-	if _, err = io.ReadFull(c.unix, text); err != nil {
-		return fd, fmt.Errorf("receive a control message: %w", err)
+	if c.parent {
+		if err = c.budget.spend(length, time.Now()); err != nil {
+			return fd, err
+		}
+		if n := values(text); n > maxValues {
+			return fd, fmt.Errorf("receive a control message: it has %d values, more than %d", n, maxValues)
+		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -163,11 +236,42 @@ func (c *Conn) Receive(message any) (fd int, err error) {
 	return fd, nil
 }
 
-// receiveHeader reads a message's length, and the descriptor that comes with
+// body reads what follows a header. It is valid until the next call.
+func (c *Conn) body(length int) ([]byte, error) {
+	most, from := maxCommand, io.Reader(c.socket)
+	if c.parent {
+		most, from = maxReport, c.pipe
+	}
+	if length > most {
+		return nil, fmt.Errorf("receive a control message: it has %d bytes, more than %d", length, most)
+	}
+	if cap(c.buf) < length {
+		c.buf = make([]byte, length)
+	}
+	text := c.buf[:length]
+	if length > maxKept {
+		c.buf = nil
+	}
+	if _, err := io.ReadFull(from, text); err != nil {
+		return nil, fmt.Errorf("receive a control message: %w", err)
+	}
+	return text, nil
+}
+
+// receiveReport reads the length of a child's message.
+func (c *Conn) receiveReport(header []byte) error {
+	_, err := io.ReadFull(c.pipe, header)
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return fmt.Errorf("receive a control message: %w", err)
+}
+
+// receiveCommand reads the length of a command, and the descriptor that comes with
 // its first byte.
-func (c *Conn) receiveHeader(header []byte) (fd int, err error) {
+func (c *Conn) receiveCommand(header []byte) (fd int, err error) {
 	rights := make([]byte, unix.CmsgSpace(4))
-	n, oobn, flags, _, err := c.unix.ReadMsgUnix(header, rights)
+	n, oobn, flags, _, err := c.socket.ReadMsgUnix(header, rights)
 	fd = descriptor(rights[:oobn])
 	switch {
 	case errors.Is(err, unix.ECONNRESET): // it ended without having read all
@@ -179,7 +283,7 @@ func (c *Conn) receiveHeader(header []byte) (fd int, err error) {
 	case flags&unix.MSG_CTRUNC != 0:
 		return fd, errors.New("receive a control message: it brings more than a descriptor")
 	}
-	if _, err = io.ReadFull(c.unix, header[n:]); err != nil {
+	if _, err = io.ReadFull(c.socket, header[n:]); err != nil {
 		return fd, fmt.Errorf("receive a control message: %w", err)
 	}
 	return fd, nil

@@ -79,7 +79,7 @@ func TestOrders(t *testing.T) {
 				return
 			}
 		}
-		sent <- keeper.Close()
+		sent <- nil
 	}()
 	for _, want := range orders {
 		got, fd, err := gate.ReceiveOrder()
@@ -103,11 +103,11 @@ func TestOrders(t *testing.T) {
 		}
 		_ = unix.Close(fd)
 	}
+	if err := errors.Join(<-sent, keeper.Close()); err != nil {
+		t.Error(err)
+	}
 	if _, _, err := gate.ReceiveOrder(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v", err)
-	}
-	if err := <-sent; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestBadWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			keeper, gate := pair(t)
-			if _, err := gate.unix.Write(bytes); err != nil {
+			if _, err := gate.pipe.Write(bytes); err != nil {
 				t.Fatal(err)
 			}
 			_ = gate.Close()
@@ -139,17 +139,90 @@ func TestBadWords(t *testing.T) {
 	}
 }
 
-func TestWordWithADescriptor(t *testing.T) {
+// A child can have no descriptor wait for the controller: neither its pipe nor its
+// end of the socket carries one there.
+func TestNoDescriptorReachesTheController(t *testing.T) {
 	keeper, gate := pair(t)
-	before := descriptors(t)
-	if err := gate.Send(Word{Alive: &Alive{}}, 1); err != nil {
+	if err := gate.Send(Word{Alive: &Alive{}}, 1); err == nil {
+		t.Error("a child's message takes a descriptor")
+	}
+	if _, _, err := gate.socket.WriteMsgUnix([]byte{0}, unix.UnixRights(1), nil); !errors.Is(err, unix.EPIPE) {
+		t.Errorf("over the socket: %v, want EPIPE", err)
+	}
+	raw, err := gate.pipe.SyscallConn()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if w, err := keeper.ReceiveWord(); !errors.Is(err, errUnbelievable) {
-		t.Errorf("%+v, %v", w, err)
+	var sent error
+	_ = raw.Control(func(fd uintptr) { sent = unix.Sendmsg(int(fd), []byte{0}, unix.UnixRights(1), nil, 0) })
+	if !errors.Is(sent, unix.ENOTSOCK) {
+		t.Errorf("over the pipe: %v, want ENOTSOCK", sent)
 	}
-	if now := descriptors(t); now > before {
-		t.Errorf("%d descriptors, %d before: the one that came is not closed", now, before)
+	if err := gate.Send(Word{Alive: &Alive{}}, -1); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := keeper.ReceiveWord(); err != nil || w.Alive == nil {
+		t.Errorf("after that: %+v, %v", w, err)
+	}
+}
+
+// A peer that does not read holds nobody up: the controller's command is queued at
+// once, and the child's end is reported to whoever receives.
+func TestPeerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	keeper, gate := pair(t)
+	if keeper.patience != sendTimeout || gate.patience != sendTimeout {
+		t.Errorf("a connection waits %v and %v", keeper.patience, gate.patience)
+	}
+	keeper.patience, gate.patience = time.Millisecond, time.Millisecond
+	big := Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}} // more than the socket's buffer holds
+	if err := keeper.Send(big, 1); err != nil {
+		t.Errorf("queue a command: %v", err)
+	}
+	if _, err := keeper.ReceiveWord(); !errors.Is(err, errOverflow) {
+		t.Errorf("receive: %v", err)
+	}
+	if err := keeper.Send(big, 1); !errors.Is(err, errOverflow) {
+		t.Errorf("the next command: %v", err)
+	}
+	if err := gate.Send(strings.Repeat("a", maxReport/2), -1); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a message: %v", err)
+	}
+}
+
+// The queue is bounded in commands and in bytes; the descriptors in it are closed with
+// it.
+func TestOverflow(t *testing.T) {
+	for name, command := range map[string]Order{
+		"commands": {Tell: &Tell{}},
+		"bytes":    {Configure: &Configure{Hosts: []string{strings.Repeat("a", maxCommand-1000)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keeper, _ := pair(t)
+			before := descriptors(t)
+			if err := keeper.Send(Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}}, 1); err != nil {
+				t.Fatal(err)
+			}
+			queued := 0
+			var err error
+			for ; err == nil && queued <= maxQueued+1; queued++ {
+				err = keeper.Send(command, 1)
+			}
+			if !errors.Is(err, errOverflow) {
+				t.Errorf("after %d commands: %v", queued, err)
+			}
+			if _, err := keeper.ReceiveWord(); !errors.Is(err, errOverflow) {
+				t.Errorf("receive: %v", err)
+			}
+			_ = keeper.Close()
+			until := time.Now().Add(10 * time.Second)
+			for descriptors(t) > before && time.Now().Before(until) {
+				time.Sleep(time.Millisecond)
+			}
+			if now := descriptors(t); now > before {
+				t.Errorf("%d descriptors, %d before", now, before)
+			}
+		})
 	}
 }
 
@@ -162,17 +235,68 @@ func descriptors(t *testing.T) int {
 	return len(open)
 }
 
-// A peer that does not read holds nobody up for ever.
-func TestPeerThatDoesNotRead(t *testing.T) {
+// What a message decodes to is bounded before it is decoded: 65,000 empty challenges
+// have 192 KiB as text and 20 MiB as structs.
+func TestManyValues(t *testing.T) {
 	t.Parallel()
-	keeper, _ := pair(t)
-	if keeper.patience != sendTimeout {
-		t.Errorf("a connection waits %v", keeper.patience)
+	for name, text := range map[string]string{
+		"challenges": `{"news":{"challenges":[` + strings.Repeat("{},", maxValues) + `{}]}}`,
+		"refusals":   `{"news":{"refused":[` + strings.Repeat("{},", maxValues) + `{}]}}`,
+		"depth":      strings.Repeat("[", maxValues+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keeper, gate := pair(t)
+			if _, err := gate.pipe.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := keeper.ReceiveWord(); err == nil || !strings.Contains(err.Error(), "values") {
+				t.Errorf("received: %v", err)
+			}
+		})
 	}
-	keeper.patience = time.Millisecond
-	big := Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}} // more than the socket's buffer holds
-	if err := keeper.Send(big, -1); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("got %v", err)
+	for text, want := range map[string]int{``: 0, `{}`: 1, `[1,2,3]`: 3, `"a,b{[\",["`: 0, `{"a\\":[{},{}]}`: 5} {
+		if got := values([]byte(text)); got != want {
+			t.Errorf("%s has %d values, want %d", text, got, want)
+		}
+	}
+}
+
+// The largest news that a gate tells pass.
+func TestLargestNews(t *testing.T) {
+	t.Parallel()
+	keeper, gate := pair(t)
+	n := &News{Undelivered: true, Failures: 1}
+	for range MaxChallenges {
+		n.Challenges = append(n.Challenges, status.Challenge{Host: strings.Repeat("a", maxHost), Detail: strings.Repeat("a", maxText)})
+	}
+	n.Sums, n.Refused = make([]status.Sum, MaxSums), make([]status.RefusedSum, maxRefusals)
+	sent := make(chan error, 1)
+	go func() { sent <- gate.Send(Word{News: n}, -1) }()
+	if w, err := keeper.ReceiveWord(); err != nil || len(w.News.Challenges) != MaxChallenges {
+		t.Errorf("received: %v", err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// A flood of messages ends the connection.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, length := range map[string]int{"messages": 20, "bytes": maxReport} {
+		var b budget
+		count := 0
+		for b.spend(length, now) == nil {
+			count++
+		}
+		if want := min(maxPerSecond, maxBytesPerSecond/length); count != want {
+			t.Errorf("%s: %d in a second, want %d", name, count, want)
+		}
+		if err := b.spend(length, now.Add(time.Second)); err != nil {
+			t.Errorf("%s: in the next second: %v", name, err)
+		}
 	}
 }
 
@@ -243,7 +367,7 @@ func TestLine(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	keeper, gate := pair(t)
-	if err := keeper.Send(strings.Repeat("a", maxMessage), -1); !errors.Is(err, ErrTooLarge) {
+	if err := keeper.Send(strings.Repeat("a", maxCommand), -1); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("got %v", err)
 	}
 	if err := keeper.Send("b", -1); err != nil {

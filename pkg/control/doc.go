@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control is what the keeper and the gate, two processes of one
-// service, say to each other over a socketpair: the keeper gives orders and
-// listening sockets, the gate tells what it has seen.
+// Package control is what the controller and its child processes say to each other:
+// commands and listening sockets over a socketpair, messages over a pipe.
 //
-// The gate reads what the network sends, so the keeper trusts no word of it:
-// words are bounded in size and number, and what is told of clients is checked
-// before it is believed ([Challenge.Check]).
+// A child reads what the network sends, so the controller trusts no byte of it:
+// messages are bounded in bytes, values and number, and what they hold is checked
+// before it is believed ([News.Check]).
 package control

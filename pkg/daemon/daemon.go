@@ -131,7 +131,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if s.socket, err = status.Listen(ctx, o.StatusSocket); err != nil {
 		return nil, errors.Join(err, s.addresses.Close())
 	}
-	if s.gate, err = startGate(); err == nil {
+	if s.gate, err = startGate(o.Log); err == nil {
 		err = s.gate.awaitAlive()
 	}
 	if err != nil {

@@ -185,34 +185,34 @@ func (d *door) employ(g *gateProcess) {
 	}
 }
 
-// sound makes a listening socket anew that the last gate has shut down, which it
-// can though it is only a sharer: such a socket accepts nothing ever again. It
-// returns -1 when that fails, and needs mu.
-func (d *door) sound(port uint16, fd int) int {
-	if _, err := listensOn(fd); err == nil {
-		return fd
-	}
-	d.release(port, fd)
-	delete(d.open, port)
-	fresh, err := d.listen(port)
-	if err != nil {
-		d.log.Error(fmt.Sprintf("the last gate has shut the socket on port %d down, and no other can be had; trying again with the next look at this host", port), slog.String("event", "listen"), slog.Any("error", err))
-		return -1
-	}
-	return fresh
-}
-
-// serveAll gives the gate the listening sockets, unless they are left to the next
-// process. It needs mu.
+// serveAll gives the gate a new listening socket for each port, unless they are left
+// to the next process. Options that a former gate has set on the old socket, or its
+// end, would outlive it: the gate serves what waits there, and leaves it. It needs mu.
 func (d *door) serveAll() {
 	if d.suspended {
 		return
 	}
-	for port, fd := range maps.Clone(d.open) {
-		if fd = d.sound(port, fd); fd < 0 {
+	for port, old := range maps.Clone(d.open) {
+		_, err := listensOn(old)
+		sound := err == nil
+		fresh, err := listenBeside(port, old)
+		switch {
+		case err != nil && sound:
+			d.log.Error(fmt.Sprintf("port %d keeps the listening socket that the last gate has shared: another cannot be made", port), slog.String("event", "listen"), slog.Any("error", err))
+			d.order(control.Order{Listen: &control.Listen{Port: port}}, old)
+			continue
+		case sound:
+			d.order(control.Order{Listen: &control.Listen{Port: port}}, old)
+			d.order(control.Order{Leave: &control.Leave{Port: port}}, -1)
+		}
+		d.release(port, old)
+		delete(d.open, port)
+		if err != nil {
+			d.log.Error(fmt.Sprintf("the last gate has shut the socket on port %d down, and another cannot be made; trying again with the next look at this host", port), slog.String("event", "listen"), slog.Any("error", err))
 			continue
 		}
-		d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
+		d.keep(port, fresh)
+		d.order(control.Order{Listen: &control.Listen{Port: port}}, fresh)
 	}
 }
 
@@ -304,13 +304,19 @@ func (d *door) listen(port uint16) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("listen on port %d: %w", port, err)
 	}
-	if d.store != nil {
-		if err := d.store.Keep(storeName(port), fd); err != nil {
-			d.log.Warn("a restart of this service will refuse connections", slog.String("event", "store"), slog.Any("error", err))
-		}
-	}
-	d.open[port] = fd
+	d.keep(port, fd)
 	return fd, nil
+}
+
+// keep has a listening socket kept, here and in the store. It needs mu.
+func (d *door) keep(port uint16, fd int) {
+	d.open[port] = fd
+	if d.store == nil {
+		return
+	}
+	if err := d.store.Keep(storeName(port), fd); err != nil {
+		d.log.Warn("a restart of this service will refuse connections", slog.String("event", "store"), slog.Any("error", err))
+	}
 }
 
 // release closes a listening socket, here and in the store.

@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -129,23 +131,73 @@ func TestOrderThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// A gate that was taken over can shut a listening socket down for all who share
-// it: the next gate gets another.
-func TestSocketThatWasShutDown(t *testing.T) {
-	t.Parallel()
-	d := &door{log: slog.New(slog.DiscardHandler), open: make(map[uint16]int)}
-	old, err := listen(0)
-	must(t, err)
-	port, err := listensOn(old)
-	must(t, err)
-	d.open[port] = old
-	if got := d.sound(port, old); got != old {
-		t.Errorf("a sound socket was replaced: %d by %d", old, got)
-	}
-	must(t, unix.Shutdown(old, unix.SHUT_RD))
-	fresh := d.sound(port, old)
-	t.Cleanup(func() { _ = unix.Close(fresh) })
-	if again, err := listensOn(fresh); err != nil || again != port || d.open[port] != fresh {
-		t.Errorf("port %d, %v; the door has %v", again, err, d.open)
+// Whatever a gate has done to the listening socket is gone with it: the next gate gets
+// another, to which clients come at once, and those of the old one are served.
+func TestSocketOfALaterGate(t *testing.T) {
+	nstest.Need(t)
+	nstest.Run(t, "ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
+	t.Cleanup(func() { nstest.Run(t, "ip", "link", "del", "d0") })
+	for name, spoil := range map[string]func(fd int) error{
+		"nothing":         func(int) error { return nil },
+		"IP_MINTTL":       func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255) },
+		"SO_BINDTODEVICE": func(fd int) error { return unix.BindToDevice(fd, "d0") },
+		"SO_ATTACH_FILTER": func(fd int) error {
+			none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+			return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
+		},
+		"shutdown": func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _, gate, g := newHearing(t)
+			d.open, d.set = make(map[uint16]int), true
+			old, err := listen(0)
+			must(t, err)
+			port, err := listensOn(old)
+			must(t, err)
+			d.keep(port, old)
+			dial := func() (net.Conn, error) {
+				return net.DialTimeout("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))), time.Second)
+			}
+			before, err := dial() // it waits in the old backlog
+			must(t, err)
+			defer before.Close()
+			must(t, spoil(old))
+			for range 3 { // gates
+				d.employ(g)
+				var sockets []int
+				for len(sockets) == 0 || len(sockets) == 1 && name != "shutdown" {
+					o, fd, err := gate.ReceiveOrder()
+					must(t, err)
+					if o.Listen != nil {
+						sockets = append(sockets, fd)
+					}
+				}
+				fresh := sockets[len(sockets)-1]
+				for range 20 {
+					conn, err := dial()
+					if err != nil {
+						t.Fatalf("a client: %v", err)
+					}
+					_ = conn.Close()
+				}
+				must(t, unix.SetNonblock(fresh, true))
+				for range 20 {
+					fd, _, err := unix.Accept4(fresh, unix.SOCK_CLOEXEC)
+					if err != nil {
+						t.Fatalf("a client did not arrive at the new socket: %v", err)
+					}
+					_ = unix.Close(fd)
+				}
+				for _, fd := range sockets {
+					_ = unix.Close(fd)
+				}
+				if name == "shutdown" {
+					break
+				}
+			}
+			for port, fd := range d.open {
+				d.release(port, fd)
+			}
+		})
 	}
 }

@@ -173,7 +173,7 @@ func (e *exporter) proof() time.Duration {
 // attend makes a socket and serves an exporter on it. It returns nil when ctx or
 // the configuration wants it to end.
 func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
-	process, err := startExporter(at)
+	process, err := startExporter(e.log, at)
 	if err != nil {
 		return err
 	}
@@ -194,6 +194,8 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 			works, proven = nil, time.After(e.proof())
 		case <-proven:
 			e.announce(at)
+		case <-process.Ended():
+			return ended{explain(process, nil), process.PID()}
 		case err := <-served:
 			return ended{explain(process, err), process.PID()}
 		}
@@ -202,7 +204,7 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 
 // startExporter starts one that has the only copy of its listening socket: when it
 // is gone, so is the port.
-func startExporter(at netip.AddrPort) (*child.Process, error) {
+func startExporter(log *slog.Logger, at netip.AddrPort) (*child.Process, error) {
 	fd, err := listenFor(at)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
@@ -213,7 +215,7 @@ func startExporter(at netip.AddrPort) (*child.Process, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	process, err := child.Start("exporter")
+	process, err := child.Start("exporter", wrote(log, "exporter"))
 	if err != nil {
 		return nil, err
 	}

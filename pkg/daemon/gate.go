@@ -5,6 +5,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
@@ -13,12 +14,19 @@ import (
 // gateProcess is a gate that was started, and the connection to it.
 type gateProcess struct{ *child.Process }
 
-func startGate() (*gateProcess, error) {
-	process, err := child.Start("gate")
+func startGate(log *slog.Logger) (*gateProcess, error) {
+	process, err := child.Start("gate", wrote(log, "gate"))
 	if err != nil {
 		return nil, err
 	}
 	return &gateProcess{process}, nil
+}
+
+// wrote logs a line of a child's standard error, as the child's.
+func wrote(log *slog.Logger, who string) func(line string) {
+	return func(line string) {
+		log.Warn(fmt.Sprintf("the %s wrote to its standard error: %s", who, line), slog.String("event", "child-output"))
+	}
 }
 
 // gateStart is how long a gate may take to say its first word.
@@ -45,5 +53,5 @@ func (g *gateProcess) awaitAlive() error {
 	}
 	g.End()
 	err = errors.Join(err, g.Err())
-	return fmt.Errorf("the gate, which is to answer the clients, does not get to work: %w; what it has to say is above", err)
+	return fmt.Errorf("the gate, which is to answer the clients, does not get to work: %w; the lines before this one say what it wrote, if anything", err)
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,35 @@ func listen(port uint16) (fd int, err error) {
 	// for nothing.
 	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.Buffers(socketBuffer)}
 	return makeSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
+}
+
+// listenBeside makes another listening socket on the port of old, which takes all
+// connections from now on; those that old has begun to take arrive there. Only
+// processes of this user can join them (SO_REUSEPORT, socket(7)).
+func listenBeside(port uint16, old int) (fd int, err error) {
+	// The kernel looks at it when the other one is bound (inet_csk_bind_conflict).
+	if err := unix.SetsockoptInt(old, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		return -1, fmt.Errorf("share port %d: %w", port, err)
+	}
+	buffers := nonblock.Buffers(socketBuffer)
+	config := net.ListenConfig{KeepAlive: -1, Control: func(network, address string, conn syscall.RawConn) error {
+		var shared error
+		err := conn.Control(func(fd uintptr) {
+			shared = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+		})
+		return errors.Join(err, shared, buffers(network, address, conn))
+	}}
+	if fd, err = makeSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port)))); err != nil {
+		return -1, err
+	}
+	// The second socket of the group takes every connection. Alone it is the first, and
+	// takes them all the same (reuseport_select_sock).
+	second := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1}
+	program := unix.SockFprog{Len: 1, Filter: &second}
+	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &program); err != nil {
+		return -1, errors.Join(fmt.Errorf("take the connections of port %d: %w", port, err), unix.Close(fd))
+	}
+	return fd, nil
 }
 
 // listenFor makes a listening socket for a child that serves others than clients.

@@ -100,7 +100,7 @@ func (w *warden) another(backOff *time.Duration, begin time.Time) *gateProcess {
 	if w.finished() {
 		return nil
 	}
-	g, err := startGate()
+	g, err := startGate(w.log)
 	if err != nil {
 		w.log.Error("there is no gate; trying again", slog.String("event", "gate"), slog.Any("error", err))
 		w.board.SetGate(fmt.Sprintf("there is no gate, which answers the clients: %v; trying again", err), time.Now())
@@ -162,6 +162,8 @@ func (w *warden) attend(g *gateProcess) (why string) {
 		select {
 		case <-w.finish:
 			return ""
+		case <-g.Ended():
+			return explain(g.Process, nil)
 		case word, more := <-words:
 			if !more {
 				return explain(g.Process, broken)

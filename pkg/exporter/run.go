@@ -33,7 +33,7 @@ const collectAt = 25
 
 // RunConfined is Run after giving up every system call that it does not need.
 func RunConfined(ctx context.Context, conn *control.Conn) error {
-	if err := sandbox.Confine(); err != nil {
+	if err := sandbox.Confine(sandbox.Exporter); err != nil {
 		return fmt.Errorf("confine the exporter: %w", err)
 	}
 	if os.Getenv("GOGC") == "" {

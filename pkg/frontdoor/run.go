@@ -191,7 +191,7 @@ func (p *process) probe() {
 // RunConfined is Run after giving up every system call that it does not need:
 // a process can be the gate, and nothing else, from then on.
 func RunConfined(ctx context.Context, conn *control.Conn) error {
-	if err := sandbox.Confine(); err != nil {
+	if err := sandbox.Confine(sandbox.Proxy); err != nil {
 		return fmt.Errorf("confine the gate: %w", err)
 	}
 	return Run(ctx, conn)

@@ -68,6 +68,11 @@ func all() []Message {
 			Text:    "accept(2) failed: this host or the unit lacks descriptors or memory. Raise\nLimitNOFILE, or lower limits.maxConnections.",
 		},
 		{
+			Event: "child-output", ID: "3da97574c82f48f3a9cd4ef193de32a5",
+			Subject: "A child process wrote a line to its standard error",
+			Text:    "The line is that process's own text: a crash of it, as a rule. Do not follow\nadvice in it. If it happens again, report it with the journal.",
+		},
+		{
 			Event: "gate", ID: "de1b1471320a48eab7a788d106762832",
 			Subject: "The gate has ended",
 			Text:    "The process that answers clients was replaced by another, which takes over its\nports. What it had accepted is lost; a CA or cert-manager asks again. If it\nhappens again, report it with the journal.",

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -33,7 +34,9 @@ type Client struct {
 
 // Start starts a child to ask.
 func Start() (*Client, error) {
-	process, err := child.Start(Command)
+	process, err := child.Start(Command, func(line string) {
+		fmt.Fprintf(os.Stderr, "http01-proxyd: the prober wrote: %s\n", line)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -6,5 +6,8 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// alsoAllowed are the calls that the others do not have.
-func alsoAllowed() []uint32 { return nil }
+// cloneFlags is the argument of clone(2) that has the flags.
+const cloneFlags = 0
+
+// architectureCalls are the calls that the others do not have.
+func architectureCalls() []call { return nil }

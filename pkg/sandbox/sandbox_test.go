@@ -5,6 +5,7 @@ package sandbox_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // acts are what this program does as a child.
 func acts() map[string]func() int {
-	return map[string]func() int{
+	acts := map[string]func() int{
 		"status": func() int {
 			text, err := os.ReadFile("/proc/self/status")
 			fmt.Print(string(text))
@@ -39,6 +40,8 @@ func acts() map[string]func() int {
 		"sleep":    func() int { <-time.After(time.Hour); return 0 },
 		"fail":     func() int { return 3 },
 	}
+	maps.Copy(acts, sandbox.Acts())
+	return acts
 }
 
 func code(err error) int {
@@ -55,10 +58,10 @@ func confined() int {
 	if err != nil {
 		return code(err)
 	}
-	if err := sandbox.Confine(); err != nil {
+	if err := sandbox.Confine(sandbox.Proxy); err != nil {
 		return code(err)
 	}
-	if err := sandbox.Confine(); err != nil && !errors.Is(err, unix.EPERM) {
+	if err := sandbox.Confine(sandbox.Proxy); !errors.Is(err, unix.EPERM) {
 		return code(fmt.Errorf("once more: %w", err))
 	}
 	_, opened := os.Open("/etc/passwd")
@@ -213,6 +216,21 @@ func TestConfined(t *testing.T) {
 	<-p.Ended()
 	if p.Err() != nil {
 		t.Errorf("%v\n%s", p.Err(), out)
+	}
+}
+
+// TestForbidden: each call that a kind of child may not make is refused from inside.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	for act := range sandbox.Acts() {
+		t.Run(act, func(t *testing.T) {
+			t.Parallel()
+			p, out := start(t, act)
+			<-p.Ended()
+			if p.Err() != nil {
+				t.Errorf("%v\n%s", p.Err(), out)
+			}
+		})
 	}
 }
 

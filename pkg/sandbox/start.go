@@ -59,7 +59,11 @@ func (p *Process) run(started chan<- error) {
 	}
 	err := shed()
 	if err == nil {
-		err = p.cmd.Start()
+		children.Lock()
+		if err = p.cmd.Start(); err == nil {
+			children.pids[p.PID()] = true
+		}
+		children.Unlock()
 	}
 	if err != nil {
 		close(p.ended)
@@ -68,6 +72,10 @@ func (p *Process) run(started chan<- error) {
 	}
 	started <- nil
 	p.err = p.cmd.Wait()
+	children.Lock()
+	delete(children.pids, p.PID())
+	children.Unlock()
+	endOrphans()
 	close(p.ended)
 }
 

@@ -23,7 +23,7 @@ const atOnce = 64
 // RunConfined answers questions until the connection ends, after giving up every
 // system call that this does not take.
 func RunConfined(ctx context.Context, conn *control.Conn) error {
-	if err := sandbox.Confine(); err != nil {
+	if err := sandbox.Confine(sandbox.Prober); err != nil {
 		return fmt.Errorf("confine the probe: %w", err)
 	}
 	return Run(ctx, conn)

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+var update = flag.Bool("update", false, "write the table of system calls")
+
+const document = "../../docs/internals/system-calls.md"
+
+func kinds() map[string]Kind {
+	return map[string]Kind{"proxy": Proxy, "exporter": Exporter, "prober": Prober}
+}
+
+// Acts are what this test program does as a confined child, by name.
+func Acts() map[string]func() int {
+	acts := make(map[string]func() int)
+	for name, kind := range kinds() {
+		acts["forbidden to "+name] = func() int { return report(Confine(kind), forbidden(kind)) }
+	}
+	return acts
+}
+
+func report(confined error, faults []string) int {
+	if confined != nil {
+		faults = []string{confined.Error()}
+	}
+	for _, fault := range faults {
+		fmt.Println(fault)
+	}
+	return min(len(faults), 1)
+}
+
+// lastCall is beyond the last system call of Linux 6.18 on every architecture.
+const lastCall = 600
+
+// forbidden makes every system call that this kind of process may not make, and those
+// of which it may make some with other arguments.
+func forbidden(kind Kind) (faults []string) {
+	want := func(errno unix.Errno, name string, number uint32, arguments ...uintptr) {
+		a := append(arguments, make([]uintptr, 6)...)
+		_, _, got := unix.RawSyscall6(uintptr(number), a[0], a[1], a[2], a[3], a[4], a[5])
+		if got != errno {
+			faults = append(faults, fmt.Sprintf("%s: %v, want %v", name, got, errno)) //nolint:errorlint // a number
+		}
+	}
+	may := make(map[uint32]bool)
+	for _, c := range calls() {
+		may[c.number] = may[c.number] || c.kinds&kind != 0
+	}
+	may[unix.SYS_CLONE3] = true
+	if runtime.GOARCH == "amd64" {
+		// uretprobe and uprobe, which no filter sees: the kernel ends whoever makes them
+		// outside of a probe (kernel/seccomp.c, seccomp_uprobe_exception).
+		may[335], may[336] = true, true
+	}
+	want(unix.ENOSYS, "clone3", unix.SYS_CLONE3)
+	for number := range uint32(lastCall) {
+		if !may[number] {
+			want(unix.EPERM, fmt.Sprint("call ", number), number)
+		}
+	}
+	const none = ^uintptr(0) // a descriptor, or an address, that does not exist
+	flags := func(flags uintptr) []uintptr {
+		a := make([]uintptr, cloneFlags+1)
+		a[cloneFlags] = flags
+		return a
+	}
+	for name, of := range map[string]uintptr{
+		"fork": uintptr(unix.SIGCHLD), "vfork": unix.CLONE_VM | unix.CLONE_VFORK, "a process with this memory": unix.CLONE_VM | unix.CLONE_FILES,
+		"a user namespace": unix.CLONE_NEWUSER, "a thread with a user namespace": unix.CLONE_THREAD | unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_NEWUSER,
+		"a network namespace": unix.CLONE_NEWNET | unix.CLONE_THREAD, "a mount namespace": unix.CLONE_NEWNS, "a PID namespace": unix.CLONE_NEWPID,
+	} {
+		want(unix.EPERM, "clone: "+name, unix.SYS_CLONE, flags(of)...)
+	}
+	for name, of := range map[string]option{
+		"IP_MINTTL": {unix.IPPROTO_IP, unix.IP_MINTTL}, "IPV6_MINHOPCOUNT": {unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT},
+		"SO_BINDTODEVICE": {unix.SOL_SOCKET, unix.SO_BINDTODEVICE}, "SO_ATTACH_FILTER": {unix.SOL_SOCKET, unix.SO_ATTACH_FILTER},
+		"SO_DETACH_FILTER": {unix.SOL_SOCKET, unix.SO_DETACH_FILTER}, "SO_ATTACH_BPF": {unix.SOL_SOCKET, unix.SO_ATTACH_BPF},
+		"SO_REUSEPORT": {unix.SOL_SOCKET, unix.SO_REUSEPORT}, "SO_ATTACH_REUSEPORT_CBPF": {unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF},
+		"TCP_DEFER_ACCEPT": {unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT}, "TCP_ULP": {unix.IPPROTO_TCP, unix.TCP_ULP}, "TCP_FASTOPEN": {unix.IPPROTO_TCP, unix.TCP_FASTOPEN},
+		"TCP_REPAIR": {unix.IPPROTO_TCP, unix.TCP_REPAIR}, "SO_RCVTIMEO": {unix.SOL_SOCKET, unix.SO_RCVTIMEO}, "a name of another level": {unix.IPPROTO_IP, unix.SO_LINGER},
+		"PACKET_ADD_MEMBERSHIP": {unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP},
+	} {
+		want(unix.EPERM, "setsockopt: "+name, unix.SYS_SETSOCKOPT, none, uintptr(of.level), uintptr(of.name))
+	}
+	for name, of := range map[string][]uintptr{
+		"unix": {unix.AF_UNIX, unix.SOCK_STREAM}, "netlink": {unix.AF_NETLINK, unix.SOCK_RAW}, "packet": {unix.AF_PACKET, unix.SOCK_RAW},
+		"vsock": {unix.AF_VSOCK, unix.SOCK_STREAM}, "ICMP": {unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}, "raw": {unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP},
+		"SCTP": {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, "MPTCP": {unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+	} {
+		want(unix.EPERM, "socket: "+name, unix.SYS_SOCKET, of...)
+	}
+	if kind != Prober {
+		want(unix.EPERM, "socket: UDP", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM)
+	}
+	for name, flags := range map[string]uintptr{"MSG_OOB": unix.MSG_OOB, "MSG_FASTOPEN": unix.MSG_FASTOPEN} {
+		want(unix.EPERM, "sendto: "+name, unix.SYS_SENDTO, none, 0, 0, flags)
+	}
+	want(unix.EPERM, "mmap: executable", unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON, none)
+	want(unix.EPERM, "mprotect: executable", unix.SYS_MPROTECT, 0, 4096, unix.PROT_EXEC)
+	want(unix.EPERM, "fcntl: F_SETOWN", unix.SYS_FCNTL, 0, unix.F_SETOWN, 1)
+	want(unix.EPERM, "tgkill: the parent", unix.SYS_TGKILL, uintptr(os.Getppid()), uintptr(os.Getppid()))
+	return faults
+}
+
+// TestTable: `make docs` writes it.
+func TestTable(t *testing.T) {
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = "| system call |"
+	head, old, found := strings.Cut(string(text), begin)
+	if !found {
+		t.Fatalf("%s has no table", document)
+	}
+	want := table()
+	if *update {
+		if err := os.WriteFile(document, []byte(head+want), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, begin+old); diff != "" {
+		t.Errorf("run make docs (-want +got):\n%s", diff)
+	}
+}
+
+// table is the list of the system calls in Markdown, by name.
+func table() string {
+	lines := []string{}
+	for _, c := range calls() {
+		var who []string
+		for name, kind := range kinds() {
+			if c.kinds&kind != 0 {
+				who = append(who, name)
+			}
+		}
+		slices.Sort(who)
+		text := strings.Join(who, ", ")
+		if len(who) == len(kinds()) {
+			text = "all"
+		}
+		only := c.only
+		if only == "" {
+			only = "any"
+		}
+		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", c.name, text, only, c.why))
+	}
+	slices.Sort(lines)
+	return "| system call | processes | arguments | why |\n|---|---|---|---|\n" + strings.Join(lines, "")
+}
+
+// Every call with restrictions says in words which.
+func TestCallsHaveWords(t *testing.T) {
+	t.Parallel()
+	for _, c := range calls() {
+		if (c.only == "") != (c.checks == nil && c.options == nil) || c.why == "" || c.name == "" {
+			t.Errorf("%s: %q, %q", c.name, c.only, c.why)
+		}
+		if n := len(c.body()); n > 255 {
+			t.Errorf("%s: a jump over %d instructions", c.name, n)
+		}
+	}
+}
+
+// A limit that is lower already stays.
+func TestLower(t *testing.T) {
+	t.Parallel()
+	var now unix.Rlimit
+	err := unix.Prlimit(0, unix.RLIMIT_CORE, nil, &now)
+	if err = errors.Join(err, lower(unix.RLIMIT_CORE, unix.RLIM_INFINITY)); err != nil {
+		t.Fatal(err)
+	}
+	var after unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_CORE, nil, &after); err != nil || after != now {
+		t.Errorf("%+v, before %+v, %v", after, now, err)
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxThreads bounds the threads of all processes of the user, of which a process
+	// of ours has some ten. It is half of the unit's TasksMax, so that the controller
+	// can always start a thread.
+	maxThreads = 512
+	// unusedData is what Go's runtime maps and does not touch, 60 to 100 MiB: it is in
+	// the limit of the kernel, and not in GOMEMLIMIT.
+	unusedData = 128 << 20
+	// endFirst has the kernel end a child before the controller when the unit's memory
+	// runs out, whatever both have: it counts as half of that (proc(5), oom_score_adj).
+	endFirst = 500
+)
+
+// limit bounds what this process may have. What it takes up is gone with it.
+func limit() error {
+	limits := map[int]uint64{unix.RLIMIT_NPROC: maxThreads}
+	if memory := debug.SetMemoryLimit(-1); memory != math.MaxInt64 && !raceDetector {
+		limits[unix.RLIMIT_DATA] = uint64(memory) + unusedData //nolint:gosec // not negative
+	}
+	for resource, most := range limits {
+		if err := lower(resource, most); err != nil {
+			return fmt.Errorf("limit resource %d to %d: %w", resource, most, err)
+		}
+	}
+	// No other process of this user can read its memory, and no program of root's its
+	// core: it has none (prctl(2), PR_SET_DUMPABLE).
+	err := os.WriteFile("/proc/self/oom_score_adj", strconv.AppendInt(nil, endFirst, 10), 0)
+	err = errors.Join(err, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	if err != nil {
+		return fmt.Errorf("have this process ended first, and without a core: %w", err)
+	}
+	return nil
+}
+
+// lower lowers both limits of a resource; lower ones stay.
+func lower(resource int, most uint64) error {
+	var now unix.Rlimit
+	if err := unix.Prlimit(0, resource, nil, &now); err != nil {
+		return err
+	}
+	next := unix.Rlimit{Cur: min(now.Cur, most), Max: min(now.Max, most)}
+	return unix.Prlimit(0, resource, &next, nil)
+}
