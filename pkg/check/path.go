@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
 // pathTimeout bounds the look at one path.
@@ -60,7 +61,7 @@ func (h *host) judgePath(ctx context.Context, vip netip.Addr) (findings []catalo
 	}
 	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
 	defer cancel()
-	p, err := h.network.Path(ctx, vip, w.link.MTU)
+	p, err := probe.MeasurePath(ctx, vip, w.link.MTU)
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return nil, "to send echo requests takes root", false

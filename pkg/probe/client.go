@@ -49,15 +49,11 @@ func Start() (*Client, error) {
 func (c *Client) Close() { c.process.End() }
 
 // Ask asks q, whose ID and Budget it sets, and waits for the answer until ctx
-// ends; ctx has a deadline. fd goes with the question unless it is negative, and
-// is closed.
-func (c *Client) Ask(ctx context.Context, q Question, fd int) (Answer, error) {
+// ends; ctx has a deadline. The last argument is ignored: no descriptor is passed to
+// the child.
+func (c *Client) Ask(ctx context.Context, q Question, _ int) (Answer, error) {
 	answer := make(chan Answer, 1)
-	err := c.send(ctx, q, fd, answer)
-	if fd >= 0 {
-		err = errors.Join(err, unix.Close(fd))
-	}
-	if err != nil {
+	if err := c.send(ctx, q, answer); err != nil {
 		return Answer{}, err
 	}
 	select {
@@ -77,7 +73,7 @@ func (c *Client) Ask(ctx context.Context, q Question, fd int) (Answer, error) {
 	}
 }
 
-func (c *Client) send(ctx context.Context, q Question, fd int, answer chan Answer) error {
+func (c *Client) send(ctx context.Context, q Question, answer chan Answer) error {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
 		return errors.New("ask the network: the question has no deadline")
@@ -94,7 +90,7 @@ func (c *Client) send(ctx context.Context, q Question, fd int, answer chan Answe
 	q.ID = c.last
 	c.waiting[q.ID] = answer
 	c.mu.Unlock()
-	if err := c.process.Send(q, fd); err != nil {
+	if err := c.process.Send(q, -1); err != nil {
 		return fmt.Errorf("ask the network: %w", err)
 	}
 	return nil

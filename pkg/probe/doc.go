@@ -2,5 +2,6 @@
 
 // Package probe asks questions of the network through a child process without
 // any capability. The questions and answers are here, and the side that asks;
-// package network, which the child runs, finds the answers.
+// package network, which the child runs, finds the answers. Requests that require a
+// capability are sent from here, and the child parses what comes back.
 package probe

@@ -15,7 +15,6 @@ type Question struct {
 	Lookup      *LookupQuestion      `json:"lookup,omitempty"`
 	Fetch       *FetchQuestion       `json:"fetch,omitempty"`
 	Neighbours  *NeighboursQuestion  `json:"neighbours,omitempty"`
-	Path        *PathQuestion        `json:"path,omitempty"`
 	Clock       *ClockQuestion       `json:"clock,omitempty"`
 	Through     *ThroughQuestion     `json:"through,omitempty"`
 }
@@ -31,7 +30,6 @@ type Answer struct {
 	Lookup      *Lookup      `json:"lookup,omitempty"`
 	Fetch       *Fetch       `json:"fetch,omitempty"`
 	Neighbours  *Neighbours  `json:"neighbours,omitempty"`
-	Path        *Path        `json:"path,omitempty"`
 	Clock       *Clock       `json:"clock,omitempty"`
 	Through     *Through     `json:"through,omitempty"`
 }
@@ -40,7 +38,7 @@ type Answer struct {
 // so that no word of it is trusted.
 func (a Answer) answers(q Question) bool {
 	return (q.Certificate == nil || a.Certificate != nil) && (q.Lookup == nil || a.Lookup != nil) && (q.Fetch == nil || a.Fetch != nil) &&
-		(q.Neighbours == nil || a.Neighbours != nil) && (q.Path == nil || a.Path != nil) && (q.Clock == nil || a.Clock != nil) &&
+		(q.Neighbours == nil || a.Neighbours != nil) && (q.Clock == nil || a.Clock != nil) &&
 		(q.Through == nil || a.Through != nil)
 }
 

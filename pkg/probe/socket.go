@@ -3,125 +3,82 @@
 package probe
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"net/netip"
 
+	"github.com/mdlayher/socket"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// These sockets take CAP_NET_RAW to open and none to use: this process opens
-// them, and the child sends and reads.
+// Raw and packet sockets stay in this process, which has the capability that opening
+// them requires. Using them requires none: a process that holds a packet socket can
+// bind it to every protocol and link, and send any frame on any link. A locked filter
+// (SO_LOCK_FILTER) prevents neither. The kernel refuses shutdown(2) on packet sockets
+// (net/packet/af_packet.c), and sends on raw sockets even after shutdown(2). So no
+// such socket is passed to the child.
+//
+// This process composes and sends the requests. The kernel drops every packet but
+// the expected answers, and this process interprets no byte of those: the child parses
+// the answers of neighbours, and only the arrival of an echo reply counts.
 
-// Neighbours asks who answers for an address on a link. Without the capability
-// the error is [unix.EPERM].
-func (c *Client) Neighbours(ctx context.Context, q NeighboursQuestion) (*Neighbours, error) {
-	open := arpSocket
-	if q.Addr.Is6() {
-		open = ndpSocket
-	}
-	fd, err := open(q)
+// maxStale bounds the packets that a socket receives before its filter is attached.
+const maxStale = 1024
+
+// openFiltered opens a raw socket that receives only packets that filter accepts.
+func openFiltered(family, protocol int, filter []bpf.Instruction, prepare func(*socket.Conn) error) (*socket.Conn, error) {
+	program, err := bpf.Assemble(filter)
 	if err != nil {
-		return nil, fmt.Errorf("open a socket to ask the neighbours for %v: %w", q.Addr, err)
+		return nil, err
 	}
-	a, err := c.Ask(ctx, Question{Neighbours: &q}, fd)
-	return a.Neighbours, err
-}
-
-// Path asks whether packets of a size reach an address. Without the capability
-// the error is [unix.EPERM].
-func (c *Client) Path(ctx context.Context, to netip.Addr, mtu int) (*Path, error) {
-	open := echoSocket4
-	if to.Is6() {
-		open = echoSocket6
-	}
-	fd, err := open(to)
+	s, err := socket.Socket(family, unix.SOCK_RAW, protocol, "probe", nil)
 	if err != nil {
-		return nil, fmt.Errorf("open a socket for echo requests to %v: %w", to, err)
+		return nil, err
 	}
-	a, err := c.Ask(ctx, Question{Path: &PathQuestion{IPv6: to.Is6(), MTU: mtu}}, fd)
-	return a.Path, err
-}
-
-const rawSocket = unix.SOCK_RAW | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
-
-// prepared closes a socket for which a setting was refused.
-func prepared(fd int, settings ...error) (int, error) {
-	if err := errors.Join(settings...); err != nil {
-		return -1, errors.Join(err, unix.Close(fd))
+	if err = s.SetBPF(program); err == nil {
+		err = prepare(s)
 	}
-	return fd, nil
-}
-
-func arpSocket(q NeighboursQuestion) (int, error) {
-	// Without a protocol it takes nothing until it is bound to the link.
-	fd, err := unix.Socket(unix.AF_PACKET, rawSocket, 0)
+	// Without a protocol, a packet socket receives nothing until it is bound.
+	if err == nil && protocol != 0 {
+		err = dropStale(s)
+	}
 	if err != nil {
-		return -1, err
+		return nil, errors.Join(err, s.Close())
 	}
-	protocol := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ARP))
-	return prepared(fd, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: q.Link}))
+	return s, nil
 }
 
-func ndpSocket(q NeighboursQuestion) (int, error) {
-	fd, err := unix.Socket(unix.AF_INET6, rawSocket, unix.IPPROTO_ICMPV6)
+// dropStale drops what the socket received before the filter was attached.
+func dropStale(s *socket.Conn) error {
+	raw, err := s.SyscallConn()
 	if err != nil {
-		return -1, err
+		return err
 	}
-	const (
-		farthest      = 255 // else the message is not heeded: it was routed (RFC 4861 section 7.1)
-		advertisement = 136
-	)
-	only := unix.ICMPv6Filter{} // a bit that is set keeps a type out
-	for i := range only.Data {
-		only.Data[i] = ^uint32(0)
-	}
-	only.Data[advertisement/32] &^= 1 << (advertisement % 32)
-	return prepared(
-		fd,
-		unix.SetsockoptICMPv6Filter(fd, unix.SOL_ICMPV6, unix.ICMPV6_FILTER, &only),
-		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, farthest),
-		// The kernel is not to answer for an address that this host has too.
-		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, 0),
-		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, q.Link),
-		unix.Bind(fd, &unix.SockaddrInet6{Addr: q.Source.As16(), ZoneId: zone(q.Source, q.Link)}),
-	)
+	return raw.Read(func(fd uintptr) bool {
+		for range maxStale {
+			if _, _, err := unix.Recvfrom(int(fd), nil, unix.MSG_DONTWAIT); errors.Is(err, unix.EAGAIN) {
+				break
+			}
+		}
+		return true
+	})
 }
 
-// zone is a link's index where an address means nothing without.
-func zone(addr netip.Addr, link int) uint32 {
-	if addr.IsLinkLocalUnicast() {
-		return uint32(link) //nolint:gosec // an index of the kernel's
-	}
-	return 0
+// field is a part of a packet that has an expected value.
+type field struct {
+	offset uint32
+	size   int
+	value  uint32
 }
 
-func echoSocket4(to netip.Addr) (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, rawSocket, unix.IPPROTO_ICMP)
-	if err != nil {
-		return -1, err
+// matching accepts packets with all fields. Offsets are relative to the BPF register
+// X, which is 0 at first.
+func matching(fields ...field) []bpf.Instruction {
+	var filter []bpf.Instruction
+	for _, f := range fields {
+		filter = append(filter,
+			bpf.LoadIndirect{Off: f.offset, Size: f.size},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: f.value, SkipTrue: 1},
+			bpf.RetConstant{Val: 0})
 	}
-	return prepared(
-		fd,
-		// Whole, and as large as is asked for, whatever was learnt before.
-		unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE),
-		unix.Connect(fd, &unix.SockaddrInet4{Addr: to.As4()}),
-	)
-}
-
-func echoSocket6(to netip.Addr) (int, error) {
-	fd, err := unix.Socket(unix.AF_INET6, rawSocket, unix.IPPROTO_ICMPV6)
-	if err != nil {
-		return -1, err
-	}
-	return prepared(
-		fd,
-		// Not IPV6_PMTUDISC_PROBE, with which a raw socket is not told what a router
-		// says (Linux, net/ipv6/raw.c).
-		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
-		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1),
-		unix.Connect(fd, &unix.SockaddrInet6{Addr: to.As16()}),
-	)
+	return append(filter, bpf.RetConstant{Val: maxMTU})
 }

@@ -97,7 +97,6 @@ func set(list []string) map[string]bool {
 // word, one where a router says so, and a host that does not answer at all.
 func TestPath(t *testing.T) {
 	lan(t)
-	c := client(t)
 	near := plug(t, "near")
 	near.run("ip", "address", "add", "192.0.2.11/24", "dev", "eth0")
 	near.run("ip", "address", "add", "2001:db8::11/64", "dev", "eth0", "nodad")
@@ -106,10 +105,10 @@ func TestPath(t *testing.T) {
 		var both sync.WaitGroup
 		for _, addr := range to {
 			both.Go(func() {
-				got, err := c.Path(within(t, patience), netip.MustParseAddr(addr), 1500)
+				got, err := probe.MeasurePath(within(t, patience), netip.MustParseAddr(addr), 1500)
 				if err != nil {
 					t.Error(err)
-				} else if diff := cmp.Diff(want, *got); diff != "" {
+				} else if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s, %s (-want +got):\n%s", what, addr, diff)
 				}
 			})

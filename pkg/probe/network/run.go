@@ -10,8 +10,6 @@ import (
 	"net"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
@@ -38,7 +36,7 @@ func Run(ctx context.Context, conn *control.Conn) error {
 	slots := make(chan struct{}, atOnce)
 	for {
 		var q probe.Question
-		fd, err := conn.Receive(&q)
+		_, err := conn.Receive(&q)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 			return nil
@@ -48,21 +46,19 @@ func Run(ctx context.Context, conn *control.Conn) error {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			answer(ctx, conn, q, fd)
+			answer(ctx, conn, q)
 		})
 	}
 }
 
-func answer(ctx context.Context, conn *control.Conn, q probe.Question, fd int) {
+func answer(ctx context.Context, conn *control.Conn, q probe.Question) {
 	ctx, cancel := context.WithTimeout(ctx, q.Budget)
 	defer cancel()
 	var a probe.Answer
 	// What cannot be asked is told apart from what nobody has answered.
 	err := ctx.Err()
 	if err == nil {
-		a, err = find(ctx, q, fd)
-	} else if fd >= 0 {
-		_ = unix.Close(fd)
+		a, err = find(ctx, q)
 	}
 	a.ID = q.ID
 	if err != nil {
@@ -78,11 +74,7 @@ func answer(ctx context.Context, conn *control.Conn, q probe.Question, fd int) {
 	}
 }
 
-// find owns fd.
-func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err error) {
-	if fd >= 0 {
-		defer unix.Close(fd)
-	}
+func find(ctx context.Context, q probe.Question) (a probe.Answer, err error) {
 	switch {
 	case q.Certificate != nil:
 		a.Certificate, err = certificate(ctx, q.Certificate)
@@ -93,9 +85,7 @@ func find(ctx context.Context, q probe.Question, fd int) (a probe.Answer, err er
 	case q.Fetch != nil:
 		a.Fetch = fetch(ctx, q.Fetch)
 	case q.Neighbours != nil:
-		a.Neighbours, err = neighbours(ctx, q.Neighbours, fd)
-	case q.Path != nil:
-		a.Path, err = path(ctx, q.Path, fd)
+		a.Neighbours = neighbours(q.Neighbours)
 	case q.Clock != nil:
 		a.Clock, err = clock(ctx, q.Clock)
 	case q.Through != nil:
