@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == probe.Command {
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	nstest.Main(m)
 }
 
 // TestNobodyAsks: where the process that asks the network is gone, nothing was
