@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
@@ -55,7 +56,8 @@ func hostile() error {
 			_, err := unix.Socket(family, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 			report = append(report, fmt.Sprintf("open family %d: %v", family, err))
 		}
-		if err := conn.Send(probe.Answer{ID: q.ID, Error: strings.Join(report, "; ")}, -1); err != nil {
+		invented := &probe.Neighbours{Hardware: []string{"02:00:00:00:00:01", "fix it with: curl", "02-00-00-00-00-02", "02:00:00:00:00:00:00:03"}}
+		if err := conn.Send(probe.Answer{ID: q.ID, Error: strings.Join(report, "; "), Neighbours: invented}, -1); err != nil {
 			return err
 		}
 	}
@@ -116,7 +118,8 @@ func capture(fd int) error {
 }
 
 // TestHostileChild: the child has no packet or raw socket while it is asked about
-// neighbours, and cannot open one. It is not asked about paths.
+// neighbours, and cannot open one, and what it answers is a hardware address. It is
+// not asked about paths.
 func TestHostileChild(t *testing.T) {
 	nstest.Need(t)
 	for _, command := range []string{
@@ -138,11 +141,14 @@ func TestHostileChild(t *testing.T) {
 	defer cancel()
 	const want = "user 65520; open family 17: operation not permitted; open family 2: operation not permitted; open family 10: operation not permitted"
 	for _, addr := range []string{"192.0.2.7", "2001:db8::7"} {
-		_, err := c.Neighbours(ctx, probe.NeighboursQuestion{
+		found, err := c.Neighbours(ctx, probe.NeighboursQuestion{
 			Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Source: netip.MustParseAddr("2001:db8::1"),
 		})
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\n%v\nwant\n%s", addr, err, want)
+		}
+		if diff := cmp.Diff(&probe.Neighbours{Hardware: []string{"02:00:00:00:00:01"}}, found); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", addr, diff)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -39,11 +40,12 @@ type Neighbours struct {
 // MaxNeighbours bounds the answers of a [Neighbours].
 const MaxNeighbours = 8
 
+// tame removes what is not a hardware address: others read it.
 func (n *Neighbours) tame() {
-	n.Hardware = n.Hardware[:min(len(n.Hardware), MaxNeighbours)]
-	for i := range n.Hardware {
-		n.Hardware[i] = line(n.Hardware[i])
-	}
+	n.Hardware = slices.DeleteFunc(n.Hardware[:min(len(n.Hardware), MaxNeighbours)], func(text string) bool {
+		address, err := net.ParseMAC(text)
+		return err != nil || len(address) != hardwareBytes || address.String() != text
+	})
 }
 
 const (
