@@ -39,19 +39,21 @@ func held(vips []status.VIP) *family {
 	return f
 }
 
-// redirects sums up the rules by which connections to the VIPs are led to the gate.
+// redirects sums up the rules by which connections of others to the VIPs are led to
+// the gate. Those of the host itself go through the output chain, among them the
+// service's own requests, which are to be in no metric.
 // A rule of a nat chain sees the first packet of a connection only. A table that
 // cannot be read says nothing; the kernel's counters begin at 0 with every new table.
 func redirects(t status.Table) *family {
 	f := counter(prefix+"redirect_packets_total",
-		"Packets that the table has led from port 80 of the API VIPs to the service: the first of each connection.", "family")
+		"Packets that the table has led from port 80 of the API VIPs to the service: the first of each connection of another host or a pod.", "family")
 	if t.Error != "" {
 		return f
 	}
 	f.set(0, "ipv4")
 	f.set(0, "ipv6")
 	for _, c := range t.Counters {
-		if !strings.Contains(c.Rule, " dnat to ") {
+		if c.Chain != "prerouting" || !strings.Contains(c.Rule, " dnat to ") {
 			continue
 		}
 		switch header, _, _ := strings.Cut(c.Rule, " "); header {
