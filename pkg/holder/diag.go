@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -71,6 +73,50 @@ func ask(conn *netlink.Conn, family uint8, port uint16) ([]socket, error) {
 		sockets = append(sockets, s)
 	}
 	return sockets, nil
+}
+
+// HasConnection reports whether a socket of this host has a TCP connection from
+// remote to local, accepted or not: its own end, whatever the table made of the
+// address that remote connected to.
+func HasConnection(local, remote netip.AddrPort) (bool, error) {
+	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
+	if err != nil {
+		return false, fmt.Errorf("open a sock_diag socket: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(diagTime)); err != nil {
+		return false, fmt.Errorf("limit the time of the sock_diag socket: %w", err)
+	}
+	answers, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: netlink.Request},
+		Data:   exactRequest(local, remote),
+	})
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for a connection from %v to %v: %w", remote, local, err)
+	}
+	// Without a connection the kernel returns the socket that listens.
+	return slices.ContainsFunc(answers, func(m netlink.Message) bool {
+		return len(m.Data) >= sizeofMessage && binary.BigEndian.Uint16(m.Data[6:]) == remote.Port()
+	}), nil
+}
+
+// exactRequest is a struct inet_diag_req_v2 with a whole socket id: the ports and
+// addresses of both ends, the link and the cookie (net/ipv4/inet_diag.c,
+// inet_diag_find_one_icsk).
+func exactRequest(local, remote netip.AddrPort) []byte {
+	family := uint8(unix.AF_INET6)
+	if local.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	b := request(family, local.Port())
+	binary.BigEndian.PutUint16(b[10:], remote.Port())
+	copy(b[12:], local.Addr().AsSlice())
+	copy(b[28:], remote.Addr().AsSlice())
+	binary.NativeEndian.PutUint64(b[48:], math.MaxUint64) // INET_DIAG_NOCOOKIE, twice
+	return b
 }
 
 // request is a struct inet_diag_req_v2: family, protocol, extensions, padding,
