@@ -36,6 +36,7 @@ type Board struct {
 	look      Look
 	upstreams []Upstream
 	gate      string // why nobody answers clients; empty when somebody does
+	answer    *Answer
 	condition Condition
 	aspects   []Condition // of parts of the service
 	trust     Trust
@@ -96,6 +97,27 @@ func (b *Board) SetGate(why string, now time.Time) {
 	b.change(func() { b.gate = why }, now)
 }
 
+// Answer is what the service's own requests to the held VIPs have found.
+type Answer struct {
+	VIPs    []netip.Addr // on which the last one was answered
+	Failure string       // why others are not; empty while that is not known
+	Note    string       // what every message ends with while this host serves
+}
+
+// SetAnswer takes what the service's own requests have found. From the first call
+// on, the condition does not become Serving before each held VIP is among those of
+// the answer: until then, or until there is a failure, it stays as it is.
+func (b *Board) SetAnswer(a Answer, now time.Time) {
+	b.change(func() { b.answer = &a }, now)
+}
+
+// answered needs mu.
+func (b *Board) answered() bool {
+	return !slices.ContainsFunc(b.look.VIPs, func(v VIP) bool {
+		return v.State == VIPHeld && !slices.Contains(b.answer.VIPs, v.Address.Unmap())
+	})
+}
+
 func (b *Board) change(set func(), now time.Time) {
 	b.moving.Lock()
 	defer b.moving.Unlock()
@@ -121,8 +143,17 @@ func (b *Board) judge(now time.Time) (before, after Condition) {
 			message = unreachableMessage(b.upstreams)
 		}
 	}
-	if b.gate != "" && (reason == Standby || reason == Serving || reason == UpstreamUnreachable) {
+	holding := reason == Serving || reason == UpstreamUnreachable
+	switch a := b.answer; {
+	case b.gate != "" && (reason == Standby || holding):
 		reason, message = GateUnavailable, b.gate
+	case a == nil || !holding:
+	case a.Failure != "":
+		reason, message = GateUnavailable, a.Failure
+	case !b.answered():
+		return before, before
+	case a.Note != "":
+		message += "; " + a.Note
 	}
 	b.condition = before.moved(reason, message+b.look.Besides, now)
 	if b.condition != before {

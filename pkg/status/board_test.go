@@ -345,3 +345,47 @@ func TestLookSaysItsOwn(t *testing.T) {
 	b.SetUpstreams([]status.Upstream{{Checked: start, Error: "refused"}, {Checked: start, Error: "refused"}}, start)
 	says("UpstreamUnreachable: the router is silent (besides)")
 }
+
+// The condition is Serving only when the service's own request was answered on each
+// held VIP; until that is known it stays.
+func TestServingOnceItIsAnswered(t *testing.T) {
+	t.Parallel()
+	moves := 0
+	b := status.NewBoard("test", start, func(_, _ status.Condition) { moves++ })
+	vip := serving().VIPs[0].Address
+	other := netip.MustParseAddr("2001:db8::5")
+	look := func(reason status.Reason, vips ...netip.Addr) {
+		l := status.Look{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
+		for _, v := range vips {
+			l.VIPs = append(l.VIPs, status.VIP{Address: v, State: status.VIPHeld})
+		}
+		b.SetLook(l, start)
+	}
+	want := func(step string, reason status.Reason, message string) {
+		t.Helper()
+		if c := b.Report(status.Table{}).Condition(); c.Reason != reason || c.Message != message {
+			t.Errorf("%s: %s: %s; want %s: %s", step, c.Reason, c.Message, reason, message)
+		}
+	}
+	b.SetAnswer(status.Answer{}, start)
+	look(status.Standby)
+	want("without a VIP", status.Standby, "holds 0")
+	look(status.Serving, vip)
+	want("before the first answer", status.Standby, "holds 0")
+	b.SetAnswer(status.Answer{VIPs: []netip.Addr{vip}}, start)
+	want("after it", status.Serving, "holds 1")
+	look(status.Serving, vip, other)
+	want("before that of a second VIP", status.Serving, "holds 1")
+	b.SetAnswer(status.Answer{VIPs: []netip.Addr{vip}, Failure: "silence"}, start)
+	want("which does not come", status.GateUnavailable, "silence")
+	b.SetGate("gone", start)
+	want("without a gate", status.GateUnavailable, "gone")
+	b.SetGate("", start)
+	b.SetAnswer(status.Answer{VIPs: []netip.Addr{vip, other}, Note: "but"}, start)
+	want("with a note", status.Serving, "holds 2; but")
+	look(status.PortInUse, vip)
+	want("with another reason", status.PortInUse, "holds 1")
+	if moves != 7 {
+		t.Errorf("%d transitions", moves)
+	}
+}

@@ -15,7 +15,7 @@ type Reason string
 
 // The reasons with which the condition is True.
 const (
-	Serving     Reason = "Serving"     // this host holds an API VIP and answers on it
+	Serving     Reason = "Serving"     // this host holds an API VIP and answers on it, a request of its own too
 	Standby     Reason = "Standby"     // no API VIP is on this host
 	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no VIPs
 )
@@ -29,7 +29,7 @@ const (
 	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be put into the kernel
 	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
 	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address takes connections
-	GateUnavailable      Reason = "GateUnavailable"      // the process that answers the clients has ended, and no other is well yet
+	GateUnavailable      Reason = "GateUnavailable"      // the process that answers the clients has ended, and no other is well yet; or it does not answer
 	Disabled             Reason = "Disabled"             // mode is ""
 )
 
