@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	t := newTasks(ctx)
 	beatGate, doneGate := s.watchdog.Source("gate")
-	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, board: s.board, beat: beatGate, silence: o.timing.GateSilence, finish: make(chan struct{})}
+	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, board: s.board, serving: s.serving, beat: beatGate, silence: o.timing.GateSilence, finish: make(chan struct{})}
 	t.group.Go(func() error {
 		defer doneGate()
 		warden.run(s.gate)
@@ -67,6 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	})
 	t.start("status line", s.announcer.run)
 	t.start("ingress probe", s.prober.run)
+	t.start("serving check", s.serving.run)
 	t.start("request log", s.recorder.run)
 	t.start("exporter", s.exporter.run)
 	t.start("expiry watch", s.expiry.run)
@@ -105,6 +106,7 @@ type service struct {
 	gate      *gateProcess
 	prober    *prober
 	recorder  *recorder
+	serving   *servingCheck
 	announcer *announcer
 	exporter  *exporter
 	expiry    *expiryWatch
@@ -145,6 +147,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	s.prober = newProber(s.board, s.door.Probe)
 	s.door.retires = s.prober.retarget
 	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
+	s.serving = newServingCheck(s.board, s.recorder, s.door, o.timing)
 	s.announcer = &announcer{log: o.Log, board: s.board}
 	s.exporter = newExporter(o.Log, s.report, s.board.SetMetrics, o.timing.ExporterBackOff)
 	s.expiry = newExpiryWatch(o.Log, s.board, o.APIServerURL, o.timing.ExpiryTick)
@@ -158,7 +161,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 		Board:     s.board,
 		Addresses: s.addresses,
 		Files:     s.files,
-		Table:     s.table,
+		Table:     &checkedTable{table: s.table, serving: s.serving},
 		Door:      s.door,
 		Internal:  advertise.New(o.Log),
 		Announcer: s.announcer,

@@ -14,7 +14,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
-	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	answers "github.com/http01-proxyd/http01-proxyd/pkg/probe/network"
@@ -44,7 +43,7 @@ func TestMain(m *testing.M) {
 // children are the commands that the service starts.
 func children() map[string]func(context.Context, *control.Conn) error {
 	return map[string]func(context.Context, *control.Conn) error{
-		"gate": frontdoor.RunConfined, "exporter": exporter.RunConfined, probe.Command: answers.RunConfined,
+		"gate": runGate, "exporter": exporter.RunConfined, probe.Command: answers.RunConfined,
 	}
 }
 

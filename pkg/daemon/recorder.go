@@ -37,6 +37,10 @@ type recorder struct {
 	refused map[status.Refusal]uint64
 	trouble uint64 // failures of accept in this window
 	last    string // the last of them
+
+	own     []time.Time // when requests of this service were sent that the gate has not told of
+	ended   uint64      // connections of others that the gate has told of
+	limited uint64      // those of them that had to make room for others
 }
 
 func newRecorder(log *slog.Logger, board *status.Board, failed func()) *recorder {
@@ -72,17 +76,65 @@ func (r *recorder) count(n *control.News) {
 		}
 	}
 	r.board.Count(n.Sums)
+	r.mu.Lock()
+	n.Refused = r.withoutOwn(n.Refused, time.Now())
+	r.mu.Unlock()
 	r.board.Refused(n.Refused)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.ended += all
 	r.stories.Unheard(all - min(all, uint64(len(n.Challenges))))
 	for _, s := range n.Refused {
 		r.refused[s.Refusal] += s.Count
+		r.ended += s.Count
+		if s.Refusal == status.SourceLimit || s.Refusal == status.Evicted {
+			r.limited += s.Count
+		}
 	}
 	if n.Failures > 0 {
 		r.trouble += n.Failures
 		r.last = n.LastFailure
 	}
+}
+
+// ownTime is how long the gate, or the next one that finds it in the backlog, may
+// take to tell of a request of this service. One that was lost with its gate is
+// expected no longer.
+const ownTime = 20 * time.Second
+
+// expect takes note of a request that this service is about to send: the gate counts
+// it as one that is no challenge, and the operator is not to see it.
+func (r *recorder) expect(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.own = append(r.own, now)
+}
+
+// withoutOwn returns what was refused but for requests of this service. A gate that
+// tells of fewer than were made has none subtracted that it has not told of. It
+// needs mu.
+func (r *recorder) withoutOwn(refused []status.RefusedSum, now time.Time) []status.RefusedSum {
+	r.own = slices.DeleteFunc(r.own, func(sent time.Time) bool { return now.Sub(sent) > ownTime })
+	others := make([]status.RefusedSum, 0, len(refused))
+	for _, s := range refused {
+		if s.Refusal == status.NotChallenge && s.Asker == status.OtherAsker {
+			told := min(s.Count, uint64(len(r.own)))
+			r.own = slices.Delete(r.own, 0, int(told)) //nolint:gosec // not above the length
+			s.Count -= told
+		}
+		if s.Count > 0 {
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
+// progress is how many connections of others have ended at the gates, and how many
+// of them had to make room.
+func (r *recorder) progress() (ended, limited uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended, r.limited
 }
 
 // run ends stories, and closes a window every minute, until ctx ends.

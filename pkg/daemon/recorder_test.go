@@ -131,3 +131,35 @@ func TestAcceptTroubleIsNamed(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 }
+
+// Requests of the service's own are subtracted from what the gate tells, and nothing
+// else: not from other refusals, not below zero, and not for ever.
+func TestOwnRequestsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	r, _, _ := recording()
+	count := func(asker status.Asker, why status.Refusal, n uint64) uint64 {
+		r.news(&control.News{Refused: []status.RefusedSum{{Refusal: why, Asker: asker, Count: n}}})
+		return r.board.Report(status.Table{}).Challenges.Refused[why]
+	}
+	r.expect(time.Now().Add(-2 * ownTime))
+	r.expect(time.Now())
+	r.expect(time.Now())
+	for i, step := range []struct {
+		asker    status.Asker
+		why      status.Refusal
+		n, total uint64
+	}{
+		{status.OtherAsker, status.Evicted, 1, 1},
+		{status.StepCA, status.NotChallenge, 1, 1},
+		{status.OtherAsker, status.NotChallenge, 1, 1},
+		{status.OtherAsker, status.NotChallenge, 3, 3},
+		{status.OtherAsker, status.NotChallenge, 1, 4},
+	} {
+		if got := count(step.asker, step.why, step.n); got != step.total {
+			t.Errorf("step %d: %d counted, want %d", i, got, step.total)
+		}
+	}
+	if ended, limited := r.progress(); ended != 5 || limited != 1 {
+		t.Errorf("%d connections of others have ended, %d of them made room", ended, limited)
+	}
+}

@@ -37,6 +37,7 @@ type warden struct {
 	door     *door
 	recorder *recorder
 	board    *status.Board
+	serving  *servingCheck
 	beat     func()
 	silence  time.Duration // after which a gate is replaced
 	finish   chan struct{} // closed when no gate is needed any more
@@ -49,8 +50,10 @@ func (w *warden) run(g *gateProcess) {
 	backOff := minGateBackOff
 	for {
 		w.door.employ(g)
+		w.serving.attend(g)
 		begin := time.Now()
 		why := w.attend(g)
+		w.serving.attend(nil)
 		w.door.dismiss()
 		if why == "" {
 			return
@@ -171,6 +174,10 @@ func (w *warden) attend(g *gateProcess) (why string) {
 			heard = time.Now()
 			if err := w.take(word); err != nil {
 				return fmt.Sprintf("is not to be trusted (%v)", err)
+			}
+		case r := <-w.serving.replace:
+			if r.gate == g {
+				return r.why
 			}
 		case <-tick.C:
 			if time.Since(heard) > w.silence {
