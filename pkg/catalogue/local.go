@@ -145,7 +145,7 @@ func rulesetEntries() []Entry {
 	return []Entry{
 		{
 			ID: NATBeforeUs, Check: check, Level: Problem,
-			Symptom: "The state is `Serving`, and challenges get the answer of something else, or none; the table's counters stay at 0.",
+			Symptom: "The state is `Serving`, and challenges get the answer of something else, or none; the counters of the table's chain `prerouting` stay at 0.",
 			Says:    "connections to port 80 of {vip} are led elsewhere before the service's table sees them, by chain {chain}: {rule}",
 			Mend:    leave,
 		},
@@ -157,7 +157,7 @@ func rulesetEntries() []Entry {
 		},
 		{
 			ID: Untracked, Check: check, Level: Problem,
-			Symptom: "The state is `Serving`, and challenges are refused; the table's counters stay at 0.",
+			Symptom: "The state is `Serving`, and challenges are refused; the counters of the table's chain `prerouting` stay at 0.",
 			Says:    "connections to port 80 of {vip} are taken from connection tracking, without which nothing is redirected, in chain {chain}: {rule}",
 			Mend:    tracked,
 		},
@@ -169,13 +169,13 @@ func rulesetEntries() []Entry {
 		},
 		{
 			ID: VIPPortDropped, Check: check, Level: Problem,
-			Symptom: "The state is `Serving`, and challenges time out or are refused; the table's counters stay at 0.",
+			Symptom: "The state is `Serving`, and challenges time out or are refused; the counters of the table's chain `prerouting` stay at 0.",
 			Says:    "connections to port 80 of {vip} end before the service's table sees them, in chain {chain}: {rule}",
 			Mend:    "let it accept tcp dport 80 for {vip}, where the ruleset comes from",
 		},
 		{
 			ID: InputDrops, Check: check, Level: Problem,
-			Symptom: "The state is `Serving`, the table's counters grow, and challenges time out or are refused.",
+			Symptom: "The state is `Serving`, the counters of the table's chain `prerouting` grow, and challenges time out or are refused.",
 			Says:    "connections to {vip} that are redirected to port {port} end in chain {chain}: {rule}",
 			Mend:    open,
 		},
@@ -187,7 +187,7 @@ func rulesetEntries() []Entry {
 		},
 		{
 			ID: OwnClientsStray, Check: check, Level: Warning,
-			Symptom: "Self checks of pods in the host's network fail on the master that holds the VIP, while the CA gets the key.",
+			Symptom: "Self checks of pods in the host's network fail on the master that holds the VIP, while the CA gets the key. The message of the state ends with a note that requests of this host itself do not reach the service.",
 			Says:    "connections of this host itself to port 80 of {vip} do not reach the service, because of chain {chain}: {rule}",
 			Mend:    "let it pass what goes out by lo, and tcp dport {port}, where the ruleset comes from",
 		},

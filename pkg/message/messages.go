@@ -74,8 +74,8 @@ func all() []Message {
 		},
 		{
 			Event: "gate", ID: "de1b1471320a48eab7a788d106762832",
-			Subject: "The gate has ended",
-			Text:    "The process that answers clients was replaced by another, which takes over its\nports. What it had accepted is lost; a CA or cert-manager asks again. If it\nhappens again, report it with the journal.",
+			Subject: "The gate was replaced",
+			Text:    "The process that answers clients has ended, hung or not answered requests of this\nservice, as the message says. It was replaced by another, which takes over its\nports. What it had accepted is lost; a CA or cert-manager asks again. If it\nhappens again, report it with the journal.",
 		},
 		{
 			Event: "config", ID: "4350cc1721e54f21acd552a09ddbef12",
