@@ -4,6 +4,7 @@ package lab
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,6 +43,11 @@ func TestFlood(t *testing.T) {
 	}
 	if h := report.Shared; h.Requests == 0 || h.Lost > 0 {
 		t.Errorf("honest requests from addresses that flood: %+v", h)
+	}
+	log, err := os.ReadFile(s.Log)
+	must(t, err)
+	if text := string(log); strings.Contains(text, "event=gate\n") || strings.Contains(text, "reason=GateUnavailable") {
+		t.Errorf("a gate that is well has failed the service's own requests:\n%s", text)
 	}
 	if report.Peak.Descriptors > 16384 {
 		t.Errorf("at the peak %s", report.Peak)
