@@ -38,7 +38,7 @@ func footprint(pid int) (Footprint, error) {
 	if err != nil {
 		return sum, err
 	}
-	for _, child := range children(pid) {
+	for _, child := range Children(pid) {
 		one, err := footprintOf(child)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
@@ -66,8 +66,8 @@ func footprintOf(pid int) (Footprint, error) {
 	return Footprint{RSS: size("Rss:"), Anonymous: size("Anonymous:"), PSS: size("Pss:"), Descriptors: len(fds)}, nil
 }
 
-// children are the processes that pid's threads have started.
-func children(pid int) (all []int) {
+// Children are the processes that pid's threads have started.
+func Children(pid int) (all []int) {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
 		return nil

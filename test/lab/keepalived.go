@@ -141,7 +141,7 @@ func (k *keepalived) KillKeepalived(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	below := children(p.PID())
+	below := Children(p.PID())
 	// The parent first: it would start another child.
 	if err := p.Signal(unix.SIGSTOP); err != nil {
 		return err

@@ -229,4 +229,4 @@ func (s *Service) AwaitCondition(ctx context.Context, kind, reason string) (Stat
 func (s *Service) Reload() error { return s.Signal(unix.SIGHUP) }
 
 // KillChildren sends SIGKILL to the processes that the service has started.
-func (s *Service) KillChildren() error { return killPIDs(children(s.PID())) }
+func (s *Service) KillChildren() error { return killPIDs(Children(s.PID())) }

@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -78,6 +79,27 @@ func BuildService(ctx context.Context, flags ...string) (string, error) {
 func BuildCommand(ctx context.Context, name string, flags ...string) (string, error) {
 	return build(name+strings.Join(flags, ""), func(in, binary string) error {
 		return compile(ctx, filepath.Dir(in), binary, append(flags, "./cmd/"+name)...)
+	})
+}
+
+// BuildServiceWith compiles the service with one Go file more in its main package.
+func BuildServiceWith(ctx context.Context, file string) (string, error) {
+	return build("http01-proxyd-"+filepath.Base(file), func(in, binary string) error {
+		root := filepath.Dir(in)
+		file, err := filepath.Abs(file)
+		if err != nil {
+			return fmt.Errorf("find the file: %w", err)
+		}
+		added := filepath.Join(root, "cmd", "http01-proxyd", filepath.Base(file))
+		text, err := json.Marshal(map[string]map[string]string{"Replace": {added: file}})
+		if err != nil {
+			return fmt.Errorf("write the overlay: %w", err)
+		}
+		overlay := binary + ".json"
+		if err := os.WriteFile(overlay, text, 0o600); err != nil {
+			return fmt.Errorf("write the overlay: %w", err)
+		}
+		return compile(ctx, root, binary, "-overlay", overlay, "./cmd/http01-proxyd")
 	})
 }
 

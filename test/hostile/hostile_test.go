@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/labtest"
+)
+
+// shared is the one lab that all tests use in turn, and the program that attacks.
+var shared struct {
+	lab    *lab.Lab
+	binary string
+}
+
+// given names a program that attacks, instead of the one that is built: an older one.
+const given = "HTTP01_PROXYD_HOSTILE"
+
+func TestMain(m *testing.M) {
+	labtest.Shared(m, func(l *lab.Lab, _ string) (err error) {
+		shared.lab, shared.binary = l, os.Getenv(given)
+		if shared.binary == "" {
+			shared.binary, err = lab.BuildServiceWith(context.Background(), "testdata/attack.go")
+		}
+		return err
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// service runs on the holder of the API VIP, with a gate that attacks.
+type service struct {
+	*testing.T
+	*lab.Service
+	node *lab.Node
+	from int64 // where its part of the log begins
+}
+
+// attacked starts the service and does not wait for it.
+func attacked(t *testing.T, attack string) *service {
+	t.Helper()
+	l := shared.lab
+	must(t, l.Settled(t.Context()))
+	s := &service{T: t, node: l.Masters[0].Node}
+	if info, err := os.Stat(s.logFile()); err == nil {
+		s.from = info.Size()
+	}
+	var err error
+	s.Service, err = s.node.LaunchService(lab.ServiceOptions{
+		Binary: shared.binary, Env: lab.UnitEnvironment(),
+		// Its children have its argv[0].
+		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:gate:" + attack},
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		if err := s.End(context.Background()); err != nil {
+			t.Errorf("the service does not stop: %v", err)
+		}
+		if t.Failed() {
+			t.Log(s.log())
+		}
+	})
+	return s
+}
+
+func (s *service) logFile() string { return filepath.Join(s.node.Dir, "http01-proxyd.log") }
+
+// log is what the service has logged since it was started.
+func (s *service) log() string {
+	s.Helper()
+	text, err := os.ReadFile(s.logFile())
+	must(s.T, err)
+	return string(text[s.from:])
+}
+
+// awaits waits until the log has each of these patterns.
+func (s *service) awaits(patterns ...string) {
+	s.Helper()
+	for _, pattern := range patterns {
+		e := regexp.MustCompile(pattern)
+		err := lab.Eventually(s.Context(), "the log has "+pattern, func(context.Context) error {
+			if !e.MatchString(s.log()) {
+				return fmt.Errorf("it has not")
+			}
+			return nil
+		})
+		if err != nil {
+			s.Error(err)
+		}
+	}
+}
+
+// refused waits until the attack has tried these, none of which succeeded.
+func (s *service) refused(acts ...string) {
+	s.Helper()
+	s.awaits("ATTACK: the attack is over")
+	log := s.log()
+	for _, act := range acts {
+		if !strings.Contains(log, "ATTACK: "+act+": refused") {
+			s.Errorf("%s was not refused", act)
+		}
+	}
+	if strings.Contains(log, "SUCCEEDS") {
+		s.Error("an attack succeeds")
+	}
+}
+
+// serves has clients ask from the internet: each gets the service's answer.
+func (s *service) serves() {
+	s.Helper()
+	_, err := s.AwaitReason(s.Context(), "Serving")
+	must(s.T, err)
+	for _, vip := range []string{shared.lab.API.V4.String(), "[" + shared.lab.API.V6.String() + "]"} {
+		for range 20 {
+			answer, err := shared.lab.Internet.Get(s.Context(), "http://"+vip+"/")
+			if err != nil || answer.Status != 400 || !strings.Contains(answer.Body, "acme-challenge") {
+				s.Fatalf("a client gets %+v, %v", answer, err)
+			}
+		}
+	}
+}
+
+// recovers holds for a service that has replaced its gate, more than once, and was not
+// harmed itself.
+func (s *service) recovers(why string) {
+	s.Helper()
+	s.awaits(`the gate \(process \d+\)[^\n]*` + why)
+	must(s.T, s.Alive())
+	if _, err := s.StatusJSON(s.Context()); err != nil {
+		s.Errorf("the status: %v", err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
+	must(s.T, err)
+	var peak int
+	for line := range strings.Lines(string(text)) {
+		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)
+	}
+	if most := 64 << 10; peak == 0 || peak > most {
+		s.Errorf("the controller had %d KiB, more than %d", peak, most)
+	}
+}
+
+// H1: a gate cannot fork, neither with this host's namespaces nor with its own.
+func TestFork(t *testing.T) {
+	s := attacked(t, "fork")
+	s.refused("fork", "a user and a network namespace")
+	s.serves()
+	must(t, s.Stop(t.Context()))
+	if out, err := s.node.Run(t.Context(), "ss", "-Hltn", "sport", "=", ":8888"); err != nil || out != "" {
+		t.Errorf("port 8888 after the end: %q, %v", out, err)
+	}
+}
+
+// H1: what a child leaves behind that was taken over before it had a filter ends with
+// it, though it has left the session.
+func TestLeftBehind(t *testing.T) {
+	s := attacked(t, "escape")
+	must(t, exited(s))
+	left := regexp.MustCompile(`left process (\d+) behind: <nil>`).FindAllStringSubmatch(s.log(), -1)
+	if len(left) == 0 {
+		t.Fatal("the attack has left nothing behind")
+	}
+	for _, match := range left {
+		err := lab.Eventually(t.Context(), "process "+match[1]+" ends", func(context.Context) error {
+			text, err := os.ReadFile("/proc/" + match[1] + "/cmdline")
+			if err == nil && strings.Contains(string(text), "sleep") {
+				return fmt.Errorf("it runs")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// exited waits for a service whose gate does not get to work.
+func exited(s *service) error {
+	select {
+	case <-s.Exited():
+		return nil
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("the service still runs")
+	}
+}
+
+// H1: a gate may have so many threads and no more, H5: so much memory, and no core.
+func TestLimits(t *testing.T) {
+	s := attacked(t, "none-of-these:gate")
+	s.serves()
+	for _, child := range lab.Children(s.PID()) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", child))
+		must(t, err)
+		for _, want := range []string{`(?m)^Max processes +512 +512 `, `(?m)^Max data size +268435456 +268435456 `} {
+			if !regexp.MustCompile(want).Match(text) {
+				t.Errorf("process %d lacks %s:\n%s", child, want, text)
+			}
+		}
+		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", child))
+		if err != nil || strings.TrimSpace(string(score)) != "500" {
+			t.Errorf("process %d: oom_score_adj %s, %v", child, score, err)
+		}
+	}
+}
+
+// H2: no descriptor of a gate's reaches the controller, which stops in order.
+func TestDescriptor(t *testing.T) {
+	s := attacked(t, "descriptor")
+	s.refused("a descriptor over the socket", "a byte over the socket")
+	s.serves()
+	must(t, s.Stop(t.Context()))
+}
+
+// H3: the options of the listening socket are not a gate's to set.
+func TestListenerOptions(t *testing.T) {
+	s := attacked(t, "options")
+	s.refused("IP_MINTTL", "IPV6_MINHOPCOUNT", "SO_BINDTODEVICE", "SO_ATTACH_FILTER", "TCP_DEFER_ACCEPT")
+	s.serves()
+	must(t, s.KillChildren())
+	s.serves()
+}
+
+// H4: a gate has no terminal and no stream of the journal: its lines are reported as
+// its own, without what a terminal or journald would obey, and so many of them.
+func TestStandardError(t *testing.T) {
+	s := attacked(t, "stderr")
+	s.awaits("wrote to its standard error: flood", "wrote to its standard error: <0>the controller is broken")
+	s.serves()
+	log := s.log()
+	if i := strings.IndexFunc(log, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == '\u202e' }); i >= 0 {
+		t.Errorf("the log has %q", log[i:min(len(log), i+20)])
+	}
+	if regexp.MustCompile(`(?m)^<0>|read "`).MatchString(log) {
+		t.Error("a line of the gate's is the service's, or it has read one")
+	}
+	if n := strings.Count(log, "standard error: flood"); n > 200 {
+		t.Errorf("%d lines of the flood are in the log", n)
+	}
+}
+
+// H5, and the flood of messages: they are bounded in size, values and number.
+func TestMessages(t *testing.T) {
+	for attack, why := range map[string]string{"challenges": "bytes|values", "large": "bytes", "flood": "within a second"} {
+		t.Run(attack, func(t *testing.T) { attacked(t, attack).recovers(why) })
+	}
+}
+
+// H5: a gate that takes memory ends by its own limit.
+func TestMemory(t *testing.T) {
+	s := attacked(t, "memory")
+	s.recovers("has ended")
+	if strings.Contains(s.log(), "SUCCEEDS") {
+		t.Error("the gate took 4 GiB")
+	}
+}
+
+// H6: a gate that lives and does not serve is noticed, and replaced.
+func TestMute(t *testing.T) {
+	s := attacked(t, "mute")
+	s.recovers("has not answered")
+	if _, err := s.AwaitReason(t.Context(), "GateUnavailable"); err != nil {
+		t.Error(err)
+	}
+}
+
+// M1 to M3: what a gate cannot have seen is not shown to anybody.
+func TestInventedNews(t *testing.T) {
+	for _, attack := range []string{"zone", "year", "advice", "counters"} {
+		t.Run(attack, func(t *testing.T) {
+			s := attacked(t, attack)
+			s.recovers("is not to be trusted|cannot be heard")
+			for _, text := range []string{"sudo", "[31m", "9999-12-31", "4611686018427387903"} {
+				if strings.Contains(s.log(), text) {
+					t.Errorf("the log has %q", text)
+				}
+			}
+		})
+	}
+}
+
+// M5: a gate can make TCP connections, and no other socket.
+func TestCalls(t *testing.T) {
+	s := attacked(t, "calls")
+	s.refused("unix socket", "packet socket", "UDP socket", "bind", "MSG_OOB", "bind of the control socket", "executable memory")
+	s.serves()
+}
+
+// M6: a gate that does not read its commands delays neither the table nor the end.
+func TestDeaf(t *testing.T) {
+	s := attacked(t, "deaf")
+	_, err := s.Await(t.Context(), "the VIPs in the table", func(status lab.Status) error {
+		for _, vip := range []string{shared.lab.API.V4.String(), shared.lab.API.V6.String()} {
+			if !slices.ContainsFunc(status.Table.Elements, func(e string) bool { return e == vip }) {
+				return fmt.Errorf("%s is not in the table: %v", vip, status.Table.Elements)
+			}
+		}
+		return nil
+	})
+	must(t, err)
+	must(t, s.Signal(unix.SIGTERM))
+	must(t, exited(s))
+}
