@@ -204,7 +204,7 @@ func (s service) start(report func() status.Report) (stop func()) {
 		s.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, ln, report) }()
+	go func() { ended <- status.Serve(ctx, ln, report, func(err error) { panic(err) }) }()
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -298,12 +298,13 @@ func configEntries() []Entry {
 
 // What goes wrong with the service itself.
 const (
-	ServiceDown   ID = "service-down"
-	ServiceHangs  ID = "service-hangs"
-	ServiceUnwell ID = "service-unwell"
-	SandboxDenies ID = "sandbox-denies"
-	SELinuxLabel  ID = "selinux-label"
-	SELinuxDenies ID = "selinux-denies"
+	ServiceDown       ID = "service-down"
+	ServiceHangs      ID = "service-hangs"
+	ServiceUnreadable ID = "service-report-unreadable"
+	ServiceUnwell     ID = "service-unwell"
+	SandboxDenies     ID = "sandbox-denies"
+	SELinuxLabel      ID = "selinux-label"
+	SELinuxDenies     ID = "selinux-denies"
 )
 
 // {state} is what systemd or the service says of itself.
@@ -321,6 +322,12 @@ func serviceEntries() []Entry {
 			Symptom: "`systemctl status http01-proxyd` says that it is active, and `http01-proxyd status` ends with a timeout.",
 			Says:    "the service runs and does not answer: {state}",
 			Mend:    "systemctl restart http01-proxyd refuses no connection, and systemd does it by itself after 30 s (WatchdogSec=); if it hangs again, journalctl -u http01-proxyd says what it did last",
+		},
+		{
+			ID: ServiceUnreadable, Check: check, Level: Problem,
+			Symptom: "`http01-proxyd status` ends with `the service answers, and its report is not readable`.",
+			Says:    "the service runs, and does not say how it is: {error}",
+			Mend:    "see the line of the journal with EVENT=status-report (journalctl -u http01-proxyd EVENT=status-report); systemctl restart http01-proxyd refuses no connection, and takes the installed version, which may be newer than the running one; leave the process on the internal port alone, which is the service",
 		},
 		{
 			ID: ServiceUnwell, Check: check, Level: Problem,

@@ -32,6 +32,9 @@ func checkService(_ context.Context, h *host) Result {
 	case reason == "" && errors.Is(h.unheard(), fs.ErrPermission) && h.maybeRuns():
 		return skipped("only root may ask the service how it is")
 	}
+	if errors.Is(h.unheard(), status.ErrUnreadable) {
+		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceUnreadable, "error", h.unheard().Error())}, "")
+	}
 	if findings := h.denied(); len(findings) > 0 {
 		return found(findings, "")
 	}
@@ -60,7 +63,7 @@ func (h *host) hangs() bool {
 	err := h.unheard()
 	var late net.Error
 	switch {
-	case err == nil, errors.Is(err, fs.ErrPermission):
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, status.ErrUnreadable):
 		return false
 	case errors.As(err, &late) && late.Timeout():
 		return true

@@ -63,7 +63,9 @@ func Run(ctx context.Context, o Options) error {
 	t.start("address watch", s.addresses.Run)
 	t.start("file watch", s.files.Run)
 	t.start("status socket", func(ctx context.Context) error {
-		return status.Serve(ctx, s.socket, s.report)
+		return status.Serve(ctx, s.socket, s.report, func(err error) {
+			o.Log.Error("cannot encode the status report", slog.String("event", "status-report"), slog.Any("error", err))
+		})
 	})
 	t.start("status line", s.announcer.run)
 	t.start("ingress probe", s.prober.run)

@@ -63,6 +63,11 @@ func all() []Message {
 			Text:    "All limits.maxConnections were taken, and others came. If these were wanted,\nraise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it.",
 		},
 		{
+			Event: "status-report", ID: "f2aefda987b049d588480235ab79f949",
+			Subject: "The status report could not be encoded",
+			Text:    "The client of the status socket got the reason instead. This is a defect of the\nservice, which goes on: report it, with the reason in ERROR.",
+		},
+		{
 			Event: "accept", ID: "6e704245a4ff41e3a7949b80dcb0b82e",
 			Subject: "Connections had to wait",
 			Text:    "accept(2) failed: this host or the unit lacks descriptors or memory. Raise\nLimitNOFILE, or lower limits.maxConnections.",

@@ -70,8 +70,9 @@ func removeDead(ctx context.Context, path string) error {
 }
 
 // Serve writes one report to whoever connects, until ctx ends, and then closes
-// the listener, which removes the socket. Nothing is read from a client.
-func Serve(ctx context.Context, ln *net.UnixListener, report func() Report) error {
+// the listener, which removes the socket. Nothing is read from a client. A report that
+// cannot be encoded is given to failed, and the client gets the reason in its place.
+func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, failed func(error)) error {
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
 	defer stop()
 	slots := make(chan struct{}, socketClients)
@@ -98,10 +99,25 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report) erro
 			_ = conn.SetDeadline(time.Now().Add(socketTimeout))
 			said := report()
 			said.Time = time.Now().UTC().Truncate(time.Second)
-			_ = json.NewEncoder(conn).Encode(said)
+			line, err := json.Marshal(said)
+			if err != nil {
+				failed(err)
+				line, _ = json.Marshal(answered{Error: OneLine(err.Error())}) // a string
+			}
+			_, _ = conn.Write(append(line, '\n'))
 		}()
 	}
 }
+
+// answered is what a client gets: a report, or why there is none.
+type answered struct {
+	*Report
+
+	Error string `json:"error,omitempty"`
+}
+
+// ErrUnreadable is an answer of the service that is no report: it runs.
+var ErrUnreadable = errors.New("the service answers, and its report is not readable")
 
 // waitOut waits for d and reports whether ctx is still alive then.
 func waitOut(ctx context.Context, d time.Duration) bool {
@@ -130,8 +146,18 @@ func Fetch(ctx context.Context, path string) (Report, error) {
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 	var r Report
-	if err := json.NewDecoder(io.LimitReader(conn, maxReportBytes)).Decode(&r); err != nil {
+	got := answered{Report: &r}
+	err = json.NewDecoder(io.LimitReader(conn, maxReportBytes)).Decode(&got)
+	var broken *net.OpError
+	switch {
+	case errors.As(err, &broken): // it hangs, or ends just now
 		return Report{}, fmt.Errorf("read the service's report from %s: %w", path, err)
+	case errors.Is(err, io.EOF):
+		return Report{}, fmt.Errorf("%w: %s closed the connection without one", ErrUnreadable, path)
+	case err != nil:
+		return Report{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case got.Error != "":
+		return Report{}, fmt.Errorf("%w: %s", ErrUnreadable, OneLine(got.Error))
 	}
 	return r, nil
 }

@@ -30,7 +30,7 @@ func serve(t *testing.T, path string, report func() status.Report) (stop func() 
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, ln, report) }()
+	go func() { ended <- status.Serve(ctx, ln, report, func(err error) { t.Logf("failed: %v", err) }) }()
 	return func() error {
 		cancel()
 		return <-ended
@@ -142,5 +142,44 @@ func TestFetchWithoutService(t *testing.T) {
 	_, err := status.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "systemctl status http01-proxyd") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestReportThatCannotBeEncoded: a client learns why there is none.
+func TestReportThatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	stop := serve(t, path, func() status.Report {
+		return status.Report{VIPs: []status.VIP{{Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}
+	})
+	_, err := status.Fetch(t.Context(), path)
+	if !errors.Is(err, status.ErrUnreadable) || !strings.Contains(err.Error(), "year") {
+		t.Errorf("got %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// TestAnswerThatIsNoReport: whatever answers in its place is told apart from a service
+// that does not answer.
+func TestAnswerThatIsNoReport(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{"nothing": "", "half of one": `{"version":"v`, "no JSON": "hello\n", "another type": `{"vips":1}`} {
+		path := filepath.Join(t.TempDir(), "status.sock")
+		ln, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if conn, err := ln.Accept(); err == nil {
+				_, _ = conn.Write([]byte(answer))
+				_ = conn.Close()
+			}
+		}()
+		if _, err := status.Fetch(t.Context(), path); !errors.Is(err, status.ErrUnreadable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = ln.Close()
 	}
 }

@@ -5,6 +5,8 @@ package check
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +108,27 @@ func TestServiceHangs(t *testing.T) {
 	c.freeze(c.Services[0])
 	r := c.exactly(c.holder(), []string{"service-hangs"})
 	c.says(r, "service-hangs", "the service runs and does not answer: ", "timeout")
+}
+
+// TestServiceReportUnreadable has the status socket answer with something else than a
+// report: the service runs, and nobody is advised to stop what has its port.
+func TestServiceReportUnreadable(t *testing.T) {
+	c := healthy(t, nil)
+	path := filepath.Join(t.TempDir(), "status.sock")
+	socket, err := net.Listen("unix", path)
+	must(t, err)
+	defer socket.Close()
+	go func() {
+		for conn, err := socket.Accept(); err == nil; conn, err = socket.Accept() {
+			_, _ = io.WriteString(conn, `{"error":"year outside of range"}`+"\n")
+			_ = conn.Close()
+		}
+	}()
+	r := c.exactly(c.holder(), []string{"service-report-unreadable"}, "--status-socket", path)
+	c.says(r, "service-report-unreadable", "does not say how it is: ", "year outside of range")
+	if p := r.Check("port"); p.Outcome != "skipped" {
+		t.Errorf("%+v", p)
+	}
 }
 
 // freeze stops a service as a debugger does until the test ends.
