@@ -51,23 +51,24 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/catalogue":        {"pkg/internal/handbook"},
 		"pkg/check":            nil, // may import all: it looks at all of them
 		"pkg/child":            {"pkg/control", "pkg/sandbox", "pkg/status"}, // a line of text is made printable in one way
-		"pkg/probe":            {"pkg/child", "pkg/control", "pkg/resolver", "pkg/status"}, // texts are made printable in one way
+		"pkg/failure":          {"pkg/catalogue"},                                                         // what a child reports, and its sentences: both sides link it
+		"pkg/probe":            {"pkg/child", "pkg/control", "pkg/failure", "pkg/resolver", "pkg/status"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/probe/network":     {"pkg/control", "pkg/gate/head", "pkg/probe", "pkg/sandbox", "pkg/upstream", "pkg/way"},
+		"pkg/probe/network":     {"pkg/control", "pkg/failure", "pkg/gate/head", "pkg/probe", "pkg/sandbox", "pkg/upstream", "pkg/way"},
 		"pkg/way":               {"pkg/control", "pkg/upstream"},                          // orders become settings, for the gate and the probe
 		"pkg/order":             {"pkg/config", "pkg/control", "pkg/egress", "pkg/trust"}, // the keeper gives them, and check asks by them
 		"pkg/egress":            {"pkg/config", "pkg/internal/textfile"},                  // what a proxy's URL is, is the configuration's to say
 		"pkg/clustercondition":  {"pkg/status"},                                           // folds the hosts' conditions
 		"pkg/config":            {"pkg/internal/textfile"},                                // also judges files on the admin's machine
 		"pkg/disruption":        nil,
-		"pkg/control":           {"pkg/status"},
+		"pkg/control":           {"pkg/failure", "pkg/status"},
 		"pkg/expiry":            {"pkg/status"},                                              // what is to be said of a certificate
 		"pkg/exporter":          {"pkg/control", "pkg/metrics", "pkg/sandbox", "pkg/status"}, // the process that serves metrics
 		"pkg/metrics":           {"pkg/status", "pkg/upstream"},                              // the labels' values
 		"pkg/field":             nil,                                                         // one grammar for both directions
 		"pkg/filewatch":         nil,
-		"pkg/frontdoor":         {"pkg/control", "pkg/gate", "pkg/gate/tcp", "pkg/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream", "pkg/way"}, // the process that faces the network
-		"pkg/gate/head":         {"pkg/field"},                                                                                                      // the parser must be readable, and fuzzed, by itself
+		"pkg/frontdoor":         {"pkg/control", "pkg/failure", "pkg/gate", "pkg/gate/tcp", "pkg/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream", "pkg/way"}, // the process that faces the network
+		"pkg/gate/head":         {"pkg/field"},                                                                                                                     // the parser must be readable, and fuzzed, by itself
 		"pkg/holder":            nil,
 		"pkg/keepalived":        {"pkg/internal/textfile"},
 		"pkg/machineconfig":     {"pkg/apis/config/v1", "pkg/config", "pkg/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
@@ -83,10 +84,10 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/trust":             {"pkg/internal/textfile", "pkg/status"}, // also judges files on the admin's machine
 		"pkg/message":           {"pkg/internal/handbook"},
 		"pkg/story":             {"pkg/status"},
-		"pkg/upstream":          {"pkg/catalogue", "pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/verdict":           nil,                                                     // reads all rulesets by itself: package nftable knows its own table
+		"pkg/upstream":          {"pkg/catalogue", "pkg/failure", "pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/verdict":           nil,                                                                    // reads all rulesets by itself: package nftable knows its own table
 		"pkg/gate/tcp":          {"pkg/internal/nonblock"},
-		"pkg/gate":              {"pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
+		"pkg/gate":              {"pkg/failure", "pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
 		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},
 		"pkg/reconcile":         {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/microshift", "pkg/ownership", "pkg/ruleset", "pkg/status"},
 		"pkg/daemon":            nil, // may import all: it joins the parts

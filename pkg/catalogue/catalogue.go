@@ -33,7 +33,8 @@ type Entry struct {
 	// Cause is what the journal's field CAUSE, the status and the metrics say when
 	// an exchange with the ingress shows it; empty when none does.
 	Cause   string
-	Journal bool // no check finds it: it is about a challenge that the service was asked for
+	Reply   string // what the client of such an exchange is answered; empty where it gets the ingress's answer
+	Journal bool   // no check finds it: it is about a challenge that the service was asked for
 	// Follows are the entries of which it is a consequence: where one of these is
 	// found, it says nothing new.
 	Follows []ID
@@ -86,6 +87,14 @@ func Get(id ID) Entry {
 func OfCause(cause string) (ID, bool) {
 	id, is := table().byCause[cause]
 	return id, is
+}
+
+// Reply is what the client of an exchange with a cause is answered.
+func Reply(cause string) string {
+	if id, is := OfCause(cause); is && Get(id).Reply != "" {
+		return Get(id).Reply
+	}
+	return Get(AnswerMalformed).Reply
 }
 
 // Elsewhere is the finding where it was made at another host, of which the causes

@@ -25,12 +25,14 @@ func egressEntries() []Entry {
 	return []Entry{
 		{
 			ID: EgressUnreachable, Cause: "egress-unreachable", Check: check, Level: Problem, Follows: noPackets(),
+			Reply:   "the egress proxy could not be asked",
 			Symptom: asked,
 			Says:    "the egress proxy {proxy}, through which {upstream} is reached, does not serve ({error})",
 			Mend:    "check that the proxy runs, that httpProxy and httpsProxy name its address, port and scheme, and this host's routes and firewall towards it" + directly,
 		},
 		{
 			ID: EgressTLS, Cause: "egress-tls", Check: check, Level: Problem,
+			Reply:   "the egress proxy could not be asked",
 			Symptom: asked,
 			Says:    "TLS to the egress proxy {proxy} itself fails: {error}",
 			Mend: "let egressProxy.trustedCA have the CA of the proxy's own certificate, and let the proxy's URL have a name that this is for; " +
@@ -38,12 +40,14 @@ func egressEntries() []Entry {
 		},
 		{
 			ID: EgressAuth, Cause: "egress-auth", Check: check, Level: Problem,
+			Reply:   "the egress proxy did not let the request through",
 			Symptom: refused,
 			Says:    "the egress proxy {proxy} does not take the credentials, or that there are none, for {upstream}: {error}",
 			Mend:    "correct user and password in the proxy's URL (spec.httpProxy and spec.httpsProxy of proxy/cluster, or egressProxy in /etc/http01-proxyd/config.yaml), each %-encoded; Basic is the scheme that is spoken",
 		},
 		{
 			ID: EgressDenied, Cause: "egress-denied", Check: check, Level: Problem,
+			Reply:   "the egress proxy did not let the request through",
 			Symptom: refused,
 			Says:    "the egress proxy {proxy} does not lead to {upstream}: {error}",
 			Mend: "see the proxy's log: let its rules allow this host what it asks for (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +

@@ -16,7 +16,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/order"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // trusted is what TLS to the ingress is verified by, read as the service reads it.
@@ -136,8 +135,8 @@ func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, pa
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.FirstPort()), Host: name, Path: path,
 		Gate: &probe.Gate{Client: h.clientFor(vip), VIP: h.doorFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
 	})
-	if upstream.Cause(page.Cause) == upstream.EgressUnreachable && g.nameless != nil {
-		page.Detail = g.nameless.Error()
+	if g.nameless != nil {
+		page.Context.Unresolved = g.nameless.Error()
 	}
 	return page, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -40,13 +41,13 @@ func TestIngressAsGate(t *testing.T) {
 		"an address of the child's": {page: probe.Fetch{Status: 503, At: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
 		"not to be asked":           {page: probe.Fetch{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
 		"not to be verified":        {page: probe.Fetch{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
-		"not trusted":               {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Detail: "the certificate x"}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: the certificate x"},
-		"not trusted, by a proxy":   {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Proxy: "p:1"}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
+		"not trusted":               {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Why: failure.Why{Reason: failure.NoCertificate}}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
+		"not trusted, by a proxy":   {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Proxy: true}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
 		"another name":              {page: probe.Fetch{Cause: "tls-name"}, outcome: Failed, id: catalogue.IngressTLSName},
 		"another name than none":    {page: probe.Fetch{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
 		"the route's own":           {page: probe.Fetch{Status: 302, Verdict: "redirect-elsewhere"}, outcome: Fine},
 		"the PROXY protocol":        {page: probe.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: catalogue.IngressPROXY},
-		"the proxy wants others":    {page: probe.Fetch{Cause: "egress-auth", Proxy: "p:1", Detail: "it answers 407"}, outcome: Failed, id: catalogue.EgressAuth, says: "the egress proxy p:1 does not take"},
+		"the proxy wants others":    {page: probe.Fetch{Cause: "egress-auth", Proxy: true, Why: failure.Why{Reason: failure.ProxyAnswer, Number: 407}, Context: failure.Context{Via: map[netip.AddrPort]failure.Proxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: catalogue.EgressAuth, says: "the egress proxy p:1 does not take"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

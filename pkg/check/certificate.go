@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
@@ -120,7 +121,7 @@ func judgeCertificates(all []presented, now time.Time) []catalogue.Finding {
 }
 
 func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
-	return catalogue.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", p.Certificate.Issuer)...)
+	return catalogue.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer))...)
 }
 
 // judgeDates says how much of its life a certificate has left.
@@ -152,7 +153,7 @@ func differences(all []presented) []catalogue.Finding {
 	}
 	for i, p := range all {
 		for _, q := range all[i+1:] {
-			values := []string{"server", p.Addr.String(), "asked", p.named(), "issuer", p.Certificate.Issuer, "otherIssuer", q.Certificate.Issuer}
+			values := []string{"server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer), "otherIssuer", strconv.Quote(q.Certificate.Issuer)}
 			switch {
 			case p.Certificate.Issuer == q.Certificate.Issuer:
 			case p.Name == q.Name:

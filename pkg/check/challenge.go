@@ -3,7 +3,6 @@
 package check
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -76,8 +76,8 @@ func faultOf(c status.ReportChallenge) (catalogue.Finding, bool) {
 		return catalogue.Finding{}, false
 	default:
 		addr, _ := netip.ParseAddrPort(c.Upstream)
-		e := &upstream.Error{Cause: cause, Addr: addr, Err: errors.New(strings.ReplaceAll(c.Cause, "-", " "))}
-		f := e.Finding()
+		why := failure.Failure{Cause: c.Cause, Addr: addr}
+		f := why.Finding(failure.Context{})
 		// The service has said it with what the system or the parser told.
 		if says, _, is := strings.Cut(c.Detail, ": "+f.Mend); is {
 			f.Says = says

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +20,7 @@ func (h *host) followsLink(ctx context.Context, f catalogue.Finding, a asked) ca
 	if len(links) == 0 {
 		return f
 	}
-	noWay := strings.Contains(a.page.Detail, unix.ENETUNREACH.Error()) // the routes went with the link
+	noWay := a.page.Why.Is(unix.ENETUNREACH) // the routes went with the link
 	if noWay || slices.ContainsFunc(links, func(name string) bool { return leadsTo(name, a.addr.Addr()) }) {
 		f.Follows = append(slices.Clone(f.Follows), catalogue.VIPLinkDown)
 	}

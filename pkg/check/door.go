@@ -144,7 +144,7 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, 
 		return nil, text
 	case (through.Status == 502 || through.Status == 504) && !passedOn(through):
 		// The front door was met, and says why it has no answer.
-		return nil, fmt.Sprintf("%s; to the challenge it answered %d by itself: %s", text, through.Status, printableOnly(bytes.TrimSpace(through.Body)))
+		return nil, fmt.Sprintf("%s; to the challenge it answered %d by itself: %q", text, through.Status, printableOnly(bytes.TrimSpace(through.Body)))
 	case isDoor(through):
 		return []catalogue.Finding{h.notAllowed(d.String(), h.seen.name(ctx))}, ""
 	case !same(through, direct.page):

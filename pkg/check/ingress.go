@@ -4,7 +4,6 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -46,7 +45,7 @@ func (h *host) askIngress(ctx context.Context) []asked {
 func checkIngress(ctx context.Context, h *host) Result {
 	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
 		g, _ := h.seen.gate.wait(ctx)
-		cause := failure(a.page)
+		cause := unanswered(a.page)
 		switch {
 		case cause == "":
 			return nil, h.answers(a, g)
@@ -87,7 +86,7 @@ func (h *host) answers(a asked, g asGate) string {
 // followsEgress has a finding about an ingress that cannot be reached follow from an
 // egress proxy that is not accepted, where that one is to lead there.
 func (h *host) followsEgress(f catalogue.Finding, a asked) catalogue.Finding {
-	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.Proxy != "" {
+	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.Proxy {
 		return f
 	}
 	spec, err := h.egressSettings()
@@ -105,7 +104,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 		return skipped("no name of the API is known: give one with --name")
 	}
 	r := eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
-		if failure(a.page) != "" {
+		if unanswered(a.page) != "" {
 			return nil, "" // the ingress, of which that check speaks
 		}
 		v := a.judge(name, h.Token)
@@ -117,9 +116,9 @@ func checkRoute(ctx context.Context, h *host) Result {
 	return r
 }
 
-// failure is the cause for which an ingress has not answered, empty where it has:
+// unanswered is the cause for which an ingress has not answered, empty where it has:
 // what is in an answer is the route's.
-func failure(f probe.Fetch) upstream.Cause {
+func unanswered(f probe.Fetch) upstream.Cause {
 	switch cause := causeOf(f); cause {
 	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
 		return ""
@@ -134,13 +133,9 @@ func failure(f probe.Fetch) upstream.Cause {
 }
 
 func (a asked) finding(cause upstream.Cause) catalogue.Finding {
-	e := &upstream.Error{Cause: cause, Addr: a.addr, Proxy: a.page.Proxy}
-	if a.page.Detail != "" {
-		e.Err = errors.New(a.page.Detail)
-	}
-	f := e.Finding()
+	f := a.page.Failure(string(cause), a.addr).Finding(a.page.Context)
 	if a.page.Location != "" {
-		f.Says += fmt.Sprintf(" (Location: %s)", a.page.Location)
+		f.Says += fmt.Sprintf(" (its Location is %q)", a.page.Location)
 	}
 	return f
 }

@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -97,8 +100,8 @@ func TestLinkDown(t *testing.T) {
 		page probe.Fetch
 		want Outcome
 	}{
-		"no route":        {probe.Fetch{Cause: "unreachable", Detail: "connect: network is unreachable"}, Skipped},
-		"a firewall":      {probe.Fetch{Cause: "unreachable", Detail: "connect: no route to host"}, Failed},
+		"no route":        {probe.Fetch{Cause: "unreachable", Why: failure.Of(unix.ENETUNREACH)}, Skipped},
+		"a firewall":      {probe.Fetch{Cause: "unreachable", Why: failure.Of(unix.EHOSTUNREACH)}, Failed},
 		"nothing listens": {probe.Fetch{Cause: "refused"}, Failed},
 	} {
 		h := routed(tt.page)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -251,7 +252,7 @@ func (c client) isService() bool { return c.Addr.Port() == servicePort }
 func (c client) judge(got *probe.Certificate) (catalogue.Finding, bool) {
 	by := signerOf(got.Issuer)
 	find := func(id catalogue.ID) (catalogue.Finding, bool) {
-		f := catalogue.Find(id, "server", c.Addr.String(), "asked", c.asked(), "issuer", got.Issuer, "domain", by.domain())
+		f := catalogue.Find(id, "server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer), "domain", by.domain())
 		if _, err := netip.ParseAddr(c.Name); err == nil && !c.inside {
 			f.Level = catalogue.Warning // clients have names too
 		}
@@ -284,7 +285,7 @@ func (c client) judgeDates(p probe.Presented, now time.Time) []catalogue.Finding
 		return presented{p}.judgeDates(now)
 	}
 	values := []string{
-		"server", c.Addr.String(), "asked", c.asked(), "issuer", got.Issuer,
+		"server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer),
 		"date", got.NotAfter.UTC().Format(time.RFC3339), "left", status.Age(got.NotAfter.Sub(now)),
 	}
 	switch stage {

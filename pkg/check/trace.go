@@ -140,7 +140,7 @@ func behind(f probe.Fetch) string {
 	case passedOn(f):
 		return " (through the front door)"
 	case f.Status == 502 || f.Status == 504:
-		return " (" + string(bytes.TrimSpace(printableOnly(f.Body))) + ")"
+		return fmt.Sprintf(" (its page begins with %q)", bytes.TrimSpace(printableOnly(f.Body)))
 	default:
 		return " (not through the front door)"
 	}
@@ -188,7 +188,7 @@ func (h *host) letsEncrypt(ways []walked) Hop {
 	case w.page.Cause != "":
 		return hop(who, w.addr.String(), false, 0, "it would refuse: %s", words(w.page))
 	case causeOf(w.page) == upstream.RedirectToHTTPS:
-		return hop(who, w.addr.String(), false, 0, "it would follow the redirect to %s, which the API server's host does not serve", w.page.Location)
+		return hop(who, w.addr.String(), false, 0, "it would follow the redirect to %q, which the API server's host does not serve", w.page.Location)
 	case w.page.Status != 200:
 		return hop(who, w.addr.String(), false, 0, "it would refuse: status %d", w.page.Status)
 	case w.page.Length > maxKey:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
@@ -38,8 +39,8 @@ func TestBrokenAnswer(t *testing.T) {
 	good := probe.Fetch{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
 	through := good
 	through.Via = "1.1 http01-proxyd"
-	large := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-too-large", Detail: "sends a body of more than 65536 bytes", Length: 65536}
-	cut := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Detail: "unexpected EOF"}
+	large := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-too-large", Why: failure.Why{Reason: failure.TooLarge}, Length: 65536}
+	cut := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Why: failure.Why{Reason: failure.Ended}}
 	own := probe.Fetch{Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8", Body: []byte("upstream sent an answer that is too large\n")}
 	other := probe.Fetch{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
 	for name, tt := range map[string]struct {
@@ -51,7 +52,7 @@ func TestBrokenAnswer(t *testing.T) {
 		"well":            {through, good, "dns ✓, dns ✓, connect ✓, front-door ✓, ingress ✓, solver ✓, lets-encrypt ✓, cert-manager ✓", false, "answers as the ingress does"},
 		"too large":       {own, large, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✗, lets-encrypt ✗, cert-manager ✗", false, "the front door"},
 		"broken off":      {cut, cut, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✗, lets-encrypt ✗, cert-manager ✗", false, "the front door"},
-		"its own 502":     {own, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", false, "to the challenge it answered 502 by itself: upstream sent an answer that is too large"},
+		"its own 502":     {own, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", false, "to the challenge it answered 502 by itself: \"upstream sent an answer that is too large\""},
 		"something else":  {other, good, "dns ✓, dns ✓, connect ✓, front-door ✓, ingress ✓, solver ✗, lets-encrypt ✗, cert-manager ✗", true, ""},
 		"another's error": {probe.Fetch{Connected: 1, Status: 500}, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", true, ""},
 	} {

@@ -6,13 +6,12 @@ import (
 	"fmt"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // words says in a few how a page was answered.
 func words(f probe.Fetch) string {
 	if f.Cause != "" {
-		return upstream.Cause(f.Cause).Says("it", f.Detail, f.Proxy)
+		return f.Failure(f.Cause, f.At).Says("it", f.Context)
 	}
 	text := fmt.Sprintf("status %d", f.Status)
 	if f.Server != "" {

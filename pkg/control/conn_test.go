@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
@@ -58,7 +59,7 @@ func TestOrders(t *testing.T) {
 		many[i] = strings.Repeat("a", 60)
 	}
 	orders := []Order{
-		{Trust: &Trust{Roots: [][]byte{make([]byte, 100<<10)}, About: "a large bundle"}},
+		{Trust: &Trust{Roots: [][]byte{make([]byte, 100<<10)}}},
 		{Egress: &Egress{
 			Proxies: Trust{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}}, Beyond: Trust{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
 		}},
@@ -268,7 +269,11 @@ func TestLargestNews(t *testing.T) {
 	keeper, gate := pair(t)
 	n := &News{Undelivered: true, Failures: 1}
 	for range MaxChallenges {
-		n.Challenges = append(n.Challenges, status.Challenge{Host: strings.Repeat("a", maxHost), Detail: strings.Repeat("a", maxText)})
+		name := strings.Repeat("a", 253)
+		n.Challenges = append(n.Challenges, Challenge{
+			Challenge: status.Challenge{Host: name},
+			Failure:   &failure.Failure{Why: failure.Why{Names: []string{name, name, name, name}}, Also: make([]failure.Other, failure.MaxAlso)},
+		})
 	}
 	n.Sums, n.Refused = make([]status.Sum, MaxSums), make([]status.RefusedSum, maxRefusals)
 	sent := make(chan error, 1)
@@ -302,40 +307,55 @@ func TestBudget(t *testing.T) {
 
 func TestNewsThatAreNotBelieved(t *testing.T) {
 	t.Parallel()
-	good := status.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Asker: status.CertManager, Outcome: status.Answered, Status: 200}
-	with := func(change func(*status.Challenge)) News {
+	good := Challenge{Challenge: status.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Asker: status.CertManager, Outcome: status.Answered, Status: 200}}
+	with := func(change func(*Challenge)) News {
 		c := good
 		change(&c)
-		return News{Challenges: []status.Challenge{good, c}}
+		return News{Challenges: []Challenge{good, c}}
 	}
 	for name, tt := range map[string]struct {
 		news News
 		ok   bool
 	}{
-		"good":                {with(func(*status.Challenge) {}), true},
-		"no host":             {with(func(c *status.Challenge) { c.Host = "" }), true},
-		"a line break":        {with(func(c *status.Challenge) { c.Host = "a\nb" }), false},
-		"an escape":           {with(func(c *status.Challenge) { c.Detail = "\x1b[31m" }), false},
-		"a long host":         {with(func(c *status.Challenge) { c.Host = strings.Repeat("a", maxHost+1) }), false},
-		"a whole token":       {with(func(c *status.Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
-		"a status of none":    {with(func(c *status.Challenge) { c.Status = -1 }), false},
-		"a negative time":     {with(func(c *status.Challenge) { c.Duration = -1 }), false},
-		"too many challenges": {News{Challenges: make([]status.Challenge, MaxChallenges+1)}, false},
-		"an unknown asker":    {with(func(c *status.Challenge) { c.Asker = "curl" }), false},
-		"an unknown outcome":  {with(func(c *status.Challenge) { c.Outcome = "fine" }), false},
-		"a sum":               {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: "refused", Count: 1, Took: 1}}}, true},
-		"too many at once":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Count: maxCount + 1}}}, false},
-		"a sum of nobody":     {News{Sums: []status.Sum{{Outcome: status.Failed, Count: 1}}}, false},
-		"a sum of nothing":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: "not-challenge", Count: 1}}}, false},
+		"good":                {with(func(*Challenge) {}), true},
+		"no host":             {with(func(c *Challenge) { c.Host = "" }), true},
+		"a line break":        {with(func(c *Challenge) { c.Host = "a\nb" }), false},
+		"an escape":           {with(func(c *Challenge) { c.TokenPrefix = "\x1b[31m" }), false},
+		"a long host":         {with(func(c *Challenge) { c.Host = strings.Repeat("a", 254) }), false},
+		"a host and a port":   {with(func(c *Challenge) { c.Host = "api.example.com:8080" }), true},
+		"IPv6 and a port":     {with(func(c *Challenge) { c.Host = "[2001:db8::5]:8080" }), true},
+		"IPv6":                {with(func(c *Challenge) { c.Host = "[2001:db8::5]" }), true},
+		"a host with a zone":  {with(func(c *Challenge) { c.Host = "[fe80::1%x]:80" }), false},
+		"a sentence as host":  {with(func(c *Challenge) { c.Host = "mend it now" }), false},
+		"another method":      {with(func(c *Challenge) { c.Method = "PUT" }), false},
+		"a zone":              {with(func(c *Challenge) { c.VIP = netip.MustParseAddr("fe80::1%x\ny") }), false},
+		"a client's zone":     {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
+		"an ingress's zone":   {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
+		"a long time":         {with(func(c *Challenge) { c.Duration = maxTook + 1 }), false},
+		"a failure":           {with(func(c *Challenge) { c.Failure = &failure.Failure{Cause: "refused"} }), true},
+		"a failure of none":   {with(func(c *Challenge) { c.Failure = &failure.Failure{Cause: "mend it now"} }), false},
+		"a whole token":       {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
+		"a status of none":    {with(func(c *Challenge) { c.Status = -1 }), false},
+		"a negative time":     {with(func(c *Challenge) { c.Duration = -1 }), false},
+		"too many challenges": {News{Challenges: make([]Challenge, MaxChallenges+1)}, false},
+		"an unknown asker":    {with(func(c *Challenge) { c.Asker = "curl" }), false},
+		"an unknown outcome":  {with(func(c *Challenge) { c.Outcome = "fine" }), false},
+		"a sum":               {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: "refused", Bucket: status.FirstBucket, Count: 1, Took: 1}}}, true},
+		"too many at once":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: status.FirstBucket, Count: maxCount + 1}}}, false},
+		"a sum of nobody":     {News{Sums: []status.Sum{{Outcome: status.Failed, Bucket: status.FirstBucket, Count: 1}}}, false},
+		"a sum of nothing":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: "not-challenge", Bucket: status.FirstBucket, Count: 1}}}, false},
 		"a bucket of none":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: 1000}}}, false},
-		"a long cause":        {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: strings.Repeat("a", 100)}}}, false},
+		"a long cause":        {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: status.FirstBucket, Count: 1, Cause: "mend it now"}}}, false},
+		"a sum of an hour":    {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: status.LastBucket, Count: 1, Took: time.Hour}}}, false},
+		"a sum in no bucket":  {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: 0, Count: 1, Took: time.Minute}}}, false},
+		"the end of a bucket": {News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Bucket: 0, Count: 3, Took: 3 * time.Second}}}, true},
 		"too many sums":       {News{Sums: make([]status.Sum, MaxSums+1)}, false},
 		"a refusal":           {refused(status.Evicted, status.OtherAsker), true},
 		"a refusal of one":    {refused(status.ForeignHost, status.CertManager), true},
 		"a refusal of nobody": {refused(status.ForeignHost, "curl"), false},
 		"a refusal unread":    {refused(status.Evicted, status.CertManager), false},
 		"a kind of refusal":   {refused("evicted2", status.OtherAsker), false},
-		"a complaint":         {News{LastFailure: "a\r"}, false},
+		"a complaint":         {News{LastFailure: maxErrno + 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -348,19 +368,6 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 
 func refused(why status.Refusal, asker status.Asker) News {
 	return News{Refused: []status.RefusedSum{{Refusal: why, Asker: asker, Count: 1}}}
-}
-
-func TestLine(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"":                           "",
-		"one\ntwo\x1b":               "one two ",
-		strings.Repeat("ä", maxText): strings.Repeat("ä", maxText/2),
-	} {
-		if got := Line(in); got != want || !plain(got, maxText) {
-			t.Errorf("Line(%q) = %q", in, got)
-		}
-	}
 }
 
 // A message that is too large is refused whole: the connection goes on.

@@ -48,7 +48,7 @@ type Configure struct {
 // Trust says which CAs an ingress that speaks TLS may have its certificate from.
 type Trust struct {
 	Roots [][]byte `json:"roots"` // certificates in DER; without any nothing is trusted
-	About string   `json:"about"` // what they are, in one line, for diagnoses
+	About string   `json:"-"`     // what they are, in one line, for diagnoses: the controller writes these
 }
 
 // Egress says which ingress addresses are reached through a proxy: those that are

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -36,9 +39,17 @@ type Gone struct {
 	Port uint16 `json:"port"`
 }
 
-// Drained ends a [Drain]. Error says what could not be ended in time.
+// Drained ends a [Drain]. Cut is how many connections could not be ended in time.
 type Drained struct {
-	Error string `json:"error,omitempty"`
+	Cut int `json:"cut,omitempty"`
+}
+
+// Check refuses what no gate of ours reports.
+func (d *Drained) Check() error {
+	if d.Cut < 0 || d.Cut > maxCount {
+		return fmt.Errorf("%w: %d connections", errUnbelievable, d.Cut)
+	}
+	return nil
 }
 
 // Probed is the answer to [Probe], in the order of the settings.
@@ -51,27 +62,35 @@ type Told struct{}
 
 // Reachability is what one ingress address said to a connection attempt.
 type Reachability struct {
-	Addr  netip.AddrPort `json:"addr"`
-	Error string         `json:"error,omitempty"` // diagnosis and mend in one line; empty when it accepted
+	Addr    netip.AddrPort   `json:"addr"`
+	Failure *failure.Failure `json:"failure,omitempty"` // nil when it accepted
+}
+
+// Challenge is a challenge request as the gate saw it end, but for what the
+// controller adds: when that was, and the sentences about it.
+type Challenge struct {
+	status.Challenge
+
+	Failure *failure.Failure `json:",omitempty"` // nil when all went well
 }
 
 // News is what has happened since the last News.
 type News struct {
-	Challenges  []status.Challenge  `json:"challenges,omitempty"`  // the last of them, oldest first
+	Challenges  []Challenge         `json:"challenges,omitempty"`  // the last of them, oldest first
 	Sums        []status.Sum        `json:"sums,omitempty"`        // of all challenges
 	Undelivered bool                `json:"undelivered,omitempty"` // one of all these did not reach the ingress
 	Refused     []status.RefusedSum `json:"refused,omitempty"`
 	Failures    uint64              `json:"failures,omitempty"`    // of accept(2), since the gate started
-	LastFailure string              `json:"lastFailure,omitempty"` // the last of them
+	LastFailure uint16              `json:"lastFailure,omitempty"` // the system's number of the last of them
 }
 
 const (
-	maxRefusals = 64 // by asker
-	maxCount    = 1 << 32
-	maxTook     = 1 << 62 // nanoseconds
-	maxCause    = 64
-	maxHost     = 260     // of a name, with a dot and a port: pkg/gate/head
-	maxText     = 2 << 10 // of a diagnosis with its mend: upstream.MaxDetail
+	maxRefusals = 64               // by asker
+	maxCount    = 1 << 20          // more than a gate can serve between two messages
+	maxTook     = 10 * time.Minute // more than the bounds of a request add up to
+	maxErrno    = 4095
+	maxToken    = 8
+	maxProbed   = 64
 )
 
 var errUnbelievable = errors.New("the gate says what it cannot have seen")
@@ -86,8 +105,8 @@ func (n *News) Check() error {
 		return fmt.Errorf("%w: %d kinds of refusals", errUnbelievable, len(n.Refused))
 	case len(n.Sums) > MaxSums:
 		return fmt.Errorf("%w: %d sums", errUnbelievable, len(n.Sums))
-	case !plain(n.LastFailure, maxText):
-		return fmt.Errorf("%w: a failure that is no line of text", errUnbelievable)
+	case n.Failures > maxCount, n.LastFailure > maxErrno:
+		return fmt.Errorf("%w: %d failures, the last %d", errUnbelievable, n.Failures, n.LastFailure)
 	}
 	for _, r := range n.Refused {
 		if !r.Refusal.Known() || !r.Asker.Known() || r.Asker != status.OtherAsker && !r.Refusal.Judged() || r.Count > maxCount {
@@ -102,14 +121,34 @@ func (n *News) Check() error {
 
 // countable holds for a sum that labels of fixed sets can be made of.
 func countable(s *status.Sum) bool {
-	return s.Asker.Known() && s.Outcome.Known() && plain(s.Cause, maxCause) && s.Count <= maxCount &&
-		s.Bucket >= status.FirstBucket && s.Bucket <= status.LastBucket && s.Took >= 0 && s.Took < maxTook
+	return s.Asker.Known() && s.Outcome.Known() && (s.Cause == "" || failure.KnownCause(s.Cause)) &&
+		s.Count > 0 && s.Count <= maxCount && s.Bucket >= status.FirstBucket && s.Bucket <= status.LastBucket && plausible(s)
+}
+
+// plausible holds where all requests of a sum can have taken what its bucket says.
+// Durations beyond the last bucket count in it.
+func plausible(s *status.Sum) bool {
+	most := maxTook
+	if s.Bucket < status.LastBucket {
+		most = status.Longest(s.Bucket)
+	}
+	least := time.Duration(0)
+	if s.Bucket > status.FirstBucket {
+		least = status.Longest(s.Bucket - 1)
+	}
+	return s.Took >= 0 && inRange(s.Took.Seconds()/float64(s.Count), least, most)
+}
+
+// inRange leaves room for what is lost with floating point.
+func inRange(seconds float64, least, most time.Duration) bool {
+	const slack = 1e-6
+	return seconds >= least.Seconds()*(1-slack)-slack && seconds <= most.Seconds()*(1+slack)+slack
 }
 
 func (n *News) checkChallenges() error {
 	for i := range n.Challenges {
-		if !believable(&n.Challenges[i]) {
-			return fmt.Errorf("%w: a challenge with fields that no request leaves", errUnbelievable)
+		if err := n.Challenges[i].check(); err != nil {
+			return fmt.Errorf("%w: %w", errUnbelievable, err)
 		}
 	}
 	return nil
@@ -117,25 +156,83 @@ func (n *News) checkChallenges() error {
 
 // Check refuses what no ingress address can have said.
 func (p *Probed) Check() error {
+	if len(p.Found) > maxProbed {
+		return fmt.Errorf("%w: %d addresses", errUnbelievable, len(p.Found))
+	}
 	for _, f := range p.Found {
-		if !plain(f.Error, maxText) {
-			return fmt.Errorf("%w: a diagnosis that is no line of text", errUnbelievable)
+		err := failure.CheckAddr(f.Addr.Addr())
+		if err == nil && f.Failure != nil {
+			err = f.Failure.Check()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errUnbelievable, err)
 		}
 	}
 	return nil
 }
 
-func believable(c *status.Challenge) bool {
-	return plain(c.Method, len("HEAD")) && plain(c.Host, maxHost) && plain(c.TokenPrefix, 8) &&
-		plain(c.Cause, maxCause) && c.Asker.Known() && c.Outcome.Known() && plain(c.Detail, maxText) && c.Duration >= 0 && c.Status >= 0 && c.Status < 1000
+var errFields = errors.New("a challenge with fields that no request leaves")
+
+func (c *Challenge) check() error {
+	known := c.Asker.Known() && c.Outcome.Known() && (c.Method == "GET" || c.Method == "HEAD")
+	if !known || !isHost(c.Host) || !isToken(c.TokenPrefix) || c.Duration < 0 || c.Duration > maxTook || c.Status < 0 || c.Status >= 1000 {
+		return errFields
+	}
+	if c.Failure != nil {
+		if err := c.Failure.Check(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failure.CheckAddr(c.VIP), failure.CheckAddr(c.Client.Addr()), failure.CheckAddr(c.Upstream.Addr()))
 }
 
-// plain holds for one short line that may be shown.
-func plain(s string, limit int) bool { return len(s) <= limit && status.OneLine(s) == s }
+// isHost holds for a Host field in canonical form, with or without a port, and for
+// none.
+func isHost(s string) bool {
+	if _, err := netip.ParseAddrPort(s); err == nil {
+		return !strings.Contains(s, "%")
+	}
+	if literal, is := strings.CutPrefix(s, "["); is {
+		addr, err := netip.ParseAddr(strings.TrimSuffix(literal, "]"))
+		return err == nil && addr.Zone() == "" && strings.HasSuffix(literal, "]")
+	}
+	name, port, with := strings.Cut(s, ":")
+	if with {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+	}
+	return s == "" || failure.IsName(name)
+}
 
-// Line makes one short line of a text, for a Word.
-func Line(s string) string {
-	// The cut may go through a character, of which nothing is left then; a space
-	// that stands for another character is never longer.
-	return status.OneLine(strings.ToValidUTF8(s[:min(len(s), maxText)], ""))
+// isToken holds for the beginning of a token that was judged: printable ASCII.
+func isToken(s string) bool {
+	return len(s) <= maxToken && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// Context is what the process that gives these orders knows of a failure by itself.
+func Context(c *Configure, t *Trust, e *Egress) failure.Context {
+	known := failure.Context{}
+	if c != nil {
+		known.Names = c.VerifyNames
+	}
+	if t != nil {
+		known.Trusted = t.About
+	}
+	if e == nil || len(e.Through) == 0 {
+		return known
+	}
+	known.Proxies = e.Proxies.About
+	if len(e.Beyond.Roots) > 0 {
+		known.Beyond = e.Beyond.About
+	}
+	known.Via = make(map[netip.AddrPort]failure.Proxy, len(e.Through))
+	for _, t := range e.Through {
+		p := failure.Proxy{Name: t.Proxy.Name}
+		if len(t.Proxy.Addrs) > 0 {
+			p.Port = t.Proxy.Addrs[0].Port()
+		}
+		known.Via[netip.AddrPortFrom(t.Ingress.Addr().Unmap(), t.Ingress.Port())] = p
+	}
+	return known
 }

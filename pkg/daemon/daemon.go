@@ -146,9 +146,9 @@ func build(ctx context.Context, o Options) (*service, error) {
 		s.gate.End()
 		return nil, errors.Join(err, s.socket.Close(), s.addresses.Close())
 	}
-	s.prober = newProber(s.board, s.door.Probe)
+	s.prober = newProber(s.board, s.door.Probe, s.door.known)
 	s.door.retires = s.prober.retarget
-	s.recorder = newRecorder(o.Log, s.board, s.prober.hurry)
+	s.recorder = newRecorder(o.Log, s.board, s.door.known, s.prober.hurry)
 	s.serving = newServingCheck(s.board, s.recorder, s.door, o.timing)
 	s.announcer = &announcer{log: o.Log, board: s.board}
 	s.exporter = newExporter(o.Log, s.report, s.board.SetMetrics, o.timing.ExporterBackOff)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/resolver"
 )
@@ -116,6 +117,7 @@ func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resol
 
 // judge says in words why an answer does not count, if it does not.
 func (q endpointQuestion) judge(t *probe.Through) string {
+	known := failure.Context{Host: q.target.Hostname(), Trusted: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
 	proxy := "nobody"
 	if q.proxy != nil {
 		proxy = egress.Redact(q.proxy)
@@ -130,8 +132,8 @@ func (q endpointQuestion) judge(t *probe.Through) string {
 	case t.Status != 0:
 		return fmt.Sprintf("the answer is %d, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints", t.Status)
 	case q.proxy != nil:
-		return fmt.Sprintf("through the proxy %s (%v): %s", proxy, t.Tried, t.Detail)
+		return fmt.Sprintf("through the proxy %s (%v): %s", proxy, t.Tried, t.Why.Text(known))
 	default:
-		return fmt.Sprintf("directly (%v), since the no-proxy list has it: %s", t.Tried, t.Detail)
+		return fmt.Sprintf("directly (%v), since the no-proxy list has it: %s", t.Tried, t.Why.Text(known))
 	}
 }

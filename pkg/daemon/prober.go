@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -29,14 +30,15 @@ const (
 type prober struct {
 	board *status.Board
 	probe func(context.Context) []control.Reachability
+	known func() failure.Context
 	now   chan struct{}
 
 	mu      sync.Mutex
 	targets []netip.AddrPort
 }
 
-func newProber(board *status.Board, probe func(context.Context) []control.Reachability) *prober {
-	return &prober{board: board, probe: probe, now: make(chan struct{}, 1)}
+func newProber(board *status.Board, probe func(context.Context) []control.Reachability, known func() failure.Context) *prober {
+	return &prober{board: board, probe: probe, known: known, now: make(chan struct{}, 1)}
 }
 
 // retarget lists the ingress addresses anew; what was known of others is
@@ -135,10 +137,10 @@ func (p *prober) look(ctx context.Context) bool {
 	all := true
 	upstreams := make([]status.Upstream, len(found))
 	for i, f := range found {
-		upstreams[i] = status.Upstream{Address: f.Addr, Reachable: f.Error == "", Checked: time.Now()}
-		if f.Error != "" {
+		upstreams[i] = status.Upstream{Address: f.Addr, Reachable: f.Failure == nil, Checked: time.Now()}
+		if f.Failure != nil {
 			all = false
-			upstreams[i].Error = f.Error
+			upstreams[i].Error = f.Failure.Detail(p.known())
 		}
 	}
 	p.mu.Lock()

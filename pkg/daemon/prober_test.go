@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -28,11 +29,11 @@ func withProber(t *testing.T, test func(p *probing)) {
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
 		p := &probing{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})}
-		p.prober = &prober{board: p.board, now: make(chan struct{}, 1), probe: func(context.Context) []control.Reachability {
+		p.prober = &prober{board: p.board, now: make(chan struct{}, 1), known: unknown, probe: func(context.Context) []control.Reachability {
 			p.looks.Add(1)
 			found := control.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
-				found.Error = "refused"
+				found.Failure = &failure.Failure{Cause: "refused", Addr: found.Addr}
 			}
 			return []control.Reachability{found}
 		}}
@@ -113,7 +114,7 @@ func TestAStopIsNoOutage(t *testing.T) {
 		p.probe = func(ctx context.Context) []control.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
-			return []control.Reachability{{Addr: addr, Error: "refused"}}
+			return []control.Reachability{{Addr: addr, Failure: &failure.Failure{Cause: "refused"}}}
 		}
 		p.retarget([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
 		p.board.SetLook(status.Look{Reason: status.Serving, Message: "m"}, time.Now())

@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/story"
 )
@@ -30,28 +32,29 @@ const (
 type recorder struct {
 	log    *slog.Logger
 	board  *status.Board
+	known  func() failure.Context
 	failed func() // called after a challenge that did not reach the ingress
 
 	mu      sync.Mutex
 	stories *story.Teller
 	refused map[status.Refusal]uint64
 	trouble uint64 // failures of accept in this window
-	last    string // the last of them
+	last    uint16 // the system's number of the last of them
 
 	own     []time.Time // when requests of this service were sent that the gate has not told of
 	ended   uint64      // connections of others that the gate has told of
 	limited uint64      // those of them that had to make room for others
 }
 
-func newRecorder(log *slog.Logger, board *status.Board, failed func()) *recorder {
-	return &recorder{log: log, board: board, failed: failed, stories: story.New(), refused: make(map[status.Refusal]uint64)}
+func newRecorder(log *slog.Logger, board *status.Board, known func() failure.Context, failed func()) *recorder {
+	return &recorder{log: log, board: board, known: known, failed: failed, stories: story.New(), refused: make(map[status.Refusal]uint64)}
 }
 
 // news takes what has happened at the gate.
 func (r *recorder) news(n *control.News) {
 	r.count(n)
-	for _, c := range n.Challenges {
-		c.Time = c.Time.Local()
+	for i := range n.Challenges {
+		c := r.told(&n.Challenges[i])
 		r.board.Challenge(c)
 		r.mu.Lock()
 		lines := r.stories.Heard(c, time.Now())
@@ -65,15 +68,32 @@ func (r *recorder) news(n *control.News) {
 	}
 }
 
+// told is a challenge with what the gate does not report: when its request came, and
+// the sentences about it.
+func (r *recorder) told(reported *control.Challenge) status.Challenge {
+	c := reported.Challenge
+	c.Time = time.Now().Add(-c.Duration)
+	if why := reported.Failure; why != nil {
+		known := r.known()
+		known.Host = hostname(c.Host)
+		c.Cause, c.Detail = why.Cause, why.Detail(known)
+	}
+	return c
+}
+
+// hostname is a Host field without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
 // count takes the numbers.
 func (r *recorder) count(n *control.News) {
 	all := uint64(0)
 	for i := range n.Sums {
 		all += n.Sums[i].Count
-		cause := &n.Sums[i].Cause
-		if _, known := catalogue.OfCause(*cause); *cause != "" && !known {
-			*cause = "unknown"
-		}
 	}
 	r.board.Count(n.Sums)
 	r.mu.Lock()
@@ -179,7 +199,7 @@ func (r *recorder) flush() {
 	r.mu.Unlock()
 	if trouble > 0 {
 		r.log.Error(fmt.Sprintf("connections had to wait in the backlog: accept failed %d times in the last minute: raise LimitNOFILE, or lower limits.maxConnections", trouble),
-			slog.String("event", "accept"), slog.String("error", last))
+			slog.String("event", "accept"), slog.String("error", syscall.Errno(last).Error()))
 	}
 	if len(refused) == 0 {
 		return

@@ -9,20 +9,26 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
 func recording() (*recorder, *strings.Builder, *int) {
 	var out strings.Builder
 	failed := 0
-	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), func() { failed++ })
+	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), unknown, func() { failed++ })
 	return r, &out, &failed
 }
 
+// unknown is a controller that has ordered nothing.
+func unknown() failure.Context { return failure.Context{} }
+
 func tell(r *recorder, c status.Challenge) {
 	c.Asker = status.OtherAsker
-	r.news(&control.News{Challenges: []status.Challenge{c}, Sums: []status.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c}}, Sums: []status.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
 func refuse(r *recorder, why status.Refusal) {
@@ -39,13 +45,14 @@ func TestChallengeLines(t *testing.T) {
 	tell(r, c)
 	tell(r, c)
 	c.Asker = status.OtherAsker
-	c.Status, c.Outcome, c.Cause, c.Detail = 502, status.Failed, "refused", "start the router"
-	r.news(&control.News{Challenges: []status.Challenge{c}, Undelivered: true})
+	c.Status, c.Outcome = 502, status.Failed
+	why := &failure.Failure{Cause: "refused", Addr: c.Upstream}
+	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
 	r.finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
 		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms" event=challenge-begun vip=192.0.2.5 client=203.0.113.9:1234 asker=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
-		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 502 in 3.1 ms (refused: start the router) (before: 200)" event=challenge-changed`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 502 in 3.1 ms (refused: 192.0.2.6:80 refuses connections: check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port and upstream.httpsPort its HTTPS port) (before: 200)" event=challenge-changed`,
 		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" is over: others 2/3 ok, last → 502 refused, 3.1 ms, 0 s" event=challenge-over`,
 	}
 	if len(lines) != len(want) {
@@ -89,14 +96,13 @@ func TestFloodWritesFewLines(t *testing.T) {
 	}
 }
 
-// TestSumsAreCounted: what the gate does not tell one by one is counted as well,
-// and a cause that no gate of ours knows makes no label.
+// TestSumsAreCounted: what the gate does not tell one by one is counted as well.
 func TestSumsAreCounted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := recording()
-	r.news(&control.News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: "made-up", Count: 7}}})
+	r.news(&control.News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: "refused", Count: 7}}})
 	got := r.board.Report(status.Table{}).Traffic
-	if got.UpstreamErrors["unknown"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
+	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -123,8 +129,8 @@ func TestAcceptTroubleIsNamed(t *testing.T) {
 	t.Parallel()
 	r, out, _ := recording()
 	r.flush()
-	r.news(&control.News{Failures: 3, LastFailure: "no buffers"})
-	r.news(&control.News{Failures: 4, LastFailure: "too many open files"})
+	r.news(&control.News{Failures: 3, LastFailure: uint16(unix.ENOBUFS)})
+	r.news(&control.News{Failures: 4, LastFailure: uint16(unix.EMFILE)})
 	r.flush()
 	r.flush()
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") || !strings.Contains(out.String(), "too many open files") {

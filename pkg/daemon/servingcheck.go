@@ -91,8 +91,8 @@ type replacement struct {
 	why  string
 }
 
-// failure is why a request was not answered.
-type failure struct {
+// unserved is why a request was not answered.
+type unserved struct {
 	kind failureKind
 	what string
 }
@@ -201,7 +201,7 @@ func (c *servingCheck) keep(these func(netip.Addr) bool) {
 func (c *servingCheck) tell() { c.board.SetAnswer(c.answer, time.Now()) }
 
 // failed draws the conclusions from the failure of one of the held VIPs.
-func (c *servingCheck) failed(vips []netip.Addr, vip netip.Addr, f failure) {
+func (c *servingCheck) failed(vips []netip.Addr, vip netip.Addr, f unserved) {
 	c.failures[f.kind]++
 	late := !slices.Contains(c.answer.VIPs, vip) && time.Since(c.since) >= c.timing.ServingWithin
 	enough := enoughFailures
@@ -226,7 +226,7 @@ func (c *servingCheck) failed(vips []netip.Addr, vip netip.Addr, f failure) {
 }
 
 // another has the gate replaced, unless that has not helped.
-func (c *servingCheck) another(vip netip.Addr, f failure) bool {
+func (c *servingCheck) another(vip netip.Addr, f unserved) bool {
 	now := time.Now()
 	if now.Before(c.next) {
 		return false
@@ -247,18 +247,18 @@ const (
 )
 
 // request makes one request, and returns why it failed.
-func (c *servingCheck) request(ctx context.Context, vip netip.Addr, port uint16) *failure {
+func (c *servingCheck) request(ctx context.Context, vip netip.Addr, port uint16) *unserved {
 	ended, limited := c.recorder.progress()
 	what, reached := c.attempt(ctx, vip, port)
 	switch {
 	case what == "" && reached:
 		return nil
 	case what == "":
-		return &failure{onTheWay, "another program answers"}
+		return &unserved{onTheWay, "another program answers"}
 	case !reached && what != wasReset && c.door.accepts(port):
-		return &failure{onTheWay, what}
+		return &unserved{onTheWay, what}
 	default:
-		return c.excuse(ctx, &failure{atTheGate, what}, ended, limited)
+		return c.excuse(ctx, &unserved{atTheGate, what}, ended, limited)
 	}
 }
 
@@ -337,7 +337,7 @@ func exchange(conn net.Conn, vip netip.Addr) string {
 }
 
 // excuse looks whether the gate has told of a load since the request began.
-func (c *servingCheck) excuse(ctx context.Context, f *failure, ended, limited uint64) *failure {
+func (c *servingCheck) excuse(ctx context.Context, f *unserved, ended, limited uint64) *unserved {
 	if f.what == wasReset {
 		select {
 		case <-ctx.Done():

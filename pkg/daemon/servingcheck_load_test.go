@@ -32,7 +32,7 @@ func TestLoadReplacesNoGate(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.5")
 	c := failing(vip)
 	for n := 1; n <= 2*enoughUnderLoad; n++ {
-		c.failed([]netip.Addr{vip}, vip, failure{underLoad, wasReset})
+		c.failed([]netip.Addr{vip}, vip, unserved{underLoad, wasReset})
 		want := status.Serving
 		if n >= enoughUnderLoad {
 			want = status.GateUnavailable
@@ -54,7 +54,7 @@ func TestReplacementsThatDoNotHelp(t *testing.T) {
 		c := failing(vip)
 		var after []time.Duration
 		for begin := time.Now(); time.Since(begin) < 10*time.Minute; <-time.After(time.Second) {
-			c.failed([]netip.Addr{vip}, vip, failure{atTheGate, "silence"})
+			c.failed([]netip.Addr{vip}, vip, unserved{atTheGate, "silence"})
 			select {
 			case <-c.replace:
 				after = append(after, time.Since(begin).Round(10*time.Second))

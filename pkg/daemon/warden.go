@@ -207,8 +207,11 @@ func (w *warden) take(word control.Word) error {
 	case word.Gone != nil:
 		w.door.hasGone(word.Gone.Port)
 	case word.Drained != nil:
+		if err := word.Drained.Check(); err != nil {
+			return err
+		}
 		w.door.mu.Lock()
-		w.door.hasDrained(control.Line(word.Drained.Error))
+		w.door.hasDrained(cutOff(word.Drained.Cut))
 		w.door.mu.Unlock()
 	case word.Probed != nil:
 		if err := word.Probed.Check(); err != nil {

@@ -111,13 +111,13 @@ func (w *Watch) renewal(g []status.Certificate) (line Line, is bool) {
 	if !c.NotAfter.After(old.NotAfter) {
 		verb = "has changed, for one that is good"
 	}
-	return Line{slog.LevelInfo, fmt.Sprintf("the certificate that the API server presents %s %s until %s (before: %s), issued by %s",
+	return Line{slog.LevelInfo, fmt.Sprintf("the certificate that the API server presents %s %s until %s (before: %s), issued by %q",
 		where(moved), verb, stamp(c.NotAfter), stamp(old.NotAfter), c.Issuer), c}, true
 }
 
 func ageing(g []status.Certificate, stage status.Stage, now time.Time) Line {
 	c := g[0]
-	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %s, ", where(g), cmp.Or(c.Issuer, "nobody"))
+	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ", where(g), cmp.Or(c.Issuer, "nobody"))
 	if stage == status.NotYetValid {
 		return Line{slog.LevelError, subject + "is not valid before " + stamp(c.NotBefore) + ": clients refuse the API until then; look at the clocks of this host and of who has issued it", c}
 	}

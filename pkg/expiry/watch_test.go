@@ -48,46 +48,46 @@ func TestWhatIsSaid(t *testing.T) {
 		"one that is renewed in time": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
 			{59, all{presents(vip4, api, "a", 0)}, nil},
-			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by R11"}},
+			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 			{61, all{presents(vip4, api, "b", 60)}, nil},
 		},
 		"one that is not": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
-			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by R11, expires in 20d, at 2026-05-30 00:00 UTC," + late}},
+			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late}},
 			{71, all{presents(vip4, api, "a", 0)}, nil},
-			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by R11, expires in 8d, at 2026-05-30 00:00 UTC," + late}},
+			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late}},
 			{83, all{presents(vip4, api, "a", 0)}, nil},
-			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by R11, has expired at 2026-05-30 00:00 UTC: clients refuse the API by now" + tail}},
+			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", has expired at 2026-05-30 00:00 UTC: clients refuse the API by now" + tail}},
 			{91, all{presents(vip4, api, "a", 0)}, nil},
-			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by R11"}},
+			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 		},
 		"one in many places is one line": {
 			{85, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0), presents(vip6, api, "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for no name, api.example.com, issued by R11, expires in 5d, at 2026-05-30 00:00 UTC," + late,
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for no name, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
 			}},
 		},
 		"a list of names is cut": {
 			{85, all{presents(vip4, "a", "a", 0), presents(vip4, "b", "a", 0), presents(vip4, "c", "a", 0), presents(vip4, "d", "a", 0), presents(vip4, "e", "a", 0), presents(vip4, "f", "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by R11, expires in 5d, at 2026-05-30 00:00 UTC," + late,
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
 			}},
 		},
 		"one for each name": {
 			{0, all{presents(vip4, "", "i", 0), presents(vip4, api, "a", -70)}, []string{
-				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by R11, expires in 20d, at 2026-03-21 00:00 UTC," + late,
+				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late,
 			}},
 		},
 		"an older one comes back": {
 			{0, all{presents(vip4, api, "b", 0)}, nil},
-			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com has changed, for one that is good until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by R11"}},
+			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com has changed, for one that is good until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 		},
 		"an API server that is away ages all the same": {
 			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
 			{1, all{silent(vip4, ""), silent(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate, so that nobody sees when it expires: connection refused"}},
 			{2, all{silent(vip4, ""), silent(vip4, api)}, nil},
-			{75, all{silent(vip4, ""), silent(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for no name, api.example.com, issued by R11, expires in 15d, at 2026-05-30 00:00 UTC," + late}},
+			{75, all{silent(vip4, ""), silent(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for no name, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late}},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
 				"INFO the API server at 192.0.2.5:6443 presents a certificate again",
-				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by R11",
+				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
 			}},
 		},
 		"a name that is refused": {

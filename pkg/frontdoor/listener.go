@@ -105,9 +105,7 @@ func (p *process) drain(budget time.Duration) {
 			<-l.gone
 		}
 		drained := control.Drained{}
-		if err := p.gate.Drain(ctx); err != nil {
-			drained.Error = control.Line(err.Error())
-		}
+		drained.Cut = p.gate.Drain(ctx)
 		p.tally.flush(p.news)
 		p.say(control.Word{Drained: &drained})
 		return nil

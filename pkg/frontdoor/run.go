@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
@@ -76,7 +77,7 @@ func (p *process) say(w control.Word) {
 // a defect of ours: it costs the news, and not the gate.
 func (p *process) news(n *control.News) {
 	if err := n.Check(); err != nil {
-		n = &control.News{Failures: 1, LastFailure: control.Line(err.Error())}
+		n = &control.News{Failures: 1, LastFailure: uint16(unix.EBADMSG)}
 	}
 	p.say(control.Word{News: n})
 }
@@ -179,9 +180,10 @@ func (p *process) probe() {
 	defer cancel()
 	found := []control.Reachability{}
 	for _, f := range p.upstream.Probe(ctx) {
-		r := control.Reachability{Addr: f.Addr}
+		r := control.Reachability{Addr: failure.Unzoned(f.Addr)}
 		if f.Err != nil {
-			r.Error = control.Line(f.Err.Detail())
+			why := f.Err.Failure()
+			r.Failure = &why
 		}
 		found = append(found, r)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // TestMain is the gate as well, as the keeper starts it.
@@ -75,15 +75,19 @@ func TestConfinedTLS(t *testing.T) {
 		if got := k.ask("api.example.com"); got != code {
 			t.Errorf("%s: %d, want %d", what, got, code)
 		}
-		var last status.Challenge
+		var last control.Challenge
 		k.hear("the challenge", func(w control.Word) bool {
 			if w.News != nil && len(w.News.Challenges) > 0 {
 				last = w.News.Challenges[len(w.News.Challenges)-1]
 			}
 			return last.Status != 0
 		})
-		if last.Cause != cause {
-			t.Errorf("%s: %q (%s), want %q", what, last.Cause, last.Detail, cause)
+		why := failure.Failure{}
+		if last.Failure != nil {
+			why = *last.Failure
+		}
+		if why.Cause != cause {
+			t.Errorf("%s: %+v, want %q", what, why, cause)
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")

@@ -4,10 +4,13 @@ package frontdoor
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -27,13 +30,13 @@ type tally struct {
 	changed chan struct{}
 
 	mu      sync.Mutex
-	news    control.News                            // but for the challenges
-	last    [control.MaxChallenges]status.Challenge // a ring
-	count   uint64                                  // of challenges, since the last flush
-	sums    map[status.Sum]span                     // of the same; keys have neither Count nor Took
-	refused map[status.RefusedSum]uint64            // keys have no Count
-	telling sync.Mutex                              // held over taking and sending, so that news come in order
-	said    uint64                                  // failures of accept that were told
+	news    control.News                             // but for the challenges
+	last    [control.MaxChallenges]control.Challenge // a ring
+	count   uint64                                   // of challenges, since the last flush
+	sums    map[status.Sum]span                      // of the same; keys have neither Count nor Took
+	refused map[status.RefusedSum]uint64             // keys have no Count
+	telling sync.Mutex                               // held over taking and sending, so that news come in order
+	said    uint64                                   // failures of accept that were told
 }
 
 func newTally() *tally {
@@ -47,14 +50,14 @@ type span struct {
 }
 
 // Challenge implements gate.Recorder.
-func (t *tally) Challenge(c status.Challenge) {
-	c.Detail = control.Line(c.Detail)
+func (t *tally) Challenge(c status.Challenge, why *failure.Failure) {
+	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), failure.Unzoned(c.Client), failure.Unzoned(c.Upstream)
 	c.Outcome = outcome(&c)
 	key := status.Sum{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Bucket: status.Bucket(c.Duration)}
 	t.mu.Lock()
 	sum := t.sums[key]
 	t.sums[key] = span{sum.count + 1, sum.took + c.Duration}
-	t.last[t.count%control.MaxChallenges] = c
+	t.last[t.count%control.MaxChallenges] = control.Challenge{Challenge: c, Failure: why}
 	t.count++
 	t.news.Undelivered = t.news.Undelivered || undelivered(c.Cause)
 	t.mu.Unlock()
@@ -130,12 +133,12 @@ func (t *tally) flush(tell func(*control.News)) {
 
 // take returns the last challenges, oldest first, and the sums of all. It needs
 // mu.
-func (t *tally) take() (last []status.Challenge, sums []status.Sum) {
+func (t *tally) take() (last []control.Challenge, sums []status.Sum) {
 	told := min(t.count, control.MaxChallenges)
 	for i := t.count - told; i < t.count; i++ {
 		at := &t.last[i%control.MaxChallenges]
 		last = append(last, *at)
-		*at = status.Challenge{}
+		*at = control.Challenge{}
 	}
 	t.count = 0
 	for key, of := range t.sums {
@@ -158,7 +161,10 @@ func (t *tally) trouble(s gate.Stats) {
 		return
 	}
 	t.news.Failures += s.Failures - t.said
-	t.news.LastFailure = control.Line(s.LastFailure.Error())
+	t.news.LastFailure = 0
+	if number := syscall.Errno(0); errors.As(s.LastFailure, &number) {
+		t.news.LastFailure = uint16(number) //nolint:gosec // Linux has 133 of them
+	}
 	t.said = s.Failures
 	t.touch()
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -286,35 +287,36 @@ func (c *conversation) note(begin time.Time) {
 // reports whether the client has a part of an answer only.
 func (g *Gate) conclude(c *conversation, code int, from netip.AddrPort, err error) (cut bool) {
 	c.done.Status, c.done.Upstream = code, from
+	var why *failure.Failure
 	if err != nil && !c.writer.failed {
-		cut = c.explain(&c.done, err)
+		cut, why = c.explain(&c.done, err)
 	}
 	if c.writer.failed {
 		c.done.Status = 0
 	}
 	c.done.Duration = time.Since(c.done.Time)
-	g.recorder.Challenge(c.done)
+	g.recorder.Challenge(c.done, why)
 	return cut
 }
 
 // explain records what was found at the upstream, and tells the client when
 // nothing else was written to it. It reports whether the client has a part of
 // an answer only.
-func (c *conversation) explain(done *status.Challenge, err error) (cut bool) {
+func (c *conversation) explain(done *status.Challenge, err error) (cut bool, why *failure.Failure) {
 	code, reason := 502, "the upstream could not be asked"
 	cut = done.Status != 0
-	done.Detail = err.Error()
 	var finding Finding
 	if errors.As(err, &finding) {
 		code, reason = finding.Answer()
 		cut = finding.Cut()
-		done.Cause, done.Detail = finding.Label(), finding.Detail()
+		found := finding.Failure()
+		done.Cause, why = finding.Label(), &found
 	}
 	if done.Status == 0 {
 		done.Status = code
 		c.answer(code, reason, "", c.toHead)
 	}
-	return cut
+	return cut, why
 }
 
 func methodOf(toHead bool) string {

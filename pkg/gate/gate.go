@@ -4,13 +4,13 @@ package gate
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -55,8 +55,8 @@ type Finding interface {
 	error
 	// Label is the cause, of a fixed set.
 	Label() string
-	// Detail is the diagnosis and its mend in one line, for the operator.
-	Detail() string
+	// Failure is the finding as it is reported to the controller.
+	Failure() failure.Failure
 	// Answer is the status and the one line that the client is told when nothing
 	// was written to it.
 	Answer() (status int, reason string)
@@ -67,8 +67,9 @@ type Finding interface {
 // Recorder learns how each connection ended: exactly one call for each. It is
 // called from many goroutines and must not block.
 type Recorder interface {
-	// Challenge is called for a request that was forwarded.
-	Challenge(c status.Challenge)
+	// Challenge is called for a request that was forwarded, with what was found at
+	// the upstream, or nil.
+	Challenge(c status.Challenge, why *failure.Failure)
 	// Refused is called for every other connection, with who seems to ask when
 	// the request could be read, and else [status.OtherAsker].
 	Refused(why status.Refusal, asker status.Asker)
@@ -145,20 +146,20 @@ const drainHead = time.Second
 
 // Drain waits until no connection is in flight. Those whose request head is not
 // complete get a second more. When ctx ends, the connections that are left are
-// closed and an error says how many they were; an exchange of theirs with the
+// closed, and their number is returned; an exchange of theirs with the
 // upstream ends with the upstream's own bounds. Call it after Serve has
 // returned, or new connections keep coming.
-func (g *Gate) Drain(ctx context.Context) error {
+func (g *Gate) Drain(ctx context.Context) (cut int) {
 	g.live.hurry(time.Now().Add(drainHead))
 	for {
 		n, changed := g.live.state()
 		if n == 0 {
-			return nil
+			return 0
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("drain the front door: closed %d connections unfinished: %w", g.live.closeAll(), context.Cause(ctx))
+			return g.live.closeAll()
 		}
 	}
 }

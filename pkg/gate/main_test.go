@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
@@ -47,7 +48,10 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
 
-func (r *recorder) Challenge(c status.Challenge) {
+func (r *recorder) Challenge(c status.Challenge, why *failure.Failure) {
+	if why != nil {
+		c.Detail = why.Detail(failure.Context{})
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.challenges = append(r.challenges, c)
@@ -150,8 +154,8 @@ func start(t testing.TB, s gate.Settings, ingress ...netip.AddrPort) *front {
 		f.stop()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := f.Drain(ctx); err != nil {
-			t.Error(err)
+		if n := f.Drain(ctx); n != 0 {
+			t.Errorf("%d connections cut", n)
 		}
 		up.Close()
 		noGoroutines(t)

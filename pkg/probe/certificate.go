@@ -4,10 +4,15 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // APIPort is where an API server listens.
@@ -23,23 +28,42 @@ type CertificateQuestion struct {
 
 // Certificate is the leaf that a server has presented. Nothing of it is verified.
 type Certificate struct {
-	Issuer    string    `json:"issuer"` // its common name, or organisation
+	Issuer    string    `json:"issuer"` // its common name, or organisation: the network's own words
 	Serial    string    `json:"serial"` // hexadecimal
 	NotBefore time.Time `json:"notBefore"`
 	NotAfter  time.Time `json:"notAfter"`
 	Covers    bool      `json:"covers"` // the name, or the address, is in the SAN
-	Names     []string  `json:"names"`  // DNS names of the SAN, the first 100
+	Names     []string  `json:"names"`  // DNS names of the SAN that a host can have, the first 100
 }
 
 // MaxNames bounds the names of a [Certificate].
 const MaxNames = 100
 
 func (c *Certificate) tame() {
-	c.Issuer, c.Serial = line(c.Issuer), line(c.Serial)
-	c.Names = c.Names[:min(len(c.Names), MaxNames)]
-	for i := range c.Names {
-		c.Names[i] = line(c.Names[i])
+	c.Issuer = line(c.Issuer)
+	c.Serial = c.Serial[:min(len(c.Serial), maxText)]
+	c.NotBefore, c.NotAfter = c.NotBefore.UTC(), c.NotAfter.UTC()
+	// Not in place: crypto/tls gives equal certificates of several connections out as one.
+	named := make([]string, 0, min(len(c.Names), MaxNames))
+	for _, name := range c.Names {
+		if len(named) < MaxNames && failure.IsName(name) {
+			named = append(named, name)
+		}
 	}
+	c.Names = named
+}
+
+func (c *Certificate) check() error {
+	hex := func(r rune) bool { return !strings.ContainsRune("-0123456789abcdef", r) }
+	unnamed := func(name string) bool { return !failure.IsName(name) }
+	if strings.ContainsFunc(c.Serial, hex) || slices.ContainsFunc(c.Names, unnamed) {
+		return fmt.Errorf("%w: a certificate with a serial number or a name of other characters", failure.ErrInvalid)
+	}
+	// Beyond these years a report with it cannot be encoded.
+	if year := c.NotAfter.UTC().Year(); c.NotBefore.UTC().Year() < 0 || year > 9999 {
+		return fmt.Errorf("%w: a certificate of the year %d", failure.ErrInvalid, year)
+	}
+	return nil
 }
 
 const (

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // answering is the time that is left for an answer to come back, on a busy host too,
@@ -61,11 +62,14 @@ func (c *Client) Ask(ctx context.Context, q Question, _ int) (Answer, error) {
 		if !is {
 			return Answer{}, c.why()
 		}
-		if a.Error != "" {
-			return a, errors.New(a.Error)
+		if a.Error != nil {
+			return a, *a.Error
 		}
 		if !a.answers(q) {
 			return Answer{}, errors.New("ask the network: the process that does it has answered another question")
+		}
+		if q.Fetch != nil {
+			a.Fetch.Context = q.Fetch.context()
 		}
 		return a, nil
 	case <-ctx.Done():
@@ -109,6 +113,11 @@ func (c *Client) receive() {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
+		if err == nil {
+			err = a.Check()
+		} else {
+			err = failure.Of(err) // a decoder's error quotes what the child has sent
+		}
 		c.mu.Lock()
 		if err != nil {
 			c.broken = err
@@ -117,6 +126,7 @@ func (c *Client) receive() {
 				delete(c.waiting, id)
 			}
 			c.mu.Unlock()
+			c.process.End() // it may have answered what no child of ours does
 			return
 		}
 		if answer := c.waiting[a.ID]; answer != nil {

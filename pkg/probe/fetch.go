@@ -3,10 +3,14 @@
 package probe
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // FetchQuestion asks for one page, as a validator does: one GET over a connection
@@ -41,7 +45,7 @@ type Fetch struct {
 	Total     time.Duration `json:"total"`
 
 	Status      int       `json:"status"` // 0: there was no answer
-	Server      string    `json:"server"` // of the head, as are the next five
+	Server      string    `json:"server"` // of the head, as are the next five: the network's own words, as is Body
 	ProxyStatus string    `json:"proxyStatus"`
 	Via         string    `json:"via"`
 	Location    string    `json:"location"`
@@ -50,13 +54,15 @@ type Fetch struct {
 	Body        []byte    `json:"body"`   // how it begins, MaxBody bytes: not for printing as it is
 	Length      int       `json:"length"` // of the body, up to MaxLength
 
-	Cause  string `json:"cause"`
-	Detail string `json:"detail"` // what the system or the parser said
+	Cause string      `json:"cause"`
+	Why   failure.Why `json:"why,omitzero"` // what the system or the parser said of it, or of Verdict
 
 	// As the gate asks:
 	At      netip.AddrPort `json:"at"`      // whom it was asked last, an ingress address with the port
-	Proxy   string         `json:"proxy"`   // the egress proxy, where Cause has to do with it
+	Proxy   bool           `json:"proxy"`   // Cause has to do with the egress proxy
 	Verdict string         `json:"verdict"` // the cause that is read off a whole answer; empty: none
+
+	Context failure.Context `json:"-"` // what this side knows by itself
 }
 
 // What is read of a body, and what is handed over of it.
@@ -65,11 +71,33 @@ const (
 	MaxBody   = 512
 )
 
+// Failure is why there was no answer, or what was found in one, where cause is Cause
+// or Verdict.
+func (f *Fetch) Failure(cause string, at netip.AddrPort) *failure.Failure {
+	return &failure.Failure{Cause: cause, Addr: at, Proxy: f.Proxy, Why: f.Why}
+}
+
+func (f *Fetch) check() error {
+	if f.Cause != "" && !failure.KnownCause(f.Cause) || f.Verdict != "" && !failure.KnownCause(f.Verdict) {
+		return fmt.Errorf("%w: an unknown cause", failure.ErrInvalid)
+	}
+	return errors.Join(f.Why.Check(), failure.CheckAddr(f.At.Addr()))
+}
+
+// context is what who asks knows of a failure by itself.
+func (q *FetchQuestion) context() failure.Context {
+	known := failure.Context{}
+	if q.Gate != nil {
+		known = control.Context(&q.Gate.Configure, q.Gate.Trust, q.Gate.Egress)
+	}
+	known.Host = strings.Trim(q.Host, "[]")
+	return known
+}
+
 func (f *Fetch) tame() {
-	for _, text := range []*string{&f.Server, &f.ProxyStatus, &f.Via, &f.Location, &f.ContentType, &f.Cause, &f.Verdict, &f.Proxy} {
+	for _, text := range []*string{&f.Server, &f.ProxyStatus, &f.Via, &f.Location, &f.ContentType} {
 		*text = line(*text)
 	}
-	f.Detail = lineOf(f.Detail, maxDetail)
 	f.Body = f.Body[:min(len(f.Body), MaxBody)]
 	for _, d := range []*time.Duration{&f.Connected, &f.FirstByte, &f.Total} {
 		*d = max(0, *d)

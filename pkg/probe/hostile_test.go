@@ -5,6 +5,7 @@ package probe_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -56,12 +57,20 @@ func hostile() error {
 			_, err := unix.Socket(family, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 			report = append(report, fmt.Sprintf("open family %d: %v", family, err))
 		}
-		invented := &probe.Neighbours{Hardware: []string{"02:00:00:00:00:01", "fix it with: curl", "02-00-00-00-00-02", "02:00:00:00:00:00:00:03"}}
-		if err := conn.Send(probe.Answer{ID: q.ID, Error: strings.Join(report, "; "), Neighbours: invented}, -1); err != nil {
+		// No text of a child's reaches the other side.
+		if err := os.WriteFile(reportOf(os.Getppid()), []byte(strings.Join(report, "; ")), 0o600); err != nil {
+			return err
+		}
+		if err := conn.Send(probe.Answer{ID: q.ID, Neighbours: &probe.Neighbours{Hardware: []string{invention}}}, -1); err != nil {
 			return err
 		}
 	}
 }
+
+const invention = "02:00:00:00:00:01"
+
+// reportOf is where the child of a process writes what its attacks have come to.
+func reportOf(parent int) string { return fmt.Sprintf("/tmp/http01-hostile-%d", parent) }
 
 type attack struct {
 	name string
@@ -144,10 +153,14 @@ func TestHostileChild(t *testing.T) {
 		found, err := c.Neighbours(ctx, probe.NeighboursQuestion{
 			Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Source: netip.MustParseAddr("2001:db8::1"),
 		})
-		if err == nil || err.Error() != want {
-			t.Errorf("%s:\n%v\nwant\n%s", addr, err, want)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if diff := cmp.Diff(&probe.Neighbours{Hardware: []string{"02:00:00:00:00:01"}}, found); diff != "" {
+		report, err := os.ReadFile(reportOf(os.Getpid()))
+		if err = errors.Join(err, os.Remove(reportOf(os.Getpid()))); err != nil || string(report) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", addr, err, report, want)
+		}
+		if diff := cmp.Diff(&probe.Neighbours{Hardware: []string{invention}}, found); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", addr, diff)
 		}
 	}

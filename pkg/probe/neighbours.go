@@ -15,6 +15,8 @@ import (
 
 	"github.com/mdlayher/socket"
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // NeighboursQuestion asks which hosts of a link answer for an address: by ARP, or
@@ -40,12 +42,17 @@ type Neighbours struct {
 // MaxNeighbours bounds the answers of a [Neighbours].
 const MaxNeighbours = 8
 
-// tame removes what is not a hardware address: others read it.
 func (n *Neighbours) tame() {
-	n.Hardware = slices.DeleteFunc(n.Hardware[:min(len(n.Hardware), MaxNeighbours)], func(text string) bool {
-		address, err := net.ParseMAC(text)
-		return err != nil || len(address) != hardwareBytes || address.String() != text
-	})
+	n.Hardware = n.Hardware[:min(len(n.Hardware), MaxNeighbours)]
+}
+
+func (n *Neighbours) check() error {
+	for _, text := range n.Hardware {
+		if address, err := net.ParseMAC(text); err != nil || len(address) != hardwareBytes || address.String() != text {
+			return fmt.Errorf("%w: a hardware address that is none", failure.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 const (

@@ -3,7 +3,10 @@
 package probe
 
 import (
+	"errors"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // Question is one that the child answers by itself: one field is set.
@@ -20,11 +23,15 @@ type Question struct {
 }
 
 // Answer answers the question with the same ID: Error or the field of the same
-// name is set. Its texts come from the network: [Client.Ask] makes each a bounded
-// line without control characters.
+// name is set. The child composes no text.
+//
+// These are the network's own words, which are a finding as they are: of a
+// [Certificate] the Issuer; of a [Fetch] the Server, ProxyStatus, Via, Location,
+// ContentType and Body. [Client.Ask] makes each a bounded line without control
+// characters, but for the Body. Whoever shows one quotes it and says whose it is.
 type Answer struct {
-	ID    uint64 `json:"id"`
-	Error string `json:"error,omitempty"` // why there is no answer, in one line
+	ID    uint64       `json:"id"`
+	Error *failure.Why `json:"error,omitempty"` // why there is no answer
 
 	Certificate *Certificate `json:"certificate,omitempty"`
 	Lookup      *Lookup      `json:"lookup,omitempty"`
@@ -42,10 +49,35 @@ func (a Answer) answers(q Question) bool {
 		(q.Through == nil || a.Through != nil)
 }
 
+// Check refuses what no child of ours answers.
+func (a Answer) Check() error {
+	var all []error
+	if a.Error != nil {
+		all = append(all, a.Error.Check())
+	}
+	if a.Certificate != nil {
+		all = append(all, a.Certificate.check())
+	}
+	if a.Lookup != nil {
+		for _, addr := range a.Lookup.Addresses {
+			all = append(all, failure.CheckAddr(addr))
+		}
+	}
+	if a.Fetch != nil {
+		all = append(all, a.Fetch.check())
+	}
+	if a.Neighbours != nil {
+		all = append(all, a.Neighbours.check())
+	}
+	if a.Through != nil {
+		all = append(all, a.Through.Why.Check(), failure.CheckAddr(a.Through.Tried.Addr()))
+	}
+	return errors.Join(all...)
+}
+
 // Tamed is the answer with texts that are bounded and may be printed: they are
 // the network's.
 func (a Answer) Tamed() Answer {
-	a.Error = line(a.Error)
 	if a.Certificate != nil {
 		a.Certificate.tame()
 	}

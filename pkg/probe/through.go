@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // ThroughQuestion asks whether a URL answers, through a proxy as a rule. Both URLs
@@ -24,15 +26,14 @@ func (q ThroughQuestion) Format(f fmt.State, _ rune) {
 
 // Through is how that went.
 type Through struct {
-	Status int            `json:"status"` // of the answer; 0: there was none
-	Denied int            `json:"denied"` // of the proxy, which does not connect to there; 0: it does, or was not asked to
-	Tried  netip.AddrPort `json:"tried"`  // the last address that was tried
-	Detail string         `json:"detail"` // why there was no answer: what the system or TLS said
+	Status int            `json:"status"`       // of the answer; 0: there was none
+	Denied int            `json:"denied"`       // of the proxy, which does not connect to there; 0: it does, or was not asked to
+	Tried  netip.AddrPort `json:"tried"`        // the last address that was tried
+	Why    failure.Why    `json:"why,omitzero"` // why there was no answer: what the system or TLS said
 	Total  time.Duration  `json:"total"`
 }
 
 func (t *Through) tame() {
-	t.Detail = line(t.Detail)
 	for _, status := range []*int{&t.Status, &t.Denied} {
 		if *status < 100 || *status > 999 {
 			*status = 0

@@ -11,7 +11,7 @@ import (
 // Challenge is one challenge request that was under the prefix and went to the
 // ingress, as the gate saw it end.
 type Challenge struct {
-	Time        time.Time      // when the request head was complete
+	Time        time.Time      `json:"-"` // when the request head was complete
 	Duration    time.Duration  // from then until the last byte was handed to the client's socket
 	VIP         netip.Addr     // the local address that the client connected to, unmapped
 	Client      netip.AddrPort // unmapped
@@ -23,8 +23,8 @@ type Challenge struct {
 	Upstream    netip.AddrPort // the zero value when none was reached
 	Asker       Asker          // who seems to ask
 	Outcome     Outcome        // how it ended, for a counter
-	Cause       string         // empty when all went well, else one of the upstream's fixed set
-	Detail      string         // diagnosis and mend in one line; empty when all went well
+	Cause       string         `json:"-"` // empty when all went well, else one of the upstream's fixed set
+	Detail      string         `json:"-"` // diagnosis and remediation in one line; empty when all went well
 }
 
 // Refusal is why a connection was ended without asking the ingress. The set is

@@ -93,7 +93,7 @@ func (c Certificate) describe(now time.Time) (mark span, text string) {
 	if c.Error != "" {
 		return bad(), fmt.Sprintf("%s: %s (%s)", who, c.Error, looked)
 	}
-	until := fmt.Sprintf("until %s, by %s, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, looked)
+	until := fmt.Sprintf("until %s, by %q, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, looked)
 	left := fmt.Sprintf("%s left of %s", Age(c.NotAfter.Sub(now)), Age(c.NotAfter.Sub(c.NotBefore)))
 	switch c.Stage(now) {
 	case Fresh:

@@ -89,7 +89,7 @@ API VIP:        192.0.2.5 Held
 Table:          inet http01-proxyd present, leads port 80 of 192.0.2.5 to port 8888
 Upstream:       ✓ 192.0.2.6:80 reachable, looked at 10s ago
 Upstream:       - [2001:db8::6]:80 not tried yet
-Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by R11, looked at 60s ago
+Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by "R11", looked at 60s ago
 Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked at 60s ago)
 Configuration:  /etc/c.yaml
 Metrics:        ✓ served on 0.0.0.0:9645
@@ -128,7 +128,7 @@ Table:          inet http01-proxyd present, leads port 80 of 192.0.2.5 to port
 Upstream:       ✓ 192.0.2.6:80 reachable, looked at 10s ago
 Upstream:       - [2001:db8::6]:80 not tried yet
 Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
-                  2026-03-03 03:04 UTC, by R11, looked at 60s ago
+                  2026-03-03 03:04 UTC, by "R11", looked at 60s ago
 Certificate:    ✗ without a name at 192.0.2.5:6443: connection refused (looked
                   at 60s ago)
 Configuration:  /etc/c.yaml

@@ -98,6 +98,11 @@ func Bucket(d time.Duration) int {
 	return max(FirstBucket, min(LastBucket, int(math.Ceil(8*math.Log2(d.Seconds())))))
 }
 
+// Longest is the longest duration of a bucket but the last.
+func Longest(bucket int) time.Duration {
+	return time.Duration(math.Exp2(float64(bucket)/8) * float64(time.Second))
+}
+
 // Add counts n durations of a bucket that sum up to sum.
 func (h *Histogram) Add(bucket int, n uint64, sum time.Duration) {
 	if h.Buckets == nil {

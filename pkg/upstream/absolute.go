@@ -4,16 +4,18 @@ package upstream
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
 	"strconv"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // errNoHost is a request that no proxy can be asked for: it names no host, and the
 // address in its place would be that of this front door.
-var errNoHost = errors.New("the request names no host for the egress proxy to ask")
+var errNoHost = fmt.Errorf("%w", failure.Why{Reason: failure.NoHost})
 
 // errForm is a head that is not what the gate writes: origin-form, then Host.
-var errForm = errors.New("the request's head is not in the form for a proxy to be made of")
+var errForm = fmt.Errorf("%w", failure.Why{Reason: failure.BadHead})
 
 // appendAbsolute appends a request head in the form for a proxy (RFC 9112 section
 // 3.2.2): the target becomes http://host/…, Host the same, and what authorizes us

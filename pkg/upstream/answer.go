@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
@@ -22,14 +23,14 @@ const (
 )
 
 // errTooLarge is an answer that is not passed on, or not to its end.
-var errTooLarge = fmt.Errorf("sends a body of more than %d bytes", maxBody)
+var errTooLarge = fmt.Errorf("%w", failure.Why{Reason: failure.TooLarge})
 
 // errMalformed is what every finding about the bytes of an answer wraps.
 var errMalformed = errors.New("malformed answer")
 
-func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{errMalformed}, args...)...)
-}
+func malformed(reason failure.Reason) error { return malformedBy(failure.Why{Reason: reason}) }
+
+func malformedBy(why failure.Why) error { return fmt.Errorf("%w: %w", errMalformed, why) }
 
 // framing is how the end of an answer's body is known (RFC 9112 section 6.3).
 type framing uint8
@@ -62,8 +63,8 @@ type answer struct {
 	closes           bool
 
 	locations int
-	elsewhere string // where it leads, when that is not followed, for an operator
-	looped    bool   // sent back to us: read for the diagnosis only
+	elsewhere failure.Why // where it leads, when that is not followed
+	looped    bool        // sent back to us: read for the diagnosis only
 }
 
 // parse goes on reading the head at the beginning of buf. It returns the head's
@@ -74,7 +75,7 @@ func (a *answer) parse(buf []byte) (n int, err error) {
 		from, to, found, ok := a.lines.Next(buf)
 		switch {
 		case !ok:
-			err = malformed("a line does not end in CRLF")
+			err = malformed(failure.LineEnd)
 		case !found:
 			return 0, a.early()
 		case a.fields.from == 0:
@@ -97,7 +98,7 @@ func (a *answer) early() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
 	if a.fields.from == 0 && string(a.buf[:n]) != version[:n] {
-		return malformed("it does not begin with HTTP/1.x")
+		return malformed(failure.NotHTTP)
 	}
 	return nil
 }
@@ -109,12 +110,12 @@ func (a *answer) statusLine(at span) error {
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
 		line[8] != ' ' || !field.IsDigits(line[9:12]) || len(line) > least && line[least] != ' ' || !field.IsText(line[least:]) {
-		return malformed("bad status line")
+		return malformed(failure.StatusLine)
 	}
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 	if a.status < 100 || a.status > 599 {
-		return malformed("bad status code %d", a.status)
+		return malformedBy(failure.Why{Reason: failure.StatusCode, Number: a.status})
 	}
 	a.reason = span{min(at.from+least+1, at.to), at.to}
 	return nil
@@ -125,17 +126,17 @@ const longestName = len("proxy-authenticate")
 
 func (a *answer) field(line []byte) error {
 	if a.count++; a.count > maxFields {
-		return malformed("more than %d fields", maxFields)
+		return malformed(failure.TooManyFields)
 	}
 	name, value, problem := field.Split(line)
 	if problem != field.None {
-		return malformed("bad field line")
+		return malformed(failure.FieldLine)
 	}
 	var low [longestName]byte
 	switch string(field.Fold(low[:], name)) {
 	case "trailer":
 		if namesFraming(value) {
-			return malformed("framing announced in a trailer")
+			return malformed(failure.TrailerFraming)
 		}
 	case "location":
 		a.locations++
@@ -156,10 +157,10 @@ func (a *answer) field(line []byte) error {
 func (a *answer) contentLength(value []byte) (err error) {
 	a.lengths++
 	if !field.IsDigits(value) {
-		return malformed("bad Content-Length")
+		return malformed(failure.LengthSyntax)
 	}
 	if a.length, err = strconv.ParseInt(string(value), 10, 64); err != nil {
-		return malformed("Content-Length out of range")
+		return malformed(failure.LengthRange)
 	}
 	return nil
 }
@@ -178,11 +179,11 @@ func (a *answer) interim() bool { return a.status < 200 }
 func (a *answer) frame(toHead bool) (framing, error) {
 	switch {
 	case a.lengths > 1:
-		return noBody, malformed("repeated Content-Length")
+		return noBody, malformed(failure.LengthTwice)
 	case a.lengths > 0 && a.codings > 0:
-		return noBody, malformed("both Content-Length and Transfer-Encoding")
+		return noBody, malformed(failure.LengthAndCoding)
 	case a.codings > 0 && (!a.chunked || a.codings > 1 || a.minor == 0):
-		return noBody, malformed("unusable Transfer-Encoding")
+		return noBody, malformed(failure.Coding)
 	case toHead, a.status == 204, a.status == 304:
 		return noBody, nil
 	case a.codings > 0:

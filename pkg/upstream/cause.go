@@ -10,11 +10,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // Cause is what went wrong at the upstream. The set is fixed, so that it can
@@ -125,102 +127,17 @@ func (e *Error) Cut() bool {
 // Answer is what to tell the client when no answer could be passed on: the
 // status and one line that reveals no more than the cause.
 func (e *Error) Answer() (status int, reason string) {
-	switch e.Cause {
-	case NoUpstream:
-		reason = "no upstream is configured"
-	case Refused:
-		reason = "upstream refused the connection"
-	case ConnectTimeout:
-		reason = "upstream did not accept the connection in time"
-	case Unreachable:
-		reason = "upstream is unreachable"
-	case ClosedWithoutAnswer:
-		reason = "upstream closed the connection without an answer"
-	case Reset:
-		reason = "upstream reset the connection"
-	case AnswerTimeout:
-		reason = "upstream did not answer in time"
-	case AnswerTruncated:
-		reason = "upstream sent an incomplete answer"
-	case AnswerTooLarge:
-		reason = "upstream sent an answer that is too large"
-	case TLSUntrusted:
-		reason = "upstream presents a certificate that is not trusted"
-	case TLSName:
-		reason = "upstream presents a certificate for another name"
-	case TLSExpired:
-		reason = "upstream presents a certificate that is not valid now"
-	case TLSHandshake:
-		reason = "upstream failed the TLS handshake"
-	case EgressUnreachable, EgressTLS:
-		reason = "the egress proxy could not be asked"
-	case EgressAuth, EgressDenied:
-		reason = "the egress proxy did not let the request through"
-	case LocalResources, Stopped:
-		reason = "the proxy could not ask the upstream"
-	default:
-		reason = "upstream sent a malformed answer"
-	}
-	return e.Status, reason
+	return e.Status, catalogue.Reply(string(e.Cause))
 }
 
-// MaxDetail is the length that a diagnosis and its mend stay within, whatever the
-// ingress and the egress proxy are called and say.
-const MaxDetail = 2 << 10
-
-// Detail is the diagnosis and the mend for the operator, in one line. What other
-// addresses said comes last.
-func (e *Error) Detail() string {
-	var b strings.Builder
-	b.WriteString(e.Finding().String())
-	for _, other := range e.Also {
-		_, reason := other.Answer()
-		if other.Cause.egress() {
-			fmt.Fprintf(&b, "; then, for %v, %s", other.Addr, reason)
-			continue
-		}
-		fmt.Fprintf(&b, "; then %v %s", other.Addr, strings.TrimPrefix(reason, "upstream "))
-	}
-	return b.String()
-}
-
-// Finding is the catalogue's entry for it, with the mend for the operator.
-func (e *Error) Finding() catalogue.Finding {
-	said := ""
-	if e.Err != nil {
-		said = e.Err.Error()
-	}
-	who := e.Addr.String()
-	if e.Proxy != "" && !e.Cause.egress() {
-		who += " through the egress proxy " + e.Proxy
-	}
-	f := e.Cause.finding(who, said, e.Proxy)
-	if e.Proxy != "" {
-		return f.ThroughProxy()
+// Failure is the finding as it is reported to the process that writes its sentence:
+// what came from the network is in it only as far as that can be checked.
+func (e *Error) Failure() failure.Failure {
+	f := failure.Failure{Cause: string(e.Cause), Addr: failure.Unzoned(e.Addr), Proxy: e.Proxy != "", Why: Why(e.Err)}
+	for _, other := range e.Also[:min(len(e.Also), failure.MaxAlso)] {
+		f.Also = append(f.Also, failure.Other{Cause: string(other.Cause), Addr: failure.Unzoned(other.Addr)})
 	}
 	return f
-}
-
-// egress holds for the causes whose entries name the proxy themselves.
-func (c Cause) egress() bool {
-	switch c {
-	case EgressUnreachable, EgressTLS, EgressAuth, EgressDenied, EgressLoop:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c Cause) finding(who, said, proxy string) catalogue.Finding {
-	return catalogue.Find(c.entry(), "upstream", who, "error", said, "proxy", proxy)
-}
-
-// entry is the catalogue's for a cause.
-func (c Cause) entry() catalogue.ID {
-	if id, known := catalogue.OfCause(string(c)); known {
-		return id
-	}
-	return catalogue.AnswerMalformed
 }
 
 // dialError tells the ways apart in which a connection attempt fails.
@@ -252,24 +169,59 @@ func handshakeError(addr netip.AddrPort, err error, heard bool) *Error {
 	case !heard, isTimeout(err), errors.Is(err, net.ErrClosed):
 		return talkError(addr, err, false)
 	default:
-		return &Error{Cause: TLSHandshake, Addr: addr, Status: 502, Err: tlsError(err)}
+		return &Error{Cause: TLSHandshake, Addr: addr, Status: 502, Err: TLSWhy(err)}
 	}
 }
 
-// tlsError says what crypto/tls does in the words of an operator where these are
-// clearer.
-func tlsError(err error) error {
+// Why is what an error says in typed parameters: of package failure, of the system,
+// or of TLS.
+func Why(err error) failure.Why {
+	var own failure.Why
 	var record tls.RecordHeaderError
-	switch {
-	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
-		return errors.New("it answers in plain HTTP")
+	switch number, is := alertOf(err); {
+	case errors.As(err, &own):
+		return own
+	case is:
+		return failure.Why{Reason: failure.Alert, Number: number}
 	case errors.As(err, &record):
-		return errors.New("what it says is not TLS")
-	case isGone(err):
-		return errors.New("it ended the connection in the middle")
-	default:
-		return errors.New(printable(strings.TrimPrefix(cleanError(err).Error(), "tls: "), 2*maxQuoted))
+		return TLSWhy(err)
 	}
+	return failure.Of(err)
+}
+
+// TLSWhy says why a handshake, or TLS after it, has failed.
+func TLSWhy(err error) failure.Why {
+	var record tls.RecordHeaderError
+	number, is := alertOf(err)
+	switch {
+	case is:
+		return failure.Why{Reason: failure.Alert, Number: number}
+	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+		return failure.Why{Reason: failure.PlainHTTP}
+	case errors.As(err, &record):
+		return failure.Why{Reason: failure.NotTLS}
+	case isGone(err):
+		return failure.Why{Reason: failure.EndedMidway}
+	case strings.Contains(err.Error(), "unsupported protocol version"): // of crypto/tls, which has no type for it
+		return failure.Why{Reason: failure.TLSVersion}
+	}
+	if why := failure.Of(err); why.Reason != failure.Unknown {
+		return why
+	}
+	return failure.Why{Reason: failure.TLSFailed}
+}
+
+// alertOf is the number of a TLS alert, for which crypto/tls exports no type.
+func alertOf(err error) (number int, is bool) {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" && op.Op != "local error" || op.Err == nil {
+		return 0, false
+	}
+	v := reflect.ValueOf(op.Err)
+	if v.Kind() != reflect.Uint8 {
+		return 0, false
+	}
+	return int(v.Uint()), true
 }
 
 // isAlert reports whether TLS has failed on a connection that was open: the router
@@ -298,7 +250,7 @@ func talkError(addr netip.AddrPort, err error, got bool) *Error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
 		e.Cause = ClosedWithoutAnswer
 	case isAlert(err):
-		e.Cause, e.Err = TLSHandshake, tlsError(err)
+		e.Cause, e.Err = TLSHandshake, TLSWhy(err)
 	default:
 		e.Cause = Reset
 	}

@@ -5,6 +5,7 @@ package upstream
 import (
 	"bytes"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
@@ -69,11 +70,11 @@ func (c *chunks) lineOf(b []byte) (line []byte, used int, err error) {
 	lf := bytes.IndexByte(b, '\n')
 	switch {
 	case lf > limit, lf < 0 && len(b) > limit:
-		return nil, 0, malformed("a chunk's line is too long")
+		return nil, 0, malformed(failure.ChunkLineTooLong)
 	case lf < 0:
 		return nil, 0, nil
 	case lf == 0 || b[lf-1] != '\r':
-		return nil, 0, malformed("a chunk's line does not end in CRLF")
+		return nil, 0, malformed(failure.ChunkLineEnd)
 	default:
 		return b[:lf-1], lf + 1, nil
 	}
@@ -83,13 +84,13 @@ func (c *chunks) size(line []byte) error {
 	digits, extension, extended := bytes.Cut(line, []byte{';'})
 	// 15 digits stay below the largest int64.
 	if len(digits) == 0 || len(digits) > 15 {
-		return malformed("bad chunk size")
+		return malformed(failure.ChunkSize)
 	}
 	c.left = 0
 	for _, d := range digits {
 		value, ok := field.Hex(d)
 		if !ok {
-			return malformed("bad chunk size")
+			return malformed(failure.ChunkSize)
 		}
 		c.left = c.left<<4 | int64(value)
 	}
@@ -99,7 +100,7 @@ func (c *chunks) size(line []byte) error {
 	}
 	if extended {
 		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !field.IsText(extension) {
-			return malformed("bad chunk extension")
+			return malformed(failure.ChunkExtension)
 		}
 	}
 	c.state = chunkData
@@ -114,7 +115,7 @@ func (c *chunks) end(b []byte) (used int, data []byte, err error) {
 		return 0, nil, nil
 	}
 	if len(b) < 2 || string(b[:2]) != "\r\n" {
-		return 0, nil, malformed("a chunk does not end where its size says")
+		return 0, nil, malformed(failure.ChunkEnd)
 	}
 	c.state = chunkSize
 	return 2, nil, nil
@@ -126,10 +127,10 @@ func (c *chunks) trailer(line []byte) error {
 		return nil
 	}
 	if c.wrap += len(line); c.wrap > maxChunkWrap {
-		return malformed("the trailers are too long")
+		return malformed(failure.TrailersTooLong)
 	}
 	if _, _, problem := field.Split(line); problem != field.None {
-		return malformed("bad trailer")
+		return malformed(failure.Trailer)
 	}
 	return nil
 }

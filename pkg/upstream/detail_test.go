@@ -5,37 +5,77 @@ package upstream
 import (
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
+	"net"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
-// TestLongestDetail: the mend stands at the end, and is there whatever a certificate,
-// the names and the proxy are like.
+// reported is what the controller gets of an error, and what it knows by itself.
+func reported(e *Error) (failure.Failure, failure.Context) {
+	text, err := json.Marshal(e.Failure())
+	if err != nil {
+		panic(err)
+	}
+	var f failure.Failure
+	if err := json.Unmarshal(text, &f); err != nil {
+		panic(err)
+	}
+	if err := f.Check(); err != nil || !reflect.DeepEqual(f, e.Failure()) {
+		panic(string(text))
+	}
+	c := failure.Context{Host: "api.example.com", Trusted: "the CAs of the lab", Proxies: "the CA of the proxy itself"}
+	if e.Proxy != "" {
+		name, _, err := net.SplitHostPort(e.Proxy)
+		if err != nil {
+			name = e.Proxy
+		}
+		c.Via = map[netip.AddrPort]failure.Proxy{f.Addr: {Name: name}}
+	}
+	return f, c
+}
+
+// Detail is what the controller makes of it.
+func (e *Error) Detail() string {
+	f, c := reported(e)
+	return f.Detail(c)
+}
+
+// Finding is the same.
+func (e *Error) Finding() catalogue.Finding {
+	f, c := reported(e)
+	return f.Finding(c)
+}
+
+// TestLongestDetail: the remediation stands at the end, and is there whatever a
+// certificate, the names and the proxy are like.
 func TestLongestDetail(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\U0001F512", 200)
-	var names, others []string
-	for range 2 * maxNamed {
-		names, others = append(names, strings.Repeat("x", 253)), append(others, strings.Repeat("z", 253))
+	var names []string
+	for range 2 * failure.MaxNames {
+		names = append(names, strings.Join([]string{strings.Repeat("x", 63), strings.Repeat("y", 63), strings.Repeat("z", 63), strings.Repeat("w", 61)}, "."))
 	}
-	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: long}, Issuer: pkix.Name{CommonName: long}, DNSNames: names}
-	v := newVerifier(NewTrust(nil, long), others)
+	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: long}, Issuer: pkix.Name{CommonName: strings.Repeat("i", 64)}, DNSNames: names}
+	v := newVerifier(NewTrust(nil), nil)
 	for cause, err := range map[Cause]error{
 		TLSName:      v.verifyName(leaf, strings.Repeat("y", 253)),
 		TLSUntrusted: v.refuseChain(leaf, x509.UnhandledCriticalExtension{}, time.Now()),
-		EgressDenied: &proxyRefusal{403, strings.Repeat("z", 2*maxReason)},
+		EgressDenied: &proxyRefusal{403, "ERR_ACCESS_DENIED"},
 		EgressTLS:    v.refuseChain(leaf, x509.UnknownAuthorityError{}, time.Now()),
 	} {
 		e := &Error{
 			Cause: cause, Addr: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),
 			Proxy: strings.Repeat("p", 253) + ":65535", Err: err,
 		}
-		if text := e.Detail(); len(text) > MaxDetail || !strings.HasSuffix(text, e.Finding().Mend) {
+		if text := e.Detail(); len(text) > 3<<10 || !strings.HasSuffix(text, e.Finding().Mend) {
 			t.Errorf("%s has %d bytes: %s", cause, len(text), text)
-		} else {
-			t.Logf("%s: %d bytes", cause, len(text))
 		}
 	}
 }

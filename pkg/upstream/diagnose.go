@@ -31,9 +31,3 @@ func Judge(status int, https, looped bool) Cause {
 		return ""
 	}
 }
-
-// Says is the catalogue's sentence for a cause, of what is called who; said is what
-// the system or the parser has said, and proxy the egress proxy, if there is one.
-func (c Cause) Says(who, said, proxy string) string {
-	return c.finding(who, said, proxy).Says
-}

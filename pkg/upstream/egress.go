@@ -14,18 +14,8 @@ import (
 // others being reached directly.
 type Egress struct {
 	Through []Through
-	Proxies Authorities // of the proxies' own certificates
-	Beyond  Authorities // besides those of an ingress that is reached directly: a proxy may look into TLS
-}
-
-// Authorities are trusted for a part of the way.
-type Authorities struct {
-	Roots [][]byte // DER
-	About string   // what they are, for diagnoses, in one line
-}
-
-func (a Authorities) equal(other Authorities) bool {
-	return a.About == other.About && slices.EqualFunc(a.Roots, other.Roots, bytes.Equal)
+	Proxies [][]byte // CAs of the proxies' own certificates, DER
+	Beyond  [][]byte // CAs besides those of an ingress that is reached directly: a proxy may look into TLS
 }
 
 // Through is one of these addresses, with the port of what is asked there: plain
@@ -56,7 +46,7 @@ func (p EgressProxy) equal(other EgressProxy) bool {
 }
 
 func (e Egress) equal(other Egress) bool {
-	return e.Proxies.equal(other.Proxies) && e.Beyond.equal(other.Beyond) &&
+	return slices.EqualFunc(e.Proxies, other.Proxies, bytes.Equal) && slices.EqualFunc(e.Beyond, other.Beyond, bytes.Equal) &&
 		slices.EqualFunc(e.Through, other.Through, func(a, b Through) bool { return a.Ingress == b.Ingress && a.Proxy.equal(b.Proxy) })
 }
 
@@ -84,8 +74,8 @@ func newEgress(e Egress, direct *verifier) *egress {
 	if len(e.Through) == 0 {
 		return made
 	}
-	made.verifier = newVerifier(direct.trust.with(e.Beyond.Roots, e.Beyond.About), direct.names)
-	made.proxies = newVerifier(NewTrust(e.Proxies.Roots, e.Proxies.About), nil)
+	made.verifier = newVerifier(direct.trust.with(e.Beyond), direct.names)
+	made.proxies = newVerifier(NewTrust(e.Proxies), nil)
 	for _, t := range e.Through {
 		made.through[netip.AddrPortFrom(t.Ingress.Addr().Unmap(), t.Ingress.Port())] = &hop{t.Proxy, made, make(chan struct{}, maxHandshakes)}
 	}

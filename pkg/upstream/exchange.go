@@ -125,7 +125,7 @@ func (x *exchange) verdict(w way, cause Cause, err error) error {
 	if cause = w.finding(cause, x.answer.status); cause != "" {
 		e := &Error{Cause: cause, Addr: w.addr}
 		if cause == RedirectElsewhere {
-			e.Err = errors.New(x.answer.elsewhere)
+			e.Err = x.answer.elsewhere
 		}
 		return w.blame(e)
 	}

@@ -69,7 +69,7 @@ func TestHeader(t *testing.T) {
 	secure := haproxy(t, "accept-proxy ssl crt "+file, returnsAddresses)
 	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
 		byTLS := settingsFor(secure, p.trust(), version)
-		byTLS.Egress.Proxies = Authorities{[][]byte{p.root.Raw}, "the CA of the proxy"}
+		byTLS.Egress.Proxies = [][]byte{p.root.Raw}
 		for name, s := range map[string]Settings{
 			"plain":                      settingsFor(plain, nil, version),
 			"TLS":                        byTLS,

@@ -4,9 +4,10 @@ package upstream
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // approach opens the TCP connection that a way begins with: to the ingress or to the
@@ -26,7 +27,7 @@ func (c *Client) approach(w way, timeout time.Duration) (*net.TCPConn, *Error) {
 // has an even share of the time that is left.
 func (c *Client) approachProxy(w way, timeout time.Duration) (*net.TCPConn, *Error) {
 	addrs, by := w.via.Addrs, time.Now().Add(timeout)
-	last := errors.New("it has no address")
+	last := error(failure.Why{Reason: failure.NoAddress})
 	for i, addr := range addrs {
 		var tcp *net.TCPConn
 		if tcp, last = c.connect(addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); last == nil {
@@ -58,15 +59,15 @@ func (c *Client) climbThrough(bottom *socket, a attempt) (stream, *Error) {
 }
 
 // greetProxy speaks TLS with a proxy that wants it. Top is nil for one that does not.
-func (c *Client) greetProxy(bottom *socket, a attempt) (beneath net.Conn, top *secure, failure *Error) {
+func (c *Client) greetProxy(bottom *socket, a attempt) (beneath net.Conn, top *secure, failed *Error) {
 	via := a.way.via
 	if !via.Secure {
 		return bottom, nil, nil
 	}
-	top, failure = c.handshake(bottom, bottom, a, via.egress.proxies, via.Name)
-	if failure != nil {
-		e := a.way.egressError(EgressTLS, failure.Err)
-		e.Status = failure.Status
+	top, failed = c.handshake(bottom, bottom, a, via.egress.proxies, via.Name)
+	if failed != nil {
+		e := a.way.egressError(EgressTLS, failed.Err)
+		e.Status = failed.Status
 		return nil, nil, e
 	}
 	return top.Conn, top, nil
@@ -162,11 +163,13 @@ func (w way) finding(cause Cause, status int) Cause {
 
 // afterHeader says of a handshake that has failed what may be the reason: a router that
 // does not expect a header takes it for bad TLS.
-func (w way) afterHeader(failure *Error) *Error {
-	if w.header != ProxyProtocolOff && failure.Cause == TLSHandshake {
-		failure.Err = fmt.Errorf("%w, after a header of the PROXY protocol (upstream.proxyProtocol: v%d), which it may not expect", failure.Err, w.header)
+func (w way) afterHeader(e *Error) *Error {
+	if w.header != ProxyProtocolOff && e.Cause == TLSHandshake {
+		why := Why(e.Err)
+		why.Header = int(w.header)
+		e.Err = why
 	}
-	return failure
+	return e
 }
 
 // begin tells the router whose connection it is, where it wants to know.

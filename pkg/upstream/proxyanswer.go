@@ -4,9 +4,9 @@ package upstream
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
@@ -14,14 +14,19 @@ import (
 // it was asked for.
 type proxyRefusal struct {
 	status int
-	reason string // one short line, of the proxy's
+	code   string // what Squid or a proxy that speaks RFC 9209 gives as error; empty: none
 }
 
-func (r *proxyRefusal) Error() string {
-	if r.reason == "" {
-		return fmt.Sprintf("it answers %d", r.status)
+func (r *proxyRefusal) Error() string { return r.why().Error() }
+
+// Unwrap returns why.
+func (r *proxyRefusal) Unwrap() error { return r.why() }
+
+func (r *proxyRefusal) why() failure.Why {
+	if r.code == "" {
+		return failure.Why{Reason: failure.ProxyAnswer, Number: r.status}
 	}
-	return fmt.Sprintf("it answers %d %s", r.status, r.reason)
+	return failure.Why{Reason: failure.ProxyAnswerCode, Number: r.status, Code: r.code}
 }
 
 // cause is the one of a refusal: 407 is about our credentials or that there are
@@ -33,32 +38,16 @@ func (r *proxyRefusal) cause() Cause {
 	return EgressDenied
 }
 
-// maxReason bounds what is shown of a proxy's reason.
-const maxReason = 80
-
-// refusal is what the answer says to an operator: the reason phrase, and what
-// Squid or a proxy that speaks RFC 9209 gives as error.
+// refusal is what the answer says to an operator. Its reason phrase is any text, and
+// is dropped; so is an error code that gives away what authorizes us.
 func (a *answer) refusal(authorization Secret) *proxyRefusal {
-	reason, why := a.buf[a.reason.from:a.reason.to], a.proxyError()
-	r := &proxyRefusal{status: a.status, reason: shown(reason)}
-	switch {
-	case authorization.Within(string(reason)), authorization.Within(string(why)):
-		r.reason = "(its reason names the credentials)"
-	case shown(why) != "":
-		r.reason = strings.TrimPrefix(r.reason+" ("+shown(why)+")", " ")
+	r := &proxyRefusal{status: a.status}
+	// Squid's is followed by a number.
+	code, _, _ := strings.Cut(string(field.Trim(a.proxyError())), " ")
+	if failure.IsCode(code) && !authorization.Within(code) {
+		r.code = code
 	}
 	return r
-}
-
-// shown makes a short line of printable ASCII of what came from the network.
-func shown(text []byte) string {
-	text = text[:min(len(text), maxReason)]
-	return strings.TrimSpace(strings.Map(func(c rune) rune {
-		if c < ' ' || c > '~' {
-			return ' '
-		}
-		return c
-	}, string(text)))
 }
 
 // byProxy reports whether the answer is the proxy's own, and not what the ingress has

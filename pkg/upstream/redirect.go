@@ -4,10 +4,11 @@ package upstream
 
 import (
 	"bytes"
-	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
@@ -61,20 +62,29 @@ func SameByTLS(location []byte, host string, target []byte, httpsPort uint16) bo
 	return bytes.Equal(rest, target)
 }
 
-// maxLocation bounds what is shown of a Location.
-const maxLocation = 120
-
-// destination is where the answer leads, for an operator: without a query, in which
-// applications have what is nobody's business.
-func (a *answer) destination() string {
+// destination is where the answer leads, for an operator: scheme, host and port. Path
+// and query are any text, and applications have in them what is nobody's business.
+func (a *answer) destination() failure.Why {
 	if a.locations > 1 {
-		return fmt.Sprintf("%d places at once", a.locations)
+		return failure.Why{Reason: failure.ManyPlaces, Number: a.locations}
 	}
-	to, query, is := strings.Cut(string(a.location()), "?")
-	if to = printable(to, maxLocation); is && query != "" {
-		to += "?..."
+	to, err := url.Parse(string(a.location()))
+	if err != nil || !failure.IsName(to.Hostname()) {
+		return failure.Why{Reason: failure.ToAnything}
 	}
-	return strconv.Quote(to)
+	why := failure.Why{Names: []string{to.Hostname()}}
+	if port, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {
+		why.Number = int(port)
+	}
+	switch to.Scheme {
+	case "http":
+		why.Reason = failure.ToHTTP
+	case "https":
+		why.Reason = failure.ToHTTPS
+	default:
+		return failure.Why{Reason: failure.ToAnything}
+	}
+	return why
 }
 
 // judge names what an operator wants to know about a well-formed answer to r, or

@@ -175,12 +175,14 @@ func TestRedirects(t *testing.T) {
 func TestRedirectElsewhereIsNamed(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{
-		"https://evil.example.com/x":           `redirects the challenge to "https://evil.example.com/x", which`,
-		"/login?state=s3cret#s3cret":           `redirects the challenge to "/login?...", which`,
-		"/\xff\"x":                             `redirects the challenge to "/�\"x", which`,
-		"/" + strings.Repeat("x", 4000):        `redirects the challenge to "/` + strings.Repeat("x", maxLocation-1) + `...", which`,
+		"https://evil.example.com/x":           `redirects the challenge to https://evil.example.com/..., which`,
+		"http://evil.example.com:81?s3cret":    `redirects the challenge to http://evil.example.com:81/..., which`,
+		"https://[2001:db8::1]:444/x":          `redirects the challenge to https://[2001:db8::1]:444/..., which`,
+		"/login?state=s3cret#s3cret":           "redirects the challenge to a Location that is no URL",
+		"/\xff\"x":                             "redirects the challenge to a Location that is no URL",
+		"/" + strings.Repeat("x", 4000):        "redirects the challenge to a Location that is no URL",
 		"/a\r\nLocation: /b":                   "redirects the challenge to 2 places at once, which",
-		"ftp://{error}.example.com/{upstream}": `redirects the challenge to "ftp://{error}.example.com/{upstream}", which`,
+		"ftp://{error}.example.com/{upstream}": "redirects the challenge to a Location that is no URL",
 	} {
 		r := serve(t, "127.0.0.1:0", says(found+location+"\r\n\r\n"))
 		_, _, e := asks(t, clientBy(t, byHTTP(r)), asking())

@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"strconv"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // errNoTime is a budget that was used up before a connection was tried.
-var errNoTime = fmt.Errorf("the budget is used up: %w", os.ErrDeadlineExceeded)
+var errNoTime = fmt.Errorf("%w: %w", failure.Why{Reason: failure.NoTime}, os.ErrDeadlineExceeded)
 
 // readError marks what the upstream did wrong while its answer was relayed, to
 // tell it from what the client did.
@@ -41,10 +43,10 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 			x.start += n
 			return nil
 		case x.answer.status == 101:
-			return malformed("it switches protocols, which was not asked for")
+			return malformed(failure.Switches)
 		default:
 			if interim++; interim > maxInterim {
-				return malformed("more than %d interim answers", maxInterim)
+				return malformed(failure.Interim)
 			}
 			x.start += n
 			x.answer = answer{}
@@ -57,7 +59,7 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 func (x *exchange) readHead(conn stream, a attempt) error {
 	switch unused := x.end - x.start; {
 	case unused == maxAnswerHead:
-		return malformed("its head is longer than %d bytes", maxAnswerHead)
+		return malformed(failure.HeadTooLong)
 	case x.end < len(x.in):
 	default:
 		// The parser counts from the head's beginning, so that the head may move.

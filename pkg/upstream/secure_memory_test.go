@@ -93,11 +93,11 @@ func elsewhere(t testing.TB) (s, through Settings) {
 		t.Fatal(err)
 	}
 	at := netip.MustParseAddrPort(said[0])
-	s = Settings{Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), Secure: true, Trust: NewTrust([][]byte{der}, "the router's CA"), ConnectTimeout: patience}
+	s = Settings{Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), Secure: true, Trust: NewTrust([][]byte{der}), ConnectTimeout: patience}
 	through = s
 	through.Egress = Egress{
 		Through: []Through{{at, EgressProxy{Name: proxyName, Secure: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
-		Proxies: Authorities{[][]byte{der}, "the proxy's CA"},
+		Proxies: [][]byte{der},
 	}
 	return s, through
 }

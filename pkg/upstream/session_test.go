@@ -201,7 +201,7 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 		})
 	}
 	for n := range 100 {
-		s.Trust = NewTrust([][]byte{p.root.Raw, other.root.Raw}[:1+n%2], "changing")
+		s.Trust = NewTrust([][]byte{p.root.Raw, other.root.Raw}[:1+n%2])
 		c.Update(s)
 		seen := asked.Load()
 		nstest.Await(t, "requests under this trust", func() bool { return asked.Load() >= seen+4 })
@@ -247,7 +247,7 @@ func TestServerNames(t *testing.T) {
 func TestTrustChanges(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
-	both := NewTrust([][]byte{p.root.Raw, other.root.Raw}, "two CAs")
+	both := NewTrust([][]byte{p.root.Raw, other.root.Raw})
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
 		for requested(b) {

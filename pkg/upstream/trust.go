@@ -12,8 +12,6 @@ import (
 // Trust is the set of certificates that a router's has to lead to. Nothing is read
 // from the host: the process that verifies may open no file.
 type Trust struct {
-	about string
-
 	more  *Trust // which is trusted besides
 	parse sync.Once
 	roots [][]byte // DER, until they are parsed
@@ -21,11 +19,8 @@ type Trust struct {
 }
 
 // NewTrust returns the trust in roots, certificates as DER; none trusts nothing.
-// About says in one line what they are, for a diagnosis. Roots is not changed, and
-// must not be afterwards.
-func NewTrust(roots [][]byte, about string) *Trust {
-	return &Trust{roots: roots, about: about}
-}
+// Roots is not changed, and must not be afterwards.
+func NewTrust(roots [][]byte) *Trust { return &Trust{roots: roots} }
 
 // authorities parses the roots when the first router is verified: most hosts never
 // speak TLS. The pool then has their subjects and what they are parsed from, and
@@ -51,14 +46,11 @@ func (t *Trust) authorities() *x509.CertPool {
 }
 
 // with is the trust in what t trusts and in other roots. It is t when there are none.
-func (t *Trust) with(roots [][]byte, about string) *Trust {
+func (t *Trust) with(roots [][]byte) *Trust {
 	if len(roots) == 0 {
 		return t
 	}
-	both := NewTrust(roots, about)
+	both := NewTrust(roots)
 	both.more = t
-	if t != nil && t.about != "" {
-		both.about = t.about + " and " + about
-	}
 	return both
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // tunnel asks the egress proxy, to which conn is, for a way to an address (RFC 9110
@@ -64,10 +66,10 @@ func readConnected(conn io.Reader, authorization Secret) (rest []byte, err error
 				return nil, err
 			}
 		case a.status == 101:
-			return nil, malformed("it switches protocols, which was not asked for")
+			return nil, malformed(failure.Switches)
 		case a.interim():
 			if interim++; interim > maxInterim {
-				return nil, malformed("more than %d interim answers", maxInterim)
+				return nil, malformed(failure.Interim)
 			}
 			end = copy(buf, buf[n:end])
 			a = answer{}
@@ -82,7 +84,7 @@ func readConnected(conn io.Reader, authorization Secret) (rest []byte, err error
 // readOn reads more behind what is in buf, which grows up to the bound of a head.
 func readOn(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	if end == maxAnswerHead {
-		return nil, 0, malformed("its head is longer than %d bytes", maxAnswerHead)
+		return nil, 0, malformed(failure.HeadTooLong)
 	}
 	if end == len(buf) {
 		buf = append(buf, make([]byte, min(len(buf), maxAnswerHead-len(buf)))...)

@@ -3,14 +3,14 @@
 package upstream
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
 
 // maxSessions bounds the sessions that are kept to be resumed, by the name that was
@@ -63,7 +63,7 @@ func (v *verifier) config(name string) *tls.Config {
 // one of the configured names.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return &refusal{TLSHandshake, "it presents no certificate"}
+		return &refusal{TLSHandshake, failure.Why{Reason: failure.NoCertificate}}
 	}
 	leaf := chain[0]
 	between := x509.NewCertPool()
@@ -89,105 +89,90 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 			return nil
 		}
 	}
-	asked := "the request, which has no name,"
-	if name != "" {
-		asked = quote(name)
-	}
-	if len(v.names) > 0 {
-		asked += " and " + some(v.names)
-	}
-	return &refusal{TLSName, fmt.Sprintf("%s is for %s, and not for %s", describe(leaf), names(leaf), asked)}
+	why := describe(failure.OtherNames, leaf)
+	why.Names, why.More = names(leaf)
+	return &refusal{TLSName, why}
 }
 
 func (v *verifier) refuseChain(leaf *x509.Certificate, err error, now time.Time) error {
-	var invalid x509.CertificateInvalidError
-	var unknown x509.UnknownAuthorityError
-	switch errors.As(err, &invalid); {
-	case invalid.Reason == x509.Expired && invalid.Cert != nil:
-		when := "is valid from " + day(invalid.Cert.NotBefore) + " only"
-		if now.After(invalid.Cert.NotAfter) {
-			when = "has expired on " + day(invalid.Cert.NotAfter)
-		}
-		return &refusal{TLSExpired, describe(invalid.Cert) + " " + when}
-	case errors.As(err, &unknown):
-		return &refusal{TLSUntrusted, fmt.Sprintf("%s leads to none of %s", describe(leaf), v.about())}
-	default:
-		return &refusal{TLSUntrusted, fmt.Sprintf("%s: %s; trusted: %s", describe(leaf), printable(err.Error(), maxQuoted), v.about())}
+	why, _ := CertificateWhy(leaf, err, now)
+	if why.Reason == failure.Expired || why.Reason == failure.NotYetValid {
+		return &refusal{TLSExpired, why}
 	}
+	return &refusal{TLSUntrusted, why}
 }
 
-func (v *verifier) about() string {
-	if v.trust == nil || v.trust.about == "" {
-		return "what is trusted: nothing is"
+// CertificateWhy is why a certificate was refused, which is leaf unless the error has
+// another. It is false for an error that is not about one.
+func CertificateWhy(leaf *x509.Certificate, err error, now time.Time) (failure.Why, bool) {
+	var invalid x509.CertificateInvalidError
+	var unknown x509.UnknownAuthorityError
+	var extension x509.UnhandledCriticalExtension
+	var other x509.HostnameError
+	switch errors.As(err, &invalid); {
+	case invalid.Reason == x509.Expired && invalid.Cert != nil:
+		why, when := describe(failure.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
+		if now.After(invalid.Cert.NotAfter) {
+			why.Reason, when = failure.Expired, invalid.Cert.NotAfter
+		}
+		why.Time = max(0, min(when.Unix(), failure.LastTime))
+		return why, true
+	case invalid.Cert != nil:
+		why := describe(failure.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
+		why.Number = int(invalid.Reason) + 1
+		return why, true
+	case errors.As(err, &unknown):
+		return describe(failure.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
+	case errors.As(err, &other):
+		why := describe(failure.OtherNames, cmp.Or(leaf, other.Certificate))
+		why.Names, why.More = names(cmp.Or(leaf, other.Certificate))
+		return why, true
+	default:
+		reason := failure.InvalidCertificate
+		if errors.As(err, &extension) {
+			reason = failure.UnknownExtension
+		}
+		return describe(reason, leaf), leaf != nil
 	}
-	return printable(v.trust.about, maxAbout)
 }
 
 // refusal is a router that is not spoken to.
 type refusal struct {
 	cause Cause
-	what  string
+	why   failure.Why
 }
 
-func (r *refusal) Error() string { return r.what }
+func (r *refusal) Error() string { return r.why.Error() }
 
-const (
-	// What a certificate says is shown within these bounds: whoever answers has
-	// written it, and the mend comes after it.
-	maxQuoted = 96
-	maxAbout  = 240
-	maxNamed  = 4
-)
+// Unwrap returns why.
+func (r *refusal) Unwrap() error { return r.why }
 
-func describe(c *x509.Certificate) string {
-	subject := c.Subject.String()
-	if subject == "" {
-		subject = "(empty)"
+// describe names a certificate by what of its names can be checked.
+func describe(reason failure.Reason, c *x509.Certificate) failure.Why {
+	why := failure.Why{Reason: reason}
+	if c == nil {
+		return why
 	}
-	return fmt.Sprintf("the certificate %s, issued by %s,", quote(subject), quote(c.Issuer.String()))
+	if failure.IsCommonName(c.Subject.CommonName) {
+		why.Subject = c.Subject.CommonName
+	}
+	if failure.IsCommonName(c.Issuer.CommonName) {
+		why.Issuer = c.Issuer.CommonName
+	}
+	return why
 }
 
-// names are those that a certificate is for.
-func names(c *x509.Certificate) string {
+// names are the first of those that a certificate is for, and how many others there
+// are.
+func names(c *x509.Certificate) (first []string, more int) {
 	all := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		all = append(all, ip.String())
 	}
-	return some(all)
-}
-
-func some(all []string) string {
-	if len(all) == 0 {
-		return "no name"
-	}
-	shown := make([]string, 0, maxNamed)
-	for _, name := range all[:min(len(all), maxNamed)] {
-		shown = append(shown, quote(name))
-	}
-	text := strings.Join(shown, ", ")
-	if more := len(all) - len(shown); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
-
-func quote(s string) string { return `"` + printable(s, maxQuoted) + `"` }
-
-// printable is what may be shown of a text of others: one line of limited length
-// without control characters, and without those that change what is seen of it.
-func printable(s string, limit int) string {
-	var b strings.Builder
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			r = ' '
+	for _, name := range all {
+		if len(first) < failure.MaxNames && failure.IsName(name) {
+			first = append(first, name)
 		}
-		if b.Len() >= limit {
-			b.WriteString("...")
-			break
-		}
-		b.WriteRune(r)
 	}
-	return b.String()
+	return first, min(len(all)-len(first), failure.MaxMore)
 }

@@ -36,7 +36,7 @@ func (w *Way) Configure(c *control.Configure) {
 // Trust takes which CAs are trusted. It comes before the first configuration, which
 // says where the ingress is, and whenever other CAs are to be trusted.
 func (w *Way) Trust(t *control.Trust) {
-	w.settings.Trust = upstream.NewTrust(t.Roots, t.About)
+	w.settings.Trust = upstream.NewTrust(t.Roots)
 }
 
 // Egress takes what is reached through a proxy: from here on, nothing that is
@@ -51,5 +51,5 @@ func (w *Way) Egress(e *control.Egress) {
 			Authorization: upstream.NewSecret(t.Proxy.Authorization),
 		}})
 	}
-	w.settings.Egress = upstream.Egress{Through: through, Proxies: upstream.Authorities(e.Proxies), Beyond: upstream.Authorities(e.Beyond)}
+	w.settings.Egress = upstream.Egress{Through: through, Proxies: e.Proxies.Roots, Beyond: e.Beyond.Roots}
 }

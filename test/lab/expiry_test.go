@@ -73,7 +73,7 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	for i, m := range l.Masters {
 		awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
-		logs[i].awaits(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by R11, expires in 29h, `)
+		logs[i].awaits(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by \"R11\", expires in 29h, `)
 		logs[i].awaits(t, "event=certificate")
 	}
 

@@ -92,13 +92,13 @@ func TestFaults(t *testing.T) {
 			config: "apiServer: {advertiseAddress: " + node + "}\n",
 			edit:   func(_ *host, s *served) { s.service = append(s.service, node) },
 			want:   []string{"microshift-inside-gets-external"},
-			says:   []string{"10.43.0.1 (without SNI)", "for clients outside, issued by kube-apiserver-external-signer"},
+			says:   []string{"10.43.0.1 (without SNI)", "for clients outside, issued by \"kube-apiserver-external-signer\""},
 		},
 		{
 			name: "a name that is missing",
 			edit: func(_ *host, s *served) { less(&s.external, apiName) },
 			want: []string{"microshift-name-absent"},
-			says: []string{"for " + apiName, "issued by kube-apiserver-service-network-signer, for the service network", "apiServer.subjectAltNames"},
+			says: []string{"for " + apiName, "issued by \"kube-apiserver-service-network-signer\", for the service network", "apiServer.subjectAltNames"},
 		},
 		{
 			name: "an address of the node that is missing", config: "node: {nodeIP: " + node + ", nodeIPv6: '" + node6 + "'}\n" +
@@ -117,7 +117,7 @@ func TestFaults(t *testing.T) {
 			name: "a name of clients outside that localhost has",
 			edit: func(_ *host, s *served) { less(&s.external, apiName); s.localhost = append(s.localhost, apiName) },
 			want: []string{"microshift-outside-gets-internal"},
-			says: []string{apiName, "for localhost alone, issued by kube-apiserver-localhost-signer"},
+			says: []string{apiName, "for localhost alone, issued by \"kube-apiserver-localhost-signer\""},
 		},
 		{
 			name: "the service's address is missing",
@@ -158,7 +158,7 @@ func TestFaults(t *testing.T) {
 		{
 			name: "one that is not for its name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName}, 80*day, false),
 			want: []string{"microshift-name-absent"},
-			says: []string{"issued by Public CA, for clients that trust that issuer"},
+			says: []string{"issued by \"Public CA\", for clients that trust that issuer"},
 		},
 		{
 			name: "one that was not renewed", edit: admins("Public CA", []string{apiName}, []string{apiName}, 8*day, false),

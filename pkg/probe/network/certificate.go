@@ -9,10 +9,10 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // certificate looks which certificate a server presents. It asks nothing over the
@@ -26,15 +26,14 @@ func certificate(ctx context.Context, q *probe.CertificateQuestion) (*probe.Cert
 	// What is presented is the question, whether or not it can be verified.
 	secure := tls.Client(conn, &tls.Config{ServerName: q.Name, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("begin TLS with %v: %w", q.Addr, err)
+		return nil, upstream.TLSWhy(err)
 	}
 	leaf := secure.ConnectionState().PeerCertificates[0]
 	return &probe.Certificate{
 		Issuer: issuer(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
 		Covers: q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
-		// A copy: crypto/tls gives equal certificates of several connections out as one.
-		Names: slices.Clone(leaf.DNSNames[:min(len(leaf.DNSNames), probe.MaxNames)]),
+		Names:  leaf.DNSNames,
 	}, nil
 }
 

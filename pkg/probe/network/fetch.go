@@ -10,10 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -44,10 +44,7 @@ func fetch(ctx context.Context, q *probe.FetchQuestion) *probe.Fetch {
 }
 
 func fail(f *probe.Fetch, e *upstream.Error) {
-	f.Cause = string(e.Cause)
-	if e.Err != nil {
-		f.Detail = e.Err.Error()
-	}
+	f.Cause, f.Why = string(e.Cause), upstream.Why(e.Err)
 }
 
 // exchange writes the request and reads the answer into f.
@@ -111,7 +108,7 @@ func malformed(err error) error {
 func diagnose(q *probe.FetchQuestion, err error, got bool) *upstream.Error {
 	var bad errMalformed
 	if errors.As(err, &bad) {
-		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: errors.New(strings.TrimPrefix(bad.Error(), "net/http: "))}
+		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: failure.Why{Reason: failure.Malformed}}
 	}
 	return upstream.TalkError(q.Addr, err, got)
 }

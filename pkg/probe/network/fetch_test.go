@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -100,10 +101,10 @@ func TestFetch(t *testing.T) {
 			if got.Total <= 0 || (got.Cause != "refused" && got.Connected <= 0) || (got.Status != 0 && got.FirstByte < got.Connected) {
 				t.Errorf("times: %+v", got)
 			}
-			if (got.Cause == "") != (got.Detail == "") {
-				t.Errorf("cause %q, detail %q", got.Cause, got.Detail)
+			if (got.Cause == "") != got.Why.IsZero() {
+				t.Errorf("cause %q, why %v", got.Cause, got.Why)
 			}
-			got.Connected, got.FirstByte, got.Total, got.Detail = 0, 0, 0, ""
+			got.Connected, got.FirstByte, got.Total, got.Why, got.Context = 0, 0, 0, failure.Why{}, failure.Context{}
 			if diff := cmp.Diff(tt.want, got, cmp.Comparer(bytes.Equal), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -19,7 +20,7 @@ import (
 // asGate asks the ingress for one page by the gate's own means: what it meets is what
 // challenges meet, and in the same words.
 func asGate(ctx context.Context, q *probe.FetchQuestion) *probe.Fetch {
-	f := &probe.Fetch{At: q.Addr}
+	f := &probe.Fetch{At: failure.Unzoned(q.Addr)}
 	begin := time.Now()
 	defer func() { f.Total = time.Since(begin) }()
 	request, err := gateRequest(ctx, q)
@@ -38,16 +39,15 @@ func asGate(ctx context.Context, q *probe.FetchQuestion) *probe.Fetch {
 	answer := gathered{begin: begin}
 	_, at, err := client.Exchange(request, &answer)
 	if at.IsValid() {
-		f.At = at
+		f.At = failure.Unzoned(at)
 	}
 	answer.read(f)
-	var failure *upstream.Error
-	if errors.As(err, &failure) {
-		f.Proxy = failure.Proxy
-		if failure.Cause.PassedOn() {
-			f.Verdict = string(failure.Cause)
-		} else {
-			fail(f, failure)
+	var found *upstream.Error
+	if errors.As(err, &found) {
+		f.Proxy = found.Proxy != ""
+		fail(f, found)
+		if found.Cause.PassedOn() {
+			f.Verdict, f.Cause = f.Cause, ""
 		}
 	}
 	return f
@@ -70,7 +70,7 @@ func gateRequest(ctx context.Context, q *probe.FetchQuestion) (*upstream.Request
 	var asked head.Request
 	text := []byte(requestText(q))
 	if _, fault := asked.Parse(text); fault != head.None {
-		return nil, errors.New("the request cannot be asked: " + fault.String())
+		return nil, failure.Why{Reason: failure.BadQuestion}
 	}
 	deadline, _ := ctx.Deadline()
 	return &upstream.Request{

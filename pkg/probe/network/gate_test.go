@@ -82,8 +82,8 @@ func TestAsGate(t *testing.T) {
 			egress: &control.Egress{Through: []control.Through{{Ingress: secure, Proxy: control.EgressProxy{
 				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: "Basic c2VjcmV0",
 			}}}},
-			want:   probe.Fetch{At: secure, Cause: "egress-auth", Proxy: net.JoinHostPort("proxy.example.com", port(refusing))},
-			detail: "it answers 407 (its reason names the credentials)",
+			want:   probe.Fetch{At: secure, Cause: "egress-auth", Proxy: true},
+			detail: "it answers 407 Proxy Authentication Required",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,10 +98,10 @@ func TestAsGate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(a.Fetch.Detail, tt.detail) || a.Fetch.Total <= 0 {
-				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Detail)
+			if !strings.Contains(a.Fetch.Why.Text(a.Fetch.Context), tt.detail) || a.Fetch.Total <= 0 {
+				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Why)
 			}
-			ignored := cmpopts.IgnoreFields(probe.Fetch{}, "FirstByte", "Total", "Date", "Detail")
+			ignored := cmpopts.IgnoreFields(probe.Fetch{}, "FirstByte", "Total", "Date", "Why", "Context")
 			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
 			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(probe.Fetch{}, bodyUnless(tt.want)...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -11,8 +11,10 @@ import (
 	"sync"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // atOnce bounds the questions that are looked into at a time; more wait.
@@ -62,12 +64,13 @@ func answer(ctx context.Context, conn *control.Conn, q probe.Question) {
 	}
 	a.ID = q.ID
 	if err != nil {
-		a.Error = err.Error()
+		why := upstream.Why(err)
+		a.Error = &why
 	}
 	// Before it is sent too: texts of the network may be long, and grow as JSON.
 	err = conn.Send(a.Tamed(), -1)
 	if errors.Is(err, control.ErrTooLarge) {
-		err = conn.Send(probe.Answer{ID: q.ID, Error: err.Error()}.Tamed(), -1)
+		err = conn.Send(probe.Answer{ID: q.ID, Error: &failure.Why{Reason: failure.AnswerTooLong}}, -1)
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -91,7 +94,7 @@ func find(ctx context.Context, q probe.Question) (a probe.Answer, err error) {
 	case q.Through != nil:
 		a.Through, err = through(ctx, q.Through)
 	default:
-		err = errors.New("this question is not known")
+		err = failure.Why{Reason: failure.BadQuestion}
 	}
 	return a, err
 }

@@ -6,9 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -17,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -26,13 +24,13 @@ import (
 func through(ctx context.Context, q *probe.ThroughQuestion) (*probe.Through, error) {
 	target, err := url.Parse(q.URL)
 	if err != nil {
-		return nil, errors.New("the URL to ask is none")
+		return nil, failure.Why{Reason: failure.BadQuestion}
 	}
 	t := &probe.Through{}
 	begin := time.Now()
 	conn, err := dialAny(ctx, q.Addrs, t)
 	if err != nil {
-		t.Detail, t.Total = tell(err), time.Since(begin)
+		t.Why, t.Total = why(err), time.Since(begin)
 		return t, nil
 	}
 	defer conn.Close()
@@ -52,7 +50,7 @@ func through(ctx context.Context, q *probe.ThroughQuestion) (*probe.Through, err
 		t.Status = answer.StatusCode
 		_ = answer.Body.Close()
 	case t.Denied == 0: // else the error is the proxy's reason phrase, which may be anything
-		t.Detail = scrub(tell(err), q.Proxy)
+		t.Why = why(err)
 	}
 	return t, nil
 }
@@ -84,24 +82,10 @@ func transportFor(q *probe.ThroughQuestion, conn net.Conn, denied *atomic.Int32)
 	}
 	proxy, err := url.Parse(q.Proxy)
 	if err != nil {
-		return nil, errors.New("the proxy's URL is none") // what the parser says has it
+		return nil, failure.Why{Reason: failure.BadProxyURL} // what the parser says has it
 	}
 	transport.Proxy = http.ProxyURL(proxy)
 	return transport, nil
-}
-
-// scrub hides a text in which the other side sends the credentials back.
-func scrub(text, proxy string) string {
-	u, err := url.Parse(proxy)
-	if err != nil || u.User == nil {
-		return text
-	}
-	password, _ := u.User.Password()
-	basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-	if upstream.NewSecret("Basic " + basic).Within(text) {
-		return "what the other side said holds the proxy's credentials, and is not shown"
-	}
-	return text
 }
 
 // dialAny connects to the first address that takes the connection, whatever is asked
@@ -109,9 +93,9 @@ func scrub(text, proxy string) string {
 // (dialConnFor of net/http), so that one silent address kept the others from being
 // asked. It writes down whom it tries.
 func dialAny(ctx context.Context, addrs []netip.AddrPort, t *probe.Through) (conn net.Conn, err error) {
-	err = errors.New("there is no address to ask")
+	err = failure.Why{Reason: failure.NoAddress}
 	for i, addr := range addrs {
-		t.Tried = addr
+		t.Tried = failure.Unzoned(addr)
 		if conn, err = dialOne(ctx, addr, len(addrs)-i); err == nil {
 			return conn, nil
 		}
@@ -140,18 +124,18 @@ func handOver(conn net.Conn) func(context.Context, string, string) (net.Conn, er
 	}
 }
 
-// tell says why there was no answer. A URL, which may hold credentials, is in none
-// of the errors below one.
-func tell(err error) string {
-	if outer := (*url.Error)(nil); errors.As(err, &outer) {
-		err = outer.Err
+// why is why there was no answer. What net/http itself says quotes the network, and
+// may hold a URL with credentials: of its texts none is handed over.
+func why(err error) failure.Why {
+	if about, is := upstream.CertificateWhy(nil, err, time.Now()); is {
+		return about
 	}
-	var unknown x509.UnknownAuthorityError
-	if errors.As(err, &unknown) && unknown.Cert != nil {
-		return fmt.Sprintf("a certificate of %s, issued by %s, is not trusted: %v", unknown.Cert.Subject, unknown.Cert.Issuer, err)
+	switch said := upstream.Why(err); {
+	case said.Reason != failure.Unknown:
+		return said
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return failure.Why{Reason: failure.PlainHTTP}
+	default:
+		return failure.Why{Reason: failure.Malformed}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "there was no answer in time"
-	}
-	return strings.TrimPrefix(err.Error(), "proxyconnect tcp: ") // net/http's own, and many a user's name is proxy
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -148,14 +149,14 @@ func TestThrough(t *testing.T) {
 		{"wrong credentials", probe.ThroughQuestion{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked}, probe.Through{Status: 407}, ""},
 		{"wrong credentials with CONNECT", probe.ThroughQuestion{URL: "https://example.com/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked, Roots: roots}, probe.Through{Denied: 407}, ""},
 		{"denied", probe.ThroughQuestion{URL: "https://denied.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, probe.Through{Denied: 403}, ""},
-		{"not trusted", probe.ThroughQuestion{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, probe.Through{}, "not trusted"},
-		{"the proxy is not trusted", probe.ThroughQuestion{URL: "https://example.com/", Proxy: "https://user:s3cret@example.com:3128", Addrs: viaTLS}, probe.Through{}, "not trusted"},
+		{"not trusted", probe.ThroughQuestion{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, probe.Through{}, "leads to none of what is trusted"},
+		{"the proxy is not trusted", probe.ThroughQuestion{URL: "https://example.com/", Proxy: "https://user:s3cret@example.com:3128", Addrs: viaTLS}, probe.Through{}, "leads to none of what is trusted"},
 		{"another name", probe.ThroughQuestion{URL: "https://other.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, probe.Through{}, "other.test"},
 		{"nobody listens", probe.ThroughQuestion{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(nobody.String())}, probe.Through{}, "refused"},
 		{"no address", probe.ThroughQuestion{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128"}, probe.Through{}, "no address"},
 		{"silent", probe.ThroughQuestion{URL: "http://silent.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(silent.String())}, probe.Through{}, "in time"},
-		{"it echoes the credentials", probe.ThroughQuestion{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(echo.String())}, probe.Through{}, "not shown"},
-		{"and are quoted", probe.ThroughQuestion{URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128", Addrs: addrs(told.String())}, probe.Through{}, "not shown"},
+		{"it echoes the credentials", probe.ThroughQuestion{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(echo.String())}, probe.Through{}, "not one HTTP/1.x answer"},
+		{"and are quoted", probe.ThroughQuestion{URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128", Addrs: addrs(told.String())}, probe.Through{}, "not one HTTP/1.x answer"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,10 +168,10 @@ func TestThrough(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(&tt.want, a.Through, cmpopts.IgnoreFields(probe.Through{}, "Tried", "Detail", "Total")); diff != "" {
-				t.Errorf("(-want +got):\n%s%s", diff, a.Through.Detail)
+			if diff := cmp.Diff(&tt.want, a.Through, cmpopts.IgnoreFields(probe.Through{}, "Tried", "Why", "Total")); diff != "" {
+				t.Errorf("(-want +got):\n%s%v", diff, a.Through.Why)
 			}
-			if got := a.Through.Detail; !strings.Contains(got, tt.says) || (tt.says == "") != (got == "") || strings.Contains(got, "s3cret") {
+			if got := a.Through.Why.Text(failure.Context{Host: "other.test", Trusted: "what is trusted"}); !strings.Contains(got, tt.says) || (tt.says == "") != (got == "") || strings.Contains(got, "s3cret") {
 				t.Errorf("it says %q, want %q", got, tt.says)
 			}
 			if len(tt.q.Addrs) > 0 && a.Through.Tried != tt.q.Addrs[len(tt.q.Addrs)-1] {

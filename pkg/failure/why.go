@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The bounds of a [Why].
+const (
+	MaxNames      = 4
+	MaxMore       = 1 << 16
+	maxName       = 253 // a DNS name (RFC 1035 section 2.3.4)
+	maxLabel      = 63
+	maxCommonName = 64 // ub-common-name of RFC 5280
+	maxCode       = 40
+	maxErrno      = 4095
+	LastTime      = 253402300799 // the end of the year 9999
+	lastHeader    = 2
+)
+
+// Why is why an exchange failed: a sentence of the table and its parameters. A
+// parameter for which the sentence has no place is invalid. The zero value says
+// nothing.
+//
+// Issuer and Subject are what a certificate itself says. They are the finding, so
+// that they are kept as data: letters, digits, spaces and a few marks within 64 bytes,
+// and quoted behind "the certificate" and "issued by".
+type Why struct {
+	Reason  Reason   `json:"reason,omitzero"`
+	Number  int      `json:"number,omitzero"`  // of the system's error, a TLS alert, a status, a port, or a count
+	Code    string   `json:"code,omitzero"`    // by which an egress proxy names its error: letters, digits, "-" and "_"
+	Names   []string `json:"names,omitempty"`  // host names and addresses
+	More    int      `json:"more,omitzero"`    // how many others there are
+	Subject string   `json:"subject,omitzero"` // common name of a certificate
+	Issuer  string   `json:"issuer,omitzero"`
+	Time    int64    `json:"time,omitzero"`   // in seconds since 1970
+	Header  int      `json:"header,omitzero"` // version of the PROXY protocol with which the connection began
+}
+
+// Error is the sentence. A child's own errors are made of it.
+func (w Why) Error() string { return w.text(asked{}) }
+
+// Text is the sentence, with what the reader knows by itself.
+func (w Why) Text(c Context) string {
+	return w.text(asked{host: c.Host, names: c.Names, trusted: c.Trusted, unresolved: c.Unresolved})
+}
+
+// Is reports whether it is an error of the system.
+func (w Why) Is(err error) bool {
+	number, is := err.(syscall.Errno) //nolint:errorlint // as errors.Is wants it
+	return is && w.Reason == System && w.Number == int(number)
+}
+
+// IsZero holds for one that says nothing.
+func (w Why) IsZero() bool { return w.Reason == None }
+
+// Check refuses what no sentence is made of.
+func (w Why) Check() error {
+	template, known := sentences()[w.Reason]
+	if !known {
+		return fmt.Errorf("%w: an unknown reason", ErrInvalid)
+	}
+	takes := func(places ...string) bool {
+		return slices.ContainsFunc(places, func(p string) bool { return strings.Contains(template, p) })
+	}
+	switch {
+	case w.Number != 0 && !takes("{errno}", "{alert}", "{status}", "{port}", "{number}", "{invalid}"),
+		w.Code != "" && !takes("{code}"),
+		(len(w.Names) > 0 || w.More != 0) && !takes("{names}", "{port}"),
+		(w.Subject != "" || w.Issuer != "") && !takes("{certificate}"),
+		w.Time != 0 && !takes("{time}"):
+		return fmt.Errorf("%w: a parameter that its sentence has no place for", ErrInvalid)
+	}
+	return w.checkValues()
+}
+
+func (w Why) checkValues() error {
+	switch {
+	case w.Number < 0 || w.Number > 1<<16, w.Reason == System && (w.Number < 1 || w.Number > maxErrno):
+		return fmt.Errorf("%w: number %d", ErrInvalid, w.Number)
+	case w.Code != "" && !IsCode(w.Code):
+		return fmt.Errorf("%w: a code with other characters", ErrInvalid)
+	case len(w.Names) > MaxNames || w.More < 0 || w.More > MaxMore:
+		return fmt.Errorf("%w: %d names and %d more", ErrInvalid, len(w.Names), w.More)
+	case slices.ContainsFunc(w.Names, func(n string) bool { return !IsName(n) }):
+		return fmt.Errorf("%w: a name that no host has", ErrInvalid)
+	case w.Subject != "" && !IsCommonName(w.Subject), w.Issuer != "" && !IsCommonName(w.Issuer):
+		return fmt.Errorf("%w: a common name with other characters", ErrInvalid)
+	case w.Time < 0 || w.Time > LastTime, w.Header < 0 || w.Header > lastHeader:
+		return fmt.Errorf("%w: a time or a version out of range", ErrInvalid)
+	}
+	return nil
+}
+
+// IsName holds for a host name by the rules for letters, digits and hyphens, with
+// underscores as DNS has them and an asterisk as first label, and for an address
+// without a zone.
+func IsName(s string) bool {
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return addr.Zone() == ""
+	}
+	if s == "" || len(s) > maxName {
+		return false
+	}
+	for label := range strings.SplitSeq(strings.TrimPrefix(s, "*."), ".") {
+		if label == "" || len(label) > maxLabel || !consists(label, "-_") {
+			return false
+		}
+	}
+	return true
+}
+
+// IsCommonName holds for what may be shown of a certificate's common name.
+func IsCommonName(s string) bool {
+	return s != "" && len(s) <= maxCommonName && consists(s, " -_.@*()'")
+}
+
+// IsCode holds for an error code, such as ERR_ACCESS_DENIED or dns_timeout.
+func IsCode(s string) bool { return s != "" && len(s) <= maxCode && consists(s, "-_") }
+
+// consists reports whether all is letters and digits of ASCII, or of marks.
+func consists(s, marks string) bool {
+	for _, c := range []byte(s) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(marks, c) >= 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// asked is a [Context] for one certificate.
+type asked struct {
+	host       string
+	names      []string
+	trusted    string
+	unresolved string
+}
+
+// text fills the sentence.
+func (w Why) text(a asked) string {
+	if w.Reason == NoAddress && a.unresolved != "" {
+		return a.unresolved
+	}
+	text := strings.NewReplacer(
+		"{errno}", syscall.Errno(max(0, w.Number)).Error(), //nolint:gosec // it is not negative
+		"{alert}", alert(w.Number),
+		"{status}", status(w.Number),
+		"{number}", strconv.Itoa(w.Number),
+		"{invalid}", invalid(w.Number),
+		"{code}", w.Code,
+		"{names}", w.names(),
+		"{port}", w.authority(),
+		"{certificate}", w.certificate(),
+		"{time}", time.Unix(w.Time, 0).UTC().Format("2006-01-02 15:04 MST"),
+		"{asked}", a.asked(),
+		"{trusted}", a.about(),
+	).Replace(sentences()[w.Reason])
+	if w.Header != 0 {
+		text += fmt.Sprintf(", after a header of the PROXY protocol (upstream.proxyProtocol: v%d), which it may not expect", w.Header)
+	}
+	return text
+}
+
+func (w Why) certificate() string {
+	text := "the certificate"
+	if w.Subject != "" {
+		text += " " + strconv.Quote(w.Subject) + ","
+	}
+	if w.Issuer != "" {
+		text += " issued by " + strconv.Quote(w.Issuer) + ","
+	}
+	return text
+}
+
+func (w Why) names() string {
+	text := quoted(w.Names)
+	switch {
+	case text == "" && w.More == 0:
+		return "no name"
+	case text == "":
+		return fmt.Sprintf("%d names that no host has", w.More)
+	case w.More > 0:
+		return fmt.Sprintf("%s and %d more", text, w.More)
+	default:
+		return text
+	}
+}
+
+// authority is a host and its port, as in a URL.
+func (w Why) authority() string {
+	host := strings.Join(w.Names[:min(1, len(w.Names))], "")
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if w.Number != 0 {
+		host += ":" + strconv.Itoa(w.Number)
+	}
+	return host
+}
+
+func quoted(names []string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = strconv.Quote(name)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (a asked) asked() string {
+	text := "the request, which has no name,"
+	if a.host != "" {
+		text = strconv.Quote(a.host)
+	}
+	if len(a.names) == 0 {
+		return text
+	}
+	text += " and " + quoted(a.names[:min(len(a.names), MaxNames)])
+	if more := len(a.names) - MaxNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func (a asked) about() string {
+	if a.trusted == "" {
+		return "what is trusted: nothing is"
+	}
+	return a.trusted
+}
