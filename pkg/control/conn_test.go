@@ -331,7 +331,7 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 		"a zone":              {with(func(c *Challenge) { c.VIP = netip.MustParseAddr("fe80::1%x\ny") }), false},
 		"a client's zone":     {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
 		"an ingress's zone":   {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
-		"a long time":         {with(func(c *Challenge) { c.Duration = maxTook + 1 }), false},
+		"a long time":         {with(func(c *Challenge) { c.Duration = MaxTook + 1 }), false},
 		"a failure":           {with(func(c *Challenge) { c.Failure = &failure.Failure{Cause: "refused"} }), true},
 		"a failure of none":   {with(func(c *Challenge) { c.Failure = &failure.Failure{Cause: "mend it now"} }), false},
 		"a whole token":       {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},

@@ -21,6 +21,10 @@ const MaxChallenges = 32
 // MaxSums bounds the sums of one [News]; what is beyond waits for the next.
 const MaxSums = 256
 
+// MaxTook bounds how long one challenge can have taken: the bounds of a request add up
+// to less.
+const MaxTook = 10 * time.Minute
+
 // Word is what the gate tells the keeper: one field is set.
 type Word struct {
 	Alive   *Alive   `json:"alive,omitempty"`
@@ -85,9 +89,8 @@ type News struct {
 }
 
 const (
-	maxRefusals = 64               // by asker
-	maxCount    = 1 << 20          // more than a gate can serve between two messages
-	maxTook     = 10 * time.Minute // more than the bounds of a request add up to
+	maxRefusals = 64      // by asker
+	maxCount    = 1 << 20 // more than a gate can serve between two messages
 	maxErrno    = 4095
 	maxToken    = 8
 	maxProbed   = 64
@@ -128,7 +131,7 @@ func countable(s *status.Sum) bool {
 // plausible holds where all requests of a sum can have taken what its bucket says.
 // Durations beyond the last bucket count in it.
 func plausible(s *status.Sum) bool {
-	most := maxTook
+	most := MaxTook
 	if s.Bucket < status.LastBucket {
 		most = status.Longest(s.Bucket)
 	}
@@ -174,8 +177,8 @@ func (p *Probed) Check() error {
 var errFields = errors.New("a challenge with fields that no request leaves")
 
 func (c *Challenge) check() error {
-	known := c.Asker.Known() && c.Outcome.Known() && (c.Method == "GET" || c.Method == "HEAD")
-	if !known || !isHost(c.Host) || !isToken(c.TokenPrefix) || c.Duration < 0 || c.Duration > maxTook || c.Status < 0 || c.Status >= 1000 {
+	known := c.Asker.Known() && c.Outcome.Known() && (c.Method == "GET" || c.Method == "HEAD") //nolint:usestdlibvars // this process does not link net/http
+	if !known || !isHost(c.Host) || !isToken(c.TokenPrefix) || c.Duration < 0 || c.Duration > MaxTook || c.Status < 0 || c.Status >= 1000 {
 		return errFields
 	}
 	if c.Failure != nil {

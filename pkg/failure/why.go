@@ -54,7 +54,7 @@ func (w Why) Text(c Context) string {
 
 // Is reports whether it is an error of the system.
 func (w Why) Is(err error) bool {
-	number, is := err.(syscall.Errno) //nolint:errorlint // as errors.Is wants it
+	number, is := err.(syscall.Errno)
 	return is && w.Reason == System && w.Number == int(number)
 }
 
@@ -127,12 +127,10 @@ func IsCode(s string) bool { return s != "" && len(s) <= maxCode && consists(s, 
 
 // consists reports whether all is letters and digits of ASCII, or of marks.
 func consists(s, marks string) bool {
-	for _, c := range []byte(s) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(marks, c) >= 0) {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		return !letter && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
+	})
 }
 
 // asked is a [Context] for one certificate.
@@ -149,7 +147,7 @@ func (w Why) text(a asked) string {
 		return a.unresolved
 	}
 	text := strings.NewReplacer(
-		"{errno}", syscall.Errno(max(0, w.Number)).Error(), //nolint:gosec // it is not negative
+		"{errno}", syscall.Errno(max(0, w.Number)).Error(),
 		"{alert}", alert(w.Number),
 		"{status}", status(w.Number),
 		"{number}", strconv.Itoa(w.Number),

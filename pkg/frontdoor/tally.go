@@ -52,6 +52,7 @@ type span struct {
 // Challenge implements gate.Recorder.
 func (t *tally) Challenge(c status.Challenge, why *failure.Failure) {
 	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), failure.Unzoned(c.Client), failure.Unzoned(c.Upstream)
+	c.Duration = max(0, min(c.Duration, control.MaxTook)) // a host may have been paused meanwhile
 	c.Outcome = outcome(&c)
 	key := status.Sum{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Bucket: status.Bucket(c.Duration)}
 	t.mu.Lock()
@@ -163,7 +164,7 @@ func (t *tally) trouble(s gate.Stats) {
 	t.news.Failures += s.Failures - t.said
 	t.news.LastFailure = 0
 	if number := syscall.Errno(0); errors.As(s.LastFailure, &number) {
-		t.news.LastFailure = uint16(number) //nolint:gosec // Linux has 133 of them
+		t.news.LastFailure = uint16(number)
 	}
 	t.said = s.Failures
 	t.touch()

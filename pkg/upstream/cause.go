@@ -221,7 +221,7 @@ func alertOf(err error) (number int, is bool) {
 	if v.Kind() != reflect.Uint8 {
 		return 0, false
 	}
-	return int(v.Uint()), true
+	return int(v.Uint()), true //nolint:gosec // 8 bits
 }
 
 // isAlert reports whether TLS has failed on a connection that was open: the router

@@ -139,11 +139,6 @@ func refusingProxy(t *testing.T) netip.AddrPort {
 	})
 }
 
-func port(at netip.AddrPort) string {
-	_, port, _ := net.SplitHostPort(at.String())
-	return port
-}
-
 // TestAsGateInTime: who is silent takes the question's time and no more, and is named
 // for it.
 func TestAsGateInTime(t *testing.T) {
