@@ -49,8 +49,8 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/apis/config/v1":   nil,                                     // the API's types
 		"pkg/apiname":          {"pkg/config", "pkg/internal/textfile"}, // what a name is, is the configuration's to say
 		"pkg/catalogue":        {"pkg/internal/handbook"},
-		"pkg/check":            nil, // may import all: it looks at all of them
-		"pkg/child":            {"pkg/control", "pkg/sandbox", "pkg/status"}, // a line of text is made printable in one way
+		"pkg/check":            nil,                                                                       // may import all: it looks at all of them
+		"pkg/child":            {"pkg/control", "pkg/sandbox", "pkg/status"},                              // a line of text is made printable in one way
 		"pkg/failure":          {"pkg/catalogue"},                                                         // what a child reports, and its sentences: both sides link it
 		"pkg/probe":            {"pkg/child", "pkg/control", "pkg/failure", "pkg/resolver", "pkg/status"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.

@@ -135,6 +135,8 @@ func (c *Conn) Close() error {
 // sent.
 var ErrTooLarge = errors.New("the message is too large")
 
+var errForeign = errors.New("receive a control message: it is none that a child of this program sends")
+
 // Send sends a message, such as an [Order] or a [Word], with fd unless that is
 // negative; a child sends no descriptors. The controller's end does not wait for
 // the child: it queues the message with a duplicate of fd. After another error than
@@ -230,10 +232,15 @@ func (c *Conn) Receive(message any) (fd int, err error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(message); err != nil {
+	err = decoder.Decode(message)
+	switch {
+	case err == nil:
+		return fd, nil
+	case c.parent:
+		return fd, errForeign // a decoder's error quotes what the child has sent
+	default:
 		return fd, fmt.Errorf("read a control message: %w", err)
 	}
-	return fd, nil
 }
 
 // body reads what follows a header. It is valid until the next call.

@@ -19,6 +19,9 @@ const (
 	gateSilence = 8 * time.Second
 	wardenBeat  = time.Second
 
+	// lastWords is how long the messages of a gate that has ended are read.
+	lastWords = 100 * time.Millisecond
+
 	// A gate that lives for longLife may be followed by another at once; those
 	// that do not are followed ever later.
 	longLife       = time.Second
@@ -158,6 +161,8 @@ func (w *warden) attend(g *gateProcess) (why string) {
 	tick := time.NewTicker(wardenBeat)
 	defer tick.Stop()
 	heard := time.Now()
+	ended := g.Ended()
+	var late <-chan time.Time
 	well := time.AfterFunc(w.calm(), func() { w.board.SetGate("", time.Now()) })
 	defer well.Stop()
 	for {
@@ -165,7 +170,10 @@ func (w *warden) attend(g *gateProcess) (why string) {
 		select {
 		case <-w.finish:
 			return ""
-		case <-g.Ended():
+		case <-ended:
+			// Its last messages are in the pipe, whose end a copy of it might hold open.
+			ended, late = nil, time.After(lastWords)
+		case <-late:
 			return explain(g.Process, nil)
 		case word, more := <-words:
 			if !more {
