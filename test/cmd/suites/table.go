@@ -89,6 +89,7 @@ func table() map[string]suite {
 				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesTheSandbox": 15, "TestWatchdog": 14, "TestBoot": 11,
 			},
 		},
+		"test/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestMute": 11, "TestMessages": 8, "TestInventedNews": 8}},
 		"test/ingress": {
 			processes: 4, main: []string{"TestNamesCovered"},
 			seconds: map[string]int{

@@ -363,7 +363,7 @@ func pretend(listens bool, got func(fd int)) {
 func escape() {
 	for range 3 {
 		// The shell ends, and what it has started goes on.
-		out, err := exec.Command("sh", "-c", "setsid sleep 3600 >/dev/null 2>&1 & echo $!").Output()
+		out, err := exec.Command("/bin/sh", "-c", "setsid sleep 3600 >/dev/null 2>&1 & echo $!").Output()
 		say(fmt.Sprintf("left process %s behind: %v", strings.TrimSpace(string(out)), err))
 	}
 	time.Sleep(time.Second)

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
+)
+
+// attacked starts the unit as it is shipped, with a gate that attacks (package hostile).
+func attacked(t *testing.T, attack string) *service {
+	t.Helper()
+	s := fresh(t, true)
+	binary, err := lab.BuildServiceWith(t.Context(), "../hostile/testdata/attack.go")
+	s.must(err)
+	const path = "/usr/local/bin/http01-proxyd-attacked"
+	s.must(s.master.Install(binary, path, 0o755))
+	t.Cleanup(func() { s.must(s.master.RemoveFile(path)) })
+	s.override("ExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
+	s.systemctl("start", unit)
+	return s
+}
+
+// hears waits until an entry of the unit has this text.
+func (s *service) hears(text string) {
+	s.t.Helper()
+	s.until("the journal has "+text, func(context.Context) error {
+		for _, e := range s.journal() {
+			if strings.Contains(e["MESSAGE"], text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("it has not")
+	})
+}
+
+// H4: what a gate writes to its standard error is an entry of the service's about it,
+// whatever it begins with.
+func TestHostileStandardError(t *testing.T) {
+	s := attacked(t, "stderr")
+	s.hears("<0>the controller is broken")
+	s.hears("standard error: flood")
+	for _, e := range s.journal() {
+		message := e["MESSAGE"]
+		if p := e["PRIORITY"]; p < "3" {
+			t.Errorf("priority %s: %q", p, message)
+		}
+		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" || !strings.HasPrefix(message, "the gate wrote to its standard error: ")) {
+			t.Errorf("%v", e)
+		}
+		if strings.ContainsAny(message, "\x1b\x07\u202e\n") {
+			t.Errorf("a terminal obeys %q", message)
+		}
+	}
+}
+
+// H5: when the unit's memory runs out, or its own limit is reached, the gate ends and
+// the service goes on. H1: so it does when the gate takes all threads that it can get;
+// this unit has a user of its own for that, because the limit is of all processes of one.
+func TestHostileResources(t *testing.T) {
+	for _, attack := range []string{"memory", "threads"} {
+		t.Run(attack, func(t *testing.T) {
+			s := attacked(t, attack)
+			if attack == "threads" {
+				s.systemctl("stop", unit)
+				s.override("User=http01-hostile\n" + "ExecStart=\nExecStart=@/usr/local/bin/http01-proxyd-attacked http01-proxyd:gate:threads run")
+				s.systemctl("start", unit)
+			}
+			pid := s.property("MainPID")
+			for range 2 {
+				ends := s.ends()
+				s.until("another gate ends", func(context.Context) error {
+					if s.ends() == ends {
+						return fmt.Errorf("%d have", ends)
+					}
+					return nil
+				})
+			}
+			s.awaitProperties(map[string]string{"MainPID": pid, "NRestarts": "0", "ActiveState": "active", "Result": "success"})
+			if _, err := s.report(t.Context()); err != nil {
+				t.Errorf("the status: %v", err)
+			}
+		})
+	}
+}
+
+// ends is how many gates the journal says have ended.
+func (s *service) ends() (n int) {
+	s.t.Helper()
+	for _, e := range s.journal() {
+		if e["EVENT"] == "gate" {
+			n++
+		}
+	}
+	return n
+}
