@@ -45,7 +45,7 @@ func relay(read *os.File, process *sandbox.Process, report func(line string)) {
 		case line == "":
 		case count > maxLines:
 			dropped++
-			time.Sleep(dropPause)
+			<-time.After(dropPause)
 		default:
 			report(line)
 		}

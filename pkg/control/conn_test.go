@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
@@ -216,13 +217,7 @@ func TestOverflow(t *testing.T) {
 				t.Errorf("receive: %v", err)
 			}
 			_ = keeper.Close()
-			until := time.Now().Add(10 * time.Second)
-			for descriptors(t) > before && time.Now().Before(until) {
-				time.Sleep(time.Millisecond)
-			}
-			if now := descriptors(t); now > before {
-				t.Errorf("%d descriptors, %d before", now, before)
-			}
+			nstest.Await(t, "the descriptors are closed", func() bool { return descriptors(t) <= before })
 		})
 	}
 }

@@ -56,9 +56,15 @@ func fileCommands() []uint32 {
 func socketOptions() []option {
 	return []option{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
-		{unix.SOL_SOCKET, unix.SO_LINGER}, {unix.SOL_SOCKET, unix.SO_RCVBUF}, {unix.SOL_SOCKET, unix.SO_SNDBUF},
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
-		{unix.SOL_SOCKET, unix.SO_BROADCAST}, {unix.IPPROTO_IPV6, unix.IPV6_V6ONLY},
+		{unix.SOL_SOCKET, unix.SO_LINGER},
+		{unix.SOL_SOCKET, unix.SO_RCVBUF},
+		{unix.SOL_SOCKET, unix.SO_SNDBUF},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
+		{unix.SOL_SOCKET, unix.SO_BROADCAST},
+		{unix.IPPROTO_IPV6, unix.IPV6_V6ONLY},
 	}
 }
 

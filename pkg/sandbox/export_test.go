@@ -50,10 +50,11 @@ const lastCall = 600
 // of which it may make some with other arguments.
 func forbidden(kind Kind) (faults []string) {
 	want := func(errno unix.Errno, name string, number uint32, arguments ...uintptr) {
-		a := append(arguments, make([]uintptr, 6)...)
+		var a [6]uintptr
+		copy(a[:], arguments)
 		_, _, got := unix.RawSyscall6(uintptr(number), a[0], a[1], a[2], a[3], a[4], a[5])
 		if got != errno {
-			faults = append(faults, fmt.Sprintf("%s: %v, want %v", name, got, errno)) //nolint:errorlint // a number
+			faults = append(faults, fmt.Sprintf("%s: %v, want %v", name, got, errno))
 		}
 	}
 	may := make(map[uint32]bool)
@@ -129,7 +130,7 @@ func TestTable(t *testing.T) {
 	}
 	want := table()
 	if *update {
-		if err := os.WriteFile(document, []byte(head+want), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(document, []byte(head+want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -54,7 +54,7 @@ func nextReleases() map[string]oc.Handler {
 // withOtherUnits changes each unit, the installer and the catalog.
 func withOtherUnits(o map[string]any) error {
 	edits := map[string][2]string{
-		service:   {"TasksMax=512\n", "TasksMax=640\n"},
+		service:   {"TasksMax=1024\n", "TasksMax=1280\n"},
 		companion: {"TimeoutStopSec=15s\n", "TimeoutStopSec=16s\n"},
 		installer: {"TimeoutStartSec=15min\n", "TimeoutStartSec=16min\n"},
 		timer:     {"OnUnitInactiveSec=5min\n", "OnUnitInactiveSec=6min\n"},

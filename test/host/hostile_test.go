@@ -4,6 +4,7 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func (s *service) hears(text string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("it has not")
+		return errors.New("it has not")
 	})
 }
 

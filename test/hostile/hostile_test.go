@@ -4,6 +4,7 @@ package hostile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,7 +98,7 @@ func (s *service) awaits(patterns ...string) {
 		e := regexp.MustCompile(pattern)
 		err := lab.Eventually(s.Context(), "the log has "+pattern, func(context.Context) error {
 			if !e.MatchString(s.log()) {
-				return fmt.Errorf("it has not")
+				return errors.New("it has not")
 			}
 			return nil
 		})
@@ -181,7 +182,7 @@ func TestLeftBehind(t *testing.T) {
 		err := lab.Eventually(t.Context(), "process "+match[1]+" ends", func(context.Context) error {
 			text, err := os.ReadFile("/proc/" + match[1] + "/cmdline")
 			if err == nil && strings.Contains(string(text), "sleep") {
-				return fmt.Errorf("it runs")
+				return errors.New("it runs")
 			}
 			return nil
 		})
@@ -197,7 +198,7 @@ func exited(s *service) error {
 	case <-s.Exited():
 		return nil
 	case <-time.After(30 * time.Second):
-		return fmt.Errorf("the service still runs")
+		return errors.New("the service still runs")
 	}
 }
 
