@@ -316,9 +316,13 @@ func TestStoredPorts(t *testing.T) {
 	s.awaitPort(9888)
 	s.challenge()
 	s.awaitProperties(map[string]string{"NFileDescriptorStore": "1"})
-	if listening := s.run("ss", "-Hltn"); strings.Count(listening, "\n") != 1 || !strings.Contains(listening, ":9888 ") {
-		t.Errorf("listening:\n%s", listening)
-	}
+	// The gate leaves the former process's socket once nobody waits there.
+	s.until("port 9888 alone is listened on, once", func(context.Context) error {
+		if listening := s.run("ss", "-Hltn"); strings.Count(listening, "\n") != 1 || !strings.Contains(listening, ":9888 ") {
+			return fmt.Errorf("listening:\n%s", listening)
+		}
+		return nil
+	})
 	// What the service does no more is gone, sockets and all, though it runs on.
 	s.configure("mode: \"\"\n")
 	s.awaitStatus("Disabled: ")
