@@ -43,14 +43,13 @@ type Process struct {
 // Start runs a command of this program, such as "gate", as a child: without
 // capabilities, without environment, and killed by the kernel when this process
 // ends. The command takes its end of the connection with [Inherited]. What it writes
-// to its standard error comes to report line by line, bounded and cleaned; it is the
-// child's text and no more than that.
-func Start(command string, report func(line string)) (*Process, error) {
+// to its standard error comes to output.
+func Start(command string, output *Output) (*Process, error) {
 	near, far, err := control.Pair()
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", command, err)
 	}
-	process, err := start(command, far, report)
+	process, err := start(command, far, output)
 	for _, file := range far {
 		err = errors.Join(err, file.Close())
 	}
@@ -60,7 +59,7 @@ func Start(command string, report func(line string)) (*Process, error) {
 	return &Process{near, process}, nil
 }
 
-func start(command string, far []*os.File, report func(line string)) (*sandbox.Process, error) {
+func start(command string, far []*os.File, output *Output) (*sandbox.Process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe for its standard error: %w", err)
@@ -77,7 +76,7 @@ func start(command string, far []*os.File, report func(line string)) (*sandbox.P
 	if err = errors.Join(err, write.Close()); err != nil {
 		return nil, errors.Join(err, read.Close())
 	}
-	go relay(read, process, report)
+	go output.relay(read, process)
 	return process, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
@@ -21,41 +22,71 @@ const (
 	maxLines       = 200 // in each outputWindow
 	outputWindow   = 10 * time.Minute
 	lastOutputTime = 100 * time.Millisecond // for what is in the pipe at the end of the child
-	dropPause      = time.Millisecond       // after each dropped line: dropping them takes next to no processor time
+	dropPause      = time.Millisecond       // after each dropped line, or part of one: dropping takes next to no processor time
 )
 
-// relay reports the lines of a child's standard error until the child ends. Its text
-// is as little to be trusted as the child: control characters and whatever makes text
-// look like another become spaces, and what is more than maxLines is counted.
-func relay(read *os.File, process *sandbox.Process, report func(line string)) {
+// Output is where the standard error of child processes of one kind goes. Their text is
+// as little to be trusted as they are: control characters and whatever makes text look
+// like another become spaces, and what is more than maxLines in an outputWindow, of all
+// of them together, is counted.
+type Output struct {
+	report func(line string)
+
+	mu        sync.Mutex
+	since     time.Time
+	count     int
+	announced bool // that lines are dropped
+}
+
+// NewOutput has each line reported: bounded, clean, and the child's own text.
+func NewOutput(report func(line string)) *Output { return &Output{report: report} }
+
+// line reports a line, and whether it was one too many.
+func (o *Output) line(line string) (dropped bool) {
+	o.mu.Lock()
+	if now := time.Now(); now.Sub(o.since) >= outputWindow {
+		o.since, o.count, o.announced = now, 0, false
+	}
+	o.count++
+	dropped = o.count > maxLines
+	o.mu.Unlock()
+	if !dropped && line != "" {
+		o.report(line)
+	}
+	return dropped
+}
+
+// relay reports the lines of a child's standard error until the child ends.
+func (o *Output) relay(read *os.File, process *sandbox.Process) {
 	defer read.Close()
 	go func() {
 		<-process.Ended()
 		_ = read.SetReadDeadline(time.Now().Add(lastOutputTime))
 	}()
 	lines := bufio.NewReaderSize(read, maxLine)
-	var since time.Time
-	count, dropped := 0, 0
+	dropped := 0
 	for {
 		line, err := nextLine(lines)
-		if now := time.Now(); now.Sub(since) >= outputWindow {
-			since, count = now, 0
-		}
-		switch count++; {
-		case line == "":
-		case count > maxLines:
-			dropped++
-			<-time.After(dropPause)
-		default:
-			report(line)
-		}
-		if err != nil {
+		if err != nil && line == "" {
 			break
 		}
+		if o.line(line) {
+			dropped++
+			<-time.After(dropPause)
+		}
 	}
-	if dropped > 0 {
-		report(fmt.Sprintf("(%d more lines were dropped)", dropped))
+	if dropped > 0 && o.announce() {
+		o.report(fmt.Sprintf("(%d lines were dropped, as all beyond %d in %v are)", dropped, maxLines, outputWindow))
 	}
+}
+
+// announce reports whether this is the first child of the window with too many lines.
+func (o *Output) announce() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first := !o.announced
+	o.announced = true
+	return first
 }
 
 // nextLine reads a line, of which it returns the beginning, clean; "" for an empty
@@ -64,6 +95,7 @@ func nextLine(lines *bufio.Reader) (string, error) {
 	text, err := lines.ReadSlice('\n')
 	line := status.OneLine(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
 	for errors.Is(err, bufio.ErrBufferFull) {
+		<-time.After(dropPause) // a line may have no end
 		_, err = lines.ReadSlice('\n')
 	}
 	return line, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/advertise"
+	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
@@ -51,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	t := newTasks(ctx)
 	beatGate, doneGate := s.watchdog.Source("gate")
-	warden := &warden{log: o.Log, door: s.door, recorder: s.recorder, board: s.board, serving: s.serving, beat: beatGate, silence: o.timing.GateSilence, finish: make(chan struct{})}
+	warden := &warden{log: o.Log, output: s.output, door: s.door, recorder: s.recorder, board: s.board, serving: s.serving, beat: beatGate, silence: o.timing.GateSilence, finish: make(chan struct{})}
 	t.group.Go(func() error {
 		defer doneGate()
 		warden.run(s.gate)
@@ -105,6 +106,7 @@ type service struct {
 	files     *filewatch.Watcher
 	socket    *net.UnixListener
 	table     *table
+	output    *child.Output // of the gates
 	gate      *gateProcess
 	prober    *prober
 	recorder  *recorder
@@ -135,7 +137,8 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if s.socket, err = status.Listen(ctx, o.StatusSocket); err != nil {
 		return nil, errors.Join(err, s.addresses.Close())
 	}
-	if s.gate, err = startGate(o.Log); err == nil {
+	s.output = outputOf(o.Log, "gate")
+	if s.gate, err = startGate(s.output); err == nil {
 		err = s.gate.awaitAlive()
 	}
 	if err != nil {

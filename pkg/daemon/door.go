@@ -205,6 +205,10 @@ func (d *door) serveAll() {
 			d.order(control.Order{Listen: &control.Listen{Port: port}}, old)
 			d.order(control.Order{Leave: &control.Leave{Port: port}}, -1)
 		}
+		if err == nil {
+			// Before systemd is asked to keep it, which may take seconds.
+			d.order(control.Order{Listen: &control.Listen{Port: port}}, fresh)
+		}
 		d.release(port, old)
 		delete(d.open, port)
 		if err != nil {
@@ -212,7 +216,6 @@ func (d *door) serveAll() {
 			continue
 		}
 		d.keep(port, fresh)
-		d.order(control.Order{Listen: &control.Listen{Port: port}}, fresh)
 	}
 }
 
@@ -321,7 +324,7 @@ func (d *door) keep(port uint16, fd int) {
 
 // release closes a listening socket, here and in the store.
 func (d *door) release(port uint16, fd int) {
-	_ = unix.Close(fd)
+	closeShared(fd)
 	if d.store == nil {
 		return
 	}

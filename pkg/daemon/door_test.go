@@ -132,6 +132,36 @@ func TestOrderThatIsTooLarge(t *testing.T) {
 	}
 }
 
+// A socket that lingers over data which nobody reads holds nobody up.
+func TestCloseShared(t *testing.T) {
+	t.Parallel()
+	ln := listener(t)
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ln.Addr().(*net.TCPAddr).Port))) //nolint:forcetypeassert // "tcp"
+	must(t, err)
+	must(t, conn.SetWriteDeadline(time.Now().Add(time.Second)))
+	for err == nil {
+		_, err = conn.Write(make([]byte, 1<<20))
+	}
+	file, err := conn.(*net.TCPConn).File() //nolint:forcetypeassert // "tcp"
+	must(t, err)
+	fd, err := unix.Dup(int(file.Fd()))
+	must(t, err)
+	must(t, unix.SetNonblock(fd, false))
+	must(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 600}))
+	// Else theirs is not the last descriptor.
+	_, _ = file.Close(), conn.Close()
+	closed := make(chan struct{})
+	go func() {
+		closeShared(fd)
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(nstest.Patience):
+		t.Error("the socket lingers")
+	}
+}
+
 // Whatever a gate has done to the listening socket is gone with it: the next gate gets
 // another, to which clients come at once, and those of the old one are served.
 func TestSocketOfALaterGate(t *testing.T) {
@@ -183,6 +213,8 @@ func TestSocketOfALaterGate(t *testing.T) {
 				}
 				must(t, unix.SetNonblock(fresh, true))
 				for range 20 {
+					// The last segment of a handshake may come after the client's connect.
+					_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fresh), Events: unix.POLLIN}}, 5000)
 					fd, _, err := unix.Accept4(fresh, unix.SOCK_CLOEXEC)
 					if err != nil {
 						t.Fatalf("a client did not arrive at the new socket: %v", err)

@@ -30,6 +30,7 @@ const (
 // asks for one. Whatever becomes of it changes nothing else: it is there to watch.
 type exporter struct {
 	log     *slog.Logger
+	output  *child.Output // of the exporters
 	report  func() status.Report
 	tell    func(status.Metrics) // what is so now
 	backOff time.Duration        // before the second exporter
@@ -53,7 +54,7 @@ type ended struct {
 func (e ended) Error() string { return "the exporter " + e.why }
 
 func newExporter(log *slog.Logger, report func() status.Report, tell func(status.Metrics), backOff time.Duration) *exporter {
-	return &exporter{log: log, report: report, tell: tell, backOff: backOff, changed: make(chan struct{}, 1)}
+	return &exporter{log: log, output: outputOf(log, "exporter"), report: report, tell: tell, backOff: backOff, changed: make(chan struct{}, 1)}
 }
 
 // configure takes the configuration in force.
@@ -173,7 +174,7 @@ func (e *exporter) proof() time.Duration {
 // attend makes a socket and serves an exporter on it. It returns nil when ctx or
 // the configuration wants it to end.
 func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
-	process, err := startExporter(e.log, at)
+	process, err := startExporter(e.output, at)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 
 // startExporter starts one that has the only copy of its listening socket: when it
 // is gone, so is the port.
-func startExporter(log *slog.Logger, at netip.AddrPort) (*child.Process, error) {
+func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, error) {
 	fd, err := listenFor(at)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
@@ -215,7 +216,7 @@ func startExporter(log *slog.Logger, at netip.AddrPort) (*child.Process, error) 
 		return nil, err
 	}
 	defer unix.Close(fd)
-	process, err := child.Start("exporter", wrote(log, "exporter"))
+	process, err := child.Start("exporter", output)
 	if err != nil {
 		return nil, err
 	}

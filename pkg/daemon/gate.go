@@ -14,19 +14,19 @@ import (
 // gateProcess is a gate that was started, and the connection to it.
 type gateProcess struct{ *child.Process }
 
-func startGate(log *slog.Logger) (*gateProcess, error) {
-	process, err := child.Start("gate", wrote(log, "gate"))
+func startGate(output *child.Output) (*gateProcess, error) {
+	process, err := child.Start("gate", output)
 	if err != nil {
 		return nil, err
 	}
 	return &gateProcess{process}, nil
 }
 
-// wrote logs a line of a child's standard error, as the child's.
-func wrote(log *slog.Logger, who string) func(line string) {
-	return func(line string) {
+// outputOf logs the lines of the standard error of a kind of child, as the child's.
+func outputOf(log *slog.Logger, who string) *child.Output {
+	return child.NewOutput(func(line string) {
 		log.Warn(fmt.Sprintf("the %s wrote to its standard error: %s", who, line), slog.String("event", "child-output"))
-	}
+	})
 }
 
 // gateStart is how long a gate may take to say its first word.

@@ -56,6 +56,14 @@ func listenBeside(port uint16, old int) (fd int, err error) {
 	return fd, nil
 }
 
+// closeShared closes a socket that a gate has had. The gate may have made a connection
+// of it, with unsent data and SO_LINGER: close(2) by this process, or by systemd for its
+// store, would wait for that. Without SO_LINGER it does not.
+func closeShared(fd int) {
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+	_ = unix.Close(fd)
+}
+
 // listenFor makes a listening socket for a child that serves others than clients.
 // Where the address is "::" it listens on every one of either family.
 func listenFor(at netip.AddrPort) (fd int, err error) {
@@ -119,7 +127,7 @@ func inherited(log *slog.Logger, store *systemd.Store) map[uint16]int {
 			continue
 		}
 		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not ours; letting it go", name), slog.String("event", "store"), slog.Any("error", err))
-		_ = unix.Close(fd)
+		closeShared(fd)
 		if store != nil {
 			_ = store.Drop(name)
 		}

@@ -37,6 +37,7 @@ const (
 // takes over the listening sockets.
 type warden struct {
 	log      *slog.Logger
+	output   *child.Output // of the gates
 	door     *door
 	recorder *recorder
 	board    *status.Board
@@ -106,7 +107,7 @@ func (w *warden) another(backOff *time.Duration, begin time.Time) *gateProcess {
 	if w.finished() {
 		return nil
 	}
-	g, err := startGate(w.log)
+	g, err := startGate(w.output)
 	if err != nil {
 		w.log.Error("there is no gate; trying again", slog.String("event", "gate"), slog.Any("error", err))
 		w.board.SetGate(fmt.Sprintf("there is no gate, which answers the clients: %v; trying again", err), time.Now())

@@ -63,7 +63,8 @@ func listenerOf(port uint16, fd int) (*tcp.Listener, error) {
 	return ln, nil
 }
 
-// leave goes on with a port that nobody is led to for backlogTime.
+// leave goes on with a port that nobody is led to for backlogTime, and as long again
+// while connections wait there.
 func (p *process) leave(port uint16) {
 	p.leaving = slices.DeleteFunc(p.leaving, func(l *listener) bool { return isClosed(l.gone) })
 	l := p.serving[port]
@@ -73,7 +74,10 @@ func (p *process) leave(port uint16) {
 	}
 	delete(p.serving, port)
 	p.leaving = append(p.leaving, l)
-	time.AfterFunc(backlogTime, l.cancel)
+	time.AfterFunc(backlogTime, func() {
+		waitBacklog(p.ctx, l.ln)
+		l.cancel()
+	})
 	p.group.Go(func() error {
 		<-l.gone
 		p.say(control.Word{Gone: &control.Gone{Port: port}})

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // verifies routers by what it is told to trust, and by nothing that this host trusts.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
-	gate, err := child.Start("gate", func(line string) { t.Log(line) })
+	gate, err := child.Start("gate", child.NewOutput(func(line string) { t.Log(line) }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,9 +35,9 @@ type Client struct {
 
 // Start starts a child to ask.
 func Start() (*Client, error) {
-	process, err := child.Start(Command, func(line string) {
+	process, err := child.Start(Command, child.NewOutput(func(line string) {
 		fmt.Fprintf(os.Stderr, "http01-proxyd: the prober wrote: %s\n", line)
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}

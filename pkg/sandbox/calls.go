@@ -51,8 +51,8 @@ func fileCommands() []uint32 {
 }
 
 // socketOptions are set by package net and by ours on sockets of their own. Those
-// that a child sets on a listening socket stay there for its successors, until the
-// controller resets them.
+// that a child sets on a listening socket stay there, and its successors get another
+// socket.
 func socketOptions() []option {
 	return []option{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},

@@ -119,6 +119,9 @@ func forbidden(kind Kind) (faults []string) {
 
 // TestTable: `make docs` writes it.
 func TestTable(t *testing.T) {
+	if architectureCalls() != nil {
+		t.Skip("the table is that of the other architectures")
+	}
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)

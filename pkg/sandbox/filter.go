@@ -20,7 +20,7 @@ import (
 //
 // The process needs no_new_privs, which [Start] sets (seccomp(2)).
 func Confine(kind Kind) error {
-	if err := limit(); err != nil {
+	if err := limit(kind); err != nil {
 		return err
 	}
 	program := filter(kind)

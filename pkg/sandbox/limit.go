@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -18,6 +19,9 @@ const (
 	// of ours has some ten. It is half of the unit's TasksMax, so that the controller
 	// can always start a thread.
 	maxThreads = 512
+	// fewThreads is the same for the exporter and the prober: whatever these take, the
+	// proxy can start a thread.
+	fewThreads = maxThreads / 2
 	// unusedData is what Go's runtime maps and does not touch, 60 to 100 MiB: it is in
 	// the limit of the kernel, and not in GOMEMLIMIT.
 	unusedData = 128 << 20
@@ -27,8 +31,11 @@ const (
 )
 
 // limit bounds what this process may have. What it takes up is gone with it.
-func limit() error {
+func limit(kind Kind) error {
 	limits := map[int]uint64{unix.RLIMIT_NPROC: maxThreads}
+	if kind != Proxy {
+		limits[unix.RLIMIT_NPROC] = fewThreads
+	}
 	if memory := debug.SetMemoryLimit(-1); memory != math.MaxInt64 && !raceDetector {
 		limits[unix.RLIMIT_DATA] = uint64(memory) + unusedData //nolint:gosec // not negative
 	}
@@ -39,12 +46,25 @@ func limit() error {
 	}
 	// No other process of this user can read its memory, and no program of root's its
 	// core: it has none (prctl(2), PR_SET_DUMPABLE).
-	err := os.WriteFile("/proc/self/oom_score_adj", strconv.AppendInt(nil, endFirst, 10), 0)
-	err = errors.Join(err, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	err := errors.Join(raiseScore(), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	if err != nil {
 		return fmt.Errorf("have this process ended first, and without a core: %w", err)
 	}
 	return nil
+}
+
+// raiseScore raises the score to endFirst. A higher one stays, which only root may
+// lower: that of a pod for `oc debug node` is 1000.
+func raiseScore() error {
+	const path = "/proc/self/oom_score_adj"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if now, err := strconv.Atoi(string(bytes.TrimSpace(text))); err == nil && now >= endFirst {
+		return nil
+	}
+	return os.WriteFile(path, strconv.AppendInt(nil, endFirst, 10), 0)
 }
 
 // lower lowers both limits of a resource; lower ones stay.

@@ -274,6 +274,8 @@ func stderr() {
 	for range 10_000 {
 		_, _ = os.Stderr.WriteString("flood\n")
 	}
+	_, _ = os.Stderr.WriteString(strings.Repeat("\n", 10_000))
+	_, _ = os.Stderr.WriteString(strings.Repeat("no end ", 10_000))
 }
 
 // flood sends messages as fast as the controller takes them.
