@@ -234,14 +234,14 @@ func TestByMachineConfig(t *testing.T) {
 
 	a.step("upgrade of image, units and installer", expect{starts: 1, changes: true}, func() { a.goTo(third, "AFTER_MAKE="+otherUnits) })
 	a.serving(third)
-	a.units("640", "16min", otherScript)
+	a.units("1280", "16min", otherScript)
 	a.certificate("other-units")
 
 	must(t, a.Registry.Down(t.Context(), registry.Refused))
 	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() { a.goTo(second) })
 	must(t, a.Registry.Up(t.Context()))
 	a.serving(second)
-	a.units("512", "15min", "")
+	a.units("1024", "15min", "")
 	a.certificate("downgraded")
 
 	image := "IMAGE=" + a.images[second]
