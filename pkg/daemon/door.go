@@ -185,26 +185,26 @@ func (d *door) employ(g *gateProcess) {
 	}
 }
 
-// serveAll gives the gate a new listening socket for each port, unless they are left
-// to the next process. Options that a former gate has set on the old socket, or its
-// end, would outlive it: the gate serves what waits there, and leaves it. It needs mu.
+// serveAll gives the gate the listening sockets, unless they are left to the next
+// process. What a former gate has changed of them would outlive it: where it cannot be
+// taken back, another socket takes the place of the old one, of which the gate serves
+// what waits there. It needs mu.
 func (d *door) serveAll() {
 	if d.suspended {
 		return
 	}
 	for port, old := range maps.Clone(d.open) {
-		_, err := listensOn(old)
-		sound := err == nil
-		fresh, err := listenBeside(port, old)
-		switch {
-		case err != nil && sound:
-			d.log.Error(fmt.Sprintf("port %d keeps the listening socket that the last gate has shared: another cannot be made", port), slog.String("event", "listen"), slog.Any("error", err))
+		changed := restore(old)
+		if changed == nil {
 			d.order(control.Order{Listen: &control.Listen{Port: port}}, old)
 			continue
-		case sound:
+		}
+		d.log.Warn(fmt.Sprintf("the last gate has changed the listening socket on port %d: another takes its place", port), slog.String("event", "listen"), slog.Any("error", changed))
+		if _, err := listensOn(old); err == nil {
 			d.order(control.Order{Listen: &control.Listen{Port: port}}, old)
 			d.order(control.Order{Leave: &control.Leave{Port: port}}, -1)
 		}
+		fresh, err := listenBeside(port, old)
 		if err == nil {
 			// Before systemd is asked to keep it, which may take seconds.
 			d.order(control.Order{Listen: &control.Listen{Port: port}}, fresh)
@@ -212,7 +212,7 @@ func (d *door) serveAll() {
 		d.release(port, old)
 		delete(d.open, port)
 		if err != nil {
-			d.log.Error(fmt.Sprintf("the last gate has shut the socket on port %d down, and another cannot be made; trying again with the next look at this host", port), slog.String("event", "listen"), slog.Any("error", err))
+			d.log.Error(fmt.Sprintf("another socket on port %d cannot be made; trying again with the next look at this host", port), slog.String("event", "listen"), slog.Any("error", err))
 			continue
 		}
 		d.keep(port, fresh)

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -162,21 +163,31 @@ func TestCloseShared(t *testing.T) {
 	}
 }
 
-// Whatever a gate has done to the listening socket is gone with it: the next gate gets
-// another, to which clients come at once, and those of the old one are served.
+// Whatever a gate has done to the listening socket is gone with it. Where it cannot be
+// taken back the next gate gets another socket, to which clients come at once, and those
+// of the old one are served.
 func TestSocketOfALaterGate(t *testing.T) {
 	nstest.Need(t)
 	nstest.Run(t, "ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "d0").Run() })
-	for name, spoil := range map[string]func(fd int) error{
-		"nothing":         func(int) error { return nil },
-		"IP_MINTTL":       func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255) },
-		"SO_BINDTODEVICE": func(fd int) error { return unix.BindToDevice(fd, "d0") },
-		"SO_ATTACH_FILTER": func(fd int) error {
-			none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-			return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
-		},
-		"shutdown": func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) },
+	filter := func(fd int) error {
+		none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
+	}
+	for name, tt := range map[string]struct {
+		sockets int // that the next gate gets
+		spoil   func(fd int) error
+	}{
+		"nothing":          {1, func(int) error { return nil }},
+		"IP_MINTTL":        {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255) }},
+		"SO_RCVBUF":        {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }},
+		"TCP_DEFER_ACCEPT": {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600) }},
+		"SO_BINDTODEVICE":  {1, func(fd int) error { return unix.BindToDevice(fd, "d0") }},
+		"SO_ATTACH_FILTER": {1, filter},
+		"SO_LOCK_FILTER": {2, func(fd int) error {
+			return errors.Join(filter(fd), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LOCK_FILTER, 1))
+		}},
+		"shutdown": {1, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, _, gate, g := newHearing(t)
@@ -192,11 +203,15 @@ func TestSocketOfALaterGate(t *testing.T) {
 			before, err := dial() // it waits in the old backlog
 			must(t, err)
 			defer before.Close()
-			must(t, spoil(old))
-			for range 3 { // gates
+			must(t, tt.spoil(old))
+			for later := range 3 { // gates
+				want := 1
+				if later == 0 {
+					want = tt.sockets
+				}
 				d.employ(g)
 				var sockets []int
-				for len(sockets) == 0 || len(sockets) == 1 && name != "shutdown" {
+				for len(sockets) < want {
 					o, fd, err := gate.ReceiveOrder()
 					must(t, err)
 					if o.Listen != nil {
@@ -223,9 +238,6 @@ func TestSocketOfALaterGate(t *testing.T) {
 				}
 				for _, fd := range sockets {
 					_ = unix.Close(fd)
-				}
-				if name == "shutdown" {
-					break
 				}
 			}
 			for port, fd := range d.open {

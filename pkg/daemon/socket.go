@@ -56,6 +56,70 @@ func listenBeside(port uint16, old int) (fd int, err error) {
 	return fd, nil
 }
 
+// sharedOptions are those by which a process that shares a listening socket can change
+// what clients get there. Connections inherit them.
+func sharedOptions() map[int][]int {
+	return map[int][]int{
+		unix.SOL_SOCKET: {
+			unix.SO_KEEPALIVE, unix.SO_BROADCAST, unix.SO_DONTROUTE, unix.SO_OOBINLINE, unix.SO_MARK, unix.SO_PRIORITY, unix.SO_RCVLOWAT,
+			unix.SO_BINDTOIFINDEX, unix.SO_RCVBUF, unix.SO_SNDBUF,
+		},
+		unix.IPPROTO_IP:   {unix.IP_MINTTL, unix.IP_TTL, unix.IP_TOS, unix.IP_TRANSPARENT, unix.IP_FREEBIND, unix.IP_MTU_DISCOVER},
+		unix.IPPROTO_IPV6: {unix.IPV6_MINHOPCOUNT, unix.IPV6_UNICAST_HOPS, unix.IPV6_TCLASS, unix.IPV6_TRANSPARENT, unix.IPV6_MTU_DISCOVER},
+		unix.IPPROTO_TCP: {
+			unix.TCP_NODELAY, unix.TCP_DEFER_ACCEPT, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT, unix.TCP_SYNCNT, unix.TCP_LINGER2,
+			unix.TCP_WINDOW_CLAMP, unix.TCP_USER_TIMEOUT, unix.TCP_FASTOPEN, unix.TCP_NOTSENT_LOWAT, unix.TCP_SAVE_SYN,
+		},
+	}
+}
+
+// restore gives a listening socket that a gate has had the options of a new one. The
+// error says what cannot be taken back.
+func restore(fd int) error {
+	if _, err := listensOn(fd); err != nil {
+		return err
+	}
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return fmt.Errorf("ask what it is: %w", err)
+	}
+	fresh, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make a socket to compare it with: %w", err)
+	}
+	defer unix.Close(fresh)
+	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
+		if err := errors.Join(unix.SetsockoptInt(fresh, unix.SOL_SOCKET, option, socketBuffer), unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer)); err != nil {
+			return fmt.Errorf("bound its buffers: %w", err)
+		}
+	}
+	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}); err != nil {
+		return fmt.Errorf("take SO_LINGER back: %w", err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("take its filter away: %w", err)
+	}
+	for level, names := range sharedOptions() {
+		for _, name := range names {
+			want, err := unix.GetsockoptInt(fresh, level, name)
+			if err != nil {
+				continue // not of this family, or this kernel
+			}
+			if got, err := unix.GetsockoptInt(fd, level, name); err == nil && got == want {
+				continue
+			}
+			_ = unix.SetsockoptInt(fd, level, name, want)
+			switch got, err := unix.GetsockoptInt(fd, level, name); {
+			case err != nil:
+				return fmt.Errorf("read option %d of level %d: %w", name, level, err)
+			case got != want:
+				return fmt.Errorf("option %d of level %d is %d and stays so, want %d", name, level, got, want)
+			}
+		}
+	}
+	return nil
+}
+
 // closeShared closes a socket that a gate has had. The gate may have made a connection
 // of it, with unsent data and SO_LINGER: close(2) by this process, or by systemd for its
 // store, would wait for that. Without SO_LINGER it does not.

@@ -51,8 +51,8 @@ func fileCommands() []uint32 {
 }
 
 // socketOptions are set by package net and by ours on sockets of their own. Those
-// that a child sets on a listening socket stay there, and its successors get another
-// socket.
+// that a child sets on a listening socket stay there, until the controller takes them
+// back for its successor.
 func socketOptions() []option {
 	return []option{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
