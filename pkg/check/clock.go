@@ -100,7 +100,7 @@ func (h *host) askClock(ctx context.Context, name string) reading {
 	if err != nil {
 		return reading{err: err}
 	}
-	a, err := h.network.Ask(ctx, probe.Question{Clock: &probe.ClockQuestion{Addr: netip.AddrPortFrom(addr, ntpPort)}}, -1)
+	a, err := h.network.Ask(ctx, probe.Question{Clock: &probe.ClockQuestion{Addr: netip.AddrPortFrom(addr, ntpPort)}})
 	if err != nil {
 		return reading{err: err}
 	}

@@ -130,7 +130,7 @@ func best(views []view) []view {
 
 func (h *host) lookup(ctx context.Context, s server, name string, ipv6 bool) record {
 	begin := time.Now()
-	a, err := h.network.Ask(ctx, probe.Question{Lookup: &probe.LookupQuestion{Server: s.addr, Name: name, IPv6: ipv6}}, -1)
+	a, err := h.network.Ask(ctx, probe.Question{Lookup: &probe.LookupQuestion{Server: s.addr, Name: name, IPv6: ipv6}})
 	r := record{took: time.Since(begin), err: err}
 	if err == nil {
 		r.Lookup = *a.Lookup

@@ -171,7 +171,7 @@ var errCut = errors.New("there was no time left to ask")
 // says nothing of who should have answered.
 func (h *host) fetch(ctx context.Context, q probe.FetchQuestion) (probe.Fetch, error) {
 	q.Agent, q.Connect = agent, connectTimeout
-	a, err := h.network.Ask(ctx, probe.Question{Fetch: &q}, -1)
+	a, err := h.network.Ask(ctx, probe.Question{Fetch: &q})
 	switch {
 	case err != nil:
 		return probe.Fetch{}, err

@@ -59,7 +59,7 @@ func Start(command string, output *Output) (*Process, error) {
 	return &Process{near, process}, nil
 }
 
-func start(command string, far []*os.File, output *Output) (*sandbox.Process, error) {
+func start(command string, far [2]*os.File, output *Output) (*sandbox.Process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe for its standard error: %w", err)
@@ -71,7 +71,7 @@ func start(command string, far []*os.File, output *Output) (*sandbox.Process, er
 	cmd.Env = environment(command, os.Environ(), runtime.GOMAXPROCS(0))
 	cmd.Dir = "/"
 	cmd.Stderr = write // never a terminal, nor the journal's stream
-	cmd.ExtraFiles = far
+	cmd.ExtraFiles = far[:]
 	process, err := sandbox.Start(cmd)
 	if err = errors.Join(err, write.Close()); err != nil {
 		return nil, errors.Join(err, read.Close())
@@ -119,5 +119,5 @@ func Inherited() (*control.Conn, error) {
 	}
 	// The kernel names a process that is started as /proc/self/exe after that.
 	_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)
-	return control.Take([]*os.File{os.NewFile(commands, "commands"), os.NewFile(messages, "messages")})
+	return control.Take([2]*os.File{os.NewFile(commands, "commands"), os.NewFile(messages, "messages")})
 }

@@ -13,7 +13,7 @@ const (
 	maxPerSecond      = 1000
 	maxBytesPerSecond = 4 << 20
 	// maxValues bounds what one message decodes to: a value has at most some hundred
-	// bytes as a struct. The largest News has 2,500 values.
+	// bytes as a struct. The largest News has some 5,000 values.
 	maxValues = 8192
 )
 

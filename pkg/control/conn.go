@@ -55,23 +55,23 @@ type Conn struct {
 }
 
 // Pair makes both ends. The files are the child's, in the order of [Take].
-func Pair() (near *Conn, far []*os.File, err error) {
+func Pair() (near *Conn, far [2]*os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a socketpair: %w", err)
+		return nil, far, fmt.Errorf("make a socketpair: %w", err)
 	}
 	near, err = newParent(fds[0])
 	socket := os.NewFile(uintptr(fds[1]), "commands")
 	if err != nil {
-		return nil, nil, errors.Join(err, socket.Close())
+		return nil, far, errors.Join(err, socket.Close())
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("make a pipe: %w", err), near.socket.Close(), socket.Close())
+		return nil, far, errors.Join(fmt.Errorf("make a pipe: %w", err), near.socket.Close(), socket.Close())
 	}
 	near.pipe = read
 	near.queue = newQueue(near)
-	return near, []*os.File{socket, write}, nil
+	return near, [2]*os.File{socket, write}, nil
 }
 
 // newParent takes the controller's end of a socketpair. Nothing can be received on
@@ -90,10 +90,7 @@ func newParent(fd int) (*Conn, error) {
 
 // Take makes the child's end of its two files, which it closes: the socket of
 // commands, and the pipe of messages.
-func Take(files []*os.File) (*Conn, error) {
-	if len(files) != 2 { //nolint:mnd // see above
-		return nil, fmt.Errorf("take the control connection: %d files, want 2", len(files))
-	}
+func Take(files [2]*os.File) (*Conn, error) {
 	socket, err := takeSocket(files[0])
 	if err != nil {
 		return nil, errors.Join(err, files[1].Close())
@@ -135,7 +132,7 @@ func (c *Conn) Close() error {
 // sent.
 var ErrTooLarge = errors.New("the message is too large")
 
-var errForeign = errors.New("receive a control message: it is none that a child of this program sends")
+var errForeign = errors.New("receive a control message: no child of this program sends such a message")
 
 // Send sends a message, such as an [Order] or a [Word], with fd unless that is
 // negative; a child sends no descriptors. The controller's end does not wait for
@@ -195,8 +192,8 @@ func (c *Conn) ReceiveWord() (w Word, err error) {
 // Receive waits for the next message. Its fields are checked for being known, and
 // no more. A message of a child is bounded in bytes and values, and so are the
 // messages of a second: more of them is an error. When the child does not read its
-// commands, the error says so. fd is the descriptor that came
-// with a command, or negative; it is the caller's.
+// commands, the error says so. fd is the descriptor that came with a command, or
+// negative; it is the caller's.
 func (c *Conn) Receive(message any) (fd int, err error) {
 	fd = -1
 	defer func() {

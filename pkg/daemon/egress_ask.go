@@ -108,7 +108,7 @@ func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resol
 	for _, addr := range addrs {
 		question.Addrs = append(question.Addrs, netip.AddrPortFrom(addr, egress.Port(to)))
 	}
-	a, err := client.Ask(ctx, probe.Question{Through: &question}, -1)
+	a, err := client.Ask(ctx, probe.Question{Through: &question})
 	if err != nil {
 		return err.Error()
 	}

@@ -91,7 +91,7 @@ func (c *Client) Certificates(ctx context.Context, questions []CertificateQuesti
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, certificateTimeout)
 			defer cancel()
-			a, err := c.Ask(ctx, Question{Certificate: &q}, -1)
+			a, err := c.Ask(ctx, Question{Certificate: &q})
 			all[i] = Presented{CertificateQuestion: q, Err: err, Checked: time.Now()}
 			if err == nil {
 				all[i].Certificate = a.Certificate

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/http01-proxyd/http01-proxyd/pkg/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 )
@@ -50,11 +48,12 @@ func Start() (*Client, error) {
 func (c *Client) Close() { c.process.End() }
 
 // Ask asks q, whose ID and Budget it sets, and waits for the answer until ctx
-// ends; ctx has a deadline. The last argument is ignored: no descriptor is passed to
-// the child.
-func (c *Client) Ask(ctx context.Context, q Question, _ int) (Answer, error) {
+// ends; ctx has a deadline.
+func (c *Client) Ask(ctx context.Context, q Question) (Answer, error) {
 	answer := make(chan Answer, 1)
-	if err := c.send(ctx, q, answer); err != nil {
+	id, err := c.send(ctx, q, answer)
+	defer c.forget(id)
+	if err != nil {
 		return Answer{}, err
 	}
 	select {
@@ -77,10 +76,11 @@ func (c *Client) Ask(ctx context.Context, q Question, _ int) (Answer, error) {
 	}
 }
 
-func (c *Client) send(ctx context.Context, q Question, answer chan Answer) error {
+// send returns the ID of the question; 0 when it was not sent at all.
+func (c *Client) send(ctx context.Context, q Question, answer chan Answer) (id uint64, err error) {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
-		return errors.New("ask the network: the question has no deadline")
+		return 0, errors.New("ask the network: the question has no deadline")
 	}
 	left := time.Until(deadline)
 	// The child's answer, be it that the time was too short, still has to come back.
@@ -88,16 +88,23 @@ func (c *Client) send(ctx context.Context, q Question, answer chan Answer) error
 	c.mu.Lock()
 	if c.broken != nil {
 		c.mu.Unlock()
-		return c.why()
+		return 0, c.why()
 	}
 	c.last++
 	q.ID = c.last
 	c.waiting[q.ID] = answer
 	c.mu.Unlock()
 	if err := c.process.Send(q, -1); err != nil {
-		return fmt.Errorf("ask the network: %w", err)
+		return q.ID, fmt.Errorf("ask the network: %w", err)
 	}
-	return nil
+	return q.ID, nil
+}
+
+// forget drops a question for whose answer nobody waits.
+func (c *Client) forget(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, id)
 }
 
 func (c *Client) why() error {
@@ -109,10 +116,7 @@ func (c *Client) why() error {
 func (c *Client) receive() {
 	for {
 		var a Answer
-		fd, err := c.process.Receive(&a)
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
+		_, err := c.process.Receive(&a)
 		if err == nil {
 			err = a.Check()
 		} else {

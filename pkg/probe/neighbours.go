@@ -82,7 +82,7 @@ func (c *Client) Neighbours(ctx context.Context, q NeighboursQuestion) (*Neighbo
 	if err = errors.Join(err, s.Close()); err != nil {
 		return nil, fmt.Errorf("ask the neighbours for %v: %w", q.Addr, err)
 	}
-	a, err := c.Ask(ctx, Question{Neighbours: &q}, -1)
+	a, err := c.Ask(ctx, Question{Neighbours: &q})
 	return a.Neighbours, err
 }
 

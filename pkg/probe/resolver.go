@@ -22,7 +22,7 @@ func (c *Client) Resolver(conf, hosts string) resolver.Resolver {
 func (c *Client) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
-	a, err := c.Ask(ctx, Question{Lookup: &LookupQuestion{Server: server, Name: name, IPv6: ipv6}}, -1)
+	a, err := c.Ask(ctx, Question{Lookup: &LookupQuestion{Server: server, Name: name, IPv6: ipv6}})
 	switch {
 	case err != nil:
 		return nil, err

@@ -104,7 +104,7 @@ func calls() []call {
 		{"setsockopt", unix.SYS_SETSOCKOPT, everyone, "package net's settings of a connection, and the reset of one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
 		{"connect", unix.SYS_CONNECT, Proxy | Prober, "reach the ingress, the egress proxy or what is probed", "", nil, nil},
 		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress or the egress proxy", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []check{family, of(unix.SOCK_STREAM), {2, all, []uint32{0, unix.IPPROTO_TCP}}}, nil},
-		{"socket", unix.SYS_SOCKET, Prober, "TCP to what is probed, and UDP to DNS servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []check{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, all, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
+		{"socket", unix.SYS_SOCKET, Prober, "TCP to what is probed, and UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []check{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, all, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
 		{"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL", []check{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}}, nil},
 		{"getpeername", unix.SYS_GETPEERNAME, everyone, sockets, "", nil, nil},
 		{"recvmsg", unix.SYS_RECVMSG, everyone, "commands of the controller, and their descriptors", "", nil, nil},

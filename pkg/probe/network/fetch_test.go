@@ -93,7 +93,7 @@ func TestFetch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a, err := c.Ask(within(t, tt.wait), probe.Question{Fetch: &probe.FetchQuestion{
 				Addr: tt.addr, Host: "api.example.com", Path: "/x", Agent: "test", Connect: patience,
-			}}, -1)
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestFetchAsksAsAValidator(t *testing.T) {
 	addr := answering(t, func(conn *net.TCPConn, request []byte) {
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n\r\n%s", request)
 	})
-	a, err := c.Ask(within(t, patience), probe.Question{Fetch: &probe.FetchQuestion{Addr: addr, Host: "api.example.com", Path: "/x", Agent: "test", Connect: patience}}, -1)
+	a, err := c.Ask(within(t, patience), probe.Question{Fetch: &probe.FetchQuestion{Addr: addr, Host: "api.example.com", Path: "/x", Agent: "test", Connect: patience}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestLookup(t *testing.T) {
 	c := client(t)
 	server := dns(t)
 	ask := func(name string, ipv6 bool) (*probe.Lookup, error) {
-		a, err := c.Ask(within(t, 3*time.Second), probe.Question{Lookup: &probe.LookupQuestion{Server: server, Name: name, IPv6: ipv6}}, -1)
+		a, err := c.Ask(within(t, 3*time.Second), probe.Question{Lookup: &probe.LookupQuestion{Server: server, Name: name, IPv6: ipv6}})
 		return a.Lookup, err
 	}
 	for _, tt := range []struct {

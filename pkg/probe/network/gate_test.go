@@ -94,7 +94,7 @@ func TestAsGate(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&q.Gate.Configure)
 			}
-			a, err := c.Ask(within(t, patience), probe.Question{Fetch: q}, -1)
+			a, err := c.Ask(within(t, patience), probe.Question{Fetch: q})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestAsGateInTime(t *testing.T) {
 	q := gateQuestion(silent, silent, &control.Trust{}, nil)
 	q.Gate.Configure.Secure = true
 	const limit = 5 * time.Second
-	a, err := c.Ask(within(t, limit), probe.Question{Fetch: q}, -1)
+	a, err := c.Ask(within(t, limit), probe.Question{Fetch: q})
 	if err != nil {
 		t.Fatal(err)
 	}

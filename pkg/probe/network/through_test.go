@@ -164,7 +164,7 @@ func TestThrough(t *testing.T) {
 			if tt.name == "silent" {
 				limit = time.Second
 			}
-			a, err := c.Ask(within(t, limit), probe.Question{Through: &tt.q}, -1)
+			a, err := c.Ask(within(t, limit), probe.Question{Through: &tt.q})
 			if err != nil {
 				t.Fatal(err)
 			}
