@@ -12,8 +12,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// attacked starts the unit as it is shipped, with a gate that attacks (package hostile).
-func attacked(t *testing.T, attack string) *service {
+// attacked starts the unit as it is shipped, with these settings more and a gate that
+// attacks (package hostile).
+func attacked(t *testing.T, attack, settings string) *service {
 	t.Helper()
 	s := fresh(t, true)
 	binary, err := lab.BuildServiceWith(t.Context(), "../hostile/testdata/attack.go")
@@ -21,7 +22,7 @@ func attacked(t *testing.T, attack string) *service {
 	const path = "/usr/local/bin/http01-proxyd-attacked"
 	s.must(s.master.Install(binary, path, 0o755))
 	t.Cleanup(func() { s.must(s.master.RemoveFile(path)) })
-	s.override("ExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
+	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
 	s.systemctl("start", unit)
 	return s
 }
@@ -42,7 +43,7 @@ func (s *service) hears(text string) {
 // H4: what a gate writes to its standard error is an entry of the service's about it,
 // whatever it begins with.
 func TestHostileStandardError(t *testing.T) {
-	s := attacked(t, "stderr")
+	s := attacked(t, "stderr", "")
 	s.hears("<0>the controller is broken")
 	s.hears("standard error: flood")
 	for _, e := range s.journal() {
@@ -61,16 +62,12 @@ func TestHostileStandardError(t *testing.T) {
 
 // H5: when the unit's memory runs out, or its own limit is reached, the gate ends and
 // the service goes on. H1: so it does when the gate takes all threads that it can get;
-// this unit has a user of its own for that, because the limit is of all processes of one.
+// this unit has a user of its own for that, because the limit is of all processes of one
+// user, and the hosts of other tests share this kernel.
 func TestHostileResources(t *testing.T) {
-	for _, attack := range []string{"memory", "threads"} {
+	for attack, settings := range map[string]string{"memory": "", "threads": "User=http01-hostile"} {
 		t.Run(attack, func(t *testing.T) {
-			s := attacked(t, attack)
-			if attack == "threads" {
-				s.systemctl("stop", unit)
-				s.override("User=http01-hostile\n" + "ExecStart=\nExecStart=@/usr/local/bin/http01-proxyd-attacked http01-proxyd:gate:threads run")
-				s.systemctl("start", unit)
-			}
+			s := attacked(t, attack, settings)
 			pid := s.property("MainPID")
 			for range 2 {
 				ends := s.ends()
