@@ -76,8 +76,8 @@ func besideWork() map[string]func() {
 // insteadOfWork are attacks of a child process that does nothing else.
 func insteadOfWork() map[string]func() {
 	return map[string]func(){
-		"mute":   func() { pretend(true, func(int) {}) },
-		"deaf":   func() { pretend(false, func(int) {}) },
+		"mute":   func() { pretend(func(int) {}) },
+		"deaf":   deaf,
 		"escape": escape,
 	}
 }
@@ -325,22 +325,39 @@ func calls() {
 	tell("executable memory", err)
 }
 
-// pretend is a gate that says that it is alive, and does nothing for clients. One that
-// does not listen takes no command after its listening socket.
-func pretend(listens bool, got func(fd int)) {
+// alive is a gate that says that it is.
+func alive() (*control.Conn, error) {
 	conn, err := child.Inherited()
 	if err == nil {
 		err = sandbox.Confine(sandbox.Proxy)
 	}
 	if err != nil {
-		say(err.Error())
-		return
+		return nil, err
 	}
 	go func() {
 		for conn.Send(control.Word{Alive: &control.Alive{}}, -1) == nil {
 			time.Sleep(time.Second)
 		}
 	}()
+	return conn, nil
+}
+
+// deaf is a gate that reads no command.
+func deaf() {
+	if _, err := alive(); err != nil {
+		say(err.Error())
+		return
+	}
+	time.Sleep(time.Hour)
+}
+
+// pretend is a gate that does nothing for clients.
+func pretend(got func(fd int)) {
+	conn, err := alive()
+	if err != nil {
+		say(err.Error())
+		return
+	}
 	for {
 		o, fd, err := conn.ReceiveOrder()
 		if err != nil {
@@ -349,9 +366,6 @@ func pretend(listens bool, got func(fd int)) {
 		switch {
 		case o.Listen != nil:
 			got(fd)
-			for !listens {
-				time.Sleep(time.Hour)
-			}
 		case o.Tell != nil:
 			_ = conn.Send(control.Word{Told: &control.Told{}}, -1)
 		case o.Drain != nil:
