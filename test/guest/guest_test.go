@@ -20,6 +20,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	printed, err := Run(t.Context(), "../../.cache", Job{
+		Arch:  "amd64",
 		Files: map[string]string{"/a/b/file": given},
 		Script: "uname -s -m; cat /a/b/file\n" +
 			"ip link add bond7 type bond && ip link add link bond7 name tagged type vlan id 7 && ip -br link show tagged\n" +

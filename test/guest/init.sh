@@ -8,6 +8,8 @@ mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /run
 # The console is the script's alone.
 echo 1 >/proc/sys/kernel/printk
+# Here, since the machine that packed them may be of another architecture.
+depmod
 ip link set lo up
 sh /script
 echo "guest: exit status $?"

@@ -26,8 +26,26 @@ import (
 // runTimeout bounds a guest's life.
 const runTimeout = 10 * time.Minute
 
+// machine is what QEMU emulates for an architecture.
+type machine struct {
+	emulator string
+	options  []string
+	console  string // Linux's name of the first serial port
+}
+
+// machines are those that a guest can be, by Go's and Debian's name of the architecture.
+func machines() map[string]machine {
+	return map[string]machine{
+		"amd64": {"qemu-system-x86_64", []string{"-cpu", "max"}, "ttyS0"},
+		// With the architecture's own algorithm for signed pointers, most of the time
+		// would go into that.
+		"arm64": {"qemu-system-aarch64", []string{"-machine", "virt", "-cpu", "max,pauth-impdef=on"}, "ttyAMA0"},
+	}
+}
+
 // Job is what a guest is to do.
 type Job struct {
+	Arch   string            // Go's name of the guest's architecture: amd64 or arm64
 	Files  map[string]string // absolute paths in the guest, and the files here that are to be there
 	Script string            // for sh, as root
 }
@@ -36,11 +54,14 @@ type Job struct {
 // standard error; an error when it did not end with status 0. The guest's kernel
 // and files are made in the directory cache when they are not there yet.
 func Run(ctx context.Context, cache string, job Job) (string, error) {
-	const program = "qemu-system-x86_64"
-	if _, err := exec.LookPath(program); err != nil {
-		return "", fmt.Errorf("a guest needs %s: run test/install-packages all: %w", program, err)
+	machine, ok := machines()[job.Arch]
+	if !ok {
+		return "", fmt.Errorf("no guest has the architecture %q", job.Arch)
 	}
-	base, err := system(ctx, cache)
+	if _, err := exec.LookPath(machine.emulator); err != nil {
+		return "", fmt.Errorf("a guest needs %s: run test/install-packages all: %w", machine.emulator, err)
+	}
+	base, err := system(ctx, cache, job.Arch)
 	if err != nil {
 		return "", err
 	}
@@ -56,14 +77,14 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	var printed bytes.Buffer
-	cmd := exec.CommandContext(ctx, program,
+	cmd := exec.CommandContext(ctx, machine.emulator, append(machine.options,
 		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
-		"-cpu", "max", "-m", "2048",
+		"-m", "2048",
 		// 4 ns an instruction; when none is to be done, the clock leaps to the
 		// next timer.
 		"-accel", "tcg", "-icount", "shift=2,sleep=off",
 		"-kernel", filepath.Join(base, kernelFile), "-initrd", memory,
-		"-append", "console=ttyS0 quiet panic=-1")
+		"-append", "console="+machine.console+" quiet panic=-1")...)
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	// It dies with the thread that started it, so that one has to stay.
 	runtime.LockOSThread()

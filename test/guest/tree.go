@@ -25,10 +25,10 @@ const (
 	systemPrefix = "guest-"
 )
 
-// packages are what the guest has: a kernel, what a lab runs, and a shell.
-func packages() []string {
+// packages are what a guest has: a kernel, what a lab runs, and a shell.
+func packages(arch string) []string {
 	return []string{
-		"linux-image-cloud-amd64", "busybox",
+		"linux-image-cloud-" + arch, "busybox",
 		"iproute2", "nftables", "keepalived", "haproxy", "ca-certificates",
 	}
 }
@@ -42,12 +42,13 @@ var trim string
 //go:embed init.sh
 var initScript string
 
-// system is a directory with a guest's kernel and the archive of its files.
+// system is a directory with the kernel of an architecture's guest and the archive of
+// its files.
 // Several processes may ask for it at once; who is first makes it, which takes
 // half a minute and the network.
-func system(ctx context.Context, cache string) (string, error) {
-	sum := sha256.Sum256([]byte(strings.Join(packages(), "\n") + debian.Suite + trim + initScript))
-	dir := filepath.Join(cache, systemPrefix+hex.EncodeToString(sum[:6]))
+func system(ctx context.Context, cache, arch string) (string, error) {
+	sum := sha256.Sum256([]byte(strings.Join(packages(arch), "\n") + debian.Suite + trim + initScript))
+	dir := filepath.Join(cache, systemPrefix+arch+"-"+hex.EncodeToString(sum[:6]))
 	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // a repository's directory
 		return "", fmt.Errorf("make the cache directory: %w", err)
 	}
@@ -65,12 +66,12 @@ func system(ctx context.Context, cache string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	return dir, build(ctx, cache, dir)
+	return dir, build(ctx, cache, dir, arch)
 }
 
 // build makes the directory aside and renames it into place, so that there is a
 // whole one or none. Needs the lock.
-func build(ctx context.Context, cache, dir string) error {
+func build(ctx context.Context, cache, dir, arch string) error {
 	aside := filepath.Join(cache, "."+systemPrefix+"new")
 	// What a killed build has left; with the lock held, no other one runs.
 	if err := os.RemoveAll(aside); err != nil {
@@ -80,7 +81,7 @@ func build(ctx context.Context, cache, dir string) error {
 	if err := os.MkdirAll(tree, 0o755); err != nil { //nolint:gosec // becomes the guest's "/"
 		return fmt.Errorf("make the guest's directory: %w", err)
 	}
-	err := bootstrap(ctx, tree)
+	err := bootstrap(ctx, tree, arch)
 	if err == nil {
 		err = pack(tree, aside)
 	}
@@ -98,8 +99,8 @@ func build(ctx context.Context, cache, dir string) error {
 
 // bootstrap unpacks the packages into tree, without running their scripts, and
 // trims that.
-func bootstrap(ctx context.Context, tree string) error {
-	if err := debian.Bootstrap(ctx, tree, "--variant=extract", "--include="+strings.Join(packages(), ",")); err != nil {
+func bootstrap(ctx context.Context, tree, arch string) error {
+	if err := debian.Bootstrap(ctx, tree, "--variant=extract", "--architectures="+arch, "--include="+strings.Join(packages(arch), ",")); err != nil {
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, "sh", "-c", trim, "trim.sh", tree).CombinedOutput(); err != nil {

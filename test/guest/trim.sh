@@ -12,9 +12,6 @@ done
 find lib/modules/*/kernel/drivers -mindepth 1 -maxdepth 1 ! -name net -exec rm -r {} +
 find lib/modules/*/kernel/drivers/net -mindepth 1 -maxdepth 1 \
 	! -name bonding ! -name veth.ko ! -name macvlan.ko ! -name dummy.ko -exec rm -r {} +
-for modules in lib/modules/*; do
-	chroot . depmod "${modules##*/}"
-done
 # What the packages' own scripts would have made.
 cat usr/share/ca-certificates/mozilla/*.crt >etc/ssl/certs/ca-certificates.crt
 echo 'root:x:0:0:root:/root:/bin/sh' >etc/passwd
@@ -22,4 +19,4 @@ echo 'root:x:0:' >etc/group
 ln -s busybox bin/sh
 ln -s busybox bin/mount
 mkdir -p proc sys dev run root
-rm -r usr/share usr/lib/x86_64-linux-gnu/perl* usr/lib/x86_64-linux-gnu/gconv lib/udev var/lib var/cache
+rm -r usr/share usr/lib/*-linux-gnu/perl* usr/lib/*-linux-gnu/gconv lib/udev var/lib var/cache

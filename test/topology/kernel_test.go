@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -77,6 +78,7 @@ func runElsewhere(ctx context.Context) (string, error) {
 		files[folder+filepath.Base(tool)] = tool
 	}
 	return guest.Run(ctx, filepath.Join(filepath.Dir(document), "..", ".cache"), guest.Job{
+		Arch:  runtime.GOARCH,
 		Files: files,
 		Script: fmt.Sprintf("cd %s && HTTP01_PROXYD=./http01-proxyd ./topology.test -test.v -test.run '^(%s)$'\n",
 			folder, strings.Join(elsewhere, "|")),
