@@ -68,6 +68,9 @@ func forbidden(kind Kind) (faults []string) {
 		may[335], may[336] = true, true
 	}
 	want(unix.ENOSYS, "clone3", unix.SYS_CLONE3)
+	if len(faults) > 0 {
+		return faults // there is no filter, and without one some calls never return
+	}
 	for number := range uint32(lastCall) {
 		if !may[number] {
 			want(unix.EPERM, fmt.Sprint("call ", number), number)
