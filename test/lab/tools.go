@@ -114,7 +114,15 @@ func BuildProgram(ctx context.Context, folder string) (string, error) {
 // BuildTests compiles the tests in a folder of this module.
 func BuildTests(ctx context.Context, folder string) (string, error) {
 	return build(filepath.Base(folder)+".test", func(in, binary string) error {
-		return compileBy(ctx, []string{"test", "-c"}, in, binary, "./"+folder)
+		return compileBy(ctx, []string{"test", "-c"}, nil, in, binary, "./"+folder)
+	})
+}
+
+// BuildServiceTests compiles the tests in a folder of the service's module for an
+// architecture, by Go's name of it.
+func BuildServiceTests(ctx context.Context, folder, arch string) (string, error) {
+	return build(filepath.Base(folder)+"-"+arch+".test", func(in, binary string) error {
+		return compileBy(ctx, []string{"test", "-c"}, []string{"GOARCH=" + arch}, filepath.Dir(in), binary, "./"+folder)
 	})
 }
 
@@ -171,10 +179,11 @@ func cacheDir() (string, error) {
 // compile runs `go build` in a module; one at a time over all processes, for
 // they write the same files.
 func compile(ctx context.Context, in, output string, args ...string) error {
-	return compileBy(ctx, []string{"build"}, in, output, args...)
+	return compileBy(ctx, []string{"build"}, nil, in, output, args...)
 }
 
-func compileBy(ctx context.Context, command []string, in, output string, args ...string) error {
+// compileBy runs a command of go in a module, with more variables in its environment.
+func compileBy(ctx context.Context, command, env []string, in, output string, args ...string) error {
 	dir, err := cacheDir()
 	if err != nil {
 		return err
@@ -192,7 +201,7 @@ func compileBy(ctx context.Context, command []string, in, output string, args ..
 	if slices.Contains(args, "-race") {
 		cgo = "CGO_ENABLED=1"
 	}
-	cmd.Env = append(os.Environ(), cgo)
+	cmd.Env = slices.Concat(os.Environ(), []string{cgo}, env)
 	// An interrupted compiler removes its temporary files, a killed one does not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second

@@ -50,6 +50,7 @@ func table() map[string]suite {
 		"pkg/gate":       {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
 		"pkg/keepalived": {processes: 2},
 		"pkg/upstream":   {processes: 2},
+		"test/arm64":     {slots: 2, onlyAll: true, seconds: map[string]int{"TestFilter": 30}},
 		"test/apis":      {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
 		"test/bench":     {slots: 3, onlyAll: true},
 		"test/check": {
