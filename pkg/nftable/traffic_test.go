@@ -178,12 +178,8 @@ func newLAN(t *testing.T) *lan {
 	t.Helper()
 	n := &lan{client: neighbour(t)}
 	for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
-		nstest.Run(t, "ip", addAddr(vip, "v0")...)
+		nstest.AddAddress(t, "v0", vip)
 	}
-	// The kernel makes the route of an IPv6 address in the background.
-	nstest.Await(t, "the VIP is the host's own", func() bool {
-		return strings.HasPrefix(nstest.Run(t, "ip", "-o", "route", "get", vip6), "local ")
-	})
 	for address, name := range map[string]string{":80": "router", ":6443": "apiserver", ":9445": "lb", ":8888": "proxy"} {
 		serve(t, nil, name, address)
 	}
@@ -216,7 +212,7 @@ func veth(t *testing.T, n *netns, here, there string, hereAddrs, thereAddrs []st
 	nstest.Run(t, "ip", "link", "set", here, "up")
 	n.run(t, "ip", "link", "set", there, "up")
 	for _, a := range hereAddrs {
-		nstest.Run(t, "ip", addAddr(a, here)...)
+		nstest.AddAddress(t, here, a)
 	}
 	for _, a := range thereAddrs {
 		n.run(t, append([]string{"ip"}, addAddr(a, there)...)...)

@@ -22,9 +22,9 @@ func TestTo(t *testing.T) {
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
 	nstest.Run(t, "ip", "link", "set", "lan1", "up")
 	nstest.Run(t, "ip", "link", "set", "lan0", "up")
+	nstest.AddAddress(t, "lan0", "192.0.2.11/24")
+	nstest.AddAddress(t, "lan0", "2001:db8::11/128")
 	for _, args := range [][]string{
-		{"address", "add", "192.0.2.11/24", "dev", "lan0"},
-		{"address", "add", "2001:db8::11/128", "dev", "lan0", "nodad"},
 		{"-6", "route", "add", "2001:db8::/64", "dev", "lan0"},
 		{"route", "add", "198.51.100.0/24", "via", "192.0.2.1"},
 		{"-6", "route", "add", "2001:db8:f::/64", "via", "2001:db8::1"},

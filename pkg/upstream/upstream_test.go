@@ -612,7 +612,7 @@ func TestFamilies(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
 	unroutable4, unroutable6 := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:ffff::1")
 	dropped4, dropped6 := netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("::9")
-	nstest.Run(t, "ip", "addr", "add", "::9/128", "dev", "lo", "nodad")
+	nstest.AddAddress(t, "lo", "::9/128")
 	nstest.Input(t, "table inet blackhole {\nchain output {\ntype filter hook input priority 0\nip daddr 127.0.0.9 drop\nip6 daddr ::9 drop\n}\n}\n", "nft", "-f", "-")
 	defer nstest.Run(t, "ip", "addr", "del", "::9/128", "dev", "lo")
 	defer nstest.Run(t, "nft", "delete", "table", "inet", "blackhole")

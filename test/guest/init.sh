@@ -8,7 +8,7 @@ mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /run
 # The console is the script's alone.
 echo 1 >/proc/sys/kernel/printk
-# Here, since the machine that packed them may be of another architecture.
+# Here, so that the machine that packs the files needs no depmod.
 depmod
 ip link set lo up
 sh /script

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -65,9 +66,12 @@ func TestHostileStandardError(t *testing.T) {
 // this unit has a user of its own for that, because the limit is of all processes of one
 // user, and the hosts of other tests share this kernel.
 func TestHostileResources(t *testing.T) {
-	for attack, settings := range map[string]string{"memory": "", "threads": "User=http01-hostile"} {
-		t.Run(attack, func(t *testing.T) {
-			s := attacked(t, attack, settings)
+	for _, tt := range []struct{ attack, settings, hears string }{
+		{attack: "memory"},
+		{"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()), "standard error: runtime: failed to create new OS thread"},
+	} {
+		t.Run(tt.attack, func(t *testing.T) {
+			s := attacked(t, tt.attack, tt.settings)
 			pid := s.property("MainPID")
 			for range 2 {
 				ends := s.ends()
@@ -78,6 +82,7 @@ func TestHostileResources(t *testing.T) {
 					return nil
 				})
 			}
+			s.hears(tt.hears)
 			s.awaitProperties(map[string]string{"MainPID": pid, "NRestarts": "0", "ActiveState": "active", "Result": "success"})
 			if _, err := s.report(t.Context()); err != nil {
 				t.Errorf("the status: %v", err)

@@ -320,18 +320,25 @@ func TestCalls(t *testing.T) {
 // M6: a gate that does not read its commands, which fill its socket's buffer, delays
 // neither the table nor the end. The controller waits sendTimeout before it ends such a
 // gate: the VIPs are in the table before. Several starts, since the commands and the
-// addresses come in either order.
+// addresses come in either order. The names fill the buffer alone, and nearly the file.
 func TestDeaf(t *testing.T) {
 	var hosts strings.Builder
 	label := strings.Repeat("a", 60)
-	for i := range 1200 {
+	for i := range 1290 {
 		fmt.Fprintf(&hosts, "  - api-%d.%s.%[2]s.%[2]s.com\n", i, label)
 	}
 	config := shared.lab.Masters[0].DefaultConfig() + "hosts:\n" + hosts.String()
 	for i := range 3 {
 		t.Run(fmt.Sprintf("start-%d", i), func(t *testing.T) {
 			s := configured(t, "deaf", config)
-			s.awaits(`the gate \(process \d+\)`, "VIP .* is on this host now")
+			_, err := s.Await(t.Context(), "the VIPs in the table", func(status lab.Status) error {
+				if n := len(status.Table.Elements); n != 2 {
+					return fmt.Errorf("%d: %v", n, status.Table.Elements)
+				}
+				return nil
+			})
+			must(t, err)
+			s.awaits(`the gate \(process \d+\)[^\n]*does not read its commands`, "VIP .* is on this host now")
 			if regexp.MustCompile(`(?s)the gate \(process.*VIP .* is on this host now`).MatchString(s.log()) {
 				t.Error("the table waited for the gate")
 			}

@@ -65,6 +65,22 @@ func Run(t testing.TB, name string, args ...string) string {
 	return Input(t, "", name, args...)
 }
 
+// AddAddress gives a link that is up an address, such as 192.0.2.5/24, and waits until
+// it is the host's own: the kernel adds the local route of an IPv6 address in the
+// background.
+func AddAddress(t testing.TB, link, address string) {
+	t.Helper()
+	args := []string{"address", "add", address, "dev", link}
+	if strings.Contains(address, ":") {
+		args = append(args, "nodad")
+	}
+	Run(t, "ip", args...)
+	host, _, _ := strings.Cut(address, "/")
+	Await(t, host+" is the host's own", func() bool {
+		return strings.HasPrefix(Run(t, "ip", "-o", "route", "get", host), "local ")
+	})
+}
+
 // Input is Run with text on the command's standard input.
 func Input(t testing.TB, stdin, name string, args ...string) string {
 	t.Helper()

@@ -50,7 +50,7 @@ func table() map[string]suite {
 		"pkg/gate":       {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
 		"pkg/keepalived": {processes: 2},
 		"pkg/upstream":   {processes: 2},
-		"test/arm64":     {slots: 2, onlyAll: true, seconds: map[string]int{"TestFilter": 30}},
+		"test/arm64":     {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
 		"test/apis":      {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
 		"test/bench":     {slots: 3, onlyAll: true},
 		"test/check": {
@@ -83,7 +83,7 @@ func table() map[string]suite {
 				"TestHostWithoutVIPs": 12, "TestFirstBinaryThatDoesNotGetReady": 11, "TestImagesThatAreRefused": 11,
 			},
 		},
-		"test/guest": {onlyAll: true},
+		"test/guest": {onlyAll: true, timeout: 30 * time.Minute},
 		"test/host": {
 			processes: 3, slots: 2, main: []string{"TestRestartWhileAFileIsWritten"},
 			seconds: map[string]int{

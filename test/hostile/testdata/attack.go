@@ -76,7 +76,7 @@ func besideWork() map[string]func() {
 // insteadOfWork are attacks of a child process that does nothing else.
 func insteadOfWork() map[string]func() {
 	return map[string]func(){
-		"mute":   func() { pretend(func(int) {}) },
+		"mute":   func() { pretend() },
 		"deaf":   deaf,
 		"escape": escape,
 	}
@@ -352,20 +352,18 @@ func deaf() {
 }
 
 // pretend is a gate that does nothing for clients.
-func pretend(got func(fd int)) {
+func pretend() {
 	conn, err := alive()
 	if err != nil {
 		say(err.Error())
 		return
 	}
 	for {
-		o, fd, err := conn.ReceiveOrder()
+		o, _, err := conn.ReceiveOrder()
 		if err != nil {
 			return
 		}
 		switch {
-		case o.Listen != nil:
-			got(fd)
 		case o.Tell != nil:
 			_ = conn.Send(control.Word{Told: &control.Told{}}, -1)
 		case o.Drain != nil:
