@@ -37,8 +37,8 @@ type machine struct {
 func machines() map[string]machine {
 	return map[string]machine{
 		"amd64": {"qemu-system-x86_64", []string{"-cpu", "max"}, "ttyS0"},
-		// With the architecture's own algorithm for signed pointers, most of the time
-		// would go into that.
+		// QEMU emulates the architecture's own algorithm for signed pointers slowly
+		// (docs/system/arm/cpu-features.rst, pauth-impdef).
 		"arm64": {"qemu-system-aarch64", []string{"-machine", "virt", "-cpu", "max,pauth-impdef=on"}, "ttyAMA0"},
 	}
 }
@@ -54,12 +54,12 @@ type Job struct {
 // standard error; an error when it did not end with status 0. The guest's kernel
 // and files are made in the directory cache when they are not there yet.
 func Run(ctx context.Context, cache string, job Job) (string, error) {
-	machine, ok := machines()[job.Arch]
+	emulated, ok := machines()[job.Arch]
 	if !ok {
 		return "", fmt.Errorf("no guest has the architecture %q", job.Arch)
 	}
-	if _, err := exec.LookPath(machine.emulator); err != nil {
-		return "", fmt.Errorf("a guest needs %s: run test/install-packages all: %w", machine.emulator, err)
+	if _, err := exec.LookPath(emulated.emulator); err != nil {
+		return "", fmt.Errorf("a guest needs %s: run test/install-packages all: %w", emulated.emulator, err)
 	}
 	base, err := system(ctx, cache, job.Arch)
 	if err != nil {
@@ -77,14 +77,14 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	var printed bytes.Buffer
-	cmd := exec.CommandContext(ctx, machine.emulator, append(machine.options,
+	cmd := exec.CommandContext(ctx, emulated.emulator, append(emulated.options,
 		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-m", "2048",
 		// 4 ns an instruction; when none is to be done, the clock leaps to the
 		// next timer.
 		"-accel", "tcg", "-icount", "shift=2,sleep=off",
 		"-kernel", filepath.Join(base, kernelFile), "-initrd", memory,
-		"-append", "console="+machine.console+" quiet panic=-1")...)
+		"-append", "console="+emulated.console+" quiet panic=-1")...)
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	// It dies with the thread that started it, so that one has to stay.
 	runtime.LockOSThread()

@@ -67,7 +67,7 @@ func TestHostileStandardError(t *testing.T) {
 // user, and the hosts of other tests share this kernel.
 func TestHostileResources(t *testing.T) {
 	for _, tt := range []struct{ attack, settings, hears string }{
-		{attack: "memory"},
+		{attack: "memory"}, // the limit or the unit's memory, whichever the gate reaches first
 		{"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()), "standard error: runtime: failed to create new OS thread"},
 	} {
 		t.Run(tt.attack, func(t *testing.T) {
@@ -82,7 +82,9 @@ func TestHostileResources(t *testing.T) {
 					return nil
 				})
 			}
-			s.hears(tt.hears)
+			if tt.hears != "" {
+				s.hears(tt.hears)
+			}
 			s.awaitProperties(map[string]string{"MainPID": pid, "NRestarts": "0", "ActiveState": "active", "Result": "success"})
 			if _, err := s.report(t.Context()); err != nil {
 				t.Errorf("the status: %v", err)

@@ -317,10 +317,10 @@ func TestCalls(t *testing.T) {
 	s.serves()
 }
 
-// M6: a gate that does not read its commands, which fill its socket's buffer, delays
-// neither the table nor the end. The controller waits sendTimeout before it ends such a
-// gate: the VIPs are in the table before. Several starts, since the commands and the
-// addresses come in either order. The names fill the buffer alone, and nearly the file.
+// M6: a gate that does not read its commands does not delay the table. The names in the
+// configuration fill the buffer of its socket. The controller ends such a gate after
+// sendTimeout: the VIPs are in the table before that. There are several starts, since
+// the commands and the addresses come in either order.
 func TestDeaf(t *testing.T) {
 	var hosts strings.Builder
 	label := strings.Repeat("a", 60)

@@ -76,7 +76,7 @@ func besideWork() map[string]func() {
 // insteadOfWork are attacks of a child process that does nothing else.
 func insteadOfWork() map[string]func() {
 	return map[string]func(){
-		"mute":   func() { pretend() },
+		"mute":   pretend,
 		"deaf":   deaf,
 		"escape": escape,
 	}
