@@ -87,6 +87,12 @@ func (h Hostile) run(ctx context.Context) (HostileReport, error) {
 	if err := r.burst(ctx); err != nil {
 		return r.report, err
 	}
+	if err := r.poll(); err != nil {
+		return r.report, err
+	}
+	if err := printReport(r.report); err != nil {
+		return r.report, err
+	}
 	due, last := 0.0, time.Now()
 	for ctx.Err() == nil {
 		now := time.Now()

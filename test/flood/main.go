@@ -71,6 +71,10 @@ func play(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	return printReport(report)
+}
+
+func printReport(report any) error {
 	line, err := json.Marshal(report)
 	if err != nil {
 		return fmt.Errorf("print the report: %w", err)
@@ -79,7 +83,8 @@ func play(ctx context.Context, text string) error {
 	return nil
 }
 
-// ReadReport reads the report out of what a client has printed.
+// ReadReport reads the last report out of what a client has printed. A Hostile prints
+// one when all its connections have been opened, and one at its end; a CA at its end.
 func ReadReport[R HostileReport | CAReport](output string) (report R, err error) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil {

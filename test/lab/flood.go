@@ -22,7 +22,7 @@ import (
 type FloodOptions struct {
 	Connections int           // at once
 	PerSecond   int           // opened at most, over all processes, after the first of each
-	For         time.Duration // how long CAs ask while the flood runs
+	For         time.Duration // how long CAs ask once all connections have been opened
 }
 
 // UnitLimits start the service with the descriptor limit of its unit.
@@ -61,7 +61,7 @@ const (
 	perspectives = 5
 	// hostileNiceness is because hostile machines have processors of their own:
 	// here they must not take the service's.
-	hostileNiceness = 19
+	hostileNiceness = 10
 	// startUp is what the processes get until all are there. The CAs begin when the
 	// flood does.
 	startUp = 2 * time.Second
@@ -103,6 +103,15 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	defer func() { err = errors.Join(err, endAll(cas)) }()
 	if err != nil {
 		return report, err
+	}
+	for _, p := range hostile { // on a busy machine their niceness delays them
+		err := Eventually(ctx, "the flood to open its connections", func(context.Context) error {
+			_, err := flood.ReadReport[flood.HostileReport](p.Tail(1))
+			return errors.Join(err, p.Alive())
+		})
+		if err != nil {
+			return report, err
+		}
 	}
 	if err := rest(ctx, o.For); err != nil {
 		return report, err
