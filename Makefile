@@ -53,10 +53,9 @@ lint: lint-go lint-shell lint-units
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
-	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
 	for module in build test test/bench/caddy; do \
-		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && $(GO) vet ./... && \
+		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && \
 		$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
 
