@@ -3,6 +3,8 @@
 package topology
 
 import (
+	"context"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
 // document tells operators what happens in each topology.
@@ -104,27 +108,42 @@ func tests(t *testing.T) []string {
 	return names
 }
 
-// says compares what the services say of their state with the test's row.
+// says compares what the services say of their state with the test's row. A state
+// names a VIP that has moved only when the service has requested it.
 func (s *site) says() {
 	s.t.Helper()
 	s.peers()
+	must(s.t, lab.Eventually(s.t.Context(), "the states in "+document, func(ctx context.Context) error {
+		seen, err := s.states(ctx)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(s.row().states, seen); diff != "" {
+			return fmt.Errorf("-documented +seen:\n%s", diff)
+		}
+		return nil
+	}))
+}
+
+// states are those that the services say, sorted, each once.
+func (s *site) states(ctx context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	for _, n := range s.nodes() {
 		if s.services[n.Name] == nil {
 			continue
 		}
-		status, err := s.services[n.Name].Status(s.t.Context())
-		must(s.t, err)
+		status, err := s.services[n.Name].Status(ctx)
+		if err != nil {
+			return nil, err
+		}
 		condition := status.Condition()
 		if (condition.Status == "True") != slices.Contains([]string{"Serving", "Standby", "NotRequired"}, condition.Reason) {
-			s.t.Errorf("%s is %s for the reason %s", condition.Type, condition.Status, condition.Reason)
+			return nil, fmt.Errorf("%s is %s for the reason %s", condition.Type, condition.Status, condition.Reason)
 		}
 		state := condition.Reason + ": " + condition.Message
 		seen[strings.ReplaceAll(state, n.KeepalivedConfig(), "/etc/keepalived/keepalived.conf")] = true
 	}
-	if diff := cmp.Diff(s.row().states, slices.Sorted(maps.Keys(seen))); diff != "" {
-		s.t.Errorf("the state in %s (-documented +seen):\n%s", document, diff)
-	}
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // peers compares how the masters' keepalived finds its peers with the test's row.
