@@ -333,7 +333,7 @@ func TestDeaf(t *testing.T) {
 			s := configured(t, "deaf", config)
 			_, err := s.Await(t.Context(), "the VIPs in the table", func(status lab.Status) error {
 				if n := len(status.Table.Elements); n != 2 {
-					return fmt.Errorf("%d: %v", n, status.Table.Elements)
+					return fmt.Errorf("the table has %d elements: %v", n, status.Table.Elements)
 				}
 				return nil
 			})

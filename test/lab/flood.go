@@ -59,8 +59,8 @@ const (
 	// source may have.
 	heavySources = 4
 	perspectives = 5
-	// hostileNiceness is because hostile machines have processors of their own:
-	// here they must not take the service's.
+	// hostileNiceness gives the service the processor first: real hostile machines have
+	// processors of their own. With 19, a busy machine leaves the flood none.
 	hostileNiceness = 10
 	// startUp is what the processes get until all are there. The CAs begin when the
 	// flood does.

@@ -108,8 +108,8 @@ func tests(t *testing.T) []string {
 	return names
 }
 
-// says compares what the services say of their state with the test's row. A state
-// names a VIP that has moved only when the service has requested it.
+// says compares what the services say of their state with the test's row. The
+// message of a state names a VIP that has moved after the service's own request to it.
 func (s *site) says() {
 	s.t.Helper()
 	s.peers()
@@ -125,7 +125,7 @@ func (s *site) says() {
 	}))
 }
 
-// states are those that the services say, sorted, each once.
+// states returns the states that the services report, sorted, each once.
 func (s *site) states(ctx context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	for _, n := range s.nodes() {

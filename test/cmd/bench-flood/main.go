@@ -23,7 +23,7 @@ func main() {
 	var o lab.FloodOptions
 	flag.IntVar(&o.Connections, "connections", 50_000, "how many are open at once")
 	flag.IntVar(&o.PerSecond, "per-second", 5_000, "how many are opened anew at most")
-	flag.DurationVar(&o.For, "for", time.Minute, "how long it goes on")
+	flag.DurationVar(&o.For, "for", time.Minute, "how long CAs ask once all connections have been opened")
 	flag.Parse()
 	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error { return run(ctx, l, binary, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-flood:", err)
