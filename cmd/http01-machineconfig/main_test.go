@@ -190,7 +190,7 @@ func TestReport(t *testing.T) {
 	if got.code != command.OK || got.err != "" {
 		t.Fatalf("%+v", got)
 	}
-	var r report
+	var r conditionReport
 	must(t, json.Unmarshal([]byte(got.out), &r))
 	names, total := make([]string, 0, len(r.Files)), 0
 	for _, f := range r.Files {
@@ -383,7 +383,7 @@ func TestFCOS(t *testing.T) {
 	}
 	dir := t.TempDir()
 	got := runLine(t, "", "render", "--fcos", "--binary", binary, "--out", dir, "-o", "json")
-	var r report
+	var r conditionReport
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.code != command.OK || got.err != "" || len(r.Files) != 1 || r.Files[0].Architecture != runtime.GOARCH {
 		t.Fatalf("%v %+v", err, got)
 	}

@@ -29,7 +29,7 @@ type reported struct {
 	Architecture string `json:"architecture,omitempty"` // GOARCH of the binary in it
 }
 
-type report struct {
+type conditionReport struct {
 	Files        []reported `json:"files"`
 	TotalBytes   int        `json:"totalBytes"` // of the MachineConfigs
 	TotalPercent float64    `json:"totalPercent"`
@@ -41,7 +41,7 @@ func percent(size int) float64 { return 100 * float64(size) / machineconfig.Oper
 
 // report tells what was written below dir, and how large it is.
 func (f renderFlags) report(w io.Writer, outputs []output, dir string) error {
-	r := report{LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
+	r := conditionReport{LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
 	for _, o := range outputs {
 		file := reported{Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Reboots: o.uncovered, Architecture: o.Architecture}
 		if o.machineConfig {
@@ -60,7 +60,7 @@ func (f renderFlags) report(w io.Writer, outputs []output, dir string) error {
 	return r.text(w)
 }
 
-func (r report) text(w io.Writer) error {
+func (r conditionReport) text(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range r.Files {
 		remark := ""

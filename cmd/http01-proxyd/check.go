@@ -100,12 +100,12 @@ func runCheck(ctx context.Context, o check.Options, format string, s command.Str
 	}
 }
 
-func writeReport(report check.Report, format string, w io.Writer) error {
+func writeReport(result check.Report, format string, w io.Writer) error {
 	if format == "json" {
-		return status.WriteJSON(w, report, true)
+		return status.WriteJSON(w, result, true)
 	}
 	width, _ := command.Size(w)
-	return report.WriteText(w, check.Style{Colour: command.Colour(w), Width: width})
+	return result.WriteText(w, check.Style{Colour: command.Colour(w), Width: width})
 }
 
 // progressLine is one line on a terminal that is refreshed in place.

@@ -108,16 +108,16 @@ func brief(d time.Duration) string {
 }
 
 func (f statusFlags) once(ctx context.Context, s command.Streams) error {
-	report, err := status.Fetch(ctx, f.socket)
+	current, err := status.Fetch(ctx, f.socket)
 	if err != nil {
 		return err
 	}
 	switch f.format {
 	case "json":
-		return report.WriteJSON(s.Out, true)
+		return current.WriteJSON(s.Out, true)
 	case "prometheus":
-		return metrics.WriteText(s.Out, report)
+		return metrics.WriteText(s.Out, current)
 	}
 	columns, _ := command.Size(s.Out)
-	return report.WriteText(s.Out, time.Now(), status.View{Colour: command.Colour(s.Out), Width: columns})
+	return current.WriteText(s.Out, time.Now(), status.View{Colour: command.Colour(s.Out), Width: columns})
 }

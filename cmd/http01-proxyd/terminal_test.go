@@ -195,7 +195,7 @@ func newService(t *testing.T) service {
 }
 
 // start answers until stop is called.
-func (s service) start(report func() status.Report) (stop func()) {
+func (s service) start(current func() status.Report) (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ln, err := status.Listen(ctx, s.path)
@@ -204,7 +204,7 @@ func (s service) start(report func() status.Report) (stop func()) {
 		s.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, ln, report, func(err error) { panic(err) }) }()
+	go func() { ended <- status.Serve(ctx, ln, current, func(err error) { panic(err) }) }()
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {

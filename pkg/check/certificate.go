@@ -72,16 +72,16 @@ func checkCertificate(ctx context.Context, h *host) Result {
 
 // deadServers are the VIPs on this host where no question for a certificate was
 // answered.
-func (h *host) deadServers(all []presented) (findings []catalogue.Finding, at []netip.AddrPort) {
+func (h *host) deadServers(all []presented) (matches []catalogue.Finding, at []netip.AddrPort) {
 	for _, vip := range h.held.Held {
 		addr := netip.AddrPortFrom(vip, probe.APIPort)
 		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.Addr != addr })
 		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.Err == nil }) {
-			findings = alsoAt(findings, catalogue.Find(catalogue.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)
+			matches = alsoAt(matches, catalogue.Find(catalogue.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)
 			at = append(at, addr)
 		}
 	}
-	return findings, at
+	return matches, at
 }
 
 // apiServers are the VIPs that can be reached, and this host's own addresses
@@ -105,19 +105,19 @@ func (h *host) apiServers(ctx context.Context) []netip.Addr {
 // judgeCertificates judges each certificate once, wherever it is presented, and
 // then what differs.
 func judgeCertificates(all []presented, now time.Time) []catalogue.Finding {
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
 		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
 		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.Covers {
-			findings = append(findings, p.find(catalogue.CertificateNoName))
+			matches = append(matches, p.find(catalogue.CertificateNoName))
 		}
 		if !dated[which] {
-			findings = append(findings, p.judgeDates(now)...)
+			matches = append(matches, p.judgeDates(now)...)
 		}
 		named[which+"\n"+p.Name], dated[which] = true, true
 	}
-	return append(findings, differences(all)...)
+	return append(matches, differences(all)...)
 }
 
 func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
@@ -145,10 +145,10 @@ func (p presented) judgeDates(now time.Time) []catalogue.Finding {
 // several names at one address. Without a name the API server presents a
 // certificate of its own, which is as it should be.
 func differences(all []presented) []catalogue.Finding {
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	add := func(f catalogue.Finding) {
-		if !slices.ContainsFunc(findings, func(g catalogue.Finding) bool { return g.ID == f.ID }) {
-			findings = append(findings, f) // one pair is enough to look at
+		if !slices.ContainsFunc(matches, func(g catalogue.Finding) bool { return g.ID == f.ID }) {
+			matches = append(matches, f) // one pair is enough to look at
 		}
 	}
 	for i, p := range all {
@@ -163,5 +163,5 @@ func differences(all []presented) []catalogue.Finding {
 			}
 		}
 	}
-	return findings
+	return matches
 }

@@ -67,7 +67,7 @@ func counts(c status.ReportChallenge, all []status.ReportChallenge) bool {
 // faultOf is what was wrong with a challenge, as far as it is not for the check of
 // the ingress to see.
 func faultOf(c status.ReportChallenge) (catalogue.Finding, bool) {
-	switch cause := upstream.Cause(c.Cause); cause {
+	switch causeID := upstream.Cause(c.Cause); causeID {
 	case "":
 		return statusFault(c)
 	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped,
@@ -99,20 +99,20 @@ func statusFault(c status.ReportChallenge) (catalogue.Finding, bool) {
 
 // withChallenge adds the fault of a challenge to what was found just now. Where
 // that is the cause it is a problem now, and nothing is said twice.
-func withChallenge(findings []catalogue.Finding, c status.ReportChallenge) []catalogue.Finding {
+func withChallenge(matches []catalogue.Finding, c status.ReportChallenge) []catalogue.Finding {
 	fault, bad := faultOf(c)
 	if !bad {
-		return findings
+		return matches
 	}
 	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.Asker)
 	served := fault.ID == catalogue.TokenUnknown || fault.ID == catalogue.AnswerStatus
-	i := slices.IndexFunc(findings, func(f catalogue.Finding) bool {
+	i := slices.IndexFunc(matches, func(f catalogue.Finding) bool {
 		return f.ID == fault.ID || served && f.ID == catalogue.NameServed
 	})
 	if i < 0 {
-		i, findings = len(findings), append(findings, fault)
+		i, matches = len(matches), append(matches, fault)
 	}
-	findings[i].Says += about
-	findings[i].Level = catalogue.Problem
-	return findings
+	matches[i].Says += about
+	matches[i].Level = catalogue.Problem
+	return matches
 }

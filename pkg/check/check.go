@@ -46,10 +46,10 @@ func skipped(format string, args ...any) Result {
 }
 
 // found is a result with findings; without any it is fine, with the text.
-func found(findings []catalogue.Finding, format string, args ...any) Result {
+func found(matches []catalogue.Finding, format string, args ...any) Result {
 	r := fine(format, args...)
-	r.Findings = findings
-	for _, f := range findings {
+	r.Findings = matches
+	for _, f := range matches {
 		switch f.Level {
 		case catalogue.Problem:
 			r.Outcome = Failed
@@ -59,7 +59,7 @@ func found(findings []catalogue.Finding, format string, args ...any) Result {
 			}
 		}
 	}
-	if len(findings) > 0 {
+	if len(matches) > 0 {
 		r.Text = ""
 	}
 	return r

@@ -61,19 +61,19 @@ func (h *host) judgeView(ctx context.Context, v view) []catalogue.Finding {
 	if v.complete() && len(v.a[0].Addresses)+len(v.a[1].Addresses) == 0 {
 		return []catalogue.Finding{catalogue.Find(catalogue.DNSAbsent, "name", v.name, "server", v.server.addr.Addr().String(), "vips", list(doors))}
 	}
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	for family, r := range v.a {
 		vips := slices.DeleteFunc(slices.Clone(doors), func(a netip.Addr) bool { return a.Is6() != (family == 1) })
 		switch {
 		case r.err != nil:
 		case r.Failure != "":
-			findings = append(findings, catalogue.Find(catalogue.DNSFails, values(family, "how", failureText(r.Failure))...))
+			matches = append(matches, catalogue.Find(catalogue.DNSFails, values(family, "how", failureText(r.Failure))...))
 		case len(r.Addresses) == 0 && len(vips) > 0:
-			findings = append(findings, catalogue.Find(catalogue.DNSNoFamily, values(family, "vips", list(vips))...))
+			matches = append(matches, catalogue.Find(catalogue.DNSNoFamily, values(family, "vips", list(vips))...))
 		}
 	}
-	findings = append(findings, h.judgeStrays(ctx, v)...)
-	return append(findings, h.judgeFamilies(ctx, v)...)
+	matches = append(matches, h.judgeStrays(ctx, v)...)
+	return append(matches, h.judgeFamilies(ctx, v)...)
 }
 
 // complete reports whether the server has said all that it knows.
@@ -97,7 +97,7 @@ func (h *host) judgeStrays(ctx context.Context, v view) []catalogue.Finding {
 	doors := h.doors()
 	strays := slices.DeleteFunc(slices.Concat(v.a[0].Addresses, v.a[1].Addresses), func(a netip.Addr) bool { return slices.Contains(doors, a) })
 	strays = strays[:min(len(strays), maxStrays)]
-	findings := make([]catalogue.Finding, len(strays))
+	matches := make([]catalogue.Finding, len(strays))
 	var all sync.WaitGroup
 	for i, addr := range strays {
 		all.Go(func() {
@@ -109,12 +109,12 @@ func (h *host) judgeStrays(ctx context.Context, v view) []catalogue.Finding {
 			if page.Connected == 0 && !h.near(addr) {
 				id = catalogue.DNSElsewhereClosed
 			}
-			findings[i] = catalogue.Find(id,
+			matches[i] = catalogue.Find(id,
 				"name", v.name, "type", kindOf(addr.Is6()), "address", addr.String(), "how", words(page), "vips", list(doors))
 		})
 	}
 	all.Wait()
-	return slices.DeleteFunc(findings, func(f catalogue.Finding) bool { return f.ID == "" })
+	return slices.DeleteFunc(matches, func(f catalogue.Finding) bool { return f.ID == "" })
 }
 
 // near reports whether an address is on a network of this host: no router stands
@@ -140,12 +140,12 @@ func (h *host) judgeFamilies(ctx context.Context, v view) []catalogue.Finding {
 	if len(open) == 0 {
 		return nil
 	}
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	for _, d := range closed {
 		if slices.Contains(named, d.vip) && !h.holds(d.vip) {
-			findings = append(findings, catalogue.Find(catalogue.FamilyBroken,
+			matches = append(matches, catalogue.Find(catalogue.FamilyBroken,
 				"name", v.name, "door", d.String(), "how", words(d.page), "other", open[0].String()))
 		}
 	}
-	return findings
+	return matches
 }

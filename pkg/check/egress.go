@@ -51,15 +51,15 @@ func (h *host) checkNodeProxy(ctx context.Context) Result {
 	if len(names) == 0 {
 		return skipped("the API's name is not known: give it with --name")
 	}
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	for _, name := range names {
 		// Pods have the cluster's list alone, without what this service adds.
 		proxy := settings.Proxy(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
 		if proxy != nil {
-			findings = append(findings, catalogue.Find(catalogue.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", egress.Redact(proxy)))
+			matches = append(matches, catalogue.Find(catalogue.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", egress.Redact(proxy)))
 		}
 	}
-	return found(findings, "NO_PROXY in %s covers %s", h.ProxyEnv, strings.Join(names, ", "))
+	return found(matches, "NO_PROXY in %s covers %s", h.ProxyEnv, strings.Join(names, ", "))
 }
 
 func refusedFile(path string, err error) catalogue.Finding {
@@ -68,7 +68,7 @@ func refusedFile(path string, err error) catalogue.Finding {
 
 // egressFindings are about the proxy that this service is to use, besides what is
 // known already.
-func (h *host) egressFindings(known []catalogue.Finding) (findings []catalogue.Finding) {
+func (h *host) egressFindings(known []catalogue.Finding) (matches []catalogue.Finding) {
 	settings, err := h.egressSettings()
 	isRefusal := func(f catalogue.Finding) bool { return f.ID == catalogue.ProxyFileRefused }
 	switch {
@@ -87,16 +87,16 @@ func (h *host) egressFindings(known []catalogue.Finding) (findings []catalogue.F
 		return nil
 	}
 	if f, is := h.egressCA(); is {
-		findings = append(findings, f)
+		matches = append(matches, f)
 	} else if f, is := h.egressWaits(); is {
-		findings = append(findings, f)
+		matches = append(matches, f)
 	}
 	// A cluster that has a proxy and leaves this service its defaults does not use it.
 	c := h.config.EgressProxy
 	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
-		findings = append(findings, catalogue.Find(catalogue.EgressWithoutReadiness))
+		matches = append(matches, catalogue.Find(catalogue.EgressWithoutReadiness))
 	}
-	return findings
+	return matches
 }
 
 // egressRefused is what the running service refuses of what it is asked to use. It is

@@ -142,13 +142,13 @@ func (a asked) finding(cause upstream.Cause) catalogue.Finding {
 
 // alsoAt adds a finding, unless it is one that another address had: then it names
 // this one too.
-func alsoAt(findings []catalogue.Finding, f catalogue.Finding, at netip.AddrPort) []catalogue.Finding {
-	i := slices.IndexFunc(findings, func(g catalogue.Finding) bool { return g.ID == f.ID })
+func alsoAt(matches []catalogue.Finding, f catalogue.Finding, at netip.AddrPort) []catalogue.Finding {
+	i := slices.IndexFunc(matches, func(g catalogue.Finding) bool { return g.ID == f.ID })
 	if i < 0 {
-		return append(findings, f)
+		return append(matches, f)
 	}
-	findings[i].Says += fmt.Sprintf("; the same with %v", at)
-	return findings
+	matches[i].Says += fmt.Sprintf("; the same with %v", at)
+	return matches
 }
 
 // eachIngress judges all ingress VIPs.

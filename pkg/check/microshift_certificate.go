@@ -174,14 +174,14 @@ func askServers(
 
 // deadServer adds the finding about a server that shows no certificate, once for all
 // that is asked of it.
-func deadServer(findings []catalogue.Finding, p probe.Presented) []catalogue.Finding {
+func deadServer(matches []catalogue.Finding, p probe.Presented) []catalogue.Finding {
 	at := p.Addr.String()
-	if slices.ContainsFunc(findings, func(f catalogue.Finding) bool {
+	if slices.ContainsFunc(matches, func(f catalogue.Finding) bool {
 		return f.ID == catalogue.MicroShiftAPISilent && strings.Contains(f.Says, at)
 	}) {
-		return findings
+		return matches
 	}
-	return alsoAt(findings, catalogue.Find(catalogue.MicroShiftAPISilent, "server", at, "error", p.Err.Error()), p.Addr)
+	return alsoAt(matches, catalogue.Find(catalogue.MicroShiftAPISilent, "server", at, "error", p.Err.Error()), p.Addr)
 }
 
 type named string
@@ -189,11 +189,11 @@ type named string
 func (n named) String() string { return string(n) }
 
 // merged adds a finding that is not there yet.
-func merged(findings []catalogue.Finding, f catalogue.Finding) []catalogue.Finding {
-	if slices.ContainsFunc(findings, func(g catalogue.Finding) bool { return g.ID == f.ID && g.Says == f.Says }) {
-		return findings
+func merged(matches []catalogue.Finding, f catalogue.Finding) []catalogue.Finding {
+	if slices.ContainsFunc(matches, func(g catalogue.Finding) bool { return g.ID == f.ID && g.Says == f.Says }) {
+		return matches
 	}
-	return append(findings, f)
+	return append(matches, f)
 }
 
 // clients are all who are to be asked for, and what of it is not.

@@ -51,7 +51,7 @@ func checkPath(ctx context.Context, h *host) Result {
 }
 
 // judgePath looks at the path to one VIP; known says that it could be told.
-func (h *host) judgePath(ctx context.Context, vip netip.Addr) (findings []catalogue.Finding, text string, known bool) {
+func (h *host) judgePath(ctx context.Context, vip netip.Addr) (matches []catalogue.Finding, text string, known bool) {
 	w, err := h.wayTo(vip, h.addresses)
 	switch {
 	case err != nil:

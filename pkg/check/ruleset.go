@@ -151,12 +151,12 @@ func obstacleOf(f verdict.Finding) catalogue.ID {
 }
 
 func (a *obstacles) findings(ctx context.Context, port uint16) []catalogue.Finding {
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	for _, o := range a.list {
-		findings = append(findings, catalogue.Find(o.id,
+		matches = append(matches, catalogue.Find(o.id,
 			"chain", o.at.Place().String(), "rule", ruleText(ctx, o.at), "vip", list(o.vips), "port", strconv.Itoa(int(port))))
 	}
-	return findings
+	return matches
 }
 
 // linkOf is the link by which packets for a VIP come from outside: the one that

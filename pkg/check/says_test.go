@@ -46,15 +46,15 @@ func TestTheServiceSaysFirst(t *testing.T) {
 
 	egress := func(want ...catalogue.ID) []catalogue.Finding {
 		t.Helper()
-		findings := checkProxy(t.Context(), h).Findings
+		matches := checkProxy(t.Context(), h).Findings
 		var ids []catalogue.ID
-		for _, f := range findings {
+		for _, f := range matches {
 			ids = append(ids, f.ID)
 		}
 		if !slices.Equal(ids, want) {
-			t.Errorf("want %q: %+v", want, findings)
+			t.Errorf("want %q: %+v", want, matches)
 		}
-		return findings
+		return matches
 	}
 	h.config.EgressProxy.TrustedCA = written(t, "")
 	egress(catalogue.EgressWithoutReadiness)

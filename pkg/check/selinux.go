@@ -63,14 +63,14 @@ func (s selinux) findings(path string, now time.Time) []catalogue.Finding {
 	if !s.enforces {
 		return nil
 	}
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	if kind := s.kind(); kind != "" && !startable(kind) {
-		findings = append(findings, catalogue.Find(catalogue.SELinuxLabel, "path", path, "type", kind))
+		matches = append(matches, catalogue.Find(catalogue.SELinuxLabel, "path", path, "type", kind))
 	}
-	if denial := s.denial(now); denial != "" && len(findings) == 0 {
-		findings = append(findings, catalogue.Find(catalogue.SELinuxDenies, "denial", denial))
+	if denial := s.denial(now); denial != "" && len(matches) == 0 {
+		matches = append(matches, catalogue.Find(catalogue.SELinuxDenies, "denial", denial))
 	}
-	return findings
+	return matches
 }
 
 // kind is the third field of user:role:type:level.

@@ -228,20 +228,20 @@ const exitExec = 203
 
 // denied is what keeps a service that is not well from what it needs.
 func (h *host) denied() []catalogue.Finding {
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	if kept := h.kept(); len(kept) > 0 {
 		u, _ := h.unit()
 		dropIns := strings.Join(u.DropIns, ", ")
 		if dropIns == "" {
 			dropIns = "there is none: from the unit itself"
 		}
-		findings = append(findings, catalogue.Find(catalogue.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
+		matches = append(matches, catalogue.Find(catalogue.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
 	}
 	path := programPath
 	if u, err := h.unit(); err == nil && u.Path != "" {
 		path = u.Path
 	}
-	return append(findings, readSELinux(path).findings(path, time.Now())...)
+	return append(matches, readSELinux(path).findings(path, time.Now())...)
 }
 
 // kept is what the unit's sandbox keeps from a service that is not well.

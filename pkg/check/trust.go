@@ -33,18 +33,18 @@ func (t trusted) judge(h *host) Result {
 		return t.judgeSystem()
 	}
 	err := admin.Err()
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	switch {
 	case err == nil:
 	case admin.Known() || !h.root: // who is not root cannot read what was good last
-		findings = append(findings, catalogue.Find(catalogue.TrustRefused, "problem", err.Error()))
+		matches = append(matches, catalogue.Find(catalogue.TrustRefused, "problem", err.Error()))
 	default:
-		findings = append(findings, catalogue.Find(catalogue.TrustNone, "problem", err.Error()))
+		matches = append(matches, catalogue.Find(catalogue.TrustNone, "problem", err.Error()))
 	}
 	if left := admin.Verdict(); err == nil && left.Dropped > 0 {
-		findings = append(findings, catalogue.Find(catalogue.TrustLeftOut, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
+		matches = append(matches, catalogue.Find(catalogue.TrustLeftOut, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
 	}
-	return found(findings, "%s", trust.About(admin.Origin(), admin.Roots()))
+	return found(matches, "%s", trust.About(admin.Origin(), admin.Roots()))
 }
 
 // trustRefused is what the running service refuses of the file at path, or misses.

@@ -22,17 +22,17 @@ func checkVIPs(_ context.Context, h *host) Result {
 	if h.edge.is {
 		return h.checkEdgeVIPs()
 	}
-	var findings []catalogue.Finding
+	var matches []catalogue.Finding
 	if len(h.internal) > 0 {
-		findings = append(findings, catalogue.Find(catalogue.MicroShiftVIPInternal, "vip", list(h.internal)))
+		matches = append(matches, catalogue.Find(catalogue.MicroShiftVIPInternal, "vip", list(h.internal)))
 	}
 	switch {
 	case errors.Is(h.vipsErr, errInternalVIP):
-		return found(findings, "")
+		return found(matches, "")
 	case h.vipsErr != nil:
 		return skipped("%v", h.vipsErr)
 	case len(h.held.NotRequired) > 0:
-		return found(append(findings, catalogue.Find(catalogue.VIPsShared, "vip", list(h.held.NotRequired))), "")
+		return found(append(matches, catalogue.Find(catalogue.VIPsShared, "vip", list(h.held.NotRequired))), "")
 	case h.addressErr != nil:
 		return skipped("%v", h.addressErr)
 	}
@@ -47,7 +47,7 @@ func checkVIPs(_ context.Context, h *host) Result {
 	if len(h.held.Standby) > 0 {
 		parts = append(parts, "not on this host: "+list(h.held.Standby))
 	}
-	return found(findings, "%s; ingress %s (from %s)", strings.Join(parts, ", "), list(h.vips.Ingress), where)
+	return found(matches, "%s; ingress %s (from %s)", strings.Join(parts, ", "), list(h.vips.Ingress), where)
 }
 
 // vipsFault is why there are no VIPs, as far as that is a fault.

@@ -34,7 +34,7 @@ const maxReason = 1024
 // Parse reads what `http01-proxyd status -o json` has printed on a host. Of a report
 // of another version it takes what it knows.
 func Parse(name string, text []byte) (Host, error) {
-	var report struct {
+	var parsed struct {
 		Time       time.Time          `json:"time"`
 		Version    string             `json:"version"`
 		Conditions []status.Condition `json:"conditions"`
@@ -43,10 +43,10 @@ func Parse(name string, text []byte) (Host, error) {
 	if len(text) == 0 {
 		return Host{}, errors.New("there is no report: the service has not answered")
 	}
-	if err := json.Unmarshal(text, &report); err != nil {
+	if err := json.Unmarshal(text, &parsed); err != nil {
 		return Host{}, fmt.Errorf("not a report of the service: %w: give what \"http01-proxyd status -o json\" prints", err)
 	}
-	h := Host{Name: name, Version: report.Version, Condition: status.Report{Conditions: report.Conditions}.Condition(), VIPs: report.VIPs, Reported: report.Time}
+	h := Host{Name: name, Version: parsed.Version, Condition: status.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
 	for _, v := range h.VIPs {
 		if !v.Address.IsValid() {
 			return Host{}, errors.New("not a report of the service: a VIP without its address")

@@ -108,7 +108,7 @@ type service struct {
 	table     *table
 	output    *child.Output // of the gates
 	gate      *gateProcess
-	prober    *prober
+	prober    *networkProber
 	recorder  *recorder
 	serving   *servingCheck
 	announcer *announcer

@@ -178,9 +178,9 @@ const credentials = "us%65r:p%40ss%3Aw%25rd"
 // hides looks whether credentials are anywhere that people look.
 func (w *leading) hides() {
 	w.t.Helper()
-	report, err := json.Marshal(w.board.Report(status.Table{}))
+	text, err := json.Marshal(w.board.Report(status.Table{}))
 	must(w.t, err)
-	texts := string(report) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.told(), w.told(), w.board.Report(status.Table{}))
+	texts := string(text) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.told(), w.told(), w.board.Report(status.Table{}))
 	for _, hidden := range []string{"us%65r", "user:", "p%40ss", "p@ss", "w%25rd", "dXNlcjpw"} {
 		if strings.Contains(texts, hidden) {
 			w.t.Errorf("%s is shown: %s", hidden, texts)

@@ -27,7 +27,7 @@ const (
 // prober finds out whether the ingress takes connections, so that the state
 // tells before the next challenge does. It looks only while this host holds a
 // VIP, and the gate looks for it: it does no more than connect.
-type prober struct {
+type networkProber struct {
 	board *status.Board
 	probe func(context.Context) []control.Reachability
 	known func() failure.Context
@@ -37,13 +37,13 @@ type prober struct {
 	targets []netip.AddrPort
 }
 
-func newProber(board *status.Board, probe func(context.Context) []control.Reachability, known func() failure.Context) *prober {
-	return &prober{board: board, probe: probe, known: known, now: make(chan struct{}, 1)}
+func newProber(board *status.Board, probe func(context.Context) []control.Reachability, known func() failure.Context) *networkProber {
+	return &networkProber{board: board, probe: probe, known: known, now: make(chan struct{}, 1)}
 }
 
 // retarget lists the ingress addresses anew; what was known of others is
 // forgotten.
-func (p *prober) retarget(ingress []netip.Addr, port uint16) {
+func (p *networkProber) retarget(ingress []netip.Addr, port uint16) {
 	targets := make([]netip.AddrPort, len(ingress))
 	for i, addr := range ingress {
 		targets[i] = netip.AddrPortFrom(addr, port)
@@ -60,7 +60,7 @@ func (p *prober) retarget(ingress []netip.Addr, port uint16) {
 
 // forget takes back what was found: by the time that a VIP comes back it says
 // nothing any more.
-func (p *prober) forget() {
+func (p *networkProber) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.board.SetUpstreams(untried(p.targets), time.Now())
@@ -76,7 +76,7 @@ func untried(targets []netip.AddrPort) []status.Upstream {
 
 // hurry asks for a look as soon as may be: a challenge could not be delivered,
 // or a VIP moved.
-func (p *prober) hurry() {
+func (p *networkProber) hurry() {
 	select {
 	case p.now <- struct{}{}:
 	default:
@@ -84,7 +84,7 @@ func (p *prober) hurry() {
 }
 
 // run looks now and then until ctx ends.
-func (p *prober) run(ctx context.Context) error {
+func (p *networkProber) run(ctx context.Context) error {
 	next := time.NewTimer(probeSoon)
 	defer next.Stop()
 	due := time.Now().Add(probeSoon)
@@ -122,12 +122,12 @@ func (p *prober) run(ctx context.Context) error {
 	}
 }
 
-func (p *prober) holding() bool {
+func (p *networkProber) holding() bool {
 	return slices.ContainsFunc(p.board.VIPs(), func(v status.VIP) bool { return v.State == status.VIPHeld })
 }
 
 // look probes all addresses and reports whether each took the connection.
-func (p *prober) look(ctx context.Context) bool {
+func (p *networkProber) look(ctx context.Context) bool {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	found := p.probe(bounded)

@@ -18,7 +18,7 @@ import (
 // probing is a prober in a synctest bubble, with an ingress that answers as
 // told.
 type probing struct {
-	*prober
+	*networkProber
 	board *status.Board
 	looks atomic.Int64
 	down  atomic.Bool
@@ -29,7 +29,7 @@ func withProber(t *testing.T, test func(p *probing)) {
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
 		p := &probing{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})}
-		p.prober = &prober{board: p.board, now: make(chan struct{}, 1), known: unknown, probe: func(context.Context) []control.Reachability {
+		p.networkProber = &networkProber{board: p.board, now: make(chan struct{}, 1), known: unknown, probe: func(context.Context) []control.Reachability {
 			p.looks.Add(1)
 			found := control.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
@@ -110,7 +110,7 @@ func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 
 func TestAStopIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &prober{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), now: make(chan struct{}, 1)}
+		p := &networkProber{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), now: make(chan struct{}, 1)}
 		p.probe = func(ctx context.Context) []control.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")

@@ -342,9 +342,9 @@ func TestTallyOfManyKinds(t *testing.T) {
 	const n = 3*control.MaxSums + 1
 	causes := upstream.Causes()
 	for i := range n {
-		cause := string(causes[i%len(causes)])
+		causeID := string(causes[i%len(causes)])
 		took := status.Longest(status.FirstBucket + 1 + i/len(causes))
-		tally.Challenge(status.Challenge{Method: "GET", Asker: status.OtherAsker, Cause: cause, Duration: took}, &failure.Failure{Cause: cause})
+		tally.Challenge(status.Challenge{Method: "GET", Asker: status.OtherAsker, Cause: causeID, Duration: took}, &failure.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {

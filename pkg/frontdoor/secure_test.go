@@ -67,7 +67,7 @@ func TestConfinedTLS(t *testing.T) {
 	k.order(control.Order{Trust: &control.Trust{About: "no CA"}}, -1)
 	k.order(control.Order{Configure: &configure}, -1)
 	k.listen()
-	expect := func(what string, code int, cause string) {
+	expect := func(what string, code int, causeID string) {
 		t.Helper()
 		// The orders before it are obeyed when this is.
 		k.order(control.Order{Tell: &control.Tell{}}, -1)
@@ -86,8 +86,8 @@ func TestConfinedTLS(t *testing.T) {
 		if last.Failure != nil {
 			why = *last.Failure
 		}
-		if why.Cause != cause {
-			t.Errorf("%s: %+v, want %q", what, why, cause)
+		if why.Cause != causeID {
+			t.Errorf("%s: %+v, want %q", what, why, causeID)
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")

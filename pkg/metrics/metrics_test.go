@@ -28,7 +28,7 @@ var (
 )
 
 // report has a value of each kind, no two of them alike.
-func report() status.Report {
+func sample() status.Report {
 	durations := status.Histogram{}
 	durations.Add(status.Bucket(3*time.Millisecond), 5, 15*time.Millisecond)
 	durations.Add(status.Bucket(time.Second), 2, 2*time.Second)
@@ -86,7 +86,7 @@ func text(t *testing.T, r status.Report) string {
 func TestText(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/report.prom"
-	got := text(t, report())
+	got := text(t, sample())
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestText(t *testing.T) {
 func TestPromtool(t *testing.T) {
 	t.Parallel()
 	board := status.NewBoard("test", from, func(_, _ status.Condition) {})
-	for name, r := range map[string]status.Report{"full": report(), "first": board.Report(status.Table{}), "zero": {}} {
+	for name, r := range map[string]status.Report{"full": sample(), "first": board.Report(status.Table{}), "zero": {}} {
 		cmd := exec.Command("promtool", "check", "metrics")
 		cmd.Stdin = strings.NewReader(text(t, r))
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -148,7 +148,7 @@ func series(t *testing.T, r status.Report, name string) []string {
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*status.Report)) status.Report {
-		r := report()
+		r := sample()
 		change(&r)
 		return r
 	}
@@ -223,7 +223,7 @@ func TestSeries(t *testing.T) {
 // TestHistogram: both kinds of buckets come from the same counts.
 func TestHistogram(t *testing.T) {
 	t.Parallel()
-	h := gather(t, report())["http01_proxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
+	h := gather(t, sample())["http01_proxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
 	if h.GetSampleCount() != 8 || h.GetSampleSum() != 3602.015 || h.GetSchema() != 3 {
 		t.Errorf("count %d, sum %v, schema %d", h.GetSampleCount(), h.GetSampleSum(), h.GetSchema())
 	}

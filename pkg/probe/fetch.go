@@ -73,8 +73,8 @@ const (
 
 // Failure is why there was no answer, or what was found in one, where cause is Cause
 // or Verdict.
-func (f *Fetch) Failure(cause string, at netip.AddrPort) *failure.Failure {
-	return &failure.Failure{Cause: cause, Addr: at, Proxy: f.Proxy, Why: f.Why}
+func (f *Fetch) Failure(causeID string, at netip.AddrPort) *failure.Failure {
+	return &failure.Failure{Cause: causeID, Addr: at, Proxy: f.Proxy, Why: f.Why}
 }
 
 func (f *Fetch) check() error {

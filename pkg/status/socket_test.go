@@ -21,7 +21,7 @@ import (
 )
 
 // serve answers on a fresh socket until the test or stop ends it.
-func serve(t *testing.T, path string, report func() status.Report) (stop func() error) {
+func serve(t *testing.T, path string, current func() status.Report) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ln, err := status.Listen(ctx, path)
@@ -30,7 +30,7 @@ func serve(t *testing.T, path string, report func() status.Report) (stop func() 
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, ln, report, func(err error) { t.Logf("failed: %v", err) }) }()
+	go func() { ended <- status.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
 	return func() error {
 		cancel()
 		return <-ended
