@@ -45,57 +45,57 @@ func TestWhoImportsWhom(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
 		"cmd/internal/command": nil, // both binaries start with it
-		"pkg/address":          {"pkg/internal/rtnl"},
-		"pkg/apis/config/v1":   nil,                                     // the API's types
-		"pkg/apiname":          {"pkg/config", "pkg/internal/textfile"}, // what a name is, is the configuration's to say
-		"pkg/catalogue":        {"pkg/internal/handbook"},
-		"pkg/check":            nil,                                                                       // may import all: it looks at all of them
-		"pkg/child":            {"pkg/control", "pkg/sandbox", "pkg/status"},                              // a line of text is made printable in one way
-		"pkg/failure":          {"pkg/catalogue"},                                                         // what a child reports, and its sentences: both sides link it
-		"pkg/probe":            {"pkg/child", "pkg/control", "pkg/failure", "pkg/resolver", "pkg/status"}, // texts are made printable in one way
+		"pkg/address":          {"internal/rtnl"},
+		"pkg/apis/config/v1":   nil,                                 // the API's types
+		"pkg/apiname":          {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
+		"pkg/catalogue":        {"internal/docurl"},
+		"pkg/check":            nil,                                                                            // may import all: it looks at all of them
+		"internal/child":       {"pkg/control", "internal/sandbox", "pkg/status"},                              // a line of text is made printable in one way
+		"pkg/failure":          {"pkg/catalogue"},                                                              // what a child reports, and its sentences: both sides link it
+		"pkg/probe":            {"internal/child", "pkg/control", "pkg/failure", "pkg/resolver", "pkg/status"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/probe/network":     {"pkg/control", "pkg/failure", "pkg/gate/head", "pkg/probe", "pkg/sandbox", "pkg/upstream", "pkg/way"},
-		"pkg/way":               {"pkg/control", "pkg/upstream"},                          // orders become settings, for the gate and the probe
-		"pkg/order":             {"pkg/config", "pkg/control", "pkg/egress", "pkg/trust"}, // the keeper gives them, and check asks by them
-		"pkg/egress":            {"pkg/config", "pkg/internal/textfile"},                  // what a proxy's URL is, is the configuration's to say
-		"pkg/clustercondition":  {"pkg/status"},                                           // folds the hosts' conditions
-		"pkg/config":            {"pkg/internal/textfile"},                                // also judges files on the admin's machine
-		"pkg/disruption":        nil,
-		"pkg/control":           {"pkg/failure", "pkg/status"},
-		"pkg/expiry":            {"pkg/status"},                                              // what is to be said of a certificate
-		"pkg/exporter":          {"pkg/control", "pkg/metrics", "pkg/sandbox", "pkg/status"}, // the process that serves metrics
-		"pkg/metrics":           {"pkg/status", "pkg/upstream"},                              // the labels' values
-		"pkg/field":             nil,                                                         // one grammar for both directions
-		"pkg/filewatch":         nil,
-		"pkg/frontdoor":         {"pkg/control", "pkg/failure", "pkg/gate", "pkg/gate/tcp", "pkg/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream", "pkg/way"}, // the process that faces the network
-		"pkg/gate/head":         {"pkg/field"},                                                                                                                     // the parser must be readable, and fuzzed, by itself
-		"pkg/holder":            nil,
-		"pkg/keepalived":        {"pkg/internal/textfile"},
-		"pkg/machineconfig":     {"pkg/apis/config/v1", "pkg/config", "pkg/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/microshift":        {"pkg/internal/textfile"},
-		"pkg/advertise":         {"pkg/address", "pkg/microshift", "pkg/route"}, // an address is put where nobody has it and no route leads
-		"pkg/ownership":         nil,
-		"pkg/route":             {"pkg/internal/rtnl"},
-		"pkg/resolver":          {"pkg/internal/textfile"},
-		"pkg/ruleset":           nil,
-		"pkg/sandbox":           nil,
-		"pkg/status":            nil,
-		"pkg/systemd":           {"pkg/message"},
-		"pkg/trust":             {"pkg/internal/textfile", "pkg/status"}, // also judges files on the admin's machine
-		"pkg/message":           {"pkg/internal/handbook"},
-		"pkg/story":             {"pkg/status"},
-		"pkg/upstream":          {"pkg/catalogue", "pkg/failure", "pkg/field", "pkg/internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/verdict":           nil,                                                                    // reads all rulesets by itself: package nftable knows its own table
-		"pkg/gate/tcp":          {"pkg/internal/nonblock"},
-		"pkg/gate":              {"pkg/failure", "pkg/field", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
-		"pkg/nftable":           {"pkg/holder", "pkg/ruleset"},
-		"pkg/reconcile":         {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/microshift", "pkg/ownership", "pkg/ruleset", "pkg/status"},
-		"pkg/daemon":            nil, // may import all: it joins the parts
-		"pkg/internal/handbook": nil, // addresses, for all that is printed
-		"pkg/internal/nonblock": nil,
-		"pkg/internal/nstest":   nil,
-		"pkg/internal/rtnl":     nil,
-		"pkg/internal/textfile": nil,
+		"pkg/probe/network":    {"pkg/control", "pkg/failure", "pkg/gate/head", "pkg/probe", "internal/sandbox", "pkg/upstream", "pkg/way"},
+		"pkg/way":              {"pkg/control", "pkg/upstream"},                          // orders become settings, for the gate and the probe
+		"pkg/order":            {"pkg/config", "pkg/control", "pkg/egress", "pkg/trust"}, // the keeper gives them, and check asks by them
+		"pkg/egress":           {"pkg/config", "internal/textfile"},                      // what a proxy's URL is, is the configuration's to say
+		"pkg/clustercondition": {"pkg/status"},                                           // folds the hosts' conditions
+		"pkg/config":           {"internal/textfile"},                                    // also judges files on the admin's machine
+		"pkg/disruption":       nil,
+		"pkg/control":          {"pkg/failure", "pkg/status"},
+		"pkg/expiry":           {"pkg/status"},                                                   // what is to be said of a certificate
+		"pkg/exporter":         {"pkg/control", "pkg/metrics", "internal/sandbox", "pkg/status"}, // the process that serves metrics
+		"pkg/metrics":          {"pkg/status", "pkg/upstream"},                                   // the labels' values
+		"internal/httpfield":   nil,                                                              // one grammar for both directions
+		"internal/filewatch":   nil,
+		"pkg/frontdoor":        {"pkg/control", "pkg/failure", "pkg/gate", "pkg/gate/tcp", "internal/sandbox", "pkg/status", "pkg/systemd", "pkg/upstream", "pkg/way"}, // the process that faces the network
+		"pkg/gate/head":        {"internal/httpfield"},                                                                                                                 // the parser must be readable, and fuzzed, by itself
+		"pkg/holder":           nil,
+		"pkg/keepalived":       {"internal/textfile"},
+		"pkg/machineconfig":    {"pkg/apis/config/v1", "pkg/config", "pkg/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
+		"pkg/microshift":       {"internal/textfile"},
+		"pkg/advertise":        {"pkg/address", "pkg/microshift", "pkg/route"}, // an address is put where nobody has it and no route leads
+		"pkg/ownership":        nil,
+		"pkg/route":            {"internal/rtnl"},
+		"pkg/resolver":         {"internal/textfile"},
+		"pkg/ruleset":          nil,
+		"internal/sandbox":     nil,
+		"pkg/status":           nil,
+		"pkg/systemd":          {"pkg/message"},
+		"pkg/trust":            {"internal/textfile", "pkg/status"}, // also judges files on the admin's machine
+		"pkg/message":          {"internal/docurl"},
+		"pkg/story":            {"pkg/status"},
+		"pkg/upstream":         {"pkg/catalogue", "pkg/failure", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/verdict":          nil,                                                                         // reads all rulesets by itself: package nftable knows its own table
+		"pkg/gate/tcp":         {"internal/nonblock"},
+		"pkg/gate":             {"pkg/failure", "internal/httpfield", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
+		"pkg/nftable":          {"pkg/holder", "pkg/ruleset"},
+		"pkg/reconcile":        {"pkg/address", "pkg/config", "pkg/keepalived", "pkg/microshift", "pkg/ownership", "pkg/ruleset", "pkg/status"},
+		"pkg/daemon":           nil, // may import all: it joins the parts
+		"internal/docurl":      nil, // addresses, for all that is printed
+		"internal/nonblock":    nil,
+		"internal/nstest":      nil,
+		"internal/rtnl":        nil,
+		"internal/textfile":    nil,
 	}
 	for _, p := range list(t, module+"pkg/...", module+"cmd/internal/...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
@@ -118,9 +118,9 @@ func TestWhoImportsWhom(t *testing.T) {
 func TestOneDoorToEachLibrary(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
-		"github.com/jsimonetti/rtnetlink/":   "pkg/internal/rtnl pkg/address pkg/route", // what the host has, and where its packets go
+		"github.com/jsimonetti/rtnetlink/":   "internal/rtnl pkg/address pkg/route", // what the host has, and where its packets go
 		"github.com/google/nftables":         "pkg/nftable",
-		"github.com/fsnotify/fsnotify":       "pkg/filewatch",
+		"github.com/fsnotify/fsnotify":       "internal/filewatch",
 		"github.com/coreos/go-systemd/":      "pkg/systemd",
 		"github.com/coreos/butane":           "pkg/machineconfig",
 		"github.com/prometheus/common":       "pkg/metrics",

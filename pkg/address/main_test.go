@@ -7,7 +7,7 @@ package address
 import (
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
 func TestMain(m *testing.M) { nstest.Main(m) }

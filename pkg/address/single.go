@@ -13,7 +13,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/rtnl"
+	"github.com/http01-proxyd/http01-proxyd/internal/rtnl"
 )
 
 // Loopback is the index of lo in every network namespace (LOOPBACK_IFINDEX of

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
 // onLo lists the single addresses of lo, in the kernel's order.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
 )
 
 const (

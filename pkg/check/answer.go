@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -82,7 +82,7 @@ func causeOf(f probe.Fetch) upstream.Cause {
 	if cause := cmp.Or(f.Cause, f.Verdict); cause != "" {
 		return upstream.Cause(cause)
 	}
-	return upstream.Judge(f.Status, field.HasPrefixFold([]byte(f.Location), "https://"), field.ListHas([]byte(f.ProxyStatus), []byte(field.LoopDetected)))
+	return upstream.Judge(f.Status, httpfield.HasPrefixFold([]byte(f.Location), "https://"), httpfield.ListHas([]byte(f.ProxyStatus), []byte(httpfield.LoopDetected)))
 }
 
 // form is a key authorisation's: the token and the account key's thumbprint, a

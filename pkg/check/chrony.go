@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
 )
 

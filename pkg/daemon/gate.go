@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 )
 
 // gateProcess is a gate that was started, and the connection to it.

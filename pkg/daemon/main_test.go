@@ -10,11 +10,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	answers "github.com/http01-proxyd/http01-proxyd/pkg/probe/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
+	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 

@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
 )
 
 // The bounds of one scrape. Connections are not kept alive: an idle one would take

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
 )
 
 const (

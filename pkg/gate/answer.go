@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 )
 
@@ -23,7 +23,7 @@ func extraField(f head.Fault) string {
 	case head.Loop:
 		// RFC 9209: so that the front door that the request came through first,
 		// perhaps this one, can say why there is no answer.
-		return "\r\nProxy-Status: " + field.LoopDetected
+		return "\r\nProxy-Status: " + httpfield.LoopDetected
 	default:
 		return ""
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // fingerprint tells one content of the configuration from another.

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // manifest is keepalived's static pod in a folder of kubelet's.

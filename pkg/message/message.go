@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/handbook"
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 )
 
 // Message is one kind of journal entry.
@@ -39,7 +39,7 @@ func Catalog() string {
 	b.WriteString("# SPDX-License-Identifier: Apache-2.0\n# Generated from pkg/message: make docs.\n")
 	for _, m := range all() {
 		fmt.Fprintf(&b, "\n-- %s\nSubject: %s\nDefined-By: http01-proxyd\nSupport: https://github.com/http01-proxyd/http01-proxyd/issues\n"+
-			"Documentation: %s\n", m.ID, m.Subject, handbook.Troubleshooting)
+			"Documentation: %s\n", m.ID, m.Subject, docurl.Troubleshooting)
 		if m.Text != "" {
 			fmt.Fprintf(&b, "\n%s\n", m.Text)
 		}

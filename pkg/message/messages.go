@@ -2,7 +2,7 @@
 
 package message
 
-import "github.com/http01-proxyd/http01-proxyd/pkg/internal/handbook"
+import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
 
 // all lists the messages. An ID never changes, and is never used for another.
 func all() []Message {
@@ -10,7 +10,7 @@ func all() []Message {
 		{
 			Event: "state", ID: "47eaa0992cb6416d86dc283cf0480ff9",
 			Subject: "The state is @REASON@ now",
-			Text:    "The condition HTTP01ChallengeProxyReady is @CONDITION@, with the reason @REASON@.\n" + handbook.Readme + "#how-to-read-it\nlists the reasons; `http01-proxyd check` finds out what is behind one that is not\nwell.",
+			Text:    "The condition HTTP01ChallengeProxyReady is @CONDITION@, with the reason @REASON@.\n" + docurl.Readme + "#how-to-read-it\nlists the reasons; `http01-proxyd check` finds out what is behind one that is not\nwell.",
 		},
 		{
 			Event: "vip-gained", ID: "1509bb0a9bf143318a118783593942a4",

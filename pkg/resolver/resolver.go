@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // maxAddresses bounds those of a name.

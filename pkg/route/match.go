@@ -11,7 +11,7 @@ import (
 	"github.com/jsimonetti/rtnetlink/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/rtnl"
+	"github.com/http01-proxyd/http01-proxyd/internal/rtnl"
 )
 
 // Match is the route that packets to an address take: the network it leads to, and

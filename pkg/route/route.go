@@ -10,7 +10,7 @@ import (
 	"github.com/jsimonetti/rtnetlink/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/rtnl"
+	"github.com/http01-proxyd/http01-proxyd/internal/rtnl"
 )
 
 // Route is the way to an address.

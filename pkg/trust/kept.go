@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // Kept is where the last good CAs of a file are kept, for a start at which the file is

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
 const (
@@ -48,7 +48,7 @@ type span struct{ from, to int }
 // ready for parse.
 type answer struct {
 	buf   []byte
-	lines field.Lines
+	lines httpfield.Lines
 
 	minor  byte
 	status int
@@ -109,7 +109,7 @@ func (a *answer) statusLine(at span) error {
 	line := a.buf[at.from:at.to]
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
-		line[8] != ' ' || !field.IsDigits(line[9:12]) || len(line) > least && line[least] != ' ' || !field.IsText(line[least:]) {
+		line[8] != ' ' || !httpfield.IsDigits(line[9:12]) || len(line) > least && line[least] != ' ' || !httpfield.IsText(line[least:]) {
 		return malformed(failure.StatusLine)
 	}
 	a.minor = line[7] - '0'
@@ -128,12 +128,12 @@ func (a *answer) field(line []byte) error {
 	if a.count++; a.count > maxFields {
 		return malformed(failure.TooManyFields)
 	}
-	name, value, problem := field.Split(line)
-	if problem != field.None {
+	name, value, problem := httpfield.Split(line)
+	if problem != httpfield.None {
 		return malformed(failure.FieldLine)
 	}
 	var low [longestName]byte
-	switch string(field.Fold(low[:], name)) {
+	switch string(httpfield.Fold(low[:], name)) {
 	case "trailer":
 		if namesFraming(value) {
 			return malformed(failure.TrailerFraming)
@@ -142,21 +142,21 @@ func (a *answer) field(line []byte) error {
 		a.locations++
 	case "connection":
 		a.connections = true
-		a.closes = a.closes || field.ListHas(value, []byte("close"))
+		a.closes = a.closes || httpfield.ListHas(value, []byte("close"))
 	case "proxy-status":
-		a.looped = a.looped || field.ListHas(value, []byte(field.LoopDetected))
+		a.looped = a.looped || httpfield.ListHas(value, []byte(httpfield.LoopDetected))
 	case "content-length":
 		return a.contentLength(value)
 	case "transfer-encoding":
 		a.codings++
-		a.chunked = field.EqualFold(value, "chunked")
+		a.chunked = httpfield.EqualFold(value, "chunked")
 	}
 	return nil
 }
 
 func (a *answer) contentLength(value []byte) (err error) {
 	a.lengths++
-	if !field.IsDigits(value) {
+	if !httpfield.IsDigits(value) {
 		return malformed(failure.LengthSyntax)
 	}
 	if a.length, err = strconv.ParseInt(string(value), 10, 64); err != nil {
@@ -168,7 +168,7 @@ func (a *answer) contentLength(value []byte) (err error) {
 // namesFraming reports whether a Trailer field announces what a trailer may not
 // be (RFC 9110 section 6.5.1).
 func namesFraming(list []byte) bool {
-	return field.ListHas(list, []byte("content-length")) || field.ListHas(list, []byte("transfer-encoding")) || field.ListHas(list, []byte("trailer"))
+	return httpfield.ListHas(list, []byte("content-length")) || httpfield.ListHas(list, []byte("transfer-encoding")) || httpfield.ListHas(list, []byte("trailer"))
 }
 
 // interim reports whether a final answer follows.
@@ -209,7 +209,7 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 	lines := a.buf[a.fields.from:a.fields.to]
 	for rest := lines; len(rest) > 0; {
 		var name, value []byte
-		name, value, rest = field.Next(rest)
+		name, value, rest = httpfield.Next(rest)
 		if !a.passes(name, lines) {
 			continue
 		}
@@ -221,7 +221,7 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 	if chunked {
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	}
-	dst = field.AppendVia(dst, a.minor)
+	dst = httpfield.AppendVia(dst, a.minor)
 	return append(dst, "Connection: close\r\n\r\n"...)
 }
 
@@ -229,7 +229,7 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 // 7.6.1).
 func (a *answer) passes(name, lines []byte) bool {
 	var low [longestName]byte
-	switch string(field.Fold(low[:], name)) {
+	switch string(httpfield.Fold(low[:], name)) {
 	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
 		return false
 	case "content-length":
@@ -237,6 +237,6 @@ func (a *answer) passes(name, lines []byte) bool {
 		// 9110 section 8.6).
 		return a.status != 204
 	default:
-		return !a.connections || !field.ConnectionNames(lines, name)
+		return !a.connections || !httpfield.ConnectionNames(lines, name)
 	}
 }

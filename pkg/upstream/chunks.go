@@ -5,8 +5,8 @@ package upstream
 import (
 	"bytes"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
 const (
@@ -88,7 +88,7 @@ func (c *chunks) size(line []byte) error {
 	}
 	c.left = 0
 	for _, d := range digits {
-		value, ok := field.Hex(d)
+		value, ok := httpfield.Hex(d)
 		if !ok {
 			return malformed(failure.ChunkSize)
 		}
@@ -99,7 +99,7 @@ func (c *chunks) size(line []byte) error {
 		return errTooLarge
 	}
 	if extended {
-		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !field.IsText(extension) {
+		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !httpfield.IsText(extension) {
 			return malformed(failure.ChunkExtension)
 		}
 	}
@@ -129,7 +129,7 @@ func (c *chunks) trailer(line []byte) error {
 	if c.wrap += len(line); c.wrap > maxChunkWrap {
 		return malformed(failure.TrailersTooLong)
 	}
-	if _, _, problem := field.Split(line); problem != field.None {
+	if _, _, problem := httpfield.Split(line); problem != httpfield.None {
 		return malformed(failure.Trailer)
 	}
 	return nil

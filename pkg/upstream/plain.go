@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
+	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
 // socketBuffer is asked of the kernel for each direction; it takes twice as much

@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
 // proxyRefusal is what the egress proxy itself has answered, instead of doing what
@@ -43,7 +43,7 @@ func (r *proxyRefusal) cause() Cause {
 func (a *answer) refusal(authorization Secret) *proxyRefusal {
 	r := &proxyRefusal{status: a.status}
 	// Squid's is followed by a number.
-	code, _, _ := strings.Cut(string(field.Trim(a.proxyError())), " ")
+	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")
 	if failure.IsCode(code) && !authorization.Within(code) {
 		r.code = code
 	}
@@ -89,8 +89,8 @@ func (a *answer) proxyError() []byte {
 	}
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
 		var name, value []byte
-		name, value, rest = field.Next(rest)
-		if !field.EqualFold(name, "proxy-status") {
+		name, value, rest = httpfield.Next(rest)
+		if !httpfield.EqualFold(name, "proxy-status") {
 			continue
 		}
 		if found := statusError(value); found != nil {
@@ -108,13 +108,13 @@ func statusError(list []byte) []byte {
 		var member []byte
 		member, list, _ = bytes.Cut(list, []byte{','})
 		by, parameters, _ := bytes.Cut(member, []byte{';'})
-		if field.EqualFold(field.Trim(by), field.Pseudonym) {
+		if httpfield.EqualFold(httpfield.Trim(by), httpfield.Pseudonym) {
 			continue
 		}
 		for len(parameters) > 0 {
 			var p []byte
 			p, parameters, _ = bytes.Cut(parameters, []byte{';'})
-			if name, value, is := bytes.Cut(field.Trim(p), []byte{'='}); is && string(name) == "error" {
+			if name, value, is := bytes.Cut(httpfield.Trim(p), []byte{'='}); is && string(name) == "error" {
 				return value
 			}
 		}
@@ -127,8 +127,8 @@ func statusError(list []byte) []byte {
 func (a *answer) value(name string) []byte {
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
 		var n, v []byte
-		n, v, rest = field.Next(rest)
-		if field.EqualFold(n, name) {
+		n, v, rest = httpfield.Next(rest)
+		if httpfield.EqualFold(n, name) {
 			return append([]byte{}, v...)
 		}
 	}

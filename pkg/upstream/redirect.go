@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
 )
 
 // maxHops bounds the redirects that are followed for one request.
@@ -28,8 +28,8 @@ func (a *answer) location() []byte {
 	}
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
 		var name, value []byte
-		name, value, rest = field.Next(rest)
-		if field.EqualFold(name, "location") {
+		name, value, rest = httpfield.Next(rest)
+		if httpfield.EqualFold(name, "location") {
 			return value
 		}
 	}
@@ -44,11 +44,11 @@ func (a *answer) location() []byte {
 // The address is not looked up, then or ever: the request goes to the ingress again.
 func SameByTLS(location []byte, host string, target []byte, httpsPort uint16) bool {
 	const scheme = "https://"
-	if host == "" || len(target) == 0 || target[0] != '/' || !field.HasPrefixFold(location, scheme) {
+	if host == "" || len(target) == 0 || target[0] != '/' || !httpfield.HasPrefixFold(location, scheme) {
 		return false
 	}
 	rest := location[len(scheme):]
-	if len(rest) < len(host) || !field.EqualFold(rest[:len(host)], host) {
+	if len(rest) < len(host) || !httpfield.EqualFold(rest[:len(host)], host) {
 		return false
 	}
 	rest = bytes.TrimPrefix(rest[len(host):], []byte("."))
@@ -138,7 +138,7 @@ func (r *Request) followed() *Request {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch string(name) {
 		case "Host":
-			authority = string(field.Trim(bytes.TrimSuffix(value, []byte("\r\n"))))
+			authority = string(httpfield.Trim(bytes.TrimSuffix(value, []byte("\r\n"))))
 			line = []byte("Host: " + r.Host + "\r\n")
 		case "X-Forwarded-Host":
 			line = []byte("X-Forwarded-Host: " + r.Host + "\r\n")

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
+	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
 // maxHandshakes bounds the handshakes with one address that run at once: what they

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
 // silentRouter is a program: it makes a CA, says where it listens and who to trust,

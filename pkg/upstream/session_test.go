@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
 const api = "api.example.com"

@@ -23,7 +23,7 @@ type suite struct {
 func suites() []suite {
 	return []suite{
 		// Each forbidden call is refused, from inside of each kind of child process.
-		{"pkg/sandbox", []string{
+		{"internal/sandbox", []string{
 			"TestForbidden/forbidden_to_proxy", "TestForbidden/forbidden_to_exporter", "TestForbidden/forbidden_to_prober",
 			"TestConfined", "TestChildHasNoCapability",
 		}},

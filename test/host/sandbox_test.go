@@ -57,7 +57,7 @@ func TestSandbox(t *testing.T) {
 	}
 	gate := s.gate()
 	wantGate := map[string]string{
-		// Inheritable: the unit's filter forbids capset(2), see pkg/sandbox.
+		// Inheritable: the unit's filter forbids capset(2), see internal/sandbox.
 		"CapInh": capNetAdmin, "CapPrm": none, "CapEff": none, "CapBnd": capNetAdmin, "CapAmb": none,
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}

@@ -2,7 +2,7 @@
 
 package head
 
-import "github.com/http01-proxyd/http01-proxyd/pkg/field"
+import "github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 
 // kind is what a field of a request means here.
 type kind uint8
@@ -27,7 +27,7 @@ const longestName = len("if-unmodified-since")
 // validator and no self check sends more.
 func kindOf(name []byte) kind {
 	var low [longestName]byte
-	switch string(field.Fold(low[:], name)) {
+	switch string(httpfield.Fold(low[:], name)) {
 	case "accept", "accept-encoding", "accept-language",
 		"cache-control", "pragma",
 		"if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "range",
@@ -52,13 +52,13 @@ func kindOf(name []byte) kind {
 }
 
 // faultOf is the verdict on a field line with a problem.
-func faultOf(p field.Problem) Fault {
+func faultOf(p httpfield.Problem) Fault {
 	switch p {
-	case field.None:
+	case httpfield.None:
 		return None
-	case field.Folded:
+	case httpfield.Folded:
 		return FoldedField
-	case field.BareCR:
+	case httpfield.BareCR:
 		return BadLineEnd
 	default:
 		return BadField

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"net/netip"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 // Append appends to dst the head that is forwarded for this one: the judged
@@ -38,8 +38,8 @@ func (r *Request) appendFields(dst []byte) []byte {
 	lines := r.buf[r.fields.from:r.fields.to]
 	for rest := lines; len(rest) > 0; {
 		var name, value []byte
-		name, value, rest = field.Next(rest)
-		if k := kindOf(name); k != passed && k != via || r.namesFields && field.ConnectionNames(lines, name) {
+		name, value, rest = httpfield.Next(rest)
+		if k := kindOf(name); k != passed && k != via || r.namesFields && httpfield.ConnectionNames(lines, name) {
 			continue
 		}
 		dst = append(dst, name...)
@@ -63,7 +63,7 @@ func (r *Request) appendOurs(dst []byte, client netip.Addr) []byte {
 		dst = append(dst, ";host="...)
 		dst = appendValue(dst, r.Host())
 	}
-	dst = field.AppendVia(append(dst, ";proto=http\r\n"...), r.minor)
+	dst = httpfield.AppendVia(append(dst, ";proto=http\r\n"...), r.minor)
 	return append(dst, "\r\n"...)
 }
 

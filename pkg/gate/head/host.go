@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 const (
@@ -63,9 +63,9 @@ func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
 	label, n := 0, 0
 	for ; n < len(value) && value[n] != ':'; n++ {
 		c := value[n]
-		h.text[n] = field.Lower(c)
+		h.text[n] = httpfield.Lower(c)
 		switch {
-		case field.IsName(c) && label < maxLabel:
+		case httpfield.IsName(c) && label < maxLabel:
 			label++
 		case c == '.' && label > 0:
 			label = 0
@@ -96,7 +96,7 @@ func (h *hostname) setPort(rest []byte) bool {
 	}
 	port := uint64(0)
 	for _, c := range digits {
-		if !field.IsDigit(c) {
+		if !httpfield.IsDigit(c) {
 			return false
 		}
 		port = port*10 + uint64(c-'0')

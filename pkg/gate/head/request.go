@@ -5,7 +5,7 @@ package head
 import (
 	"bytes"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 // MaxFields bounds the number of fields of a head.
@@ -18,7 +18,7 @@ type span struct{ from, to int }
 // concurrent use.
 type Request struct {
 	buf   []byte
-	lines field.Lines
+	lines httpfield.Lines
 
 	fields span // the field lines, without the empty line
 	count  int
@@ -76,7 +76,7 @@ func (r *Request) early() Fault {
 	if r.fields.from != 0 {
 		return None
 	}
-	n := field.TokenLength(r.buf)
+	n := httpfield.TokenLength(r.buf)
 	if n == len(r.buf) || n > 0 && r.buf[n] == ' ' {
 		return None
 	}
@@ -85,7 +85,7 @@ func (r *Request) early() Fault {
 
 func (r *Request) requestLine(at span) Fault {
 	line := r.buf[at.from:at.to]
-	sp := field.TokenLength(line)
+	sp := httpfield.TokenLength(line)
 	if sp == 0 || sp == len(line) || line[sp] != ' ' {
 		return BadRequestLine
 	}
@@ -103,7 +103,7 @@ func (r *Request) requestLine(at span) Fault {
 // version accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3).
 func (r *Request) version(b []byte) Fault {
 	if len(b) != len("HTTP/1.1") || string(b[:5]) != "HTTP/" ||
-		!field.IsDigit(b[5]) || b[6] != '.' || !field.IsDigit(b[7]) {
+		!httpfield.IsDigit(b[5]) || b[6] != '.' || !httpfield.IsDigit(b[7]) {
 		return BadRequestLine
 	}
 	if b[5] != '1' || b[7] > '1' {
@@ -117,8 +117,8 @@ func (r *Request) field(line []byte) Fault {
 	if r.count++; r.count > MaxFields {
 		return TooManyFields
 	}
-	name, value, problem := field.Split(line)
-	if problem != field.None {
+	name, value, problem := httpfield.Split(line)
+	if problem != httpfield.None {
 		return faultOf(problem)
 	}
 	switch kindOf(name) {
@@ -130,18 +130,18 @@ func (r *Request) field(line []byte) Fault {
 		return r.length(value)
 	case transferEncoding:
 		r.codings++
-		r.chunked = field.EqualFold(value, "chunked")
+		r.chunked = httpfield.EqualFold(value, "chunked")
 	case connection:
 		// These two, which are nearly all there is, name no field that is passed on.
-		if !field.EqualFold(value, "close") && !field.EqualFold(value, "keep-alive") {
+		if !httpfield.EqualFold(value, "close") && !httpfield.EqualFold(value, "keep-alive") {
 			r.namesFields = true
 		}
 	case expect:
-		if !field.EqualFold(value, "100-continue") {
+		if !httpfield.EqualFold(value, "100-continue") {
 			r.badExpect = true
 		}
 	case via:
-		r.looped = r.looped || field.PassedHere(value)
+		r.looped = r.looped || httpfield.PassedHere(value)
 	default:
 	}
 	return None
@@ -153,7 +153,7 @@ func (r *Request) length(value []byte) Fault {
 		return BadLength
 	}
 	for _, c := range value {
-		if !field.IsDigit(c) {
+		if !httpfield.IsDigit(c) {
 			return BadLength
 		}
 		if c != '0' {
@@ -239,7 +239,7 @@ func (r *Request) Token() []byte {
 func (r *Request) Agent() []byte {
 	for rest := r.buf[r.fields.from:r.fields.to]; len(rest) > 0; {
 		var name, value []byte
-		if name, value, rest = field.Next(rest); field.EqualFold(name, "user-agent") {
+		if name, value, rest = httpfield.Next(rest); httpfield.EqualFold(name, "user-agent") {
 			return value
 		}
 	}

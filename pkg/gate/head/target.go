@@ -2,7 +2,7 @@
 
 package head
 
-import "github.com/http01-proxyd/http01-proxyd/pkg/field"
+import "github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 
 // Prefix is the path under which challenges are asked for (RFC 8555 section
 // 8.3).
@@ -19,7 +19,7 @@ func underPrefix(target []byte) bool {
 	segment := len(Prefix)
 	for i := segment; i < len(target); i++ {
 		c := target[i]
-		if field.IsPath(c) {
+		if httpfield.IsPath(c) {
 			continue
 		}
 		switch c {
@@ -66,8 +66,8 @@ func harmlessEscape(b []byte) bool {
 	if len(b) < 3 {
 		return false
 	}
-	high, ok1 := field.Hex(b[1])
-	low, ok2 := field.Hex(b[2])
+	high, ok1 := httpfield.Hex(b[1])
+	low, ok2 := httpfield.Hex(b[2])
 	if !ok1 || !ok2 {
 		return false
 	}
@@ -89,15 +89,15 @@ func isQuery(b []byte) bool {
 			if len(b)-i < 3 {
 				return false
 			}
-			if _, ok := field.Hex(b[i+1]); !ok {
+			if _, ok := httpfield.Hex(b[i+1]); !ok {
 				return false
 			}
-			if _, ok := field.Hex(b[i+2]); !ok {
+			if _, ok := httpfield.Hex(b[i+2]); !ok {
 				return false
 			}
 			i += 2
 		default:
-			if !field.IsPath(c) {
+			if !httpfield.IsPath(c) {
 				return false
 			}
 		}

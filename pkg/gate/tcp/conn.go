@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
+	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
 // Conn is an accepted connection; the next one when it is handed to

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/nonblock"
+	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
 )
 
 // Listener is a listening socket. Its methods may be called from many

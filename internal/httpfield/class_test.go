@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package field_test
+package httpfield_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 // TestClasses holds the tables against the grammars, byte for byte.
@@ -24,20 +24,20 @@ func TestClasses(t *testing.T) {
 	for i := range 256 {
 		c := byte(i)
 		in := func(set string) bool { return strings.IndexByte(set, c) >= 0 }
-		if got := field.TokenLength([]byte{c}) == 1; got != in(token) {
+		if got := httpfield.TokenLength([]byte{c}) == 1; got != in(token) {
 			t.Errorf("%#02x in a token: %v", c, got)
 		}
-		if got := field.IsPath(c); got != in(pchar) {
+		if got := httpfield.IsPath(c); got != in(pchar) {
 			t.Errorf("%#02x in a path: %v", c, got)
 		}
-		if got := field.IsName(c); got != in(letters+digits+"-_") {
+		if got := httpfield.IsName(c); got != in(letters+digits+"-_") {
 			t.Errorf("%#02x in a name: %v", c, got)
 		}
 		want := c
 		if c >= 'A' && c <= 'Z' {
 			want += 'a' - 'A'
 		}
-		if got := field.Lower(c); got != want {
+		if got := httpfield.Lower(c); got != want {
 			t.Errorf("%#02x in lower case: %#02x", c, got)
 		}
 	}

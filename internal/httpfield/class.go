@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package field
+package httpfield
 
 // What a byte may be, as bits of class.
 const (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package handbook_test
+package docurl_test
 
 import (
 	"io/fs"
@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/handbook"
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 )
 
-const repository = "../../.."
+const repository = "../.."
 
 // heading is the anchor that GitHub gives a heading.
 func heading(line string) string {
@@ -44,9 +44,9 @@ func there(t *testing.T, address string) bool {
 // TestEveryAddressLeadsSomewhere: those here, and those in what is shipped.
 func TestEveryAddressLeadsSomewhere(t *testing.T) {
 	t.Parallel()
-	prefix := strings.TrimSuffix(handbook.Readme, "README.md")
+	prefix := strings.TrimSuffix(docurl.Readme, "README.md")
 	address := regexp.MustCompile(regexp.QuoteMeta(prefix) + `([A-Za-z0-9./#-]*[A-Za-z0-9])`)
-	texts := map[string]string{"handbook": strings.Join([]string{handbook.Readme, handbook.Troubleshooting, handbook.Expired}, "\n")}
+	texts := map[string]string{"handbook": strings.Join([]string{docurl.Readme, docurl.Troubleshooting, docurl.Expired}, "\n")}
 	for path, text := range shipped(t) {
 		texts[path] = text
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package field_test
+package httpfield_test
 
 import (
 	"bufio"
@@ -11,45 +11,45 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/field"
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	type parts struct {
 		Name, Value string
-		Problem     field.Problem
+		Problem     httpfield.Problem
 	}
 	for name, test := range map[string]struct {
 		line string
 		want parts
 	}{
-		"a field":                       {"Host: a", parts{"Host", "a", field.None}},
-		"no space":                      {"Host:a", parts{"Host", "a", field.None}},
-		"no value":                      {"X:", parts{"X", "", field.None}},
-		"only white space":              {"X: \t ", parts{"X", "", field.None}},
-		"white space around and within": {"X: \t a \t b\t ", parts{"X", "a \t b", field.None}},
-		"colons in the value":           {"X:::", parts{"X", "::", field.None}},
-		"obs-text":                      {"X: \x80\xff", parts{"X", "\x80\xff", field.None}},
-		"every character of a name":     {"!#$%&'*+-.^_`|~09AZaz: x", parts{"!#$%&'*+-.^_`|~09AZaz", "x", field.None}},
-		"a folded line":                 {" a: b", parts{Problem: field.Folded}},
-		"folded with a tab":             {"\ta", parts{Problem: field.Folded}},
-		"nothing":                       {"", parts{Problem: field.Malformed}},
-		"no name":                       {": a", parts{Problem: field.Malformed}},
-		"no colon":                      {"Host", parts{Problem: field.Malformed}},
-		"a space before the colon":      {"Host : a", parts{Problem: field.Malformed}},
-		"a slash in the name":           {"a/b: c", parts{Problem: field.Malformed}},
-		"non-ASCII in the name":         {"\xc3\xa9: c", parts{Problem: field.Malformed}},
-		"a NUL":                         {"X: a\x00", parts{Problem: field.Malformed}},
-		"DEL behind eight bytes":        {"X: 12345678\x7f", parts{Problem: field.Malformed}},
-		"a CR":                          {"X: a\rb", parts{Problem: field.BareCR}},
-		"a CR behind a tab":             {"X: a\tb\r", parts{Problem: field.BareCR}},
-		"an LF":                         {"X: a\nb", parts{Problem: field.Malformed}},
-		"a NUL before a CR":             {"X: a\x00\r", parts{Problem: field.Malformed}},
+		"a field":                       {"Host: a", parts{"Host", "a", httpfield.None}},
+		"no space":                      {"Host:a", parts{"Host", "a", httpfield.None}},
+		"no value":                      {"X:", parts{"X", "", httpfield.None}},
+		"only white space":              {"X: \t ", parts{"X", "", httpfield.None}},
+		"white space around and within": {"X: \t a \t b\t ", parts{"X", "a \t b", httpfield.None}},
+		"colons in the value":           {"X:::", parts{"X", "::", httpfield.None}},
+		"obs-text":                      {"X: \x80\xff", parts{"X", "\x80\xff", httpfield.None}},
+		"every character of a name":     {"!#$%&'*+-.^_`|~09AZaz: x", parts{"!#$%&'*+-.^_`|~09AZaz", "x", httpfield.None}},
+		"a folded line":                 {" a: b", parts{Problem: httpfield.Folded}},
+		"folded with a tab":             {"\ta", parts{Problem: httpfield.Folded}},
+		"nothing":                       {"", parts{Problem: httpfield.Malformed}},
+		"no name":                       {": a", parts{Problem: httpfield.Malformed}},
+		"no colon":                      {"Host", parts{Problem: httpfield.Malformed}},
+		"a space before the colon":      {"Host : a", parts{Problem: httpfield.Malformed}},
+		"a slash in the name":           {"a/b: c", parts{Problem: httpfield.Malformed}},
+		"non-ASCII in the name":         {"\xc3\xa9: c", parts{Problem: httpfield.Malformed}},
+		"a NUL":                         {"X: a\x00", parts{Problem: httpfield.Malformed}},
+		"DEL behind eight bytes":        {"X: 12345678\x7f", parts{Problem: httpfield.Malformed}},
+		"a CR":                          {"X: a\rb", parts{Problem: httpfield.BareCR}},
+		"a CR behind a tab":             {"X: a\tb\r", parts{Problem: httpfield.BareCR}},
+		"an LF":                         {"X: a\nb", parts{Problem: httpfield.Malformed}},
+		"a NUL before a CR":             {"X: a\x00\r", parts{Problem: httpfield.Malformed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key, value, problem := field.Split([]byte(test.line))
+			key, value, problem := httpfield.Split([]byte(test.line))
 			if diff := cmp.Diff(test.want, parts{string(key), string(value), problem}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -76,13 +76,13 @@ func TestPassedHere(t *testing.T) {
 		"1.1 router http01-proxyd":                       false,
 		"1.1 http01-proxyd.example.com, 1.0 http01-prox": false,
 	} {
-		if got := field.PassedHere([]byte(via)); got != want {
+		if got := httpfield.PassedHere([]byte(via)); got != want {
 			t.Errorf("%q: %v, want %v", via, got, want)
 		}
 	}
 	// What is appended is what is found again.
-	_, value, problem := field.Split(bytes.TrimSuffix(field.AppendVia(nil, 1), []byte("\r\n")))
-	if problem != field.None || !field.PassedHere(value) {
+	_, value, problem := httpfield.Split(bytes.TrimSuffix(httpfield.AppendVia(nil, 1), []byte("\r\n")))
+	if problem != httpfield.None || !httpfield.PassedHere(value) {
 		t.Errorf("our own Via %q is not found", value)
 	}
 }
@@ -100,7 +100,7 @@ func TestListHas(t *testing.T) {
 		"clos,e":           false,
 		"keep-alive;close": false,
 	} {
-		if got := field.ListHas([]byte(list), []byte("close")); got != want {
+		if got := httpfield.ListHas([]byte(list), []byte("close")); got != want {
 			t.Errorf("%q: %v, want %v", list, got, want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestConnectionNames(t *testing.T) {
 	t.Parallel()
 	lines := []byte("X-A: x-c\r\nConnection: x-a, X-B\r\ncONNECTION:X-D\r\nX-E:\r\n")
 	for name, want := range map[string]bool{"X-A": true, "x-b": true, "X-C": false, "X-d": true, "X-E": false, "X": false} {
-		if got := field.ConnectionNames(lines, []byte(name)); got != want {
+		if got := httpfield.ConnectionNames(lines, []byte(name)); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
@@ -120,11 +120,11 @@ func TestFold(t *testing.T) {
 	t.Parallel()
 	var buf [4]byte
 	for name, want := range map[string]string{"HoSt": "host", "te": "te", "A-_": "a-_", "Hosts": ""} {
-		if got := string(field.Fold(buf[:], []byte(name))); got != want {
+		if got := string(httpfield.Fold(buf[:], []byte(name))); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if field.Fold(buf[:], []byte("12345")) != nil {
+	if httpfield.Fold(buf[:], []byte("12345")) != nil {
 		t.Error("a name that does not fit is not nil")
 	}
 }
@@ -135,7 +135,7 @@ func TestLines(t *testing.T) {
 	const text = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 	want := []string{"GET / HTTP/1.1", "Host: a", ""}
 	for cut := range len(text) + 1 {
-		var l field.Lines
+		var l httpfield.Lines
 		var got []string
 		for _, part := range []string{text[:cut], text} {
 			for {
@@ -154,7 +154,7 @@ func TestLines(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"\n", "a\n", "a\r\n\n", "a\r\nb\n"} {
-		var l field.Lines
+		var l httpfield.Lines
 		for {
 			_, _, found, ok := l.Next([]byte(bad))
 			if !ok {
@@ -178,7 +178,7 @@ func TestIsTextAtEveryOffset(t *testing.T) {
 		for at := range 20 {
 			b := bytes.Repeat([]byte{'x'}, 20)
 			b[at] = byte(c)
-			if got, want := field.IsText(b), plainText(b); got != want {
+			if got, want := httpfield.IsText(b), plainText(b); got != want {
 				t.Errorf("%#02x at %d: %v, want %v", c, at, got, want)
 			}
 		}
@@ -192,8 +192,8 @@ func FuzzSplit(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		name, value, problem := field.Split(line)
-		if problem != field.None {
+		name, value, problem := httpfield.Split(line)
+		if problem != httpfield.None {
 			if name != nil || value != nil {
 				t.Fatalf("refused, and yet %q %q", name, value)
 			}
@@ -203,7 +203,7 @@ func FuzzSplit(f *testing.F) {
 			t.Fatalf("accepted %q as %q %q", line, name, value)
 		}
 		lines := append(bytes.Clone(line), "\r\n"...)
-		again, same, rest := field.Next(lines)
+		again, same, rest := httpfield.Next(lines)
 		if !bytes.Equal(again, name) || !bytes.Equal(same, value) || len(rest) != 0 {
 			t.Fatalf("Next reads %q %q and leaves %q; Split %q %q", again, same, rest, name, value)
 		}
@@ -227,15 +227,15 @@ func checkLists(t *testing.T, name, value []byte) {
 		has = has || strings.EqualFold(item, string(name))
 	}
 	// An empty list has no members.
-	if got := field.ListHas(value, name); got != (has && len(value) > 0) {
+	if got := httpfield.ListHas(value, name); got != (has && len(value) > 0) {
 		t.Fatalf("%q has %q: %v", value, name, got)
 	}
 	here := false
 	for item := range strings.SplitSeq(string(value), ",") {
 		words := strings.FieldsFunc(item, func(r rune) bool { return r == ' ' || r == '\t' })
-		here = here || len(words) > 1 && strings.EqualFold(words[1], field.Pseudonym)
+		here = here || len(words) > 1 && strings.EqualFold(words[1], httpfield.Pseudonym)
 	}
-	if got := field.PassedHere(value); got != here {
+	if got := httpfield.PassedHere(value); got != here {
 		t.Fatalf("%q has passed here: %v", value, got)
 	}
 }
@@ -245,11 +245,11 @@ func TestNothingIsAllocated(t *testing.T) {
 	lines := append(bytes.Clone(line), "\r\n"...)
 	if n := testing.AllocsPerRun(100, func() {
 		var low [32]byte
-		var l field.Lines
+		var l httpfield.Lines
 		_, _, found, _ := l.Next(lines)
-		name, value, problem := field.Split(line)
-		if !found || problem != field.None || field.PassedHere(value) || !field.ListHas(value, []byte("x-a")) ||
-			!field.ConnectionNames(lines, []byte("x-a")) || string(field.Fold(low[:], name)) != "connection" {
+		name, value, problem := httpfield.Split(line)
+		if !found || problem != httpfield.None || httpfield.PassedHere(value) || !httpfield.ListHas(value, []byte("x-a")) ||
+			!httpfield.ConnectionNames(lines, []byte("x-a")) || string(httpfield.Fold(low[:], name)) != "connection" {
 			t.Fatal("not read as expected")
 		}
 	}); n != 0 {
@@ -261,7 +261,7 @@ func BenchmarkSplit(b *testing.B) {
 	line := []byte("User-Agent: Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, problem := field.Split(line); problem != field.None {
+		if _, _, problem := httpfield.Split(line); problem != httpfield.None {
 			b.Fatal(problem)
 		}
 	}

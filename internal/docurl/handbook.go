@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package handbook owns where the documents are to be read. What is printed on a
+// Package docurl owns where the documents are to be read. What is printed on a
 // host, or told by an alert, reaches somebody who has no checkout: it gives one of
 // these addresses, and no path.
-package handbook
+package docurl
 
 // The documents, as addresses that work for everybody.
 const (

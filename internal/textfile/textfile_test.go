@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 func TestRead(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/filewatch"
+	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 )
 
 // watching runs a watcher over paths and swallows the hint that fresh paths

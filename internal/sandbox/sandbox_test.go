@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 )
 
 func TestMain(m *testing.M) {
