@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/advertise"
-	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 )
 
 func cleanupCommand() command.Command {
@@ -37,7 +37,7 @@ Example:
 }
 
 func cleanTable(s command.Streams) error {
-	removed, err := nftable.Cleanup()
+	removed, err := nftables.Cleanup()
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func cleanAddresses(ctx context.Context, s command.Streams, socket string) error
 	if runs(ctx, socket) {
 		return nil
 	}
-	removed, err := advertise.Cleanup()
+	removed, err := loopback.Cleanup()
 	for _, a := range removed {
 		fmt.Fprintf(s.Out, "removed %v from lo\n", a)
 	}

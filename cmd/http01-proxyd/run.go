@@ -18,7 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/advertise"
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 )
 
@@ -57,8 +57,8 @@ func (h *host) judgeInternal(addr netip.Addr, forced bool) (f catalogue.Finding,
 		}
 		return f, "on " + strings.Join(links, " and ") + ", as apiServer.advertiseAddress gives it; nothing is caught of it", nil
 	}
-	link, err := advertise.Find(addr)
-	var taken *advertise.Collision
+	link, err := loopback.Find(addr)
+	var taken *loopback.Collision
 	switch {
 	case errors.As(err, &taken):
 		return catalogue.Find(catalogue.MicroShiftInternalTaken, "address", addr.String(), "why", taken.Why), "", nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -22,10 +22,10 @@ func checkNftables(_ context.Context, h *host) Result {
 	case !h.root:
 		return skipped("only a process with %s can tell: run it as root", capability)
 	}
-	err := nftable.Try()
+	err := nftables.Try()
 	reason, message := h.state()
 	switch {
-	case errors.Is(err, nftable.ErrUnsupported):
+	case errors.Is(err, nftables.ErrUnsupported):
 		_, what, _ := strings.Cut(err.Error(), ": ") // what was tried goes without saying
 		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesMissing, "error", what)}, "")
 	case err != nil:

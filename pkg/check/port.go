@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -40,10 +40,10 @@ func metricsTaken(at netip.AddrPort) (catalogue.Finding, bool) {
 	if !at.IsValid() {
 		return catalogue.Finding{}, false
 	}
-	if listens, err := holder.Listens(at.Port()); err != nil || !listens {
+	if listens, err := socketowner.Listens(at.Port()); err != nil || !listens {
 		return catalogue.Finding{}, false
 	}
-	who := holder.OfTCPPort(at.Port())
+	who := socketowner.OfTCPPort(at.Port())
 	if strings.Contains(who, unitName) || strings.Contains(who, "("+programName+")") {
 		return catalogue.Finding{}, false
 	}
@@ -54,7 +54,7 @@ func internalPort(h *host) Result {
 	port := h.config.InternalPort
 	reason, _ := h.state()
 	taken := func() Result {
-		return found([]catalogue.Finding{catalogue.Find(catalogue.PortTaken, "port", strconv.Itoa(int(port)), "holder", holder.OfTCPPort(port))}, "")
+		return found([]catalogue.Finding{catalogue.Find(catalogue.PortTaken, "port", strconv.Itoa(int(port)), "holder", socketowner.OfTCPPort(port))}, "")
 	}
 	switch {
 	case reason == status.PortInUse:
@@ -64,7 +64,7 @@ func internalPort(h *host) Result {
 	case reason != "":
 		return fine("nobody takes port %d from the service", port)
 	}
-	listens, err := holder.Listens(port)
+	listens, err := socketowner.Listens(port)
 	switch {
 	case err != nil:
 		return skipped("%v", err)
@@ -72,7 +72,7 @@ func internalPort(h *host) Result {
 		return fine("port %d is free for the service", port)
 	}
 	// Sockets that systemd keeps for the service were made in its cgroup.
-	who := holder.OfTCPPort(port)
+	who := socketowner.OfTCPPort(port)
 	_, err = h.service()
 	switch {
 	case strings.Contains(who, unitName):

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
 // Report is what all checks found, in the order of the catalogue.

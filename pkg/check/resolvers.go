@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
 const (

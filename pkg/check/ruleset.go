@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/verdict"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
 // sandboxFaults names the settings of a unit with which the service cannot work.

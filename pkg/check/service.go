@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // checkService judges the service by what it says itself and, where it is not

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
 // checkVIPs judges what this host knows of the VIPs.

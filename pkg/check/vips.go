@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
 // Why there are no VIPs, beside the errors of package keepalived.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/route"
 )
 
 // neighbourhood is a link on which is asked who answers for an address.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
 // TestKin: hosts are told apart by who answers for the own address of each.

@@ -13,13 +13,13 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
-	"github.com/http01-proxyd/http01-proxyd/pkg/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/advertise"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // Options are what the command line decides.
@@ -168,7 +168,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 		Files:     s.files,
 		Table:     &checkedTable{table: s.table, serving: s.serving},
 		Door:      s.door,
-		Internal:  advertise.New(o.Log),
+		Internal:  loopback.New(o.Log),
 		Announcer: s.announcer,
 		Moved:     s.prober.hurry,
 		Configured: func(c config.Config) {

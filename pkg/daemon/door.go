@@ -19,9 +19,9 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/order"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // door is the keeper's side of the front door: it has the listening sockets and
@@ -302,7 +302,7 @@ func (d *door) Open(port uint16) error {
 func (d *door) listen(port uint16) (int, error) {
 	fd, err := listen(port)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return -1, fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, holder.OfTCPPort(port))
+		return -1, fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, socketowner.OfTCPPort(port))
 	}
 	if err != nil {
 		return -1, fmt.Errorf("listen on port %d: %w", port, err)

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
-	"github.com/http01-proxyd/http01-proxyd/pkg/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )

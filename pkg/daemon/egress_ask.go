@@ -12,8 +12,8 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/resolver"
 )
 
 const (
@@ -92,7 +92,7 @@ func (c childAsker) ask(ctx context.Context, questions []endpointQuestion, roots
 }
 
 // ask asks one endpoint, and says why there was no answer.
-func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resolver.Resolver, roots [][]byte) string {
+func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resolve.Resolver, roots [][]byte) string {
 	if q.target == nil {
 		return "its URL is none"
 	}

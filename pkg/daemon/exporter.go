@@ -16,7 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -209,7 +209,7 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 	fd, err := listenFor(at)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, fmt.Errorf("%w: the port is taken by %s: stop that, or give another port in metrics.listenAddress", err, holder.OfTCPPort(at.Port()))
+		return nil, fmt.Errorf("%w: the port is taken by %s: stop that, or give another port in metrics.listenAddress", err, socketowner.OfTCPPort(at.Port()))
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("%w: give an address of this host in metrics.listenAddress, or the port alone", err)
 	case err != nil:

@@ -15,9 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	answers "github.com/http01-proxyd/http01-proxyd/pkg/probe/network"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
 )
 
 // serviceDir, when it is set, makes this test binary the service itself, with

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/holder"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -277,7 +277,7 @@ func (c *servingCheck) attempt(ctx context.Context, vip netip.Addr, port uint16)
 	}
 	defer func() { _ = conn.Close() }()
 	// Before the request: a socket that is closed with unread bytes is gone at once.
-	reached, err = holder.HasConnection(netip.AddrPortFrom(vip, port), from)
+	reached, err = socketowner.HasConnection(netip.AddrPortFrom(vip, port), from)
 	if reached = reached || err != nil; reached {
 		c.recorder.expect(time.Now())
 	}

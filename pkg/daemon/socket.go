@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nonblock"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
 // listen makes a listening socket on a port of every address. It is not in this

@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/nftable"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -20,7 +20,7 @@ type table struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	conn   *nftable.Conn
+	conn   *nftables.Conn
 	warned bool
 	held   bool // a table of ours stands in the kernel, and goes with the connection unless it is persistent
 }
@@ -48,11 +48,11 @@ func (k *table) open() error {
 		return nil
 	}
 	if !k.bridges {
-		conn, err := nftable.Open()
+		conn, err := nftables.Open()
 		k.conn = conn
 		return err
 	}
-	conn, persistent, err := nftable.OpenPersistent()
+	conn, persistent, err := nftables.OpenPersistent()
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (k *table) Verify() (differs bool, err error) {
 		return false, nil
 	}
 	err = k.conn.Verify()
-	return errors.Is(err, nftable.ErrDiffers), err
+	return errors.Is(err, nftables.ErrDiffers), err
 }
 
 // Remove takes the table out of the kernel.
@@ -145,7 +145,7 @@ func (k *table) report() status.Table {
 	return describe(s)
 }
 
-func describe(s nftable.State) status.Table {
+func describe(s nftables.State) status.Table {
 	t := status.Table{Present: s.Present, Owned: s.Owned, Port: s.Port, Elements: s.VIPs}
 	for _, c := range s.Counters {
 		t.Counters = append(t.Counters, status.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})

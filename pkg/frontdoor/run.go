@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
-	"github.com/http01-proxyd/http01-proxyd/pkg/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/way"
 )

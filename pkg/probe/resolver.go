@@ -8,15 +8,15 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/resolver"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 )
 
 // lookupTime bounds the question to one DNS server.
 const lookupTime = 3 * time.Second
 
 // Resolver finds names as this host does, by its files; the child asks the servers.
-func (c *Client) Resolver(conf, hosts string) resolver.Resolver {
-	return resolver.Resolver{Conf: conf, Hosts: hosts, Ask: c.lookup}
+func (c *Client) Resolver(conf, hosts string) resolve.Resolver {
+	return resolve.Resolver{Conf: conf, Hosts: hosts, Ask: c.lookup}
 }
 
 func (c *Client) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {

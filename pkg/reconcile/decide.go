@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
 // addressSettles is how long the node's address is waited for on a default route's

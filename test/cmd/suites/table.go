@@ -47,12 +47,12 @@ func table() map[string]suite {
 			processes: 8,
 			seconds:   map[string]int{"TestGateThatHangs": 6, "TestEgressLife": 5, "TestMicroShiftFamilies": 5, "TestExporterThatEnds": 4},
 		},
-		"pkg/gate":       {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
-		"pkg/keepalived": {processes: 2},
-		"pkg/upstream":   {processes: 2},
-		"test/arm64":     {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
-		"test/apis":      {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
-		"test/bench":     {slots: 3, onlyAll: true},
+		"pkg/gate":            {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
+		"pkg/host/keepalived": {processes: 2},
+		"pkg/upstream":        {processes: 2},
+		"test/arm64":          {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
+		"test/apis":           {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
+		"test/bench":          {slots: 3, onlyAll: true},
 		"test/check": {
 			processes: 5,
 			// One finding of each check, and none where all is well.
@@ -147,10 +147,10 @@ func fuzzers() []fuzzer {
 		{"pkg/upstream", "FuzzConnectAnswer", "150000x"},
 		{"pkg/upstream", "FuzzRedirect", "80000x"},
 		{"pkg/upstream", "FuzzAbsolute", "200000x"},
-		{"pkg/keepalived", "FuzzParse", "150000x"},
+		{"pkg/host/keepalived", "FuzzParse", "150000x"},
 		{"pkg/trust", "FuzzFilter", "200000x"},
 		{"pkg/egress", "FuzzReadEnvironment", "120000x"},
 		{"pkg/machineconfig", "FuzzCluster", "40000x"},
-		{"pkg/microshift", "FuzzRead", "100000x"},
+		{"pkg/host/microshift", "FuzzRead", "100000x"},
 	}
 }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiname_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
+)
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ text, want, says string }{
+		"as OpenShift writes it": {"KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\nKUBERNETES_SERVICE_PORT='6443'\n", "api.ocp.example.com", ""},
+		"without quotes":         {"# a comment\n KUBERNETES_SERVICE_HOST=API-INT.Example.com.\n", "api.example.com", ""},
+		"the name outside":       {"KUBERNETES_SERVICE_HOST=\"api.example.com\"", "api.example.com", ""},
+		"another variable":       {"KUBERNETES_SERVICE_PORT='6443'\n", "", "sets no KUBERNETES_SERVICE_HOST"},
+		"an address":             {"KUBERNETES_SERVICE_HOST='192.0.2.5'\n", "", "neither api-int.<cluster> nor api.<cluster>"},
+		"no name":                {"KUBERNETES_SERVICE_HOST='api-int.a b;\x1b'\n", "", "neither"},
+		"empty":                  {"", "", "sets no"},
+		"endless":                {strings.Repeat("#\n", 1<<14), "", "longer than"},
+	} {
+		path := filepath.Join(t.TempDir(), "apiserver-url.env")
+		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := apiname.Read(path)
+		if got != tt.want || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := apiname.Read(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+}

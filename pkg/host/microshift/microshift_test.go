@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+)
+
+// written puts files into a fresh directory of a MicroShift.
+func written(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	return dir
+}
+
+func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+var sameAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+var samePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	type files = map[string]string
+	for name, tt := range map[string]struct {
+		files  files
+		change func(*microshift.Config) // of the default one
+	}{
+		"no files":                  {nil, nil},
+		"an empty file":             {files{"config.yaml": ""}, nil},
+		"spaces alone":              {files{"config.yaml": " \n\n"}, nil},
+		"comments alone":            {files{"config.yaml": "# node:\n#   nodeIP: 192.0.2.9\n"}, nil},
+		"keys without values":       {files{"config.yaml": "node:\napiServer:\n  subjectAltNames:\ningress:\n"}, nil},
+		"unknown keys":              {files{"config.yaml": "etcd: {memoryLimitMB: 7}\nnode: {x: y}\nnew: [1]\n"}, nil},
+		"empty values":              {files{"config.yaml": `{node: {nodeIP: "", nodeIPv6: ""}, dns: {baseDomain: ""}, apiServer: {advertiseAddress: "", subjectAltNames: []}, ingress: {status: "", listenAddress: [], ports: {}}}`}, nil},
+		"a list of empty texts":     {files{"config.yaml": `ingress: {listenAddress: ["", ""]}`}, nil},
+		"node IPs":                  {files{"config.yaml": "node: {nodeIP: 192.0.2.9, nodeIPv6: 2001:DB8::9}"}, func(c *microshift.Config) { c.NodeIP, c.NodeIPv6 = addr("192.0.2.9"), addr("2001:db8::9") }},
+		"an IPv4-mapped node IP":    {files{"config.yaml": "node: {nodeIP: '::ffff:192.0.2.9'}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"host name and base domain": {files{"config.yaml": "dns: {baseDomain: ms.example}\nnode: {hostnameOverride: Edge}"}, func(c *microshift.Config) { c.BaseDomain, c.HostnameOverride = "ms.example", "Edge" }},
+		"keys in other case":        {files{"config.yaml": "NODE: {NodeIp: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"JSON":                      {files{"config.yaml": `{"node": {"nodeIP": "192.0.2.9"}}`}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"the first document counts": {files{"config.yaml": "node: {nodeIP: 192.0.2.9}\n---\nnode: {nodeIP: 192.0.2.10}\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"a key twice":               {files{"config.yaml": "node: {nodeIP: 192.0.2.8}\nnode: {nodeIP: 192.0.2.9}\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"aliases":                   {files{"config.yaml": "a: &a 192.0.2.9\nnode: {nodeIP: *a}\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"networks": {
+			files{"config.yaml": "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.7.1/16, fd02::/112]}"},
+			func(c *microshift.Config) {
+				c.ClusterNetwork = []netip.Prefix{netip.MustParsePrefix("10.42.0.0/16"), netip.MustParsePrefix("fd01::/48")}
+				c.ServiceNetwork = []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16"), netip.MustParsePrefix("fd02::/112")}
+			},
+		},
+		"API server": {
+			files{"config.yaml": "apiServer: {advertiseAddress: 192.0.2.77, subjectAltNames: [api.example], namedCertificates: [{certPath: /c, keyPath: /k, names: [a.example]}]}"},
+			func(c *microshift.Config) {
+				c.AdvertiseAddress, c.SubjectAltNames = addr("192.0.2.77"), []string{"api.example"}
+				c.NamedCertificates = []microshift.NamedCertificate{{Names: []string{"a.example"}, CertPath: "/c", KeyPath: "/k"}}
+			},
+		},
+		"ingress": {
+			files{"config.yaml": "ingress: {status: Removed, listenAddress: [eth1, '', 192.0.2.10], ports: {http: 8080, https: 8443}}"},
+			func(c *microshift.Config) {
+				c.Ingress = microshift.Ingress{Removed: true, ListenAddress: []string{"eth1", "192.0.2.10"}, HTTP: 8080, HTTPS: 8443}
+			},
+		},
+		"managed": {files{"config.yaml": "ingress: {status: Managed}"}, nil},
+		"a later file wins": {
+			files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.2}", "config.d/20.yaml": "node: {nodeIP: 192.0.2.9}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"no main file": {files{"config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"mappings merge": {
+			files{"config.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "node: {nodeIPv6: '2001:db8::9'}"},
+			func(c *microshift.Config) { c.NodeIP, c.NodeIPv6 = addr("192.0.2.9"), addr("2001:db8::9") },
+		},
+		"lists are replaced": {
+			files{"config.yaml": "apiServer: {subjectAltNames: [a, b]}", "config.d/10.yaml": "apiServer: {subjectAltNames: [c]}"},
+			func(c *microshift.Config) { c.SubjectAltNames = []string{"c"} },
+		},
+		"an empty list takes away": {
+			files{"config.yaml": "apiServer: {subjectAltNames: [a, b]}", "config.d/10.yaml": "apiServer: {subjectAltNames: []}"},
+			nil,
+		},
+		"null takes away":           {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: null}"}, nil},
+		"null takes a mapping away": {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: ~"}, nil},
+		"a mapping after null":      {files{"config.yaml": "node:", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"an empty drop-in":          {files{"config.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"other endings":             {files{"config.d/10.yml": "node: {nodeIP: 192.0.2.9}", "config.d/x": "y: [", "config.d/a.yaml.bak": "y: ["}, nil},
+		"a hidden file":             {files{"config.d/.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"directories in order": {
+			files{"config.d/10/z.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"files in the order of their names": {
+			files{"config.d/9.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.1}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"IPv6 alone": {
+			files{"config.yaml": "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}"},
+			func(c *microshift.Config) {
+				c.ClusterNetwork = []netip.Prefix{netip.MustParsePrefix("fd01::/48")}
+				c.ServiceNetwork = []netip.Prefix{netip.MustParsePrefix("fd02::/112")}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := microshift.Default()
+			if tt.change != nil {
+				tt.change(&want)
+			}
+			got, err := microshift.Read(written(t, tt.files))
+			must(t, err)
+			if len(got.SubjectAltNames) == 0 {
+				got.SubjectAltNames = nil
+			}
+			if diff := cmp.Diff(want, got, sameAddr, samePrefix); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ text, says string }{
+		"no YAML":             {"a: [", "config.yaml is not taken: not valid YAML"},
+		"a list":              {"- a", "it is no mapping"},
+		"a text":              {"node", "it is no mapping"},
+		"a number for a text": {"node: {nodeIP: 7}", "node.nodeIP is a number, and is to be a text: correct it in "},
+		"a text for a list":   {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames is a text, and is to be a list: correct it in "},
+		"a text for a port":   {"ingress: {ports: {http: '80'}}", "ingress.ports.http is a text, and is to be a whole number: correct it in "},
+		"port 0":              {"ingress: {ports: {http: 0}}", "ingress.ports.http is 0"},
+		"port 65536":          {"ingress: {ports: {https: 65536}}", "ingress.ports.https is 65536"},
+		"a status":            {"ingress: {status: removed}", `ingress.status is "removed", and may be Managed or Removed`},
+		"loopback":            {"node: {nodeIP: 127.0.0.1}", `node.nodeIP is 127.0.0.1, by which no other host reaches this one`},
+		"link-local":          {"node: {nodeIPv6: 'fe80::1'}", `node.nodeIPv6 is fe80::1, by which no other host reaches this one`},
+		"no address":          {"node: {nodeIP: edge}", `node.nodeIP is "edge", which is no address`},
+		"a zone":              {"node: {nodeIPv6: 'fe80::1%eth0'}", "node.nodeIPv6"},
+		"no advertise":        {"apiServer: {advertiseAddress: 10.44.0.0/32}", "apiServer.advertiseAddress"},
+		"no network":          {"network: {serviceNetwork: [10.43.0.0]}", "no network such as 10.43.0.0/16"},
+		"three networks":      {"network: {serviceNetwork: [10.43.0.0/16, fd02::/112, 10.45.0.0/16]}", "has 3 entries"},
+		"one family twice":    {"network: {clusterNetwork: [10.43.0.0/16, 10.45.0.0/16]}", "two networks of one family"},
+		"not a number":        {"a: .nan", "what JSON does not know"},
+		"too deep":            {strings.Repeat("{a: ", 80) + "1" + strings.Repeat("}", 80), "too deep ones"},
+		"too many values":     {"a: [" + strings.Repeat("1,", 1<<16) + "]", "too many values"},
+		"a key of two kinds":  {"a: {1: b, '1': c}", "it has the key 1, which comes twice"},
+		"a key that is null":  {"a: {~: b}", "it has the key null, which is no name"},
+		"an alias bomb": {
+			"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
+				"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "excessive aliasing",
+		},
+		"an alias bomb of one text": {"a: &a " + strings.Repeat("x", 1<<16) + "\nb: [" + strings.Repeat("*a,", 1<<10) + "]\n", "too many values"},
+		"a large file":              {"a: " + strings.Repeat("x", 256<<10), "longer than the 262144 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := microshift.Read(written(t, map[string]string{"config.yaml": tt.text}))
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v, %+v", err, got)
+			}
+		})
+	}
+}
+
+func TestReadBounds(t *testing.T) {
+	t.Parallel()
+	many := make(map[string]string)
+	for i := range 129 {
+		many[fmt.Sprintf("config.d/%d.yaml", i)] = ""
+	}
+	if _, err := microshift.Read(written(t, many)); err == nil || !strings.Contains(err.Error(), "more than 128 files") {
+		t.Errorf("many files: %v", err)
+	}
+	large := make(map[string]string)
+	for i := range 5 {
+		large[fmt.Sprintf("config.d/%d.yaml", i)] = "# " + strings.Repeat("x", 250<<10)
+	}
+	if _, err := microshift.Read(written(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes together") {
+		t.Errorf("large files: %v", err)
+	}
+}
+
+// TestReadOddFiles: what is no file is told of within a moment, and what is no
+// directory is not gone into.
+func TestReadOddFiles(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		make func(dir string) error
+		says string // empty: it is passed over
+	}{
+		"a FIFO":                                 {func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "config.d", "x.yaml"), 0o600) }, "is not a regular file"},
+		"a FIFO for the main file":               {func(dir string) error { return unix.Mkfifo(microshift.ConfigFile(dir), 0o600) }, "is not a regular file"},
+		"a link to itself":                       {func(dir string) error { return os.Symlink("x.yaml", filepath.Join(dir, "config.d", "x.yaml")) }, "let the symbolic link lead to a file"},
+		"a link to nothing":                      {func(dir string) error { return os.Symlink("nothing", filepath.Join(dir, "config.d", "x.yaml")) }, "no such file"},
+		"a link to a directory":                  {func(dir string) error { return os.Symlink("..", filepath.Join(dir, "config.d", "x.yaml")) }, "is not a regular file"},
+		"a link to a directory, of another name": {func(dir string) error { return os.Symlink("..", filepath.Join(dir, "config.d", "up")) }, ""},
+		"config.d is a link": {func(dir string) error {
+			return errors.Join(os.Rename(filepath.Join(dir, "config.d"), filepath.Join(dir, "other")), os.WriteFile(filepath.Join(dir, "other", "x.yaml"), []byte("["), 0o600),
+				os.Symlink("other", filepath.Join(dir, "config.d")))
+		}, ""},
+		"config.d is a FIFO": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "config.d")), unix.Mkfifo(filepath.Join(dir, "config.d"), 0o600))
+		}, ""},
+		"many entries": {func(dir string) error {
+			for i := range 4097 {
+				if err := os.Mkdir(filepath.Join(dir, "config.d", fmt.Sprintf("%d.not", i)), 0o700); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "more than 4096 entries"},
+		"deep directories": {func(dir string) error {
+			return os.MkdirAll(filepath.Join(dir, "config.d", strings.Repeat("d/", 129)), 0o700)
+		}, "more than 128 directories"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			must(t, errors.Join(os.Mkdir(filepath.Join(dir, "config.d"), 0o700), tt.make(dir)))
+			_, err := microshift.Read(dir)
+			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	for network, want := range map[string]string{
+		"10.43.0.0/16":     "10.44.0.0",
+		"10.43.7.9/16":     "10.44.0.0",
+		"172.30.0.0/16":    "172.31.0.0",
+		"10.96.0.0/12":     "10.112.0.0",
+		"192.0.2.0/25":     "192.0.2.128",
+		"192.0.2.7/32":     "192.0.2.8",
+		"10.255.0.0/16":    "11.0.0.0",
+		"fd02::/112":       "fd02::1:0",
+		"fd02:0:0:1::/64":  "fd02:0:0:2::",
+		"fd00::/8":         "fe00::",
+		"255.255.0.0/16":   "",
+		"128.0.0.0/1":      "",
+		"0.0.0.0/0":        "",
+		"ffff:ffff::/32":   "",
+		"ffff:fffe::/32":   "ffff:ffff::",
+		"2001:db8::ff/128": "2001:db8::100",
+	} {
+		got, err := microshift.After(netip.MustParsePrefix(network))
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%s: %v", network, got)
+		case want != "" && (err != nil || got != addr(want)):
+			t.Errorf("%s: %v, %v, want %s", network, got, err, want)
+		}
+	}
+}
+
+// edge is a host with two NICs, OVN's links and MicroShift's internal address.
+func edge() microshift.Host {
+	on := func(link uint32, text string) microshift.Address {
+		p := netip.MustParsePrefix(text)
+		return microshift.Address{IP: p.Addr(), Bits: p.Bits(), Link: link}
+	}
+	return microshift.Host{
+		Links: []microshift.Link{
+			{Index: 1, Name: "lo", Up: true},
+			{Index: 2, Name: "eth0", Up: true},
+			{Index: 3, Name: "eth1", Up: true},
+			{Index: 4, Name: "br-ex", Up: true},
+			{Index: 5, Name: "ovn-k8s-mp0", Master: 9, Up: true},
+			{Index: 6, Name: "eth2"},
+		},
+		Addresses: []microshift.Address{
+			on(1, "127.0.0.1/8"), on(2, "192.0.2.9/24"), on(3, "198.51.100.9/24"), on(4, "10.44.0.0/32"), on(4, "169.254.169.2/29"),
+			on(5, "10.42.0.2/24"), on(6, "203.0.113.9/24"),
+			on(1, "::1/128"), on(2, "2001:db8::9/64"), on(2, "fe80::9/64"), on(3, "2001:db8:1::9/64"), on(4, "fd69::2/125"),
+		},
+		Default4: []string{"eth0"}, Default6: []string{"eth1"},
+	}
+}
+
+// compute computes from a text of config.yaml what is in force on the edge host, or on
+// what change makes of that.
+func compute(t *testing.T, text string, change func(*microshift.Host)) (microshift.Config, microshift.Computed, error) {
+	t.Helper()
+	c, err := microshift.Read(written(t, map[string]string{"config.yaml": text}))
+	must(t, err)
+	h := edge()
+	if change != nil {
+		change(&h)
+	}
+	got, err := c.Compute(h)
+	return c, got, err
+}
+
+func TestCompute(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		config           string
+		host             func(*microshift.Host)
+		nodes, internal  string
+		service, address string // the service's IP; where the router is
+		err              string
+	}{
+		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
+		"the route by another link": {
+			host:  func(h *microshift.Host) { h.Default4 = []string{"eth1"} },
+			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"a link that is down": {
+			host:  func(h *microshift.Host) { h.Default4 = []string{"eth2", "eth0"} },
+			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"the bridge has the node's": {
+			host: func(h *microshift.Host) {
+				h.Default4 = []string{"br-ex"}
+				h.Addresses = append(h.Addresses, microshift.Address{IP: addr("192.0.2.19"), Bits: 24, Link: 4})
+			},
+			nodes: "[192.0.2.19]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 192.0.2.19 198.51.100.9 203.0.113.9]",
+		},
+		"IPv6 alone": {
+			host:  func(h *microshift.Host) { h.Default4 = nil },
+			nodes: "[2001:db8:1::9]", internal: "[fd02::1:0]", service: "fd02::1", address: "[2001:db8::9 2001:db8:1::9]",
+		},
+		"no default route": {
+			host:  func(h *microshift.Host) { h.Default4, h.Default6 = nil, nil },
+			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"an address still to come where the route leads": {
+			host: func(h *microshift.Host) { h.Default4, h.Default6 = []string{"br-ex"}, nil },
+			err:  "give node.nodeIP",
+		},
+		"none to come there": {
+			host: func(h *microshift.Host) {
+				h.Default4, h.Default6, h.Settled = []string{"br-ex"}, nil, true
+			},
+			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"none to come anywhere": {
+			host: func(h *microshift.Host) { h.Addresses, h.Settled = nil, true },
+			err:  "give node.nodeIP",
+		},
+		"settled, and there": {
+			host:  func(h *microshift.Host) { h.Default4, h.Settled = []string{"eth1"}, true },
+			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"addresses still to come": {
+			host: func(h *microshift.Host) { h.Addresses = nil },
+			err:  "give node.nodeIP",
+		},
+		"still to come, and the network given": {
+			config: "network: {serviceNetwork: [172.30.0.0/16]}",
+			host:   func(h *microshift.Host) { h.Addresses = nil },
+			err:    "give node.nodeIP", internal: "[172.31.0.0]", service: "172.30.0.1",
+		},
+		"a node IP given": {
+			config: "node: {nodeIP: 198.51.100.9}",
+			nodes:  "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"IPv6 given": {
+			config: "node: {nodeIP: '2001:db8::9'}",
+			nodes:  "[2001:db8::9]", internal: "[fd02::1:0]", service: "fd02::1", address: "[2001:db8::9 2001:db8:1::9]",
+		},
+		"dual stack": {
+			config: "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}",
+			nodes:  "[192.0.2.9 2001:db8:1::9]", internal: "[10.44.0.0 fd02::1:0]", service: "10.43.0.1",
+			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9 2001:db8::9 2001:db8:1::9]",
+		},
+		"dual stack, IPv6 first": {
+			config: "node: {nodeIP: '2001:db8::9', nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [fd01::/48, 10.42.0.0/16], serviceNetwork: [fd02::/112, 10.43.0.0/16]}",
+			nodes:  "[2001:db8::9]", internal: "[fd02::1:0 10.44.0.0]", service: "fd02::1",
+			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9 2001:db8::9 2001:db8:1::9]",
+		},
+		"dual stack, IPv6 given": {
+			config: "node: {nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\ningress: {listenAddress: [eth0]}",
+			nodes:  "[192.0.2.9 2001:db8::9]", internal: "[10.44.0.0 fd02::1:0]", service: "10.43.0.1", address: "[192.0.2.9 2001:db8::9]",
+		},
+		"advertised": {
+			config: "apiServer: {advertiseAddress: 192.0.2.77}",
+			nodes:  "[192.0.2.9]", internal: "[192.0.2.77]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"the node's address advertised": {
+			config: "apiServer: {advertiseAddress: 192.0.2.9}\nnetwork: {serviceNetwork: [172.30.0.0/16]}",
+			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", service: "172.30.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"the node's address advertised, which is on its own": {
+			config: "apiServer: {advertiseAddress: 192.0.2.9}\nnetwork: {serviceNetwork: [172.30.0.0/16]}",
+			host:   func(h *microshift.Host) { h.Addresses[1].Bits = 32 },
+			nodes:  "[192.0.2.9]", internal: "[192.0.2.9]", service: "172.30.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
+		"an address to listen on": {
+			config: "ingress: {listenAddress: [198.51.100.9]}",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[198.51.100.9]",
+		},
+		"a link to listen on": {
+			config: "ingress: {listenAddress: [eth1]}",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[198.51.100.9]",
+		},
+		"what may not be listened on": {
+			config: "ingress: {listenAddress: [lo, 127.0.0.1, ovn-k8s-mp0, 10.42.0.2, 169.254.169.2, eth9, 192.0.2.99]}",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[]",
+		},
+		"removed": {
+			config: "ingress: {status: Removed}",
+			nodes:  "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[]",
+		},
+		"nothing behind the network": {
+			config: "network: {serviceNetwork: [255.255.0.0/16]}",
+			err:    "there is no address behind network.serviceNetwork 255.255.0.0/16",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, got, err := compute(t, tt.config, tt.host)
+			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Fatal(err)
+			}
+			for what, pair := range map[string][2]string{
+				"nodes":    {tt.nodes, fmt.Sprint(got.NodeIPs)},
+				"internal": {tt.internal, fmt.Sprint(got.Internal)},
+				"service":  {tt.service, got.ServiceIP.String()},
+				"router":   {tt.address, fmt.Sprint(got.Router.Addresses)},
+			} {
+				if pair[0] != pair[1] && (err == nil || pair[0] != "") {
+					t.Errorf("%s: %s, want %s", what, pair[1], pair[0])
+				}
+			}
+			if got.Forced != c.AdvertiseAddress.IsValid() {
+				t.Errorf("forced %v", got.Forced)
+			}
+		})
+	}
+}
+
+// TestMistaken: what MicroShift would take for the node's address if it were on lo.
+func TestMistaken(t *testing.T) {
+	t.Parallel()
+	const dual = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
+	offline := func(h *microshift.Host) { h.Default4, h.Default6 = nil, nil }
+	for name, tt := range map[string]struct {
+		config string
+		host   func(*microshift.Host)
+		want   string
+	}{
+		"a default route":                     {"", nil, "[]"},
+		"no default route":                    {"", offline, "[10.44.0.0]"},
+		"none, and the node's given":          {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
+		"no address yet":                      {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
+		"no address where the route leads":    {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.Default4, h.Default6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
+		"none comes there":                    {"", func(h *microshift.Host) { h.Default4, h.Default6, h.Settled = []string{"br-ex"}, nil, true }, "[10.44.0.0]"},
+		"IPv6 alone":                          {"", func(h *microshift.Host) { h.Default4 = nil }, "[]"},
+		"a dual stack":                        {dual, nil, "[fd02::1:0]"},
+		"a dual stack, the node's IPv6 given": {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, "[]"},
+		"a dual stack without a route":        {dual, offline, "[10.44.0.0 fd02::1:0]"},
+		"there already, and no route by now":  {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "[10.44.0.0]"},
+		"an address of the admin's on lo":     {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "[]"},
+		"an IPv6 one of the admin's, which yields": {
+			"node: {nodeIP: ''}\n" + "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}",
+			func(h *microshift.Host) {
+				offline(h)
+				h.Addresses = []microshift.Address{{IP: addr("::1"), Bits: 128, Link: 1}, {IP: addr("2001:db8::1"), Bits: 128, Link: 1}}
+			}, "[fd02::1:0]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, got, err := compute(t, tt.config, tt.host)
+			if err != nil && !errors.Is(err, microshift.ErrNoNodeAddress) {
+				t.Fatal(err)
+			}
+			if fmt.Sprint(got.Mistaken) != tt.want {
+				t.Errorf("%v, want %s", got.Mistaken, tt.want)
+			}
+		})
+	}
+}
+
+func TestUpstream(t *testing.T) {
+	t.Parallel()
+	all := []string{"10.44.0.0", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.9", "2001:db8::9"}
+	c := microshift.Computed{NodeIPs: []netip.Addr{addr("192.0.2.9"), addr("2001:db8::9")}, Internal: []netip.Addr{addr("10.44.0.0")}}
+	for _, text := range all {
+		c.Router.Addresses = append(c.Router.Addresses, addr(text))
+	}
+	if got := fmt.Sprint(c.Upstream()); got != "[192.0.2.9 2001:db8::9 192.0.2.1 192.0.2.2 192.0.2.3]" {
+		t.Error(got)
+	}
+	c.Router.Addresses = c.Router.Addresses[:1]
+	if got := fmt.Sprint(c.Upstream()); got != "[10.44.0.0]" {
+		t.Errorf("the internal one alone: %s", got)
+	}
+}
+
+func TestDefaultRoutes(t *testing.T) {
+	t.Parallel()
+	dir := written(t, map[string]string{
+		"route": "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n" +
+			"eth1\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\neth0\t00000000\t010200C0\t0003\t0\t0\t200\t00000000\t0\t0\t0\n" +
+			"eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\neth5\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0\n",
+		"ipv6_route": "20010db8000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0\n" +
+			"00000000000000000000000000000000 00 00000000000000000000000000000000 00 20010db8000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n" +
+			"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n",
+	})
+	v4, v6, err := microshift.DefaultRoutes(dir)
+	if err != nil || fmt.Sprint(v4, v6) != "[eth1 eth0 eth5] [eth0]" {
+		t.Errorf("%v %v %v", v4, v6, err)
+	}
+	if v4, v6, err = microshift.DefaultRoutes(t.TempDir()); err != nil || len(v4)+len(v6) > 0 {
+		t.Errorf("a kernel without families: %v %v %v", v4, v6, err)
+	}
+	if _, _, err = microshift.DefaultRoutes("/proc/net"); err != nil {
+		t.Errorf("this host: %v", err)
+	}
+}
+
+// TestReaderAndStarts: files count from the start of MicroShift on that reads them.
+func TestReaderAndStarts(t *testing.T) {
+	t.Parallel()
+	dir, units := t.TempDir(), t.TempDir()
+	link := filepath.Join(units, "invocation:microshift.service")
+	now := time.Now()
+	write := func(node string, age time.Duration) {
+		t.Helper()
+		path := microshift.ConfigFile(dir)
+		must(t, errors.Join(os.WriteFile(path, []byte(node), 0o600), os.Chtimes(path, now, now.Add(-age))))
+	}
+	start := func(invocation string) {
+		t.Helper()
+		_ = os.Remove(link)
+		must(t, os.Symlink(invocation, link))
+	}
+	write("node: {nodeIP: 192.0.2.9}\n", -time.Hour) // in the future: after the start
+	start("1")
+	r := microshift.NewReader(dir, units, microshift.NewKeeper(t.TempDir()))
+	step := func(when, node string, pending, broken bool) {
+		t.Helper()
+		r.Read(now)
+		now = now.Add(time.Minute)
+		a := r.Read(now)
+		if a.Config.NodeIP != addr(node) || (len(a.Changed) > 0) != pending || (a.Err != nil) != broken || a.RetryAfter > 0 || !slices.Contains(a.Watch, link) {
+			t.Errorf("%s: %+v", when, a)
+		}
+	}
+	step("written after the start", "192.0.2.9", true, false)
+	start("2")
+	step("started anew", "192.0.2.9", false, false)
+	write("node: {nodeIP: 192.0.2.10}\n", 0)
+	step("edited", "192.0.2.9", true, false)
+	write("node: [", 0)
+	step("broken", "192.0.2.9", false, true)
+	start("3")
+	step("started with what is broken", "192.0.2.9", false, true)
+	write("node: {nodeIP: 192.0.2.11}\n", 0)
+	step("mended, which that start may have read", "192.0.2.11", true, false)
+	start("4")
+	step("it has", "192.0.2.11", false, false)
+	write("node: {nodeIP: 192.0.2.9}\n", 0)
+	step("edited once more", "192.0.2.11", true, false)
+	write("node: {nodeIP: 192.0.2.11}\n", 0)
+	step("as it was", "192.0.2.11", false, false)
+	write("node: {nodeIP: 192.0.2.12}\n", 0)
+	step("edited again", "192.0.2.11", true, false)
+	must(t, os.Remove(link))
+	step("stopped", "192.0.2.12", false, false)
+	write("node: {nodeIP: 192.0.2.13}\n", 0)
+	step("edited while it is stopped", "192.0.2.13", false, false)
+}
+
+// TestReader: what is being written takes nothing away.
+func TestReader(t *testing.T) {
+	t.Parallel()
+	dir := written(t, map[string]string{"config.yaml": "node: {nodeIP: 192.0.2.9}\n"})
+	write := func(text string) {
+		t.Helper()
+		must(t, os.WriteFile(microshift.ConfigFile(dir), []byte(text), 0o600))
+	}
+	now := time.Now()
+	r := microshift.NewReader(dir, t.TempDir(), microshift.NewKeeper(t.TempDir()))
+	step := func(when string, after time.Duration, node string, broken bool, again bool) {
+		t.Helper()
+		now = now.Add(after)
+		a := r.Read(now)
+		if got := a.Config.NodeIP; !a.Present || !a.Known || got != addr(node) || (a.Err != nil) != broken || (a.RetryAfter > 0) != again {
+			t.Errorf("%s: %+v", when, a)
+		}
+	}
+	step("at first", 0, "192.0.2.9", false, false)
+	write("")
+	step("cut short", time.Second, "192.0.2.9", false, true)
+	write("node: {nodeIP: 192.0.2.1")
+	step("half-written", time.Second, "192.0.2.9", false, true)
+	write("node: {nodeIP: 192.0.2.10}\n")
+	step("whole", time.Second, "192.0.2.9", false, true)
+	step("settled", 250*time.Millisecond, "192.0.2.10", false, false)
+	write("node: [")
+	step("broken", time.Second, "192.0.2.10", false, true)
+	step("broken for good", time.Second, "192.0.2.10", true, false)
+	write("node: {nodeIP: 192.0.2.10}\n")
+	step("mended", time.Second, "192.0.2.10", true, true)
+	step("mended for good", time.Second, "192.0.2.10", false, false)
+}
+
+// TestPresent: what cannot be told may be there.
+func TestPresent(t *testing.T) {
+	t.Parallel()
+	dir := written(t, map[string]string{"config.yaml": ""})
+	loop := filepath.Join(dir, "loop")
+	must(t, os.Symlink(loop, loop))
+	for path, want := range map[string]bool{
+		dir: true, filepath.Join(dir, "none"): false, microshift.ConfigFile(dir): false,
+		filepath.Join(microshift.ConfigFile(dir), "below"): false, loop: true,
+	} {
+		if microshift.Present(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

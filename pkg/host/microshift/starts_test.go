@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+)
+
+// settling is a host that is looked at while its files settle.
+type settling struct {
+	*kept
+
+	r    *microshift.Reader
+	last microshift.Answer
+}
+
+// sees has the service look once, some time after it has looked last.
+func (s *settling) sees(after time.Duration) {
+	s.t.Helper()
+	s.now = s.now.Add(after)
+	s.last = s.r.Read(s.now)
+	must(s.t, s.r.Keep())
+}
+
+func (s *settling) node(last string) { s.write("node: {nodeIP: 192.0.2." + last + "}\n") }
+
+func (s *settling) dropIn() string { return filepath.Join(microshift.DropIns(s.dir), "x.yaml") }
+
+func (s *settling) removeDropIn() {
+	s.t.Helper()
+	must(s.t, os.Remove(s.dropIn()))
+}
+
+// startsLater is a start after all that was written so far, and is yet to be.
+func (s *settling) startsLater(invocation string) {
+	s.t.Helper()
+	s.starts(invocation)
+	later := unix.NsecToTimeval(time.Now().Add(time.Hour).UnixNano())
+	must(s.t, unix.Lutimes(filepath.Join(s.units, "invocation:microshift.service"), []unix.Timeval{later, later}))
+}
+
+// TestStartWhileSettling: files that lie there when MicroShift is started are what it
+// has read, although they are not settled when its start is seen.
+func TestStartWhileSettling(t *testing.T) {
+	t.Parallel()
+	const settled = 250 * time.Millisecond
+	for name, tt := range map[string]struct {
+		do      func(*settling)
+		node    string
+		changed bool
+		stopped bool
+	}{
+		"stopped, edited, started": {
+			do: func(s *settling) {
+				s.starts("")
+				s.sees(time.Second)
+				s.node("9")
+				s.sees(time.Millisecond)
+				s.starts("2")
+				s.sees(60 * time.Millisecond)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"stopped, a file removed, started": {
+			do: func(s *settling) {
+				s.starts("")
+				s.sees(time.Second)
+				s.removeDropIn()
+				s.sees(time.Millisecond)
+				s.starts("2")
+				s.sees(1500 * time.Millisecond)
+				s.sees(500 * time.Millisecond)
+			}, node: "192.0.2.1",
+		},
+		"edited and restarted between two looks": {
+			do: func(s *settling) {
+				s.node("9")
+				s.starts("2")
+				s.sees(time.Second)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"a file removed and restarted between two looks": {
+			do: func(s *settling) {
+				s.removeDropIn()
+				s.starts("2")
+				s.sees(time.Second)
+				s.sees(2 * time.Second)
+			}, node: "192.0.2.1",
+		},
+		"restarted twice": {
+			do: func(s *settling) {
+				s.node("9")
+				s.starts("2")
+				s.sees(time.Second)
+				s.starts("3")
+				s.sees(time.Millisecond)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"edited again after the start": {
+			do: func(s *settling) {
+				s.node("9")
+				s.starts("2")
+				s.sees(time.Second)
+				s.node("10")
+				s.sees(100 * time.Millisecond)
+				s.sees(settled)
+			}, node: "192.0.2.9", changed: true,
+		},
+		"broken after the start": {
+			do: func(s *settling) {
+				s.node("9")
+				s.starts("2")
+				s.sees(time.Second)
+				s.write("node: [")
+				s.sees(100 * time.Millisecond)
+				s.sees(settled)
+				s.is("broken", s.last, "192.0.2.9", false, true)
+				s.node("9")
+				s.sees(time.Second)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"half-written at the start": {
+			do: func(s *settling) {
+				s.write("node: {nodeIP: 192.0.2")
+				s.starts("2")
+				s.sees(time.Second)
+				s.node("9")
+				s.sees(10 * time.Millisecond)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"half-written and well-formed, whole before the start by its time": {
+			do: func(s *settling) {
+				s.write("node: {}\n")
+				s.startsLater("2")
+				s.sees(time.Second)
+				s.node("9")
+				s.sees(time.Millisecond)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"broken at the start, and mended later": {
+			do: func(s *settling) {
+				s.write("node: [")
+				s.starts("2")
+				s.sees(time.Second)
+				s.sees(settled)
+				s.is("broken", s.last, "192.0.2.1", false, true)
+				s.node("9")
+				s.sees(time.Hour)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"as it was": {
+			do: func(s *settling) {
+				s.node("9")
+				s.starts("2")
+				s.sees(time.Second)
+				s.write("node: {}\n")
+				s.sees(time.Millisecond)
+				s.write("")
+				s.sees(time.Millisecond)
+				s.node("9")
+				s.sees(time.Millisecond)
+				s.sees(settled)
+			}, node: "192.0.2.9",
+		},
+		"as it was before the start": {
+			do: func(s *settling) {
+				s.write("node: [")
+				s.starts("2")
+				s.sees(time.Second)
+				s.node("1")
+				s.sees(time.Millisecond)
+			}, node: "192.0.2.5",
+		},
+		"stopped again": {
+			do: func(s *settling) {
+				s.node("9")
+				s.starts("2")
+				s.sees(time.Second)
+				s.starts("")
+				s.sees(time.Millisecond)
+				s.sees(settled)
+			}, node: "192.0.2.9", stopped: true,
+		},
+		"the service started anew before they settle": {
+			do: func(s *settling) {
+				s.node("9")
+				s.starts("2")
+				s.sees(time.Second)
+				s.r, s.last = s.run()
+			}, node: "192.0.2.9",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := settling{kept: newKept(t)}
+			s.node("1")
+			must(t, os.Mkdir(microshift.DropIns(s.dir), 0o700))
+			extra := "node: {nodeIP: 192.0.2.5}\n"
+			if tt.node == "192.0.2.9" {
+				extra = "# nothing\nnode: {}\n" // config.yaml says all
+			}
+			must(t, os.WriteFile(s.dropIn(), []byte(extra), 0o600))
+			s.starts("1")
+			s.r, s.last = s.run()
+			tt.do(&s)
+			if s.last.RetryAfter > 0 {
+				t.Errorf("not settled: %+v", s.last)
+			}
+			s.is("settled", s.last, tt.node, tt.changed, false)
+			s.r, s.last = s.run()
+			s.is("and the service is another", s.last, tt.node, tt.changed, false)
+			if !tt.stopped {
+				s.node("99")
+				s.is("edited", s.look(s.r), tt.node, true, false)
+				s.r, s.last = s.run()
+				s.is("edited, and the service is another", s.last, tt.node, true, false)
+			}
+		})
+	}
+}

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nftables
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+)
+
+// Each change is one batch, which the kernel counts, and no change is none.
+func TestBatches(t *testing.T) {
+	steps := []struct {
+		name    string
+		table   ruleset.Table
+		batches uint32
+	}{
+		{"first", ruleset.New(8888, nil), 1},
+		{"the same", ruleset.New(8888, nil), 0},
+		{"a VIP", ruleset.New(8888, addrs("192.0.2.5")), 1},
+		{"the same VIP, mapped", ruleset.New(8888, addrs("::ffff:192.0.2.5")), 0},
+		{"the other family too", ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5")), 1},
+		{"all VIPs replaced", ruleset.New(8888, addrs("192.0.2.6", "192.0.2.7", "2001:db8::6")), 1},
+		{"another port", ruleset.New(8889, addrs("192.0.2.6", "192.0.2.7", "2001:db8::6")), 1},
+		{"another port and VIP", ruleset.New(8888, addrs("192.0.2.5")), 1},
+		{"no VIP", ruleset.New(8888, nil), 1},
+	}
+	c := opened(t)
+	for _, s := range steps {
+		before := generation(t, c)
+		apply(t, c, s.table)
+		if got := generation(t, c) - before; got != s.batches {
+			t.Errorf("%s: %d batches, want %d", s.name, got, s.batches)
+		}
+		verify(t, c)
+		printed := strings.Contains(listTable(t), fmt.Sprintf("dnat to :%d", s.table.Port()))
+		if !printed {
+			t.Errorf("%s: nft does not see port %d", s.name, s.table.Port())
+		}
+	}
+}
+
+// A change of elements leaves the rules and what they counted as they are.
+func TestElementsKeepCounters(t *testing.T) {
+	c := opened(t)
+	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+	before := nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting")
+	apply(t, c, ruleset.New(8888, addrs("192.0.2.6", "2001:db8::5")))
+	unchanged(t, "the rules", before, nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting"))
+}
+
+func TestOthersCannotTouchIt(t *testing.T) {
+	c := opened(t)
+	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+	before := listTable(t, "-a")
+	for _, args := range [][]string{
+		{"delete", "table", "inet", ruleset.Name},
+		{"flush", "table", "inet", ruleset.Name},
+		{"add", "element", "inet", ruleset.Name, "api4", "{ 192.0.2.66 }"},
+		{"add", "rule", "inet", ruleset.Name, "input", "drop"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), "nft", args...).CombinedOutput(); err == nil {
+			t.Errorf("nft %s succeeded: %s", strings.Join(args, " "), out)
+		}
+	}
+	nft(t, "flush", "ruleset")
+	unchanged(t, "the table", before, listTable(t, "-a"))
+	verify(t, c)
+}
+
+func TestTableEndsWithItsOwner(t *testing.T) {
+	t.Run("SIGKILL", func(t *testing.T) {
+		nstest.Need(t)
+		owner := startChild(t, "own")
+		if !strings.Contains(tables(t), tableName) {
+			t.Fatal("the child has no table")
+		}
+		owner.kill()
+		noTable(t, "after the end of its owner")
+	})
+	t.Run("Close", func(t *testing.T) {
+		c := opened(t)
+		apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+		must(t, c.Close())
+		noTable(t, "after Close")
+		if err := c.Apply(ruleset.New(8888, nil)); !errors.Is(err, ErrUnavailable) || !errors.Is(err, os.ErrClosed) {
+			t.Errorf("Apply after Close = %v, want ErrUnavailable by os.ErrClosed", err)
+		}
+	})
+	t.Run("Remove", func(t *testing.T) {
+		c := opened(t)
+		for range 2 { // with a table, and without
+			must(t, c.Remove())
+			verify(t, c)
+			noTable(t, "after Remove")
+			apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+			verify(t, c)
+			must(t, c.Remove())
+		}
+	})
+}
+
+func TestNoPort(t *testing.T) {
+	c := opened(t)
+	if err := c.Apply(ruleset.Table{}); err == nil {
+		t.Error("a table without a port was applied")
+	}
+	noTable(t, "after an Apply that failed")
+}
+
+// leftOvers are tables of our name that nobody owns.
+func leftOvers() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"loaded by nft": func(t *testing.T) {
+			t.Helper()
+			load(t, ruleset.New(8888, addrs("192.0.2.66")).String())
+		},
+		"dormant, with foreign content": func(t *testing.T) {
+			t.Helper()
+			load(t, "table inet "+ruleset.Name+" { flags dormant; chain x { type nat hook prerouting priority 7; }; map y { type ipv4_addr : verdict; }; }")
+		},
+		"orphaned by its owner": func(t *testing.T) {
+			t.Helper()
+			nft, err := nftables.New(nftables.AsLasting())
+			must(t, err)
+			nft.AddTable(ourTable(nftables.TableFlagOwner | nftables.TableFlagPersist))
+			must(t, errors.Join(nft.Flush(), nft.CloseLasting()))
+		},
+	}
+}
+
+func TestLeftOverTable(t *testing.T) {
+	for name, leave := range leftOvers() {
+		t.Run(name, func(t *testing.T) {
+			c := opened(t)
+			leave(t)
+			if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" {
+				t.Errorf("State = %+v, %v; want a table that nobody owns", s, err)
+			}
+			if err := c.Verify(); !errors.Is(err, ErrDiffers) {
+				t.Errorf("Verify = %v, want ErrDiffers", err)
+			}
+			apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+			verify(t, c)
+		})
+		t.Run("cleanup of one "+name, func(t *testing.T) {
+			nstest.Need(t)
+			leave(t)
+			for _, want := range []bool{true, false} {
+				if removed, err := Cleanup(); err != nil || removed != want {
+					t.Errorf("Cleanup = %v, %v; want %v", removed, err, want)
+				}
+			}
+			noTable(t, "after Cleanup")
+		})
+	}
+}
+
+func TestTableOfAnotherProcess(t *testing.T) {
+	c := opened(t)
+	owner := startChild(t, "own")
+	before := listTable(t, "-a")
+	name := fmt.Sprintf("process %d (%s)", owner.cmd.Process.Pid, commOf(t, owner.cmd.Process.Pid))
+
+	calls := map[string]func() error{
+		"Apply":   func() error { return c.Apply(ruleset.New(8888, addrs("192.0.2.5"))) },
+		"Remove":  c.Remove,
+		"Cleanup": func() error { _, err := Cleanup(); return err },
+	}
+	for call, do := range calls {
+		err := do()
+		if !errors.Is(err, ErrOwned) || !errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("%s = %v, want ErrOwned naming %s", call, err, name)
+		}
+	}
+	if s, err := c.State(); err != nil || s.Owned || s.Owner != name || s.Port != 7777 {
+		t.Errorf("State = %+v, %v; want port 7777 of %s", s, err, name)
+	}
+	unchanged(t, "the table of the other process", before, listTable(t, "-a"))
+
+	owner.kill()
+	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+	verify(t, c)
+}
+
+func commOf(t *testing.T, pid int) string {
+	t.Helper()
+	comm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	must(t, err)
+	return strings.TrimSpace(string(comm))
+}
+
+func TestOwnerName(t *testing.T) {
+	first, second := opened(t), opened(t)
+	if int(second.sock.port) == os.Getpid() {
+		t.Fatal("the second socket has the pid as port id, so this tests nothing")
+	}
+	us := fmt.Sprintf("process %d (%s)", os.Getpid(), commOf(t, os.Getpid()))
+	for name, tt := range map[string]struct {
+		port uint32
+		want string
+	}{
+		"the first socket of a process":  {first.sock.port, us},
+		"another, whose port is no pid":  {second.sock.port, us},
+		"process 1 holds no such socket": {1, "the netlink socket with port id 1 (see /proc/net/netlink, protocol 12)"},
+		"nobody has a socket of that id": {1 << 30, "the netlink socket with port id 1073741824 (see /proc/net/netlink, protocol 12)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ownerName(tt.port); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// What others have is byte for byte the same before, during and after.
+func TestOtherTablesStayTheSame(t *testing.T) {
+	c := opened(t)
+	load(t, ocpNAT)
+	load(t, "table inet filter { set s { type ipv4_addr; elements = { 192.0.2.5 } }; chain input { type filter hook input priority 0; policy drop; ct state established,related accept; ip saddr @s counter accept; }; }")
+	t.Cleanup(func() { flushRuleset(t) })
+	before := others(t)
+	steps := []func(){
+		func() { apply(t, c, ruleset.New(8888, nil)) },
+		func() { apply(t, c, ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5"))) },
+		func() { apply(t, c, ruleset.New(8889, addrs("192.0.2.5"))) },
+		func() { verify(t, c) },
+		func() {
+			must(t, c.Remove())
+		},
+		func() { c.mu.Lock(); defer c.mu.Unlock(); _ = c.missingPart() },
+	}
+	for i, step := range steps {
+		step()
+		unchanged(t, fmt.Sprintf("after step %d other tables", i), before, others(t))
+	}
+}
+
+// flushRuleset empties the namespace of what a test loaded.
+func flushRuleset(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command("nft", "flush", "ruleset")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("flush: %v: %s", err, out)
+	}
+}
+
+func TestVerifyFindsDifferences(t *testing.T) {
+	table := ourTable(0)
+	input := &nftables.Chain{Table: table, Name: "input"}
+	tests := []struct {
+		name   string
+		change func(*testing.T, *nftables.Conn)
+		want   string
+	}{
+		{"no table", func(_ *testing.T, nft *nftables.Conn) { nft.DelTable(table) }, "there is no table"},
+		{"an element more", func(_ *testing.T, nft *nftables.Conn) {
+			_ = nft.SetAddElements(encodeSet(table, ruleset.Set{Name: "api4", Family: ruleset.IPv4}), encodeElements(addrs("192.0.2.66")))
+		}, "set api4 holds [192.0.2.5 192.0.2.66], not [192.0.2.5]"},
+		{"an element less", func(_ *testing.T, nft *nftables.Conn) {
+			nft.FlushSet(encodeSet(table, ruleset.Set{Name: "api6", Family: ruleset.IPv6}))
+		}, "set api6 holds [], not [2001:db8::5]"},
+		{"a rule more", func(_ *testing.T, nft *nftables.Conn) {
+			nft.AddRule(&nftables.Rule{Table: table, Chain: input, Exprs: []expr.Any{&expr.Counter{}}})
+		}, "chain input has 3 rules, not 2"},
+		{"no rules", func(_ *testing.T, nft *nftables.Conn) { nft.FlushChain(input) }, "chain input has 0 rules, not 2"},
+		{"another rule", func(t *testing.T, nft *nftables.Conn) {
+			t.Helper()
+			rules, err := nft.GetRules(table, input)
+			must(t, err)
+			rules[1].Exprs = rejectDirect(ruleset.RejectDirect{Port: 8887})
+			nft.ReplaceRule(rules[1])
+		}, "rule 2 of chain input is not: ct direction original tcp dport 8888 counter reject with tcp reset"},
+		{"another policy", func(_ *testing.T, nft *nftables.Conn) {
+			drop := nftables.ChainPolicyDrop
+			nft.AddChain(&nftables.Chain{Table: table, Name: "input", Policy: &drop})
+		}, "chain input has another policy than accept"},
+		{"another priority", func(_ *testing.T, nft *nftables.Conn) {
+			remake(nft, table, ruleset.Filter, -2)
+		}, "chain input has another priority than -1"},
+		{"another type", func(_ *testing.T, nft *nftables.Conn) {
+			remake(nft, table, ruleset.NAT, -1)
+		}, "chain input is of type nat, not filter"},
+		{"a chain less", func(_ *testing.T, nft *nftables.Conn) {
+			nft.FlushChain(input)
+			nft.DelChain(input)
+		}, "chain input is not there"},
+		{"a chain more", func(_ *testing.T, nft *nftables.Conn) {
+			nft.AddChain(&nftables.Chain{Table: table, Name: "more"})
+		}, "it holds 6 sets, chains and objects, not 5"},
+		{"another set type", func(_ *testing.T, nft *nftables.Conn) {
+			for _, name := range []string{"prerouting", "output"} {
+				nft.FlushChain(&nftables.Chain{Table: table, Name: name})
+			}
+			set := &nftables.Set{Table: table, Name: "api4", KeyType: nftables.TypeMark}
+			nft.DelSet(set)
+			_ = nft.AddSet(set, nil)
+		}, "set api4 is of mark, not of ipv4_addr"},
+		{"no owner", func(_ *testing.T, nft *nftables.Conn) {
+			nft.DelTable(table)
+			nft.AddTable(table)
+		}, "its owner is port id 0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := opened(t)
+			t.Cleanup(func() { _, _ = Cleanup() })
+			desired := ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5"))
+			apply(t, c, desired)
+			verify(t, c)
+			// The owner itself is the only one who can change it.
+			tt.change(t, c.sock.nft)
+			must(t, c.sock.nft.Flush())
+			err := c.Verify()
+			if !errors.Is(err, ErrDiffers) || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("Verify = %v\nwant ErrDiffers with %q", err, tt.want)
+			}
+			apply(t, c, desired)
+			verify(t, c)
+		})
+	}
+}
+
+// remake makes the input chain anew, of the given type and priority.
+func remake(nft *nftables.Conn, table *nftables.Table, kind ruleset.ChainType, priority int32) {
+	old := &nftables.Chain{Table: table, Name: "input"}
+	nft.FlushChain(old)
+	nft.DelChain(old)
+	chain, err := encodeChain(table, ruleset.Chain{Name: "input", Type: kind, Hook: ruleset.Input, Priority: priority})
+	if err == nil {
+		nft.AddChain(chain)
+	}
+}
+
+// When the elements cannot be changed as expected, the table is rebuilt.
+func TestElementChangeFallsBackToRebuild(t *testing.T) {
+	c := opened(t)
+	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+	c.sock.nft.DelTable(ourTable(0))
+	must(t, c.sock.nft.Flush())
+	apply(t, c, ruleset.New(8888, addrs("192.0.2.6")))
+	verify(t, c)
+}
+
+// A socket that broke is replaced, and the table with it.
+func TestBrokenSocket(t *testing.T) {
+	c := opened(t)
+	desired := ruleset.New(8888, addrs("192.0.2.5"))
+	apply(t, c, desired)
+	must(t, c.sock.close())
+	if err := c.Verify(); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Verify over a broken socket = %v, want ErrUnavailable", err)
+	}
+	if err := c.Verify(); !errors.Is(err, ErrDiffers) {
+		t.Errorf("Verify over the new socket = %v, want ErrDiffers", err)
+	}
+	apply(t, c, desired)
+	verify(t, c)
+}
+
+// An exchange that does not end is ended, and the next one works.
+func TestExchangeIsBounded(t *testing.T) {
+	c := opened(t)
+	c.timeout = 1
+	c.mu.Lock()
+	err := c.exchange(func(nft *nftables.Conn) error {
+		for {
+			if _, err := nft.GetGen(); err != nil {
+				return err
+			}
+		}
+	})
+	c.mu.Unlock()
+	if err == nil || !strings.Contains(err.Error(), "no answer from the kernel") {
+		t.Errorf("exchange = %v, want no answer", err)
+	}
+	c.timeout = timeout
+	apply(t, c, ruleset.New(8888, nil))
+	verify(t, c)
+}
+
+func TestDescriptorTooHigh(t *testing.T) {
+	nstest.Need(t)
+	for range unix.FD_SETSIZE {
+		f, err := os.Open(os.DevNull)
+		must(t, err)
+		t.Cleanup(func() { _ = f.Close() })
+	}
+	c, err := Open()
+	if err == nil {
+		_ = c.Close()
+	}
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "file descriptor") {
+		t.Errorf("Open = %v, want ErrUnavailable naming the file descriptor", err)
+	}
+}
+
+func TestState(t *testing.T) {
+	c := opened(t)
+	if s, err := c.State(); err != nil || s.Present {
+		t.Fatalf("State = %+v, %v; want none", s, err)
+	}
+	desired := ruleset.New(9443, addrs("2001:db8::5", "192.0.2.9", "192.0.2.5"))
+	apply(t, c, desired)
+	got, err := c.State()
+	must(t, err)
+	pid := os.Getpid()
+	want := State{
+		Present: true, Owned: true, Owner: fmt.Sprintf("process %d (%s)", pid, commOf(t, pid)),
+		Port: 9443, VIPs: desired.VIPs(),
+	}
+	for _, chain := range desired.Chains() {
+		for _, r := range chain.Rules {
+			if strings.Contains(r.String(), "counter") {
+				want.Counters = append(want.Counters, Counter{Chain: chain.Name, Rule: r.String()})
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("State (-want +got):\n%s", diff)
+	}
+}
+
+// State and Verify see whole tables only, while Apply changes them.
+func TestConcurrentUse(t *testing.T) {
+	c := opened(t)
+	a, b := ruleset.New(8888, addrs("192.0.2.5")), ruleset.New(8889, addrs("2001:db8::5"))
+	apply(t, c, a)
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for range 100 {
+				s, err := c.State()
+				if err != nil {
+					t.Errorf("State: %v", err)
+					return
+				}
+				if got := ruleset.New(s.Port, s.VIPs); !got.Equal(a) && !got.Equal(b) {
+					t.Errorf("State saw a mixture: %+v", s)
+				}
+				if err := c.Verify(); err != nil {
+					t.Errorf("Verify: %v", err)
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		apply(t, c, []ruleset.Table{a, b}[i%2])
+	}
+	readers.Wait()
+}
+
+// BenchmarkApplyElement is what a VIP that comes or goes costs.
+func BenchmarkApplyElement(b *testing.B) {
+	c := opened(b)
+	with, without := ruleset.New(8888, addrs("192.0.2.5")), ruleset.New(8888, nil)
+	apply(b, c, without)
+	for i := 0; b.Loop(); i++ {
+		apply(b, c, []ruleset.Table{with, without}[i%2])
+	}
+}
+
+// BenchmarkApplyPort is what a rebuild of the whole table costs.
+func BenchmarkApplyPort(b *testing.B) {
+	c := opened(b)
+	for i := 0; b.Loop(); i++ {
+		apply(b, c, ruleset.New(uint16(8888+i%2), addrs("192.0.2.5")))
+	}
+}
+
+// BenchmarkState is what a status request or a scrape of metrics costs.
+func BenchmarkState(b *testing.B) {
+	c := opened(b)
+	apply(b, c, ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5")))
+	for b.Loop() {
+		if _, err := c.State(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

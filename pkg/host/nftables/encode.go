@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nftables
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+)
+
+// reg is the register that all expressions use one after the other, as nft does.
+const reg = unix.NFT_REG_1
+
+// addressType is the size of what fib … type loads: a u32 in host byte order
+// (nft_fib_store_result of net/netfilter/nft_fib.c does so for address types).
+func addressType(rtn uint32) []byte { return binaryutil.NativeEndian.PutUint32(rtn) }
+
+// tableName is how nft and our messages name the table.
+const tableName = "table inet " + ruleset.Name
+
+// ourTable is the table as a batch names it.
+func ourTable(flags nftables.TableFlags) *nftables.Table {
+	return &nftables.Table{Name: ruleset.Name, Family: nftables.TableFamilyINet, Flags: flags}
+}
+
+// encodeSet describes a set to the library: set api4 { type ipv4_addr; }.
+func encodeSet(t *nftables.Table, s ruleset.Set) *nftables.Set {
+	key := nftables.TypeIPAddr
+	if s.Family == ruleset.IPv6 {
+		key = nftables.TypeIP6Addr
+	}
+	return &nftables.Set{Table: t, Name: s.Name, KeyType: key, KeyByteOrder: binaryutil.BigEndian}
+}
+
+func encodeElements(addrs []netip.Addr) []nftables.SetElement {
+	list := make([]nftables.SetElement, len(addrs))
+	for i, a := range addrs {
+		list[i] = nftables.SetElement{Key: a.AsSlice()}
+	}
+	return list
+}
+
+// encodeChain describes a base chain:
+// type nat hook prerouting priority -110; policy accept;.
+func encodeChain(t *nftables.Table, c ruleset.Chain) (*nftables.Chain, error) {
+	var hook *nftables.ChainHook
+	switch c.Hook {
+	case ruleset.Prerouting:
+		hook = nftables.ChainHookPrerouting
+	case ruleset.Output:
+		hook = nftables.ChainHookOutput
+	case ruleset.Input:
+		hook = nftables.ChainHookInput
+	default:
+		return nil, fmt.Errorf("encode chain %s: hook %q is unknown", c.Name, c.Hook)
+	}
+	policy := nftables.ChainPolicyAccept
+	return &nftables.Chain{
+		Table:    t,
+		Name:     c.Name,
+		Type:     nftables.ChainType(c.Type),
+		Hooknum:  hook,
+		Priority: nftables.ChainPriorityRef(nftables.ChainPriority(c.Priority)),
+		Policy:   &policy,
+	}, nil
+}
+
+// encodeRule returns the expressions of a rule, the ones that nft itself makes
+// of the rule's line (nft --debug=netlink).
+func encodeRule(r ruleset.Rule) ([]expr.Any, error) {
+	switch r := r.(type) {
+	case ruleset.Redirect:
+		return redirect(r), nil
+	case ruleset.AcceptRedirected:
+		return acceptRedirected(r), nil
+	case ruleset.RejectDirect:
+		return rejectDirect(r), nil
+	default:
+		return nil, fmt.Errorf("encode a rule: %T is unknown", r)
+	}
+}
+
+// ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888.
+func redirect(r ruleset.Redirect) []expr.Any {
+	var (
+		proto          byte   = unix.NFPROTO_IPV4
+		offset, length uint32 = 16, 4 // destination address, RFC 791 section 3.1
+	)
+	if r.Family == ruleset.IPv6 {
+		proto = unix.NFPROTO_IPV6
+		offset, length = 24, 16 // RFC 8200 section 3
+	}
+	rule := []expr.Any{
+		// meta nfproto ipv4: nft's guard before a header match in an inet table
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: reg},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{proto}},
+		// ip daddr @api4
+		&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: length},
+		&expr.Lookup{SourceRegister: reg, SetName: r.Set()},
+	}
+	rule = append(rule, tcpDestination(r.From)...)
+	return append(rule,
+		// fib daddr type local
+		&expr.Fib{Register: reg, FlagDADDR: true, ResultADDRTYPE: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressType(unix.RTN_LOCAL)},
+		// counter
+		&expr.Counter{},
+		// dnat to :8888 (the port alone is specified, so the address stays)
+		&expr.Immediate{Register: reg, Data: binaryutil.BigEndian.PutUint16(r.To)},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_INET, RegProtoMin: reg, Specified: true},
+	)
+}
+
+// ct direction original tcp dport 8888 ct status dnat accept.
+func acceptRedirected(r ruleset.AcceptRedirected) []expr.Any {
+	const ipsDstNAT = 1 << 5 // IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h
+	return append(originalTo(r.Port),
+		// ct status dnat
+		&expr.Ct{Key: expr.CtKeySTATUS, Register: reg},
+		&expr.Bitwise{
+			SourceRegister: reg, DestRegister: reg, Len: 4,
+			Mask: binaryutil.NativeEndian.PutUint32(ipsDstNAT), Xor: binaryutil.NativeEndian.PutUint32(0),
+		},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: reg, Data: binaryutil.NativeEndian.PutUint32(0)},
+		// accept
+		&expr.Verdict{Kind: expr.VerdictAccept},
+	)
+}
+
+// ct direction original tcp dport 8888 counter reject with tcp reset.
+func rejectDirect(r ruleset.RejectDirect) []expr.Any {
+	return append(originalTo(r.Port),
+		// counter
+		&expr.Counter{},
+		// reject with tcp reset
+		&expr.Reject{Type: unix.NFT_REJECT_TCP_RST},
+	)
+}
+
+// ct direction original tcp dport 8888.
+func originalTo(port uint16) []expr.Any {
+	return append([]expr.Any{
+		// ct direction original
+		&expr.Ct{Key: expr.CtKeyDIRECTION, Register: reg},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{expr.CtDirOriginal}},
+	}, tcpDestination(port)...)
+}
+
+// tcp dport 80.
+func tcpDestination(port uint16) []expr.Any {
+	return []expr.Any{
+		// meta l4proto tcp: nft's guard before a transport header match
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{unix.IPPROTO_TCP}},
+		// tcp dport 80 (RFC 9293 section 3.1)
+		&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: binaryutil.BigEndian.PutUint16(port)},
+	}
+}

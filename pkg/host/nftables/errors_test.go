@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nftables
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nltest"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+)
+
+// The child really lacks the capability: the kernel refuses it.
+func TestWithoutCapability(t *testing.T) {
+	nstest.Need(t)
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", self)
+	cmd.Env = append(os.Environ(), childMode+"=no-capability")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != 5 {
+		t.Fatalf("got %d lines, want one for each of 5 calls:\n%s", len(lines), out)
+	}
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "unavailable=true permission=true ") || !strings.Contains(line, "AmbientCapabilities=CAP_NET_ADMIN") {
+			t.Errorf("%s: want ErrUnavailable and ErrPermission with the mend", line)
+		}
+	}
+}
+
+// kernel stands in for one that lacks something. It has to be a stand-in: what
+// the table needs is compiled into the kernels that tests run on, and cannot be
+// taken out. It answers as net/netfilter does: a batch that it takes is not
+// answered, and one that it does not take is answered by an error for each
+// message it refuses.
+type kernel struct {
+	refuse func(netlink.Message) unix.Errno
+}
+
+func (k kernel) answer(requests []netlink.Message) ([]netlink.Message, error) {
+	for _, m := range requests {
+		if errno := k.refuse(m); errno != 0 {
+			return nltest.Error(int(errno), []netlink.Message{m})
+		}
+		if message(m) == unix.NFT_MSG_GETTABLE {
+			return nltest.Error(int(unix.ENOENT), []netlink.Message{m})
+		}
+	}
+	return nil, io.EOF
+}
+
+// message is the NFT_MSG_… of a message, and -1 for one of another kind.
+func message(m netlink.Message) int {
+	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES {
+		return -1
+	}
+	return int(m.Header.Type & 0xff)
+}
+
+func (k kernel) dial() (*socket, error) {
+	nft, err := nftables.New(nftables.AsLasting(), nftables.WithTestDial(k.answer))
+	if err != nil {
+		return nil, err
+	}
+	return &socket{nft: nft, port: nltest.PID, close: func() error { return nil }}, nil
+}
+
+// refusing refuses messages of a kind for which is holds.
+func refusing(kind int, errno unix.Errno, is func(netlink.Message) bool) kernel {
+	return kernel{func(m netlink.Message) unix.Errno {
+		if message(m) == kind && is(m) {
+			return errno
+		}
+		return 0
+	}}
+}
+
+func always(netlink.Message) bool { return true }
+
+// lacks refuses messages of a kind that contain a name, as a kernel does
+// without the module of that name.
+func lacks(kind int, name string) kernel {
+	return refusing(kind, unix.ENOENT, func(m netlink.Message) bool { return bytes.Contains(m.Data, []byte(name+"\x00")) })
+}
+
+func TestKernelLacksSomething(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		kernel kernel
+		want   string
+	}{
+		{
+			// nfnetlink_rcv_msg: EINVAL; nfnetlink_rcv_batch: EOPNOTSUPP.
+			"nf_tables",
+			kernel{func(m netlink.Message) unix.Errno {
+				if message(m) == unix.NFT_MSG_GETTABLE {
+					return unix.EINVAL
+				}
+				return unix.EOPNOTSUPP
+			}},
+			"the kernel lacks nf_tables",
+		},
+		{
+			// nf_tables_newtable up to 5.11: EINVAL for flags other than dormant.
+			"owner flag",
+			refusing(unix.NFT_MSG_NEWTABLE, unix.EINVAL, func(m netlink.Message) bool { return tableFlags(m) != 0 }),
+			"the kernel lacks the owner flag of tables: it needs Linux 5.12",
+		},
+		{"nat chains", lacks(unix.NFT_MSG_NEWCHAIN, "nat"), "modprobe nft_chain_nat"},
+		{"filter chains", lacks(unix.NFT_MSG_NEWCHAIN, "filter"), "the kernel lacks filter chains"},
+		{"counter", lacks(unix.NFT_MSG_NEWRULE, "counter"), "modprobe nft_counter"},
+		{"ct", lacks(unix.NFT_MSG_NEWRULE, "ct"), "modprobe nft_ct"},
+		{"fib", lacks(unix.NFT_MSG_NEWRULE, "fib"), "modprobe nft_fib_inet"},
+		{"nat", lacks(unix.NFT_MSG_NEWRULE, "nat"), "modprobe nft_nat"},
+		{"reject", lacks(unix.NFT_MSG_NEWRULE, "reject"), "modprobe nft_reject_inet"},
+		{
+			"sets",
+			refusing(unix.NFT_MSG_NEWSET, unix.EOPNOTSUPP, always), // nft_select_set_ops
+			"the kernel lacks sets",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := open(tt.kernel.dial)
+			must(t, err)
+			err = c.Apply(ruleset.New(8888, addrs("192.0.2.5")))
+			if !errors.Is(err, ErrUnsupported) || !errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("Apply = %v\nwant ErrUnsupported with %q", err, tt.want)
+			}
+			if err := c.try(); !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("try = %v\nwant ErrUnsupported with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func tableFlags(m netlink.Message) byte {
+	attrs, err := netlink.UnmarshalAttributes(m.Data[4:])
+	if err != nil {
+		return 0
+	}
+	for _, a := range attrs {
+		if a.Type == unix.NFTA_TABLE_FLAGS {
+			return a.Data[3]
+		}
+	}
+	return 0
+}
+
+// An error that has nothing to do with missing parts says what the kernel said.
+func TestOtherErrorOfTheKernel(t *testing.T) {
+	t.Parallel()
+	c, err := open(refusing(unix.NFT_MSG_NEWTABLE, unix.ENOMEM, always).dial)
+	must(t, err)
+	err = c.Apply(ruleset.New(8888, nil))
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, unix.ENOMEM) || errors.Is(err, ErrUnsupported) {
+		t.Errorf("Apply = %v, want ErrUnavailable by ENOMEM alone", err)
+	}
+}
+
+func TestNoSocket(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		errno unix.Errno
+		kind  error
+		want  string
+	}{
+		{unix.EPROTONOSUPPORT, ErrUnsupported, "modprobe nfnetlink"},
+		{unix.EAFNOSUPPORT, ErrUnsupported, "RestrictAddressFamilies="},
+		{unix.EMFILE, ErrUnavailable, "LimitNOFILE="},
+	}
+	for _, tt := range tests {
+		t.Run(tt.errno.Error(), func(t *testing.T) {
+			t.Parallel()
+			_, err := open(func() (*socket, error) { return nil, os.NewSyscallError("socket", tt.errno) })
+			if !errors.Is(err, tt.kind) || !errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("Open = %v, want %v with %q", err, tt.kind, tt.want)
+			}
+		})
+	}
+}
+
+// The kernel that the tests run on lacks nothing, and says so to each probe.
+func TestNothingMissingHere(t *testing.T) {
+	c := opened(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range parts() {
+		before := tables(t)
+		err := c.exchange(func(nft *nftables.Conn) error {
+			table := &nftables.Table{Name: "probed", Family: nftables.TableFamilyINet}
+			nft.AddTable(table)
+			p.add(nft, table)
+			nft.DelTable(table)
+			return nft.Flush()
+		})
+		if err != nil {
+			t.Errorf("%s: %v", p.name, err)
+		}
+		if after := tables(t); after != before {
+			t.Errorf("%s: left behind %q", p.name, after)
+		}
+	}
+	if part := c.missingPart(); part != "" {
+		t.Errorf("missing: %s", part)
+	}
+}

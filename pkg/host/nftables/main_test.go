@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nftables
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+)
+
+// childMode makes the test binary a helper process that acts in the namespace
+// that it was started in.
+const childMode = "HTTP01_PROXYD_NFTABLE_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childMode) {
+	case "own":
+		os.Exit(childOwn(Open, 7777, "192.0.2.7"))
+	case "persist":
+		os.Exit(childOwn(func() (*Conn, error) {
+			c, _, err := OpenPersistent()
+			return c, err
+		}, 8888, "192.0.2.5"))
+	case "no-capability":
+		os.Exit(childNoCapability())
+	}
+	nstest.Main(m)
+}
+
+// childOwn puts a table in place and holds it until its standard input ends.
+func childOwn(open func() (*Conn, error), port uint16, vip string) int {
+	c, err := open()
+	if err == nil {
+		err = c.Apply(ruleset.New(port, addrs(vip)))
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("in place")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// childNoCapability reports what each call says to a process without
+// capabilities, one line each.
+func childNoCapability() int {
+	c, err := Open()
+	if err != nil {
+		fmt.Println("open:", err)
+		return 1
+	}
+	for _, call := range []func() error{
+		func() error { return c.Apply(ruleset.New(8888, addrs("192.0.2.5"))) },
+		c.Verify,
+		c.Remove,
+		func() error { _, err := c.State(); return err },
+		func() error { _, err := Cleanup(); return err },
+	} {
+		err := call()
+		fmt.Printf("unavailable=%v permission=%v %v\n", errors.Is(err, ErrUnavailable), errors.Is(err, ErrPermission), err)
+	}
+	return 0
+}
+
+// child starts this binary in the given mode and returns it once it printed
+// its first line.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines *bufio.Scanner
+}
+
+func startChild(t *testing.T, mode string) *child {
+	t.Helper()
+	cmd := exec.CommandContext(context.Background(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), childMode+"="+mode)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	c := &child{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}
+	t.Cleanup(c.kill)
+	if !c.lines.Scan() || c.lines.Text() != "in place" {
+		t.Fatalf("child: %q", c.lines.Text())
+	}
+	return c
+}
+
+// kill is SIGKILL, and waits until the kernel has taken the process apart.
+func (c *child) kill() {
+	_ = c.cmd.Process.Signal(unix.SIGKILL)
+	_ = c.cmd.Wait()
+}
+
+func addrs(texts ...string) []netip.Addr {
+	var list []netip.Addr
+	for _, s := range texts {
+		list = append(list, netip.MustParseAddr(s))
+	}
+	return list
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// opened returns a connection that is closed, and so loses its table, when the
+// test ends.
+func opened(t testing.TB) *Conn {
+	t.Helper()
+	nstest.Need(t)
+	c, err := Open()
+	must(t, err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+func apply(t testing.TB, c *Conn, table ruleset.Table) {
+	t.Helper()
+	must(t, c.Apply(table))
+}
+
+func verify(t testing.TB, c *Conn) {
+	t.Helper()
+	must(t, c.Verify())
+}
+
+func nft(t testing.TB, args ...string) string {
+	t.Helper()
+	return nstest.Run(t, "nft", args...)
+}
+
+// load is nft -f with the text, removed again when the test ends.
+func load(t testing.TB, text string) {
+	t.Helper()
+	nstest.Input(t, text, "nft", "-f", "-")
+}
+
+// others is the ruleset without our table.
+func others(t testing.TB) string {
+	t.Helper()
+	var keep []string
+	ours := false
+	for line := range strings.Lines(nft(t, "-s", "-a", "list", "ruleset")) {
+		if strings.HasPrefix(line, "table ") {
+			ours = strings.HasPrefix(line, "table inet "+ruleset.Name+" ")
+		}
+		if !ours {
+			keep = append(keep, line)
+		}
+	}
+	return strings.Join(keep, "")
+}
+
+// tables is nft list tables.
+func tables(t testing.TB) string {
+	t.Helper()
+	return nft(t, "list", "tables")
+}
+
+// noTable checks that no table of ours is there.
+func noTable(t testing.TB, when string) {
+	t.Helper()
+	if strings.Contains(tables(t), tableName) {
+		t.Errorf("the table is there %s", when)
+	}
+}
+
+// listTable is nft's listing of our table.
+func listTable(t testing.TB, flags ...string) string {
+	t.Helper()
+	return nft(t, append(flags, "list", "table", "inet", ruleset.Name)...)
+}
+
+// unchanged checks that two listings are the same.
+func unchanged(t testing.TB, what, before, after string) {
+	t.Helper()
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("%s changed (-before +after):\n%s", what, diff)
+	}
+}
+
+// generation is the number that grows with each batch.
+func generation(t testing.TB, c *Conn) uint32 {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, err := c.generation()
+	must(t, err)
+	return id
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nftables
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+)
+
+// maxReads bounds how often the table is read again because some ruleset of the
+// host changed in between.
+const maxReads = 8
+
+var errUnsteady = errors.New("the host's nftables rulesets kept changing while they were read")
+
+// found is the table as it was read from the kernel.
+type found struct {
+	table  *nftables.Table
+	sets   []foundSet
+	chains []foundChain
+}
+
+type foundSet struct {
+	set      *nftables.Set
+	elements []netip.Addr // sorted
+}
+
+type foundChain struct {
+	chain *nftables.Chain
+	rules []*nftables.Rule
+}
+
+// read returns the table as of one moment, and nil when there is none. The
+// kernel answers piece by piece; the pieces belong together when no ruleset was
+// changed between the first and the last.
+func (c *Conn) read() (*found, error) {
+	for range maxReads {
+		if t, err := c.table(); t == nil || err != nil {
+			return nil, err
+		}
+		before, err := c.generation()
+		if err != nil {
+			return nil, err
+		}
+		f, err := c.readOnce()
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) {
+			return nil, err
+		}
+		after, genErr := c.generation()
+		if genErr != nil {
+			return nil, genErr
+		}
+		if before == after {
+			return f, err
+		}
+	}
+	return nil, errUnsteady
+}
+
+// generation is the number that grows with each batch of anyone.
+func (c *Conn) generation() (id uint32, err error) {
+	err = c.exchange(func(nft *nftables.Conn) error {
+		gen, err := nft.GetGen()
+		if err != nil {
+			return fmt.Errorf("read the ruleset's generation: %w", err)
+		}
+		id = gen.ID
+		return nil
+	})
+	return id, err
+}
+
+func (c *Conn) readOnce() (*found, error) {
+	t, err := c.table()
+	if t == nil || err != nil {
+		return nil, err
+	}
+	f := &found{table: t}
+	err = c.exchange(func(nft *nftables.Conn) error {
+		if f.sets, err = readSets(nft, t); err != nil {
+			return err
+		}
+		f.chains, err = readChains(nft, t)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func readSets(nft *nftables.Conn, t *nftables.Table) ([]foundSet, error) {
+	sets, err := nft.GetSets(t)
+	if err != nil {
+		return nil, fmt.Errorf("read the sets of table inet %s: %w", t.Name, err)
+	}
+	list := make([]foundSet, 0, len(sets))
+	for _, s := range sets {
+		elements, err := nft.GetSetElements(s)
+		if err != nil {
+			return nil, fmt.Errorf("read set %s of table inet %s: %w", s.Name, t.Name, err)
+		}
+		fs := foundSet{set: s}
+		for _, e := range elements {
+			if a, ok := netip.AddrFromSlice(e.Key); ok {
+				fs.elements = append(fs.elements, a)
+			}
+		}
+		slices.SortFunc(fs.elements, netip.Addr.Compare)
+		list = append(list, fs)
+	}
+	return list, nil
+}
+
+// readChains reads the chains that our table has by name: a list of all chains
+// of the family would be a long one on a node with many services. Chains that do
+// not belong there show in the table's use count.
+func readChains(nft *nftables.Conn, t *nftables.Table) ([]foundChain, error) {
+	var list []foundChain
+	for _, want := range (ruleset.Table{}).Chains() {
+		chain, err := nft.ListChain(t, want.Name)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read chain %s of table inet %s: %w", want.Name, t.Name, err)
+		}
+		rules, err := nft.GetRules(t, chain)
+		if err != nil {
+			return nil, fmt.Errorf("read the rules of chain %s of table inet %s: %w", want.Name, t.Name, err)
+		}
+		list = append(list, foundChain{chain: chain, rules: rules})
+	}
+	return list, nil
+}

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nftables
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+)
+
+// patience bounds each step on a busy machine; nothing is asserted about time.
+const patience = 30 * time.Second
+
+// netns is a further network namespace; it is gone when the last descriptor and
+// socket of it are closed.
+type netns struct{ file *os.File }
+
+func newNetns(t *testing.T) *netns {
+	t.Helper()
+	type result struct {
+		file *os.File
+		err  error
+	}
+	made := make(chan result)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			made <- result{err: err}
+			return
+		}
+		f, err := os.Open("/proc/thread-self/ns/net")
+		made <- result{f, err}
+	}()
+	r := <-made
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	t.Cleanup(func() { _ = r.file.Close() })
+	n := &netns{r.file}
+	n.run(t, "ip", "link", "set", "lo", "up")
+	return n
+}
+
+// path is a name of the namespace that other processes can open.
+func (n *netns) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
+
+func (n *netns) run(t *testing.T, args ...string) {
+	t.Helper()
+	nstest.Run(t, "nsenter", append([]string{"--net=" + n.path(), "--"}, args...)...)
+}
+
+// in runs f in the namespace, or where the test is for nil.
+func (n *netns) in(f func()) {
+	if n == nil {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			panic(err)
+		}
+		f()
+	}()
+	<-done
+}
+
+// serve listens in the namespace and tells each client who answers, and with
+// which addresses on the connection.
+func serve(t *testing.T, n *netns, name, address string) {
+	t.Helper()
+	var (
+		l   net.Listener
+		err error
+	)
+	// A client of an earlier test that had this port for its own may not have
+	// closed it yet.
+	for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		n.in(func() { l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address) })
+		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
+			break
+		}
+	}
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.SetDeadline(time.Now().Add(patience))
+			_, _ = fmt.Fprintf(c, "%s %s %s\n", name, unmapped(c.LocalAddr()), unmapped(c.RemoteAddr()))
+			_ = c.Close()
+		}
+	}()
+}
+
+func unmapped(a net.Addr) netip.AddrPort {
+	ap := netip.MustParseAddrPort(a.String())
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}
+
+// answer is what a client found out.
+type answer struct {
+	Who   string // the server's name, or "refused" or "unreachable"
+	Local netip.AddrPort
+	Peer  bool // the server saw the client's true address (but for the port, see TestSamePortTwice)
+}
+
+// ask connects from the namespace and reads what the server says.
+func ask(t *testing.T, n *netns, from, to string) answer {
+	t.Helper()
+	dialer := &net.Dialer{Timeout: patience}
+	if from != "" {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))
+	}
+	var (
+		c   net.Conn
+		err error
+	)
+	n.in(func() { c, err = dialer.DialContext(t.Context(), "tcp", to) })
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return answer{Who: "refused"}
+	case errors.Is(err, unix.EHOSTUNREACH):
+		return answer{Who: "unreachable"}
+	case err != nil:
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if tcp, is := c.(*net.TCPConn); is && from != "" {
+		// Its port must be free at once: with the peer's namespace gone, the kernel
+		// would wait for the last acknowledgement while the next test wants to listen.
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		t.Fatalf("ask %s: %v", to, err)
+	}
+	f := strings.Fields(line)
+	peer := netip.MustParseAddrPort(f[2])
+	return answer{Who: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
+}
+
+// lan is the host (where the test runs) with the VIPs, and a client on the same
+// link.
+type lan struct{ client *netns }
+
+const (
+	vip4, vip6   = "192.0.2.5", "2001:db8::5"
+	host4, host6 = "192.0.2.1", "2001:db8::1"
+	peer4, peer6 = "192.0.2.100", "2001:db8::100"
+)
+
+func newLAN(t *testing.T) *lan {
+	t.Helper()
+	n := &lan{client: neighbour(t)}
+	for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
+		nstest.AddAddress(t, "v0", vip)
+	}
+	for address, name := range map[string]string{":80": "router", ":6443": "apiserver", ":9445": "lb", ":8888": "proxy"} {
+		serve(t, nil, name, address)
+	}
+	return n
+}
+
+// neighbour is a host on the same link, which serves port 80.
+func neighbour(t *testing.T) *netns {
+	t.Helper()
+	nstest.Need(t)
+	n := newNetns(t)
+	veth(t, n, "v0", "v1", []string{host4 + "/24", host6 + "/64"}, []string{peer4 + "/24", peer6 + "/64"})
+	serve(t, n, "elsewhere", ":80")
+	return n
+}
+
+func addAddr(prefix, dev string) []string {
+	args := []string{"addr", "add", prefix, "dev", dev}
+	if strings.Contains(prefix, ":") {
+		args = append(args, "nodad")
+	}
+	return args
+}
+
+// veth connects the host with a namespace.
+func veth(t *testing.T, n *netns, here, there string, hereAddrs, thereAddrs []string) {
+	t.Helper()
+	nstest.Run(t, "ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", n.path())
+	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "ip", "link", "del", here).Run() })
+	nstest.Run(t, "ip", "link", "set", here, "up")
+	n.run(t, "ip", "link", "set", there, "up")
+	for _, a := range hereAddrs {
+		nstest.AddAddress(t, here, a)
+	}
+	for _, a := range thereAddrs {
+		n.run(t, append([]string{"ip"}, addAddr(a, there)...)...)
+	}
+}
+
+// probe is one connection and what must come of it.
+type probe struct {
+	name string
+	from *netns // nil: the host itself
+	to   string
+	want answer
+}
+
+func at(ip string, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr(ip), port)
+}
+
+func hostPort(ip string, port uint16) string { return at(ip, port).String() }
+
+// proxied are the connections that the table leads to the proxy or refuses.
+func (n *lan) proxied() []probe {
+	var list []probe
+	for _, who := range []struct {
+		name string
+		ns   *netns
+	}{{"client", n.client}, {"host itself", nil}} {
+		for _, vip := range []string{vip4, vip6} {
+			list = append(list,
+				probe{who.name + " to VIP:80", who.ns, hostPort(vip, 80), answer{"proxy", at(vip, 8888), true}},
+				probe{who.name + " to VIP:8888", who.ns, hostPort(vip, 8888), answer{Who: "refused"}},
+			)
+		}
+		for _, host := range []string{host4, host6} {
+			list = append(list, probe{who.name + " to host:8888", who.ns, hostPort(host, 8888), answer{Who: "refused"}})
+		}
+	}
+	return list
+}
+
+// untouched are connections that are none of the table's business.
+func (n *lan) untouched() []probe {
+	var list []probe
+	for _, vip := range []string{vip4, vip6} {
+		list = append(list,
+			probe{"client to VIP:6443", n.client, hostPort(vip, 6443), answer{"apiserver", at(vip, 6443), true}},
+			probe{"host itself to VIP:6443", nil, hostPort(vip, 6443), answer{"apiserver", at(vip, 6443), true}},
+		)
+	}
+	for _, host := range []string{host4, host6} {
+		list = append(list, probe{"client to host:80", n.client, hostPort(host, 80), answer{"router", at(host, 80), true}})
+	}
+	return append(list, n.outgoing()...)
+}
+
+// outgoing are connections of the host to port 80 of others.
+func (n *lan) outgoing() []probe {
+	return []probe{
+		{"host to another host:80", nil, hostPort(peer4, 80), answer{"elsewhere", at(peer4, 80), true}},
+		{"host to another host:80, IPv6", nil, hostPort(peer6, 80), answer{"elsewhere", at(peer6, 80), true}},
+		{"host to its own loopback:80", nil, "127.0.0.1:80", answer{"router", at("127.0.0.1", 80), true}},
+	}
+}
+
+func check(t *testing.T, probes []probe) {
+	t.Helper()
+	for _, p := range probes {
+		got := ask(t, p.from, "", p.to)
+		if diff := cmp.Diff(p.want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", p.name, p.to, diff)
+		}
+	}
+}
+
+func TestTraffic(t *testing.T) {
+	n := newLAN(t)
+	c := opened(t)
+	vips := ruleset.New(8888, addrs(vip4, vip6))
+
+	apply(t, c, vips)
+	check(t, n.proxied())
+	check(t, n.untouched())
+
+	s, err := c.State()
+	must(t, err)
+	for _, counter := range s.Counters {
+		// One connection of each family by each way; a refused one may be tried again.
+		exact := counter.Chain != "input"
+		if counter.Rule == "" || counter.Packets == 0 || (exact && counter.Packets != 1) {
+			t.Errorf("counter %+v, want one connection of each family by each way", counter)
+		}
+	}
+
+	apply(t, c, ruleset.New(8888, addrs(vip6)))
+	check(t, []probe{
+		{"VIP that is no longer ours", n.client, hostPort(vip4, 80), answer{"router", at(vip4, 80), true}},
+		{"VIP that still is", n.client, hostPort(vip6, 80), answer{"proxy", at(vip6, 8888), true}},
+	})
+}
+
+// When a client tries the proxy's port itself and then port 80 from the same
+// source port, both would be the same connection to the kernel, which therefore
+// gives the second another source port (get_unique_tuple of nf_nat_core.c). It
+// arrives all the same, from the true address.
+func TestSamePortTwice(t *testing.T) {
+	n := newLAN(t)
+	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6)))
+	for _, vip := range []string{vip4, vip6} {
+		from := hostPort(vip, 28888)
+		if got := ask(t, nil, from, hostPort(vip, 8888)); got.Who != "refused" {
+			t.Errorf("direct from %s: %+v, want refused", from, got)
+		}
+		want := answer{"proxy", at(vip, 8888), true}
+		if got := ask(t, nil, from, hostPort(vip, 80)); got != want {
+			t.Errorf("redirected: %+v, want %+v", got, want)
+		}
+	}
+	check(t, n.outgoing())
+}
+
+// A connection of the host that has the proxy's port as its source lives.
+func TestSourcePortOfTheProxy(t *testing.T) {
+	neighbour(t)
+	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6)))
+	for from, to := range map[string]string{host4: peer4, host6: peer6} {
+		if got := ask(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Who != "elsewhere" {
+			t.Errorf("%s:8888 to %s:80: %+v", from, to, got)
+		}
+	}
+}
+
+// An element that outlived its VIP catches nothing, neither of the host itself
+// nor of what it forwards.
+func TestStaleElement(t *testing.T) {
+	n := newLAN(t)
+	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6, "198.51.100.9", "2001:db8:f::9")))
+
+	t.Run("the VIP moved away", func(t *testing.T) {
+		check(t, n.proxied()[:1])
+		for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
+			nstest.Run(t, "ip", "addr", "del", vip, "dev", "v0")
+			n.client.run(t, append([]string{"ip"}, addAddr(vip, "v1")...)...)
+		}
+		check(t, []probe{
+			{"host to the VIP elsewhere", nil, hostPort(vip4, 80), answer{"elsewhere", at(vip4, 80), true}},
+			{"host to the VIP elsewhere, IPv6", nil, hostPort(vip6, 80), answer{"elsewhere", at(vip6, 80), true}},
+		})
+	})
+	t.Run("the host forwards", func(t *testing.T) {
+		far := newNetns(t)
+		veth(t, far, "f0", "f1", []string{"198.51.100.1/24", "2001:db8:f::1/64"}, []string{"198.51.100.9/24", "2001:db8:f::9/64"})
+		far.run(t, "ip", "route", "add", "default", "via", "198.51.100.1")
+		far.run(t, "ip", "route", "add", "default", "via", "2001:db8:f::1")
+		n.client.run(t, "ip", "route", "add", "198.51.100.0/24", "via", host4)
+		n.client.run(t, "ip", "route", "add", "2001:db8:f::/64", "via", host6)
+		for _, key := range []string{"net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"} {
+			nstest.Run(t, "sysctl", "-qw", key+"=1")
+			t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "sysctl", "-qw", key+"=0").Run() })
+		}
+		serve(t, far, "far", ":80")
+		check(t, []probe{
+			{"client through the host", n.client, "198.51.100.9:80", answer{"far", at("198.51.100.9", 80), true}},
+			{"client through the host, IPv6", n.client, "[2001:db8:f::9]:80", answer{"far", at("2001:db8:f::9", 80), true}},
+		})
+	})
+}
+
+// Nodes hold NAT chains at -100 already. They do not get what is ours, and keep
+// what is theirs.
+func TestOtherNATChains(t *testing.T) {
+	n := newLAN(t)
+	load(t, ocpNAT)
+	t.Cleanup(func() { flushRuleset(t) })
+	vip80 := func(who string, port uint16) []probe {
+		return []probe{
+			{"client to VIP:80", n.client, hostPort(vip4, 80), answer{who, at(vip4, port), true}},
+			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), answer{who, at(vip6, port), true}},
+		}
+	}
+	// Without ours, theirs has it: redirect picks the first address of the link.
+	if got := ask(t, n.client, "", hostPort(vip4, 80)); got.Who != "lb" {
+		t.Fatalf("the other table does not redirect: %+v", got)
+	}
+	before := others(t)
+	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6)))
+	check(t, vip80("proxy", 8888))
+	check(t, n.proxied())
+	check(t, n.outgoing())
+	for _, vip := range []string{vip4, vip6} {
+		if got := ask(t, n.client, "", hostPort(vip, 6443)); got.Who != "lb" {
+			t.Errorf("their redirect of %s:6443 is gone: %+v", vip, got)
+		}
+	}
+	unchanged(t, "other tables", before, others(t))
+}
+
+// The real firewalld with its real ruleset lets through what is led to the
+// proxy, leaves the table alone when it reloads, and is left alone.
+func TestFirewalld(t *testing.T) {
+	n := newLAN(t)
+	c := opened(t)
+	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
+	firewallCmd := startFirewalld(t)
+
+	// Its default zone refuses what it does not know, so it is in force.
+	if got := ask(t, n.client, "", hostPort(vip4, 6443)); got.Who != "unreachable" && got.Who != "refused" {
+		t.Fatalf("firewalld refuses nothing: %+v", got)
+	}
+	verify(t, c)
+	before := others(t)
+	if !strings.Contains(before, "table inet firewalld") {
+		t.Fatal("firewalld has no table")
+	}
+	proxied := n.proxied()
+	check(t, proxied)
+	check(t, n.outgoing())
+
+	apply(t, c, ruleset.New(8888, addrs(vip6)))
+	apply(t, c, ruleset.New(8889, addrs(vip6)))
+	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
+	unchanged(t, "firewalld's tables", before, others(t))
+
+	firewallCmd("--reload")
+	firewallCmd("--complete-reload")
+	verify(t, c)
+	check(t, proxied)
+
+	// The table added to a running firewalld.
+	must(t, c.Remove())
+	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
+	check(t, proxied)
+}
+
+const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig><type>system</type><listen>unix:path=%s</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/>
+<allow receive_type="method_call"/><allow receive_type="method_return"/>
+<allow receive_type="signal"/><allow receive_type="error"/></policy></busconfig>`
+
+// startFirewalld runs firewalld on a bus of its own with a copy of the system's
+// configuration, and returns firewall-cmd.
+func startFirewalld(t *testing.T) func(args ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	bus := filepath.Join(dir, "bus")
+	must(t, os.WriteFile(filepath.Join(dir, "bus.conf"), fmt.Appendf(nil, busConfig, bus), 0o600))
+	must(t, os.CopyFS(filepath.Join(dir, "etc"), os.DirFS("/etc/firewalld")))
+	env := append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS=unix:path="+bus)
+
+	daemon := exec.CommandContext(context.Background(), "dbus-daemon",
+		"--config-file="+filepath.Join(dir, "bus.conf"), "--nofork", "--nopidfile", "--print-address")
+	ready, err := daemon.StdoutPipe()
+	must(t, err)
+	background(t, daemon)
+	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
+		t.Fatalf("dbus-daemon: %v", err)
+	}
+
+	firewalld := exec.CommandContext(context.Background(), "firewalld", "--nofork", "--nopid",
+		"--system-config", filepath.Join(dir, "etc"), "--log-file", filepath.Join(dir, "log"))
+	firewalld.Env = env
+	background(t, firewalld)
+	t.Cleanup(func() { flushRuleset(t) }) // before it is killed, so that the next test finds nothing of it
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	t.Cleanup(cancel)
+	command := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, "firewall-cmd", args...)
+		cmd.Env = env
+		return cmd.CombinedOutput()
+	}
+	nstest.Await(t, "firewalld answers", func() bool {
+		_, err := command("--state")
+		return err == nil
+	})
+	return func(args ...string) {
+		t.Helper()
+		if out, err := command(args...); err != nil {
+			t.Fatalf("firewall-cmd %v: %v: %s", args, err, out)
+		}
+	}
+}
+
+// background starts a process that is killed when the test ends.
+func background(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nftables
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+)
+
+// Verify reads the table back and compares it with what was applied last, or
+// with no table when nothing was or it was removed. An error that is ErrDiffers
+// lists what is different, and makes the next Apply rebuild the whole table; one
+// that is ErrUnavailable means that the kernel could not be asked.
+func (c *Conn) Verify() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got, err := c.read()
+	if err != nil {
+		return c.explain("verify "+tableName, err)
+	}
+	if differences := c.compare(got); len(differences) > 0 {
+		c.inForce = false
+		return fmt.Errorf("%w: %w", ErrDiffers, errors.Join(differences...))
+	}
+	return nil
+}
+
+func (c *Conn) compare(got *found) []error {
+	switch {
+	case c.want == nil && got == nil:
+		return nil
+	case c.want == nil:
+		return []error{errors.New("a table is there, and none was applied")}
+	case got == nil:
+		return []error{errors.New("there is no table")}
+	}
+	var diff differences
+	table := got.table
+	diff.check(table.Owner == c.sock.port, "its owner is port id %d, not %d", table.Owner, c.sock.port)
+	diff.check(table.Flags == c.flags, "its flags are %#x, not %#x", uint32(table.Flags), uint32(c.flags))
+	sets, chains := c.want.Sets(), c.want.Chains()
+	// Sets, chains and whatever else a table may hold count as uses.
+	diff.check(int(table.Use) == len(sets)+len(chains), "it holds %d sets, chains and objects, not %d",
+		table.Use, len(sets)+len(chains))
+	for _, s := range sets {
+		diff.set(s, got)
+	}
+	for _, ch := range chains {
+		diff.chain(ch, got)
+	}
+	return diff
+}
+
+type differences []error
+
+func (d *differences) check(ok bool, format string, args ...any) {
+	if !ok {
+		*d = append(*d, fmt.Errorf(format, args...))
+	}
+}
+
+func (d *differences) set(want ruleset.Set, got *found) {
+	i := slices.IndexFunc(got.sets, func(s foundSet) bool { return s.set.Name == want.Name })
+	if i < 0 {
+		d.check(false, "set %s is not there", want.Name)
+		return
+	}
+	s := got.sets[i]
+	key := encodeSet(got.table, want).KeyType
+	d.check(s.set.KeyType.Name == key.Name, "set %s is of %s, not of %s", want.Name, s.set.KeyType.Name, key.Name)
+	d.check(slices.Equal(s.elements, want.Elements), "set %s holds %v, not %v", want.Name, s.elements, want.Elements)
+}
+
+func (d *differences) chain(want ruleset.Chain, got *found) {
+	i := slices.IndexFunc(got.chains, func(c foundChain) bool { return c.chain.Name == want.Name })
+	if i < 0 {
+		d.check(false, "chain %s is not there", want.Name)
+		return
+	}
+	chain, rules := got.chains[i].chain, got.chains[i].rules
+	expected, err := encodeChain(got.table, want)
+	if err != nil {
+		d.check(false, "%w", err)
+		return
+	}
+	d.check(chain.Type == expected.Type, "chain %s is of type %s, not %s", want.Name, chain.Type, expected.Type)
+	d.check(same(chain.Hooknum, expected.Hooknum), "chain %s is at another hook", want.Name)
+	d.check(same(chain.Priority, expected.Priority), "chain %s has another priority than %d", want.Name, want.Priority)
+	d.check(same(chain.Policy, expected.Policy), "chain %s has another policy than accept", want.Name)
+	if len(rules) != len(want.Rules) {
+		d.check(false, "chain %s has %d rules, not %d", want.Name, len(rules), len(want.Rules))
+		return
+	}
+	for i, r := range want.Rules {
+		d.check(sameRule(rules[i], r), "rule %d of chain %s is not: %s", i+1, want.Name, r)
+	}
+}
+
+func same[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
+
+// sameRule compares the bytecode of a rule in the kernel with that of ours.
+func sameRule(got *nftables.Rule, want ruleset.Rule) bool {
+	exprs, err := encodeRule(want)
+	if err != nil || len(exprs) != len(got.Exprs) {
+		return false
+	}
+	for i := range exprs {
+		a, errA := bytecode(exprs[i])
+		b, errB := bytecode(got.Exprs[i])
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// bytecode is an expression as the kernel dumps it, without its state: counters
+// differ with the traffic, the id of a set lives for one batch only, and the
+// kernel dumps the end of a port range also when only its start was given
+// (nft_nat_dump).
+func bytecode(e expr.Any) ([]byte, error) {
+	switch x := e.(type) {
+	case *expr.Counter:
+		e = &expr.Counter{}
+	case *expr.Lookup:
+		l := *x
+		l.SetID = 0
+		e = &l
+	case *expr.NAT:
+		n := *x
+		if n.RegProtoMax == 0 {
+			n.RegProtoMax = n.RegProtoMin
+		}
+		e = &n
+	}
+	return expr.Marshal(byte(nftables.TableFamilyINet), e)
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resolve
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+const (
+	maxFile    = 1 << 20
+	maxServers = 3 // as glibc and Go (MAXNS of resolv.h)
+	maxSearch  = 6
+	dnsPort    = 53
+)
+
+// configuration is what resolv.conf says.
+type configuration struct {
+	servers []netip.AddrPort
+	search  []string
+}
+
+func parseConfiguration(text string) (c configuration) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		switch fields[0] {
+		case "nameserver":
+			addr, err := netip.ParseAddr(fields[1])
+			if err == nil && len(c.servers) < maxServers {
+				c.servers = append(c.servers, netip.AddrPortFrom(addr.Unmap(), dnsPort))
+			}
+		case "domain", "search":
+			c.search = fields[1:min(len(fields), maxSearch+1)] // the last one counts
+		}
+	}
+	return c
+}
+
+// candidates are the absolute names to ask for, in their order: one without a dot is
+// a name of a search domain first.
+func (c configuration) candidates(name string) []string {
+	bare := strings.TrimSuffix(name, ".")
+	if strings.Contains(name, ".") {
+		return []string{bare}
+	}
+	all := make([]string, 0, len(c.search)+1)
+	for _, domain := range c.search {
+		if domain = strings.Trim(domain, "."); domain != "" {
+			all = append(all, bare+"."+domain)
+		}
+	}
+	return append(all, bare)
+}
+
+// inHosts are the addresses that a file such as /etc/hosts gives a name.
+func inHosts(text, name string) (found []netip.Addr) {
+	name = strings.TrimSuffix(name, ".")
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		is := func(other string) bool { return strings.EqualFold(strings.TrimSuffix(other, "."), name) }
+		addr, err := netip.ParseAddr(fields[0])
+		if err == nil && slices.ContainsFunc(fields[1:], is) && !slices.Contains(found, addr.Unmap()) {
+			found = append(found, addr.Unmap())
+		}
+	}
+	return found
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package route_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// TestTo: nodes of a cluster may have single addresses, and learn by routes what
+// is on their network (RFC 4861 section 6.3.4 with DHCPv6).
+func TestTo(t *testing.T) {
+	nstest.Need(t)
+	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
+	nstest.Run(t, "ip", "link", "set", "lan1", "up")
+	nstest.Run(t, "ip", "link", "set", "lan0", "up")
+	nstest.AddAddress(t, "lan0", "192.0.2.11/24")
+	nstest.AddAddress(t, "lan0", "2001:db8::11/128")
+	for _, args := range [][]string{
+		{"-6", "route", "add", "2001:db8::/64", "dev", "lan0"},
+		{"route", "add", "198.51.100.0/24", "via", "192.0.2.1"},
+		{"-6", "route", "add", "2001:db8:f::/64", "via", "2001:db8::1"},
+		{"neighbour", "add", "192.0.2.12", "lladdr", "02:00:00:00:00:12", "dev", "lan0"},
+		{"neighbour", "add", "2001:db8::12", "lladdr", "02:00:00:00:00:12", "dev", "lan0"},
+	} {
+		nstest.Run(t, "ip", args...)
+	}
+	link, err := net.InterfaceByName("lan0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	near4, near6 := netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8::11")
+	index := uint32(link.Index)
+	for addr, want := range map[string]route.Route{
+		"192.0.2.5":     {Link: index, Source: near4},
+		"2001:db8::5":   {Link: index, Source: near6},
+		"198.51.100.5":  {Link: index, Source: near4, Via: netip.MustParseAddr("192.0.2.1")},
+		"2001:db8:f::5": {Link: index, Source: near6, Via: netip.MustParseAddr("2001:db8::1")},
+		"192.0.2.11":    {Link: 1, Source: near4, Local: true},
+		"2001:db8::11":  {Link: 1, Source: near6, Local: true},
+	} {
+		got, err := route.To(netip.MustParseAddr(addr))
+		if err != nil {
+			t.Errorf("%s: %v", addr, err)
+		} else if diff := cmp.Diff(want, got, cmp.Comparer(same)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", addr, diff)
+		}
+	}
+	if got, err := route.To(netip.MustParseAddr("203.0.113.5")); err == nil {
+		t.Errorf("an address without a route: %+v", got)
+	}
+	neighbours, err := route.Neighbours(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, n := range neighbours {
+		if !n.IP.IsMulticast() {
+			got[n.IP.String()] = n.Hardware
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"192.0.2.12": "02:00:00:00:00:12", "2001:db8::12": "02:00:00:00:00:12"}, got); diff != "" {
+		t.Errorf("neighbours (-want +got):\n%s", diff)
+	}
+}
+
+func same(a, b netip.Addr) bool { return a == b }

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package socketowner
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+)
+
+const (
+	// childMode makes the test binary a helper process.
+	childMode = "HTTP01_PROXYD_HOLDER_CHILD"
+	// promptExit keeps one with the race detector from sleeping as it ends.
+	promptExit = "GORACE=atexit_sleep_ms=0"
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childMode) {
+	case "listen":
+		os.Exit(childListen(os.Args[1], os.Args[2], os.Args[3]))
+	case "ask":
+		os.Exit(childAsk(os.Args[1]))
+	}
+	nstest.Main(m)
+}
+
+// childListen holds a listener, or two that share the port, until its standard
+// input ends, and says at which port.
+func childListen(network, address, comm string) int {
+	if comm != "" {
+		if err := os.WriteFile("/proc/self/comm", []byte(comm), 0o600); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	address, twice := strings.CutSuffix(address, " twice")
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		return errors.Join(c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+		}), err)
+	}}
+	// Go's own choice is Multipath TCP where the kernel has it.
+	network, multipath := strings.CutPrefix(network, "mp")
+	config.SetMultipathTCP(multipath)
+	l, err := config.Listen(context.Background(), network, address)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer l.Close()
+	port := netip.MustParseAddrPort(l.Addr().String()).Port()
+	if twice {
+		again, err := config.Listen(context.Background(), network, fmt.Sprintf(":%d", port))
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		defer again.Close()
+	}
+	fmt.Println(port)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// childAsk says who listens on a port.
+func childAsk(port string) int {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(OfTCPPort(uint16(n)))
+	return 0
+}
+
+// cgroup makes a cgroup below the mount, and removes it when the test ends.
+// The root is "".
+func cgroup(t testing.TB, path string) string {
+	t.Helper()
+	nstest.Need(t)
+	root := cgroupMount()
+	if root == "" {
+		t.Fatal("no cgroup2 is mounted here: mount -t cgroup2 none /sys/fs/cgroup/unified")
+	}
+	dir := root
+	for name := range strings.SplitSeq(path, "/") {
+		path := filepath.Join(dir, name)
+		dir = path
+		err := os.Mkdir(path, 0o755)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { remove(t, path) })
+	}
+	return dir
+}
+
+// remove waits for the last of the cgroup's processes.
+func remove(t testing.TB, dir string) {
+	t.Helper()
+	nstest.Await(t, dir+" is removed", func() bool {
+		err := unix.Rmdir(dir)
+		return err == nil || errors.Is(err, unix.ENOENT)
+	})
+}
+
+// squatter is a process that listens.
+type squatter struct {
+	pid  int
+	port uint16
+	stop func()
+}
+
+// squat starts one in a cgroup; it ends with the test.
+func squat(t testing.TB, dir, network, address, comm string) squatter {
+	t.Helper()
+	group, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	cmd := exec.CommandContext(context.Background(), "/proc/self/exe", network, address, comm)
+	cmd.Env = append(os.Environ(), childMode+"=listen", promptExit)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start a process in cgroup %s: %v", dir, err)
+	}
+	s := squatter{pid: cmd.Process.Pid, stop: func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	}}
+	t.Cleanup(s.stop)
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	port, err := strconv.ParseUint(lines.Text(), 10, 16)
+	if err != nil {
+		t.Fatalf("the squatter says %q", lines.Text())
+	}
+	s.port = uint16(port)
+	return s
+}
+
+// asUnit asks as the service does under systemd: as a user of its own, with
+// CAP_NET_ADMIN and nothing else.
+func asUnit(t testing.TB, port uint16) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", strconv.Itoa(int(port)))
+	cmd.Env = []string{childMode + "=ask", promptExit}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: 64000, Gid: 64000},
+		AmbientCaps: []uintptr{unix.CAP_NET_ADMIN},
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return strings.TrimSuffix(string(out), "\n")
+}
+
+func commOf(t testing.TB, pid int) string {
+	t.Helper()
+	comm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(string(comm), "\n")
+}
