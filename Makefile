@@ -176,7 +176,7 @@ controller-gen: $(CONTROLLER_GEN)
 
 # What is generated from the code's own tables; drift fails the tests.
 docs:
-	$(GO) test ./pkg/message -run Catalog -count=1 -update
+	$(GO) test ./pkg/findings/messageid -run Catalog -count=1 -update
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
 	$(GO) test ./pkg/check -run TestTroubleshooting -count=1 -update
 

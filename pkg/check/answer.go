@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -22,7 +22,7 @@ const maxKey = 127
 
 // judged is what is to be said of an answer to a challenge.
 type judged struct {
-	findings []catalogue.Finding
+	findings []findings.Finding
 	text     string
 }
 
@@ -32,17 +32,17 @@ func (a asked) judge(name, token string) judged {
 	cause := causeOf(a.page)
 	switch {
 	case cause != "" && (token != "" || cause != upstream.NoRoute):
-		return judged{findings: []catalogue.Finding{a.finding(cause)}}
+		return judged{findings: []findings.Finding{a.finding(cause)}}
 	case token == "":
 		return a.judgeUnasked(name)
 	case a.page.Status == 404:
-		v := a.found(catalogue.TokenUnknown, "name", name)
+		v := a.found(findings.TokenUnknown, "name", name)
 		if !a.solver() {
 			v.findings[0].Says += ", and by its look is no solver of cert-manager's: " + a.look()
 		}
 		return v
 	case a.page.Status != 200:
-		return a.found(catalogue.AnswerStatus, "name", name, "how", words(a.page))
+		return a.found(findings.AnswerStatus, "name", name, "how", words(a.page))
 	}
 	if id, values := misform(a.page.Body, a.page.Length, token); id != "" {
 		return a.found(id, append(values, "name", name)...)
@@ -50,8 +50,8 @@ func (a asked) judge(name, token string) judged {
 	return judged{text: fmt.Sprintf("the key of %d bytes, in %s", a.page.Length, status.Milliseconds(a.page.Total))}
 }
 
-func (a asked) found(id catalogue.ID, values ...string) judged {
-	return judged{findings: []catalogue.Finding{catalogue.Find(id, append(values, "upstream", a.addr.String())...)}}
+func (a asked) found(id findings.ID, values ...string) judged {
+	return judged{findings: []findings.Finding{findings.Find(id, append(values, "upstream", a.addr.String())...)}}
 }
 
 // judgeUnasked: a router has no route for what nobody has asked for, and a solver
@@ -63,7 +63,7 @@ func (a asked) judgeUnasked(name string) judged {
 	case a.solver():
 		return judged{text: "a solver for " + name + " answers (404 to a made-up token, as cert-manager's does)"}
 	default:
-		return a.found(catalogue.NameServed, "name", name, "how", a.look())
+		return a.found(findings.NameServed, "name", name, "how", a.look())
 	}
 }
 
@@ -93,18 +93,18 @@ func form(token string) *regexp.Regexp {
 
 // misform finds what is wrong with the answer to a token's challenge, of which
 // body is how it begins.
-func misform(body []byte, length int, token string) (id catalogue.ID, values []string) {
+func misform(body []byte, length int, token string) (id findings.ID, values []string) {
 	key := bytes.TrimRight(body, " \t\r\n")
 	whole := length == len(body)
 	switch {
 	case whole && form(token).Match(body):
 		return "", nil
 	case whole && form(token).Match(key):
-		return catalogue.AnswerTrailing, []string{"what", trailing(body[len(key):])}
+		return findings.AnswerTrailing, []string{"what", trailing(body[len(key):])}
 	case bytes.HasPrefix(body, []byte(token+".")) && length > maxKey:
-		return catalogue.AnswerTooLong, []string{"bytes", strconv.Itoa(length)}
+		return findings.AnswerTooLong, []string{"bytes", strconv.Itoa(length)}
 	default:
-		return catalogue.AnswerNotKey, []string{"what", kind(body, length, token)}
+		return findings.AnswerNotKey, []string{"what", kind(body, length, token)}
 	}
 }
 

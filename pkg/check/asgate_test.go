@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -32,7 +32,7 @@ func TestIngressAsGate(t *testing.T) {
 		gate    asGate
 		names   []string
 		outcome Outcome
-		id      catalogue.ID
+		id      findings.ID
 		says    string
 	}{
 		"well":                      {page: probe.Fetch{Status: 503}, outcome: Fine, says: "192.0.2.6:80: answers in"},
@@ -41,13 +41,13 @@ func TestIngressAsGate(t *testing.T) {
 		"an address of the child's": {page: probe.Fetch{Status: 503, At: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
 		"not to be asked":           {page: probe.Fetch{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
 		"not to be verified":        {page: probe.Fetch{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
-		"not trusted":               {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Why: failure.Why{Reason: failure.NoCertificate}}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
-		"not trusted, by a proxy":   {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Proxy: true}, outcome: Failed, id: catalogue.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
-		"another name":              {page: probe.Fetch{Cause: "tls-name"}, outcome: Failed, id: catalogue.IngressTLSName},
+		"not trusted":               {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Why: cause.Why{Reason: cause.NoCertificate}}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
+		"not trusted, by a proxy":   {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Proxy: true}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
+		"another name":              {page: probe.Fetch{Cause: "tls-name"}, outcome: Failed, id: findings.IngressTLSName},
 		"another name than none":    {page: probe.Fetch{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
 		"the route's own":           {page: probe.Fetch{Status: 302, Verdict: "redirect-elsewhere"}, outcome: Fine},
-		"the PROXY protocol":        {page: probe.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: catalogue.IngressPROXY},
-		"the proxy wants others":    {page: probe.Fetch{Cause: "egress-auth", Proxy: true, Why: failure.Why{Reason: failure.ProxyAnswer, Number: 407}, Context: failure.Context{Via: map[netip.AddrPort]failure.Proxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: catalogue.EgressAuth, says: "the egress proxy p:1 does not take"},
+		"the PROXY protocol":        {page: probe.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: findings.IngressPROXY},
+		"the proxy wants others":    {page: probe.Fetch{Cause: "egress-auth", Proxy: true, Why: cause.Why{Reason: cause.ProxyAnswer, Number: 407}, Context: cause.Context{Via: map[netip.AddrPort]cause.Proxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: findings.EgressAuth, says: "the egress proxy p:1 does not take"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +59,7 @@ func TestIngressAsGate(t *testing.T) {
 			h.seen = &seen{names: known(tt.names), gate: known(tt.gate), ingress: map[netip.Addr]*fetching{vip: gotten(tt.page)}}
 			r := checkIngress(t.Context(), h)
 			text := r.Text
-			var id catalogue.ID
+			var id findings.ID
 			for _, f := range r.Findings {
 				id, text = f.ID, f.String()
 			}
@@ -92,7 +92,7 @@ func TestFollowsEgress(t *testing.T) {
 			tt.change(&h.config.EgressProxy)
 			a := asked{at, probe.Fetch{Cause: "unreachable"}}
 			f := h.followsEgress(a.finding(upstream.Unreachable), a)
-			if slices.Contains(f.Follows, catalogue.EgressNotReady) != tt.want {
+			if slices.Contains(f.Follows, findings.EgressNotReady) != tt.want {
 				t.Errorf("it follows from %q", f.Follows)
 			}
 		})

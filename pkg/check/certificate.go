@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -72,12 +72,12 @@ func checkCertificate(ctx context.Context, h *host) Result {
 
 // deadServers are the VIPs on this host where no question for a certificate was
 // answered.
-func (h *host) deadServers(all []presented) (matches []catalogue.Finding, at []netip.AddrPort) {
+func (h *host) deadServers(all []presented) (matches []findings.Finding, at []netip.AddrPort) {
 	for _, vip := range h.held.Held {
 		addr := netip.AddrPortFrom(vip, probe.APIPort)
 		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.Addr != addr })
 		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.Err == nil }) {
-			matches = alsoAt(matches, catalogue.Find(catalogue.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)
+			matches = alsoAt(matches, findings.Find(findings.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)
 			at = append(at, addr)
 		}
 	}
@@ -104,13 +104,13 @@ func (h *host) apiServers(ctx context.Context) []netip.Addr {
 
 // judgeCertificates judges each certificate once, wherever it is presented, and
 // then what differs.
-func judgeCertificates(all []presented, now time.Time) []catalogue.Finding {
-	var matches []catalogue.Finding
+func judgeCertificates(all []presented, now time.Time) []findings.Finding {
+	var matches []findings.Finding
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
 		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
 		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.Covers {
-			matches = append(matches, p.find(catalogue.CertificateNoName))
+			matches = append(matches, p.find(findings.CertificateNoName))
 		}
 		if !dated[which] {
 			matches = append(matches, p.judgeDates(now)...)
@@ -120,22 +120,22 @@ func judgeCertificates(all []presented, now time.Time) []catalogue.Finding {
 	return append(matches, differences(all)...)
 }
 
-func (p presented) find(id catalogue.ID, values ...string) catalogue.Finding {
-	return catalogue.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer))...)
+func (p presented) find(id findings.ID, values ...string) findings.Finding {
+	return findings.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer))...)
 }
 
 // judgeDates says how much of its life a certificate has left.
-func (p presented) judgeDates(now time.Time) []catalogue.Finding {
+func (p presented) judgeDates(now time.Time) []findings.Finding {
 	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", status.Age(p.Certificate.NotAfter.Sub(now))}
 	switch status.StageOf(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
 	case status.NotYetValid:
-		return []catalogue.Finding{p.find(catalogue.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
+		return []findings.Finding{p.find(findings.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
 	case status.Expired:
-		return []catalogue.Finding{p.find(catalogue.CertificateExpired, ends...)}
+		return []findings.Finding{p.find(findings.CertificateExpired, ends...)}
 	case status.Urgent:
-		return []catalogue.Finding{p.find(catalogue.CertificateEnds, ends...)}
+		return []findings.Finding{p.find(findings.CertificateEnds, ends...)}
 	case status.Expiring:
-		return []catalogue.Finding{p.find(catalogue.CertificateEndsSoon, ends...)}
+		return []findings.Finding{p.find(findings.CertificateEndsSoon, ends...)}
 	default:
 		return nil
 	}
@@ -144,10 +144,10 @@ func (p presented) judgeDates(now time.Time) []catalogue.Finding {
 // differences compares the issuers: of one name at several addresses, and of
 // several names at one address. Without a name the API server presents a
 // certificate of its own, which is as it should be.
-func differences(all []presented) []catalogue.Finding {
-	var matches []catalogue.Finding
-	add := func(f catalogue.Finding) {
-		if !slices.ContainsFunc(matches, func(g catalogue.Finding) bool { return g.ID == f.ID }) {
+func differences(all []presented) []findings.Finding {
+	var matches []findings.Finding
+	add := func(f findings.Finding) {
+		if !slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID }) {
 			matches = append(matches, f) // one pair is enough to look at
 		}
 	}
@@ -157,9 +157,9 @@ func differences(all []presented) []catalogue.Finding {
 			switch {
 			case p.Certificate.Issuer == q.Certificate.Issuer:
 			case p.Name == q.Name:
-				add(catalogue.Find(catalogue.CertificateByAddress, append(values, "other", q.Addr.String())...))
+				add(findings.Find(findings.CertificateByAddress, append(values, "other", q.Addr.String())...))
 			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
-				add(catalogue.Find(catalogue.CertificateByName, append(values, "other", q.named())...))
+				add(findings.Find(findings.CertificateByName, append(values, "other", q.named())...))
 			}
 		}
 	}

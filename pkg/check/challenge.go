@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -66,18 +66,18 @@ func counts(c status.ReportChallenge, all []status.ReportChallenge) bool {
 
 // faultOf is what was wrong with a challenge, as far as it is not for the check of
 // the ingress to see.
-func faultOf(c status.ReportChallenge) (catalogue.Finding, bool) {
+func faultOf(c status.ReportChallenge) (findings.Finding, bool) {
 	switch causeID := upstream.Cause(c.Cause); causeID {
 	case "":
 		return statusFault(c)
 	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped,
 		upstream.TLSUntrusted, upstream.TLSName, upstream.TLSExpired, upstream.TLSHandshake, upstream.ProxyProtocolUnexpected,
 		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied, upstream.EgressLoop:
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	default:
 		addr, _ := netip.ParseAddrPort(c.Upstream)
-		why := failure.Failure{Cause: c.Cause, Addr: addr}
-		f := why.Finding(failure.Context{})
+		why := cause.Failure{Cause: c.Cause, Addr: addr}
+		f := why.Finding(cause.Context{})
 		// The service has said it with what the system or the parser told.
 		if says, _, is := strings.Cut(c.Detail, ": "+f.Mend); is {
 			f.Says = says
@@ -86,33 +86,33 @@ func faultOf(c status.ReportChallenge) (catalogue.Finding, bool) {
 	}
 }
 
-func statusFault(c status.ReportChallenge) (catalogue.Finding, bool) {
+func statusFault(c status.ReportChallenge) (findings.Finding, bool) {
 	switch c.Status {
 	case 0, 200:
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	case 404:
-		return catalogue.Find(catalogue.TokenUnknown, "upstream", c.Upstream, "name", c.Host), true
+		return findings.Find(findings.TokenUnknown, "upstream", c.Upstream, "name", c.Host), true
 	default:
-		return catalogue.Find(catalogue.AnswerStatus, "upstream", c.Upstream, "name", c.Host, "how", fmt.Sprintf("status %d", c.Status)), true
+		return findings.Find(findings.AnswerStatus, "upstream", c.Upstream, "name", c.Host, "how", fmt.Sprintf("status %d", c.Status)), true
 	}
 }
 
 // withChallenge adds the fault of a challenge to what was found just now. Where
 // that is the cause it is a problem now, and nothing is said twice.
-func withChallenge(matches []catalogue.Finding, c status.ReportChallenge) []catalogue.Finding {
+func withChallenge(matches []findings.Finding, c status.ReportChallenge) []findings.Finding {
 	fault, bad := faultOf(c)
 	if !bad {
 		return matches
 	}
 	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.Asker)
-	served := fault.ID == catalogue.TokenUnknown || fault.ID == catalogue.AnswerStatus
-	i := slices.IndexFunc(matches, func(f catalogue.Finding) bool {
-		return f.ID == fault.ID || served && f.ID == catalogue.NameServed
+	served := fault.ID == findings.TokenUnknown || fault.ID == findings.AnswerStatus
+	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
+		return f.ID == fault.ID || served && f.ID == findings.NameServed
 	})
 	if i < 0 {
 		i, matches = len(matches), append(matches, fault)
 	}
 	matches[i].Says += about
-	matches[i].Level = catalogue.Problem
+	matches[i].Level = findings.Problem
 	return matches
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -80,44 +80,44 @@ func TestRouteOfLastChallenges(t *testing.T) {
 	for name, tt := range map[string]struct {
 		page       probe.Fetch
 		challenges []status.ReportChallenge
-		want       catalogue.ID // a problem, unless it is name-served-already alone
+		want       findings.ID // a problem, unless it is name-served-already alone
 		says       string
 	}{
 		"nobody has asked":                 {page: notRouted()},
-		"no route":                         {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager)}, want: catalogue.RouteNone, says: "for cert-manager)"},
-		"no route for Let's Encrypt":       {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.LetsEncrypt)}, want: catalogue.RouteNone},
+		"no route":                         {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager)}, want: findings.RouteNone, says: "for cert-manager)"},
+		"no route for Let's Encrypt":       {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.LetsEncrypt)}, want: findings.RouteNone},
 		"well again":                       {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager), good}},
 		"long ago":                         {page: notRouted(), challenges: []status.ReportChallenge{old}},
 		"another name":                     {page: notRouted(), challenges: []status.ReportChallenge{foreign}},
 		"a stranger":                       {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.OtherAsker)}},
 		"check itself":                     {page: notRouted(), challenges: []status.ReportChallenge{noRoute("check")}},
 		"a stranger after cert-manager":    {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.OtherAsker)}},
-		"cert-manager before a stranger":   {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager), noRoute(status.OtherAsker)}, want: catalogue.RouteNone},
+		"cert-manager before a stranger":   {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager), noRoute(status.OtherAsker)}, want: findings.RouteNone},
 		"any Go program":                   {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.StepCA)}},
-		"step-ca, after cert-manager":      {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.StepCA)}, want: catalogue.RouteNone},
-		"a redirect":                       {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Redirected, 302, "redirect-to-https")}, want: catalogue.RouteToHTTPS},
-		"500":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.OtherCode, 500, "")}, want: catalogue.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
-		"404":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: catalogue.TokenUnknown},
-		"a solver that does not answer":    {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Failed, 504, "timeout-answer")}, want: catalogue.IngressSilent},
-		"no HTTP":                          {page: notRouted(), challenges: []status.ReportChallenge{cut}, want: catalogue.AnswerMalformed, says: "answer (bad status line) (so it was at"},
+		"step-ca, after cert-manager":      {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.StepCA)}, want: findings.RouteNone},
+		"a redirect":                       {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Redirected, 302, "redirect-to-https")}, want: findings.RouteToHTTPS},
+		"500":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.OtherCode, 500, "")}, want: findings.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
+		"404":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: findings.TokenUnknown},
+		"a solver that does not answer":    {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Failed, 504, "timeout-answer")}, want: findings.IngressSilent},
+		"no HTTP":                          {page: notRouted(), challenges: []status.ReportChallenge{cut}, want: findings.AnswerMalformed, says: "answer (bad status line) (so it was at"},
 		"an ingress that was down":         {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Failed, 502, "refused")}},
 		"who went away":                    {page: notRouted(), challenges: []status.ReportChallenge{good, answered(status.CertManager, status.Unread, 0, "")}},
 		"a solver":                         {page: ofSolver()},
-		"what is no solver":                {page: ofNginx(), want: catalogue.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
-		"what is no solver, asked for it":  {page: ofNginx(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: catalogue.NameServed, says: "with the challenge evaGxfAD…"},
+		"what is no solver":                {page: ofNginx(), want: findings.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
+		"what is no solver, asked for it":  {page: ofNginx(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
 		"an ingress that does not connect": {page: probe.Fetch{Cause: "refused"}, challenges: []status.ReportChallenge{noRoute(status.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := checkRoute(t.Context(), routed(tt.page, tt.challenges...))
-			var got []catalogue.ID
+			var got []findings.ID
 			for _, f := range r.Findings {
 				got = append(got, f.ID)
-				if (f.Level == catalogue.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Says, tt.says) {
+				if (f.Level == findings.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Says, tt.says) {
 					t.Errorf("%s %s: want %q", f.Level, f.Says, tt.says)
 				}
 			}
-			var want []catalogue.ID
+			var want []findings.ID
 			if tt.want != "" {
 				want = append(want, tt.want)
 			}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -27,12 +27,12 @@ const (
 
 // Result is what one check found.
 type Result struct {
-	Name     string              `json:"name"`
-	Outcome  Outcome             `json:"outcome"`
-	Text     string              `json:"text,omitempty"`   // what is well, or why it was not looked at
-	Unseen   string              `json:"unseen,omitempty"` // what of it could not be looked at, and why
-	Findings []catalogue.Finding `json:"findings,omitempty"`
-	Took     float64             `json:"durationMs"`
+	Name     string             `json:"name"`
+	Outcome  Outcome            `json:"outcome"`
+	Text     string             `json:"text,omitempty"`   // what is well, or why it was not looked at
+	Unseen   string             `json:"unseen,omitempty"` // what of it could not be looked at, and why
+	Findings []findings.Finding `json:"findings,omitempty"`
+	Took     float64            `json:"durationMs"`
 }
 
 // fine is a result without findings.
@@ -46,14 +46,14 @@ func skipped(format string, args ...any) Result {
 }
 
 // found is a result with findings; without any it is fine, with the text.
-func found(matches []catalogue.Finding, format string, args ...any) Result {
+func found(matches []findings.Finding, format string, args ...any) Result {
 	r := fine(format, args...)
 	r.Findings = matches
 	for _, f := range matches {
 		switch f.Level {
-		case catalogue.Problem:
+		case findings.Problem:
 			r.Outcome = Failed
-		case catalogue.Warning:
+		case findings.Warning:
 			if r.Outcome == Fine {
 				r.Outcome = Warned
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // TestChecksRunSideBySide: each has its own limit, the order is that of the list,
@@ -80,9 +80,9 @@ func TestCatalogueAndChecksAgree(t *testing.T) {
 		}
 		names = append(names, c.name)
 	}
-	seen := make(map[catalogue.ID]bool)
+	seen := make(map[findings.ID]bool)
 	at := 0
-	for _, e := range catalogue.All() {
+	for _, e := range findings.All() {
 		i := slices.Index(names, e.Check)
 		switch {
 		case i < 0:
@@ -95,7 +95,7 @@ func TestCatalogueAndChecksAgree(t *testing.T) {
 			t.Errorf("%s is there twice", e.ID)
 		}
 		seen[e.ID] = true
-		if e.Symptom == "" || e.Says == "" || e.Mend == "" || (e.Level != catalogue.Problem && e.Level != catalogue.Warning) {
+		if e.Symptom == "" || e.Says == "" || e.Mend == "" || (e.Level != findings.Problem && e.Level != findings.Warning) {
 			t.Errorf("%s is not complete", e.ID)
 		}
 	}

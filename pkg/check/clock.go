@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
@@ -57,7 +57,7 @@ func checkClock(ctx context.Context, h *host) Result {
 	if middle.offset > 0 {
 		direction = "behind"
 	}
-	return found([]catalogue.Finding{catalogue.Find(catalogue.ClockOff,
+	return found([]findings.Finding{findings.Find(findings.ClockOff,
 		"off", middle.offset.Abs().Round(time.Second).String(), "direction", direction, "server", middle.server)}, "")
 }
 

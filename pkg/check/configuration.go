@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // maxProblems bounds what is said of a file that is something else altogether.
@@ -24,9 +24,9 @@ func checkConfig(_ context.Context, h *host) Result {
 	case errors.Is(h.configErr, fs.ErrPermission) && !h.root:
 		return skipped("%v", h.configErr)
 	case h.configErr != nil:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ConfigUnreadable, "error", bare(h.configErr), "path", h.ConfigPath)}, "")
+		return found([]findings.Finding{findings.Find(findings.ConfigUnreadable, "error", bare(h.configErr), "path", h.ConfigPath)}, "")
 	case !h.config.Enabled():
-		return found([]catalogue.Finding{catalogue.Find(catalogue.Disabled, "path", h.ConfigPath)}, "")
+		return found([]findings.Finding{findings.Find(findings.Disabled, "path", h.ConfigPath)}, "")
 	}
 	if _, err := os.Lstat(h.ConfigPath); errors.Is(err, fs.ErrNotExist) {
 		return fine("there is no %s: the defaults are in force", h.ConfigPath)
@@ -35,14 +35,14 @@ func checkConfig(_ context.Context, h *host) Result {
 }
 
 // refused gives a finding for each mistake.
-func refused(problems config.Problems) []catalogue.Finding {
-	var all []catalogue.Finding
+func refused(problems config.Problems) []findings.Finding {
+	var all []findings.Finding
 	for i, p := range problems {
 		where := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
 		if i == maxProblems {
 			where = fmt.Sprintf("%s, and in %d places more", where, len(problems)-i-1)
 		}
-		all = append(all, catalogue.Find(catalogue.ConfigRefused, "problem", where, "mend", p.Mend))
+		all = append(all, findings.Find(findings.ConfigRefused, "problem", where, "mend", p.Mend))
 		if i == maxProblems {
 			break
 		}

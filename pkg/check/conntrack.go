@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 const (
@@ -58,9 +58,9 @@ func judgeConnections(before, after connections) Result {
 	}
 	switch {
 	case after.dropped > before.dropped:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ConntrackDrops, values...)}, "")
+		return found([]findings.Finding{findings.Find(findings.ConntrackDrops, values...)}, "")
 	case after.max > 0 && after.count*100 >= after.max*nearlyFull:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ConntrackFull, values...)}, "")
+		return found([]findings.Finding{findings.Find(findings.ConntrackFull, values...)}, "")
 	}
 	text := fmt.Sprintf("%d of %d connections are in use", after.count, after.max)
 	if after.dropped > 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 func TestCountDropped(t *testing.T) {
@@ -29,18 +29,18 @@ func TestJudgeConnections(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		before, after connections
-		id            catalogue.ID
+		id            findings.ID
 		says          string
 	}{
 		"room":          {connections{count: 89, max: 100}, connections{count: 89, max: 100}, "", "89 of 100"},
 		"room by now":   {connections{count: 1, max: 100, dropped: 7}, connections{count: 1, max: 100, dropped: 7}, "", "7 packets were dropped"},
-		"little room":   {connections{count: 1, max: 100}, connections{count: 90, max: 100}, catalogue.ConntrackFull, "90 of 100"},
-		"none":          {connections{count: 100, max: 100, dropped: 7}, connections{count: 100, max: 100, dropped: 9}, catalogue.ConntrackDrops, "2 within 500ms"},
+		"little room":   {connections{count: 1, max: 100}, connections{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
+		"none":          {connections{count: 100, max: 100, dropped: 7}, connections{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
 		"without bound": {connections{count: 1}, connections{count: 1}, "", "1 of 0"},
 	} {
 		r := judgeConnections(tt.before, tt.after)
 		text := r.Text
-		var id catalogue.ID
+		var id findings.ID
 		for _, f := range r.Findings {
 			id, text = f.ID, f.Says
 		}

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // TestEveryEntryHasATest: for each entry a test injects the fault with real parts
@@ -19,8 +19,8 @@ func TestEveryEntryHasATest(t *testing.T) {
 	lab := tests(t, "../../test/check", "../../test/host", "../../test/microshift")
 	ingress := tests(t, "../../test/ingress")
 	// The hosts of the tests have no SELinux policy.
-	unreal := map[catalogue.ID]string{catalogue.SELinuxLabel: ".", catalogue.SELinuxDenies: "."}
-	for _, e := range catalogue.All() {
+	unreal := map[findings.ID]string{findings.SELinuxLabel: ".", findings.SELinuxDenies: "."}
+	for _, e := range findings.All() {
 		id := regexp.QuoteMeta(string(e.ID))
 		// A test with several possible findings has | between them.
 		named := regexp.MustCompile(`["|]` + id + `["|]`)

@@ -10,19 +10,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // followsLink has a finding about an ingress that cannot be reached follow from a
 // VIP's link that is down, where that link leads there.
-func (h *host) followsLink(ctx context.Context, f catalogue.Finding, a asked) catalogue.Finding {
+func (h *host) followsLink(ctx context.Context, f findings.Finding, a asked) findings.Finding {
 	links := h.seen.downLinks(ctx)
 	if len(links) == 0 {
 		return f
 	}
 	noWay := a.page.Why.Is(unix.ENETUNREACH) // the routes went with the link
 	if noWay || slices.ContainsFunc(links, func(name string) bool { return leadsTo(name, a.addr.Addr()) }) {
-		f.Follows = append(slices.Clone(f.Follows), catalogue.VIPLinkDown)
+		f.Follows = append(slices.Clone(f.Follows), findings.VIPLinkDown)
 	}
 	return f
 }

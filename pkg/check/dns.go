@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -32,9 +32,9 @@ func checkDNS(ctx context.Context, h *host) Result {
 		for _, s := range r.servers {
 			servers = append(servers, s.addr.Addr().String())
 		}
-		return found([]catalogue.Finding{catalogue.Find(catalogue.DNSSilent, "servers", strings.Join(servers, ", "))}, "")
+		return found([]findings.Finding{findings.Find(findings.DNSSilent, "servers", strings.Join(servers, ", "))}, "")
 	}
-	findings, well := make([][]catalogue.Finding, len(r.views)), make([]string, len(r.views))
+	findings, well := make([][]findings.Finding, len(r.views)), make([]string, len(r.views))
 	var all sync.WaitGroup
 	for i, v := range r.views {
 		all.Go(func() { findings[i], well[i] = h.judgeView(ctx, v), v.String() })
@@ -53,23 +53,23 @@ func (v view) String() string {
 }
 
 // judgeView judges what a server says of a name.
-func (h *host) judgeView(ctx context.Context, v view) []catalogue.Finding {
+func (h *host) judgeView(ctx context.Context, v view) []findings.Finding {
 	doors := h.doors()
 	values := func(family int, more ...string) []string {
 		return append([]string{"name", v.name, "server", v.server.addr.Addr().String(), "type", kindOf(family == 1)}, more...)
 	}
 	if v.complete() && len(v.a[0].Addresses)+len(v.a[1].Addresses) == 0 {
-		return []catalogue.Finding{catalogue.Find(catalogue.DNSAbsent, "name", v.name, "server", v.server.addr.Addr().String(), "vips", list(doors))}
+		return []findings.Finding{findings.Find(findings.DNSAbsent, "name", v.name, "server", v.server.addr.Addr().String(), "vips", list(doors))}
 	}
-	var matches []catalogue.Finding
+	var matches []findings.Finding
 	for family, r := range v.a {
 		vips := slices.DeleteFunc(slices.Clone(doors), func(a netip.Addr) bool { return a.Is6() != (family == 1) })
 		switch {
 		case r.err != nil:
 		case r.Failure != "":
-			matches = append(matches, catalogue.Find(catalogue.DNSFails, values(family, "how", failureText(r.Failure))...))
+			matches = append(matches, findings.Find(findings.DNSFails, values(family, "how", failureText(r.Failure))...))
 		case len(r.Addresses) == 0 && len(vips) > 0:
-			matches = append(matches, catalogue.Find(catalogue.DNSNoFamily, values(family, "vips", list(vips))...))
+			matches = append(matches, findings.Find(findings.DNSNoFamily, values(family, "vips", list(vips))...))
 		}
 	}
 	matches = append(matches, h.judgeStrays(ctx, v)...)
@@ -93,11 +93,11 @@ const maxStrays = 4
 
 // judgeStrays judges the addresses of a name that are no VIPs: they may lead to
 // one all the same.
-func (h *host) judgeStrays(ctx context.Context, v view) []catalogue.Finding {
+func (h *host) judgeStrays(ctx context.Context, v view) []findings.Finding {
 	doors := h.doors()
 	strays := slices.DeleteFunc(slices.Concat(v.a[0].Addresses, v.a[1].Addresses), func(a netip.Addr) bool { return slices.Contains(doors, a) })
 	strays = strays[:min(len(strays), maxStrays)]
-	matches := make([]catalogue.Finding, len(strays))
+	matches := make([]findings.Finding, len(strays))
 	var all sync.WaitGroup
 	for i, addr := range strays {
 		all.Go(func() {
@@ -105,16 +105,16 @@ func (h *host) judgeStrays(ctx context.Context, v view) []catalogue.Finding {
 			if err != nil || isDoor(page) {
 				return
 			}
-			id := catalogue.DNSElsewhere
+			id := findings.DNSElsewhere
 			if page.Connected == 0 && !h.near(addr) {
-				id = catalogue.DNSElsewhereClosed
+				id = findings.DNSElsewhereClosed
 			}
-			matches[i] = catalogue.Find(id,
+			matches[i] = findings.Find(id,
 				"name", v.name, "type", kindOf(addr.Is6()), "address", addr.String(), "how", words(page), "vips", list(doors))
 		})
 	}
 	all.Wait()
-	return slices.DeleteFunc(matches, func(f catalogue.Finding) bool { return f.ID == "" })
+	return slices.DeleteFunc(matches, func(f findings.Finding) bool { return f.ID == "" })
 }
 
 // near reports whether an address is on a network of this host: no router stands
@@ -133,17 +133,17 @@ func (h *host) elsewhere(ctx context.Context, addr netip.Addr) (probe.Fetch, err
 
 // judgeFamilies looks for a VIP of the name that does not work while another
 // does. On the host that holds it that says something of this host alone.
-func (h *host) judgeFamilies(ctx context.Context, v view) []catalogue.Finding {
+func (h *host) judgeFamilies(ctx context.Context, v view) []findings.Finding {
 	named := slices.Concat(v.a[0].Addresses, v.a[1].Addresses)
 	open, closed := h.askDoors(ctx)
 	open = slices.DeleteFunc(open, func(d doorSeen) bool { return !slices.Contains(named, d.vip) })
 	if len(open) == 0 {
 		return nil
 	}
-	var matches []catalogue.Finding
+	var matches []findings.Finding
 	for _, d := range closed {
 		if slices.Contains(named, d.vip) && !h.holds(d.vip) {
-			matches = append(matches, catalogue.Find(catalogue.FamilyBroken,
+			matches = append(matches, findings.Find(findings.FamilyBroken,
 				"name", v.name, "door", d.String(), "how", words(d.page), "other", open[0].String()))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 var update = flag.Bool("update", false, "write docs/troubleshooting.md anew")
@@ -26,7 +26,7 @@ type page struct {
 
 type symptom struct {
 	Text    string
-	Entries []catalogue.Entry
+	Entries []findings.Entry
 }
 
 type section struct {
@@ -35,7 +35,7 @@ type section struct {
 }
 
 type paragraph struct {
-	catalogue.Entry
+	findings.Entry
 
 	Printed string // as check or the journal has it, with names for what it is about
 }
@@ -70,7 +70,7 @@ func TestTroubleshooting(t *testing.T) {
 func pageOf(t *testing.T) page {
 	t.Helper()
 	var p page
-	for _, e := range catalogue.All() {
+	for _, e := range findings.All() {
 		i := slices.IndexFunc(p.Symptoms, func(s symptom) bool { return s.Text == e.Symptom })
 		if i < 0 {
 			i = len(p.Symptoms)
@@ -86,14 +86,14 @@ func pageOf(t *testing.T) page {
 	return p
 }
 
-func printed(t *testing.T, e catalogue.Entry) string {
+func printed(t *testing.T, e findings.Entry) string {
 	t.Helper()
-	f := catalogue.Find(e.ID)
+	f := findings.Find(e.ID)
 	if e.Journal {
 		return f.String() + "\n"
 	}
 	var text strings.Builder
-	r := Report{Checks: []Result{{Name: e.Check, Findings: []catalogue.Finding{f}}}}
+	r := Report{Checks: []Result{{Name: e.Check, Findings: []findings.Finding{f}}}}
 	if err := r.WriteText(&text, Style{Width: 110}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -70,7 +70,7 @@ func checkSelf(ctx context.Context, h *host) Result {
 		return skipped("there is to be no front door on any VIP")
 	}
 	open, closed := h.askDoors(ctx)
-	var findings []catalogue.Finding
+	var findings []findings.Finding
 	var texts bundle
 	for _, d := range closed {
 		f, is := h.judgeClosed(d, open)
@@ -95,20 +95,20 @@ func checkSelf(ctx context.Context, h *host) Result {
 }
 
 // judgeClosed judges a VIP whose port 80 shows no front door.
-func (h *host) judgeClosed(d doorSeen, open []doorSeen) (catalogue.Finding, bool) {
+func (h *host) judgeClosed(d doorSeen, open []doorSeen) (findings.Finding, bool) {
 	how := words(d.page)
 	switch {
 	case h.holds(d.vip) && h.serves():
 		if c, is := h.lastClient(d.vip); is {
-			return catalogue.Find(catalogue.SelfCheckDiffer, "door", d.String(), "how", how,
+			return findings.Find(findings.SelfCheckDiffer, "door", d.String(), "how", how,
 				"client", c.Client, "status", strconv.Itoa(c.Status), "time", c.Time.Format(time.TimeOnly)), true
 		}
-		return catalogue.Find(catalogue.SelfCheckFails, "door", d.String(), "how", how), true
+		return findings.Find(findings.SelfCheckFails, "door", d.String(), "how", how), true
 	case len(open) > 0:
 		// One family works: whether CAs take the other is for the names to say.
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
-	f := catalogue.Find(catalogue.DoorClosed, "door", d.String(), "how", how)
+	f := findings.Find(findings.DoorClosed, "door", d.String(), "how", how)
 	if !h.holds(d.vip) {
 		f = f.Elsewhere()
 	}
@@ -127,9 +127,9 @@ func (h *host) lastClient(vip netip.Addr) (status.ReportChallenge, bool) {
 // judgeOpen compares what comes through the front door with what the ingress says
 // itself; without a token nothing more than the front door is asked for, which
 // would count as a challenge.
-func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, string) {
+func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]findings.Finding, string) {
 	if h.refuses() && h.holds(d.vip) {
-		return []catalogue.Finding{h.notAllowed(d.String(), h.Name)}, ""
+		return []findings.Finding{h.notAllowed(d.String(), h.Name)}, ""
 	}
 	text := "the front door, in " + status.Milliseconds(d.page.Total)
 	l := h.seen.challenge[d.vip]
@@ -146,14 +146,14 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]catalogue.Finding, 
 		// The front door was met, and says why it has no answer.
 		return nil, fmt.Sprintf("%s; to the challenge it answered %d by itself: %q", text, through.Status, printableOnly(bytes.TrimSpace(through.Body)))
 	case isDoor(through):
-		return []catalogue.Finding{h.notAllowed(d.String(), h.seen.name(ctx))}, ""
+		return []findings.Finding{h.notAllowed(d.String(), h.seen.name(ctx))}, ""
 	case !same(through, direct.page):
-		f := catalogue.Find(catalogue.AnswerDiffers, "door", d.String(), "how", words(through),
+		f := findings.Find(findings.AnswerDiffers, "door", d.String(), "how", words(through),
 			"upstream", direct.addr.String(), "straight", words(direct.page))
 		if !h.holds(d.vip) {
 			f = f.Elsewhere()
 		}
-		return []catalogue.Finding{f}, ""
+		return []findings.Finding{f}, ""
 	default:
 		return nil, text + ", and answers as the ingress does"
 	}
@@ -183,15 +183,15 @@ func (h *host) refuses() bool {
 }
 
 // refusesLater is that on a host without a VIP: nobody is refused there yet.
-func (h *host) refusesLater() (catalogue.Finding, bool) {
+func (h *host) refusesLater() (findings.Finding, bool) {
 	if !h.refuses() || len(h.held.Held) > 0 {
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
 	f := h.notAllowed("this host, once a VIP is here,", h.Name)
-	f.Level = catalogue.Warning
+	f.Level = findings.Warning
 	return f, true
 }
 
-func (h *host) notAllowed(door, name string) catalogue.Finding {
-	return catalogue.Find(catalogue.NameNotAllowed, "door", door, "name", name)
+func (h *host) notAllowed(door, name string) findings.Finding {
+	return findings.Find(findings.NameNotAllowed, "door", door, "name", name)
 }

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
@@ -43,7 +43,7 @@ func (h *host) checkNodeProxy(ctx context.Context) Result {
 	case errors.Is(err, fs.ErrPermission) && !h.root:
 		return skipped("%v", err)
 	case err != nil:
-		return found([]catalogue.Finding{refusedFile(h.ProxyEnv, err)}, "")
+		return found([]findings.Finding{refusedFile(h.ProxyEnv, err)}, "")
 	case settings.RedactedHTTP() == "":
 		return fine("%s names no proxy for http", h.ProxyEnv)
 	}
@@ -51,38 +51,38 @@ func (h *host) checkNodeProxy(ctx context.Context) Result {
 	if len(names) == 0 {
 		return skipped("the API's name is not known: give it with --name")
 	}
-	var matches []catalogue.Finding
+	var matches []findings.Finding
 	for _, name := range names {
 		// Pods have the cluster's list alone, without what this service adds.
 		proxy := settings.Proxy(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
 		if proxy != nil {
-			matches = append(matches, catalogue.Find(catalogue.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", egress.Redact(proxy)))
+			matches = append(matches, findings.Find(findings.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", egress.Redact(proxy)))
 		}
 	}
 	return found(matches, "NO_PROXY in %s covers %s", h.ProxyEnv, strings.Join(names, ", "))
 }
 
-func refusedFile(path string, err error) catalogue.Finding {
-	return catalogue.Find(catalogue.ProxyFileRefused, "path", path, "error", strings.TrimPrefix(err.Error(), path+": "))
+func refusedFile(path string, err error) findings.Finding {
+	return findings.Find(findings.ProxyFileRefused, "path", path, "error", strings.TrimPrefix(err.Error(), path+": "))
 }
 
 // egressFindings are about the proxy that this service is to use, besides what is
 // known already.
-func (h *host) egressFindings(known []catalogue.Finding) (matches []catalogue.Finding) {
+func (h *host) egressFindings(known []findings.Finding) (matches []findings.Finding) {
 	settings, err := h.egressSettings()
-	isRefusal := func(f catalogue.Finding) bool { return f.ID == catalogue.ProxyFileRefused }
+	isRefusal := func(f findings.Finding) bool { return f.ID == findings.ProxyFileRefused }
 	switch {
 	case errors.Is(err, fs.ErrPermission) && !h.root:
 		return nil
 	case err != nil && slices.ContainsFunc(known, isRefusal) && h.config.EgressProxy.File == h.ProxyEnv:
 		return nil
 	case err != nil:
-		return []catalogue.Finding{refusedFile(h.config.EgressProxy.File, err)}
+		return []findings.Finding{refusedFile(h.config.EgressProxy.File, err)}
 	}
 	f, refused := h.egressRefused()
 	switch {
 	case refused:
-		return []catalogue.Finding{f}
+		return []findings.Finding{f}
 	case settings.None():
 		return nil
 	}
@@ -94,14 +94,14 @@ func (h *host) egressFindings(known []catalogue.Finding) (matches []catalogue.Fi
 	// A cluster that has a proxy and leaves this service its defaults does not use it.
 	c := h.config.EgressProxy
 	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
-		matches = append(matches, catalogue.Find(catalogue.EgressWithoutReadiness))
+		matches = append(matches, findings.Find(findings.EgressWithoutReadiness))
 	}
 	return matches
 }
 
 // egressRefused is what the running service refuses of what it is asked to use. It is
 // not root, and cannot read all that root can.
-func (h *host) egressRefused() (f catalogue.Finding, is bool) {
+func (h *host) egressRefused() (f findings.Finding, is bool) {
 	said, err := h.service()
 	e, c := said.EgressProxy, h.config.EgressProxy
 	switch {
@@ -110,7 +110,7 @@ func (h *host) egressRefused() (f catalogue.Finding, is bool) {
 	case e.RefusedBy == status.EgressFileRefused && !c.Inline():
 		return refusedFile(c.File, errors.New(e.Why)), true
 	case e.RefusedBy == status.EgressCARefused:
-		return h.unlessUnused(catalogue.Find(catalogue.EgressCARefused, "path", c.TrustedCA, "error", e.Why)), true
+		return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", c.TrustedCA, "error", e.Why)), true
 	default:
 		return f, false
 	}
@@ -130,7 +130,7 @@ func (h *host) egressSettings() (egress.Settings, error) {
 }
 
 // egressCA judges the bundle of the proxy's CAs as the service does.
-func (h *host) egressCA() (f catalogue.Finding, is bool) {
+func (h *host) egressCA() (f findings.Finding, is bool) {
 	path := h.config.EgressProxy.TrustedCA
 	if egress.Blank(path) {
 		return f, false // as OpenShift has it without a bundle
@@ -141,11 +141,11 @@ func (h *host) egressCA() (f catalogue.Finding, is bool) {
 	if err == nil || (errors.Is(err, fs.ErrPermission) && !h.root) {
 		return f, false
 	}
-	return h.unlessUnused(catalogue.Find(catalogue.EgressCARefused, "path", path, "error", err.Error())), true
+	return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", path, "error", err.Error())), true
 }
 
 // egressWaits is what the service says of a proxy that is not accepted yet.
-func (h *host) egressWaits() (f catalogue.Finding, is bool) {
+func (h *host) egressWaits() (f findings.Finding, is bool) {
 	said, err := h.service()
 	e := said.EgressProxy
 	if err != nil || !e.Pending || e.Why == "" {
@@ -155,14 +155,14 @@ func (h *host) egressWaits() (f catalogue.Finding, is bool) {
 	if e.Accepted.HTTPProxy != "" || e.Accepted.HTTPSProxy != "" {
 		stays = "the one before it stays in force until then"
 	}
-	f = catalogue.Find(catalogue.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Why, "stays", stays)
+	f = findings.Find(findings.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Why, "stays", stays)
 	return h.unlessUnused(f), true
 }
 
 // unlessUnused makes a finding a warning where nothing is to go through the proxy.
-func (h *host) unlessUnused(f catalogue.Finding) catalogue.Finding {
+func (h *host) unlessUnused(f findings.Finding) findings.Finding {
 	if h.config.EgressProxy.Upstream == config.EgressNever {
-		f.Level = catalogue.Warning
+		f.Level = findings.Warning
 	}
 	return f
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
@@ -112,7 +112,7 @@ func checkHolders(ctx context.Context, h *host) Result {
 	if len(h.vips.API) == 0 {
 		return skipped("no VIPs are known")
 	}
-	var findings []catalogue.Finding
+	var findings []findings.Finding
 	var well, unknown bundle
 	for i, vip := range slices.Concat(h.vips.API, h.vips.Ingress) {
 		role := "API"
@@ -148,21 +148,21 @@ func checkHolders(ctx context.Context, h *host) Result {
 }
 
 // judge is the finding about a VIP, if there is one.
-func (x holders) judge(vip netip.Addr, role string) (catalogue.Finding, bool) {
+func (x holders) judge(vip netip.Addr, role string) (findings.Finding, bool) {
 	switch {
 	case x.down:
-		return catalogue.Find(catalogue.VIPLinkDown, "vip", vip.String(), "role", role, "link", x.link), true
+		return findings.Find(findings.VIPLinkDown, "vip", vip.String(), "role", role, "link", x.link), true
 	case x.twice():
 		all := x.others
 		if x.here {
 			all = append([]string{"this host"}, all...)
 		}
-		return catalogue.Find(catalogue.VIPTwice, "vip", vip.String(), "role", role, "holders", strings.Join(all, ", ")), true
+		return findings.Find(findings.VIPTwice, "vip", vip.String(), "role", role, "holders", strings.Join(all, ", ")), true
 	case x.doubtful():
-		return catalogue.Find(catalogue.VIPTwoAddresses, "vip", vip.String(), "role", role, "holders", strings.Join(x.others, " and ")), true
+		return findings.Find(findings.VIPTwoAddresses, "vip", vip.String(), "role", role, "holders", strings.Join(x.others, " and ")), true
 	case x.nobody():
-		return catalogue.Find(catalogue.VIPNobody, "vip", vip.String(), "role", role, "link", x.link), true
+		return findings.Find(findings.VIPNobody, "vip", vip.String(), "role", role, "link", x.link), true
 	default:
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
 }

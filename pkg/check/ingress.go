@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/order"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -43,7 +43,7 @@ func (h *host) askIngress(ctx context.Context) []asked {
 
 // checkIngress looks whether the routers answer at all.
 func checkIngress(ctx context.Context, h *host) Result {
-	return eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
+	return eachIngress(ctx, h, func(a asked) ([]findings.Finding, string) {
 		g, _ := h.seen.gate.wait(ctx)
 		cause := unanswered(a.page)
 		switch {
@@ -55,20 +55,20 @@ func checkIngress(ctx context.Context, h *host) Result {
 			return nil, "speaks TLS; whether its certificate is for the API's name is not known: give that with --name"
 		}
 		if f, is := h.routerSilent(a, cause); is {
-			return []catalogue.Finding{f}, ""
+			return []findings.Finding{f}, ""
 		}
 		f := h.followsLink(ctx, a.finding(cause), a)
-		return []catalogue.Finding{h.followsEgress(f, a)}, ""
+		return []findings.Finding{h.followsEgress(f, a)}, ""
 	})
 }
 
 // routerSilent is the finding about a MicroShift's router that cannot be connected to,
 // where it is to listen.
-func (h *host) routerSilent(a asked, cause upstream.Cause) (catalogue.Finding, bool) {
+func (h *host) routerSilent(a asked, cause upstream.Cause) (findings.Finding, bool) {
 	if !h.edge.is || cause != upstream.Refused && cause != upstream.ConnectTimeout && cause != upstream.Unreachable {
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
-	return catalogue.Find(catalogue.MicroShiftRouterSilent, "upstream", a.addr.String(), "how", words(a.page)), true
+	return findings.Find(findings.MicroShiftRouterSilent, "upstream", a.addr.String(), "how", words(a.page)), true
 }
 
 // answers says how an ingress VIP is reached that is well.
@@ -85,13 +85,13 @@ func (h *host) answers(a asked, g asGate) string {
 
 // followsEgress has a finding about an ingress that cannot be reached follow from an
 // egress proxy that is not accepted, where that one is to lead there.
-func (h *host) followsEgress(f catalogue.Finding, a asked) catalogue.Finding {
+func (h *host) followsEgress(f findings.Finding, a asked) findings.Finding {
 	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.Proxy {
 		return f
 	}
 	spec, err := h.egressSettings()
 	if err == nil && len(order.Ways(h.config, spec, []netip.Addr{a.addr.Addr()}, h.neverThroughProxy())) > 0 {
-		f.Follows = append(slices.Clone(f.Follows), catalogue.EgressNotReady, catalogue.EgressCARefused)
+		f.Follows = append(slices.Clone(f.Follows), findings.EgressNotReady, findings.EgressCARefused)
 	}
 	return f
 }
@@ -103,7 +103,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 	if name == noName {
 		return skipped("no name of the API is known: give one with --name")
 	}
-	r := eachIngress(ctx, h, func(a asked) ([]catalogue.Finding, string) {
+	r := eachIngress(ctx, h, func(a asked) ([]findings.Finding, string) {
 		if unanswered(a.page) != "" {
 			return nil, "" // the ingress, of which that check speaks
 		}
@@ -132,7 +132,7 @@ func unanswered(f probe.Fetch) upstream.Cause {
 	}
 }
 
-func (a asked) finding(cause upstream.Cause) catalogue.Finding {
+func (a asked) finding(cause upstream.Cause) findings.Finding {
 	f := a.page.Failure(string(cause), a.addr).Finding(a.page.Context)
 	if a.page.Location != "" {
 		f.Says += fmt.Sprintf(" (its Location is %q)", a.page.Location)
@@ -142,8 +142,8 @@ func (a asked) finding(cause upstream.Cause) catalogue.Finding {
 
 // alsoAt adds a finding, unless it is one that another address had: then it names
 // this one too.
-func alsoAt(matches []catalogue.Finding, f catalogue.Finding, at netip.AddrPort) []catalogue.Finding {
-	i := slices.IndexFunc(matches, func(g catalogue.Finding) bool { return g.ID == f.ID })
+func alsoAt(matches []findings.Finding, f findings.Finding, at netip.AddrPort) []findings.Finding {
+	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID })
 	if i < 0 {
 		return append(matches, f)
 	}
@@ -152,14 +152,14 @@ func alsoAt(matches []catalogue.Finding, f catalogue.Finding, at netip.AddrPort)
 }
 
 // eachIngress judges all ingress VIPs.
-func eachIngress(ctx context.Context, h *host, judge func(asked) ([]catalogue.Finding, string)) Result {
+func eachIngress(ctx context.Context, h *host, judge func(asked) ([]findings.Finding, string)) Result {
 	if len(h.vips.Ingress) == 0 {
 		return skipped("no ingress VIP is known")
 	}
 	if g, known := h.seen.gate.wait(ctx); known && g.err != nil {
 		return skipped("%v", g.err)
 	}
-	var findings []catalogue.Finding
+	var findings []findings.Finding
 	var well bundle
 	for _, a := range h.askIngress(ctx) {
 		more, text := judge(a)

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -66,20 +66,20 @@ func TestNameByConfiguration(t *testing.T) {
 		name  string
 		hosts []string
 		held  []netip.Addr
-		want  catalogue.Level
+		want  findings.Level
 	}{
 		"any name":       {"api.lab.test", nil, []netip.Addr{vip}, ""},
 		"listed":         {"api.lab.test", []string{"other.example.com", "api.lab.test"}, []netip.Addr{vip}, ""},
-		"not listed":     {"api.lab.test", []string{"other.example.com"}, []netip.Addr{vip}, catalogue.Problem},
-		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, catalogue.Warning},
+		"not listed":     {"api.lab.test", []string{"other.example.com"}, []netip.Addr{vip}, findings.Problem},
+		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, findings.Warning},
 		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
 	} {
 		h := followed(probe.Fetch{}, probe.Fetch{})
 		h.Token, h.seen.challenge = "", nil
 		h.Name, h.config.Hosts, h.held = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
-		var got catalogue.Level
+		var got findings.Level
 		for _, f := range checkSelf(t.Context(), h).Findings {
-			if f.ID != catalogue.NameNotAllowed || got != "" {
+			if f.ID != findings.NameNotAllowed || got != "" {
 				t.Errorf("%s: %+v", name, f)
 			}
 			got = f.Level
@@ -100,14 +100,14 @@ func TestLinkDown(t *testing.T) {
 		page probe.Fetch
 		want Outcome
 	}{
-		"no route":        {probe.Fetch{Cause: "unreachable", Why: failure.Of(unix.ENETUNREACH)}, Skipped},
-		"a firewall":      {probe.Fetch{Cause: "unreachable", Why: failure.Of(unix.EHOSTUNREACH)}, Failed},
+		"no route":        {probe.Fetch{Cause: "unreachable", Why: cause.Of(unix.ENETUNREACH)}, Skipped},
+		"a firewall":      {probe.Fetch{Cause: "unreachable", Why: cause.Of(unix.EHOSTUNREACH)}, Failed},
 		"nothing listens": {probe.Fetch{Cause: "refused"}, Failed},
 	} {
 		h := routed(tt.page)
 		h.seen.holders = map[netip.Addr]*later[holders]{vip: known(down)}
 		f, _ := down.judge(vip, "API")
-		cause := found([]catalogue.Finding{f}, "")
+		cause := found([]findings.Finding{f}, "")
 		cause.Name = "vip-holder"
 		all := causes([]Result{cause, checkIngress(t.Context(), h)})
 		if all[1].Outcome != tt.want {

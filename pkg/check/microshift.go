@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -35,7 +35,7 @@ type edge struct {
 
 // errMicroShift is why a MicroShift's configuration gives the service nothing to do.
 type errMicroShift struct {
-	id   catalogue.ID
+	id   findings.ID
 	text string
 	err  error
 }
@@ -128,31 +128,31 @@ func (h *host) compute(c microshift.Config) (microshift.Computed, error) {
 
 // fault is why there is nothing that the service could lead anywhere.
 func (e *edge) fault() error {
-	f := &errMicroShift{text: e.message, err: errors.Join(e.Err, e.err), id: catalogue.MicroShiftRefused}
+	f := &errMicroShift{text: e.message, err: errors.Join(e.Err, e.err), id: findings.MicroShiftRefused}
 	switch {
 	case f.err != nil:
 	case e.computed.Router.Removed:
-		f.id = catalogue.MicroShiftNoRouter
+		f.id = findings.MicroShiftNoRouter
 	case e.reason == status.UpstreamUnreachable:
-		f.id = catalogue.MicroShiftNowhere
+		f.id = findings.MicroShiftNowhere
 	case e.absent:
-		f.id = catalogue.MicroShiftNodeAbsent
+		f.id = findings.MicroShiftNodeAbsent
 	default:
-		f.id = catalogue.MicroShiftNodeInternal
+		f.id = findings.MicroShiftNodeInternal
 	}
 	return f
 }
 
 // edgeFault is the finding for that.
-func (h *host) edgeFault() (catalogue.Finding, bool) {
+func (h *host) edgeFault() (findings.Finding, bool) {
 	if e := h.edge; e.Known && e.Err != nil { // the last good one is in force
-		return catalogue.Find(catalogue.MicroShiftRefused, "dir", h.config.MicroShift.Directory, "error", e.Err.Error()), true
+		return findings.Find(findings.MicroShiftRefused, "dir", h.config.MicroShift.Directory, "error", e.Err.Error()), true
 	}
 	var f *errMicroShift
 	if !errors.As(h.vipsErr, &f) || errors.Is(f, fs.ErrPermission) && !h.root {
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
-	return catalogue.Find(f.id, "dir", h.config.MicroShift.Directory, "error", fmt.Sprint(f.err), "node", list(h.edge.computed.NodeIPs)), true
+	return findings.Find(f.id, "dir", h.config.MicroShift.Directory, "error", fmt.Sprint(f.err), "node", list(h.edge.computed.NodeIPs)), true
 }
 
 // checkEdgeVIPs tells what stands for VIPs on a MicroShift host.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
@@ -25,7 +25,7 @@ func checkInternal(_ context.Context, h *host) Result {
 	case len(e.computed.Internal) == 0:
 		return skipped("the address is not known: %v", e.err)
 	}
-	var findings []catalogue.Finding
+	var findings []findings.Finding
 	var well, unknown bundle
 	internal := e.computed.Internal
 	if e.computed.Forced {
@@ -46,14 +46,14 @@ func checkInternal(_ context.Context, h *host) Result {
 }
 
 // judgeInternal judges one of the addresses; forced says that it was given.
-func (h *host) judgeInternal(addr netip.Addr, forced bool) (f catalogue.Finding, text string, err error) {
+func (h *host) judgeInternal(addr netip.Addr, forced bool) (f findings.Finding, text string, err error) {
 	if forced {
 		links, known := h.linksOf(addr)
 		switch {
 		case !known:
 			return f, "", h.addressErr
 		case len(links) == 0:
-			return catalogue.Find(catalogue.MicroShiftForcedAbsent, "address", addr.String()), "", nil
+			return findings.Find(findings.MicroShiftForcedAbsent, "address", addr.String()), "", nil
 		}
 		return f, "on " + strings.Join(links, " and ") + ", as apiServer.advertiseAddress gives it; nothing is caught of it", nil
 	}
@@ -61,14 +61,14 @@ func (h *host) judgeInternal(addr netip.Addr, forced bool) (f catalogue.Finding,
 	var taken *loopback.Collision
 	switch {
 	case errors.As(err, &taken):
-		return catalogue.Find(catalogue.MicroShiftInternalTaken, "address", addr.String(), "why", taken.Why), "", nil
+		return findings.Find(findings.MicroShiftInternalTaken, "address", addr.String(), "why", taken.Why), "", nil
 	case err != nil:
 		return f, "", err
 	case link == "" && h.heldBack().IsValid():
-		return catalogue.Find(catalogue.MicroShiftHeldBack, "address", addr.String(), "mistaken", h.heldBack().String(),
+		return findings.Find(findings.MicroShiftHeldBack, "address", addr.String(), "mistaken", h.heldBack().String(),
 			"key", reconcile.NodeKey(h.edge.Config, h.edge.computed, h.heldBack())), "", nil
 	case link == "":
-		return catalogue.Find(catalogue.MicroShiftInternalAbsent, "address", addr.String()), "", nil
+		return findings.Find(findings.MicroShiftInternalAbsent, "address", addr.String()), "", nil
 	}
 	return f, "on " + link + ", the first address behind the service network; nothing is caught of it", nil
 }

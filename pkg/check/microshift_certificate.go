@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -85,7 +85,7 @@ func checkEdgeCertificate(ctx context.Context, h *host) Result {
 	}
 	answers := askServers(ctx, questions, h.network.Certificates)
 	late := 0
-	var findings []catalogue.Finding
+	var findings []findings.Finding
 	var silent []probe.Presented
 	var texts bundle
 	dated := make(map[string]bool)
@@ -174,14 +174,14 @@ func askServers(
 
 // deadServer adds the finding about a server that shows no certificate, once for all
 // that is asked of it.
-func deadServer(matches []catalogue.Finding, p probe.Presented) []catalogue.Finding {
+func deadServer(matches []findings.Finding, p probe.Presented) []findings.Finding {
 	at := p.Addr.String()
-	if slices.ContainsFunc(matches, func(f catalogue.Finding) bool {
-		return f.ID == catalogue.MicroShiftAPISilent && strings.Contains(f.Says, at)
+	if slices.ContainsFunc(matches, func(f findings.Finding) bool {
+		return f.ID == findings.MicroShiftAPISilent && strings.Contains(f.Says, at)
 	}) {
 		return matches
 	}
-	return alsoAt(matches, catalogue.Find(catalogue.MicroShiftAPISilent, "server", at, "error", p.Err.Error()), p.Addr)
+	return alsoAt(matches, findings.Find(findings.MicroShiftAPISilent, "server", at, "error", p.Err.Error()), p.Addr)
 }
 
 type named string
@@ -189,8 +189,8 @@ type named string
 func (n named) String() string { return string(n) }
 
 // merged adds a finding that is not there yet.
-func merged(matches []catalogue.Finding, f catalogue.Finding) []catalogue.Finding {
-	if slices.ContainsFunc(matches, func(g catalogue.Finding) bool { return g.ID == f.ID && g.Says == f.Says }) {
+func merged(matches []findings.Finding, f findings.Finding) []findings.Finding {
+	if slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID && g.Says == f.Says }) {
 		return matches
 	}
 	return append(matches, f)
@@ -249,36 +249,36 @@ func (h *host) has(addr netip.Addr) bool {
 func (c client) isService() bool { return c.Addr.Port() == servicePort }
 
 // judge is the finding about what a client is handed, if there is one.
-func (c client) judge(got *probe.Certificate) (catalogue.Finding, bool) {
+func (c client) judge(got *probe.Certificate) (findings.Finding, bool) {
 	by := signerOf(got.Issuer)
-	find := func(id catalogue.ID) (catalogue.Finding, bool) {
-		f := catalogue.Find(id, "server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer), "domain", by.domain())
+	find := func(id findings.ID) (findings.Finding, bool) {
+		f := findings.Find(id, "server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer), "domain", by.domain())
 		if _, err := netip.ParseAddr(c.Name); err == nil && !c.inside {
-			f.Level = catalogue.Warning // clients have names too
+			f.Level = findings.Warning // clients have names too
 		}
 		return f, true
 	}
 	switch {
 	case c.inside && by != serviceSigner:
-		return find(catalogue.MicroShiftInsideExternal)
+		return find(findings.MicroShiftInsideExternal)
 	case c.inside && !got.Covers:
-		return find(catalogue.MicroShiftInsideAbsent)
+		return find(findings.MicroShiftInsideAbsent)
 	case c.inside:
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	case c.named && by != otherSigner:
-		return find(catalogue.MicroShiftNamedIgnored)
+		return find(findings.MicroShiftNamedIgnored)
 	case !got.Covers:
-		return find(catalogue.MicroShiftNameAbsent)
+		return find(findings.MicroShiftNameAbsent)
 	case by == localhostSigner || by == serviceSigner:
-		return find(catalogue.MicroShiftOutsideInternal)
+		return find(findings.MicroShiftOutsideInternal)
 	default:
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
 }
 
 // judgeDates says how much of its life a certificate has left. MicroShift renews its
 // own by itself, the admin's are somebody else's to renew.
-func (c client) judgeDates(p probe.Presented, now time.Time) []catalogue.Finding {
+func (c client) judgeDates(p probe.Presented, now time.Time) []findings.Finding {
 	got := p.Certificate
 	stage := status.StageOf(got.NotBefore, got.NotAfter, now)
 	if signerOf(got.Issuer) == otherSigner || stage == status.NotYetValid {
@@ -290,9 +290,9 @@ func (c client) judgeDates(p probe.Presented, now time.Time) []catalogue.Finding
 	}
 	switch stage {
 	case status.Expired:
-		return []catalogue.Finding{catalogue.Find(catalogue.MicroShiftExpired, values...)}
+		return []findings.Finding{findings.Find(findings.MicroShiftExpired, values...)}
 	case status.Urgent, status.Expiring:
-		return []catalogue.Finding{catalogue.Find(catalogue.MicroShiftEnds, values...)}
+		return []findings.Finding{findings.Find(findings.MicroShiftEnds, values...)}
 	default:
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
@@ -33,25 +33,25 @@ func TestHandedCertificate(t *testing.T) {
 		inside, named bool
 		issuer        string
 		covers        bool
-		want          catalogue.ID
-		level         catalogue.Level
+		want          findings.ID
+		level         findings.Level
 	}{
 		"a name outside":                      {name: name, issuer: string(externalSigner), covers: true},
 		"the same with a time":                {name: name, issuer: string(externalSigner) + "@1700000000", covers: true},
 		"a name outside, of the admin's CA":   {name: name, issuer: "Public CA", covers: true},
-		"a name that is missing":              {name: name, issuer: string(serviceSigner), want: catalogue.MicroShiftNameAbsent, level: catalogue.Problem},
-		"an address that is missing":          {name: addr, issuer: string(serviceSigner), want: catalogue.MicroShiftNameAbsent, level: catalogue.Warning},
-		"a name outside, by the services' CA": {name: name, issuer: string(serviceSigner), covers: true, want: catalogue.MicroShiftOutsideInternal, level: catalogue.Problem},
-		"a name outside, by localhost's CA":   {name: name, issuer: string(localhostSigner) + "@1", covers: true, want: catalogue.MicroShiftOutsideInternal, level: catalogue.Problem},
-		"an address, by the services' CA":     {name: addr, issuer: string(serviceSigner), covers: true, want: catalogue.MicroShiftOutsideInternal, level: catalogue.Warning},
+		"a name that is missing":              {name: name, issuer: string(serviceSigner), want: findings.MicroShiftNameAbsent, level: findings.Problem},
+		"an address that is missing":          {name: addr, issuer: string(serviceSigner), want: findings.MicroShiftNameAbsent, level: findings.Warning},
+		"a name outside, by the services' CA": {name: name, issuer: string(serviceSigner), covers: true, want: findings.MicroShiftOutsideInternal, level: findings.Problem},
+		"a name outside, by localhost's CA":   {name: name, issuer: string(localhostSigner) + "@1", covers: true, want: findings.MicroShiftOutsideInternal, level: findings.Problem},
+		"an address, by the services' CA":     {name: addr, issuer: string(serviceSigner), covers: true, want: findings.MicroShiftOutsideInternal, level: findings.Warning},
 		"a named certificate":                 {name: name, named: true, issuer: "Public CA", covers: true},
-		"a named certificate for others":      {name: name, named: true, issuer: "Public CA", want: catalogue.MicroShiftNameAbsent, level: catalogue.Problem},
-		"a named certificate that is ignored": {name: name, named: true, issuer: string(externalSigner), covers: true, want: catalogue.MicroShiftNamedIgnored, level: catalogue.Problem},
+		"a named certificate for others":      {name: name, named: true, issuer: "Public CA", want: findings.MicroShiftNameAbsent, level: findings.Problem},
+		"a named certificate that is ignored": {name: name, named: true, issuer: string(externalSigner), covers: true, want: findings.MicroShiftNamedIgnored, level: findings.Problem},
 		"inside":                              {name: serviceName, inside: true, issuer: string(serviceSigner), covers: true},
-		"inside, not for that":                {name: serviceName, inside: true, issuer: string(serviceSigner), want: catalogue.MicroShiftInsideAbsent, level: catalogue.Problem},
-		"inside, by the external CA":          {name: "10.43.0.1", inside: true, issuer: string(externalSigner), covers: true, want: catalogue.MicroShiftInsideExternal, level: catalogue.Problem},
-		"inside, by localhost's CA":           {name: "10.43.0.1", inside: true, issuer: string(localhostSigner), want: catalogue.MicroShiftInsideExternal, level: catalogue.Problem},
-		"inside, by the admin's CA":           {name: "10.43.0.1", inside: true, issuer: "Public CA", want: catalogue.MicroShiftInsideExternal, level: catalogue.Problem},
+		"inside, not for that":                {name: serviceName, inside: true, issuer: string(serviceSigner), want: findings.MicroShiftInsideAbsent, level: findings.Problem},
+		"inside, by the external CA":          {name: "10.43.0.1", inside: true, issuer: string(externalSigner), covers: true, want: findings.MicroShiftInsideExternal, level: findings.Problem},
+		"inside, by localhost's CA":           {name: "10.43.0.1", inside: true, issuer: string(localhostSigner), want: findings.MicroShiftInsideExternal, level: findings.Problem},
+		"inside, by the admin's CA":           {name: "10.43.0.1", inside: true, issuer: "Public CA", want: findings.MicroShiftInsideExternal, level: findings.Problem},
 	} {
 		c := client{probe.CertificateQuestion{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
 		f, is := c.judge(&probe.Certificate{Issuer: tt.issuer, Covers: tt.covers})
@@ -211,15 +211,15 @@ func TestEdgeFault(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edge edge
 		root bool
-		want catalogue.ID
+		want findings.ID
 	}{
 		"not readable":        {edge: edge{Answer: microshift.Answer{Err: fs.ErrPermission}}},
-		"not readable, root":  {edge: edge{Answer: microshift.Answer{Err: fs.ErrPermission}}, root: true, want: catalogue.MicroShiftRefused},
-		"not computed":        {edge: edge{err: errors.New("overflow")}, want: catalogue.MicroShiftRefused},
-		"removed":             {edge: edge{computed: microshift.Computed{Router: microshift.Router{Removed: true}}, reason: status.UpstreamUnreachable}, want: catalogue.MicroShiftNoRouter},
-		"nowhere":             {edge: edge{reason: status.UpstreamUnreachable}, want: catalogue.MicroShiftNowhere},
-		"not on this host":    {edge: edge{reason: status.NoVIPs, absent: true}, want: catalogue.MicroShiftNodeAbsent},
-		"the internal as its": {edge: edge{reason: status.NoVIPs}, want: catalogue.MicroShiftNodeInternal},
+		"not readable, root":  {edge: edge{Answer: microshift.Answer{Err: fs.ErrPermission}}, root: true, want: findings.MicroShiftRefused},
+		"not computed":        {edge: edge{err: errors.New("overflow")}, want: findings.MicroShiftRefused},
+		"removed":             {edge: edge{computed: microshift.Computed{Router: microshift.Router{Removed: true}}, reason: status.UpstreamUnreachable}, want: findings.MicroShiftNoRouter},
+		"nowhere":             {edge: edge{reason: status.UpstreamUnreachable}, want: findings.MicroShiftNowhere},
+		"not on this host":    {edge: edge{reason: status.NoVIPs, absent: true}, want: findings.MicroShiftNodeAbsent},
+		"the internal as its": {edge: edge{reason: status.NoVIPs}, want: findings.MicroShiftNodeInternal},
 	} {
 		h := &host{edge: tt.edge, root: tt.root}
 		h.edge.is = true

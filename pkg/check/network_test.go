@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
@@ -127,21 +127,21 @@ func TestMisform(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body string
 		more int // of the body, beyond what was handed over
-		want catalogue.ID
+		want findings.ID
 		what string
 	}{
 		"the key":               {"tok." + thumbprint, 0, "", ""},
-		"a line break":          {"tok." + thumbprint + "\n", 0, catalogue.AnswerTrailing, "a line break"},
-		"another line break":    {"tok." + thumbprint + "\r\n", 0, catalogue.AnswerTrailing, "a line break"},
-		"blanks":                {"tok." + thumbprint + "  \n\n", 0, catalogue.AnswerTrailing, "white space of 4 bytes"},
-		"too long":              {"tok." + thumbprint + strings.Repeat("y", 90), 0, catalogue.AnswerTooLong, "137"},
-		"far too long":          {"tok." + thumbprint, 5000, catalogue.AnswerTooLong, "5047"},
-		"a longer thumbprint":   {"tok." + thumbprint + "y", 0, catalogue.AnswerNotKey, "the token and something else than a thumbprint, 48 bytes in all"},
-		"of another token":      {"other." + thumbprint, 0, catalogue.AnswerNotKey, "a text of 49 bytes"},
-		"a longer token":        {"tokk." + thumbprint, 0, catalogue.AnswerNotKey, "a text of 48 bytes"},
-		"nothing":               {"", 0, catalogue.AnswerNotKey, "empty"},
-		"HTML":                  {"\n<!DOCTYPE HTML>\n<html></html>", 0, catalogue.AnswerNotKey, "an HTML page of 30 bytes"},
-		"what only looks right": {"tok." + strings.Repeat("x", 42) + "=", 0, catalogue.AnswerNotKey, "the token and something else than a thumbprint, 47 bytes in all"},
+		"a line break":          {"tok." + thumbprint + "\n", 0, findings.AnswerTrailing, "a line break"},
+		"another line break":    {"tok." + thumbprint + "\r\n", 0, findings.AnswerTrailing, "a line break"},
+		"blanks":                {"tok." + thumbprint + "  \n\n", 0, findings.AnswerTrailing, "white space of 4 bytes"},
+		"too long":              {"tok." + thumbprint + strings.Repeat("y", 90), 0, findings.AnswerTooLong, "137"},
+		"far too long":          {"tok." + thumbprint, 5000, findings.AnswerTooLong, "5047"},
+		"a longer thumbprint":   {"tok." + thumbprint + "y", 0, findings.AnswerNotKey, "the token and something else than a thumbprint, 48 bytes in all"},
+		"of another token":      {"other." + thumbprint, 0, findings.AnswerNotKey, "a text of 49 bytes"},
+		"a longer token":        {"tokk." + thumbprint, 0, findings.AnswerNotKey, "a text of 48 bytes"},
+		"nothing":               {"", 0, findings.AnswerNotKey, "empty"},
+		"HTML":                  {"\n<!DOCTYPE HTML>\n<html></html>", 0, findings.AnswerNotKey, "an HTML page of 30 bytes"},
+		"what only looks right": {"tok." + strings.Repeat("x", 42) + "=", 0, findings.AnswerNotKey, "the token and something else than a thumbprint, 47 bytes in all"},
 	} {
 		id, values := misform([]byte(tt.body), len(tt.body)+tt.more, "tok")
 		what := ""
@@ -160,22 +160,22 @@ func TestCertificateDates(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for name, tt := range map[string]struct {
 		life, left time.Duration
-		want       catalogue.ID
+		want       findings.ID
 	}{
 		"90 days, a third left":   {90 * day, 30 * day, ""},
 		"90 days, a quarter left": {90 * day, 23 * day, ""},
-		"90 days, less":           {90 * day, 22 * day, catalogue.CertificateEndsSoon},
-		"90 days, a tenth left":   {90 * day, 10 * day, catalogue.CertificateEndsSoon},
-		"90 days, less than that": {90 * day, 8 * day, catalogue.CertificateEnds},
-		"45 days, less than 24 h": {45 * day, 23 * time.Hour, catalogue.CertificateEnds},
+		"90 days, less":           {90 * day, 22 * day, findings.CertificateEndsSoon},
+		"90 days, a tenth left":   {90 * day, 10 * day, findings.CertificateEndsSoon},
+		"90 days, less than that": {90 * day, 8 * day, findings.CertificateEnds},
+		"45 days, less than 24 h": {45 * day, 23 * time.Hour, findings.CertificateEnds},
 		"6 days, two left":        {6 * day, 2 * day, ""},
-		"6 days, 30 h left":       {6 * day, 30 * time.Hour, catalogue.CertificateEndsSoon},
-		"6 days, less than 24 h":  {6 * day, 23 * time.Hour, catalogue.CertificateEnds},
-		"expired":                 {90 * day, -time.Second, catalogue.CertificateExpired},
-		"not yet valid":           {90 * day, 91 * day, catalogue.CertificateEarly},
+		"6 days, 30 h left":       {6 * day, 30 * time.Hour, findings.CertificateEndsSoon},
+		"6 days, less than 24 h":  {6 * day, 23 * time.Hour, findings.CertificateEnds},
+		"expired":                 {90 * day, -time.Second, findings.CertificateExpired},
+		"not yet valid":           {90 * day, 91 * day, findings.CertificateEarly},
 	} {
 		p := presented{probe.Presented{Certificate: &probe.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
-		var got catalogue.ID
+		var got findings.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID
 		}

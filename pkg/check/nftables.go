@@ -7,7 +7,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -27,7 +27,7 @@ func checkNftables(_ context.Context, h *host) Result {
 	switch {
 	case errors.Is(err, nftables.ErrUnsupported):
 		_, what, _ := strings.Cut(err.Error(), ": ") // what was tried goes without saying
-		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesMissing, "error", what)}, "")
+		return found([]findings.Finding{findings.Find(findings.NftablesMissing, "error", what)}, "")
 	case err != nil:
 		return skipped("%v", err)
 	case reason != status.NftablesUnavailable:
@@ -35,9 +35,9 @@ func checkNftables(_ context.Context, h *host) Result {
 	case len(h.kept()) > 0:
 		return fine("the kernel takes all that the service's table needs; the unit keeps the service from it")
 	case strings.Contains(message, capability):
-		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesDenied, "error", message)}, "")
+		return found([]findings.Finding{findings.Find(findings.NftablesDenied, "error", message)}, "")
 	default:
-		return found([]catalogue.Finding{catalogue.Find(catalogue.NftablesRefused, "error", message)}, "")
+		return found([]findings.Finding{findings.Find(findings.NftablesRefused, "error", message)}, "")
 	}
 }
 

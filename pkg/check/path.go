@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -24,7 +24,7 @@ func checkPath(ctx context.Context, h *host) Result {
 	if len(h.vips.Ingress) == 0 {
 		return skipped("no ingress VIP is known")
 	}
-	var findings []catalogue.Finding
+	var findings []findings.Finding
 	var well, unknown bundle
 	for _, vip := range h.vips.Ingress {
 		if h.seen.troubled(ctx, vip) {
@@ -51,7 +51,7 @@ func checkPath(ctx context.Context, h *host) Result {
 }
 
 // judgePath looks at the path to one VIP; known says that it could be told.
-func (h *host) judgePath(ctx context.Context, vip netip.Addr) (matches []catalogue.Finding, text string, known bool) {
+func (h *host) judgePath(ctx context.Context, vip netip.Addr) (matches []findings.Finding, text string, known bool) {
 	w, err := h.wayTo(vip, h.addresses)
 	switch {
 	case err != nil:
@@ -74,7 +74,7 @@ func (h *host) judgePath(ctx context.Context, vip netip.Addr) (matches []catalog
 	case p.TooBig:
 		return nil, fmt.Sprintf("packets are smaller than %d bytes on the way, and a host there says so", w.link.MTU), true
 	default:
-		return []catalogue.Finding{catalogue.Find(catalogue.PathBlackHole,
+		return []findings.Finding{findings.Find(findings.PathBlackHole,
 			"mtu", strconv.Itoa(w.link.MTU), "link", w.link.Name, "vip", vip.String())}, "", true
 	}
 }

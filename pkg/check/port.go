@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
@@ -36,25 +36,25 @@ func checkPort(_ context.Context, h *host) Result {
 
 // metricsTaken looks whether somebody else has the port on which the service is to
 // serve its metrics.
-func metricsTaken(at netip.AddrPort) (catalogue.Finding, bool) {
+func metricsTaken(at netip.AddrPort) (findings.Finding, bool) {
 	if !at.IsValid() {
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
 	if listens, err := socketowner.Listens(at.Port()); err != nil || !listens {
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
 	who := socketowner.OfTCPPort(at.Port())
 	if strings.Contains(who, unitName) || strings.Contains(who, "("+programName+")") {
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	}
-	return catalogue.Find(catalogue.MetricsPortTaken, "address", at.String(), "holder", who), true
+	return findings.Find(findings.MetricsPortTaken, "address", at.String(), "holder", who), true
 }
 
 func internalPort(h *host) Result {
 	port := h.config.InternalPort
 	reason, _ := h.state()
 	taken := func() Result {
-		return found([]catalogue.Finding{catalogue.Find(catalogue.PortTaken, "port", strconv.Itoa(int(port)), "holder", socketowner.OfTCPPort(port))}, "")
+		return found([]findings.Finding{findings.Find(findings.PortTaken, "port", strconv.Itoa(int(port)), "holder", socketowner.OfTCPPort(port))}, "")
 	}
 	switch {
 	case reason == status.PortInUse:

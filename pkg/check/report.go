@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
@@ -35,10 +35,10 @@ func worst(results []Result) Outcome {
 // causes leaves out what is a consequence of something else that was found. What
 // is itself a consequence causes nothing more.
 func causes(results []Result) []Result {
-	found := make(map[catalogue.ID]string) // by which check
-	each(results, func(r Result, f catalogue.Finding) { found[f.ID] = r.Name })
+	found := make(map[findings.ID]string) // by which check
+	each(results, func(r Result, f findings.Finding) { found[f.ID] = r.Name })
 	roots := maps.Clone(found)
-	each(results, func(_ Result, f catalogue.Finding) {
+	each(results, func(_ Result, f findings.Finding) {
 		if because(f, found) != "" {
 			delete(roots, f.ID)
 		}
@@ -50,7 +50,7 @@ func causes(results []Result) []Result {
 	return out
 }
 
-func each(results []Result, do func(Result, catalogue.Finding)) {
+func each(results []Result, do func(Result, findings.Finding)) {
 	for _, r := range results {
 		for _, f := range r.Findings {
 			do(r, f)
@@ -60,7 +60,7 @@ func each(results []Result, do func(Result, catalogue.Finding)) {
 
 // because is the check that has found what a finding follows from, empty when
 // none has.
-func because(f catalogue.Finding, found map[catalogue.ID]string) string {
+func because(f findings.Finding, found map[findings.ID]string) string {
 	for _, cause := range f.Follows {
 		if check := found[cause]; check != "" {
 			return check
@@ -70,9 +70,9 @@ func because(f catalogue.Finding, found map[catalogue.ID]string) string {
 }
 
 // without is the result without what follows from these findings.
-func (r Result) without(roots map[catalogue.ID]string) Result {
+func (r Result) without(roots map[findings.ID]string) Result {
 	why := ""
-	kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f catalogue.Finding) bool {
+	kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
 		check := because(f, roots)
 		if check != "" {
 			why = check
@@ -104,7 +104,7 @@ func (h *host) summed(results []Result, hops []Hop) Report {
 			skipped++
 		}
 		for _, f := range c.Findings {
-			if f.Level == catalogue.Problem {
+			if f.Level == findings.Problem {
 				problems++
 			} else {
 				warnings++

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/verdict"
 )
@@ -65,7 +65,7 @@ func (a *obstacles) unseen() string {
 
 // obstacle is a rule, or a policy, that keeps connections from the service.
 type obstacle struct {
-	id   catalogue.ID
+	id   findings.ID
 	at   verdict.Outcome
 	vips []netip.Addr
 }
@@ -129,31 +129,31 @@ func (a *obstacles) add(vip netip.Addr, f verdict.Finding) {
 	}
 }
 
-func obstacleOf(f verdict.Finding) catalogue.ID {
+func obstacleOf(f verdict.Finding) findings.ID {
 	switch {
 	case f.Local:
-		return catalogue.OwnClientsStray
+		return findings.OwnClientsStray
 	case f.Kind == verdict.Caught && f.Why == 0:
-		return catalogue.NATBeforeUs
+		return findings.NATBeforeUs
 	case f.Kind == verdict.Caught:
-		return catalogue.NATBeforeSome
+		return findings.NATBeforeSome
 	case f.Kind == verdict.Untracked && f.Why == 0:
-		return catalogue.Untracked
+		return findings.Untracked
 	case f.Kind == verdict.Untracked:
-		return catalogue.UntrackedSome
+		return findings.UntrackedSome
 	case f.Why != 0:
-		return catalogue.InputDropsSome
+		return findings.InputDropsSome
 	case f.Port == challengePort:
-		return catalogue.VIPPortDropped
+		return findings.VIPPortDropped
 	default:
-		return catalogue.InputDrops
+		return findings.InputDrops
 	}
 }
 
-func (a *obstacles) findings(ctx context.Context, port uint16) []catalogue.Finding {
-	var matches []catalogue.Finding
+func (a *obstacles) findings(ctx context.Context, port uint16) []findings.Finding {
+	var matches []findings.Finding
 	for _, o := range a.list {
-		matches = append(matches, catalogue.Find(o.id,
+		matches = append(matches, findings.Find(o.id,
 			"chain", o.at.Place().String(), "rule", ruleText(ctx, o.at), "vip", list(o.vips), "port", strconv.Itoa(int(port))))
 	}
 	return matches

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -28,7 +28,7 @@ func TestTheServiceSaysFirst(t *testing.T) {
 	var unheard error
 	h.service = func() (status.Report, error) { return said, unheard }
 	h.seen = &seen{trust: find(h.readTrust)}
-	trust := func(want catalogue.ID, says string) {
+	trust := func(want findings.ID, says string) {
 		t.Helper()
 		got := checkTrust(t.Context(), h)
 		if len(got.Findings) != 1 || got.Findings[0].ID != want || !strings.Contains(got.Findings[0].Says, says) {
@@ -36,18 +36,18 @@ func TestTheServiceSaysFirst(t *testing.T) {
 		}
 	}
 	said.Trust = status.Trust{Kind: status.TrustNone, Path: bundle, Error: "open " + bundle + denied}
-	trust(catalogue.TrustNone, "(chmod 0644)")
+	trust(findings.TrustNone, "(chmod 0644)")
 	said.Trust.Kind = status.TrustLastGood
-	trust(catalogue.TrustRefused, "(chmod 0644)")
+	trust(findings.TrustRefused, "(chmod 0644)")
 	said.Trust.Path = "/of/a/former/configuration"
-	trust(catalogue.TrustNone, "it is empty")
+	trust(findings.TrustNone, "it is empty")
 	unheard = errors.New("it does not run")
-	trust(catalogue.TrustNone, "it is empty")
+	trust(findings.TrustNone, "it is empty")
 
-	egress := func(want ...catalogue.ID) []catalogue.Finding {
+	egress := func(want ...findings.ID) []findings.Finding {
 		t.Helper()
 		matches := checkProxy(t.Context(), h).Findings
-		var ids []catalogue.ID
+		var ids []findings.ID
 		for _, f := range matches {
 			ids = append(ids, f.ID)
 		}
@@ -57,9 +57,9 @@ func TestTheServiceSaysFirst(t *testing.T) {
 		return matches
 	}
 	h.config.EgressProxy.TrustedCA = written(t, "")
-	egress(catalogue.EgressWithoutReadiness)
+	egress(findings.EgressWithoutReadiness)
 	unheard = nil
-	for by, want := range map[status.EgressRefusal]catalogue.ID{status.EgressFileRefused: catalogue.ProxyFileRefused, status.EgressCARefused: catalogue.EgressCARefused} {
+	for by, want := range map[status.EgressRefusal]findings.ID{status.EgressFileRefused: findings.ProxyFileRefused, status.EgressCARefused: findings.EgressCARefused} {
 		path := map[status.EgressRefusal]string{status.EgressFileRefused: h.config.EgressProxy.File, status.EgressCARefused: h.config.EgressProxy.TrustedCA}[by]
 		said.EgressProxy = status.EgressProxy{RefusedBy: by, Why: "open " + path + denied}
 		if f := egress(want); len(f) == 1 && !strings.Contains(f[0].Says, path+denied) {

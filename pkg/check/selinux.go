@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 const (
@@ -59,16 +59,16 @@ func readEnd(path string, size int64) (text []byte, err error) {
 	return io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-size), size))
 }
 
-func (s selinux) findings(path string, now time.Time) []catalogue.Finding {
+func (s selinux) findings(path string, now time.Time) []findings.Finding {
 	if !s.enforces {
 		return nil
 	}
-	var matches []catalogue.Finding
+	var matches []findings.Finding
 	if kind := s.kind(); kind != "" && !startable(kind) {
-		matches = append(matches, catalogue.Find(catalogue.SELinuxLabel, "path", path, "type", kind))
+		matches = append(matches, findings.Find(findings.SELinuxLabel, "path", path, "type", kind))
 	}
 	if denial := s.denial(now); denial != "" && len(matches) == 0 {
-		matches = append(matches, catalogue.Find(catalogue.SELinuxDenies, "denial", denial))
+		matches = append(matches, findings.Find(findings.SELinuxDenies, "denial", denial))
 	}
 	return matches
 }

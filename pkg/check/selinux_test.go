@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // TestSELinux judges labels and audit records as RHEL CoreOS has them. The hosts of
@@ -23,7 +23,7 @@ func TestSELinux(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		s    selinux
-		id   catalogue.ID
+		id   findings.ID
 		says string
 	}{
 		"none":               {selinux{label: "system_u:object_r:container_file_t:s0"}, "", ""},

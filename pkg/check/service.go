@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -33,22 +33,22 @@ func checkService(_ context.Context, h *host) Result {
 		return skipped("only root may ask the service how it is")
 	}
 	if errors.Is(h.unheard(), status.ErrUnreadable) {
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceUnreadable, "error", h.unheard().Error())}, "")
+		return found([]findings.Finding{findings.Find(findings.ServiceUnreadable, "error", h.unheard().Error())}, "")
 	}
 	if findings := h.denied(); len(findings) > 0 {
 		return found(findings, "")
 	}
 	switch {
 	case h.hangs():
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceHangs, "state", h.unheard().Error())}, "")
+		return found([]findings.Finding{findings.Find(findings.ServiceHangs, "state", h.unheard().Error())}, "")
 	case reason == "":
-		return found([]catalogue.Finding{catalogue.Find(catalogue.ServiceDown, "state", h.downState())}, "")
+		return found([]findings.Finding{findings.Find(findings.ServiceDown, "state", h.downState())}, "")
 	default:
-		f := catalogue.Find(catalogue.ServiceUnwell, "state", said)
+		f := findings.Find(findings.ServiceUnwell, "state", said)
 		// What other checks may have seen for themselves. What root sees well may be
 		// closed to the service's user.
 		f.Follows = explains(reason)
-		return found([]catalogue.Finding{f}, "")
+		return found([]findings.Finding{f}, "")
 	}
 }
 
@@ -124,29 +124,29 @@ func (h *host) stillHeld(vips []netip.Addr) []netip.Addr {
 
 // explains are the findings of other checks that are what the service complains
 // about in a state.
-func explains(reason status.Reason) []catalogue.ID {
+func explains(reason status.Reason) []findings.ID {
 	switch reason {
 	case status.InvalidConfig:
-		return []catalogue.ID{catalogue.ConfigRefused, catalogue.ConfigUnreadable}
+		return []findings.ID{findings.ConfigRefused, findings.ConfigUnreadable}
 	case status.NoVIPs, status.ExternalLoadBalancer:
-		return []catalogue.ID{
-			catalogue.KeepalivedAbsent, catalogue.KeepalivedIncomplete, catalogue.KeepalivedUnreadable, catalogue.KeepalivedNoAPI,
-			catalogue.VIPsNoIngress, catalogue.VIPsUserManaged,
-			catalogue.MicroShiftRefused, catalogue.MicroShiftNodeInternal, catalogue.MicroShiftNodeAbsent,
+		return []findings.ID{
+			findings.KeepalivedAbsent, findings.KeepalivedIncomplete, findings.KeepalivedUnreadable, findings.KeepalivedNoAPI,
+			findings.VIPsNoIngress, findings.VIPsUserManaged,
+			findings.MicroShiftRefused, findings.MicroShiftNodeInternal, findings.MicroShiftNodeAbsent,
 		}
 	case status.NftablesUnavailable:
-		return []catalogue.ID{catalogue.NftablesMissing, catalogue.NftablesDenied, catalogue.NftablesRefused}
+		return []findings.ID{findings.NftablesMissing, findings.NftablesDenied, findings.NftablesRefused}
 	case status.Disabled:
-		return []catalogue.ID{catalogue.Disabled}
+		return []findings.ID{findings.Disabled}
 	case status.PortInUse:
-		return []catalogue.ID{catalogue.PortTaken}
+		return []findings.ID{findings.PortTaken}
 	case status.UpstreamUnreachable:
-		return []catalogue.ID{
-			catalogue.VIPNobody, catalogue.VIPTwice, catalogue.VIPLinkDown, catalogue.ConntrackDrops, catalogue.LocalResources,
-			catalogue.IngressUnknown, catalogue.IngressRefused, catalogue.IngressTimeout, catalogue.IngressUnreachable, catalogue.IngressReset,
-			catalogue.EgressUnreachable, catalogue.EgressTLS, catalogue.EgressAuth, catalogue.EgressDenied,
-			catalogue.EgressNotReady, catalogue.EgressCARefused,
-			catalogue.MicroShiftNoRouter, catalogue.MicroShiftNowhere, catalogue.MicroShiftRouterSilent,
+		return []findings.ID{
+			findings.VIPNobody, findings.VIPTwice, findings.VIPLinkDown, findings.ConntrackDrops, findings.LocalResources,
+			findings.IngressUnknown, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.IngressReset,
+			findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied,
+			findings.EgressNotReady, findings.EgressCARefused,
+			findings.MicroShiftNoRouter, findings.MicroShiftNowhere, findings.MicroShiftRouterSilent,
 		}
 	default:
 		return nil
@@ -227,15 +227,15 @@ func exitName(code int) string {
 const exitExec = 203
 
 // denied is what keeps a service that is not well from what it needs.
-func (h *host) denied() []catalogue.Finding {
-	var matches []catalogue.Finding
+func (h *host) denied() []findings.Finding {
+	var matches []findings.Finding
 	if kept := h.kept(); len(kept) > 0 {
 		u, _ := h.unit()
 		dropIns := strings.Join(u.DropIns, ", ")
 		if dropIns == "" {
 			dropIns = "there is none: from the unit itself"
 		}
-		matches = append(matches, catalogue.Find(catalogue.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
+		matches = append(matches, findings.Find(findings.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
 	}
 	path := programPath
 	if u, err := h.unit(); err == nil && u.Path != "" {

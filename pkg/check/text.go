@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -133,8 +133,8 @@ func (p *printer) wrapped(text string) {
 	p.text.WriteByte('\n')
 }
 
-func outcomeOf(l catalogue.Level) Outcome {
-	if l == catalogue.Problem {
+func outcomeOf(l findings.Level) Outcome {
+	if l == findings.Problem {
 		return Failed
 	}
 	return Warned

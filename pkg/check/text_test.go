@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // some is a report with a line of each kind.
@@ -16,12 +16,12 @@ func some() Report {
 	h := &host{name: "master-0", root: true}
 	return h.summed([]Result{
 		{Name: "config", Outcome: Fine, Text: "/etc/http01-proxyd/config.yaml"},
-		{Name: "ruleset", Outcome: Failed, Findings: []catalogue.Finding{
-			{ID: catalogue.InputDrops, Level: catalogue.Problem, Says: "chain input of table inet admin drops what is led to port 8888", Mend: "open the port: tcp dport 8888 accept"},
-			{ID: catalogue.InputDropsSome, Level: catalogue.Warning, Says: "a name with an \x1b[31mescape\nand a newline", Mend: "none"},
+		{Name: "ruleset", Outcome: Failed, Findings: []findings.Finding{
+			{ID: findings.InputDrops, Level: findings.Problem, Says: "chain input of table inet admin drops what is led to port 8888", Mend: "open the port: tcp dport 8888 accept"},
+			{ID: findings.InputDropsSome, Level: findings.Warning, Says: "a name with an \x1b[31mescape\nand a newline", Mend: "none"},
 		}},
-		{Name: "mtu", Outcome: Warned, Unseen: "2001:db8::6: no way there", Findings: []catalogue.Finding{
-			{ID: catalogue.PathBlackHole, Level: catalogue.Warning, Says: "too small", Mend: "widen it"},
+		{Name: "mtu", Outcome: Warned, Unseen: "2001:db8::6: no way there", Findings: []findings.Finding{
+			{ID: findings.PathBlackHole, Level: findings.Warning, Says: "too small", Mend: "widen it"},
 		}},
 		{Name: "dns", Outcome: Skipped, Text: "nothing to look at"},
 	}, nil)
@@ -113,7 +113,7 @@ func TestColour(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	fine, problem := Result{Outcome: Fine}, Result{Outcome: Failed, Findings: []catalogue.Finding{{ID: catalogue.PortTaken, Level: catalogue.Problem}}}
+	fine, problem := Result{Outcome: Fine}, Result{Outcome: Failed, Findings: []findings.Finding{{ID: findings.PortTaken, Level: findings.Problem}}}
 	for name, tt := range map[string]struct {
 		root    bool
 		results []Result
@@ -131,7 +131,7 @@ func TestSummary(t *testing.T) {
 			"Nothing wrong was found on a, where not all that matters could be looked at (certificate, ruleset), by 2 checks; 2 could not look, or had nothing to look at (-).", nil, 0,
 		},
 		"problems":         {true, []Result{problem, fine, problem}, Failed, "2 problems on a, by 3 checks.", nil, 0},
-		"a warning":        {true, []Result{{Outcome: Warned, Findings: []catalogue.Finding{{ID: catalogue.VIPsShared, Level: catalogue.Warning}}}}, Warned, "1 warning on a, by 1 check.", nil, 0},
+		"a warning":        {true, []Result{{Outcome: Warned, Findings: []findings.Finding{{ID: findings.VIPsShared, Level: findings.Warning}}}}, Warned, "1 warning on a, by 1 check.", nil, 0},
 		"the worst counts": {true, []Result{{Outcome: Warned}, problem, fine}, Failed, "1 problem on a, by 3 checks.", nil, 0},
 		"a challenge":      {true, []Result{fine}, Fine, "All is well on a, by 1 check.", []Hop{{Outcome: Fine}}, 0},
 		"a challenge that does not get through": {
@@ -159,41 +159,41 @@ func TestSummary(t *testing.T) {
 // TestConsequences: what follows from another finding is not said beside it.
 func TestConsequences(t *testing.T) {
 	t.Parallel()
-	unwell := catalogue.Find(catalogue.ServiceUnwell)
-	unwell.Follows = []catalogue.ID{catalogue.IngressRefused}
+	unwell := findings.Find(findings.ServiceUnwell)
+	unwell.Follows = []findings.ID{findings.IngressRefused}
 	if got := causes([]Result{
-		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.IngressRefused)}},
-		{Name: "self-check", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.DoorClosed)}},
-		{Name: "service", Outcome: Failed, Findings: []catalogue.Finding{unwell}},
+		{Name: "ingress", Outcome: Failed, Findings: []findings.Finding{findings.Find(findings.IngressRefused)}},
+		{Name: "self-check", Outcome: Failed, Findings: []findings.Finding{findings.Find(findings.DoorClosed)}},
+		{Name: "service", Outcome: Failed, Findings: []findings.Finding{unwell}},
 	}); got[0].Outcome != Failed || got[1].Outcome != Failed || got[2].Outcome != Skipped {
 		t.Errorf("a consequence that could be a cause: %+v", got)
 	}
-	down, denies := catalogue.Find(catalogue.ServiceDown), catalogue.Find(catalogue.SandboxDenies)
-	full := catalogue.Find(catalogue.ConntrackFull)
+	down, denies := findings.Find(findings.ServiceDown), findings.Find(findings.SandboxDenies)
+	full := findings.Find(findings.ConntrackFull)
 	if got := causes([]Result{
-		{Name: "vip-holder", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.VIPLinkDown)}},
-		{Name: "dns", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.DNSSilent)}},
+		{Name: "vip-holder", Outcome: Failed, Findings: []findings.Finding{findings.Find(findings.VIPLinkDown)}},
+		{Name: "dns", Outcome: Failed, Findings: []findings.Finding{findings.Find(findings.DNSSilent)}},
 	}); got[1].Outcome != Skipped {
 		t.Errorf("with a link that is down: %+v", got)
 	}
-	drops, silent := catalogue.Find(catalogue.ConntrackDrops), catalogue.Find(catalogue.IngressTimeout)
+	drops, silent := findings.Find(findings.ConntrackDrops), findings.Find(findings.IngressTimeout)
 	if got := causes([]Result{
-		{Name: "ingress", Outcome: Failed, Findings: []catalogue.Finding{silent}},
-		{Name: "conntrack", Outcome: Failed, Findings: []catalogue.Finding{drops}},
-		{Name: "vips", Outcome: Failed, Findings: []catalogue.Finding{catalogue.Find(catalogue.VIPsUserManaged)}},
+		{Name: "ingress", Outcome: Failed, Findings: []findings.Finding{silent}},
+		{Name: "conntrack", Outcome: Failed, Findings: []findings.Finding{drops}},
+		{Name: "vips", Outcome: Failed, Findings: []findings.Finding{findings.Find(findings.VIPsUserManaged)}},
 	}); got[0].Outcome != Skipped || got[1].Outcome != Failed || got[2].Outcome != Failed {
 		t.Errorf("with a full table of connections: %+v", got)
 	}
 	got := causes([]Result{
-		{Name: "one", Outcome: Failed, Findings: []catalogue.Finding{down}},
-		{Name: "both", Outcome: Failed, Findings: []catalogue.Finding{full, down}},
-		{Name: "cause", Outcome: Failed, Findings: []catalogue.Finding{denies}},
+		{Name: "one", Outcome: Failed, Findings: []findings.Finding{down}},
+		{Name: "both", Outcome: Failed, Findings: []findings.Finding{full, down}},
+		{Name: "cause", Outcome: Failed, Findings: []findings.Finding{denies}},
 		{Name: "well", Outcome: Fine, Text: "well"},
 	})
 	want := []Result{
 		{Name: "one", Outcome: Skipped, Text: `it follows from what the check "cause" has found`},
-		{Name: "both", Outcome: Warned, Findings: []catalogue.Finding{full}},
-		{Name: "cause", Outcome: Failed, Findings: []catalogue.Finding{denies}},
+		{Name: "both", Outcome: Warned, Findings: []findings.Finding{full}},
+		{Name: "cause", Outcome: Failed, Findings: []findings.Finding{denies}},
 		{Name: "well", Outcome: Fine, Text: "well"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

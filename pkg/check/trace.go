@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -160,7 +160,7 @@ func (h *host) traceAnswers(ways []walked) []Hop {
 		id, values := misform(w.page.Body, w.page.Length, h.Token)
 		text := fmt.Sprintf("the key: the token and a thumbprint, %d bytes", w.page.Length)
 		if id != "" {
-			text = catalogue.Find(id, values...).Says
+			text = findings.Find(id, values...).Says
 		}
 		hops = append(hops, hop("solver", w.addr.String(), id == "", 0, "%s", text))
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
@@ -39,8 +39,8 @@ func TestBrokenAnswer(t *testing.T) {
 	good := probe.Fetch{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
 	through := good
 	through.Via = "1.1 http01-proxyd"
-	large := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-too-large", Why: failure.Why{Reason: failure.TooLarge}, Length: 65536}
-	cut := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Why: failure.Why{Reason: failure.Ended}}
+	large := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-too-large", Why: cause.Why{Reason: cause.TooLarge}, Length: 65536}
+	cut := probe.Fetch{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Why: cause.Why{Reason: cause.Ended}}
 	own := probe.Fetch{Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8", Body: []byte("upstream sent an answer that is too large\n")}
 	other := probe.Fetch{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
 	for name, tt := range map[string]struct {

@@ -5,7 +5,7 @@ package check
 import (
 	"context"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
@@ -33,31 +33,31 @@ func (t trusted) judge(h *host) Result {
 		return t.judgeSystem()
 	}
 	err := admin.Err()
-	var matches []catalogue.Finding
+	var matches []findings.Finding
 	switch {
 	case err == nil:
 	case admin.Known() || !h.root: // who is not root cannot read what was good last
-		matches = append(matches, catalogue.Find(catalogue.TrustRefused, "problem", err.Error()))
+		matches = append(matches, findings.Find(findings.TrustRefused, "problem", err.Error()))
 	default:
-		matches = append(matches, catalogue.Find(catalogue.TrustNone, "problem", err.Error()))
+		matches = append(matches, findings.Find(findings.TrustNone, "problem", err.Error()))
 	}
 	if left := admin.Verdict(); err == nil && left.Dropped > 0 {
-		matches = append(matches, catalogue.Find(catalogue.TrustLeftOut, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
+		matches = append(matches, findings.Find(findings.TrustLeftOut, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
 	}
 	return found(matches, "%s", trust.About(admin.Origin(), admin.Roots()))
 }
 
 // trustRefused is what the running service refuses of the file at path, or misses.
-func (h *host) trustRefused(path string) []catalogue.Finding {
+func (h *host) trustRefused(path string) []findings.Finding {
 	said, err := h.service()
 	t := said.Trust
 	switch {
 	case err != nil, t.Path != path, t.Error == "":
 		return nil
 	case t.Kind == status.TrustNone:
-		return []catalogue.Finding{catalogue.Find(catalogue.TrustNone, "problem", t.Error)}
+		return []findings.Finding{findings.Find(findings.TrustNone, "problem", t.Error)}
 	default:
-		return []catalogue.Finding{catalogue.Find(catalogue.TrustRefused, "problem", t.Error)}
+		return []findings.Finding{findings.Find(findings.TrustRefused, "problem", t.Error)}
 	}
 }
 
@@ -66,10 +66,10 @@ func (h *host) trustRefused(path string) []catalogue.Finding {
 func (t trusted) judgeSystem() Result {
 	admin := t.admin
 	if err := t.host.Err(); err != nil {
-		return found([]catalogue.Finding{catalogue.Find(catalogue.TrustNone, "problem", err.Error())}, "")
+		return found([]findings.Finding{findings.Find(findings.TrustNone, "problem", err.Error())}, "")
 	}
 	if err := admin.Err(); err != nil { // and before it there was none
-		return found([]catalogue.Finding{catalogue.Find(catalogue.TrustRefused, "problem", err.Error())}, "")
+		return found([]findings.Finding{findings.Find(findings.TrustRefused, "problem", err.Error())}, "")
 	}
 	at := t.host.Source()
 	return fine("there is no %s: the %d CAs of this host are trusted (%s)", admin.Path(), len(at.Roots()), at.Path())

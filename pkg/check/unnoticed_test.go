@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
@@ -100,7 +100,7 @@ func TestUnnoticed(t *testing.T) {
 				if got.Outcome != Fine || strings.Contains(got.Text, "but") {
 					t.Errorf("%+v", got)
 				}
-			} else if len(got.Findings) != 1 || got.Findings[0].ID != catalogue.ServiceUnwell || !strings.HasSuffix(got.Findings[0].Says, "but this host holds "+tt.want) {
+			} else if len(got.Findings) != 1 || got.Findings[0].ID != findings.ServiceUnwell || !strings.HasSuffix(got.Findings[0].Says, "but this host holds "+tt.want) {
 				t.Errorf("want %s, got %+v", tt.want, got)
 			}
 			if diff := cmp.Diff(tt.order, c.order); diff != "" {

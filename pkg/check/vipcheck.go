@@ -10,21 +10,21 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
 // checkVIPs judges what this host knows of the VIPs.
 func checkVIPs(_ context.Context, h *host) Result {
 	if f, bad := h.vipsFault(); bad {
-		return found([]catalogue.Finding{f}, "")
+		return found([]findings.Finding{f}, "")
 	}
 	if h.edge.is {
 		return h.checkEdgeVIPs()
 	}
-	var matches []catalogue.Finding
+	var matches []findings.Finding
 	if len(h.internal) > 0 {
-		matches = append(matches, catalogue.Find(catalogue.MicroShiftVIPInternal, "vip", list(h.internal)))
+		matches = append(matches, findings.Find(findings.MicroShiftVIPInternal, "vip", list(h.internal)))
 	}
 	switch {
 	case errors.Is(h.vipsErr, errInternalVIP):
@@ -32,7 +32,7 @@ func checkVIPs(_ context.Context, h *host) Result {
 	case h.vipsErr != nil:
 		return skipped("%v", h.vipsErr)
 	case len(h.held.NotRequired) > 0:
-		return found(append(matches, catalogue.Find(catalogue.VIPsShared, "vip", list(h.held.NotRequired))), "")
+		return found(append(matches, findings.Find(findings.VIPsShared, "vip", list(h.held.NotRequired))), "")
 	case h.addressErr != nil:
 		return skipped("%v", h.addressErr)
 	}
@@ -51,7 +51,7 @@ func checkVIPs(_ context.Context, h *host) Result {
 }
 
 // vipsFault is why there are no VIPs, as far as that is a fault.
-func (h *host) vipsFault() (catalogue.Finding, bool) {
+func (h *host) vipsFault() (findings.Finding, bool) {
 	if h.edge.is {
 		return h.edgeFault()
 	}
@@ -60,24 +60,24 @@ func (h *host) vipsFault() (catalogue.Finding, bool) {
 	if errors.Is(err, errUserManaged) {
 		manifest = keepalived.ManifestPath(h.DisabledManifests)
 	}
-	find := func(id catalogue.ID) (catalogue.Finding, bool) {
-		return catalogue.Find(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", list(h.vips.API)), true
+	find := func(id findings.ID) (findings.Finding, bool) {
+		return findings.Find(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", list(h.vips.API)), true
 	}
 	switch {
 	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, errInternalVIP), errors.Is(err, fs.ErrPermission) && !h.root:
-		return catalogue.Finding{}, false
+		return findings.Finding{}, false
 	case errors.Is(err, errUserManaged):
-		return find(catalogue.VIPsUserManaged)
+		return find(findings.VIPsUserManaged)
 	case errors.Is(err, errNoIngress):
-		return find(catalogue.VIPsNoIngress)
+		return find(findings.VIPsNoIngress)
 	case errors.Is(err, fs.ErrNotExist):
-		return find(catalogue.KeepalivedAbsent)
+		return find(findings.KeepalivedAbsent)
 	case errors.Is(err, keepalived.ErrNoAPIInstance):
-		return find(catalogue.KeepalivedNoAPI)
+		return find(findings.KeepalivedNoAPI)
 	case errors.Is(err, keepalived.ErrIncomplete):
-		return find(catalogue.KeepalivedIncomplete)
+		return find(findings.KeepalivedIncomplete)
 	default:
-		return find(catalogue.KeepalivedUnreadable)
+		return find(findings.KeepalivedUnreadable)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
@@ -267,7 +267,7 @@ func TestLargestNews(t *testing.T) {
 		name := strings.Repeat("a", 253)
 		n.Challenges = append(n.Challenges, Challenge{
 			Challenge: status.Challenge{Host: name},
-			Failure:   &failure.Failure{Why: failure.Why{Names: []string{name, name, name, name}}, Also: make([]failure.Other, failure.MaxAlso)},
+			Failure:   &cause.Failure{Why: cause.Why{Names: []string{name, name, name, name}}, Also: make([]cause.Other, cause.MaxAlso)},
 		})
 	}
 	n.Sums, n.Refused = make([]status.Sum, MaxSums), make([]status.RefusedSum, maxRefusals)
@@ -327,8 +327,8 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 		"a client's zone":     {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
 		"an ingress's zone":   {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
 		"a long time":         {with(func(c *Challenge) { c.Duration = MaxTook + 1 }), false},
-		"a failure":           {with(func(c *Challenge) { c.Failure = &failure.Failure{Cause: "refused"} }), true},
-		"a failure of none":   {with(func(c *Challenge) { c.Failure = &failure.Failure{Cause: "mend it now"} }), false},
+		"a failure":           {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "refused"} }), true},
+		"a failure of none":   {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "mend it now"} }), false},
 		"a whole token":       {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
 		"a status of none":    {with(func(c *Challenge) { c.Status = -1 }), false},
 		"a negative time":     {with(func(c *Challenge) { c.Duration = -1 }), false},

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -66,8 +66,8 @@ type Told struct{}
 
 // Reachability is what one ingress address said to a connection attempt.
 type Reachability struct {
-	Addr    netip.AddrPort   `json:"addr"`
-	Failure *failure.Failure `json:"failure,omitempty"` // nil when it accepted
+	Addr    netip.AddrPort `json:"addr"`
+	Failure *cause.Failure `json:"failure,omitempty"` // nil when it accepted
 }
 
 // Challenge is a challenge request as the gate saw it end, but for what the
@@ -75,7 +75,7 @@ type Reachability struct {
 type Challenge struct {
 	status.Challenge
 
-	Failure *failure.Failure `json:",omitempty"` // nil when all went well
+	Failure *cause.Failure `json:",omitempty"` // nil when all went well
 }
 
 // News is what has happened since the last News.
@@ -124,7 +124,7 @@ func (n *News) Check() error {
 
 // countable holds for a sum that labels of fixed sets can be made of.
 func countable(s *status.Sum) bool {
-	return s.Asker.Known() && s.Outcome.Known() && (s.Cause == "" || failure.KnownCause(s.Cause)) &&
+	return s.Asker.Known() && s.Outcome.Known() && (s.Cause == "" || cause.KnownCause(s.Cause)) &&
 		s.Count > 0 && s.Count <= maxCount && s.Bucket >= status.FirstBucket && s.Bucket <= status.LastBucket && plausible(s)
 }
 
@@ -163,7 +163,7 @@ func (p *Probed) Check() error {
 		return fmt.Errorf("%w: %d addresses", errUnbelievable, len(p.Found))
 	}
 	for _, f := range p.Found {
-		err := failure.CheckAddr(f.Addr.Addr())
+		err := cause.CheckAddr(f.Addr.Addr())
 		if err == nil && f.Failure != nil {
 			err = f.Failure.Check()
 		}
@@ -186,7 +186,7 @@ func (c *Challenge) check() error {
 			return err
 		}
 	}
-	return errors.Join(failure.CheckAddr(c.VIP), failure.CheckAddr(c.Client.Addr()), failure.CheckAddr(c.Upstream.Addr()))
+	return errors.Join(cause.CheckAddr(c.VIP), cause.CheckAddr(c.Client.Addr()), cause.CheckAddr(c.Upstream.Addr()))
 }
 
 // isHost holds for a Host field in canonical form, with or without a port, and for
@@ -205,7 +205,7 @@ func isHost(s string) bool {
 			return false
 		}
 	}
-	return s == "" || failure.IsName(name)
+	return s == "" || cause.IsName(name)
 }
 
 // isToken holds for the beginning of a token that was judged: printable ASCII.
@@ -214,8 +214,8 @@ func isToken(s string) bool {
 }
 
 // Context is what the process that gives these orders knows of a failure by itself.
-func Context(c *Configure, t *Trust, e *Egress) failure.Context {
-	known := failure.Context{}
+func Context(c *Configure, t *Trust, e *Egress) cause.Context {
+	known := cause.Context{}
 	if c != nil {
 		known.Names = c.VerifyNames
 	}
@@ -229,9 +229,9 @@ func Context(c *Configure, t *Trust, e *Egress) failure.Context {
 	if len(e.Beyond.Roots) > 0 {
 		known.Beyond = e.Beyond.About
 	}
-	known.Via = make(map[netip.AddrPort]failure.Proxy, len(e.Through))
+	known.Via = make(map[netip.AddrPort]cause.Proxy, len(e.Through))
 	for _, t := range e.Through {
-		p := failure.Proxy{Name: t.Proxy.Name}
+		p := cause.Proxy{Name: t.Proxy.Name}
 		if len(t.Proxy.Addrs) > 0 {
 			p.Port = t.Proxy.Addrs[0].Port()
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
@@ -117,7 +117,7 @@ func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resol
 
 // judge says in words why an answer does not count, if it does not.
 func (q endpointQuestion) judge(t *probe.Through) string {
-	known := failure.Context{Host: q.target.Hostname(), Trusted: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
+	known := cause.Context{Host: q.target.Hostname(), Trusted: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
 	proxy := "nobody"
 	if q.proxy != nil {
 		proxy = egress.Redact(q.proxy)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // known is what this process knows by itself of a failure that the gate reports: what
 // it has ordered.
-func (d *door) known() failure.Context {
+func (d *door) known() cause.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return control.Context(&control.Configure{VerifyNames: d.config.Upstream.VerifyNames}, d.trust, &d.egress)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -30,14 +30,14 @@ const (
 type networkProber struct {
 	board *status.Board
 	probe func(context.Context) []control.Reachability
-	known func() failure.Context
+	known func() cause.Context
 	now   chan struct{}
 
 	mu      sync.Mutex
 	targets []netip.AddrPort
 }
 
-func newProber(board *status.Board, probe func(context.Context) []control.Reachability, known func() failure.Context) *networkProber {
+func newProber(board *status.Board, probe func(context.Context) []control.Reachability, known func() cause.Context) *networkProber {
 	return &networkProber{board: board, probe: probe, known: known, now: make(chan struct{}, 1)}
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -33,7 +33,7 @@ func withProber(t *testing.T, test func(p *probing)) {
 			p.looks.Add(1)
 			found := control.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
-				found.Failure = &failure.Failure{Cause: "refused", Addr: found.Addr}
+				found.Failure = &cause.Failure{Cause: "refused", Addr: found.Addr}
 			}
 			return []control.Reachability{found}
 		}}
@@ -114,7 +114,7 @@ func TestAStopIsNoOutage(t *testing.T) {
 		p.probe = func(ctx context.Context) []control.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
-			return []control.Reachability{{Addr: addr, Failure: &failure.Failure{Cause: "refused"}}}
+			return []control.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
 		}
 		p.retarget([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
 		p.board.SetLook(status.Look{Reason: status.Serving, Message: "m"}, time.Now())

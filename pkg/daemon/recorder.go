@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/story"
 )
@@ -32,7 +32,7 @@ const (
 type recorder struct {
 	log    *slog.Logger
 	board  *status.Board
-	known  func() failure.Context
+	known  func() cause.Context
 	failed func() // called after a challenge that did not reach the ingress
 
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ type recorder struct {
 	limited uint64      // those of them that had to make room for others
 }
 
-func newRecorder(log *slog.Logger, board *status.Board, known func() failure.Context, failed func()) *recorder {
+func newRecorder(log *slog.Logger, board *status.Board, known func() cause.Context, failed func()) *recorder {
 	return &recorder{log: log, board: board, known: known, failed: failed, stories: story.New(), refused: make(map[status.Refusal]uint64)}
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -24,7 +24,7 @@ func recording() (*recorder, *strings.Builder, *int) {
 }
 
 // unknown is a controller that has ordered nothing.
-func unknown() failure.Context { return failure.Context{} }
+func unknown() cause.Context { return cause.Context{} }
 
 func tell(r *recorder, c status.Challenge) {
 	c.Asker = status.OtherAsker
@@ -46,7 +46,7 @@ func TestChallengeLines(t *testing.T) {
 	tell(r, c)
 	c.Asker = status.OtherAsker
 	c.Status, c.Outcome = 502, status.Failed
-	why := &failure.Failure{Cause: "refused", Addr: c.Upstream}
+	why := &cause.Failure{Cause: "refused", Addr: c.Upstream}
 	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
 	r.finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -302,7 +302,7 @@ func TestTallyIsBounded(t *testing.T) {
 	const n = 10 * control.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		tally.Challenge(status.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, Asker: status.OtherAsker, Duration: time.Second, Cause: "refused"}, &failure.Failure{Cause: "refused"})
+		tally.Challenge(status.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, Asker: status.OtherAsker, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
 		tally.Refused(status.NotChallenge, status.OtherAsker)
 		tally.Refused(status.ForeignHost, status.CertManager)
 	}
@@ -344,7 +344,7 @@ func TestTallyOfManyKinds(t *testing.T) {
 	for i := range n {
 		causeID := string(causes[i%len(causes)])
 		took := status.Longest(status.FirstBucket + 1 + i/len(causes))
-		tally.Challenge(status.Challenge{Method: "GET", Asker: status.OtherAsker, Cause: causeID, Duration: took}, &failure.Failure{Cause: causeID})
+		tally.Challenge(status.Challenge{Method: "GET", Asker: status.OtherAsker, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {

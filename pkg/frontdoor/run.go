@@ -15,7 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -180,7 +180,7 @@ func (p *process) probe() {
 	defer cancel()
 	found := []control.Reachability{}
 	for _, f := range p.upstream.Probe(ctx) {
-		r := control.Reachability{Addr: failure.Unzoned(f.Addr)}
+		r := control.Reachability{Addr: cause.Unzoned(f.Addr)}
 		if f.Err != nil {
 			why := f.Err.Failure()
 			r.Failure = &why

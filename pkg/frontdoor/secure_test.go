@@ -14,7 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // TestMain is the gate as well, as the keeper starts it.
@@ -82,7 +82,7 @@ func TestConfinedTLS(t *testing.T) {
 			}
 			return last.Status != 0
 		})
-		why := failure.Failure{}
+		why := cause.Failure{}
 		if last.Failure != nil {
 			why = *last.Failure
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -50,8 +50,8 @@ type span struct {
 }
 
 // Challenge implements gate.Recorder.
-func (t *tally) Challenge(c status.Challenge, why *failure.Failure) {
-	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), failure.Unzoned(c.Client), failure.Unzoned(c.Upstream)
+func (t *tally) Challenge(c status.Challenge, why *cause.Failure) {
+	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.Unzoned(c.Client), cause.Unzoned(c.Upstream)
 	c.Duration = max(0, min(c.Duration, control.MaxTook)) // a host may have been paused meanwhile
 	c.Outcome = outcome(&c)
 	key := status.Sum{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Bucket: status.Bucket(c.Duration)}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -287,7 +287,7 @@ func (c *conversation) note(begin time.Time) {
 // reports whether the client has a part of an answer only.
 func (g *Gate) conclude(c *conversation, code int, from netip.AddrPort, err error) (cut bool) {
 	c.done.Status, c.done.Upstream = code, from
-	var why *failure.Failure
+	var why *cause.Failure
 	if err != nil && !c.writer.failed {
 		cut, why = c.explain(&c.done, err)
 	}
@@ -302,7 +302,7 @@ func (g *Gate) conclude(c *conversation, code int, from netip.AddrPort, err erro
 // explain records what was found at the upstream, and tells the client when
 // nothing else was written to it. It reports whether the client has a part of
 // an answer only.
-func (c *conversation) explain(done *status.Challenge, err error) (cut bool, why *failure.Failure) {
+func (c *conversation) explain(done *status.Challenge, err error) (cut bool, why *cause.Failure) {
 	code, reason := 502, "the upstream could not be asked"
 	cut = done.Status != 0
 	var finding Finding

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
 )
 
@@ -56,7 +56,7 @@ type Finding interface {
 	// Label is the cause, of a fixed set.
 	Label() string
 	// Failure is the finding as it is reported to the controller.
-	Failure() failure.Failure
+	Failure() cause.Failure
 	// Answer is the status and the one line that the client is told when nothing
 	// was written to it.
 	Answer() (status int, reason string)
@@ -69,7 +69,7 @@ type Finding interface {
 type Recorder interface {
 	// Challenge is called for a request that was forwarded, with what was found at
 	// the upstream, or nil.
-	Challenge(c status.Challenge, why *failure.Failure)
+	Challenge(c status.Challenge, why *cause.Failure)
 	// Refused is called for every other connection, with who seems to ask when
 	// the request could be read, and else [status.OtherAsker].
 	Refused(why status.Refusal, asker status.Asker)

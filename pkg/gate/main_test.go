@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
 	"github.com/http01-proxyd/http01-proxyd/pkg/status"
@@ -48,9 +48,9 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
 
-func (r *recorder) Challenge(c status.Challenge, why *failure.Failure) {
+func (r *recorder) Challenge(c status.Challenge, why *cause.Failure) {
 	if why != nil {
-		c.Detail = why.Detail(failure.Context{})
+		c.Detail = why.Detail(cause.Context{})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

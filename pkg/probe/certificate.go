@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // APIPort is where an API server listens.
@@ -46,7 +46,7 @@ func (c *Certificate) tame() {
 	// Not in place: crypto/tls gives equal certificates of several connections out as one.
 	named := make([]string, 0, min(len(c.Names), MaxNames))
 	for _, name := range c.Names {
-		if len(named) < MaxNames && failure.IsName(name) {
+		if len(named) < MaxNames && cause.IsName(name) {
 			named = append(named, name)
 		}
 	}
@@ -55,13 +55,13 @@ func (c *Certificate) tame() {
 
 func (c *Certificate) check() error {
 	hex := func(r rune) bool { return !strings.ContainsRune("-0123456789abcdef", r) }
-	unnamed := func(name string) bool { return !failure.IsName(name) }
+	unnamed := func(name string) bool { return !cause.IsName(name) }
 	if strings.ContainsFunc(c.Serial, hex) || slices.ContainsFunc(c.Names, unnamed) {
-		return fmt.Errorf("%w: a certificate with a serial number or a name of other characters", failure.ErrInvalid)
+		return fmt.Errorf("%w: a certificate with a serial number or a name of other characters", cause.ErrInvalid)
 	}
 	// Beyond these years a report with it cannot be encoded.
 	if year := c.NotAfter.UTC().Year(); c.NotBefore.UTC().Year() < 0 || year > 9999 {
-		return fmt.Errorf("%w: a certificate of the year %d", failure.ErrInvalid, year)
+		return fmt.Errorf("%w: a certificate of the year %d", cause.ErrInvalid, year)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // answering is the time that is left for an answer to come back, on a busy host too,
@@ -120,7 +120,7 @@ func (c *Client) receive() {
 		if err == nil {
 			err = a.Check()
 		} else {
-			err = failure.Of(err) // a decoder's error quotes what the child has sent
+			err = cause.Of(err) // a decoder's error quotes what the child has sent
 		}
 		c.mu.Lock()
 		if err != nil {

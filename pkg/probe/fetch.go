@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // FetchQuestion asks for one page, as a validator does: one GET over a connection
@@ -54,15 +54,15 @@ type Fetch struct {
 	Body        []byte    `json:"body"`   // how it begins, MaxBody bytes: not for printing as it is
 	Length      int       `json:"length"` // of the body, up to MaxLength
 
-	Cause string      `json:"cause"`
-	Why   failure.Why `json:"why,omitzero"` // what the system or the parser said of it, or of Verdict
+	Cause string    `json:"cause"`
+	Why   cause.Why `json:"why,omitzero"` // what the system or the parser said of it, or of Verdict
 
 	// As the gate asks:
 	At      netip.AddrPort `json:"at"`      // whom it was asked last, an ingress address with the port
 	Proxy   bool           `json:"proxy"`   // Cause has to do with the egress proxy
 	Verdict string         `json:"verdict"` // the cause that is read off a whole answer; empty: none
 
-	Context failure.Context `json:"-"` // what this side knows by itself
+	Context cause.Context `json:"-"` // what this side knows by itself
 }
 
 // What is read of a body, and what is handed over of it.
@@ -73,20 +73,20 @@ const (
 
 // Failure is why there was no answer, or what was found in one, where cause is Cause
 // or Verdict.
-func (f *Fetch) Failure(causeID string, at netip.AddrPort) *failure.Failure {
-	return &failure.Failure{Cause: causeID, Addr: at, Proxy: f.Proxy, Why: f.Why}
+func (f *Fetch) Failure(causeID string, at netip.AddrPort) *cause.Failure {
+	return &cause.Failure{Cause: causeID, Addr: at, Proxy: f.Proxy, Why: f.Why}
 }
 
 func (f *Fetch) check() error {
-	if f.Cause != "" && !failure.KnownCause(f.Cause) || f.Verdict != "" && !failure.KnownCause(f.Verdict) {
-		return fmt.Errorf("%w: an unknown cause", failure.ErrInvalid)
+	if f.Cause != "" && !cause.KnownCause(f.Cause) || f.Verdict != "" && !cause.KnownCause(f.Verdict) {
+		return fmt.Errorf("%w: an unknown cause", cause.ErrInvalid)
 	}
-	return errors.Join(f.Why.Check(), failure.CheckAddr(f.At.Addr()))
+	return errors.Join(f.Why.Check(), cause.CheckAddr(f.At.Addr()))
 }
 
 // context is what who asks knows of a failure by itself.
-func (q *FetchQuestion) context() failure.Context {
-	known := failure.Context{}
+func (q *FetchQuestion) context() cause.Context {
+	known := cause.Context{}
 	if q.Gate != nil {
 		known = control.Context(&q.Gate.Configure, q.Gate.Trust, q.Gate.Egress)
 	}

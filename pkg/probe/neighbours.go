@@ -16,7 +16,7 @@ import (
 	"github.com/mdlayher/socket"
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // NeighboursQuestion asks which hosts of a link answer for an address: by ARP, or
@@ -49,7 +49,7 @@ func (n *Neighbours) tame() {
 func (n *Neighbours) check() error {
 	for _, text := range n.Hardware {
 		if address, err := net.ParseMAC(text); err != nil || len(address) != hardwareBytes || address.String() != text {
-			return fmt.Errorf("%w: a hardware address that is none", failure.ErrInvalid)
+			return fmt.Errorf("%w: a hardware address that is none", cause.ErrInvalid)
 		}
 	}
 	return nil

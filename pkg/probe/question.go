@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // Question is one that the child answers by itself: one field is set.
@@ -30,8 +30,8 @@ type Question struct {
 // ContentType and Body. [Client.Ask] makes each a bounded line without control
 // characters, but for the Body. Whoever shows one quotes it and says whose it is.
 type Answer struct {
-	ID    uint64       `json:"id"`
-	Error *failure.Why `json:"error,omitempty"` // why there is no answer
+	ID    uint64     `json:"id"`
+	Error *cause.Why `json:"error,omitempty"` // why there is no answer
 
 	Certificate *Certificate `json:"certificate,omitempty"`
 	Lookup      *Lookup      `json:"lookup,omitempty"`
@@ -60,7 +60,7 @@ func (a Answer) Check() error {
 	}
 	if a.Lookup != nil {
 		for _, addr := range a.Lookup.Addresses {
-			all = append(all, failure.CheckAddr(addr))
+			all = append(all, cause.CheckAddr(addr))
 		}
 	}
 	if a.Fetch != nil {
@@ -70,7 +70,7 @@ func (a Answer) Check() error {
 		all = append(all, a.Neighbours.check())
 	}
 	if a.Through != nil {
-		all = append(all, a.Through.Why.Check(), failure.CheckAddr(a.Through.Tried.Addr()))
+		all = append(all, a.Through.Why.Check(), cause.CheckAddr(a.Through.Tried.Addr()))
 	}
 	return errors.Join(all...)
 }

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // ThroughQuestion asks whether a URL answers, through a proxy as a rule. Both URLs
@@ -29,7 +29,7 @@ type Through struct {
 	Status int            `json:"status"`       // of the answer; 0: there was none
 	Denied int            `json:"denied"`       // of the proxy, which does not connect to there; 0: it does, or was not asked to
 	Tried  netip.AddrPort `json:"tried"`        // the last address that was tried
-	Why    failure.Why    `json:"why,omitzero"` // why there was no answer: what the system or TLS said
+	Why    cause.Why      `json:"why,omitzero"` // why there was no answer: what the system or TLS said
 	Total  time.Duration  `json:"total"`
 }
 

@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // errNoHost is a request that no proxy can be asked for: it names no host, and the
 // address in its place would be that of this front door.
-var errNoHost = fmt.Errorf("%w", failure.Why{Reason: failure.NoHost})
+var errNoHost = fmt.Errorf("%w", cause.Why{Reason: cause.NoHost})
 
 // errForm is a head that is not what the gate writes: origin-form, then Host.
-var errForm = fmt.Errorf("%w", failure.Why{Reason: failure.BadHead})
+var errForm = fmt.Errorf("%w", cause.Why{Reason: cause.BadHead})
 
 // appendAbsolute appends a request head in the form for a proxy (RFC 9112 section
 // 3.2.2): the target becomes http://host/…, Host the same, and what authorizes us

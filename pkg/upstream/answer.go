@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 const (
@@ -23,14 +23,14 @@ const (
 )
 
 // errTooLarge is an answer that is not passed on, or not to its end.
-var errTooLarge = fmt.Errorf("%w", failure.Why{Reason: failure.TooLarge})
+var errTooLarge = fmt.Errorf("%w", cause.Why{Reason: cause.TooLarge})
 
 // errMalformed is what every finding about the bytes of an answer wraps.
 var errMalformed = errors.New("malformed answer")
 
-func malformed(reason failure.Reason) error { return malformedBy(failure.Why{Reason: reason}) }
+func malformed(reason cause.Reason) error { return malformedBy(cause.Why{Reason: reason}) }
 
-func malformedBy(why failure.Why) error { return fmt.Errorf("%w: %w", errMalformed, why) }
+func malformedBy(why cause.Why) error { return fmt.Errorf("%w: %w", errMalformed, why) }
 
 // framing is how the end of an answer's body is known (RFC 9112 section 6.3).
 type framing uint8
@@ -63,8 +63,8 @@ type answer struct {
 	closes           bool
 
 	locations int
-	elsewhere failure.Why // where it leads, when that is not followed
-	looped    bool        // sent back to us: read for the diagnosis only
+	elsewhere cause.Why // where it leads, when that is not followed
+	looped    bool      // sent back to us: read for the diagnosis only
 }
 
 // parse goes on reading the head at the beginning of buf. It returns the head's
@@ -75,7 +75,7 @@ func (a *answer) parse(buf []byte) (n int, err error) {
 		from, to, found, ok := a.lines.Next(buf)
 		switch {
 		case !ok:
-			err = malformed(failure.LineEnd)
+			err = malformed(cause.LineEnd)
 		case !found:
 			return 0, a.early()
 		case a.fields.from == 0:
@@ -98,7 +98,7 @@ func (a *answer) early() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
 	if a.fields.from == 0 && string(a.buf[:n]) != version[:n] {
-		return malformed(failure.NotHTTP)
+		return malformed(cause.NotHTTP)
 	}
 	return nil
 }
@@ -110,12 +110,12 @@ func (a *answer) statusLine(at span) error {
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
 		line[8] != ' ' || !httpfield.IsDigits(line[9:12]) || len(line) > least && line[least] != ' ' || !httpfield.IsText(line[least:]) {
-		return malformed(failure.StatusLine)
+		return malformed(cause.StatusLine)
 	}
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 	if a.status < 100 || a.status > 599 {
-		return malformedBy(failure.Why{Reason: failure.StatusCode, Number: a.status})
+		return malformedBy(cause.Why{Reason: cause.StatusCode, Number: a.status})
 	}
 	a.reason = span{min(at.from+least+1, at.to), at.to}
 	return nil
@@ -126,17 +126,17 @@ const longestName = len("proxy-authenticate")
 
 func (a *answer) field(line []byte) error {
 	if a.count++; a.count > maxFields {
-		return malformed(failure.TooManyFields)
+		return malformed(cause.TooManyFields)
 	}
 	name, value, problem := httpfield.Split(line)
 	if problem != httpfield.None {
-		return malformed(failure.FieldLine)
+		return malformed(cause.FieldLine)
 	}
 	var low [longestName]byte
 	switch string(httpfield.Fold(low[:], name)) {
 	case "trailer":
 		if namesFraming(value) {
-			return malformed(failure.TrailerFraming)
+			return malformed(cause.TrailerFraming)
 		}
 	case "location":
 		a.locations++
@@ -157,10 +157,10 @@ func (a *answer) field(line []byte) error {
 func (a *answer) contentLength(value []byte) (err error) {
 	a.lengths++
 	if !httpfield.IsDigits(value) {
-		return malformed(failure.LengthSyntax)
+		return malformed(cause.LengthSyntax)
 	}
 	if a.length, err = strconv.ParseInt(string(value), 10, 64); err != nil {
-		return malformed(failure.LengthRange)
+		return malformed(cause.LengthRange)
 	}
 	return nil
 }
@@ -179,11 +179,11 @@ func (a *answer) interim() bool { return a.status < 200 }
 func (a *answer) frame(toHead bool) (framing, error) {
 	switch {
 	case a.lengths > 1:
-		return noBody, malformed(failure.LengthTwice)
+		return noBody, malformed(cause.LengthTwice)
 	case a.lengths > 0 && a.codings > 0:
-		return noBody, malformed(failure.LengthAndCoding)
+		return noBody, malformed(cause.LengthAndCoding)
 	case a.codings > 0 && (!a.chunked || a.codings > 1 || a.minor == 0):
-		return noBody, malformed(failure.Coding)
+		return noBody, malformed(cause.Coding)
 	case toHead, a.status == 204, a.status == 304:
 		return noBody, nil
 	case a.codings > 0:

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // Cause is what went wrong at the upstream. The set is fixed, so that it can
@@ -127,15 +127,15 @@ func (e *Error) Cut() bool {
 // Answer is what to tell the client when no answer could be passed on: the
 // status and one line that reveals no more than the cause.
 func (e *Error) Answer() (status int, reason string) {
-	return e.Status, catalogue.Reply(string(e.Cause))
+	return e.Status, findings.Reply(string(e.Cause))
 }
 
 // Failure is the finding as it is reported to the process that writes its sentence:
 // what came from the network is in it only as far as that can be checked.
-func (e *Error) Failure() failure.Failure {
-	f := failure.Failure{Cause: string(e.Cause), Addr: failure.Unzoned(e.Addr), Proxy: e.Proxy != "", Why: Why(e.Err)}
-	for _, other := range e.Also[:min(len(e.Also), failure.MaxAlso)] {
-		f.Also = append(f.Also, failure.Other{Cause: string(other.Cause), Addr: failure.Unzoned(other.Addr)})
+func (e *Error) Failure() cause.Failure {
+	f := cause.Failure{Cause: string(e.Cause), Addr: cause.Unzoned(e.Addr), Proxy: e.Proxy != "", Why: Why(e.Err)}
+	for _, other := range e.Also[:min(len(e.Also), cause.MaxAlso)] {
+		f.Also = append(f.Also, cause.Other{Cause: string(other.Cause), Addr: cause.Unzoned(other.Addr)})
 	}
 	return f
 }
@@ -175,40 +175,40 @@ func handshakeError(addr netip.AddrPort, err error, heard bool) *Error {
 
 // Why is what an error says in typed parameters: of package failure, of the system,
 // or of TLS.
-func Why(err error) failure.Why {
-	var own failure.Why
+func Why(err error) cause.Why {
+	var own cause.Why
 	var record tls.RecordHeaderError
 	switch number, is := alertOf(err); {
 	case errors.As(err, &own):
 		return own
 	case is:
-		return failure.Why{Reason: failure.Alert, Number: number}
+		return cause.Why{Reason: cause.Alert, Number: number}
 	case errors.As(err, &record):
 		return TLSWhy(err)
 	}
-	return failure.Of(err)
+	return cause.Of(err)
 }
 
 // TLSWhy says why a handshake, or TLS after it, has failed.
-func TLSWhy(err error) failure.Why {
+func TLSWhy(err error) cause.Why {
 	var record tls.RecordHeaderError
 	number, is := alertOf(err)
 	switch {
 	case is:
-		return failure.Why{Reason: failure.Alert, Number: number}
+		return cause.Why{Reason: cause.Alert, Number: number}
 	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
-		return failure.Why{Reason: failure.PlainHTTP}
+		return cause.Why{Reason: cause.PlainHTTP}
 	case errors.As(err, &record):
-		return failure.Why{Reason: failure.NotTLS}
+		return cause.Why{Reason: cause.NotTLS}
 	case isGone(err):
-		return failure.Why{Reason: failure.EndedMidway}
+		return cause.Why{Reason: cause.EndedMidway}
 	case strings.Contains(err.Error(), "unsupported protocol version"): // of crypto/tls, which has no type for it
-		return failure.Why{Reason: failure.TLSVersion}
+		return cause.Why{Reason: cause.TLSVersion}
 	}
-	if why := failure.Of(err); why.Reason != failure.Unknown {
+	if why := cause.Of(err); why.Reason != cause.Unknown {
 		return why
 	}
-	return failure.Why{Reason: failure.TLSFailed}
+	return cause.Why{Reason: cause.TLSFailed}
 }
 
 // alertOf is the number of a TLS alert, for which crypto/tls exports no type.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // TestCausesAndCatalogue: each cause has an entry of its own, which
@@ -21,8 +21,8 @@ import (
 // Its words are complete once they are filled in.
 func TestCausesAndCatalogue(t *testing.T) {
 	t.Parallel()
-	entries := make(map[string]catalogue.ID)
-	for _, e := range catalogue.All() {
+	entries := make(map[string]findings.ID)
+	for _, e := range findings.All() {
 		if e.Cause == "" {
 			continue
 		}
@@ -75,7 +75,7 @@ func TestWhatTheJournalAloneSays(t *testing.T) {
 	t.Cleanup(nowhere.Close)
 	closed.Update(Settings{Ingress: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, ConnectTimeout: time.Second})
 	closed.Close()
-	for want, client := range map[catalogue.ID]*Client{"ingress-unknown": nowhere, "exchange-stopped": closed} {
+	for want, client := range map[findings.ID]*Client{"ingress-unknown": nowhere, "exchange-stopped": closed} {
 		_, _, err := client.Exchange(&Request{Deadline: time.Now().Add(time.Second), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Head: []byte("GET / HTTP/1.1\r\n\r\n")}, io.Discard)
 		var failure *Error
 		if !errors.As(err, &failure) || failure.Finding().ID != want {

@@ -6,7 +6,7 @@ import (
 	"bytes"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 const (
@@ -70,11 +70,11 @@ func (c *chunks) lineOf(b []byte) (line []byte, used int, err error) {
 	lf := bytes.IndexByte(b, '\n')
 	switch {
 	case lf > limit, lf < 0 && len(b) > limit:
-		return nil, 0, malformed(failure.ChunkLineTooLong)
+		return nil, 0, malformed(cause.ChunkLineTooLong)
 	case lf < 0:
 		return nil, 0, nil
 	case lf == 0 || b[lf-1] != '\r':
-		return nil, 0, malformed(failure.ChunkLineEnd)
+		return nil, 0, malformed(cause.ChunkLineEnd)
 	default:
 		return b[:lf-1], lf + 1, nil
 	}
@@ -84,13 +84,13 @@ func (c *chunks) size(line []byte) error {
 	digits, extension, extended := bytes.Cut(line, []byte{';'})
 	// 15 digits stay below the largest int64.
 	if len(digits) == 0 || len(digits) > 15 {
-		return malformed(failure.ChunkSize)
+		return malformed(cause.ChunkSize)
 	}
 	c.left = 0
 	for _, d := range digits {
 		value, ok := httpfield.Hex(d)
 		if !ok {
-			return malformed(failure.ChunkSize)
+			return malformed(cause.ChunkSize)
 		}
 		c.left = c.left<<4 | int64(value)
 	}
@@ -100,7 +100,7 @@ func (c *chunks) size(line []byte) error {
 	}
 	if extended {
 		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !httpfield.IsText(extension) {
-			return malformed(failure.ChunkExtension)
+			return malformed(cause.ChunkExtension)
 		}
 	}
 	c.state = chunkData
@@ -115,7 +115,7 @@ func (c *chunks) end(b []byte) (used int, data []byte, err error) {
 		return 0, nil, nil
 	}
 	if len(b) < 2 || string(b[:2]) != "\r\n" {
-		return 0, nil, malformed(failure.ChunkEnd)
+		return 0, nil, malformed(cause.ChunkEnd)
 	}
 	c.state = chunkSize
 	return 2, nil, nil
@@ -127,10 +127,10 @@ func (c *chunks) trailer(line []byte) error {
 		return nil
 	}
 	if c.wrap += len(line); c.wrap > maxChunkWrap {
-		return malformed(failure.TrailersTooLong)
+		return malformed(cause.TrailersTooLong)
 	}
 	if _, _, problem := httpfield.Split(line); problem != httpfield.None {
-		return malformed(failure.Trailer)
+		return malformed(cause.Trailer)
 	}
 	return nil
 }

@@ -13,30 +13,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // reported is what the controller gets of an error, and what it knows by itself.
-func reported(e *Error) (failure.Failure, failure.Context) {
+func reported(e *Error) (cause.Failure, cause.Context) {
 	text, err := json.Marshal(e.Failure())
 	if err != nil {
 		panic(err)
 	}
-	var f failure.Failure
+	var f cause.Failure
 	if err := json.Unmarshal(text, &f); err != nil {
 		panic(err)
 	}
 	if err := f.Check(); err != nil || !reflect.DeepEqual(f, e.Failure()) {
 		panic(string(text))
 	}
-	c := failure.Context{Host: "api.example.com", Trusted: "the CAs of the lab", Proxies: "the CA of the proxy itself"}
+	c := cause.Context{Host: "api.example.com", Trusted: "the CAs of the lab", Proxies: "the CA of the proxy itself"}
 	if e.Proxy != "" {
 		name, _, err := net.SplitHostPort(e.Proxy)
 		if err != nil {
 			name = e.Proxy
 		}
-		c.Via = map[netip.AddrPort]failure.Proxy{f.Addr: {Name: name}}
+		c.Via = map[netip.AddrPort]cause.Proxy{f.Addr: {Name: name}}
 	}
 	return f, c
 }
@@ -48,7 +48,7 @@ func (e *Error) Detail() string {
 }
 
 // Finding is the same.
-func (e *Error) Finding() catalogue.Finding {
+func (e *Error) Finding() findings.Finding {
 	f, c := reported(e)
 	return f.Finding(c)
 }
@@ -59,7 +59,7 @@ func TestLongestDetail(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\U0001F512", 200)
 	var names []string
-	for range 2 * failure.MaxNames {
+	for range 2 * cause.MaxNames {
 		names = append(names, strings.Join([]string{strings.Repeat("x", 63), strings.Repeat("y", 63), strings.Repeat("z", 63), strings.Repeat("w", 61)}, "."))
 	}
 	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: long}, Issuer: pkix.Name{CommonName: strings.Repeat("i", 64)}, DNSNames: names}

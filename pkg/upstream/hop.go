@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // approach opens the TCP connection that a way begins with: to the ingress or to the
@@ -27,7 +27,7 @@ func (c *Client) approach(w way, timeout time.Duration) (*net.TCPConn, *Error) {
 // has an even share of the time that is left.
 func (c *Client) approachProxy(w way, timeout time.Duration) (*net.TCPConn, *Error) {
 	addrs, by := w.via.Addrs, time.Now().Add(timeout)
-	last := error(failure.Why{Reason: failure.NoAddress})
+	last := error(cause.Why{Reason: cause.NoAddress})
 	for i, addr := range addrs {
 		var tcp *net.TCPConn
 		if tcp, last = c.connect(addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); last == nil {

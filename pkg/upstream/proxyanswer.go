@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // proxyRefusal is what the egress proxy itself has answered, instead of doing what
@@ -22,11 +22,11 @@ func (r *proxyRefusal) Error() string { return r.why().Error() }
 // Unwrap returns why.
 func (r *proxyRefusal) Unwrap() error { return r.why() }
 
-func (r *proxyRefusal) why() failure.Why {
+func (r *proxyRefusal) why() cause.Why {
 	if r.code == "" {
-		return failure.Why{Reason: failure.ProxyAnswer, Number: r.status}
+		return cause.Why{Reason: cause.ProxyAnswer, Number: r.status}
 	}
-	return failure.Why{Reason: failure.ProxyAnswerCode, Number: r.status, Code: r.code}
+	return cause.Why{Reason: cause.ProxyAnswerCode, Number: r.status, Code: r.code}
 }
 
 // cause is the one of a refusal: 407 is about our credentials or that there are
@@ -44,7 +44,7 @@ func (a *answer) refusal(authorization Secret) *proxyRefusal {
 	r := &proxyRefusal{status: a.status}
 	// Squid's is followed by a number.
 	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")
-	if failure.IsCode(code) && !authorization.Within(code) {
+	if cause.IsCode(code) && !authorization.Within(code) {
 		r.code = code
 	}
 	return r

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // maxHops bounds the redirects that are followed for one request.
@@ -64,25 +64,25 @@ func SameByTLS(location []byte, host string, target []byte, httpsPort uint16) bo
 
 // destination is where the answer leads, for an operator: scheme, host and port. Path
 // and query are any text, and applications have in them what is nobody's business.
-func (a *answer) destination() failure.Why {
+func (a *answer) destination() cause.Why {
 	if a.locations > 1 {
-		return failure.Why{Reason: failure.ManyPlaces, Number: a.locations}
+		return cause.Why{Reason: cause.ManyPlaces, Number: a.locations}
 	}
 	to, err := url.Parse(string(a.location()))
-	if err != nil || !failure.IsName(to.Hostname()) {
-		return failure.Why{Reason: failure.ToAnything}
+	if err != nil || !cause.IsName(to.Hostname()) {
+		return cause.Why{Reason: cause.ToAnything}
 	}
-	why := failure.Why{Names: []string{to.Hostname()}}
+	why := cause.Why{Names: []string{to.Hostname()}}
 	if port, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {
 		why.Number = int(port)
 	}
 	switch to.Scheme {
 	case "http":
-		why.Reason = failure.ToHTTP
+		why.Reason = cause.ToHTTP
 	case "https":
-		why.Reason = failure.ToHTTPS
+		why.Reason = cause.ToHTTPS
 	default:
-		return failure.Why{Reason: failure.ToAnything}
+		return cause.Why{Reason: cause.ToAnything}
 	}
 	return why
 }

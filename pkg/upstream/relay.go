@@ -9,11 +9,11 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // errNoTime is a budget that was used up before a connection was tried.
-var errNoTime = fmt.Errorf("%w: %w", failure.Why{Reason: failure.NoTime}, os.ErrDeadlineExceeded)
+var errNoTime = fmt.Errorf("%w: %w", cause.Why{Reason: cause.NoTime}, os.ErrDeadlineExceeded)
 
 // readError marks what the upstream did wrong while its answer was relayed, to
 // tell it from what the client did.
@@ -43,10 +43,10 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 			x.start += n
 			return nil
 		case x.answer.status == 101:
-			return malformed(failure.Switches)
+			return malformed(cause.Switches)
 		default:
 			if interim++; interim > maxInterim {
-				return malformed(failure.Interim)
+				return malformed(cause.Interim)
 			}
 			x.start += n
 			x.answer = answer{}
@@ -59,7 +59,7 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 func (x *exchange) readHead(conn stream, a attempt) error {
 	switch unused := x.end - x.start; {
 	case unused == maxAnswerHead:
-		return malformed(failure.HeadTooLong)
+		return malformed(cause.HeadTooLong)
 	case x.end < len(x.in):
 	default:
 		// The parser counts from the head's beginning, so that the head may move.

@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // tunnel asks the egress proxy, to which conn is, for a way to an address (RFC 9110
@@ -66,10 +66,10 @@ func readConnected(conn io.Reader, authorization Secret) (rest []byte, err error
 				return nil, err
 			}
 		case a.status == 101:
-			return nil, malformed(failure.Switches)
+			return nil, malformed(cause.Switches)
 		case a.interim():
 			if interim++; interim > maxInterim {
-				return nil, malformed(failure.Interim)
+				return nil, malformed(cause.Interim)
 			}
 			end = copy(buf, buf[n:end])
 			a = answer{}
@@ -84,7 +84,7 @@ func readConnected(conn io.Reader, authorization Secret) (rest []byte, err error
 // readOn reads more behind what is in buf, which grows up to the bound of a head.
 func readOn(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	if end == maxAnswerHead {
-		return nil, 0, malformed(failure.HeadTooLong)
+		return nil, 0, malformed(cause.HeadTooLong)
 	}
 	if end == len(buf) {
 		buf = append(buf, make([]byte, min(len(buf), maxAnswerHead-len(buf)))...)

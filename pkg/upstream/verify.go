@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // maxSessions bounds the sessions that are kept to be resumed, by the name that was
@@ -63,7 +63,7 @@ func (v *verifier) config(name string) *tls.Config {
 // one of the configured names.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return &refusal{TLSHandshake, failure.Why{Reason: failure.NoCertificate}}
+		return &refusal{TLSHandshake, cause.Why{Reason: cause.NoCertificate}}
 	}
 	leaf := chain[0]
 	between := x509.NewCertPool()
@@ -89,14 +89,14 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 			return nil
 		}
 	}
-	why := describe(failure.OtherNames, leaf)
+	why := describe(cause.OtherNames, leaf)
 	why.Names, why.More = names(leaf)
 	return &refusal{TLSName, why}
 }
 
 func (v *verifier) refuseChain(leaf *x509.Certificate, err error, now time.Time) error {
 	why, _ := CertificateWhy(leaf, err, now)
-	if why.Reason == failure.Expired || why.Reason == failure.NotYetValid {
+	if why.Reason == cause.Expired || why.Reason == cause.NotYetValid {
 		return &refusal{TLSExpired, why}
 	}
 	return &refusal{TLSUntrusted, why}
@@ -104,33 +104,33 @@ func (v *verifier) refuseChain(leaf *x509.Certificate, err error, now time.Time)
 
 // CertificateWhy is why a certificate was refused, which is leaf unless the error has
 // another. It is false for an error that is not about one.
-func CertificateWhy(leaf *x509.Certificate, err error, now time.Time) (failure.Why, bool) {
+func CertificateWhy(leaf *x509.Certificate, err error, now time.Time) (cause.Why, bool) {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
 	var extension x509.UnhandledCriticalExtension
 	var other x509.HostnameError
 	switch errors.As(err, &invalid); {
 	case invalid.Reason == x509.Expired && invalid.Cert != nil:
-		why, when := describe(failure.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
+		why, when := describe(cause.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
 		if now.After(invalid.Cert.NotAfter) {
-			why.Reason, when = failure.Expired, invalid.Cert.NotAfter
+			why.Reason, when = cause.Expired, invalid.Cert.NotAfter
 		}
-		why.Time = max(0, min(when.Unix(), failure.LastTime))
+		why.Time = max(0, min(when.Unix(), cause.LastTime))
 		return why, true
 	case invalid.Cert != nil:
-		why := describe(failure.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
+		why := describe(cause.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
 		why.Number = int(invalid.Reason) + 1
 		return why, true
 	case errors.As(err, &unknown):
-		return describe(failure.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
+		return describe(cause.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
 	case errors.As(err, &other):
-		why := describe(failure.OtherNames, cmp.Or(leaf, other.Certificate))
+		why := describe(cause.OtherNames, cmp.Or(leaf, other.Certificate))
 		why.Names, why.More = names(cmp.Or(leaf, other.Certificate))
 		return why, true
 	default:
-		reason := failure.InvalidCertificate
+		reason := cause.InvalidCertificate
 		if errors.As(err, &extension) {
-			reason = failure.UnknownExtension
+			reason = cause.UnknownExtension
 		}
 		return describe(reason, leaf), leaf != nil
 	}
@@ -139,7 +139,7 @@ func CertificateWhy(leaf *x509.Certificate, err error, now time.Time) (failure.W
 // refusal is a router that is not spoken to.
 type refusal struct {
 	cause Cause
-	why   failure.Why
+	why   cause.Why
 }
 
 func (r *refusal) Error() string { return r.why.Error() }
@@ -148,15 +148,15 @@ func (r *refusal) Error() string { return r.why.Error() }
 func (r *refusal) Unwrap() error { return r.why }
 
 // describe names a certificate by what of its names can be checked.
-func describe(reason failure.Reason, c *x509.Certificate) failure.Why {
-	why := failure.Why{Reason: reason}
+func describe(reason cause.Reason, c *x509.Certificate) cause.Why {
+	why := cause.Why{Reason: reason}
 	if c == nil {
 		return why
 	}
-	if failure.IsCommonName(c.Subject.CommonName) {
+	if cause.IsCommonName(c.Subject.CommonName) {
 		why.Subject = c.Subject.CommonName
 	}
-	if failure.IsCommonName(c.Issuer.CommonName) {
+	if cause.IsCommonName(c.Issuer.CommonName) {
 		why.Issuer = c.Issuer.CommonName
 	}
 	return why
@@ -170,9 +170,9 @@ func names(c *x509.Certificate) (first []string, more int) {
 		all = append(all, ip.String())
 	}
 	for _, name := range all {
-		if len(first) < failure.MaxNames && failure.IsName(name) {
+		if len(first) < cause.MaxNames && cause.IsName(name) {
 			first = append(first, name)
 		}
 	}
-	return first, min(len(all)-len(first), failure.MaxMore)
+	return first, min(len(all)-len(first), cause.MaxMore)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/journal"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/message"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/messageid"
 )
 
 // NewLogger logs into the journal, with every attribute as a field of its own,
@@ -51,7 +51,7 @@ func (h *journalHandler) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		addField(fields, h.prefix, a)
 		if a.Key == "event" {
-			if id := message.ID(a.Value.String()); id != "" {
+			if id := messageid.ID(a.Value.String()); id != "" {
 				fields["MESSAGE_ID"] = id
 			}
 		}

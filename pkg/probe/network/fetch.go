@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -108,7 +108,7 @@ func malformed(err error) error {
 func diagnose(q *probe.FetchQuestion, err error, got bool) *upstream.Error {
 	var bad errMalformed
 	if errors.As(err, &bad) {
-		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: failure.Why{Reason: failure.Malformed}}
+		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: cause.Why{Reason: cause.Malformed}}
 	}
 	return upstream.TalkError(q.Addr, err, got)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -104,7 +104,7 @@ func TestFetch(t *testing.T) {
 			if (got.Cause == "") != got.Why.IsZero() {
 				t.Errorf("cause %q, why %v", got.Cause, got.Why)
 			}
-			got.Connected, got.FirstByte, got.Total, got.Why, got.Context = 0, 0, 0, failure.Why{}, failure.Context{}
+			got.Connected, got.FirstByte, got.Total, got.Why, got.Context = 0, 0, 0, cause.Why{}, cause.Context{}
 			if diff := cmp.Diff(tt.want, got, cmp.Comparer(bytes.Equal), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

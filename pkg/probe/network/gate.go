@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -20,7 +20,7 @@ import (
 // asGate asks the ingress for one page by the gate's own means: what it meets is what
 // challenges meet, and in the same words.
 func asGate(ctx context.Context, q *probe.FetchQuestion) *probe.Fetch {
-	f := &probe.Fetch{At: failure.Unzoned(q.Addr)}
+	f := &probe.Fetch{At: cause.Unzoned(q.Addr)}
 	begin := time.Now()
 	defer func() { f.Total = time.Since(begin) }()
 	request, err := gateRequest(ctx, q)
@@ -39,7 +39,7 @@ func asGate(ctx context.Context, q *probe.FetchQuestion) *probe.Fetch {
 	answer := gathered{begin: begin}
 	_, at, err := client.Exchange(request, &answer)
 	if at.IsValid() {
-		f.At = failure.Unzoned(at)
+		f.At = cause.Unzoned(at)
 	}
 	answer.read(f)
 	var found *upstream.Error
@@ -70,7 +70,7 @@ func gateRequest(ctx context.Context, q *probe.FetchQuestion) (*upstream.Request
 	var asked head.Request
 	text := []byte(requestText(q))
 	if _, fault := asked.Parse(text); fault != head.None {
-		return nil, failure.Why{Reason: failure.BadQuestion}
+		return nil, cause.Why{Reason: cause.BadQuestion}
 	}
 	deadline, _ := ctx.Deadline()
 	return &upstream.Request{

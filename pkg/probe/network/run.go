@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -70,7 +70,7 @@ func answer(ctx context.Context, conn *control.Conn, q probe.Question) {
 	// Before it is sent too: texts of the network may be long, and grow as JSON.
 	err = conn.Send(a.Tamed(), -1)
 	if errors.Is(err, control.ErrTooLarge) {
-		err = conn.Send(probe.Answer{ID: q.ID, Error: &failure.Why{Reason: failure.AnswerTooLong}}, -1)
+		err = conn.Send(probe.Answer{ID: q.ID, Error: &cause.Why{Reason: cause.AnswerTooLong}}, -1)
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -94,7 +94,7 @@ func find(ctx context.Context, q probe.Question) (a probe.Answer, err error) {
 	case q.Through != nil:
 		a.Through, err = through(ctx, q.Through)
 	default:
-		err = failure.Why{Reason: failure.BadQuestion}
+		err = cause.Why{Reason: cause.BadQuestion}
 	}
 	return a, err
 }

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
@@ -24,7 +24,7 @@ import (
 func through(ctx context.Context, q *probe.ThroughQuestion) (*probe.Through, error) {
 	target, err := url.Parse(q.URL)
 	if err != nil {
-		return nil, failure.Why{Reason: failure.BadQuestion}
+		return nil, cause.Why{Reason: cause.BadQuestion}
 	}
 	t := &probe.Through{}
 	begin := time.Now()
@@ -82,7 +82,7 @@ func transportFor(q *probe.ThroughQuestion, conn net.Conn, denied *atomic.Int32)
 	}
 	proxy, err := url.Parse(q.Proxy)
 	if err != nil {
-		return nil, failure.Why{Reason: failure.BadProxyURL} // what the parser says has it
+		return nil, cause.Why{Reason: cause.BadProxyURL} // what the parser says has it
 	}
 	transport.Proxy = http.ProxyURL(proxy)
 	return transport, nil
@@ -93,9 +93,9 @@ func transportFor(q *probe.ThroughQuestion, conn net.Conn, denied *atomic.Int32)
 // (dialConnFor of net/http), so that one silent address kept the others from being
 // asked. It writes down whom it tries.
 func dialAny(ctx context.Context, addrs []netip.AddrPort, t *probe.Through) (conn net.Conn, err error) {
-	err = failure.Why{Reason: failure.NoAddress}
+	err = cause.Why{Reason: cause.NoAddress}
 	for i, addr := range addrs {
-		t.Tried = failure.Unzoned(addr)
+		t.Tried = cause.Unzoned(addr)
 		if conn, err = dialOne(ctx, addr, len(addrs)-i); err == nil {
 			return conn, nil
 		}
@@ -126,16 +126,16 @@ func handOver(conn net.Conn) func(context.Context, string, string) (net.Conn, er
 
 // why is why there was no answer. What net/http itself says quotes the network, and
 // may hold a URL with credentials: of its texts none is handed over.
-func why(err error) failure.Why {
+func why(err error) cause.Why {
 	if about, is := upstream.CertificateWhy(nil, err, time.Now()); is {
 		return about
 	}
 	switch said := upstream.Why(err); {
-	case said.Reason != failure.Unknown:
+	case said.Reason != cause.Unknown:
 		return said
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return failure.Why{Reason: failure.PlainHTTP}
+		return cause.Why{Reason: cause.PlainHTTP}
 	default:
-		return failure.Why{Reason: failure.Malformed}
+		return cause.Why{Reason: cause.Malformed}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/failure"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 
@@ -171,7 +171,7 @@ func TestThrough(t *testing.T) {
 			if diff := cmp.Diff(&tt.want, a.Through, cmpopts.IgnoreFields(probe.Through{}, "Tried", "Why", "Total")); diff != "" {
 				t.Errorf("(-want +got):\n%s%v", diff, a.Through.Why)
 			}
-			if got := a.Through.Why.Text(failure.Context{Host: "other.test", Trusted: "what is trusted"}); !strings.Contains(got, tt.says) || (tt.says == "") != (got == "") || strings.Contains(got, "s3cret") {
+			if got := a.Through.Why.Text(cause.Context{Host: "other.test", Trusted: "what is trusted"}); !strings.Contains(got, tt.says) || (tt.says == "") != (got == "") || strings.Contains(got, "s3cret") {
 				t.Errorf("it says %q, want %q", got, tt.says)
 			}
 			if len(tt.q.Addrs) > 0 && a.Through.Tried != tt.q.Addrs[len(tt.q.Addrs)-1] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalogue
+package findings
 
 // What goes wrong on a MicroShift host.
 const (

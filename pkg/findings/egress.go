@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalogue
+package findings
 
 // What goes wrong at an egress proxy through which the ingress is reached
 // (egressProxy.upstream: auto).

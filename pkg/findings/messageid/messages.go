@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package message
+package messageid
 
 import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package message_test
+package messageid_test
 
 import (
 	"flag"
@@ -12,17 +12,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/message"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/messageid"
 )
 
 var update = flag.Bool("update", false, "write the catalog")
 
-const catalog = "../../systemd/http01-proxyd.catalog"
+const catalog = "../../../systemd/http01-proxyd.catalog"
 
 // TestCatalogIsCurrent: `make docs` writes it.
 func TestCatalogIsCurrent(t *testing.T) {
 	if *update {
-		if err := os.WriteFile(catalog, []byte(message.Catalog()), 0o644); err != nil {
+		if err := os.WriteFile(catalog, []byte(messageid.Catalog()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -30,7 +30,7 @@ func TestCatalogIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(message.Catalog(), string(shipped)); diff != "" {
+	if diff := cmp.Diff(messageid.Catalog(), string(shipped)); diff != "" {
 		t.Errorf("run make docs (-want +got):\n%s", diff)
 	}
 }
@@ -38,19 +38,19 @@ func TestCatalogIsCurrent(t *testing.T) {
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	ids, events := make(map[string]bool), make(map[string]bool)
-	for _, m := range message.All() {
+	for _, m := range messageid.All() {
 		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(m.ID) || ids[m.ID] || events[m.Event] {
 			t.Errorf("%s: ID %q, or the event, is no good or stands twice", m.Event, m.ID)
 		}
 		ids[m.ID], events[m.Event] = true, true
-		if message.ID(m.Event) != m.ID {
+		if messageid.ID(m.Event) != m.ID {
 			t.Errorf("%s is not found", m.Event)
 		}
 		if m.Subject == "" || strings.Contains(m.Subject, "\n") {
 			t.Errorf("%s: the subject is no line", m.Event)
 		}
 	}
-	if message.ID("nothing") != "" {
+	if messageid.ID("nothing") != "" {
 		t.Error("an event that is not known has an ID")
 	}
 }
@@ -73,7 +73,7 @@ func TestEveryEventIsExplained(t *testing.T) {
 				continue
 			}
 			found++
-			if event := m[1] + m[2] + m[3]; message.ID(event) == "" {
+			if event := m[1] + m[2] + m[3]; messageid.ID(event) == "" {
 				t.Errorf("%s logs %q, which is not in the catalog", path, event)
 			}
 		}

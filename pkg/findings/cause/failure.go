@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package failure
+package cause
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // MaxAlso bounds the other addresses of a [Failure]: more ingress addresses than a
@@ -63,7 +63,7 @@ var ErrInvalid = errors.New("invalid failure report")
 
 // KnownCause reports whether the catalogue has an entry for the cause.
 func KnownCause(cause string) bool {
-	_, known := catalogue.OfCause(cause)
+	_, known := findings.OfCause(cause)
 	return cause != "" && known
 }
 
@@ -103,7 +103,7 @@ func (f *Failure) Check() error {
 }
 
 // Finding is the catalogue's entry for it, with the remediation.
-func (f *Failure) Finding(c Context) catalogue.Finding {
+func (f *Failure) Finding(c Context) findings.Finding {
 	who := f.Addr.String()
 	if f.Proxy && !ofEgress(f.Cause) {
 		who += " through the egress proxy " + f.proxy(c)
@@ -114,10 +114,10 @@ func (f *Failure) Finding(c Context) catalogue.Finding {
 // Says is the catalogue's sentence for it, of what is called who.
 func (f *Failure) Says(who string, c Context) string { return f.find(who, c).Says }
 
-func (f *Failure) find(who string, c Context) catalogue.Finding {
-	id, known := catalogue.OfCause(f.Cause)
+func (f *Failure) find(who string, c Context) findings.Finding {
+	id, known := findings.OfCause(f.Cause)
 	if !known {
-		id = catalogue.AnswerMalformed
+		id = findings.AnswerMalformed
 	}
 	asked := asked{host: c.Host, names: c.Names, trusted: c.Trusted, unresolved: c.Unresolved}
 	switch {
@@ -128,7 +128,7 @@ func (f *Failure) find(who string, c Context) catalogue.Finding {
 	case f.Proxy && c.Beyond != "":
 		asked.trusted = c.Beyond
 	}
-	found := catalogue.Find(id, "upstream", who, "error", f.Why.text(asked), "proxy", f.proxy(c))
+	found := findings.Find(id, "upstream", who, "error", f.Why.text(asked), "proxy", f.proxy(c))
 	if f.Proxy {
 		return found.ThroughProxy()
 	}
@@ -148,7 +148,7 @@ func (f *Failure) Detail(c Context) string {
 	var b strings.Builder
 	b.WriteString(f.Finding(c).String())
 	for _, other := range f.Also {
-		reply := catalogue.Reply(other.Cause)
+		reply := findings.Reply(other.Cause)
 		if ofEgress(other.Cause) {
 			fmt.Fprintf(&b, "; then, for %v, %s", other.Addr, reply)
 			continue

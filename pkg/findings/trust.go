@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalogue
+package findings
 
 // What goes wrong with the CAs by which an ingress that speaks TLS is verified.
 const (

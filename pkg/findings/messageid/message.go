@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package message owns the kinds of journal entries: the stable MESSAGE_ID of
+// Package messageid owns the kinds of journal entries: the stable MESSAGE_ID of
 // each, and the journal catalog that explains them in `journalctl -x`.
-package message
+package messageid
 
 import (
 	"fmt"
@@ -36,7 +36,7 @@ func ID(event string) string {
 // (https://systemd.io/CATALOG, "Message Catalog Developer Documentation").
 func Catalog() string {
 	var b strings.Builder
-	b.WriteString("# SPDX-License-Identifier: Apache-2.0\n# Generated from pkg/message: make docs.\n")
+	b.WriteString("# SPDX-License-Identifier: Apache-2.0\n# Generated from pkg/findings/messageid: make docs.\n")
 	for _, m := range all() {
 		fmt.Fprintf(&b, "\n-- %s\nSubject: %s\nDefined-By: http01-proxyd\nSupport: https://github.com/http01-proxyd/http01-proxyd/issues\n"+
 			"Documentation: %s\n", m.ID, m.Subject, docurl.Troubleshooting)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package failure
+package cause
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/catalogue"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 // configured is a controller with a proxy before its ingress.
@@ -149,8 +149,8 @@ func FuzzReport(f *testing.F) {
 		if strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) || len(said) > 8<<10 {
 			t.Errorf("%s: %q", text, said)
 		}
-		id, _ := catalogue.OfCause(got.Cause)
-		mend := catalogue.Get(id).Mend
+		id, _ := findings.OfCause(got.Cause)
+		mend := findings.Get(id).Mend
 		if _, after, is := strings.Cut(said, ": "+mend); !is || !ours(after) {
 			t.Errorf("%s: %q lacks the remediation, or has more than that", text, said)
 		}

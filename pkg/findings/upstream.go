@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalogue
+package findings
 
 // What goes wrong between this host and the solver: at the ingress VIP, at the
 // router, and with the answer.
