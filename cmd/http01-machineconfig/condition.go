@@ -19,7 +19,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // What is read is bounded far above anything real.
@@ -198,7 +198,7 @@ func printable(text string) string {
 	}, text)
 }
 
-func writeCondition(w io.Writer, c status.Condition, format string) error {
+func writeCondition(w io.Writer, c report.Condition, format string) error {
 	var text []byte
 	var err error
 	switch format {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // hostOf is whose report a file holds.
@@ -87,7 +87,7 @@ func readAtMost(file string, limit int64) ([]byte, error) {
 }
 
 // readPrevious reads what an earlier run has printed; no name is none.
-func (f conditionFlags) readPrevious() (*status.Condition, error) {
+func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if f.previous == "" {
 		return nil, nil //nolint:nilnil // none was given
 	}
@@ -110,8 +110,8 @@ func (f conditionFlags) readPrevious() (*status.Condition, error) {
 		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Mend: mend}
 	}
 	at, err := time.Parse(time.RFC3339, fields["lastTransitionTime"])
-	if err != nil || fields["type"] != status.ConditionType || fields["status"] == "" {
-		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + status.ConditionType, Mend: mend}
+	if err != nil || fields["type"] != report.ConditionType || fields["status"] == "" {
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Mend: mend}
 	}
-	return &status.Condition{Type: fields["type"], Status: fields["status"], LastTransitionTime: at}, nil
+	return &report.Condition{Type: fields["type"], Status: fields["status"], LastTransitionTime: at}, nil
 }

@@ -15,16 +15,16 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // writeReport writes what a host's `status -o json` prints.
-func writeReport(t *testing.T, dir, name string, look status.Look, since time.Time) string {
+func writeReport(t *testing.T, dir, name string, look report.Look, since time.Time) string {
 	t.Helper()
-	b := status.NewBoard("1.0", since, func(_, _ status.Condition) {})
+	b := report.NewBoard("1.0", since, func(_, _ report.Condition) {})
 	b.SetLook(look, since)
 	var text strings.Builder
-	must(t, b.Report(status.Table{}).WriteJSON(&text, true))
+	must(t, b.Report(report.Table{}).WriteJSON(&text, true))
 	path := filepath.Join(dir, "status-"+name+".json")
 	must(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	return path
@@ -36,11 +36,11 @@ func TestCondition(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var vips []status.VIP
+	var vips []report.VIP
 	must(t, json.Unmarshal([]byte(`[{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]`), &vips))
-	standby := []status.VIP{{Address: vips[0].Address, Family: "IPv4", State: status.VIPStandby}}
-	holder := writeReport(t, dir, "master0", status.Look{Reason: status.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since)
-	other := writeReport(t, dir, "master1", status.Look{Reason: status.Standby, Message: "not here", VIPs: standby}, since.Add(time.Hour))
+	standby := []report.VIP{{Address: vips[0].Address, Family: "IPv4", State: report.VIPStandby}}
+	holder := writeReport(t, dir, "master0", report.Look{Reason: report.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since)
+	other := writeReport(t, dir, "master1", report.Look{Reason: report.Standby, Message: "not here", VIPs: standby}, since.Add(time.Hour))
 	const message = "192.0.2.5 is held and served by master0; 2 hosts have reported"
 	want := map[string]string{
 		"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving", "message": message, "lastTransitionTime": "2026-01-02T03:04:05Z",
@@ -54,7 +54,7 @@ func TestCondition(t *testing.T) {
 		}
 		previous := filepath.Join(dir, "previous")
 		must(t, os.WriteFile(previous, []byte(got.out), 0o600))
-		later := writeReport(t, t.TempDir(), "master0", status.Look{Reason: status.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since.Add(2*time.Hour))
+		later := writeReport(t, t.TempDir(), "master0", report.Look{Reason: report.Serving, Message: "holds 192.0.2.5", VIPs: vips}, since.Add(2*time.Hour))
 		if again := runLine(t, "", "condition", "-o", format, "--previous", previous, other, later); again != got {
 			t.Errorf("%s, again: %+v, want %+v", format, again, got)
 		}
@@ -71,7 +71,7 @@ func TestCondition(t *testing.T) {
 			t.Errorf("--hosts %s: %+v", hosts, got)
 		}
 	}
-	shown := writeReport(t, t.TempDir(), "master0", status.Look{Reason: status.PortInUse, Message: "a\nb\x1b[31m", VIPs: vips}, since)
+	shown := writeReport(t, t.TempDir(), "master0", report.Look{Reason: report.PortInUse, Message: "a\nb\x1b[31m", VIPs: vips}, since)
 	if got := runLine(t, "", "condition", "-o", "text", shown); !strings.Contains(got.out, "a b [31m") {
 		t.Errorf("%+v", got)
 	}
@@ -107,9 +107,9 @@ func TestUnreadableReports(t *testing.T) {
 		must(t, tt.write())
 		err := os.Chtimes(path, when, when)
 		got := runLine(t, "", "condition", path)
-		var c status.Condition
+		var c report.Condition
 		must(t, json.Unmarshal([]byte(got.out), &c))
-		if want := "master0: " + tt.want + "; 0 of 1 hosts have reported"; got.code != int(notTrue) || c.Status != "Unknown" || c.Reason != status.NotReachable || c.Message != want {
+		if want := "master0: " + tt.want + "; 0 of 1 hosts have reported"; got.code != int(notTrue) || c.Status != "Unknown" || c.Reason != report.NotReachable || c.Message != want {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
 		if err == nil && !c.LastTransitionTime.Equal(when) {

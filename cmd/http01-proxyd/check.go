@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/pkg/check"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Exit codes of check.
@@ -102,7 +102,7 @@ func runCheck(ctx context.Context, o check.Options, format string, s command.Str
 
 func writeReport(result check.Report, format string, w io.Writer) error {
 	if format == "json" {
-		return status.WriteJSON(w, result, true)
+		return report.WriteJSON(w, result, true)
 	}
 	width, _ := command.Size(w)
 	return result.WriteText(w, check.Style{Colour: command.Colour(w), Width: width})

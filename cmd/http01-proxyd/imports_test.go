@@ -50,24 +50,24 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/host/apiname":     {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
 		"pkg/findings":         {"internal/docurl"},
 		"pkg/check":            nil,                                                                                       // may import all: it looks at all of them
-		"internal/child":       {"pkg/control", "internal/sandbox", "pkg/status"},                                         // a line of text is made printable in one way
+		"internal/child":       {"pkg/control", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
 		"pkg/findings/cause":   {"pkg/findings"},                                                                          // what a child reports, and its sentences: both sides link it
-		"pkg/probe":            {"internal/child", "pkg/control", "pkg/findings/cause", "pkg/host/resolve", "pkg/status"}, // texts are made printable in one way
+		"pkg/probe":            {"internal/child", "pkg/control", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
 		"pkg/probe/network":         {"pkg/control", "pkg/findings/cause", "pkg/gate/head", "pkg/probe", "internal/sandbox", "pkg/upstream", "pkg/way"},
 		"pkg/way":                   {"pkg/control", "pkg/upstream"},                          // orders become settings, for the gate and the probe
 		"pkg/order":                 {"pkg/config", "pkg/control", "pkg/egress", "pkg/trust"}, // the keeper gives them, and check asks by them
 		"pkg/egress":                {"pkg/config", "internal/textfile"},                      // what a proxy's URL is, is the configuration's to say
-		"pkg/clustercondition":      {"pkg/status"},                                           // folds the hosts' conditions
+		"pkg/clustercondition":      {"pkg/report"},                                           // folds the hosts' conditions
 		"pkg/config":                {"internal/textfile"},                                    // also judges files on the admin's machine
 		"pkg/disruption":            nil,
-		"pkg/control":               {"pkg/findings/cause", "pkg/status"},
-		"pkg/expiry":                {"pkg/status"},                                                   // what is to be said of a certificate
-		"pkg/exporter":              {"pkg/control", "pkg/metrics", "internal/sandbox", "pkg/status"}, // the process that serves metrics
-		"pkg/metrics":               {"pkg/status", "pkg/upstream"},                                   // the labels' values
+		"pkg/control":               {"pkg/findings/cause", "pkg/report"},
+		"pkg/expiry":                {"pkg/report"},                                                   // what is to be said of a certificate
+		"pkg/exporter":              {"pkg/control", "pkg/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
+		"pkg/metrics":               {"pkg/report", "pkg/upstream"},                                   // the labels' values
 		"internal/httpfield":        nil,                                                              // one grammar for both directions
 		"internal/filewatch":        nil,
-		"pkg/frontdoor":             {"pkg/control", "pkg/findings/cause", "pkg/gate", "pkg/gate/tcp", "internal/sandbox", "pkg/status", "pkg/host/systemd", "pkg/upstream", "pkg/way"}, // the process that faces the network
+		"pkg/frontdoor":             {"pkg/control", "pkg/findings/cause", "pkg/gate", "pkg/gate/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/upstream", "pkg/way"}, // the process that faces the network
 		"pkg/gate/head":             {"internal/httpfield"},                                                                                                                             // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":      nil,
 		"pkg/host/keepalived":       {"internal/textfile"},
@@ -79,17 +79,17 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/host/resolve":          {"internal/textfile"},
 		"pkg/host/nftables/ruleset": nil,
 		"internal/sandbox":          nil,
-		"pkg/status":                nil,
+		"pkg/report":                nil,
 		"pkg/host/systemd":          {"pkg/findings/messageid"},
-		"pkg/trust":                 {"internal/textfile", "pkg/status"}, // also judges files on the admin's machine
+		"pkg/trust":                 {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":    {"internal/docurl"},
-		"pkg/story":                 {"pkg/status"},
+		"pkg/story":                 {"pkg/report"},
 		"pkg/upstream":              {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
 		"pkg/verdict":               nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
 		"pkg/gate/tcp":              {"internal/nonblock"},
-		"pkg/gate":                  {"pkg/findings/cause", "internal/httpfield", "pkg/gate/head", "pkg/gate/tcp", "pkg/status"},
+		"pkg/gate":                  {"pkg/findings/cause", "internal/httpfield", "pkg/gate/head", "pkg/gate/tcp", "pkg/report"},
 		"pkg/host/nftables":         {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/reconcile":             {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/ownership", "pkg/host/nftables/ruleset", "pkg/status"},
+		"pkg/reconcile":             {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/ownership", "pkg/host/nftables/ruleset", "pkg/report"},
 		"pkg/daemon":                nil, // may import all: it joins the parts
 		"internal/docurl":           nil, // addresses, for all that is printed
 		"internal/nonblock":         nil,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Bounds of --interval.
@@ -108,7 +108,7 @@ func brief(d time.Duration) string {
 }
 
 func (f statusFlags) once(ctx context.Context, s command.Streams) error {
-	current, err := status.Fetch(ctx, f.socket)
+	current, err := report.Fetch(ctx, f.socket)
 	if err != nil {
 		return err
 	}
@@ -119,5 +119,5 @@ func (f statusFlags) once(ctx context.Context, s command.Streams) error {
 		return metrics.WriteText(s.Out, current)
 	}
 	columns, _ := command.Size(s.Out)
-	return current.WriteText(s.Out, time.Now(), status.View{Colour: command.Colour(s.Out), Width: columns})
+	return current.WriteText(s.Out, time.Now(), report.View{Colour: command.Colour(s.Out), Width: columns})
 }

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // asProgram makes the test binary the program itself.
@@ -195,16 +195,16 @@ func newService(t *testing.T) service {
 }
 
 // start answers until stop is called.
-func (s service) start(current func() status.Report) (stop func()) {
+func (s service) start(current func() report.Report) (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	ln, err := status.Listen(ctx, s.path)
+	ln, err := report.Listen(ctx, s.path)
 	if err != nil {
 		cancel()
 		s.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, ln, current, func(err error) { panic(err) }) }()
+	go func() { ended <- report.Serve(ctx, ln, current, func(err error) { panic(err) }) }()
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // watch shows the status again and again until ctx ends, which is how it is
@@ -41,7 +41,7 @@ type watcher struct {
 	out  io.Writer
 	host string
 
-	last    status.Report // of the service; without a condition before the first
+	last    report.Report // of the service; without a condition before the first
 	asked   time.Time     // when it told that
 	missing time.Time     // since when it has not answered; zero when it does
 	why     error
@@ -81,7 +81,7 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-c
 
 // ask asks the service once. The error is one that waiting does not mend.
 func (w *watcher) ask(ctx context.Context) error {
-	report, err := status.Fetch(ctx, w.socket)
+	report, err := report.Fetch(ctx, w.socket)
 	now := time.Now()
 	switch {
 	case err == nil:
@@ -98,9 +98,9 @@ func (w *watcher) ask(ctx context.Context) error {
 }
 
 // report is what the service tells, or that it does not.
-func (w *watcher) report() status.Report {
+func (w *watcher) report() report.Report {
 	if w.why != nil {
-		return status.Missing(w.missing, w.why)
+		return report.Missing(w.missing, w.why)
 	}
 	return w.last
 }
@@ -121,8 +121,8 @@ func (w *watcher) printText(now time.Time) error {
 	return err
 }
 
-func (w *watcher) view(columns, rows int) status.View {
-	return status.View{Colour: command.Colour(w.out), Width: columns, Height: rows}
+func (w *watcher) view(columns, rows int) report.View {
+	return report.View{Colour: command.Colour(w.out), Width: columns, Height: rows}
 }
 
 // inPlace is the watch in a terminal, which is as it was before when it ends.
@@ -164,7 +164,7 @@ func (w *watcher) draw(terminal screen, now time.Time) error {
 	columns, rows := terminal.size()
 	var text strings.Builder
 	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, brief(w.interval))
-	text.WriteString(status.OneLine(title) + "\n\n")
+	text.WriteString(report.OneLine(title) + "\n\n")
 	view := w.view(columns, rows)
 	if w.why != nil {
 		if err := w.report().WriteText(&text, now, view); err != nil {

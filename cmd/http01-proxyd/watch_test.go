@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // detail is longer than a line of any terminal here.
 var detail = strings.Repeat("the router has no route for this name; ", 6) + "end of the detail"
 
 // reports gives a report with 20 challenges, and counts how often it was asked.
-func reports() func() status.Report {
+func reports() func() report.Report {
 	var asked atomic.Int64
-	b := status.NewBoard("v1", time.Now(), func(_, _ status.Condition) {})
-	b.SetLook(status.Look{Reason: status.Serving, Message: "holds 192.0.2.5"}, time.Now())
+	b := report.NewBoard("v1", time.Now(), func(_, _ report.Condition) {})
+	b.SetLook(report.Look{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
 	for i := range 20 {
-		b.Challenge(status.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
+		b.Challenge(report.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
 	}
-	return func() status.Report {
-		r := b.Report(status.Table{})
+	return func() report.Report {
+		r := b.Report(report.Table{})
 		r.Conditions[0].Message = "asked " + strconv.FormatInt(asked.Add(1), 10) + " times"
 		return r
 	}
@@ -182,7 +182,7 @@ func TestWatchJSON(t *testing.T) {
 	var seen []string
 	for line := range strings.Lines(out) {
 		var fields map[string]json.RawMessage
-		var r status.Report
+		var r report.Report
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // The bounds of what is reported of a child's standard error. A crash of Go's
@@ -93,7 +93,7 @@ func (o *Output) announce() bool {
 // one.
 func nextLine(lines *bufio.Reader) (string, error) {
 	text, err := lines.ReadSlice('\n')
-	line := status.OneLine(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
+	line := report.OneLine(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
 	for errors.Is(err, bufio.ErrBufferFull) {
 		<-time.After(dropPause) // a line may have no end
 		_, err = lines.ReadSlice('\n')

@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -47,7 +47,7 @@ func (a asked) judge(name, token string) judged {
 	if id, values := misform(a.page.Body, a.page.Length, token); id != "" {
 		return a.found(id, append(values, "name", name)...)
 	}
-	return judged{text: fmt.Sprintf("the key of %d bytes, in %s", a.page.Length, status.Milliseconds(a.page.Total))}
+	return judged{text: fmt.Sprintf("the key of %d bytes, in %s", a.page.Length, report.Milliseconds(a.page.Total))}
 }
 
 func (a asked) found(id findings.ID, values ...string) judged {

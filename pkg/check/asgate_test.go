@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -55,7 +55,7 @@ func TestIngressAsGate(t *testing.T) {
 				tt.names = []string{"api.lab.test"}
 			}
 			h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, config: config.Default()}
-			h.service = func() (status.Report, error) { return status.Report{}, errors.New("it does not run") }
+			h.service = func() (report.Report, error) { return report.Report{}, errors.New("it does not run") }
 			h.seen = &seen{names: known(tt.names), gate: known(tt.gate), ingress: map[netip.Addr]*fetching{vip: gotten(tt.page)}}
 			r := checkIngress(t.Context(), h)
 			text := r.Text

@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestMain is the child as well, one that ends at once.
@@ -36,7 +36,7 @@ func TestNobodyAsks(t *testing.T) {
 	}}
 	h.ResolvConf = written(t, "nameserver 192.0.2.53\n")
 	h.config.Upstream.Port = 80
-	h.service = func() (status.Report, error) { return status.Report{}, errors.New("it does not run") }
+	h.service = func() (report.Report, error) { return report.Report{}, errors.New("it does not run") }
 	h.seen = observe(t.Context(), h)
 	for _, c := range checks() {
 		if c.limit != remote || c.name == "clock" {

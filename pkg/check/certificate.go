@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // presented is what an API server presents.
@@ -126,15 +126,15 @@ func (p presented) find(id findings.ID, values ...string) findings.Finding {
 
 // judgeDates says how much of its life a certificate has left.
 func (p presented) judgeDates(now time.Time) []findings.Finding {
-	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", status.Age(p.Certificate.NotAfter.Sub(now))}
-	switch status.StageOf(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
-	case status.NotYetValid:
+	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(p.Certificate.NotAfter.Sub(now))}
+	switch report.StageOf(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
+	case report.NotYetValid:
 		return []findings.Finding{p.find(findings.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
-	case status.Expired:
+	case report.Expired:
 		return []findings.Finding{p.find(findings.CertificateExpired, ends...)}
-	case status.Urgent:
+	case report.Urgent:
 		return []findings.Finding{p.find(findings.CertificateEnds, ends...)}
-	case status.Expiring:
+	case report.Expiring:
 		return []findings.Finding{p.find(findings.CertificateEndsSoon, ends...)}
 	default:
 		return nil

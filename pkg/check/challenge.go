@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -20,17 +20,17 @@ import (
 const recent = 5 * time.Minute
 
 // lately is the last challenge of some, if that was lately.
-func (h *host) lately(of func(status.ReportChallenge) bool) (status.ReportChallenge, bool) {
+func (h *host) lately(of func(report.ReportChallenge) bool) (report.ReportChallenge, bool) {
 	for _, c := range slices.Backward(h.challenges()) {
 		if of(c) {
 			return c, time.Since(c.Time) < recent
 		}
 	}
-	return status.ReportChallenge{}, false
+	return report.ReportChallenge{}, false
 }
 
 // challenges are the last ones that the service on this host has passed on.
-func (h *host) challenges() []status.ReportChallenge {
+func (h *host) challenges() []report.ReportChallenge {
 	said, err := h.service()
 	if err != nil {
 		return nil
@@ -40,24 +40,24 @@ func (h *host) challenges() []status.ReportChallenge {
 
 // lastChallenge is the last one for any of these names that was passed on for
 // somebody whose challenges count, and that has ended.
-func (h *host) lastChallenge(names []string) (status.ReportChallenge, bool) {
+func (h *host) lastChallenge(names []string) (report.ReportChallenge, bool) {
 	all := h.challenges()
-	return h.lately(func(c status.ReportChallenge) bool {
-		return slices.Contains(names, c.Host) && c.Outcome != status.Unread && counts(c, all)
+	return h.lately(func(c report.ReportChallenge) bool {
+		return slices.Contains(names, c.Host) && c.Outcome != report.Unread && counts(c, all)
 	})
 }
 
 // counts reports whether a challenge was asked for by cert-manager or a CA.
 // Strangers make tokens up, and so does check itself.
-func counts(c status.ReportChallenge, all []status.ReportChallenge) bool {
+func counts(c report.ReportChallenge, all []report.ReportChallenge) bool {
 	switch c.Asker {
-	case status.CertManager, status.LetsEncrypt, status.Pebble:
+	case report.CertManager, report.LetsEncrypt, report.Pebble:
 		return true
-	case status.StepCA:
+	case report.StepCA:
 		// Any Go program is taken for it, but a token that cert-manager has asked for
 		// before is known to the CA alone.
-		return slices.ContainsFunc(all, func(o status.ReportChallenge) bool {
-			return o.Asker == status.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
+		return slices.ContainsFunc(all, func(o report.ReportChallenge) bool {
+			return o.Asker == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
 		})
 	default:
 		return false
@@ -66,7 +66,7 @@ func counts(c status.ReportChallenge, all []status.ReportChallenge) bool {
 
 // faultOf is what was wrong with a challenge, as far as it is not for the check of
 // the ingress to see.
-func faultOf(c status.ReportChallenge) (findings.Finding, bool) {
+func faultOf(c report.ReportChallenge) (findings.Finding, bool) {
 	switch causeID := upstream.Cause(c.Cause); causeID {
 	case "":
 		return statusFault(c)
@@ -86,7 +86,7 @@ func faultOf(c status.ReportChallenge) (findings.Finding, bool) {
 	}
 }
 
-func statusFault(c status.ReportChallenge) (findings.Finding, bool) {
+func statusFault(c report.ReportChallenge) (findings.Finding, bool) {
 	switch c.Status {
 	case 0, 200:
 		return findings.Finding{}, false
@@ -99,7 +99,7 @@ func statusFault(c status.ReportChallenge) (findings.Finding, bool) {
 
 // withChallenge adds the fault of a challenge to what was found just now. Where
 // that is the cause it is a problem now, and nothing is said twice.
-func withChallenge(matches []findings.Finding, c status.ReportChallenge) []findings.Finding {
+func withChallenge(matches []findings.Finding, c report.ReportChallenge) []findings.Finding {
 	fault, bad := faultOf(c)
 	if !bad {
 		return matches

@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // known is a value that has been found out.
@@ -43,10 +43,10 @@ func gotten(f probe.Fetch) *fetching { return &fetching{known(fetched{page: f})}
 
 // routed is a host whose ingress answers a made-up token with answer, and whose
 // service has passed these challenges on, the last one now.
-func routed(answer probe.Fetch, challenges ...status.ReportChallenge) *host {
+func routed(answer probe.Fetch, challenges ...report.ReportChallenge) *host {
 	vip := netip.MustParseAddr("192.0.2.6")
-	said := status.Report{}
-	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (status.Report, error) { return said, nil }}
+	said := report.Report{}
+	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (report.Report, error) { return said, nil }}
 	h.config.Upstream.Port = 80
 	h.seen = &seen{names: known([]string{"api.lab.test"}), gate: known(asGate{}), ingress: map[netip.Addr]*fetching{vip: gotten(answer)}}
 	for i, c := range challenges {
@@ -66,46 +66,46 @@ func routed(answer probe.Fetch, challenges ...status.ReportChallenge) *host {
 // more than what a made-up token gets, and what strangers got says nothing.
 func TestRouteOfLastChallenges(t *testing.T) {
 	t.Parallel()
-	answered := func(asker status.Asker, outcome status.Outcome, code int, cause string) status.ReportChallenge {
-		return status.ReportChallenge{Asker: asker, Outcome: outcome, Status: code, Cause: cause}
+	answered := func(asker report.Asker, outcome report.Outcome, code int, cause string) report.ReportChallenge {
+		return report.ReportChallenge{Asker: asker, Outcome: outcome, Status: code, Cause: cause}
 	}
-	noRoute := func(asker status.Asker) status.ReportChallenge {
-		return answered(asker, status.NoRoute, 503, "router-no-route")
+	noRoute := func(asker report.Asker) report.ReportChallenge {
+		return answered(asker, report.NoRoute, 503, "router-no-route")
 	}
-	good := answered(status.CertManager, status.Answered, 200, "")
-	old, foreign := noRoute(status.CertManager), noRoute(status.CertManager)
+	good := answered(report.CertManager, report.Answered, 200, "")
+	old, foreign := noRoute(report.CertManager), noRoute(report.CertManager)
 	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
-	cut := answered(status.CertManager, status.Failed, 502, "malformed-answer")
+	cut := answered(report.CertManager, report.Failed, 502, "malformed-answer")
 	cut.Detail = "192.0.2.6:80 sent no valid HTTP/1.x answer (bad status line): check that upstream.port is the router's plain HTTP port; then x"
 	for name, tt := range map[string]struct {
 		page       probe.Fetch
-		challenges []status.ReportChallenge
+		challenges []report.ReportChallenge
 		want       findings.ID // a problem, unless it is name-served-already alone
 		says       string
 	}{
 		"nobody has asked":                 {page: notRouted()},
-		"no route":                         {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager)}, want: findings.RouteNone, says: "for cert-manager)"},
-		"no route for Let's Encrypt":       {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.LetsEncrypt)}, want: findings.RouteNone},
-		"well again":                       {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager), good}},
-		"long ago":                         {page: notRouted(), challenges: []status.ReportChallenge{old}},
-		"another name":                     {page: notRouted(), challenges: []status.ReportChallenge{foreign}},
-		"a stranger":                       {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.OtherAsker)}},
-		"check itself":                     {page: notRouted(), challenges: []status.ReportChallenge{noRoute("check")}},
-		"a stranger after cert-manager":    {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.OtherAsker)}},
-		"cert-manager before a stranger":   {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.CertManager), noRoute(status.OtherAsker)}, want: findings.RouteNone},
-		"any Go program":                   {page: notRouted(), challenges: []status.ReportChallenge{noRoute(status.StepCA)}},
-		"step-ca, after cert-manager":      {page: notRouted(), challenges: []status.ReportChallenge{good, noRoute(status.StepCA)}, want: findings.RouteNone},
-		"a redirect":                       {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Redirected, 302, "redirect-to-https")}, want: findings.RouteToHTTPS},
-		"500":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.OtherCode, 500, "")}, want: findings.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
-		"404":                              {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: findings.TokenUnknown},
-		"a solver that does not answer":    {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Failed, 504, "timeout-answer")}, want: findings.IngressSilent},
-		"no HTTP":                          {page: notRouted(), challenges: []status.ReportChallenge{cut}, want: findings.AnswerMalformed, says: "answer (bad status line) (so it was at"},
-		"an ingress that was down":         {page: notRouted(), challenges: []status.ReportChallenge{answered(status.CertManager, status.Failed, 502, "refused")}},
-		"who went away":                    {page: notRouted(), challenges: []status.ReportChallenge{good, answered(status.CertManager, status.Unread, 0, "")}},
+		"no route":                         {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager)}, want: findings.RouteNone, says: "for cert-manager)"},
+		"no route for Let's Encrypt":       {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteNone},
+		"well again":                       {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager), good}},
+		"long ago":                         {page: notRouted(), challenges: []report.ReportChallenge{old}},
+		"another name":                     {page: notRouted(), challenges: []report.ReportChallenge{foreign}},
+		"a stranger":                       {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.OtherAsker)}},
+		"check itself":                     {page: notRouted(), challenges: []report.ReportChallenge{noRoute("check")}},
+		"a stranger after cert-manager":    {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.OtherAsker)}},
+		"cert-manager before a stranger":   {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager), noRoute(report.OtherAsker)}, want: findings.RouteNone},
+		"any Go program":                   {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.StepCA)}},
+		"step-ca, after cert-manager":      {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.StepCA)}, want: findings.RouteNone},
+		"a redirect":                       {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteToHTTPS},
+		"500":                              {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.OtherCode, 500, "")}, want: findings.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
+		"404":                              {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
+		"a solver that does not answer":    {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Failed, 504, "timeout-answer")}, want: findings.IngressSilent},
+		"no HTTP":                          {page: notRouted(), challenges: []report.ReportChallenge{cut}, want: findings.AnswerMalformed, says: "answer (bad status line) (so it was at"},
+		"an ingress that was down":         {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Failed, 502, "refused")}},
+		"who went away":                    {page: notRouted(), challenges: []report.ReportChallenge{good, answered(report.CertManager, report.Unread, 0, "")}},
 		"a solver":                         {page: ofSolver()},
 		"what is no solver":                {page: ofNginx(), want: findings.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
-		"what is no solver, asked for it":  {page: ofNginx(), challenges: []status.ReportChallenge{answered(status.CertManager, status.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
-		"an ingress that does not connect": {page: probe.Fetch{Cause: "refused"}, challenges: []status.ReportChallenge{noRoute(status.CertManager)}},
+		"what is no solver, asked for it":  {page: ofNginx(), challenges: []report.ReportChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
+		"an ingress that does not connect": {page: probe.Fetch{Cause: "refused"}, challenges: []report.ReportChallenge{noRoute(report.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

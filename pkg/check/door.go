@@ -16,7 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // isDoor reports whether a page is what the front door says to whatever is no
@@ -60,7 +60,7 @@ func (h *host) holds(vip netip.Addr) bool { return slices.Contains(h.held.Held, 
 // serves reports whether the service on this host says that it answers.
 func (h *host) serves() bool {
 	reason, _ := h.state()
-	return reason == status.Serving || reason == status.UpstreamUnreachable
+	return reason == report.Serving || reason == report.UpstreamUnreachable
 }
 
 // checkSelf looks at the front door as a self check on this host does: through
@@ -116,8 +116,8 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) (findings.Finding, bool)
 }
 
 // lastClient is the last challenge that came to a VIP lately from another host.
-func (h *host) lastClient(vip netip.Addr) (status.ReportChallenge, bool) {
-	return h.lately(func(c status.ReportChallenge) bool {
+func (h *host) lastClient(vip netip.Addr) (report.ReportChallenge, bool) {
+	return h.lately(func(c report.ReportChallenge) bool {
 		client, err := netip.ParseAddrPort(c.Client)
 		own := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == client.Addr() })
 		return err == nil && !own && c.VIP == vip.String()
@@ -131,7 +131,7 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]findings.Finding, s
 	if h.refuses() && h.holds(d.vip) {
 		return []findings.Finding{h.notAllowed(d.String(), h.Name)}, ""
 	}
-	text := "the front door, in " + status.Milliseconds(d.page.Total)
+	text := "the front door, in " + report.Milliseconds(d.page.Total)
 	l := h.seen.challenge[d.vip]
 	if l == nil {
 		return nil, text

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
@@ -107,9 +107,9 @@ func (h *host) egressRefused() (f findings.Finding, is bool) {
 	switch {
 	case err != nil:
 		return f, false
-	case e.RefusedBy == status.EgressFileRefused && !c.Inline():
+	case e.RefusedBy == report.EgressFileRefused && !c.Inline():
 		return refusedFile(c.File, errors.New(e.Why)), true
-	case e.RefusedBy == status.EgressCARefused:
+	case e.RefusedBy == report.EgressCARefused:
 		return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", c.TrustedCA, "error", e.Why)), true
 	default:
 		return f, false

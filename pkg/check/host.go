@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Options are what the command line decides.
@@ -86,14 +86,14 @@ type host struct {
 	network    *probe.Client // once the checks run
 	seen       *seen         // what the network says to what several checks ask
 	unit       func() (systemd.Unit, error)
-	ask        func() (status.Report, error)     // the service how it is, each time
-	service    func() (status.Report, error)     // what it says of itself; asked from the beginning, after the addresses
+	ask        func() (report.Report, error)     // the service how it is, each time
+	service    func() (report.Report, error)     // what it says of itself; asked from the beginning, after the addresses
 	own        func() ([]address.Address, error) // the addresses of this host, each time
 	overlooked func() []netip.Addr               // see findOverlooked
 }
 
 // state is what the running service says of itself; empty when none answers.
-func (h *host) state() (status.Reason, string) {
+func (h *host) state() (report.Reason, string) {
 	said, err := h.service()
 	if err != nil {
 		return "", ""
@@ -113,10 +113,10 @@ func look(ctx context.Context, o Options) (*host, error) {
 	h.own = addresses
 	h.addresses, h.addressErr = h.own()
 	h.takeMicroShift(ctx)
-	h.ask = func() (status.Report, error) {
+	h.ask = func() (report.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, serviceTime)
 		defer cancel()
-		return status.Fetch(ctx, o.StatusSocket)
+		return report.Fetch(ctx, o.StatusSocket)
 	}
 	h.service = sync.OnceValues(h.ask)
 	go func() { _, _ = h.service() }()

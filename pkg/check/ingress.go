@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/order"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -73,7 +73,7 @@ func (h *host) routerSilent(a asked, cause upstream.Cause) (findings.Finding, bo
 
 // answers says how an ingress VIP is reached that is well.
 func (h *host) answers(a asked, g asGate) string {
-	text := "answers in " + status.Milliseconds(a.page.FirstByte)
+	text := "answers in " + report.Milliseconds(a.page.FirstByte)
 	if a.addr.Port() != h.config.Upstream.FirstPort() {
 		text += ", after a redirect to https"
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // takeLastGood takes the VIPs that the service goes on with where keepalived.conf
@@ -27,9 +27,9 @@ func (h *host) takeLastGood() {
 
 // lastGood are the VIPs that a service has in force. One that has none in force
 // leaves what was found without it.
-func lastGood(said status.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
+func lastGood(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
 	switch said.Condition().Reason {
-	case status.Serving, status.Standby, status.UpstreamUnreachable, status.GateUnavailable, status.PortInUse, status.NftablesUnavailable, status.InvalidConfig:
+	case report.Serving, report.Standby, report.UpstreamUnreachable, report.GateUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
 	default:
 		return found, false
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestLastGood: where keepalived.conf has become unusable, the rest is looked at
@@ -24,30 +24,30 @@ func TestLastGood(t *testing.T) {
 	t.Parallel()
 	api, ingress := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.6")
 	whole := keepalived.VIPs{API: []netip.Addr{api}, Ingress: []netip.Addr{ingress}}
-	said := func(reason status.Reason, vips keepalived.VIPs) status.Report {
-		r := status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: reason}}}
+	said := func(reason report.Reason, vips keepalived.VIPs) report.Report {
+		r := report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}
 		for _, a := range vips.API {
-			r.VIPs = append(r.VIPs, status.VIP{Address: a})
+			r.VIPs = append(r.VIPs, report.VIP{Address: a})
 		}
 		for _, a := range vips.Ingress {
-			r.Upstreams = append(r.Upstreams, status.Upstream{Address: netip.AddrPortFrom(a, 80)})
+			r.Upstreams = append(r.Upstreams, report.Upstream{Address: netip.AddrPortFrom(a, 80)})
 		}
 		return r
 	}
 	none := keepalived.VIPs{}
 	for name, tt := range map[string]struct {
 		err    error
-		report status.Report
+		report report.Report
 		want   keepalived.VIPs
 	}{
-		"half-written, and it serves":    {keepalived.ErrIncomplete, said(status.Serving, whole), whole},
-		"half-written, and it stands by": {keepalived.ErrIncomplete, said(status.Standby, whole), whole},
-		"half-written from the start":    {keepalived.ErrIncomplete, said(status.NoVIPs, none), none},
-		"it has none any more":           {keepalived.ErrNoAPIInstance, said(status.NoVIPs, whole), none},
-		"user-managed":                   {errUserManaged, said(status.ExternalLoadBalancer, none), none},
-		"no node":                        {errNoNode, said(status.Serving, whole), none},
+		"half-written, and it serves":    {keepalived.ErrIncomplete, said(report.Serving, whole), whole},
+		"half-written, and it stands by": {keepalived.ErrIncomplete, said(report.Standby, whole), whole},
+		"half-written from the start":    {keepalived.ErrIncomplete, said(report.NoVIPs, none), none},
+		"it has none any more":           {keepalived.ErrNoAPIInstance, said(report.NoVIPs, whole), none},
+		"user-managed":                   {errUserManaged, said(report.ExternalLoadBalancer, none), none},
+		"no node":                        {errNoNode, said(report.Serving, whole), none},
 	} {
-		h := &host{vipsErr: tt.err, service: func() (status.Report, error) { return tt.report, nil }}
+		h := &host{vipsErr: tt.err, service: func() (report.Report, error) { return tt.report, nil }}
 		h.takeLastGood()
 		if diff := cmp.Diff(tt.want, h.vips, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -18,7 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // edge is what was seen of a MicroShift on this host.
@@ -28,7 +28,7 @@ type edge struct {
 	computed microshift.Computed
 	err      error // why computed is not whole
 	absent   bool  // no address of the node's is on this host
-	reason   status.Reason
+	reason   report.Reason
 	message  string
 	decision ownership.Decision
 }
@@ -133,7 +133,7 @@ func (e *edge) fault() error {
 	case f.err != nil:
 	case e.computed.Router.Removed:
 		f.id = findings.MicroShiftNoRouter
-	case e.reason == status.UpstreamUnreachable:
+	case e.reason == report.UpstreamUnreachable:
 		f.id = findings.MicroShiftNowhere
 	case e.absent:
 		f.id = findings.MicroShiftNodeAbsent
@@ -160,7 +160,7 @@ func (h *host) checkEdgeVIPs() Result {
 	switch {
 	case h.vipsErr != nil:
 		return skipped("%v", h.vipsErr)
-	case h.edge.reason == status.NotRequired:
+	case h.edge.reason == report.NotRequired:
 		return fine("%s (from %s)", h.edge.message, h.config.MicroShift.Directory)
 	}
 	return fine("%s; its router is asked at %s, port %d (from %s)", h.edge.message, list(h.vips.Ingress), h.config.Upstream.FirstPort(), h.config.MicroShift.Directory)

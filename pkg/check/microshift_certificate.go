@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -280,18 +280,18 @@ func (c client) judge(got *probe.Certificate) (findings.Finding, bool) {
 // own by itself, the admin's are somebody else's to renew.
 func (c client) judgeDates(p probe.Presented, now time.Time) []findings.Finding {
 	got := p.Certificate
-	stage := status.StageOf(got.NotBefore, got.NotAfter, now)
-	if signerOf(got.Issuer) == otherSigner || stage == status.NotYetValid {
+	stage := report.StageOf(got.NotBefore, got.NotAfter, now)
+	if signerOf(got.Issuer) == otherSigner || stage == report.NotYetValid {
 		return presented{p}.judgeDates(now)
 	}
 	values := []string{
 		"server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer),
-		"date", got.NotAfter.UTC().Format(time.RFC3339), "left", status.Age(got.NotAfter.Sub(now)),
+		"date", got.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(got.NotAfter.Sub(now)),
 	}
 	switch stage {
-	case status.Expired:
+	case report.Expired:
 		return []findings.Finding{findings.Find(findings.MicroShiftExpired, values...)}
-	case status.Urgent, status.Expiring:
+	case report.Urgent, report.Expiring:
 		return []findings.Finding{findings.Find(findings.MicroShiftEnds, values...)}
 	default:
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestHandedCertificate: who may be handed what.
@@ -216,10 +216,10 @@ func TestEdgeFault(t *testing.T) {
 		"not readable":        {edge: edge{Answer: microshift.Answer{Err: fs.ErrPermission}}},
 		"not readable, root":  {edge: edge{Answer: microshift.Answer{Err: fs.ErrPermission}}, root: true, want: findings.MicroShiftRefused},
 		"not computed":        {edge: edge{err: errors.New("overflow")}, want: findings.MicroShiftRefused},
-		"removed":             {edge: edge{computed: microshift.Computed{Router: microshift.Router{Removed: true}}, reason: status.UpstreamUnreachable}, want: findings.MicroShiftNoRouter},
-		"nowhere":             {edge: edge{reason: status.UpstreamUnreachable}, want: findings.MicroShiftNowhere},
-		"not on this host":    {edge: edge{reason: status.NoVIPs, absent: true}, want: findings.MicroShiftNodeAbsent},
-		"the internal as its": {edge: edge{reason: status.NoVIPs}, want: findings.MicroShiftNodeInternal},
+		"removed":             {edge: edge{computed: microshift.Computed{Router: microshift.Router{Removed: true}}, reason: report.UpstreamUnreachable}, want: findings.MicroShiftNoRouter},
+		"nowhere":             {edge: edge{reason: report.UpstreamUnreachable}, want: findings.MicroShiftNowhere},
+		"not on this host":    {edge: edge{reason: report.NoVIPs, absent: true}, want: findings.MicroShiftNodeAbsent},
+		"the internal as its": {edge: edge{reason: report.NoVIPs}, want: findings.MicroShiftNodeInternal},
 	} {
 		h := &host{edge: tt.edge, root: tt.root}
 		h.edge.is = true

@@ -9,7 +9,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // checkNftables hears the service. Where that has no table in place, it tries
@@ -30,7 +30,7 @@ func checkNftables(_ context.Context, h *host) Result {
 		return found([]findings.Finding{findings.Find(findings.NftablesMissing, "error", what)}, "")
 	case err != nil:
 		return skipped("%v", err)
-	case reason != status.NftablesUnavailable:
+	case reason != report.NftablesUnavailable:
 		return fine("the kernel takes all that the service's table needs")
 	case len(h.kept()) > 0:
 		return fine("the kernel takes all that the service's table needs; the unit keeps the service from it")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -57,7 +57,7 @@ func internalPort(h *host) Result {
 		return found([]findings.Finding{findings.Find(findings.PortTaken, "port", strconv.Itoa(int(port)), "holder", socketowner.OfTCPPort(port))}, "")
 	}
 	switch {
-	case reason == status.PortInUse:
+	case reason == report.PortInUse:
 		return taken()
 	case !h.config.Enabled() || h.vipless():
 		return skipped("the service listens on no port: see vips and config")
@@ -77,7 +77,7 @@ func internalPort(h *host) Result {
 	switch {
 	case strings.Contains(who, unitName):
 		return fine("port %d is the service's: %s", port, who)
-	case errors.Is(err, status.ErrUnreadable):
+	case errors.Is(err, report.ErrUnreadable):
 		return skipped("the service runs, and its report does not say whether it has port %d; %s has", port, who)
 	case h.hangs():
 		return skipped("the service does not answer whether it has port %d; %s has", port, who)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // shipped is the unit that is shipped, as far as it matters. What systemd really
@@ -105,7 +105,7 @@ func TestHangs(t *testing.T) {
 				}
 				return systemd.Unit{Active: tt.active}, nil
 			},
-			service: func() (status.Report, error) { return status.Report{}, tt.err },
+			service: func() (report.Report, error) { return report.Report{}, tt.err },
 		}
 		if got := h.hangs(); got != tt.want {
 			t.Errorf("%s: %t", name, got)
@@ -119,11 +119,11 @@ func TestSandboxOfWhatIsWell(t *testing.T) {
 	t.Parallel()
 	u := shipped()
 	u.BoundingSet = 0
-	for reason, want := range map[status.Reason]int{status.Serving: 0, status.Standby: 0, status.NftablesUnavailable: 1} {
+	for reason, want := range map[report.Reason]int{report.Serving: 0, report.Standby: 0, report.NftablesUnavailable: 1} {
 		h := &host{
 			unit: func() (systemd.Unit, error) { return u, nil },
-			service: func() (status.Report, error) {
-				return status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: reason}}}, nil
+			service: func() (report.Report, error) {
+				return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}, nil
 			},
 		}
 		if got := h.kept(); len(got) != want {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestTheServiceSaysFirst: files that this process takes, being root, and the service
@@ -24,9 +24,9 @@ func TestTheServiceSaysFirst(t *testing.T) {
 	h.config.EgressProxy.File = written(t, "HTTP_PROXY=http://192.0.2.9:3128\n")
 	h.ProxyEnv, h.StateDir = filepath.Join(t.TempDir(), "none"), t.TempDir()
 	const denied = ": permission denied: the service is not root: make it world-readable (chmod 0644)"
-	var said status.Report
+	var said report.Report
 	var unheard error
-	h.service = func() (status.Report, error) { return said, unheard }
+	h.service = func() (report.Report, error) { return said, unheard }
 	h.seen = &seen{trust: find(h.readTrust)}
 	trust := func(want findings.ID, says string) {
 		t.Helper()
@@ -35,9 +35,9 @@ func TestTheServiceSaysFirst(t *testing.T) {
 			t.Errorf("want %s with %q: %+v", want, says, got)
 		}
 	}
-	said.Trust = status.Trust{Kind: status.TrustNone, Path: bundle, Error: "open " + bundle + denied}
+	said.Trust = report.Trust{Kind: report.TrustNone, Path: bundle, Error: "open " + bundle + denied}
 	trust(findings.TrustNone, "(chmod 0644)")
-	said.Trust.Kind = status.TrustLastGood
+	said.Trust.Kind = report.TrustLastGood
 	trust(findings.TrustRefused, "(chmod 0644)")
 	said.Trust.Path = "/of/a/former/configuration"
 	trust(findings.TrustNone, "it is empty")
@@ -59,9 +59,9 @@ func TestTheServiceSaysFirst(t *testing.T) {
 	h.config.EgressProxy.TrustedCA = written(t, "")
 	egress(findings.EgressWithoutReadiness)
 	unheard = nil
-	for by, want := range map[status.EgressRefusal]findings.ID{status.EgressFileRefused: findings.ProxyFileRefused, status.EgressCARefused: findings.EgressCARefused} {
-		path := map[status.EgressRefusal]string{status.EgressFileRefused: h.config.EgressProxy.File, status.EgressCARefused: h.config.EgressProxy.TrustedCA}[by]
-		said.EgressProxy = status.EgressProxy{RefusedBy: by, Why: "open " + path + denied}
+	for by, want := range map[report.EgressRefusal]findings.ID{report.EgressFileRefused: findings.ProxyFileRefused, report.EgressCARefused: findings.EgressCARefused} {
+		path := map[report.EgressRefusal]string{report.EgressFileRefused: h.config.EgressProxy.File, report.EgressCARefused: h.config.EgressProxy.TrustedCA}[by]
+		said.EgressProxy = report.EgressProxy{RefusedBy: by, Why: "open " + path + denied}
 		if f := egress(want); len(f) == 1 && !strings.Contains(f[0].Says, path+denied) {
 			t.Errorf("it says %q", f[0].Says)
 		}

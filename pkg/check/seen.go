@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -20,7 +20,7 @@ const (
 	// seenWithin bounds what the checks share, so that they can still judge it.
 	seenWithin = remote - time.Second
 	// agent tells in others' logs who asks.
-	agent = status.CheckAgent
+	agent = report.CheckAgent
 	// noName stands for the API's name where that is not known (RFC 6761).
 	noName = "http01-proxyd-check.invalid"
 

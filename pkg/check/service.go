@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // checkService judges the service by what it says itself and, where it is not
@@ -32,7 +32,7 @@ func checkService(_ context.Context, h *host) Result {
 	case reason == "" && errors.Is(h.unheard(), fs.ErrPermission) && h.maybeRuns():
 		return skipped("only root may ask the service how it is")
 	}
-	if errors.Is(h.unheard(), status.ErrUnreadable) {
+	if errors.Is(h.unheard(), report.ErrUnreadable) {
 		return found([]findings.Finding{findings.Find(findings.ServiceUnreadable, "error", h.unheard().Error())}, "")
 	}
 	if findings := h.denied(); len(findings) > 0 {
@@ -63,7 +63,7 @@ func (h *host) hangs() bool {
 	err := h.unheard()
 	var late net.Error
 	switch {
-	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, status.ErrUnreadable):
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrUnreadable):
 		return false
 	case errors.As(err, &late) && late.Timeout():
 		return true
@@ -82,7 +82,7 @@ func (h *host) well() bool {
 // unnoticed are the VIPs which this host holds and the service, on standby, does not
 // see.
 func (h *host) unnoticed() []netip.Addr {
-	if reason, _ := h.state(); reason != status.Standby || len(h.held.Held) == 0 {
+	if reason, _ := h.state(); reason != report.Standby || len(h.held.Held) == 0 {
 		return nil
 	}
 	return h.overlooked()
@@ -106,7 +106,7 @@ func (h *host) findOverlooked(ctx context.Context) []netip.Addr {
 		return left
 	case <-wait.C:
 	}
-	if again, err := h.ask(); err == nil && again.Condition().Reason != status.Standby {
+	if again, err := h.ask(); err == nil && again.Condition().Reason != report.Standby {
 		return nil
 	}
 	return h.stillHeld(left)
@@ -124,23 +124,23 @@ func (h *host) stillHeld(vips []netip.Addr) []netip.Addr {
 
 // explains are the findings of other checks that are what the service complains
 // about in a state.
-func explains(reason status.Reason) []findings.ID {
+func explains(reason report.Reason) []findings.ID {
 	switch reason {
-	case status.InvalidConfig:
+	case report.InvalidConfig:
 		return []findings.ID{findings.ConfigRefused, findings.ConfigUnreadable}
-	case status.NoVIPs, status.ExternalLoadBalancer:
+	case report.NoVIPs, report.ExternalLoadBalancer:
 		return []findings.ID{
 			findings.KeepalivedAbsent, findings.KeepalivedIncomplete, findings.KeepalivedUnreadable, findings.KeepalivedNoAPI,
 			findings.VIPsNoIngress, findings.VIPsUserManaged,
 			findings.MicroShiftRefused, findings.MicroShiftNodeInternal, findings.MicroShiftNodeAbsent,
 		}
-	case status.NftablesUnavailable:
+	case report.NftablesUnavailable:
 		return []findings.ID{findings.NftablesMissing, findings.NftablesDenied, findings.NftablesRefused}
-	case status.Disabled:
+	case report.Disabled:
 		return []findings.ID{findings.Disabled}
-	case status.PortInUse:
+	case report.PortInUse:
 		return []findings.ID{findings.PortTaken}
-	case status.UpstreamUnreachable:
+	case report.UpstreamUnreachable:
 		return []findings.ID{
 			findings.VIPNobody, findings.VIPTwice, findings.VIPLinkDown, findings.ConntrackDrops, findings.LocalResources,
 			findings.IngressUnknown, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.IngressReset,

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Style is how a report is printed for a person.
@@ -67,7 +67,7 @@ func (p *printer) trace(hops []Hop) {
 			text = h.To + ": " + text
 		}
 		if h.Took > 0 {
-			text += fmt.Sprintf(" (%s)", status.Milliseconds(time.Duration(h.Took*float64(time.Millisecond))))
+			text += fmt.Sprintf(" (%s)", report.Milliseconds(time.Duration(h.Took*float64(time.Millisecond))))
 		}
 		p.row(h.Outcome, h.Hop, text)
 	}
@@ -87,7 +87,7 @@ type printer struct {
 
 func (p *printer) row(o Outcome, name, text string) {
 	fmt.Fprintf(&p.text, "%s %-*s", mark(o, p.Colour), p.column, name)
-	text = status.OneLine(text)
+	text = report.OneLine(text)
 	if text == "" {
 		p.text.WriteByte('\n')
 		return
@@ -99,7 +99,7 @@ func (p *printer) row(o Outcome, name, text string) {
 // cell prints a text under that of the last row.
 func (p *printer) cell(text string) {
 	p.text.WriteString(strings.Repeat(" ", p.column+gutter))
-	p.wrapped(status.OneLine(text))
+	p.wrapped(report.OneLine(text))
 }
 
 // narrow is the least width of a text's column: on a terminal that leaves less,

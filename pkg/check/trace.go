@@ -14,7 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -147,7 +147,7 @@ func behind(f probe.Fetch) string {
 }
 
 func printableOnly(body []byte) []byte {
-	return []byte(status.OneLine(string(body[:min(len(body), 100)])))
+	return []byte(report.OneLine(string(body[:min(len(body), 100)])))
 }
 
 // traceAnswers says what the answers are.

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
@@ -54,7 +54,7 @@ func (h *host) trustRefused(path string) []findings.Finding {
 	switch {
 	case err != nil, t.Path != path, t.Error == "":
 		return nil
-	case t.Kind == status.TrustNone:
+	case t.Kind == report.TrustNone:
 		return []findings.Finding{findings.Find(findings.TrustNone, "problem", t.Error)}
 	default:
 		return []findings.Finding{findings.Find(findings.TrustRefused, "problem", t.Error)}

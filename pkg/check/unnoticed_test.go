@@ -15,14 +15,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // changing is a host on which something goes on while it is looked at: what it holds
 // at each look and says at each question, of which the last stands.
 type changing struct {
 	looks  [][]string
-	says   []status.Reason
+	says   []report.Reason
 	silent bool // after the first answer
 	order  []string
 }
@@ -42,14 +42,14 @@ func (c *changing) own() ([]address.Address, error) {
 	return all, nil
 }
 
-func (c *changing) ask() (status.Report, error) {
+func (c *changing) ask() (report.Report, error) {
 	c.order = append(c.order, "ask")
 	if c.silent && len(c.order) > 1 {
-		return status.Report{}, errors.New("it does not run")
+		return report.Report{}, errors.New("it does not run")
 	}
 	now := c.says[0]
 	c.says = c.says[min(1, len(c.says)-1):]
-	return status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: now}}}, nil
+	return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: now}}}, nil
 }
 
 // A service on standby is blind to a VIP that stays, and not to one that comes or
@@ -57,14 +57,14 @@ func (c *changing) ask() (status.Report, error) {
 func TestUnnoticed(t *testing.T) {
 	t.Parallel()
 	const v4, v6 = "192.0.2.5", "2001:db8::5"
-	standby, serving := []status.Reason{status.Standby}, []status.Reason{status.Serving}
-	later := []status.Reason{status.Standby, status.Serving}
+	standby, serving := []report.Reason{report.Standby}, []report.Reason{report.Serving}
+	later := []report.Reason{report.Standby, report.Serving}
 	once, twice := []string{"ask"}, []string{"ask", "look", "ask", "look"}
 	for _, tt := range []struct {
 		name   string
 		held   []string // before the service is asked
 		looks  [][]string
-		says   []status.Reason
+		says   []report.Reason
 		silent bool
 		want   string // what this host holds; empty: all is well
 		order  []string

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestAges: each report is judged against now, whatever the others say; one that is too
@@ -54,8 +54,8 @@ func TestAges(t *testing.T) {
 		"ahead, and asked too long": {times{50, 50}, times{52, 40}, 5 * time.Minute, "Unknown", 45, "the report of m1 is of 2026-01-02T03:40:00Z, 10m0s ago" + again + "; the report of m1 is of 2026-01-02T03:52:00Z: its clock is ahead by 2m0s, if the one here is right; 1 of 2 hosts have reported"},
 	} {
 		hosts := []clustercondition.Host{
-			said(host(t, "m0", status.Serving, 1, vip4+" Held"), tt.holder),
-			said(host(t, "m1", status.Standby, 1, vip4+" Standby"), tt.standby),
+			said(host(t, "m0", report.Serving, 1, vip4+" Held"), tt.holder),
+			said(host(t, "m1", report.Standby, 1, vip4+" Standby"), tt.standby),
 		}
 		got := clustercondition.Fold(hosts, clustercondition.Expected{MaxAge: tt.maxAge}, nil, at(50))
 		if got.Status != tt.status || got.Message != tt.message || !got.LastTransitionTime.Equal(at(tt.since)) {
@@ -68,10 +68,10 @@ func TestAges(t *testing.T) {
 // that says.
 func TestOldAndWrong(t *testing.T) {
 	t.Parallel()
-	old := asked(host(t, "m0", status.Serving, 1, vip4+" Held"), 10)
-	got := clustercondition.Fold([]clustercondition.Host{old, asked(host(t, "m1", status.PortInUse, 1, vip4+" Held"), 50)}, clustercondition.Expected{MaxAge: time.Minute}, nil, at(50))
+	old := asked(host(t, "m0", report.Serving, 1, vip4+" Held"), 10)
+	got := clustercondition.Fold([]clustercondition.Host{old, asked(host(t, "m1", report.PortInUse, 1, vip4+" Held"), 50)}, clustercondition.Expected{MaxAge: time.Minute}, nil, at(50))
 	const want = "m1: it says PortInUse; m0 is not ready (NotReachable): the report of m0 is of 2026-01-02T03:10:00Z, 40m0s ago: ask it again, or set its clock if that is behind; 1 of 2 hosts have reported"
-	if got.Status != "False" || got.Reason != status.PortInUse || got.Message != want {
+	if got.Status != "False" || got.Reason != report.PortInUse || got.Message != want {
 		t.Errorf("%+v", got)
 	}
 }
@@ -79,7 +79,7 @@ func TestOldAndWrong(t *testing.T) {
 // TestAheadAlone: a host is told that its clock is ahead without another to compare.
 func TestAheadAlone(t *testing.T) {
 	t.Parallel()
-	h := host(t, "m0", status.Serving, 1, vip4+" Held")
+	h := host(t, "m0", report.Serving, 1, vip4+" Held")
 	h.Reported = at(110)
 	got := clustercondition.Fold([]clustercondition.Host{h}, clustercondition.Expected{MaxAge: time.Minute}, nil, at(50))
 	const want = "192.0.2.5 is held and served by m0; the report of m0 is of 2026-01-02T04:50:00Z: its clock is ahead by 1h0m0s, if the one here is right; 1 host has reported"

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // The reasons that no single host can give.
 const (
-	VIPHeldTwice status.Reason = "VIPHeldTwice" // two hosts hold one VIP
-	VIPNotHeld   status.Reason = "VIPNotHeld"   // none does
+	VIPHeldTwice report.Reason = "VIPHeldTwice" // two hosts hold one VIP
+	VIPNotHeld   report.Reason = "VIPNotHeld"   // none does
 )
 
 // Expected is what is asked of the reports; the zero value: nothing.
@@ -32,14 +32,14 @@ type Expected struct {
 // and has no report has not answered, and neither has one with a report that is older
 // than asked. previous is what an earlier run has given, or nil. The transition is
 // never after now, and is now if nothing tells when it was.
-func Fold(hosts []Host, expected Expected, previous *status.Condition, now time.Time) status.Condition {
+func Fold(hosts []Host, expected Expected, previous *report.Condition, now time.Time) report.Condition {
 	hosts = dated(hosts, expected.MaxAge, now)
 	reports := len(filter(hosts, Host.answers))
 	missing := expected.missing(hosts)
 	total := max(len(hosts)+len(missing), expected.Count)
 	hosts = slices.SortedFunc(slices.Values(slices.Concat(hosts, missing)), func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
 	v := judge(hosts)
-	c := status.Condition{Type: status.ConditionType, Status: v.status, Reason: v.reason}
+	c := report.Condition{Type: report.ConditionType, Status: v.status, Reason: v.reason}
 	c.Message = shorten(strings.Join(slices.Concat(v.message, remarks(hosts, v.named), clocks(hosts, now), said(reports, total)), "; "))
 	c.LastTransitionTime = since(v, hosts, previous, now)
 	return c
@@ -80,7 +80,7 @@ func said(reports, total int) []string {
 // verdict is a condition in the making.
 type verdict struct {
 	status  string
-	reason  status.Reason
+	reason  report.Reason
 	message []string
 	at      time.Time // since when it is so, as the hosts tell; zero if they do not
 	named   []Host    // of whose own state the message tells already
@@ -88,7 +88,7 @@ type verdict struct {
 
 func judge(hosts []Host) verdict {
 	if len(hosts) == 0 {
-		return verdict{"Unknown", status.NotReachable, []string{"there is no report of any host"}, time.Time{}, nil}
+		return verdict{"Unknown", report.NotReachable, []string{"there is no report of any host"}, time.Time{}, nil}
 	}
 	silent := filter(hosts, func(h Host) bool { return !h.answers() })
 	vips := required(hosts)
@@ -132,10 +132,10 @@ func judge(hosts []Host) verdict {
 		}
 	}
 	if len(silent) > 0 {
-		return verdict{"Unknown", status.NotReachable, whys(silent), latest(silent, Host.since), silent}
+		return verdict{"Unknown", report.NotReachable, whys(silent), latest(silent, Host.since), silent}
 	}
 	if len(vips) == 0 {
-		return verdict{"True", status.NotRequired, []string{hosts[0].Condition.Message}, latest(hosts, Host.since), nil}
+		return verdict{"True", report.NotRequired, []string{hosts[0].Condition.Message}, latest(hosts, Host.since), nil}
 	}
 	return served(hosts, vips)
 }
@@ -154,7 +154,7 @@ func failed(h Host) verdict {
 
 // served is the verdict when every VIP is held by exactly one host, which is ready.
 func served(hosts []Host, vips []netip.Addr) verdict {
-	v := verdict{status: "True", reason: status.Serving}
+	v := verdict{status: "True", reason: report.Serving}
 	for _, vip := range vips {
 		holder := holding(hosts, vip)[0]
 		v.message = append(v.message, fmt.Sprintf("%v is held and served by %s", vip, holder.Name))
@@ -169,7 +169,7 @@ func required(hosts []Host) []netip.Addr {
 	found := make(map[netip.Addr]bool)
 	for _, h := range hosts {
 		for _, v := range h.VIPs {
-			if v.State != status.VIPNotRequired {
+			if v.State != report.VIPNotRequired {
 				found[v.Address] = true
 			}
 		}
@@ -178,15 +178,15 @@ func required(hosts []Host) []netip.Addr {
 }
 
 func holding(hosts []Host, vip netip.Addr) []Host {
-	return filter(hosts, func(h Host) bool { return h.answers() && h.state(vip) == status.VIPHeld })
+	return filter(hosts, func(h Host) bool { return h.answers() && h.state(vip) == report.VIPHeld })
 }
 
 // worst is the host whose trouble has to be seen to first: what an admin has to mend
 // by hand before what mends itself, and the first by name of those alike.
 func worst(hosts []Host) Host {
-	order := []status.Reason{
-		status.InvalidConfig, status.NftablesUnavailable, status.PortInUse, status.NoVIPs, status.UpstreamUnreachable,
-		status.GateUnavailable, status.ExternalLoadBalancer, status.Disabled, status.Starting,
+	order := []report.Reason{
+		report.InvalidConfig, report.NftablesUnavailable, report.PortInUse, report.NoVIPs, report.UpstreamUnreachable,
+		report.GateUnavailable, report.ExternalLoadBalancer, report.Disabled, report.Starting,
 	}
 	// What a newer host says and this program does not know comes first.
 	return slices.MinFunc(hosts, func(a, b Host) int {
@@ -198,7 +198,7 @@ func worst(hosts []Host) Host {
 func remarks(hosts, named []Host) (all []string) {
 	for _, h := range hosts {
 		if !h.ready() && !slices.ContainsFunc(named, func(n Host) bool { return n.Name == h.Name }) {
-			all = append(all, fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, status.NotReachable), cmp.Or(h.Problem, h.Condition.Message)))
+			all = append(all, fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable), cmp.Or(h.Problem, h.Condition.Message)))
 		}
 	}
 	answering := filter(hosts, Host.answers)
@@ -240,7 +240,7 @@ func listed(groups map[string][]Host) string {
 // since is when the status came to be: as before while it is the same, and otherwise
 // when the hosts came to be so. Where what they say is older than the transition
 // before, it is not that which has changed: it was found when they were asked.
-func since(v verdict, hosts []Host, previous *status.Condition, clock time.Time) time.Time {
+func since(v verdict, hosts []Host, previous *report.Condition, clock time.Time) time.Time {
 	known := previous != nil && !previous.LastTransitionTime.IsZero()
 	if known && previous.Status == v.status {
 		return earlier(previous.LastTransitionTime, clock).UTC().Truncate(time.Second)

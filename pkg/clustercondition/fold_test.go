@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -25,13 +25,13 @@ func at(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, ti
 
 // host is one whose condition has been so since that minute. VIPs are an address and
 // a state each, and since which minute, which reports of earlier versions lack.
-func host(t *testing.T, name string, reason status.Reason, minute int, vips ...string) clustercondition.Host {
+func host(t *testing.T, name string, reason report.Reason, minute int, vips ...string) clustercondition.Host {
 	t.Helper()
 	said := "False"
 	switch {
 	case reason.Ready():
 		said = "True"
-	case reason == status.NotReachable:
+	case reason == report.NotReachable:
 		said = "Unknown"
 	}
 	var listed []string
@@ -67,10 +67,10 @@ func TestFold(t *testing.T) {
 	t.Parallel()
 	const held4, held6, standby4, standby6, shared4 = vip4 + " Held", vip6 + " Held", vip4 + " Standby", vip6 + " Standby", vip4 + " NotRequired"
 	serving := func(name string, minute int) clustercondition.Host {
-		return host(t, name, status.Serving, minute, held4)
+		return host(t, name, report.Serving, minute, held4)
 	}
 	standby := func(name string, minute int) clustercondition.Host {
-		return host(t, name, status.Standby, minute, standby4)
+		return host(t, name, report.Standby, minute, standby4)
 	}
 	silent := func(name string, observed time.Time) clustercondition.Host {
 		return clustercondition.Host{Name: name, Problem: "no report", Observed: observed}
@@ -80,75 +80,75 @@ func TestFold(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hosts   []clustercondition.Host
 		status  string
-		reason  status.Reason
+		reason  report.Reason
 		minute  int
 		message string
 	}{
-		"served by one": {[]clustercondition.Host{standby("m0", 9), serving("m1", 3), standby("m2", 8)}, "True", status.Serving, 3, "192.0.2.5 is held and served by m1"},
+		"served by one": {[]clustercondition.Host{standby("m0", 9), serving("m1", 3), standby("m2", 8)}, "True", report.Serving, 3, "192.0.2.5 is held and served by m1"},
 		"both families, two masters": {
-			[]clustercondition.Host{host(t, "m0", status.Serving, 4, held4, standby6), host(t, "m1", status.Serving, 5, held6, standby4)},
-			"True", status.Serving, 5, "192.0.2.5 is held and served by m0; 2001:db8::5 is held and served by m1",
+			[]clustercondition.Host{host(t, "m0", report.Serving, 4, held4, standby6), host(t, "m1", report.Serving, 5, held6, standby4)},
+			"True", report.Serving, 5, "192.0.2.5 is held and served by m0; 2001:db8::5 is held and served by m1",
 		},
-		"none required": {[]clustercondition.Host{host(t, "m0", status.NotRequired, 1, shared4), host(t, "m1", status.NotRequired, 2)}, "True", status.NotRequired, 2, "it says NotRequired; the API VIPs differ: 192.0.2.5 on m0, none on m1"},
+		"none required": {[]clustercondition.Host{host(t, "m0", report.NotRequired, 1, shared4), host(t, "m1", report.NotRequired, 2)}, "True", report.NotRequired, 2, "it says NotRequired; the API VIPs differ: 192.0.2.5 on m0, none on m1"},
 		"one shared, one served": {
-			[]clustercondition.Host{host(t, "m0", status.Serving, 4, held6, shared4), host(t, "m1", status.Standby, 5, standby6, shared4)},
-			"True", status.Serving, 4, "2001:db8::5 is held and served by m0",
+			[]clustercondition.Host{host(t, "m0", report.Serving, 4, held6, shared4), host(t, "m1", report.Standby, 5, standby6, shared4)},
+			"True", report.Serving, 4, "2001:db8::5 is held and served by m0",
 		},
 		"held twice":          {[]clustercondition.Host{serving("m0", 1), standby("m1", 9), serving("m2", 5)}, "False", clustercondition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m2: see that keepalived on them hears each other, or ask them again if it has just moved"},
-		"held twice, by sick": {[]clustercondition.Host{serving("m0", 1), host(t, "m1", status.PortInUse, 2, held4)}, "False", clustercondition.VIPHeldTwice, 2, "192.0.2.5 is held by m0 and m1: see that keepalived on them hears each other, or ask them again if it has just moved; m1 is not ready (PortInUse): it says PortInUse"},
+		"held twice, by sick": {[]clustercondition.Host{serving("m0", 1), host(t, "m1", report.PortInUse, 2, held4)}, "False", clustercondition.VIPHeldTwice, 2, "192.0.2.5 is held by m0 and m1: see that keepalived on them hears each other, or ask them again if it has just moved; m1 is not ready (PortInUse): it says PortInUse"},
 		"held by none":        {[]clustercondition.Host{standby("m0", 1), standby("m1", 7)}, "False", clustercondition.VIPNotHeld, 7, "192.0.2.5 is held by no host: see keepalived on m0 and m1"},
 		"one family by none": {
-			[]clustercondition.Host{host(t, "m0", status.Serving, 1, held4, standby6), host(t, "m1", status.Standby, 2, standby4, standby6)},
+			[]clustercondition.Host{host(t, "m0", report.Serving, 1, held4, standby6), host(t, "m1", report.Standby, 2, standby4, standby6)},
 			"False", clustercondition.VIPNotHeld, 2, "2001:db8::5 is held by no host: see keepalived on m0 and m1",
 		},
-		"held, not served":            {[]clustercondition.Host{host(t, "m0", status.UpstreamUnreachable, 6, held4), standby("m1", 9)}, "False", status.UpstreamUnreachable, 6, "m0: it says UpstreamUnreachable"},
-		"a standby that is ill":       {[]clustercondition.Host{serving("m0", 1), host(t, "m1", status.PortInUse, 9, standby4)}, "True", status.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (PortInUse): it says PortInUse"},
-		"one that is off":             {[]clustercondition.Host{serving("m0", 1), host(t, "m1", status.Disabled, 9)}, "True", status.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (Disabled): it says Disabled"},
-		"one that is off may have it": {[]clustercondition.Host{standby("m0", 1), host(t, "m1", status.Disabled, 9)}, "False", status.Disabled, 9, "m1: it says Disabled"},
+		"held, not served":            {[]clustercondition.Host{host(t, "m0", report.UpstreamUnreachable, 6, held4), standby("m1", 9)}, "False", report.UpstreamUnreachable, 6, "m0: it says UpstreamUnreachable"},
+		"a standby that is ill":       {[]clustercondition.Host{serving("m0", 1), host(t, "m1", report.PortInUse, 9, standby4)}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (PortInUse): it says PortInUse"},
+		"one that is off":             {[]clustercondition.Host{serving("m0", 1), host(t, "m1", report.Disabled, 9)}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (Disabled): it says Disabled"},
+		"one that is off may have it": {[]clustercondition.Host{standby("m0", 1), host(t, "m1", report.Disabled, 9)}, "False", report.Disabled, 9, "m1: it says Disabled"},
 		"an ill one may have it": {
-			[]clustercondition.Host{standby("m0", 1), host(t, "m1", status.Disabled, 4), host(t, "m2", status.InvalidConfig, 5)},
-			"False", status.InvalidConfig, 5, "m2: it says InvalidConfig; m1 is not ready (Disabled): it says Disabled",
+			[]clustercondition.Host{standby("m0", 1), host(t, "m1", report.Disabled, 4), host(t, "m2", report.InvalidConfig, 5)},
+			"False", report.InvalidConfig, 5, "m2: it says InvalidConfig; m1 is not ready (Disabled): it says Disabled",
 		},
-		"disabled everywhere":    {[]clustercondition.Host{host(t, "m0", status.Disabled, 4), host(t, "m1", status.Disabled, 5)}, "False", status.Disabled, 4, "m0 and m1: it says Disabled"},
-		"the worst":              {[]clustercondition.Host{host(t, "m0", status.Starting, 4), host(t, "m1", status.NoVIPs, 5)}, "False", status.NoVIPs, 5, "m1: it says NoVIPs; m0 is not ready (Starting): it says Starting"},
-		"a reason of later":      {[]clustercondition.Host{host(t, "m0", status.InvalidConfig, 4), host(t, "m1", "Moonstruck", 5)}, "False", "Moonstruck", 5, "m1: it says Moonstruck; m0 is not ready (InvalidConfig): it says InvalidConfig"},
-		"one does not answer":    {[]clustercondition.Host{serving("m0", 1), silent("m1", at(8))}, "Unknown", status.NotReachable, 8, "m1: no report"},
-		"that one may have it":   {[]clustercondition.Host{standby("m0", 1), silent("m1", at(8))}, "Unknown", status.NotReachable, 8, "m1: no report"},
-		"none answers":           {[]clustercondition.Host{silent("m0", at(3)), silent("m1", at(8))}, "Unknown", status.NotReachable, 8, "m0: no report; m1: no report"},
-		"not answering, no time": {[]clustercondition.Host{serving("m0", 1), silent("m1", time.Time{})}, "Unknown", status.NotReachable, 1, "m1: no report"},
-		"no time at all":         {[]clustercondition.Host{silent("m1", time.Time{})}, "Unknown", status.NotReachable, 59, "m1: no report"},
-		"it says so itself":      {[]clustercondition.Host{host(t, "m0", status.NotReachable, 7)}, "Unknown", status.NotReachable, 7, "m0: it says NotReachable"},
-		"False before Unknown":   {[]clustercondition.Host{host(t, "m0", status.PortInUse, 2, held4), silent("m1", at(8))}, "False", status.PortInUse, 2, "m0: it says PortInUse; m1 is not ready (NotReachable): no report"},
-		"other versions":         {[]clustercondition.Host{serving("m0", 1), standby("m1", 2), newer}, "True", status.Serving, 1, "192.0.2.5 is held and served by m0; the versions differ: 1.0 on m0 and m1, 1.1 on m2"},
+		"disabled everywhere":    {[]clustercondition.Host{host(t, "m0", report.Disabled, 4), host(t, "m1", report.Disabled, 5)}, "False", report.Disabled, 4, "m0 and m1: it says Disabled"},
+		"the worst":              {[]clustercondition.Host{host(t, "m0", report.Starting, 4), host(t, "m1", report.NoVIPs, 5)}, "False", report.NoVIPs, 5, "m1: it says NoVIPs; m0 is not ready (Starting): it says Starting"},
+		"a reason of later":      {[]clustercondition.Host{host(t, "m0", report.InvalidConfig, 4), host(t, "m1", "Moonstruck", 5)}, "False", "Moonstruck", 5, "m1: it says Moonstruck; m0 is not ready (InvalidConfig): it says InvalidConfig"},
+		"one does not answer":    {[]clustercondition.Host{serving("m0", 1), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m1: no report"},
+		"that one may have it":   {[]clustercondition.Host{standby("m0", 1), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m1: no report"},
+		"none answers":           {[]clustercondition.Host{silent("m0", at(3)), silent("m1", at(8))}, "Unknown", report.NotReachable, 8, "m0: no report; m1: no report"},
+		"not answering, no time": {[]clustercondition.Host{serving("m0", 1), silent("m1", time.Time{})}, "Unknown", report.NotReachable, 1, "m1: no report"},
+		"no time at all":         {[]clustercondition.Host{silent("m1", time.Time{})}, "Unknown", report.NotReachable, 59, "m1: no report"},
+		"it says so itself":      {[]clustercondition.Host{host(t, "m0", report.NotReachable, 7)}, "Unknown", report.NotReachable, 7, "m0: it says NotReachable"},
+		"False before Unknown":   {[]clustercondition.Host{host(t, "m0", report.PortInUse, 2, held4), silent("m1", at(8))}, "False", report.PortInUse, 2, "m0: it says PortInUse; m1 is not ready (NotReachable): no report"},
+		"other versions":         {[]clustercondition.Host{serving("m0", 1), standby("m1", 2), newer}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; the versions differ: 1.0 on m0 and m1, 1.1 on m2"},
 		"other VIPs": {
-			[]clustercondition.Host{serving("m0", 1), host(t, "m1", status.Standby, 2, standby4, standby6)},
+			[]clustercondition.Host{serving("m0", 1), host(t, "m1", report.Standby, 2, standby4, standby6)},
 			"False", clustercondition.VIPNotHeld, 2, "2001:db8::5 is held by no host: see keepalived on m0 and m1; the API VIPs differ: 192.0.2.5 on m0, 192.0.2.5 2001:db8::5 on m1",
 		},
 		"served since it moved": {
-			[]clustercondition.Host{host(t, "m0", status.Standby, 1, vip4+" Standby 8"), host(t, "m1", status.Serving, 2, vip4+" Held 8")},
-			"True", status.Serving, 8, "192.0.2.5 is held and served by m1",
+			[]clustercondition.Host{host(t, "m0", report.Standby, 1, vip4+" Standby 8"), host(t, "m1", report.Serving, 2, vip4+" Held 8")},
+			"True", report.Serving, 8, "192.0.2.5 is held and served by m1",
 		},
 		"served since it was mended": {
-			[]clustercondition.Host{host(t, "m0", status.Serving, 9, vip4+" Held 2"), host(t, "m1", status.Standby, 1, vip4+" Standby 2")},
-			"True", status.Serving, 9, "192.0.2.5 is held and served by m0",
+			[]clustercondition.Host{host(t, "m0", report.Serving, 9, vip4+" Held 2"), host(t, "m1", report.Standby, 1, vip4+" Standby 2")},
+			"True", report.Serving, 9, "192.0.2.5 is held and served by m0",
 		},
 		"ill since the VIP came": {
-			[]clustercondition.Host{host(t, "m0", status.PortInUse, 2, vip4+" Held 7"), host(t, "m1", status.Standby, 1, vip4+" Standby 7")},
-			"False", status.PortInUse, 7, "m0: it says PortInUse",
+			[]clustercondition.Host{host(t, "m0", report.PortInUse, 2, vip4+" Held 7"), host(t, "m1", report.Standby, 1, vip4+" Standby 7")},
+			"False", report.PortInUse, 7, "m0: it says PortInUse",
 		},
 		"held by none since the last lost it": {
-			[]clustercondition.Host{host(t, "m0", status.Standby, 1, vip4+" Standby 6"), host(t, "m1", status.Standby, 2, vip4+" Standby 2")},
+			[]clustercondition.Host{host(t, "m0", report.Standby, 1, vip4+" Standby 6"), host(t, "m1", report.Standby, 2, vip4+" Standby 2")},
 			"False", clustercondition.VIPNotHeld, 6, "192.0.2.5 is held by no host: see keepalived on m0 and m1",
 		},
 		"held twice since the second took it": {
-			[]clustercondition.Host{host(t, "m0", status.Serving, 9, vip4+" Held 3"), host(t, "m1", status.Serving, 1, vip4+" Held 5")},
+			[]clustercondition.Host{host(t, "m0", report.Serving, 9, vip4+" Held 3"), host(t, "m1", report.Serving, 1, vip4+" Held 5")},
 			"False", clustercondition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m1: see that keepalived on them hears each other, or ask them again if it has just moved",
 		},
-		"no host": {nil, "Unknown", status.NotReachable, 59, "there is no report of any host"},
+		"no host": {nil, "Unknown", report.NotReachable, 59, "there is no report of any host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := status.Condition{Type: "HTTP01ChallengeProxyReady", Status: tt.status, Reason: tt.reason, Message: tt.message + counted(tt.hosts), LastTransitionTime: at(tt.minute)}
+			want := report.Condition{Type: "HTTP01ChallengeProxyReady", Status: tt.status, Reason: tt.reason, Message: tt.message + counted(tt.hosts), LastTransitionTime: at(tt.minute)}
 			got := clustercondition.Fold(tt.hosts, clustercondition.Expected{}, nil, at(59))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -185,7 +185,7 @@ func counted(hosts []clustercondition.Host) string {
 // wrong is told nevertheless.
 func TestExpected(t *testing.T) {
 	t.Parallel()
-	serving, standby := host(t, "m0", status.Serving, 1, vip4+" Held"), host(t, "m1", status.Standby, 2, vip4+" Standby")
+	serving, standby := host(t, "m0", report.Serving, 1, vip4+" Held"), host(t, "m1", report.Standby, 2, vip4+" Standby")
 	for name, tt := range map[string]struct {
 		hosts    []clustercondition.Host
 		expected clustercondition.Expected
@@ -197,7 +197,7 @@ func TestExpected(t *testing.T) {
 		"one is missing":    {[]clustercondition.Host{serving, standby}, clustercondition.Expected{Count: 3}, "Unknown", "another host: there is no report; 2 of 3 hosts have reported"},
 		"two are missing":   {[]clustercondition.Host{standby}, clustercondition.Expected{Count: 3}, "Unknown", "2 other hosts: there is no report; 1 of 3 hosts have reported"},
 		"missing, by name":  {[]clustercondition.Host{serving}, clustercondition.Expected{Names: []string{"m0", "m1"}}, "Unknown", "m1: there is no report; 1 of 2 hosts have reported"},
-		"missing, and down": {[]clustercondition.Host{host(t, "m0", status.PortInUse, 1, vip4+" Held")}, clustercondition.Expected{Names: []string{"m0", "m1"}}, "False", "m0: it says PortInUse; m1 is not ready (NotReachable): there is no report; 1 of 2 hosts have reported"},
+		"missing, and down": {[]clustercondition.Host{host(t, "m0", report.PortInUse, 1, vip4+" Held")}, clustercondition.Expected{Names: []string{"m0", "m1"}}, "False", "m0: it says PortInUse; m1 is not ready (NotReachable): there is no report; 1 of 2 hosts have reported"},
 	} {
 		got := clustercondition.Fold(tt.hosts, tt.expected, nil, at(59))
 		if got.Status != tt.status || got.Message != tt.message {
@@ -209,7 +209,7 @@ func TestExpected(t *testing.T) {
 // TestClockAhead: no transition is of the future.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
-	hosts := []clustercondition.Host{host(t, "m0", status.Serving, 50, vip4+" Held")}
+	hosts := []clustercondition.Host{host(t, "m0", report.Serving, 50, vip4+" Held")}
 	first := clustercondition.Fold(hosts, clustercondition.Expected{}, nil, at(10))
 	if !first.LastTransitionTime.Equal(at(10)) {
 		t.Errorf("%+v", first)
@@ -224,22 +224,22 @@ func TestClockAhead(t *testing.T) {
 // the hosts came to be so, and never backwards.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	var previous *status.Condition
+	var previous *report.Condition
 	for i, s := range []struct {
 		host   clustercondition.Host
 		status string
 		minute int
 	}{
-		{host(t, "m0", status.Serving, 1, vip4+" Held"), "True", 1},
-		{host(t, "m0", status.Serving, 4, vip4+" Held"), "True", 1}, // it was down and up between two runs
-		{host(t, "m0", status.PortInUse, 6, vip4+" Held"), "False", 6},
-		{host(t, "m0", status.InvalidConfig, 6, vip4+" Held"), "False", 6},
-		{host(t, "m0", status.Standby, 5, vip4+" Standby"), "False", 6},
-		{host(t, "m0", status.Serving, 5, vip4+" Held 8"), "True", 8},               // the VIP came; its host was ready before
-		{asked(host(t, "m0", status.Standby, 5, vip4+" Standby"), 12), "False", 12}, // of an earlier version: it does not say when the VIP left
-		{asked(host(t, "m0", status.Standby, 5, vip4+" Standby"), 13), "False", 12},
+		{host(t, "m0", report.Serving, 1, vip4+" Held"), "True", 1},
+		{host(t, "m0", report.Serving, 4, vip4+" Held"), "True", 1}, // it was down and up between two runs
+		{host(t, "m0", report.PortInUse, 6, vip4+" Held"), "False", 6},
+		{host(t, "m0", report.InvalidConfig, 6, vip4+" Held"), "False", 6},
+		{host(t, "m0", report.Standby, 5, vip4+" Standby"), "False", 6},
+		{host(t, "m0", report.Serving, 5, vip4+" Held 8"), "True", 8},               // the VIP came; its host was ready before
+		{asked(host(t, "m0", report.Standby, 5, vip4+" Standby"), 12), "False", 12}, // of an earlier version: it does not say when the VIP left
+		{asked(host(t, "m0", report.Standby, 5, vip4+" Standby"), 13), "False", 12},
 		{asked(clustercondition.Host{Name: "m0", Problem: "x"}, 14), "Unknown", 14},
-		{asked(host(t, "m0", status.Serving, 5, vip4+" Held 8"), 20), "True", 20}, // it was there all the time
+		{asked(host(t, "m0", report.Serving, 5, vip4+" Held 8"), 20), "True", 20}, // it was there all the time
 		{clustercondition.Host{Name: "m0", Problem: "x"}, "Unknown", 50},
 	} {
 		got := clustercondition.Fold([]clustercondition.Host{s.host}, clustercondition.Expected{}, previous, at(50))

@@ -10,15 +10,15 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Host is what one host has reported.
 type Host struct {
 	Name      string
 	Version   string
-	Condition status.Condition // the zero value: the host has not answered
-	VIPs      []status.VIP
+	Condition report.Condition // the zero value: the host has not answered
+	VIPs      []report.VIP
 	Problem   string    // why there is no report
 	Observed  time.Time // when it was asked, by the clock here; zero when that is not known
 	Reported  time.Time // when it has answered, by its own clock; zero when it does not say
@@ -37,8 +37,8 @@ func Parse(name string, text []byte) (Host, error) {
 	var parsed struct {
 		Time       time.Time          `json:"time"`
 		Version    string             `json:"version"`
-		Conditions []status.Condition `json:"conditions"`
-		VIPs       []status.VIP       `json:"vips"`
+		Conditions []report.Condition `json:"conditions"`
+		VIPs       []report.VIP       `json:"vips"`
 	}
 	if len(text) == 0 {
 		return Host{}, errors.New("there is no report: the service has not answered")
@@ -46,7 +46,7 @@ func Parse(name string, text []byte) (Host, error) {
 	if err := json.Unmarshal(text, &parsed); err != nil {
 		return Host{}, fmt.Errorf("not a report of the service: %w: give what \"http01-proxyd status -o json\" prints", err)
 	}
-	h := Host{Name: name, Version: parsed.Version, Condition: status.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
+	h := Host{Name: name, Version: parsed.Version, Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
 	for _, v := range h.VIPs {
 		if !v.Address.IsValid() {
 			return Host{}, errors.New("not a report of the service: a VIP without its address")
@@ -58,11 +58,11 @@ func Parse(name string, text []byte) (Host, error) {
 	switch h.Condition.Status {
 	case "True", "False":
 		if h.Condition.Reason == "" {
-			return Host{}, errors.New("not a report of the service: its condition " + status.ConditionType + " has no reason")
+			return Host{}, errors.New("not a report of the service: its condition " + report.ConditionType + " has no reason")
 		}
 	default:
 		if h.Condition.Reason == "" {
-			return Host{}, errors.New("not a report of the service: it has no condition " + status.ConditionType)
+			return Host{}, errors.New("not a report of the service: it has no condition " + report.ConditionType)
 		}
 	}
 	return h, nil
@@ -75,7 +75,7 @@ func (h Host) answers() bool { return h.Condition.Status == "True" || h.Conditio
 func (h Host) ready() bool { return h.Condition.Status == "True" }
 
 // state is what a VIP is to the host; empty when it does not know of it.
-func (h Host) state(vip netip.Addr) status.VIPState {
+func (h Host) state(vip netip.Addr) report.VIPState {
 	for _, v := range h.VIPs {
 		if v.Address == vip {
 			return v.State

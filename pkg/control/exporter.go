@@ -5,7 +5,7 @@ package control
 import (
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // AskEvery is how old a report may be that is served.
@@ -34,5 +34,5 @@ const AtWork = 0
 // metric and no more: the exporter reads what the network sends.
 type Answer struct {
 	ID     uint64        `json:"id"`
-	Report status.Report `json:"report"`
+	Report report.Report `json:"report"`
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // MaxChallenges bounds the challenges that one [News] tells in full.
@@ -73,7 +73,7 @@ type Reachability struct {
 // Challenge is a challenge request as the gate saw it end, but for what the
 // controller adds: when that was, and the sentences about it.
 type Challenge struct {
-	status.Challenge
+	report.Challenge
 
 	Failure *cause.Failure `json:",omitempty"` // nil when all went well
 }
@@ -81,9 +81,9 @@ type Challenge struct {
 // News is what has happened since the last News.
 type News struct {
 	Challenges  []Challenge         `json:"challenges,omitempty"`  // the last of them, oldest first
-	Sums        []status.Sum        `json:"sums,omitempty"`        // of all challenges
+	Sums        []report.Sum        `json:"sums,omitempty"`        // of all challenges
 	Undelivered bool                `json:"undelivered,omitempty"` // one of all these did not reach the ingress
-	Refused     []status.RefusedSum `json:"refused,omitempty"`
+	Refused     []report.RefusedSum `json:"refused,omitempty"`
 	Failures    uint64              `json:"failures,omitempty"`    // of accept(2), since the gate started
 	LastFailure uint16              `json:"lastFailure,omitempty"` // the system's number of the last of them
 }
@@ -112,32 +112,32 @@ func (n *News) Check() error {
 		return fmt.Errorf("%w: %d failures, the last %d", errUnbelievable, n.Failures, n.LastFailure)
 	}
 	for _, r := range n.Refused {
-		if !r.Refusal.Known() || !r.Asker.Known() || r.Asker != status.OtherAsker && !r.Refusal.Judged() || r.Count > maxCount {
+		if !r.Refusal.Known() || !r.Asker.Known() || r.Asker != report.OtherAsker && !r.Refusal.Judged() || r.Count > maxCount {
 			return fmt.Errorf("%w: %d refusals of a kind", errUnbelievable, r.Count)
 		}
 	}
-	if !slices.ContainsFunc(n.Sums, func(s status.Sum) bool { return !countable(&s) }) {
+	if !slices.ContainsFunc(n.Sums, func(s report.Sum) bool { return !countable(&s) }) {
 		return n.checkChallenges()
 	}
 	return fmt.Errorf("%w: a sum of requests that cannot have been", errUnbelievable)
 }
 
 // countable holds for a sum that labels of fixed sets can be made of.
-func countable(s *status.Sum) bool {
+func countable(s *report.Sum) bool {
 	return s.Asker.Known() && s.Outcome.Known() && (s.Cause == "" || cause.KnownCause(s.Cause)) &&
-		s.Count > 0 && s.Count <= maxCount && s.Bucket >= status.FirstBucket && s.Bucket <= status.LastBucket && plausible(s)
+		s.Count > 0 && s.Count <= maxCount && s.Bucket >= report.FirstBucket && s.Bucket <= report.LastBucket && plausible(s)
 }
 
 // plausible holds where all requests of a sum can have taken what its bucket says.
 // Durations beyond the last bucket count in it.
-func plausible(s *status.Sum) bool {
+func plausible(s *report.Sum) bool {
 	most := MaxTook
-	if s.Bucket < status.LastBucket {
-		most = status.Longest(s.Bucket)
+	if s.Bucket < report.LastBucket {
+		most = report.Longest(s.Bucket)
 	}
 	least := time.Duration(0)
-	if s.Bucket > status.FirstBucket {
-		least = status.Longest(s.Bucket - 1)
+	if s.Bucket > report.FirstBucket {
+		least = report.Longest(s.Bucket - 1)
 	}
 	return s.Took >= 0 && inRange(s.Took.Seconds()/float64(s.Count), least, most)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // announcer tells systemd what the board says.
 type announcer struct {
 	log    *slog.Logger
-	board  *status.Board
+	board  *report.Board
 	notify systemd.Notifier
 
 	// mu is held from looking at the board until systemd has been told: an older
@@ -33,7 +33,7 @@ type announcer struct {
 }
 
 func (a *announcer) sentence() string {
-	return a.board.Report(status.Table{}).Sentence(time.Now())
+	return a.board.Report(report.Table{}).Sentence(time.Now())
 }
 
 // Ready says that the start or a reload is over.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // announced is an announcer whose manager is a socket.
@@ -32,13 +32,13 @@ func newAnnounced(t *testing.T) announced {
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
-	board := status.NewBoard("test", time.Now(), func(status.Condition, status.Condition) {})
+	board := report.NewBoard("test", time.Now(), func(report.Condition, report.Condition) {})
 	return announced{&announcer{log: slog.New(slog.DiscardHandler), board: board}, t, socket, path}
 }
 
 // look puts the result of a look on the board.
 func (a announced) look(n int) {
-	a.board.SetLook(status.Look{Reason: status.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
+	a.board.SetLook(report.Look{Reason: report.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
 }
 
 // next is the next message of the announcer.

@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Options are what the command line decides.
@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	t.start("address watch", s.addresses.Run)
 	t.start("file watch", s.files.Run)
 	t.start("status socket", func(ctx context.Context) error {
-		return status.Serve(ctx, s.socket, s.report, func(err error) {
+		return report.Serve(ctx, s.socket, s.report, func(err error) {
 			o.Log.Error("cannot encode the status report", slog.String("event", "status-report"), slog.Any("error", err))
 		})
 	})
@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 
 // service is the parts, built and not yet running.
 type service struct {
-	board     *status.Board
+	board     *report.Board
 	watchdog  *systemd.Watchdog
 	addresses *address.Watcher
 	files     *filewatch.Watcher
@@ -123,7 +123,7 @@ type service struct {
 func build(ctx context.Context, o Options) (*service, error) {
 	store := systemd.NewStore()
 	kept := inherited(o.Log, store)
-	s := &service{board: status.NewBoard(o.Version, time.Now(), logMoves(o.Log)), table: &table{bridges: store != nil, log: o.Log}}
+	s := &service{board: report.NewBoard(o.Version, time.Now(), logMoves(o.Log)), table: &table{bridges: store != nil, log: o.Log}}
 	var err error
 	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 	if s.addresses, err = address.Open(address.WithLogger(o.Log)); err != nil {
 		return nil, fmt.Errorf("watch this host's addresses: %w", err)
 	}
-	if s.socket, err = status.Listen(ctx, o.StatusSocket); err != nil {
+	if s.socket, err = report.Listen(ctx, o.StatusSocket); err != nil {
 		return nil, errors.Join(err, s.addresses.Close())
 	}
 	s.output = outputOf(o.Log, "gate")
@@ -192,7 +192,7 @@ func build(ctx context.Context, o Options) (*service, error) {
 }
 
 // report is what is known now, the gate's last news and the kernel's table included.
-func (s *service) report() status.Report {
+func (s *service) report() report.Report {
 	s.door.Refresh()
 	return s.board.Report(s.table.report())
 }
@@ -230,10 +230,10 @@ func (s *service) left(kept map[uint16]int) reconcile.Left {
 }
 
 // logMoves logs each change of the condition.
-func logMoves(log *slog.Logger) func(before, after status.Condition) {
-	return func(_, after status.Condition) {
+func logMoves(log *slog.Logger) func(before, after report.Condition) {
+	return func(_, after report.Condition) {
 		level := slog.LevelInfo
-		if !after.Reason.Ready() && after.Reason != status.Disabled && after.Reason != status.ExternalLoadBalancer {
+		if !after.Reason.Ready() && after.Reason != report.Disabled && after.Reason != report.ExternalLoadBalancer {
 			level = slog.LevelError
 		}
 		log.Log(context.Background(), level, fmt.Sprintf("%s: %s", after.Reason, after.Message),

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -112,15 +112,15 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 		t.Errorf("ready with %q", got)
 	}
 	gainVIP(t)
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	if code, body := ask(t, token); code != 200 || body != "token.thumbprint" {
 		t.Errorf("challenge: %d %q", code, body)
 	}
 	if code, body := ask(t, "/"); code != 400 || body != "Only /.well-known/acme-challenge/* is allowed" {
 		t.Errorf("anything else: %d %q", code, body)
 	}
-	r := s.await("one challenge, one refusal, ingress probed", func(r status.Report) bool {
-		return r.Challenges.Total == 1 && r.Challenges.Refused[status.NotChallenge] == 1 && r.Upstreams[0].Reachable
+	r := s.await("one challenge, one refusal, ingress probed", func(r report.Report) bool {
+		return r.Challenges.Total == 1 && r.Challenges.Refused[report.NotChallenge] == 1 && r.Upstreams[0].Reachable
 	})
 	if !r.Table.Present || !r.Table.Owned || r.Table.Port != 8888 || len(r.Table.Elements) != 1 {
 		t.Errorf("table %+v", r.Table)
@@ -147,19 +147,19 @@ func TestReloadSpeaksTheProtocol(t *testing.T) {
 	s.configure(explicit + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	s.told("RELOADING=1\nMONOTONIC_USEC=")
 	s.told("READY=1")
-	s.await("new port", func(r status.Report) bool { return r.Table.Port == 9888 })
+	s.await("new port", func(r report.Report) bool { return r.Table.Port == 9888 })
 	s.configure(explicit + "mode: CustomDeployment\n")
 	s.told("RELOADING=1")
 	if got := s.told("READY=1"); !strings.Contains(got, "STATUS=InvalidConfig: ") {
 		t.Errorf("after a refused configuration: %q", got)
 	}
-	r := s.await("old port", func(r status.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
+	r := s.await("old port", func(r report.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
 	if want := "config.yaml:2:7: mode CustomDeployment needs customDeployment"; !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q lacks %q", r.Condition().Message, want)
 	}
 	s.configure(`mode: ""`)
-	s.await("nothing installed", func(r status.Report) bool {
-		return r.Condition().Reason == status.Disabled && !r.Table.Present
+	s.await("nothing installed", func(r report.Report) bool {
+		return r.Condition().Reason == report.Disabled && !r.Table.Present
 	})
 	s.stop()
 	log := s.log.String()
@@ -188,7 +188,7 @@ func TestPortInUseNamesTheProcess(t *testing.T) {
 	s := prepare(t, explicit)
 	s.start(nil)
 	s.told("READY=1\nSTATUS=PortInUse: ")
-	r := s.reason(status.PortInUse)
+	r := s.reason(report.PortInUse)
 	want := fmt.Sprintf("port 8888: it is taken by process %d (", os.Getpid())
 	if !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q does not name process %d", r.Condition().Message, os.Getpid())
@@ -197,7 +197,7 @@ func TestPortInUseNamesTheProcess(t *testing.T) {
 		t.Error("a table leads to a port that another process has")
 	}
 	squatter.Close()
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	answered(t, "after that")
 	s.stop()
 }
@@ -208,7 +208,7 @@ func TestWithoutTheCapability(t *testing.T) {
 	s := prepare(t, explicit)
 	s.start(nil, "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
 	s.told("READY=1\nSTATUS=NftablesUnavailable: ")
-	r := s.reason(status.NftablesUnavailable)
+	r := s.reason(report.NftablesUnavailable)
 	if !strings.Contains(r.Condition().Message, "CAP_NET_ADMIN") {
 		t.Errorf("message %q does not name the capability", r.Condition().Message)
 	}
@@ -226,19 +226,19 @@ func TestStartWithARefusedConfiguration(t *testing.T) {
 	s.configure("newKey: 1\n")
 	s.start(nil)
 	s.told("READY=1\nSTATUS=InvalidConfig: ")
-	if r := s.reason(status.InvalidConfig); r.Table.Present || r.Config.Source != "none" {
+	if r := s.reason(report.InvalidConfig); r.Table.Present || r.Config.Source != "none" {
 		t.Errorf("with nothing ever accepted: %+v", r)
 	}
 	s.configure(explicit)
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	s.stop()
 
 	again := prepare(t, "newKey: 1\n")
 	must(t, os.Rename(filepath.Join(s.dir, "state"), filepath.Join(again.dir, "state")))
 	again.start(nil)
 	again.told("READY=1")
-	r := again.await("last accepted in force", func(r status.Report) bool {
-		return r.Condition().Reason == status.InvalidConfig && r.Config.Source == "last-accepted" && len(r.Table.Elements) == 1
+	r := again.await("last accepted in force", func(r report.Report) bool {
+		return r.Condition().Reason == report.InvalidConfig && r.Config.Source == "last-accepted" && len(r.Table.Elements) == 1
 	})
 	if !strings.Contains(r.Condition().Message, `unknown key "newKey"`) {
 		t.Errorf("message %q", r.Condition().Message)
@@ -250,7 +250,7 @@ func TestStartWithARefusedConfiguration(t *testing.T) {
 func TestUnreachableIngress(t *testing.T) {
 	s := begun(t, nil, explicit)
 	s.told("READY=1")
-	r := s.reason(status.UpstreamUnreachable)
+	r := s.reason(report.UpstreamUnreachable)
 	if !strings.Contains(r.Condition().Message, ingress+":80") {
 		t.Errorf("message %q does not name the address", r.Condition().Message)
 	}
@@ -258,7 +258,7 @@ func TestUnreachableIngress(t *testing.T) {
 		t.Errorf("the client gets %d %q", code, body)
 	}
 	listen(t, ingress+":80")
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	s.stop()
 }
 
@@ -328,7 +328,7 @@ func TestTwoInstances(t *testing.T) {
 	first.told("READY=1")
 	second := prepare(t, explicit+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	second.start(nil)
-	r := second.reason(status.NftablesUnavailable)
+	r := second.reason(report.NftablesUnavailable)
 	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q does not name the table's owner", r.Condition().Message)
 	}
@@ -337,7 +337,7 @@ func TestTwoInstances(t *testing.T) {
 	if err := <-first.exited; err == nil {
 		t.Error("SIGKILL leaves exit code 0")
 	}
-	second.reason(status.Serving)
+	second.reason(report.Serving)
 	answered(t, "through the second instance after the first was killed")
 	second.stop()
 }
@@ -353,12 +353,12 @@ func TestVIPsOfANodeWithoutTheIngress(t *testing.T) {
 	s.start(nil)
 	s.told("READY=1\nSTATUS=NotRequired: no " + conf)
 	write(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
-	s.reason(status.NoVIPs)
+	s.reason(report.NoVIPs)
 	write(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingress+"]}]}\n")
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	answered(t, "with the static pod's VIPs")
 	write(t, s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")
-	r := s.reason(status.ExternalLoadBalancer)
+	r := s.reason(report.ExternalLoadBalancer)
 	if r.Table.Present {
 		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
@@ -40,7 +40,7 @@ const (
 // capabilities asks the network.
 type egressWatch struct {
 	log          *slog.Logger
-	board        *status.Board
+	board        *report.Board
 	kept         egress.Keeper
 	addresses    func() ([]address.Address, error)
 	tell         func(control.Egress) // the gate, through the door
@@ -62,13 +62,13 @@ type egressWatch struct {
 	blank      time.Time // the file of CAs is empty since
 	system     *trust.System
 	acceptance egress.Acceptance
-	refusedBy  status.EgressRefusal
+	refusedBy  report.EgressRefusal
 	names      map[string]*resolution  // of proxies' hosts
 	last       map[string][]netip.Addr // of such names, over restarts
 	used       *usedEgress             // what the gate was told by; nil before
 	tried      chan struct{}           // closed, and made anew, when names have been resolved or could not be
 	again      time.Time               // to look at the files
-	shown      status.EgressProxy      // on the board
+	shown      report.EgressProxy      // on the board
 }
 
 // resolution is what is known of a proxy's name.
@@ -89,7 +89,7 @@ type usedEgress struct {
 	setting egress.Setting
 }
 
-func newEgressWatch(o Options, board *status.Board, addresses func() ([]address.Address, error), tell func(control.Egress)) (*egressWatch, error) {
+func newEgressWatch(o Options, board *report.Board, addresses func() ([]address.Address, error), tell func(control.Egress)) (*egressWatch, error) {
 	files, err := filewatch.NewWithin(o.Log, followDelay)
 	if err != nil {
 		return nil, err
@@ -223,13 +223,13 @@ func (e *egressWatch) look(now time.Time, hinted bool) {
 	settings, err := e.settings(now)
 	switch {
 	case err != nil:
-		e.refuse(status.EgressFileRefused, err, now)
+		e.refuse(report.EgressFileRefused, err, now)
 	case settings.None():
 		e.want(egress.Setting{Settings: settings}, now)
 	default:
 		roots, about, err := e.lookAtCAs(now, hinted)
 		if err != nil {
-			e.refuse(status.EgressCARefused, err, now)
+			e.refuse(report.EgressCARefused, err, now)
 			break
 		}
 		e.want(egress.Setting{Settings: settings, Endpoints: e.config.EgressProxy.ReadinessEndpoints, Roots: roots, About: about}, now)
@@ -254,7 +254,7 @@ func (e *egressWatch) soon(now time.Time, again time.Duration) {
 	}
 }
 
-func (e *egressWatch) refuse(by status.EgressRefusal, why error, now time.Time) {
+func (e *egressWatch) refuse(by report.EgressRefusal, why error, now time.Time) {
 	e.refusedBy = by
 	e.acceptance.Refuse(why, now)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/order"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // publish tells the gate and the board what is so now. It needs mu.
@@ -100,9 +100,9 @@ func (e *egressWatch) order(ways []order.Way) control.Egress {
 const maxShownNoProxy = 8 << 10
 
 // show is what people and programs are shown. It needs mu.
-func (e *egressWatch) show(ways []order.Way, automatic []string) status.EgressProxy {
+func (e *egressWatch) show(ways []order.Way, automatic []string) report.EgressProxy {
 	state := e.acceptance.State()
-	shown := status.EgressProxy{
+	shown := report.EgressProxy{
 		Upstream: string(e.gates.EgressProxy.Upstream), Since: state.Since, Pending: e.acceptance.Pending(),
 		NoProxy: cut(e.acceptance.InForce().Settings.NoProxyWith(automatic)), NextTry: state.Next, RefusedBy: e.refusedBy,
 	}
@@ -113,7 +113,7 @@ func (e *egressWatch) show(ways []order.Way, automatic []string) status.EgressPr
 		shown.Accepted, shown.AcceptedAt = showSetting(*state.Accepted), state.At
 	}
 	for _, p := range state.Endpoints {
-		shown.Endpoints = append(shown.Endpoints, status.EgressEndpoint{URL: shownURL(p.URL), OK: p.OK, Error: p.Error, Checked: p.Checked})
+		shown.Endpoints = append(shown.Endpoints, report.EgressEndpoint{URL: shownURL(p.URL), OK: p.OK, Error: p.Error, Checked: p.Checked})
 	}
 	switch {
 	case state.Refused != nil:
@@ -127,8 +127,8 @@ func (e *egressWatch) show(ways []order.Way, automatic []string) status.EgressPr
 	return shown
 }
 
-func (e *egressWatch) showWay(w order.Way) status.EgressThrough {
-	t := status.EgressThrough{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
+func (e *egressWatch) showWay(w order.Way) report.EgressThrough {
+	t := report.EgressThrough{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
 	r := e.names[w.Proxy.Hostname()]
 	for _, addr := range r.addrs {
 		t.Addresses = append(t.Addresses, addr.String())
@@ -139,8 +139,8 @@ func (e *egressWatch) showWay(w order.Way) status.EgressThrough {
 	return t
 }
 
-func showSetting(s egress.Setting) status.EgressSetting {
-	return status.EgressSetting{
+func showSetting(s egress.Setting) report.EgressSetting {
+	return report.EgressSetting{
 		HTTPProxy: s.Settings.RedactedHTTP(), HTTPSProxy: s.Settings.RedactedHTTPS(), NoProxy: cut(s.Settings.NoProxy),
 		Source: s.Settings.Source, TrustedCAs: len(s.Roots),
 	}

@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // sayEgress logs what has changed, once each. No text of a report holds credentials.
-func sayEgress(log *slog.Logger, before, now status.EgressProxy) {
+func sayEgress(log *slog.Logger, before, now report.EgressProxy) {
 	if now.RefusedBy != "" && (before.RefusedBy == "" || before.Why != now.Why) {
 		log.Error("the egress proxy that is asked for is refused, and "+stays(now), slog.String("event", "egress-refused"),
 			slog.String("refused", string(now.RefusedBy)), slog.String("error", now.Why))
@@ -35,16 +35,16 @@ func answered(endpoints int) string {
 	return fmt.Sprintf("all %d readiness endpoints have answered", endpoints)
 }
 
-func stays(e status.EgressProxy) string {
+func stays(e report.EgressProxy) string {
 	if none(e.Accepted) {
 		return "none is in force"
 	}
 	return "the last accepted one stays in force"
 }
 
-func none(s status.EgressSetting) bool { return s.HTTPProxy == "" && s.HTTPSProxy == "" }
+func none(s report.EgressSetting) bool { return s.HTTPProxy == "" && s.HTTPSProxy == "" }
 
-func sayAccepted(log *slog.Logger, before, now status.EgressProxy) {
+func sayAccepted(log *slog.Logger, before, now report.EgressProxy) {
 	if before.AcceptedAt.Equal(now.AcceptedAt) && before.Accepted == now.Accepted {
 		return
 	}
@@ -59,11 +59,11 @@ func sayAccepted(log *slog.Logger, before, now status.EgressProxy) {
 }
 
 // restored holds for what an earlier run has accepted, at the first report of this one.
-func restored(before, now status.EgressProxy) bool {
+func restored(before, now report.EgressProxy) bool {
 	return before.Upstream == "" && now.AcceptedAt.Before(now.Since)
 }
 
-func egressAttrs(event string, s status.EgressSetting) []any {
+func egressAttrs(event string, s report.EgressSetting) []any {
 	return []any{
 		slog.String("event", event), slog.String("http_proxy", s.HTTPProxy), slog.String("https_proxy", s.HTTPSProxy),
 		slog.String("source", s.Source), slog.Int("trusted_cas", s.TrustedCAs),
@@ -71,7 +71,7 @@ func egressAttrs(event string, s status.EgressSetting) []any {
 }
 
 // sayUnresolved names each proxy whose name cannot be resolved.
-func sayUnresolved(log *slog.Logger, before, now status.EgressProxy) {
+func sayUnresolved(log *slog.Logger, before, now report.EgressProxy) {
 	said := make(map[string]bool)
 	for _, t := range before.Through {
 		said[t.Error] = true

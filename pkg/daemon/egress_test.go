@@ -29,7 +29,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // leading is an egressWatch at work with real files and the real child, and what it
@@ -40,7 +40,7 @@ type leading struct {
 	dir    string
 	config config.Config
 	log    *nstest.Log
-	board  *status.Board
+	board  *report.Board
 	end    func() // of what begin has begun
 
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ func newLeading(t *testing.T, dir string) *leading {
 	w.config.EgressProxy.Upstream = config.EgressAuto
 	w.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 	w.config.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.6")}
-	w.board = status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})
+	w.board = report.NewBoard("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemTrust: []string{filepath.Join(dir, "system.crt")},
 		ResolvConf: filepath.Join(dir, "resolv.conf"), Hosts: filepath.Join(dir, "hosts"), APIServerURL: filepath.Join(dir, "apiserver-url.env"),
@@ -110,19 +110,19 @@ func (w *leading) write(name, text string) {
 	replace(w.t, filepath.Join(w.dir, name), text)
 }
 
-func (w *leading) status() status.EgressProxy { return w.board.Report(status.Table{}).EgressProxy }
+func (w *leading) status() report.EgressProxy { return w.board.Report(report.Table{}).EgressProxy }
 
-func (w *leading) condition() status.Condition {
-	for _, c := range w.board.Report(status.Table{}).Conditions {
-		if c.Type == status.EgressConditionType {
+func (w *leading) condition() report.Condition {
+	for _, c := range w.board.Report(report.Table{}).Conditions {
+		if c.Type == report.EgressConditionType {
 			return c
 		}
 	}
-	return status.Condition{}
+	return report.Condition{}
 }
 
 // await waits until the condition has this reason and ok holds.
-func (w *leading) await(reason status.Reason, ok func(status.EgressProxy) bool) status.EgressProxy {
+func (w *leading) await(reason report.Reason, ok func(report.EgressProxy) bool) report.EgressProxy {
 	w.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -132,7 +132,7 @@ func (w *leading) await(reason status.Reason, ok func(status.EgressProxy) bool) 
 		}
 	}
 	w.t.Fatalf("it is no %s:\n%+v\n%+v\n%s", reason, w.condition(), w.status(), w.log.String())
-	return status.EgressProxy{}
+	return report.EgressProxy{}
 }
 
 // gatekeeper is a strict proxy: credentials, the absolute form, and names that it
@@ -178,9 +178,9 @@ const credentials = "us%65r:p%40ss%3Aw%25rd"
 // hides looks whether credentials are anywhere that people look.
 func (w *leading) hides() {
 	w.t.Helper()
-	text, err := json.Marshal(w.board.Report(status.Table{}))
+	text, err := json.Marshal(w.board.Report(report.Table{}))
 	must(w.t, err)
-	texts := string(text) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.told(), w.told(), w.board.Report(status.Table{}))
+	texts := string(text) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.told(), w.told(), w.board.Report(report.Table{}))
 	for _, hidden := range []string{"us%65r", "user:", "p%40ss", "p@ss", "w%25rd", "dXNlcjpw"} {
 		if strings.Contains(texts, hidden) {
 			w.t.Errorf("%s is shown: %s", hidden, texts)
@@ -193,7 +193,7 @@ func (w *leading) hides() {
 func TestEgressLife(t *testing.T) {
 	w := newLeading(t, t.TempDir()).begin()
 	g, addr := proxyServer(t)
-	s := w.await(status.EgressNotConfigured, nil)
+	s := w.await(report.EgressNotConfigured, nil)
 	if got := w.told(); len(got.Through) != 0 || !strings.HasPrefix(s.NoProxy, "localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
 		t.Errorf("%v, %+v", got, s)
 	}
@@ -201,7 +201,7 @@ func TestEgressLife(t *testing.T) {
 	// A proxy without readiness endpoints counts at once, for both schemes.
 	env := fmt.Sprintf("HTTP_PROXY=http://%s@%s\r\nHTTPS_PROXY='http://%s@%s'\r\nNO_PROXY=.example.test\r\n", credentials, addr, credentials, addr)
 	w.write("proxy.env", env)
-	s = w.await(status.EgressAccepted, nil)
+	s = w.await(report.EgressAccepted, nil)
 	want := control.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: "Basic dXNlcjpwQHNzOnclcmQ="}
 	wanted := control.Egress{Through: []control.Through{
 		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want}, {Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
@@ -218,13 +218,13 @@ func TestEgressLife(t *testing.T) {
 	w.config.EgressProxy.ReadinessEndpoints = []string{"http://ready.test/healthz?token=t0ken"}
 	w.configure(w.config)
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "other.test"))
-	s = w.await(status.EgressNotReady, func(s status.EgressProxy) bool { return s.Why != "" && s.Spec.NoProxy == ".other.test" })
+	s = w.await(report.EgressNotReady, func(s report.EgressProxy) bool { return s.Why != "" && s.Spec.NoProxy == ".other.test" })
 	if s.Why != "http://ready.test/healthz is not ready: the answer is 503, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints" || s.NextTry.IsZero() || s.Accepted.NoProxy != ".example.test" ||
 		len(s.Endpoints) != 1 || s.Endpoints[0].OK || len(w.told().Through) != 2 {
 		t.Errorf("%+v", s)
 	}
 	g.shut(false)
-	s = w.await(status.EgressAccepted, func(s status.EgressProxy) bool { return s.Accepted.NoProxy == ".other.test" })
+	s = w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.NoProxy == ".other.test" })
 	if !s.Endpoints[0].OK || s.Pending {
 		t.Errorf("%+v", s)
 	}
@@ -236,8 +236,8 @@ func TestEgressLife(t *testing.T) {
 
 	// A file that is refused changes nothing, and says where.
 	w.write("proxy.env", "HTTP_PROXY=\"http://"+credentials)
-	s = w.await(status.EgressInvalid, nil)
-	if s.RefusedBy != status.EgressFileRefused || !strings.Contains(s.Why, "proxy.env: line 1: ") || len(w.told().Through) != 2 {
+	s = w.await(report.EgressInvalid, nil)
+	if s.RefusedBy != report.EgressFileRefused || !strings.Contains(s.Why, "proxy.env: line 1: ") || len(w.told().Through) != 2 {
 		t.Errorf("%+v", s)
 	}
 
@@ -247,14 +247,14 @@ func TestEgressLife(t *testing.T) {
 
 	// So does a bundle.
 	w.write("proxy.env", env)
-	w.await(status.EgressAccepted, nil)
+	w.await(report.EgressAccepted, nil)
 	w.write("proxy-ca.crt", "-----BEGIN CERTIFICATE-----\nMII")
-	s = w.await(status.EgressInvalid, nil)
-	if s.RefusedBy != status.EgressCARefused || !strings.Contains(s.Why, "proxy-ca.crt") {
+	s = w.await(report.EgressInvalid, nil)
+	if s.RefusedBy != report.EgressCARefused || !strings.Contains(s.Why, "proxy-ca.crt") {
 		t.Errorf("%+v", s)
 	}
 	w.write("proxy-ca.crt", newBundles(t).of("Proxy CA"))
-	s = w.await(status.EgressAccepted, func(s status.EgressProxy) bool { return s.Accepted.TrustedCAs == 1 })
+	s = w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.TrustedCAs == 1 })
 	if got := w.told(); len(got.Beyond.Roots) != 1 || got.Beyond.About != "the 1 CA of egressProxy.trustedCA" || len(got.Proxies.Roots) != 0 {
 		t.Errorf("%v, %+v", got.Beyond.About, s)
 	}
@@ -269,7 +269,7 @@ func TestEgressLife(t *testing.T) {
 	if got := again.told(); len(got.Through) != 2 || len(got.Beyond.Roots) != 1 {
 		t.Errorf("after a restart: %v", got)
 	}
-	s = again.await(status.EgressNotReady, nil)
+	s = again.await(report.EgressNotReady, nil)
 	if said := again.log.String(); strings.Contains(said, "the egress proxy is accepted") || !strings.Contains(said, "until then the last accepted one stays in force") ||
 		!strings.Contains(said, "the egress proxy stays in force that was accepted before this start, at 20") {
 		t.Errorf("after a restart it says:\n%s", said)
@@ -287,7 +287,7 @@ func TestEgressLife(t *testing.T) {
 	}
 	// A removed file means no proxy, at once, whatever the endpoints say.
 	must(t, os.Remove(filepath.Join(w.dir, "proxy.env")))
-	again.await(status.EgressNotConfigured, nil)
+	again.await(report.EgressNotConfigured, nil)
 	again.hides()
 }
 
@@ -316,7 +316,7 @@ func TestEgressCAsAreRoots(t *testing.T) {
 		must(t, os.Chmod(filepath.Join(w.dir, name), mode))
 	}
 	asNobody(func() { w.configure(w.config); w.lead(w.config.VIPs.Ingress) })
-	if s := w.status(); w.condition().Reason != status.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.told().Beyond.Roots) != 0 {
+	if s := w.status(); w.condition().Reason != report.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.told().Beyond.Roots) != 0 {
 		t.Errorf("with an empty file: %+v", s)
 	}
 	w.write("proxy-ca.crt", newBundles(t).of("Proxy CA"))
@@ -327,7 +327,7 @@ func TestEgressCAsAreRoots(t *testing.T) {
 	// Of a file that is no part of the host's trust nobody knows what is in it.
 	w.anchors = nil
 	asNobody(w.hinted)
-	if s := w.status(); w.condition().Reason != status.EgressInvalid || s.RefusedBy != status.EgressCARefused || !strings.Contains(s.Why, "permission denied") {
+	if s := w.status(); w.condition().Reason != report.EgressInvalid || s.RefusedBy != report.EgressCARefused || !strings.Contains(s.Why, "permission denied") {
 		t.Errorf("with another file for root: %+v", s)
 	}
 }
@@ -371,7 +371,7 @@ func TestEgressName(t *testing.T) {
 	w.write("proxy-ca.crt", newBundles(t).of("Proxy CA"))
 	w.config.Upstream.FollowRedirects = false
 	w.begin()
-	s := w.await(status.EgressAccepted, func(s status.EgressProxy) bool { return s.Through[0].Error != "" })
+	s := w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Through[0].Error != "" })
 	if got := w.told(); len(got.Through) != 1 || len(got.Through[0].Proxy.Addrs) != 0 || !got.Through[0].Proxy.Secure {
 		t.Errorf("an address that is not known goes directly: %v", got)
 	}
@@ -386,7 +386,7 @@ func TestEgressName(t *testing.T) {
 	}
 	answers(t, map[string]string{"proxy.test.": "198.51.100.99"}, nil)
 	w.write("resolv.conf", "nameserver 127.0.0.1\n")
-	w.await(status.EgressAccepted, func(s status.EgressProxy) bool {
+	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
 		return slices.Equal(s.Through[0].Addresses, []string{"198.51.100.99"}) && s.Through[0].Error == ""
 	})
 	if got := w.told().Through[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
@@ -426,10 +426,10 @@ func TestEgressNameIsKnownInTime(t *testing.T) {
 	}
 	goes(w, "first.test", "198.51.100.91:3128") // before it is told of the ingress
 	w.write("proxy.env", "HTTP_PROXY=http://second.test:3128\n")
-	w.await(status.EgressAccepted, func(s status.EgressProxy) bool { return s.Accepted.HTTPProxy == "http://second.test:3128" })
+	w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.HTTPProxy == "http://second.test:3128" })
 	goes(w, "first.test", "198.51.100.91:3128")
 	close(released)
-	w.await(status.EgressAccepted, func(s status.EgressProxy) bool {
+	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
 		return slices.Equal(s.Through[0].Addresses, []string{"198.51.100.92"})
 	})
 	goes(w, "second.test", "198.51.100.92:3128")

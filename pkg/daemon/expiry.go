@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -37,8 +37,8 @@ const (
 // with the look.
 type expiryWatch struct {
 	log   *slog.Logger
-	board *status.Board
-	ask   func(context.Context, []probe.CertificateQuestion) ([]status.Certificate, error)
+	board *report.Board
+	ask   func(context.Context, []probe.CertificateQuestion) ([]report.Certificate, error)
 	watch expiry.Watch
 	said  string // why the last look was none
 	blind string // why the last look was without a name, for run alone
@@ -49,7 +49,7 @@ type expiryWatch struct {
 	hosts []string // of the configuration
 }
 
-func newExpiryWatch(log *slog.Logger, board *status.Board, apiServerURL string, tick time.Duration) *expiryWatch {
+func newExpiryWatch(log *slog.Logger, board *report.Board, apiServerURL string, tick time.Duration) *expiryWatch {
 	return &expiryWatch{log: log, board: board, ask: askChild, url: apiServerURL, tick: tick}
 }
 
@@ -165,7 +165,7 @@ func (w *expiryWatch) look(ctx context.Context, questions []probe.CertificateQue
 	for _, l := range lines {
 		w.say(l)
 	}
-	return !slices.ContainsFunc(found, func(c status.Certificate) bool { return c.Error != "" })
+	return !slices.ContainsFunc(found, func(c report.Certificate) bool { return c.Error != "" })
 }
 
 func (w *expiryWatch) say(l expiry.Line) {
@@ -178,7 +178,7 @@ func (w *expiryWatch) say(l expiry.Line) {
 }
 
 // askChild starts a child, asks it all questions, and ends it.
-func askChild(ctx context.Context, questions []probe.CertificateQuestion) ([]status.Certificate, error) {
+func askChild(ctx context.Context, questions []probe.CertificateQuestion) ([]report.Certificate, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -187,9 +187,9 @@ func askChild(ctx context.Context, questions []probe.CertificateQuestion) ([]sta
 		return nil, err
 	}
 	defer client.Close()
-	var found []status.Certificate
+	var found []report.Certificate
 	for _, p := range client.Certificates(ctx, questions) {
-		c := status.Certificate{Address: p.Addr.String(), Name: p.Name, Checked: p.Checked}
+		c := report.Certificate{Address: p.Addr.String(), Name: p.Name, Checked: p.Checked}
 		if p.Err != nil {
 			c.Error = p.Err.Error()
 		} else {

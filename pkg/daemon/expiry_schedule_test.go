@@ -20,7 +20,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // watching is an expiry watch in a synctest bubble, with the API server's part
@@ -32,7 +32,7 @@ type watching struct {
 
 	play   sync.Mutex
 	asked  []string // when, and what
-	answer func(probe.CertificateQuestion) status.Certificate
+	answer func(probe.CertificateQuestion) report.Certificate
 	fail   error
 	log    strings.Builder
 }
@@ -62,16 +62,16 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &watching{start: time.Now()}
-		w.answer = func(q probe.CertificateQuestion) status.Certificate {
-			return status.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
+		w.answer = func(q probe.CertificateQuestion) report.Certificate {
+			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
-		board := status.NewBoard("test", w.start, func(_, _ status.Condition) {})
+		board := report.NewBoard("test", w.start, func(_, _ report.Condition) {})
 		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
 		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL, expiryTick)
-		w.ask = func(_ context.Context, questions []probe.CertificateQuestion) ([]status.Certificate, error) {
+		w.ask = func(_ context.Context, questions []probe.CertificateQuestion) ([]report.Certificate, error) {
 			w.play.Lock()
 			defer w.play.Unlock()
-			found, names := []status.Certificate{}, []string{}
+			found, names := []report.Certificate{}, []string{}
 			for _, q := range questions {
 				names = append(names, q.Addr.Addr().String()+"/"+q.Name)
 				found = append(found, w.answer(q))
@@ -84,11 +84,11 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 }
 
 func (w *watching) hold(vips ...string) {
-	var all []status.VIP
+	var all []report.VIP
 	for _, v := range vips {
-		all = append(all, status.VIP{Address: netip.MustParseAddr(v), State: status.VIPStandby})
+		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPStandby})
 	}
-	w.board.SetLook(status.Look{Reason: status.Standby, VIPs: all}, time.Now())
+	w.board.SetLook(report.Look{Reason: report.Standby, VIPs: all}, time.Now())
 }
 
 func (w *watching) pass(d time.Duration) (asked []string) {
@@ -115,12 +115,12 @@ func TestWhenCertificatesAreLookedAt(t *testing.T) {
 		w.configure(config.Config{Hosts: []string{"api.example.com"}})
 		check("a name more", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.pass(time.Minute))
 
-		if n := len(w.board.Report(status.Table{}).Certificates); n != 4 {
+		if n := len(w.board.Report(report.Table{}).Certificates); n != 4 {
 			t.Errorf("%d certificates on the board", n)
 		}
 		w.hold()
 		check("no VIPs any more", []string{"3h32m10s "}, w.pass(3*time.Hour))
-		if n := len(w.board.Report(status.Table{}).Certificates); n != 0 {
+		if n := len(w.board.Report(report.Table{}).Certificates); n != 0 {
 			t.Errorf("%d certificates on the board without VIPs", n)
 		}
 	})
@@ -130,8 +130,8 @@ func TestWhenCertificatesAreLookedAt(t *testing.T) {
 func TestSilentAPIServerIsAskedAgain(t *testing.T) {
 	withExpiryWatch(t, func(w *watching) {
 		good := w.answer
-		silent := func(q probe.CertificateQuestion) status.Certificate {
-			return status.Certificate{Address: q.Addr.String(), Name: q.Name, Error: "refused"}
+		silent := func(q probe.CertificateQuestion) report.Certificate {
+			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Error: "refused"}
 		}
 		w.change(func() { w.answer = silent })
 		w.hold("192.0.2.5")
@@ -166,7 +166,7 @@ func TestLookThatFails(t *testing.T) {
 		if n := w.lines("no process"); n != 1 {
 			t.Errorf("%d lines about it", n)
 		}
-		if all := w.board.Report(status.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
+		if all := w.board.Report(report.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
 			t.Errorf("on the board: %+v", all)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const apiName = "api.cluster.example.com"
@@ -86,8 +86,8 @@ func TestExpiryWatch(t *testing.T) {
 	api.present(t, apiName, "R11", 90*day, 8*day)
 	s := prepare(t, measuring+"hosts: ["+apiName+"]\n")
 	s.start([]string{serviceTiming + `={"ExpiryTick": 50000000}`})
-	r := s.await("both certificates seen", func(r status.Report) bool { return len(r.Certificates) == 2 })
-	for i, want := range []status.Certificate{{Name: "", Issuer: "cluster-signer"}, {Name: apiName, Issuer: "R11"}} {
+	r := s.await("both certificates seen", func(r report.Report) bool { return len(r.Certificates) == 2 })
+	for i, want := range []report.Certificate{{Name: "", Issuer: "cluster-signer"}, {Name: apiName, Issuer: "R11"}} {
 		if c := r.Certificates[i]; c.Address != vip+":6443" || c.Name != want.Name || c.Issuer != want.Issuer || c.Error != "" || time.Until(c.NotAfter) < 7*day {
 			t.Errorf("certificate %+v", c)
 		}
@@ -102,8 +102,8 @@ func TestExpiryWatch(t *testing.T) {
 	// A name more brings a look before the hour is over.
 	api.present(t, apiName, "R12", 90*day, 90*day)
 	s.configure(measuring + "hosts: [" + apiName + ", api-int.cluster.example.com]\n")
-	r = s.await("the new one seen", func(r status.Report) bool { return len(r.Certificates) == 3 && r.Certificates[1].Issuer == "R12" })
-	if r.Condition().Reason != status.Serving {
+	r = s.await("the new one seen", func(r report.Report) bool { return len(r.Certificates) == 3 && r.Certificates[1].Issuer == "R12" })
+	if r.Condition().Reason != report.Serving {
 		t.Errorf("the state is %s", r.Condition().Reason)
 	}
 	s.logs("the certificate that the API server presents on " + vip + ":6443 for " + apiName + " was renewed: it is good until ")

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // An exporter that ends, or that has no socket, is followed by another ever later.
@@ -31,8 +31,8 @@ const (
 type exporter struct {
 	log     *slog.Logger
 	output  *child.Output // of the exporters
-	report  func() status.Report
-	tell    func(status.Metrics) // what is so now
+	report  func() report.Report
+	tell    func(report.Metrics) // what is so now
 	backOff time.Duration        // before the second exporter
 	changed chan struct{}        // yields a value some time after configure has changed the address
 
@@ -53,7 +53,7 @@ type ended struct {
 
 func (e ended) Error() string { return "the exporter " + e.why }
 
-func newExporter(log *slog.Logger, report func() status.Report, tell func(status.Metrics), backOff time.Duration) *exporter {
+func newExporter(log *slog.Logger, report func() report.Report, tell func(report.Metrics), backOff time.Duration) *exporter {
 	return &exporter{log: log, output: outputOf(log, "exporter"), report: report, tell: tell, backOff: backOff, changed: make(chan struct{}, 1)}
 }
 
@@ -66,7 +66,7 @@ func (e *exporter) configure(c config.Config) {
 	}
 	e.at = c.Metrics.ListenAddress
 	if e.at.IsValid() {
-		e.tell(status.Metrics{Address: e.at.String()})
+		e.tell(report.Metrics{Address: e.at.String()})
 	}
 	select {
 	case e.changed <- struct{}{}:
@@ -86,7 +86,7 @@ func (e *exporter) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at := e.address()
 		if !at.IsValid() {
-			e.tell(status.Metrics{})
+			e.tell(report.Metrics{})
 			e.wait(ctx, at, nil)
 			backOff = 0
 			e.forget()
@@ -137,7 +137,7 @@ func (e *exporter) wait(ctx context.Context, at netip.AddrPort, enough <-chan ti
 
 // complain says a thing once and not with every try.
 func (e *exporter) complain(at netip.AddrPort, err error) {
-	e.tell(status.Metrics{Address: at.String(), Error: err.Error()})
+	e.tell(report.Metrics{Address: at.String(), Error: err.Error()})
 	end := (ended{})
 	e.announced, e.crashing = false, errors.As(err, &end)
 	said := err.Error()
@@ -191,7 +191,7 @@ func (e *exporter) attend(ctx context.Context, at netip.AddrPort) error {
 				return nil
 			}
 		case <-works:
-			e.tell(status.Metrics{Address: at.String(), Served: true})
+			e.tell(report.Metrics{Address: at.String(), Served: true})
 			works, proven = nil, time.After(e.proof())
 		case <-proven:
 			e.announce(at)
@@ -257,10 +257,10 @@ func (e *exporter) serve(conn *control.Conn, works chan<- struct{}) error {
 
 // measured is what of a report becomes a metric. Who asked for what is nothing for
 // a process that reads what the network sends.
-func measured(r status.Report) status.Report {
-	return status.Report{
+func measured(r report.Report) report.Report {
+	return report.Report{
 		Build:        r.Build,
-		Conditions:   []status.Condition{{Type: status.ConditionType, Reason: r.Condition().Reason}},
+		Conditions:   []report.Condition{{Type: report.ConditionType, Reason: r.Condition().Reason}},
 		VIPs:         r.VIPs,
 		Table:        r.Table,
 		Traffic:      r.Traffic,
@@ -272,17 +272,17 @@ func measured(r status.Report) status.Report {
 }
 
 // measuredEgress has no names of proxies, endpoints and addresses.
-func measuredEgress(e status.EgressProxy) status.EgressProxy {
-	m := status.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, RefusedBy: e.RefusedBy, Through: make([]status.EgressThrough, len(e.Through))}
+func measuredEgress(e report.EgressProxy) report.EgressProxy {
+	m := report.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, RefusedBy: e.RefusedBy, Through: make([]report.EgressThrough, len(e.Through))}
 	for _, endpoint := range e.Endpoints {
-		m.Endpoints = append(m.Endpoints, status.EgressEndpoint{OK: endpoint.OK})
+		m.Endpoints = append(m.Endpoints, report.EgressEndpoint{OK: endpoint.OK})
 	}
 	return m
 }
 
 // measuredTrust has no names of certificates.
-func measuredTrust(t status.Trust) status.Trust {
-	m := status.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, LeftOutTotal: t.LeftOutTotal}
+func measuredTrust(t report.Trust) report.Trust {
+	m := report.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, LeftOutTotal: t.LeftOutTotal}
 	if t.Error != "" {
 		m.Error = "refused"
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestExporterComplainsOnce has several tries fail for the same reason: each is
@@ -17,7 +17,7 @@ import (
 func TestExporterComplainsOnce(t *testing.T) {
 	t.Parallel()
 	log, reported := &nstest.Log{}, 0
-	e := newExporter(slog.New(slog.NewTextHandler(log, nil)), nil, func(m status.Metrics) {
+	e := newExporter(slog.New(slog.NewTextHandler(log, nil)), nil, func(m report.Metrics) {
 		reported++
 		if m.Error != "the port is taken" {
 			t.Errorf("reported %+v", m)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -61,7 +61,7 @@ func (s *service) scraped(line string) string {
 func metering(t *testing.T, env ...string) *service {
 	t.Helper()
 	s := begun(t, key, measuring, env...)
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	return s
 }
 
@@ -157,7 +157,7 @@ func TestExporterThatEnds(t *testing.T) {
 	s := metering(t, quickExporter)
 	s.scraped("http01_proxy_up 1")
 	s.logs("metrics are served on ")
-	before := s.reason(status.Serving).Condition()
+	before := s.reason(report.Serving).Condition()
 	old, first := 0, s.child("exporter")
 	for range 3 {
 		if !nstest.Poll(func() bool { pid := s.child("exporter"); return pid != 0 && pid != old }) {
@@ -175,7 +175,7 @@ func TestExporterThatEnds(t *testing.T) {
 			t.Errorf("%q %d times, want %d", text, n, want)
 		}
 	}
-	if after := s.reason(status.Serving).Condition(); after != before {
+	if after := s.reason(report.Serving).Condition(); after != before {
 		t.Errorf("the condition is %+v, was %+v", after, before)
 	}
 	s.stop()
@@ -184,8 +184,8 @@ func TestExporterThatEnds(t *testing.T) {
 // The configuration says where, and whether at all; none of that needs a restart.
 func TestMetricsFollowTheConfiguration(t *testing.T) {
 	s := begun(t, key, explicit)
-	s.reason(status.Serving)
-	off := func(r status.Report) bool { return r.Metrics == status.Metrics{} }
+	s.reason(report.Serving)
+	off := func(r report.Report) bool { return r.Metrics == report.Metrics{} }
 	s.await("metrics that are off", off)
 	if s.child("exporter") != 0 {
 		t.Error("there is an exporter although nobody wants one")
@@ -223,14 +223,14 @@ func TestMetricsPortInUse(t *testing.T) {
 	s := metering(t, quickExporter)
 	by := fmt.Sprintf("taken by process %d (", os.Getpid())
 	s.logs(by)
-	s.await("the process that has the port", func(r status.Report) bool {
+	s.await("the process that has the port", func(r report.Report) bool {
 		return !r.Metrics.Served && strings.HasSuffix(r.Metrics.Address, ":9645") && strings.Contains(r.Metrics.Error, by)
 	})
 	answered(t, "while the metrics have no port")
 	squatter.Close()
 	s.scraped(`http01_proxy_ready{reason="Serving"} 1`)
 	s.logs("metrics are served on ") // at once: none has ended
-	s.await("metrics that are served", func(r status.Report) bool { return r.Metrics.Served && r.Metrics.Error == "" })
+	s.await("metrics that are served", func(r report.Report) bool { return r.Metrics.Served && r.Metrics.Error == "" })
 	if n := strings.Count(s.log.String(), "metrics are not served"); n != 1 {
 		t.Errorf("%d lines about it:\n%s", n, s.log)
 	}

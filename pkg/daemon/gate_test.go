@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // serving is the service with a VIP and an ingress that answers.
@@ -32,7 +32,7 @@ func serving(t *testing.T, env ...string) *service {
 	s := prepare(t, explicit)
 	s.start(env)
 	gainVIP(t)
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	return s
 }
 
@@ -200,7 +200,7 @@ func TestGateThatIsKilled(t *testing.T) {
 	answered(t, "afterwards")
 	s.logs("has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports")
 	// So many in a minute are a state of the service, though each has a successor.
-	r := s.await("the state", func(r status.Report) bool { return r.Condition().Reason == status.GateUnavailable })
+	r := s.await("the state", func(r report.Report) bool { return r.Condition().Reason == report.GateUnavailable })
 	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "the 5. within a minute") {
 		t.Errorf("%+v", r.Condition())
 	}
@@ -221,7 +221,7 @@ func TestGateThatHangs(t *testing.T) {
 	t.Logf("a challenge that met a gate that hangs waited %v", time.Since(begin))
 	s.another(pid)
 	s.logs("has been silent for ")
-	s.reason(status.Serving) // one is no more than an accident
+	s.reason(report.Serving) // one is no more than an accident
 	s.stop()
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -65,31 +65,31 @@ func TestMicroShift(t *testing.T) {
 	routes(t, node+":8080", "by port")
 	routes(t, internal+":80", "inside")
 	s.start(nil)
-	r := s.reason(status.NotRequired)
+	r := s.reason(report.NotRequired)
 	if c := r.Condition(); c.Message != "MicroShift's router has port 80 of "+node+", by its configuration" || r.Table.Present {
 		t.Errorf("%+v, %+v", c, r.Table)
 	}
 	gets(t, "the router's port 80", "http://"+node+"/", "the router itself")
 
 	write(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingress+"]}\n")
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	gets(t, "a challenge, router on another address", "http://"+node+token, "by address")
 	gets(t, "anything else", "http://"+node+"/", "Only /.well-known/acme-challenge/* is allowed")
 
 	write(t, filepath.Join(dir, "config.d", "20-port.yaml"), "ingress: {listenAddress: [], ports: {http: 8080}}\n")
-	s.await("the other port", func(r status.Report) bool {
-		return r.Condition().Reason == status.Serving && len(r.Upstreams) > 0 && r.Upstreams[0].Address.String() == node+":8080"
+	s.await("the other port", func(r report.Report) bool {
+		return r.Condition().Reason == report.Serving && len(r.Upstreams) > 0 && r.Upstreams[0].Address.String() == node+":8080"
 	})
 	gets(t, "a challenge, router on another port", "http://"+node+token, "by port")
 	gets(t, "the internal address", "http://"+internal+token, "inside")
 
 	write(t, filepath.Join(dir, "config.yaml"), "ingress: {status: Removed}\n")
-	s.await("no router", func(r status.Report) bool {
-		return r.Condition().Reason == status.UpstreamUnreachable && !r.Table.Present
+	s.await("no router", func(r report.Report) bool {
+		return r.Condition().Reason == report.UpstreamUnreachable && !r.Table.Present
 	})
 
 	s.configure("vips: {api: [" + internal + "], ingress: [" + ingress + "]}\nmicroshift: {directory: " + dir + "}\n")
-	s.await("the internal address as a VIP", func(r status.Report) bool {
+	s.await("the internal address as a VIP", func(r report.Report) bool {
 		return strings.Contains(r.Condition().Message, internal+" is the internal address")
 	})
 	gets(t, "the internal address as a VIP", "http://"+internal+token, "inside")
@@ -113,7 +113,7 @@ func loGets(t *testing.T, addrs ...string) {
 func TestMicroShiftManaged(t *testing.T) {
 	s, dir := edge(t, ", manageAdvertiseAddress: true")
 	s.start(nil)
-	s.reason(status.NotRequired)
+	s.reason(report.NotRequired)
 	loGets(t, internal+"/32")
 	write(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.30.0.0/16]}\n")
 	if !nstest.Poll(func() bool { return loHas(t, "172.31.0.0/32") && !loHas(t, internal) }) {
@@ -121,8 +121,8 @@ func TestMicroShiftManaged(t *testing.T) {
 	}
 	nstest.Run(t, "ip", "route", "add", "172.16.0.0/13", "via", "192.0.2.1")
 	write(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.17.0.0/16]}\n")
-	s.await("a collision", func(r status.Report) bool {
-		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 by lan0 leads to it: give another") && r.Condition().Reason == status.NotRequired
+	s.await("a collision", func(r report.Report) bool {
+		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 by lan0 leads to it: give another") && r.Condition().Reason == report.NotRequired
 	})
 	s.logs("is not kept on lo")
 	write(t, filepath.Join(dir, "config.yaml"), "")
@@ -189,7 +189,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 				routes(t, net.JoinHostPort(addr, "80"), "somebody else")
 			}
 			s.start(nil)
-			r := s.reason(status.Serving)
+			r := s.reason(report.Serving)
 			if want := "holds " + strings.Join(tt.held, ", ") + " (MicroShift's node address)"; r.Condition().Message != want {
 				t.Errorf("%s, want %s", r.Condition().Message, want)
 			}
@@ -209,7 +209,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 				gets(t, addr, "http://"+net.JoinHostPort(addr, "80")+token, "somebody else")
 			}
 			write(t, filepath.Join(dir, "config.d", "10.yaml"), "ingress: {listenAddress: []}\n")
-			s.reason(status.NotRequired)
+			s.reason(report.NotRequired)
 			s.stop()
 			for _, addr := range tt.lo {
 				if loHas(t, addr) {
@@ -226,7 +226,7 @@ func TestMicroShiftHeldBack(t *testing.T) {
 	s, dir := edge6(t, ", manageAdvertiseAddress: true")
 	write(t, filepath.Join(dir, "config.yaml"), both)
 	s.start(nil)
-	s.await("one held back", func(r status.Report) bool {
+	s.await("one held back", func(r report.Report) bool {
 		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not put on lo: "+
 			"MicroShift would take it for the node's: give node.nodeIPv6 in MicroShift's configuration")
 	})

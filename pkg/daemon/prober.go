@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 // tells before the next challenge does. It looks only while this host holds a
 // VIP, and the gate looks for it: it does no more than connect.
 type networkProber struct {
-	board *status.Board
+	board *report.Board
 	probe func(context.Context) []control.Reachability
 	known func() cause.Context
 	now   chan struct{}
@@ -37,7 +37,7 @@ type networkProber struct {
 	targets []netip.AddrPort
 }
 
-func newProber(board *status.Board, probe func(context.Context) []control.Reachability, known func() cause.Context) *networkProber {
+func newProber(board *report.Board, probe func(context.Context) []control.Reachability, known func() cause.Context) *networkProber {
 	return &networkProber{board: board, probe: probe, known: known, now: make(chan struct{}, 1)}
 }
 
@@ -66,8 +66,8 @@ func (p *networkProber) forget() {
 	p.board.SetUpstreams(untried(p.targets), time.Now())
 }
 
-func untried(targets []netip.AddrPort) []status.Upstream {
-	upstreams := make([]status.Upstream, len(targets))
+func untried(targets []netip.AddrPort) []report.Upstream {
+	upstreams := make([]report.Upstream, len(targets))
 	for i, target := range targets {
 		upstreams[i].Address = target
 	}
@@ -123,7 +123,7 @@ func (p *networkProber) run(ctx context.Context) error {
 }
 
 func (p *networkProber) holding() bool {
-	return slices.ContainsFunc(p.board.VIPs(), func(v status.VIP) bool { return v.State == status.VIPHeld })
+	return slices.ContainsFunc(p.board.VIPs(), func(v report.VIP) bool { return v.State == report.VIPHeld })
 }
 
 // look probes all addresses and reports whether each took the connection.
@@ -135,9 +135,9 @@ func (p *networkProber) look(ctx context.Context) bool {
 		return false // what was broken off by our own end says nothing of the ingress
 	}
 	all := true
-	upstreams := make([]status.Upstream, len(found))
+	upstreams := make([]report.Upstream, len(found))
 	for i, f := range found {
-		upstreams[i] = status.Upstream{Address: f.Addr, Reachable: f.Failure == nil, Checked: time.Now()}
+		upstreams[i] = report.Upstream{Address: f.Addr, Reachable: f.Failure == nil, Checked: time.Now()}
 		if f.Failure != nil {
 			all = false
 			upstreams[i].Error = f.Failure.Detail(p.known())

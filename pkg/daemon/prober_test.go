@@ -12,14 +12,14 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // probing is a prober in a synctest bubble, with an ingress that answers as
 // told.
 type probing struct {
 	*networkProber
-	board *status.Board
+	board *report.Board
 	looks atomic.Int64
 	down  atomic.Bool
 }
@@ -28,7 +28,7 @@ func withProber(t *testing.T, test func(p *probing)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
-		p := &probing{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})}
+		p := &probing{board: report.NewBoard("test", time.Now(), func(_, _ report.Condition) {})}
 		p.networkProber = &networkProber{board: p.board, now: make(chan struct{}, 1), known: unknown, probe: func(context.Context) []control.Reachability {
 			p.looks.Add(1)
 			found := control.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
@@ -57,10 +57,10 @@ func during(t *testing.T, run func(context.Context) error, test func()) {
 	}
 }
 
-func (p *probing) hold(state status.VIPState, reason status.Reason) {
-	p.board.SetLook(status.Look{
+func (p *probing) hold(state report.VIPState, reason report.Reason) {
+	p.board.SetLook(report.Look{
 		Reason: reason, Message: "m",
-		VIPs: []status.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}},
+		VIPs: []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}},
 	}, time.Now())
 	p.hurry()
 	p.after(probePause)
@@ -73,15 +73,15 @@ func (p *probing) after(d time.Duration) (looks int64) {
 	return p.looks.Load() - before
 }
 
-func (p *probing) reason() status.Reason { return p.board.Report(status.Table{}).Condition().Reason }
+func (p *probing) reason() report.Reason { return p.board.Report(report.Table{}).Condition().Reason }
 
 func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 	withProber(t, func(p *probing) {
-		p.hold(status.VIPStandby, status.Standby)
+		p.hold(report.VIPStandby, report.Standby)
 		if n := p.after(5 * time.Minute); n != 0 {
 			t.Errorf("%d looks on standby", n)
 		}
-		p.hold(status.VIPHeld, status.Serving)
+		p.hold(report.VIPHeld, report.Serving)
 		if p.looks.Load() != 1 {
 			t.Error("no look when a VIP comes")
 		}
@@ -90,7 +90,7 @@ func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 		}
 		p.down.Store(true)
 		p.after(probeLater + probeSoon)
-		if got := p.reason(); got != status.UpstreamUnreachable {
+		if got := p.reason(); got != report.UpstreamUnreachable {
 			t.Errorf("reason %s", got)
 		}
 		if n := p.after(time.Minute); n < 11 || n > 13 {
@@ -98,11 +98,11 @@ func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 		}
 		p.down.Store(false)
 		p.after(probeSoon)
-		if got := p.reason(); got != status.Serving {
+		if got := p.reason(); got != report.Serving {
 			t.Errorf("reason %s after the ingress is back", got)
 		}
-		p.hold(status.VIPStandby, status.Standby)
-		if u := p.board.Report(status.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
+		p.hold(report.VIPStandby, report.Standby)
+		if u := p.board.Report(report.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
 			t.Errorf("what was found then is still told: %+v", u)
 		}
 	})
@@ -110,18 +110,18 @@ func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 
 func TestAStopIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &networkProber{board: status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), now: make(chan struct{}, 1)}
+		p := &networkProber{board: report.NewBoard("test", time.Now(), func(_, _ report.Condition) {}), now: make(chan struct{}, 1)}
 		p.probe = func(ctx context.Context) []control.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
 			return []control.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
 		}
 		p.retarget([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
-		p.board.SetLook(status.Look{Reason: status.Serving, Message: "m"}, time.Now())
+		p.board.SetLook(report.Look{Reason: report.Serving, Message: "m"}, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p.look(ctx)
-		if got := p.board.Report(status.Table{}).Condition().Reason; got != status.Serving {
+		if got := p.board.Report(report.Table{}).Condition().Reason; got != report.Serving {
 			t.Errorf("reason %s", got)
 		}
 	})
@@ -129,7 +129,7 @@ func TestAStopIsNoOutage(t *testing.T) {
 
 func TestClientsDoNotDriveTheProber(t *testing.T) {
 	withProber(t, func(p *probing) {
-		p.hold(status.VIPHeld, status.Serving)
+		p.hold(report.VIPHeld, report.Serving)
 		before := p.looks.Load()
 		for range 1000 { // ten seconds of failures
 			p.hurry()

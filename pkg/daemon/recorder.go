@@ -16,7 +16,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/story"
 )
 
@@ -31,13 +31,13 @@ const (
 // each challenge, and a line a minute for everything else.
 type recorder struct {
 	log    *slog.Logger
-	board  *status.Board
+	board  *report.Board
 	known  func() cause.Context
 	failed func() // called after a challenge that did not reach the ingress
 
 	mu      sync.Mutex
 	stories *story.Teller
-	refused map[status.Refusal]uint64
+	refused map[report.Refusal]uint64
 	trouble uint64 // failures of accept in this window
 	last    uint16 // the system's number of the last of them
 
@@ -46,8 +46,8 @@ type recorder struct {
 	limited uint64      // those of them that had to make room for others
 }
 
-func newRecorder(log *slog.Logger, board *status.Board, known func() cause.Context, failed func()) *recorder {
-	return &recorder{log: log, board: board, known: known, failed: failed, stories: story.New(), refused: make(map[status.Refusal]uint64)}
+func newRecorder(log *slog.Logger, board *report.Board, known func() cause.Context, failed func()) *recorder {
+	return &recorder{log: log, board: board, known: known, failed: failed, stories: story.New(), refused: make(map[report.Refusal]uint64)}
 }
 
 // news takes what has happened at the gate.
@@ -70,7 +70,7 @@ func (r *recorder) news(n *control.News) {
 
 // told is a challenge with what the gate does not report: when its request came, and
 // the sentences about it.
-func (r *recorder) told(reported *control.Challenge) status.Challenge {
+func (r *recorder) told(reported *control.Challenge) report.Challenge {
 	c := reported.Challenge
 	c.Time = time.Now().Add(-c.Duration)
 	if why := reported.Failure; why != nil {
@@ -107,7 +107,7 @@ func (r *recorder) count(n *control.News) {
 	for _, s := range n.Refused {
 		r.refused[s.Refusal] += s.Count
 		r.ended += s.Count
-		if s.Refusal == status.SourceLimit || s.Refusal == status.Evicted {
+		if s.Refusal == report.SourceLimit || s.Refusal == report.Evicted {
 			r.limited += s.Count
 		}
 	}
@@ -133,11 +133,11 @@ func (r *recorder) expect(now time.Time) {
 // withoutOwn returns what was refused but for requests of this service. A gate that
 // tells of fewer than were made has none subtracted that it has not told of. It
 // needs mu.
-func (r *recorder) withoutOwn(refused []status.RefusedSum, now time.Time) []status.RefusedSum {
+func (r *recorder) withoutOwn(refused []report.RefusedSum, now time.Time) []report.RefusedSum {
 	r.own = slices.DeleteFunc(r.own, func(sent time.Time) bool { return now.Sub(sent) > ownTime })
-	others := make([]status.RefusedSum, 0, len(refused))
+	others := make([]report.RefusedSum, 0, len(refused))
 	for _, s := range refused {
-		if s.Refusal == status.NotChallenge && s.Asker == status.OtherAsker {
+		if s.Refusal == report.NotChallenge && s.Asker == report.OtherAsker {
 			told := min(s.Count, uint64(len(r.own)))
 			r.own = slices.Delete(r.own, 0, int(told)) //nolint:gosec // not above the length
 			s.Count -= told
@@ -195,7 +195,7 @@ func (r *recorder) finish() {
 func (r *recorder) flush() {
 	r.mu.Lock()
 	refused, trouble, last := r.refused, r.trouble, r.last
-	r.refused, r.trouble = make(map[status.Refusal]uint64), 0
+	r.refused, r.trouble = make(map[report.Refusal]uint64), 0
 	r.mu.Unlock()
 	if trouble > 0 {
 		r.log.Error(fmt.Sprintf("connections had to wait in the backlog: accept failed %d times in the last minute: raise LimitNOFILE, or lower limits.maxConnections", trouble),
@@ -235,7 +235,7 @@ func logLine(log *slog.Logger, l story.Line) {
 	log.LogAttrs(context.Background(), level, l.Message, attrs...)
 }
 
-func requestAttrs(c *status.Challenge) []slog.Attr {
+func requestAttrs(c *report.Challenge) []slog.Attr {
 	asked := ""
 	if c.Upstream.IsValid() {
 		asked = c.Upstream.String()

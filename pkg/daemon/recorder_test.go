@@ -13,39 +13,39 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 func recording() (*recorder, *strings.Builder, *int) {
 	var out strings.Builder
 	failed := 0
-	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), status.NewBoard("test", time.Now(), func(_, _ status.Condition) {}), unknown, func() { failed++ })
+	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), report.NewBoard("test", time.Now(), func(_, _ report.Condition) {}), unknown, func() { failed++ })
 	return r, &out, &failed
 }
 
 // unknown is a controller that has ordered nothing.
 func unknown() cause.Context { return cause.Context{} }
 
-func tell(r *recorder, c status.Challenge) {
-	c.Asker = status.OtherAsker
-	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c}}, Sums: []status.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+func tell(r *recorder, c report.Challenge) {
+	c.Asker = report.OtherAsker
+	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c}}, Sums: []report.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
-func refuse(r *recorder, why status.Refusal) {
-	r.news(&control.News{Refused: []status.RefusedSum{{Refusal: why, Asker: status.OtherAsker, Count: 1}}})
+func refuse(r *recorder, why report.Refusal) {
+	r.news(&control.News{Refused: []report.RefusedSum{{Refusal: why, Asker: report.OtherAsker, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {
 	t.Parallel()
 	r, out, failed := recording()
-	c := status.Challenge{
+	c := report.Challenge{
 		Time: time.Now(), Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
-		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: status.Answered, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
+		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: report.Answered, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
 	}
 	tell(r, c)
 	tell(r, c)
-	c.Asker = status.OtherAsker
-	c.Status, c.Outcome = 502, status.Failed
+	c.Asker = report.OtherAsker
+	c.Status, c.Outcome = 502, report.Failed
 	why := &cause.Failure{Cause: "refused", Addr: c.Upstream}
 	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
 	r.finish()
@@ -72,10 +72,10 @@ func TestFloodWritesFewLines(t *testing.T) {
 	t.Parallel()
 	r, out, _ := recording()
 	for i := range 1200 {
-		tell(r, status.Challenge{Time: time.Now(), Token: uint64(i), Status: 404, Outcome: status.NotFound})
-		refuse(r, status.NotChallenge)
+		tell(r, report.Challenge{Time: time.Now(), Token: uint64(i), Status: 404, Outcome: report.NotFound})
+		refuse(r, report.NotChallenge)
 	}
-	refuse(r, status.BadRequest)
+	refuse(r, report.BadRequest)
 	begun := strings.Count(out.String(), "\n")
 	r.finish()
 	if all := strings.Count(out.String(), "\n"); begun > 20 || all != begun+2 {
@@ -100,8 +100,8 @@ func TestFloodWritesFewLines(t *testing.T) {
 func TestSumsAreCounted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := recording()
-	r.news(&control.News{Sums: []status.Sum{{Asker: status.Pebble, Outcome: status.Failed, Cause: "refused", Count: 7}}})
-	got := r.board.Report(status.Table{}).Traffic
+	r.news(&control.News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Cause: "refused", Count: 7}}})
+	got := r.board.Report(report.Table{}).Traffic
 	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
 		t.Errorf("got %+v", got)
 	}
@@ -111,9 +111,9 @@ func TestCrowdIsNamedWithItsMend(t *testing.T) {
 	t.Parallel()
 	r, out, _ := recording()
 	for range 3 {
-		refuse(r, status.SourceLimit)
+		refuse(r, report.SourceLimit)
 	}
-	refuse(r, status.Evicted)
+	refuse(r, report.Evicted)
 	r.flush()
 	for _, want := range []string{
 		`msg="4 requests refused in the last minute: 1 evicted, 3 source-limit" event=refused refused_evicted=1 refused_source_limit=3 count=4`,
@@ -143,23 +143,23 @@ func TestAcceptTroubleIsNamed(t *testing.T) {
 func TestOwnRequestsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := recording()
-	count := func(asker status.Asker, why status.Refusal, n uint64) uint64 {
-		r.news(&control.News{Refused: []status.RefusedSum{{Refusal: why, Asker: asker, Count: n}}})
-		return r.board.Report(status.Table{}).Challenges.Refused[why]
+	count := func(asker report.Asker, why report.Refusal, n uint64) uint64 {
+		r.news(&control.News{Refused: []report.RefusedSum{{Refusal: why, Asker: asker, Count: n}}})
+		return r.board.Report(report.Table{}).Challenges.Refused[why]
 	}
 	r.expect(time.Now().Add(-2 * ownTime))
 	r.expect(time.Now())
 	r.expect(time.Now())
 	for i, step := range []struct {
-		asker    status.Asker
-		why      status.Refusal
+		asker    report.Asker
+		why      report.Refusal
 		n, total uint64
 	}{
-		{status.OtherAsker, status.Evicted, 1, 1},
-		{status.StepCA, status.NotChallenge, 1, 1},
-		{status.OtherAsker, status.NotChallenge, 1, 1},
-		{status.OtherAsker, status.NotChallenge, 3, 3},
-		{status.OtherAsker, status.NotChallenge, 1, 4},
+		{report.OtherAsker, report.Evicted, 1, 1},
+		{report.StepCA, report.NotChallenge, 1, 1},
+		{report.OtherAsker, report.NotChallenge, 1, 1},
+		{report.OtherAsker, report.NotChallenge, 3, 3},
+		{report.OtherAsker, report.NotChallenge, 1, 4},
 	} {
 		if got := count(step.asker, step.why, step.n); got != step.total {
 			t.Errorf("step %d: %d counted, want %d", i, got, step.total)

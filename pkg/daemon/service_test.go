@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // patience bounds every wait for a condition on a loaded machine.
@@ -114,12 +114,12 @@ func (s *service) configure(text string) {
 }
 
 // await polls the service's own report until it is as wanted.
-func (s *service) await(what string, ok func(status.Report) bool) status.Report {
+func (s *service) await(what string, ok func(report.Report) bool) report.Report {
 	s.t.Helper()
-	var last status.Report
+	var last report.Report
 	var err error
 	if !nstest.Poll(func() bool {
-		last, err = status.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
+		last, err = report.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
 		return err == nil && ok(last)
 	}) {
 		s.t.Fatalf("%s: not so: %+v, %v", what, last, err)
@@ -127,9 +127,9 @@ func (s *service) await(what string, ok func(status.Report) bool) status.Report 
 	return last
 }
 
-func (s *service) reason(want status.Reason) status.Report {
+func (s *service) reason(want report.Reason) report.Report {
 	s.t.Helper()
-	return s.await("reason "+string(want), func(r status.Report) bool { return r.Condition().Reason == want })
+	return s.await("reason "+string(want), func(r report.Report) bool { return r.Condition().Reason == want })
 }
 
 // logs waits until the log has that text: it is written beside the work.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -67,7 +67,7 @@ const (
 //
 // A gate that answers this host and nobody else is not found out.
 type servingCheck struct {
-	board    *status.Board
+	board    *report.Board
 	recorder *recorder
 	door     *door
 	timing   timing
@@ -78,7 +78,7 @@ type servingCheck struct {
 
 	// What follows belongs to the goroutine of run.
 	asked    *gateProcess // that answer is about
-	answer   status.Answer
+	answer   report.Answer
 	since    time.Time           // when the first VIP without an answer was seen
 	failures map[failureKind]int // in a row
 	patience time.Duration       // before the next replacement without an answer
@@ -107,8 +107,8 @@ const (
 	underLoad
 )
 
-func newServingCheck(board *status.Board, recorder *recorder, door *door, t timing) *servingCheck {
-	board.SetAnswer(status.Answer{}, time.Now())
+func newServingCheck(board *report.Board, recorder *recorder, door *door, t timing) *servingCheck {
+	board.SetAnswer(report.Answer{}, time.Now())
 	return &servingCheck{
 		board: board, recorder: recorder, door: door, timing: t, now: make(chan struct{}, 1), replace: make(chan replacement, 1),
 		failures: make(map[failureKind]int), patience: firstPatience,
@@ -160,7 +160,7 @@ func (c *servingCheck) round(ctx context.Context) time.Duration {
 	}
 	if gate != c.asked || len(vips) == 0 {
 		c.asked, c.since = gate, time.Time{}
-		c.answer = status.Answer{}
+		c.answer = report.Answer{}
 		clear(c.failures)
 	}
 	c.keep(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
@@ -186,7 +186,7 @@ func (c *servingCheck) round(ctx context.Context) time.Duration {
 			return c.timing.ServingAgain
 		}
 	}
-	c.answer = status.Answer{VIPs: vips}
+	c.answer = report.Answer{VIPs: vips}
 	c.since, c.next, c.patience = time.Time{}, time.Time{}, firstPatience
 	clear(c.failures)
 	c.tell()
@@ -212,7 +212,7 @@ func (c *servingCheck) failed(vips []netip.Addr, vip netip.Addr, f unserved) {
 		return
 	}
 	if f.kind == onTheWay {
-		c.answer = status.Answer{VIPs: vips, Note: fmt.Sprintf("requests of this host itself to port 80 of %v do not reach the service (%s), and whether others do is not known: run http01-proxyd check", vip, f.what)}
+		c.answer = report.Answer{VIPs: vips, Note: fmt.Sprintf("requests of this host itself to port 80 of %v do not reach the service (%s), and whether others do is not known: run http01-proxyd check", vip, f.what)}
 		c.tell()
 		return
 	}

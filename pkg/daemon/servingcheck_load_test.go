@@ -8,22 +8,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // failing is a check that has had an answer, and whose requests fail now.
 func failing(vip netip.Addr) *servingCheck {
 	r, _, _ := recording()
 	vips := []netip.Addr{vip}
-	r.board.SetLook(status.Look{Reason: status.Serving, Message: "m", VIPs: []status.VIP{{Address: vip, State: status.VIPHeld}}}, time.Now())
+	r.board.SetLook(report.Look{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
 	c := newServingCheck(r.board, r, nil, timing{}.withDefaults())
-	c.answer = status.Answer{VIPs: vips}
+	c.answer = report.Answer{VIPs: vips}
 	c.tell()
 	return c
 }
 
-func (c *servingCheck) reason() status.Reason {
-	return c.board.Report(status.Table{}).Condition().Reason
+func (c *servingCheck) reason() report.Reason {
+	return c.board.Report(report.Table{}).Condition().Reason
 }
 
 // A flood has no gate replaced, and shows in the state when it has gone on for long.
@@ -33,9 +33,9 @@ func TestLoadReplacesNoGate(t *testing.T) {
 	c := failing(vip)
 	for n := 1; n <= 2*enoughUnderLoad; n++ {
 		c.failed([]netip.Addr{vip}, vip, unserved{underLoad, wasReset})
-		want := status.Serving
+		want := report.Serving
 		if n >= enoughUnderLoad {
-			want = status.GateUnavailable
+			want = report.GateUnavailable
 		}
 		if got := c.reason(); got != want {
 			t.Errorf("after %d failures: %s, want %s", n, got, want)
@@ -64,7 +64,7 @@ func TestReplacementsThatDoNotHelp(t *testing.T) {
 		if len(after) != 4 || after[1] != time.Minute || after[3] != 7*time.Minute {
 			t.Errorf("replaced after %v", after)
 		}
-		if got := c.reason(); got != status.GateUnavailable {
+		if got := c.reason(); got != report.GateUnavailable {
 			t.Errorf("reason %s", got)
 		}
 	})

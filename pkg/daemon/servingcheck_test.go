@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // fastServing has the service's own requests follow one another faster. Their bound
@@ -95,15 +95,15 @@ func TestGateThatDoesNotServe(t *testing.T) {
 				}
 			}
 			s.start([]string{fastServing}, "bash", "-c", `exec -a "$0" "$1"`, acts)
-			s.reason(status.Standby)
+			s.reason(report.Standby)
 			pid := s.another(0)
 			if err := os.Remove(acts); err != nil { // the next gate is well
 				t.Fatal(err)
 			}
 			begin := time.Now()
 			gainVIP(t)
-			s.reason(status.GateUnavailable)
-			s.reason(status.Serving)
+			s.reason(report.GateUnavailable)
+			s.reason(report.Serving)
 			t.Logf("a gate that answers after %v", time.Since(begin).Round(time.Millisecond))
 			s.another(pid)
 			s.logs("has not answered 3 requests of this service in a row to port 80 of " + vip + " " + tt.why)
@@ -125,16 +125,16 @@ func TestGateThatDoesNotAccept(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	s.reason(status.GateUnavailable)
+	s.reason(report.GateUnavailable)
 	t.Logf("noticed after %v", time.Since(begin).Round(time.Millisecond))
 	s.another(pid)
-	s.reason(status.Serving)
+	s.reason(report.Serving)
 	s.logs("has not answered 3 requests of this service in a row")
 	if code, _ := ask(t, "/"); code != 400 {
 		t.Errorf("afterwards: %d", code)
 	}
-	s.await("one refused request, which was not ours", func(r status.Report) bool {
-		return r.Challenges.Refused[status.NotChallenge] == 1 && len(r.Challenges.Refused) == 1
+	s.await("one refused request, which was not ours", func(r report.Report) bool {
+		return r.Challenges.Refused[report.NotChallenge] == 1 && len(r.Challenges.Refused) == 1
 	})
 	s.stop()
 }
@@ -143,7 +143,7 @@ func TestGateThatDoesNotAccept(t *testing.T) {
 // state.
 func TestOwnRequestsDoNotShow(t *testing.T) {
 	s := serving(t, fastServing)
-	counted := func(r status.Report) (packets uint64) {
+	counted := func(r report.Report) (packets uint64) {
 		for _, c := range r.Table.Counters {
 			if c.Chain == "output" {
 				packets += c.Packets
@@ -151,16 +151,16 @@ func TestOwnRequestsDoNotShow(t *testing.T) {
 		}
 		return packets
 	}
-	r := s.await("ten requests of the service's own", func(r status.Report) bool { return counted(r) >= 10 })
+	r := s.await("ten requests of the service's own", func(r report.Report) bool { return counted(r) >= 10 })
 	if len(r.Challenges.Refused) != 0 || len(r.Traffic.Requests) != 0 {
 		t.Errorf("the report has %v, %v", r.Challenges.Refused, r.Traffic.Requests)
 	}
 	if code, _ := ask(t, "/"); code != 400 {
 		t.Errorf("a request of another: %d", code)
 	}
-	s.await("that one alone", func(r status.Report) bool { return r.Challenges.Refused[status.NotChallenge] == 1 })
-	r = s.await("ten more", func(r status.Report) bool { return counted(r) >= 21 })
-	if n := r.Challenges.Refused[status.NotChallenge]; n != 1 || len(r.Challenges.Refused) != 1 {
+	s.await("that one alone", func(r report.Report) bool { return r.Challenges.Refused[report.NotChallenge] == 1 })
+	r = s.await("ten more", func(r report.Report) bool { return counted(r) >= 21 })
+	if n := r.Challenges.Refused[report.NotChallenge]; n != 1 || len(r.Challenges.Refused) != 1 {
 		t.Errorf("the report has %v", r.Challenges.Refused)
 	}
 	s.stop()
@@ -185,15 +185,15 @@ func TestOwnRequestsThatDoNotReachTheGate(t *testing.T) {
 			nstest.Input(t, "table inet foreign {\n"+rules+"\n}\n", "nft", "-f", "-")
 			s := prepare(t, explicit)
 			s.start([]string{fastServing})
-			s.reason(status.Standby)
+			s.reason(report.Standby)
 			pid := s.another(0)
 			gainVIP(t)
-			r := s.reason(status.Serving)
+			r := s.reason(report.Serving)
 			if want := "do not reach the service ("; !strings.Contains(r.Condition().Message, want) {
 				t.Errorf("message %q lacks %q", r.Condition().Message, want)
 			}
 			nstest.Run(t, "nft", "delete", "table", "inet", "foreign")
-			s.await("the note is gone", func(r status.Report) bool { return !strings.Contains(r.Condition().Message, "do not reach") })
+			s.await("the note is gone", func(r report.Report) bool { return !strings.Contains(r.Condition().Message, "do not reach") })
 			if s.gate() != pid {
 				t.Error("the gate was replaced")
 			}

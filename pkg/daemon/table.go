@@ -10,7 +10,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // table is the kernel's table over a connection that is opened when it is
@@ -132,23 +132,23 @@ func (k *table) close() error {
 }
 
 // report reads the table back from the kernel.
-func (k *table) report() status.Table {
+func (k *table) report() report.Table {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {
-		return status.Table{}
+		return report.Table{}
 	}
 	s, err := k.conn.State()
 	if err != nil {
-		return status.Table{Error: err.Error()}
+		return report.Table{Error: err.Error()}
 	}
 	return describe(s)
 }
 
-func describe(s nftables.State) status.Table {
-	t := status.Table{Present: s.Present, Owned: s.Owned, Port: s.Port, Elements: s.VIPs}
+func describe(s nftables.State) report.Table {
+	t := report.Table{Present: s.Present, Owned: s.Owned, Port: s.Port, Elements: s.VIPs}
 	for _, c := range s.Counters {
-		t.Counters = append(t.Counters, status.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})
+		t.Counters = append(t.Counters, report.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})
 	}
 	return t
 }

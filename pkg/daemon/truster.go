@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/order"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
@@ -22,7 +22,7 @@ import (
 // the admin's bundle, or where there is none, what this host trusts.
 type truster struct {
 	log    *slog.Logger
-	board  *status.Board
+	board  *report.Board
 	files  *filewatch.Watcher
 	tell   func(*control.Trust) // the gate, and those that follow it
 	kept   trust.Kept
@@ -35,11 +35,11 @@ type truster struct {
 	admin  *trust.Source // nil where no TLS is spoken
 	host   *trust.System // nil where there is an admin's bundle
 	said   trustSaid
-	last   status.Trust
+	last   report.Trust
 	handed *control.Trust
 }
 
-func newTruster(o Options, board *status.Board, tell func(*control.Trust)) (*truster, error) {
+func newTruster(o Options, board *report.Board, tell func(*control.Trust)) (*truster, error) {
 	files, err := filewatch.NewWithin(o.Log, followDelay)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (t *truster) path() string {
 
 // unused needs mu.
 func (t *truster) unused() {
-	t.handed, t.last, t.said = nil, status.Trust{Kind: status.TrustUnused}, trustSaid{}
+	t.handed, t.last, t.said = nil, report.Trust{Kind: report.TrustUnused}, trustSaid{}
 	t.tell(nil)
 	t.board.SetTrust(t.last, time.Now())
 }
@@ -153,17 +153,17 @@ func (t *truster) publish() {
 }
 
 // inForce sums up what the looks have found. It needs mu.
-func (t *truster) inForce() (status.Trust, *control.Trust) {
+func (t *truster) inForce() (report.Trust, *control.Trust) {
 	verdict := t.admin.Verdict()
-	s := status.Trust{Kind: status.TrustAdmin, Path: t.admin.Path(), Source: t.admin.Origin(), LeftOutTotal: verdict.Dropped}
-	for _, l := range verdict.LeftOut[:min(status.MaxTrustLeftOut, len(verdict.LeftOut))] {
-		s.LeftOut = append(s.LeftOut, status.TrustLeftOut(l))
+	s := report.Trust{Kind: report.TrustAdmin, Path: t.admin.Path(), Source: t.admin.Origin(), LeftOutTotal: verdict.Dropped}
+	for _, l := range verdict.LeftOut[:min(report.MaxTrustLeftOut, len(verdict.LeftOut))] {
+		s.LeftOut = append(s.LeftOut, report.TrustLeftOut(l))
 	}
 	why := t.admin.Err()
 	roots, whose := trust.InForce(t.admin, t.host)
 	switch {
 	case t.host != nil:
-		s.Kind, s.Source = status.TrustSystem, ""
+		s.Kind, s.Source = report.TrustSystem, ""
 		if at := t.host.Source(); at != nil {
 			s.Source = at.Path()
 		}
@@ -171,15 +171,15 @@ func (t *truster) inForce() (status.Trust, *control.Trust) {
 			why = err // the one that counts for what is in force
 		}
 	case !t.admin.Known():
-		s.Kind, s.Source = status.TrustNone, ""
+		s.Kind, s.Source = report.TrustNone, ""
 	case t.admin.Remembers():
-		s.Kind = status.TrustLastGood
+		s.Kind = report.TrustLastGood
 	}
 	if len(roots) == 0 {
-		s.Kind, s.Source = status.TrustNone, ""
+		s.Kind, s.Source = report.TrustNone, ""
 	}
 	if why != nil {
-		s.Error = status.OneLine(why.Error())
+		s.Error = report.OneLine(why.Error())
 		var refusal *trust.Refusal
 		s.NothingLeft = errors.As(why, &refusal) && refusal.NothingLeft
 	}
@@ -195,13 +195,13 @@ const shownSubjects = 3
 
 // trustSaid is what was said of the file as it is.
 type trustSaid struct {
-	leftOut map[status.TrustLeftOut]bool
+	leftOut map[report.TrustLeftOut]bool
 	total   int
 	refused string
 }
 
 // say has the journal know what is new.
-func (s *trustSaid) say(log *slog.Logger, t status.Trust, fresh bool) {
+func (s *trustSaid) say(log *slog.Logger, t report.Trust, fresh bool) {
 	s.sayLeftOut(log, t)
 	switch {
 	case t.Error != "" && t.Error != s.refused:
@@ -215,20 +215,20 @@ func (s *trustSaid) say(log *slog.Logger, t status.Trust, fresh bool) {
 	s.refused = t.Error
 }
 
-func described(t status.Trust) string {
+func described(t report.Trust) string {
 	_, message := t.Judge()
-	if t.Kind == status.TrustAdmin && t.LeftOutTotal > 0 {
+	if t.Kind == report.TrustAdmin && t.LeftOutTotal > 0 {
 		message += fmt.Sprintf("; left out: %d", t.LeftOutTotal)
 	}
 	return message
 }
 
 // sayLeftOut names each certificate once, for as long as it is left out.
-func (s *trustSaid) sayLeftOut(log *slog.Logger, t status.Trust) {
+func (s *trustSaid) sayLeftOut(log *slog.Logger, t report.Trust) {
 	if t.LeftOutTotal == 0 && t.Error != "" {
 		return // the file cannot be judged: what was said may hold again
 	}
-	now := make(map[status.TrustLeftOut]bool, len(t.LeftOut))
+	now := make(map[report.TrustLeftOut]bool, len(t.LeftOut))
 	news := 0
 	for _, l := range t.LeftOut {
 		line := l.Line
@@ -247,7 +247,7 @@ func (s *trustSaid) sayLeftOut(log *slog.Logger, t status.Trust) {
 	s.leftOut, s.total = now, t.LeftOutTotal
 }
 
-func leftOut(l status.TrustLeftOut, line int, path string) string {
+func leftOut(l report.TrustLeftOut, line int, path string) string {
 	if l.Subject == "" {
 		return fmt.Sprintf("the PEM block in line %d of %s", line, path)
 	}

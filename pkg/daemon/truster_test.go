@@ -29,7 +29,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // bundles makes CAs by name, of one key.
@@ -80,7 +80,7 @@ func newTrusting(t *testing.T, dir string) *trusting {
 	t.Helper()
 	w := &trusting{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
-	board := status.NewBoard("test", time.Now(), func(_, _ status.Condition) {})
+	board := report.NewBoard("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemTrust: []string{filepath.Join(dir, "system.crt")},
 		timing: timing{FollowAgain: time.Hour}, // so that no look at that interval hides a lost hint
@@ -155,21 +155,21 @@ func (w *trusting) hears(want ...string) {
 }
 
 // sees waits for a report on trust.
-func (w *trusting) sees(what string, is func(status.Trust, status.Condition) bool) {
+func (w *trusting) sees(what string, is func(report.Trust, report.Condition) bool) {
 	w.t.Helper()
-	var r status.Report
+	var r report.Report
 	if !nstest.Poll(func() bool {
-		r = w.board.Report(status.Table{})
+		r = w.board.Report(report.Table{})
 		return len(r.Conditions) == 2 && is(r.Trust, r.Conditions[1])
 	}) {
 		w.t.Fatalf("not %s: %+v, %+v", what, r.Trust, r.Conditions)
 	}
 }
 
-func (w *trusting) reason(reason status.Reason, condition string) {
+func (w *trusting) reason(reason report.Reason, condition string) {
 	w.t.Helper()
-	w.sees(string(reason), func(_ status.Trust, c status.Condition) bool {
-		return c.Type == status.TrustConditionType && c.Reason == reason && c.Status == condition
+	w.sees(string(reason), func(_ report.Trust, c report.Condition) bool {
+		return c.Type == report.TrustConditionType && c.Reason == reason && c.Status == condition
 	})
 }
 
@@ -181,32 +181,32 @@ func TestTrustFollowsTheFile(t *testing.T) {
 	w.begin()
 	system := `the 2 CAs of this host, in system.crt ("CN=S1", "CN=S2")`
 	w.hears(system)
-	w.reason(status.SystemTrust, "True")
+	w.reason(report.SystemTrust, "True")
 	w.renamed("ca-bundle.crt", b.of("A"))
 	a := `the CA of ca-bundle.crt ("CN=A")`
 	w.hears(system, a)
-	w.sees("the admin's", func(s status.Trust, c status.Condition) bool {
-		return s.Kind == status.TrustAdmin && s.Certificates == 1 && cmp.Equal(s.Subjects, []string{"CN=A"}) && !s.Since.IsZero() && c.Reason == status.TrustInForce
+	w.sees("the admin's", func(s report.Trust, c report.Condition) bool {
+		return s.Kind == report.TrustAdmin && s.Certificates == 1 && cmp.Equal(s.Subjects, []string{"CN=A"}) && !s.Since.IsZero() && c.Reason == report.TrustInForce
 	})
 	w.write("ca-bundle.crt", "") // refused: the last good one stays, and nothing is sent
-	w.reason(status.TrustRefused, "False")
-	w.sees("last good", func(s status.Trust, _ status.Condition) bool {
-		return s.Kind == status.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": it is empty")
+	w.reason(report.TrustRefused, "False")
+	w.sees("last good", func(s report.Trust, _ report.Condition) bool {
+		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": it is empty")
 	})
 	w.write("ca-bundle.crt", b.of("old1"))
-	w.reason(status.NothingLeft, "False")
+	w.reason(report.NothingLeft, "False")
 	w.renamed("ca-bundle.crt", b.of("B", "old2"))
 	both := `the CA of ca-bundle.crt ("CN=B")`
 	w.hears(system, a, both)
-	if got := leftOut(status.TrustLeftOut{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
+	if got := leftOut(report.TrustLeftOut{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
 		t.Errorf("what has no subject is %s", got)
 	}
-	w.sees("one left out", func(s status.Trust, c status.Condition) bool {
+	w.sees("one left out", func(s report.Trust, c report.Condition) bool {
 		return s.LeftOutTotal == 1 && s.LeftOut[0].Subject == "CN=old2" && c.Status == "True"
 	})
 	must(t, os.Remove(filepath.Join(w.dir, "ca-bundle.crt")))
 	w.hears(system, a, both, system)
-	w.reason(status.SystemTrust, "True")
+	w.reason(report.SystemTrust, "True")
 	w.write("system.crt", b.of("S1"))
 	w.hears(system, a, both, system, `the CA of this host, in system.crt ("CN=S1")`)
 	for text, n := range map[string]int{
@@ -234,15 +234,15 @@ func TestTrustOverARestart(t *testing.T) {
 	other.write("other.crt", "x")
 	other.configure(other.config)
 	other.hears(`the CA of ca-bundle.crt ("CN=A")`)
-	other.sees("that of the former file", func(s status.Trust, c status.Condition) bool {
-		return s.Kind == status.TrustLastGood && s.Source == first.config.Upstream.TrustedCA && strings.Contains(c.Message, "; the last good text of "+s.Source+" (1 CA) stays in force")
+	other.sees("that of the former file", func(s report.Trust, c report.Condition) bool {
+		return s.Kind == report.TrustLastGood && s.Source == first.config.Upstream.TrustedCA && strings.Contains(c.Message, "; the last good text of "+s.Source+" (1 CA) stays in force")
 	})
 	second := newTrusting(t, dir).begin()
 	second.hears(`the CA of ca-bundle.crt ("CN=A")`)
-	second.reason(status.TrustRefused, "False")
+	second.reason(report.TrustRefused, "False")
 	must(t, os.RemoveAll(filepath.Join(dir, "state")))
 	third := newTrusting(t, dir).begin()
-	third.reason(status.NoTrust, "False")
+	third.reason(report.NoTrust, "False")
 	third.hears("nothing of ca-bundle.crt")
 	third.renamed("ca-bundle.crt", b.of("B"))
 	third.hears("nothing of ca-bundle.crt", `the CA of ca-bundle.crt ("CN=B")`)
@@ -256,7 +256,7 @@ func TestTrustIsReadOnlyForTLS(t *testing.T) {
 	w.config.Upstream.FollowRedirects = false
 	w.begin()
 	w.hears("none")
-	w.reason(status.NotRequired, "True")
+	w.reason(report.NotRequired, "True")
 	w.config.Upstream.Scheme = config.SchemeHTTPS
 	w.configure(w.config)
 	w.hears("none", `the CA of ca-bundle.crt ("CN=A")`)

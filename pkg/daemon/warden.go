@@ -10,7 +10,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -40,7 +40,7 @@ type warden struct {
 	output   *child.Output // of the gates
 	door     *door
 	recorder *recorder
-	board    *status.Board
+	board    *report.Board
 	serving  *servingCheck
 	beat     func()
 	silence  time.Duration // after which a gate is replaced

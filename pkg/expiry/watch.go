@@ -10,20 +10,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Line is something to say, once.
 type Line struct {
 	Level       slog.Level
 	Text        string
-	Certificate status.Certificate // that it is about; of several that are alike, the first
+	Certificate report.Certificate // that it is about; of several that are alike, the first
 }
 
 // Watch remembers what was found and said. The zero value knows nothing.
 type Watch struct {
-	places map[place]status.Certificate // the last of each
-	stages map[identity]status.Stage    // of the certificates that are presented now
+	places map[place]report.Certificate // the last of each
+	stages map[identity]report.Stage    // of the certificates that are presented now
 	deaf   map[string]bool              // addresses where nobody answers
 	mute   map[place]bool               // places that do not answer at an address that does
 }
@@ -37,14 +37,14 @@ type identity struct {
 	notAfter       time.Time
 }
 
-func placeOf(c status.Certificate) place { return place{c.Address, c.Name} }
+func placeOf(c report.Certificate) place { return place{c.Address, c.Name} }
 
-func identityOf(c status.Certificate) identity { return identity{c.Issuer, c.Serial, c.NotAfter.UTC()} }
+func identityOf(c report.Certificate) identity { return identity{c.Issuer, c.Serial, c.NotAfter.UTC()} }
 
 // Take takes what one look has found, an entry for each place that was asked, and
 // returns what is known now and what there is to say. A place that does not answer
 // keeps the certificate that it presented before: it grows older all the same.
-func (w *Watch) Take(found []status.Certificate, now time.Time) (known []status.Certificate, lines []Line) {
+func (w *Watch) Take(found []report.Certificate, now time.Time) (known []report.Certificate, lines []Line) {
 	lines = w.silences(found)
 	known = slices.Clone(found)
 	for i, c := range known {
@@ -53,7 +53,7 @@ func (w *Watch) Take(found []status.Certificate, now time.Time) (known []status.
 		}
 	}
 	groups := group(known)
-	stages := make(map[identity]status.Stage)
+	stages := make(map[identity]report.Stage)
 	for _, g := range groups {
 		if line, is := w.renewal(g); is {
 			lines = append(lines, line)
@@ -64,7 +64,7 @@ func (w *Watch) Take(found []status.Certificate, now time.Time) (known []status.
 			lines = append(lines, ageing(g, stages[id], now))
 		}
 	}
-	w.stages, w.places = stages, make(map[place]status.Certificate)
+	w.stages, w.places = stages, make(map[place]report.Certificate)
 	for _, g := range groups {
 		for _, c := range g {
 			w.places[placeOf(c)] = c
@@ -75,7 +75,7 @@ func (w *Watch) Take(found []status.Certificate, now time.Time) (known []status.
 
 // group gathers the places of each certificate, in the order in which they were
 // asked.
-func group(known []status.Certificate) (groups [][]status.Certificate) {
+func group(known []report.Certificate) (groups [][]report.Certificate) {
 	at := make(map[identity]int)
 	for _, c := range known {
 		if c.NotAfter.IsZero() {
@@ -94,9 +94,9 @@ func group(known []status.Certificate) (groups [][]status.Certificate) {
 }
 
 // renewal is what to say when places present another certificate than before.
-func (w *Watch) renewal(g []status.Certificate) (line Line, is bool) {
-	var moved []status.Certificate
-	var old status.Certificate
+func (w *Watch) renewal(g []report.Certificate) (line Line, is bool) {
+	var moved []report.Certificate
+	var old report.Certificate
 	for _, c := range g {
 		if last, had := w.places[placeOf(c)]; had && identityOf(last) != identityOf(c) {
 			moved = append(moved, c)
@@ -115,18 +115,18 @@ func (w *Watch) renewal(g []status.Certificate) (line Line, is bool) {
 		where(moved), verb, stamp(c.NotAfter), stamp(old.NotAfter), c.Issuer), c}, true
 }
 
-func ageing(g []status.Certificate, stage status.Stage, now time.Time) Line {
+func ageing(g []report.Certificate, stage report.Stage, now time.Time) Line {
 	c := g[0]
 	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ", where(g), cmp.Or(c.Issuer, "nobody"))
-	if stage == status.NotYetValid {
+	if stage == report.NotYetValid {
 		return Line{slog.LevelError, subject + "is not valid before " + stamp(c.NotBefore) + ": clients refuse the API until then; look at the clocks of this host and of who has issued it", c}
 	}
-	if stage == status.Expired {
+	if stage == report.Expired {
 		return Line{slog.LevelError, subject + "has expired at " + stamp(c.NotAfter) + ": clients refuse the API by now; " + mend, c}
 	}
 	text := fmt.Sprintf("%sexpires in %s, at %s, of the %s that it lives: whoever renews it is late; %s",
-		subject, status.Age(c.NotAfter.Sub(now)), stamp(c.NotAfter), status.Age(c.NotAfter.Sub(c.NotBefore)), mend)
-	if stage == status.Urgent {
+		subject, report.Age(c.NotAfter.Sub(now)), stamp(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)), mend)
+	if stage == report.Urgent {
 		return Line{slog.LevelError, text, c}
 	}
 	return Line{slog.LevelWarn, text, c}
@@ -136,9 +136,9 @@ const mend = "look at its Certificate, Order and Challenge (oc get certificate,o
 
 // silences is what to say of places that do not answer any more, and of those that
 // do again. An address where nobody answers is one line, however many names.
-func (w *Watch) silences(found []status.Certificate) (lines []Line) {
+func (w *Watch) silences(found []report.Certificate) (lines []Line) {
 	deaf, mute := make(map[string]bool), make(map[place]bool)
-	first := make(map[string]status.Certificate) // of an address
+	first := make(map[string]report.Certificate) // of an address
 	for _, c := range found {
 		if _, is := first[c.Address]; !is {
 			first[c.Address] = c
@@ -158,7 +158,7 @@ func (w *Watch) silences(found []status.Certificate) (lines []Line) {
 				lines = append(lines, Line{slog.LevelInfo, fmt.Sprintf("the API server at %s presents a certificate again", address), c})
 			}
 		case c.Error != "" && !w.mute[name]:
-			lines = append(lines, Line{slog.LevelWarn, fmt.Sprintf("the API server presents no certificate %s: %s", where([]status.Certificate{c}), c.Error), c})
+			lines = append(lines, Line{slog.LevelWarn, fmt.Sprintf("the API server presents no certificate %s: %s", where([]report.Certificate{c}), c.Error), c})
 		}
 		mute[name] = c.Error != "" && !deaf[address]
 	}
@@ -167,7 +167,7 @@ func (w *Watch) silences(found []status.Certificate) (lines []Line) {
 }
 
 // where names the places of a certificate.
-func where(g []status.Certificate) string {
+func where(g []report.Certificate) string {
 	var addresses, names []string
 	for _, c := range g {
 		name := c.Name

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/expiry"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -21,25 +21,25 @@ const (
 var begin = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 // presents is a place with a certificate that lives for 90 days from a day on.
-func presents(address, name, serial string, from int) status.Certificate {
+func presents(address, name, serial string, from int) report.Certificate {
 	before := begin.AddDate(0, 0, from)
-	return status.Certificate{Address: address, Name: name, Issuer: "R11", Serial: serial, NotBefore: before, NotAfter: before.AddDate(0, 0, 90)}
+	return report.Certificate{Address: address, Name: name, Issuer: "R11", Serial: serial, NotBefore: before, NotAfter: before.AddDate(0, 0, 90)}
 }
 
-func silent(address, name string) status.Certificate {
-	return status.Certificate{Address: address, Name: name, Error: "connection refused"}
+func silent(address, name string) report.Certificate {
+	return report.Certificate{Address: address, Name: name, Error: "connection refused"}
 }
 
 // look is one look, and the lines that it gives.
 type look struct {
 	day   int
-	found []status.Certificate
+	found []report.Certificate
 	want  []string
 }
 
 func TestWhatIsSaid(t *testing.T) {
 	t.Parallel()
-	type all = []status.Certificate
+	type all = []report.Certificate
 	const (
 		tail = "; look at its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
 		late = " of the 90d that it lives: whoever renews it is late" + tail
@@ -126,19 +126,19 @@ func TestWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	var w expiry.Watch
 	before := presents(vip4, api, "a", 0)
-	if known, _ := w.Take([]status.Certificate{before}, begin); !cmp.Equal([]status.Certificate{before}, known) {
+	if known, _ := w.Take([]report.Certificate{before}, begin); !cmp.Equal([]report.Certificate{before}, known) {
 		t.Errorf("known: %+v", known)
 	}
 	for range 2 {
-		known, _ := w.Take([]status.Certificate{silent(vip4, api), silent(vip6, api)}, begin)
-		want := []status.Certificate{before, silent(vip6, api)}
+		known, _ := w.Take([]report.Certificate{silent(vip4, api), silent(vip6, api)}, begin)
+		want := []report.Certificate{before, silent(vip6, api)}
 		want[0].Error = "connection refused"
 		if diff := cmp.Diff(want, known); diff != "" {
 			t.Errorf("while it is silent (-want +got):\n%s", diff)
 		}
 	}
 	w.Take(nil, begin)
-	if known, _ := w.Take([]status.Certificate{silent(vip4, api)}, begin); known[0].Serial != "" {
+	if known, _ := w.Take([]report.Certificate{silent(vip4, api)}, begin); known[0].Serial != "" {
 		t.Errorf("a place that was not asked for is known: %+v", known)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // keeper is the other side of an exporter's connection.
@@ -34,13 +34,13 @@ type keeper struct {
 
 // start runs an exporter, in this process. answer is what the keeper says to a
 // question; nil says nothing.
-func start(t *testing.T, answer func() *status.Report) *keeper {
+func start(t *testing.T, answer func() *report.Report) *keeper {
 	t.Helper()
 	return startBy(t, exporter.Run, answer)
 }
 
 // startBy is start of another run.
-func startBy(t *testing.T, run func(context.Context, *control.Conn) error, answer func() *status.Report) *keeper {
+func startBy(t *testing.T, run func(context.Context, *control.Conn) error, answer func() *report.Report) *keeper {
 	t.Helper()
 	near, far, err := control.Pair()
 	if err != nil {
@@ -69,7 +69,7 @@ func startBy(t *testing.T, run func(context.Context, *control.Conn) error, answe
 	return k
 }
 
-func (k *keeper) serve(answer func() *status.Report) {
+func (k *keeper) serve(answer func() *report.Report) {
 	for {
 		var ask control.Ask
 		if _, err := k.conn.Receive(&ask); err != nil {
@@ -130,9 +130,9 @@ func TestAPageIsRenderedOnce(t *testing.T) {
 	}
 }
 
-func busy() *status.Report {
-	r := &status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: status.Serving}}}
-	r.Traffic.Durations.Add(status.Bucket(time.Second), 3, 3*time.Second)
+func busy() *report.Report {
+	r := &report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Serving}}}
+	r.Traffic.Durations.Add(report.Bucket(time.Second), 3, 3*time.Second)
 	return r
 }
 
@@ -190,12 +190,12 @@ func TestSilentKeeper(t *testing.T) {
 		return exporter.RunFor(ctx, conn, 100*time.Millisecond)
 	}
 	var k *keeper
-	k = startBy(t, impatient, func() *status.Report {
+	k = startBy(t, impatient, func() *report.Report {
 		if !late.Load() {
 			return nil
 		}
 		// The answer to the question before comes now.
-		wrong := control.Answer{ID: uint64(k.asked.Load() - 1), Report: status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Reason: status.Disabled}}}}
+		wrong := control.Answer{ID: uint64(k.asked.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
 		if err := k.conn.Send(control.ExporterOrder{Answer: &wrong}, -1); err != nil {
 			t.Error(err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // answerTime is what a keeper that is well takes at the most: it asks the gate and
@@ -30,7 +30,7 @@ type source struct {
 
 	mu     sync.Mutex
 	asked  uint64             // the last question
-	answer chan status.Report // that it waits for; nil while nobody waits
+	answer chan report.Report // that it waits for; nil while nobody waits
 
 	// These are whose who asks.
 	last *metrics.Page
@@ -73,11 +73,11 @@ func (s *source) page(ctx context.Context) (*metrics.Page, error) {
 	}
 }
 
-func (s *source) ask() (<-chan status.Report, error) {
+func (s *source) ask() (<-chan report.Report, error) {
 	s.mu.Lock()
 	s.asked++
 	question := control.Ask{ID: s.asked}
-	answer := make(chan status.Report, 1)
+	answer := make(chan report.Report, 1)
 	s.answer = answer
 	s.mu.Unlock()
 	return answer, s.conn.Send(question, -1)

@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -161,7 +161,7 @@ func TestObeysAndTells(t *testing.T) {
 		if w.News != nil {
 			challenges = append(challenges, w.News.Challenges...)
 			for _, r := range w.News.Refused {
-				if r.Refusal == status.NotChallenge && r.Asker == status.StepCA { // as Go programs look
+				if r.Refusal == report.NotChallenge && r.Asker == report.StepCA { // as Go programs look
 					refused += r.Count
 				}
 			}
@@ -302,9 +302,9 @@ func TestTallyIsBounded(t *testing.T) {
 	const n = 10 * control.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		tally.Challenge(status.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, Asker: status.OtherAsker, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
-		tally.Refused(status.NotChallenge, status.OtherAsker)
-		tally.Refused(status.ForeignHost, status.CertManager)
+		tally.Challenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, Asker: report.OtherAsker, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
+		tally.Refused(report.NotChallenge, report.OtherAsker)
+		tally.Refused(report.ForeignHost, report.CertManager)
 	}
 	tally.trouble(gate.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
 	tally.trouble(gate.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
@@ -320,13 +320,13 @@ func TestTallyIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 	if len(got.Challenges) != control.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].Took != n*time.Second || got.Challenges[control.MaxChallenges-1].Status != n-1 ||
-		refusedBy(got, status.NotChallenge, status.OtherAsker) != n || refusedBy(got, status.ForeignHost, status.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
+		refusedBy(got, report.NotChallenge, report.OtherAsker) != n || refusedBy(got, report.ForeignHost, report.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
 		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
 	}
 }
 
 // refusedBy is how many of an asker were refused for a reason.
-func refusedBy(n *control.News, why status.Refusal, asker status.Asker) uint64 {
+func refusedBy(n *control.News, why report.Refusal, asker report.Asker) uint64 {
 	for _, r := range n.Refused {
 		if r.Refusal == why && r.Asker == asker {
 			return r.Count
@@ -343,8 +343,8 @@ func TestTallyOfManyKinds(t *testing.T) {
 	causes := upstream.Causes()
 	for i := range n {
 		causeID := string(causes[i%len(causes)])
-		took := status.Longest(status.FirstBucket + 1 + i/len(causes))
-		tally.Challenge(status.Challenge{Method: "GET", Asker: status.OtherAsker, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
+		took := report.Longest(report.FirstBucket + 1 + i/len(causes))
+		tally.Challenge(report.Challenge{Method: "GET", Asker: report.OtherAsker, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {
@@ -362,10 +362,10 @@ func TestTallyOfManyKinds(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	t.Parallel()
-	for want, c := range map[status.Outcome]status.Challenge{
-		status.Answered: {Status: 200}, status.NotFound: {Status: 404}, status.OtherCode: {Status: 500}, status.Unread: {},
-		status.NoRoute: {Status: 503, Cause: "router-no-route"}, status.Redirected: {Status: 302, Cause: "redirect-to-https"},
-		status.Failed: {Status: 502, Cause: "loop"},
+	for want, c := range map[report.Outcome]report.Challenge{
+		report.Answered: {Status: 200}, report.NotFound: {Status: 404}, report.OtherCode: {Status: 500}, report.Unread: {},
+		report.NoRoute: {Status: 503, Cause: "router-no-route"}, report.Redirected: {Status: 302, Cause: "redirect-to-https"},
+		report.Failed: {Status: 502, Cause: "loop"},
 	} {
 		if got := outcome(&c); got != want {
 			t.Errorf("%+v: %s, want %s", c, got, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -33,14 +33,14 @@ type tally struct {
 	news    control.News                             // but for the challenges
 	last    [control.MaxChallenges]control.Challenge // a ring
 	count   uint64                                   // of challenges, since the last flush
-	sums    map[status.Sum]span                      // of the same; keys have neither Count nor Took
-	refused map[status.RefusedSum]uint64             // keys have no Count
+	sums    map[report.Sum]span                      // of the same; keys have neither Count nor Took
+	refused map[report.RefusedSum]uint64             // keys have no Count
 	telling sync.Mutex                               // held over taking and sending, so that news come in order
 	said    uint64                                   // failures of accept that were told
 }
 
 func newTally() *tally {
-	return &tally{changed: make(chan struct{}, 1), sums: make(map[status.Sum]span), refused: make(map[status.RefusedSum]uint64)}
+	return &tally{changed: make(chan struct{}, 1), sums: make(map[report.Sum]span), refused: make(map[report.RefusedSum]uint64)}
 }
 
 // span is how many challenges took how long together.
@@ -50,11 +50,11 @@ type span struct {
 }
 
 // Challenge implements gate.Recorder.
-func (t *tally) Challenge(c status.Challenge, why *cause.Failure) {
+func (t *tally) Challenge(c report.Challenge, why *cause.Failure) {
 	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.Unzoned(c.Client), cause.Unzoned(c.Upstream)
 	c.Duration = max(0, min(c.Duration, control.MaxTook)) // a host may have been paused meanwhile
 	c.Outcome = outcome(&c)
-	key := status.Sum{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Bucket: status.Bucket(c.Duration)}
+	key := report.Sum{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Bucket: report.Bucket(c.Duration)}
 	t.mu.Lock()
 	sum := t.sums[key]
 	t.sums[key] = span{sum.count + 1, sum.took + c.Duration}
@@ -66,22 +66,22 @@ func (t *tally) Challenge(c status.Challenge, why *cause.Failure) {
 }
 
 // outcome is how a challenge ended, for a counter.
-func outcome(c *status.Challenge) status.Outcome {
+func outcome(c *report.Challenge) report.Outcome {
 	switch cause := upstream.Cause(c.Cause); {
 	case cause == upstream.NoRoute:
-		return status.NoRoute
+		return report.NoRoute
 	case cause == upstream.RedirectToHTTPS, cause == upstream.RedirectLoop, cause == upstream.RedirectElsewhere:
-		return status.Redirected
+		return report.Redirected
 	case cause != "":
-		return status.Failed
+		return report.Failed
 	case c.Status == 0:
-		return status.Unread
+		return report.Unread
 	case c.Status == 200:
-		return status.Answered
+		return report.Answered
 	case c.Status == 404:
-		return status.NotFound
+		return report.NotFound
 	default:
-		return status.OtherCode
+		return report.OtherCode
 	}
 }
 
@@ -98,9 +98,9 @@ func undelivered(cause string) bool {
 }
 
 // Refused implements gate.Recorder.
-func (t *tally) Refused(why status.Refusal, asker status.Asker) {
+func (t *tally) Refused(why report.Refusal, asker report.Asker) {
 	t.mu.Lock()
-	t.refused[status.RefusedSum{Refusal: why, Asker: asker}]++
+	t.refused[report.RefusedSum{Refusal: why, Asker: asker}]++
 	t.mu.Unlock()
 	t.touch()
 }
@@ -134,7 +134,7 @@ func (t *tally) flush(tell func(*control.News)) {
 
 // take returns the last challenges, oldest first, and the sums of all. It needs
 // mu.
-func (t *tally) take() (last []control.Challenge, sums []status.Sum) {
+func (t *tally) take() (last []control.Challenge, sums []report.Sum) {
 	told := min(t.count, control.MaxChallenges)
 	for i := t.count - told; i < t.count; i++ {
 		at := &t.last[i%control.MaxChallenges]

@@ -5,25 +5,25 @@ package gate
 import (
 	"bytes"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // askerOf names who seems to ask, by what a User-Agent begins with or holds. It
 // serves the journal and the metrics, and decides nothing: anybody can send it.
-func askerOf(agent []byte) status.Asker {
+func askerOf(agent []byte) report.Asker {
 	switch {
 	case bytes.HasPrefix(agent, []byte("cert-manager")): // pkg/util/useragent.go, RestConfigWithUserAgent
-		return status.CertManager
+		return report.CertManager
 	case bytes.Contains(agent, []byte("Let's Encrypt validation server")): // boulder, va/va.go
-		return status.LetsEncrypt
+		return report.LetsEncrypt
 	case bytes.HasPrefix(agent, []byte("LetsEncrypt-Pebble-VA")): // pebble, va/va.go
-		return status.Pebble
+		return report.Pebble
 	case bytes.HasPrefix(agent, []byte("Go-http-client/")): // step-ca names itself no further (acme/client.go)
-		return status.StepCA
-	case bytes.HasPrefix(agent, []byte(status.CheckAgent)):
-		return status.OwnCheck
+		return report.StepCA
+	case bytes.HasPrefix(agent, []byte(report.CheckAgent)):
+		return report.OwnCheck
 	default:
-		return status.OtherAsker
+		return report.OtherAsker
 	}
 }
 

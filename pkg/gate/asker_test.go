@@ -5,18 +5,18 @@ package gate
 import (
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 func TestAskerOf(t *testing.T) {
 	t.Parallel()
-	for agent, want := range map[string]status.Asker{
-		"": status.OtherAsker, "curl/7.88.1": status.OtherAsker, "my cert-manager": status.OtherAsker,
-		"cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0123abc":                      status.CertManager,
-		"Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)": status.LetsEncrypt,
-		"LetsEncrypt-Pebble-VA (linux; amd64)":                                                    status.Pebble,
-		status.CheckAgent:                                                                         status.OwnCheck,
-		"Go-http-client/1.1":                                                                      status.StepCA,
+	for agent, want := range map[string]report.Asker{
+		"": report.OtherAsker, "curl/7.88.1": report.OtherAsker, "my cert-manager": report.OtherAsker,
+		"cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0123abc":                      report.CertManager,
+		"Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)": report.LetsEncrypt,
+		"LetsEncrypt-Pebble-VA (linux; amd64)":                                                    report.Pebble,
+		report.CheckAgent:                                                                         report.OwnCheck,
+		"Go-http-client/1.1":                                                                      report.StepCA,
 	} {
 		if got := askerOf([]byte(agent)); got != want {
 			t.Errorf("%q: %s, want %s", agent, got, want)

@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -45,7 +45,7 @@ type conversation struct {
 
 	// Guarded by live.
 	stage                 stage
-	why                   status.Refusal // it has to leave
+	why                   report.Refusal // it has to leave
 	source                *source        // nil while no source is bounded
 	amongAll, amongSource element
 
@@ -58,7 +58,7 @@ type conversation struct {
 	out     []byte // what is written next
 	asked   Request
 	toHead  bool // a challenge is asked for with HEAD
-	done    status.Challenge
+	done    report.Challenge
 	writer  clientWriter
 }
 
@@ -101,7 +101,7 @@ func (g *Gate) begin(c *conversation, unbounded bool) admission {
 	case a.refused:
 		c.abort()
 		g.end(c)
-		g.recorder.Refused(status.SourceLimit, status.OtherAsker)
+		g.recorder.Refused(report.SourceLimit, report.OtherAsker)
 	case a.patience == 0:
 		go g.converse(c)
 	}
@@ -134,7 +134,7 @@ func (g *Gate) end(c *conversation) {
 }
 
 func (c *conversation) forget() {
-	c.rules, c.writer, c.done, c.asked = nil, clientWriter{}, status.Challenge{}, Request{}
+	c.rules, c.writer, c.done, c.asked = nil, clientWriter{}, report.Challenge{}, Request{}
 	c.out = c.out[:0]
 	if cap(c.out) > maxKept {
 		c.out = nil
@@ -156,11 +156,11 @@ func (g *Gate) serve(c *conversation) {
 	length, fault, silent := g.readHead(c)
 	if why := g.live.heard(c, fault == head.HeadTimeout); why != "" {
 		c.abort()
-		g.recorder.Refused(why, status.OtherAsker)
+		g.recorder.Refused(why, report.OtherAsker)
 		return
 	}
 	if silent {
-		g.recorder.Refused(refusalOf(fault), status.OtherAsker)
+		g.recorder.Refused(refusalOf(fault), report.OtherAsker)
 		_ = c.tcp.Close()
 		return
 	}
@@ -172,7 +172,7 @@ func (g *Gate) serve(c *conversation) {
 		return
 	}
 	c.refuse(fault, length > 0 && c.request.IsHead())
-	asker := status.OtherAsker
+	asker := report.OtherAsker
 	if length > 0 {
 		asker = askerOf(c.request.Agent())
 	}
@@ -271,7 +271,7 @@ func (c *conversation) put(deadline time.Time) {
 // note begins the record of a challenge. It is not on the stack, which waits
 // with the upstream: thousands of them do.
 func (c *conversation) note(begin time.Time) {
-	c.done = status.Challenge{
+	c.done = report.Challenge{
 		Time:        begin,
 		VIP:         c.vip,
 		Client:      c.client,
@@ -302,7 +302,7 @@ func (g *Gate) conclude(c *conversation, code int, from netip.AddrPort, err erro
 // explain records what was found at the upstream, and tells the client when
 // nothing else was written to it. It reports whether the client has a part of
 // an answer only.
-func (c *conversation) explain(done *status.Challenge, err error) (cut bool, why *cause.Failure) {
+func (c *conversation) explain(done *report.Challenge, err error) (cut bool, why *cause.Failure) {
 	code, reason := 502, "the upstream could not be asked"
 	cut = done.Status != 0
 	var finding Finding
@@ -335,23 +335,23 @@ func tokenPrefix(token []byte) string {
 	return string(token[:min(len(token)/2, maxShown)])
 }
 
-func refusalOf(f head.Fault) status.Refusal {
+func refusalOf(f head.Fault) report.Refusal {
 	switch f {
 	case head.NotChallenge:
-		return status.NotChallenge
+		return report.NotChallenge
 	case head.ForeignHost:
-		return status.ForeignHost
+		return report.ForeignHost
 	case head.MethodNotAllowed:
-		return status.BadMethod
+		return report.BadMethod
 	case head.LineTooLong, head.HeadTooLarge, head.TooManyFields:
-		return status.TooLarge
+		return report.TooLarge
 	case head.HeadTimeout:
-		return status.HeadTimeout
+		return report.HeadTimeout
 	case head.HeadNotTerminated:
-		return status.ClientGone
+		return report.ClientGone
 	case head.Loop:
-		return status.Loop
+		return report.Loop
 	default:
-		return status.BadRequest
+		return report.BadRequest
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Settings are the bounds of the front door and the names that it answers for.
@@ -69,10 +69,10 @@ type Finding interface {
 type Recorder interface {
 	// Challenge is called for a request that was forwarded, with what was found at
 	// the upstream, or nil.
-	Challenge(c status.Challenge, why *cause.Failure)
+	Challenge(c report.Challenge, why *cause.Failure)
 	// Refused is called for every other connection, with who seems to ask when
 	// the request could be read, and else [status.OtherAsker].
-	Refused(why status.Refusal, asker status.Asker)
+	Refused(why report.Refusal, asker report.Asker)
 }
 
 // Gate is the front door. It is safe for concurrent use.

@@ -27,12 +27,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // wantRefused waits for one report and expects it to be this refusal.
-func wantRefused(t *testing.T, f *front, want status.Refusal) {
+func wantRefused(t *testing.T, f *front, want report.Refusal) {
 	t.Helper()
 	challenges, refusals := f.rec.await(t, 1)
 	if len(challenges) != 0 || len(refusals) != 1 || refusals[0] != want {
@@ -70,7 +70,7 @@ func TestSilentClientIsClosed(t *testing.T) {
 	if got := ask(t, f.addr, ""); got != "" {
 		t.Errorf("answered %q", got)
 	}
-	wantRefused(t, f, status.HeadTimeout)
+	wantRefused(t, f, report.HeadTimeout)
 }
 
 func TestSlowHead(t *testing.T) {
@@ -99,7 +99,7 @@ func TestSlowHead(t *testing.T) {
 			}
 			_ = tcp.Close()
 			<-fed
-			wantRefused(t, f, status.HeadTimeout)
+			wantRefused(t, f, report.HeadTimeout)
 		})
 	}
 }
@@ -113,7 +113,7 @@ func TestClientGone(t *testing.T) {
 				send(t, tcp, text)
 				_ = tcp.SetLinger(linger)
 				_ = tcp.Close()
-				wantRefused(t, f, status.ClientGone)
+				wantRefused(t, f, report.ClientGone)
 			})
 		}
 	}
@@ -129,16 +129,16 @@ func TestWhoIsRefused(t *testing.T) {
 	asked := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
 	for _, tt := range []struct {
 		request string
-		want    status.Refusal
+		want    report.Refusal
 	}{
-		{"GET / HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", status.NotChallenge},
-		{asked + "other.example.com" + agent + "\r\n", status.ForeignHost},
-		{"POST " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", status.BadMethod},
-		{asked + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", status.BadRequest},
-		{asked + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", status.Loop},
-		{asked + "api.example.com" + agent + "Bad Field\r\n\r\n", status.BadRequest},
-		{asked + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), status.TooLarge},
-		{asked + "api.example.com" + agent, status.ClientGone},
+		{"GET / HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.NotChallenge},
+		{asked + "other.example.com" + agent + "\r\n", report.ForeignHost},
+		{"POST " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.BadMethod},
+		{asked + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", report.BadRequest},
+		{asked + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", report.Loop},
+		{asked + "api.example.com" + agent + "Bad Field\r\n\r\n", report.BadRequest},
+		{asked + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), report.TooLarge},
+		{asked + "api.example.com" + agent, report.ClientGone},
 	} {
 		t.Run(string(tt.want), func(t *testing.T) {
 			f := start(t, s)
@@ -147,9 +147,9 @@ func TestWhoIsRefused(t *testing.T) {
 			_ = tcp.CloseWrite()
 			_ = receive(t, tcp)
 			wantRefused(t, f, tt.want)
-			asker := status.OtherAsker
+			asker := report.OtherAsker
 			if tt.want.Judged() && !strings.Contains(tt.request, "Bad Field") {
-				asker = status.CertManager
+				asker = report.CertManager
 			}
 			if f.rec.askers[0] != asker {
 				t.Errorf("asked by %s, want %s", f.rec.askers[0], asker)
@@ -217,18 +217,18 @@ func TestRecordedChallenge(t *testing.T) {
 		"\r\nUser-agent: cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/abc\r\n\r\n", 1))
 	receive(t, tcp)
 	got, _ := f.rec.await(t, 1)
-	want := []status.Challenge{{
+	want := []report.Challenge{{
 		VIP:         f.addr.Addr(),
 		Client:      tcp.LocalAddr().(*net.TCPAddr).AddrPort(),
 		Method:      "GET",
 		Host:        "api.example.com",
 		Token:       gate.TokenHash("token-of-more-than-8"),
 		TokenPrefix: "token-of",
-		Asker:       status.CertManager,
+		Asker:       report.CertManager,
 		Status:      200,
 		Upstream:    router,
 	}}
-	opts := cmp.Options{cmpopts.IgnoreFields(status.Challenge{}, "Time", "Duration"), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})}
+	opts := cmp.Options{cmpopts.IgnoreFields(report.Challenge{}, "Time", "Duration"), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})}
 	if diff := cmp.Diff(want, got, opts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -325,7 +325,7 @@ func TestLoop(t *testing.T) {
 		t.Errorf("answered %q", got)
 	}
 	challenges, refusals := f.rec.await(t, 2)
-	if len(challenges) != 1 || len(refusals) != 1 || refusals[0] != status.Loop {
+	if len(challenges) != 1 || len(refusals) != 1 || refusals[0] != report.Loop {
 		t.Fatalf("recorded %+v and %v", challenges, refusals)
 	}
 	if c := challenges[0]; c.Status != 502 || c.Cause != "loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "let the route lead to cert-manager's solver") {
@@ -846,7 +846,7 @@ func TestUpdateHosts(t *testing.T) {
 			t.Errorf("hosts %v: answered %q", step.hosts, got)
 		}
 	}
-	if _, refusals := f.rec.await(t, 3); len(refusals) != 1 || refusals[0] != status.ForeignHost {
+	if _, refusals := f.rec.await(t, 3); len(refusals) != 1 || refusals[0] != report.ForeignHost {
 		t.Errorf("refusals %v", refusals)
 	}
 }

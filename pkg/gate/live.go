@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // stage is what a connection in flight waits for.
@@ -82,7 +82,7 @@ func (l *live) put(c *conversation, s stage) {
 // heard takes c for one whose head is not waited for any more; cut says that
 // the wait ended without a head. It returns why c has to leave, if it has to. When
 // its head came at the last moment, it stays: it has what it was waited for.
-func (l *live) heard(c *conversation, cut bool) (leave status.Refusal) {
+func (l *live) heard(c *conversation, cut bool) (leave report.Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.stage == leaving {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 func TestOrigin(t *testing.T) {
@@ -235,7 +235,7 @@ func TestLeavingAreBounded(t *testing.T) {
 	if a.patience == 0 || l.n != maxLeaving+1 {
 		t.Fatalf("%d in flight, the next one waits %v", l.n, a.patience)
 	}
-	if why := l.heard(all[0], true); why != status.Evicted {
+	if why := l.heard(all[0], true); why != report.Evicted {
 		t.Errorf("the first leaves for %q", why)
 	}
 	l.remove(all[0])

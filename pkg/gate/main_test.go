@@ -23,7 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/tcp"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -40,15 +40,15 @@ func settings() gate.Settings {
 // recorder keeps what the gate reports.
 type recorder struct {
 	mu         sync.Mutex
-	challenges []status.Challenge
-	refusals   []status.Refusal
-	askers     []status.Asker // of the refusals
+	challenges []report.Challenge
+	refusals   []report.Refusal
+	askers     []report.Asker // of the refusals
 	changed    chan struct{}
 }
 
 func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
 
-func (r *recorder) Challenge(c status.Challenge, why *cause.Failure) {
+func (r *recorder) Challenge(c report.Challenge, why *cause.Failure) {
 	if why != nil {
 		c.Detail = why.Detail(cause.Context{})
 	}
@@ -58,7 +58,7 @@ func (r *recorder) Challenge(c status.Challenge, why *cause.Failure) {
 	r.wake()
 }
 
-func (r *recorder) Refused(why status.Refusal, asker status.Asker) {
+func (r *recorder) Refused(why report.Refusal, asker report.Asker) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refusals, r.askers = append(r.refusals, why), append(r.askers, asker)
@@ -73,7 +73,7 @@ func (r *recorder) forget() {
 }
 
 // count is how many refusals of a kind there were.
-func (r *recorder) count(why status.Refusal) (n int) {
+func (r *recorder) count(why report.Refusal) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, refusal := range r.refusals {
@@ -92,7 +92,7 @@ func (r *recorder) wake() {
 }
 
 // await waits until n connections were reported and returns the reports.
-func (r *recorder) await(t testing.TB, n int) ([]status.Challenge, []status.Refusal) {
+func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Refusal) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {

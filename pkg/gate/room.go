@@ -5,7 +5,7 @@ package gate
 import (
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -79,7 +79,7 @@ func (l *live) makeRoom(c *conversation) (a admission, made bool) {
 		if old == nil {
 			return admission{refused: true}, false
 		}
-		l.evict(old, status.SourceLimit)
+		l.evict(old, report.SourceLimit)
 	}
 	// Two for one, so that a limit that was lowered is reached.
 	for range 2 {
@@ -90,7 +90,7 @@ func (l *live) makeRoom(c *conversation) (a admission, made bool) {
 		if old == nil {
 			return admission{changed: l.wait(), patience: wait}, false
 		}
-		l.evict(old, status.Evicted)
+		l.evict(old, report.Evicted)
 	}
 	return admission{}, true
 }
@@ -122,7 +122,7 @@ func (l *live) idlest(lingering, waiting *list, before time.Time) (c *conversati
 
 // evict has c leave: the wait for its client ends now. Its goroutine does the
 // rest, so that this never waits for it. It needs mu.
-func (l *live) evict(c *conversation, why status.Refusal) {
+func (l *live) evict(c *conversation, why report.Refusal) {
 	l.put(c, leaving)
 	c.why = why
 	l.leaving++

@@ -18,7 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // dialFrom connects from an address of this host.
@@ -75,7 +75,7 @@ func TestPerSource(t *testing.T) {
 	own[3] = dialFrom(t, "127.0.0.2", f.addr)
 	send(t, own[3], "GET")
 	wantReset(t, "the oldest", own[0])
-	wantRefused(t, f, status.SourceLimit)
+	wantRefused(t, f, report.SourceLimit)
 	for i := range 3 {
 		wantAnswer(t, "another source", other[i])
 		wantAnswer(t, "the newer ones", own[i+1])
@@ -99,7 +99,7 @@ func TestPerSourceOff(t *testing.T) {
 	for _, tcp := range all {
 		_ = tcp.Close()
 	}
-	if _, refusals := f.rec.await(t, len(all)); len(refusals) != len(all) || refusals[0] != status.ClientGone {
+	if _, refusals := f.rec.await(t, len(all)); len(refusals) != len(all) || refusals[0] != report.ClientGone {
 		t.Errorf("%d refusals", len(refusals))
 	}
 }
@@ -125,7 +125,7 @@ func TestPerSourceAnswering(t *testing.T) {
 	} else if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)
 	}
-	wantRefused(t, f, status.SourceLimit)
+	wantRefused(t, f, report.SourceLimit)
 	if got := ask(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, head.OnlyChallenges) {
 		t.Errorf("another source was answered %q", got)
 	}
@@ -151,7 +151,7 @@ func TestEviction(t *testing.T) {
 	all[3] = dialFrom(t, "127.0.0.3", f.addr)
 	send(t, all[3], "GET")
 	wantReset(t, "the oldest", all[0])
-	wantRefused(t, f, status.Evicted)
+	wantRefused(t, f, report.Evicted)
 	for _, tcp := range all[1:] {
 		wantAnswer(t, "a newer one", tcp)
 	}
@@ -175,13 +175,13 @@ func TestLingeringMakesRoomFirst(t *testing.T) {
 		t.Errorf("the one that lingers was answered %q", got)
 	}
 	wantAnswer(t, "the one that has sent no head", slow)
-	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(texts(refusals), " "), string(status.Evicted)) {
+	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(texts(refusals), " "), string(report.Evicted)) {
 		t.Errorf("refusals %v", refusals)
 	}
 	wantNoLeftovers(t, f)
 }
 
-func texts(refusals []status.Refusal) (all []string) {
+func texts(refusals []report.Refusal) (all []string) {
 	for _, r := range refusals {
 		all = append(all, string(r))
 	}
@@ -253,7 +253,7 @@ func TestHonestDuringFlood(t *testing.T) {
 			for _, source := range []string{"127.0.1.1", "127.0.1.2", "127.0.1.3"} {
 				floods.Go(func() { opened.Add(int64(flood(ctx, source, f.addr))) })
 			}
-			nstest.Await(t, "somebody has to make room", func() bool { return f.rec.count(status.SourceLimit)+f.rec.count(status.Evicted) > 0 })
+			nstest.Await(t, "somebody has to make room", func() bool { return f.rec.count(report.SourceLimit)+f.rec.count(report.Evicted) > 0 })
 			for _, source := range []string{"127.0.1.1", "127.0.2.1"} {
 				honest.Go(func() {
 					for i := range requests {
@@ -275,7 +275,7 @@ func TestHonestDuringFlood(t *testing.T) {
 			stop()
 			floods.Wait()
 			wantNoLeftovers(t, f)
-			t.Logf("%d connections of the flood, %d reset for their source, %d for a slot", opened.Load(), f.rec.count(status.SourceLimit), f.rec.count(status.Evicted))
+			t.Logf("%d connections of the flood, %d reset for their source, %d for a slot", opened.Load(), f.rec.count(report.SourceLimit), f.rec.count(report.Evicted))
 		})
 	}
 }

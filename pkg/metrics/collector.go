@@ -10,16 +10,16 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // prefix begins all names.
 const prefix = "http01_proxy_"
 
 // New returns a collector of what a report says.
-func New(r status.Report) prometheus.Collector { return collector{r} }
+func New(r report.Report) prometheus.Collector { return collector{r} }
 
-type collector struct{ report status.Report }
+type collector struct{ report report.Report }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
@@ -32,7 +32,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	out <- duration(c.report.Traffic.Durations)
 }
 
-func gather(r status.Report) ([]*dto.MetricFamily, error) {
+func gather(r report.Report) ([]*dto.MetricFamily, error) {
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(New(r)); err != nil {
 		return nil, fmt.Errorf("collect the metrics: %w", err)
@@ -45,7 +45,7 @@ func gather(r status.Report) ([]*dto.MetricFamily, error) {
 }
 
 // WriteText writes the metrics of a report in Prometheus's text format.
-func WriteText(w io.Writer, r status.Report) error {
+func WriteText(w io.Writer, r report.Report) error {
 	all, err := gather(r)
 	if err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // families are all metrics but the histogram.
-func families(r status.Report) []*family {
+func families(r report.Report) []*family {
 	up := gauge(prefix+"up", "1 while the service runs.")
 	up.set(1)
 	build := gauge(prefix+"build_info", "1, with what the running service was built from.", "version", "revision", "goversion")
@@ -25,16 +25,16 @@ func families(r status.Report) []*family {
 	return append(all, egress(r.EgressProxy)...)
 }
 
-func ready(r status.Report) *family {
+func ready(r report.Report) *family {
 	f := gauge(prefix+"ready", "1 while the service does all that it is to do on this host, 0 while it does not; the reason is the current one.", "reason")
 	f.set(truth(r.Condition().Reason.Ready()), string(r.Condition().Reason))
 	return f
 }
 
-func held(vips []status.VIP) *family {
+func held(vips []report.VIP) *family {
 	f := gauge(prefix+"vip_held", "1 while this host holds the API VIP, 0 while it does not.", "vip")
 	for _, v := range vips {
-		f.set(truth(v.State == status.VIPHeld), v.Address.String())
+		f.set(truth(v.State == report.VIPHeld), v.Address.String())
 	}
 	return f
 }
@@ -44,7 +44,7 @@ func held(vips []status.VIP) *family {
 // service's own requests, which are to be in no metric.
 // A rule of a nat chain sees the first packet of a connection only. A table that
 // cannot be read says nothing; the kernel's counters begin at 0 with every new table.
-func redirects(t status.Table) *family {
+func redirects(t report.Table) *family {
 	f := counter(prefix+"redirect_packets_total",
 		"Packets that the table has led from port 80 of the API VIPs to the service: the first of each connection of another host or a pod.", "family")
 	if t.Error != "" {
@@ -66,7 +66,7 @@ func redirects(t status.Table) *family {
 	return f
 }
 
-func requests(r status.Report) *family {
+func requests(r report.Report) *family {
 	f := counter(prefix+"requests_total",
 		"Requests by how they ended, those that were refused without asking the ingress included, and by who seems to have asked.", "outcome", "client")
 	for _, outcome := range outcomes() {
@@ -75,8 +75,8 @@ func requests(r status.Report) *family {
 		}
 	}
 	for _, refusal := range refusals() {
-		f.set(0, refusal, string(status.OtherAsker))
-		if !status.Refusal(refusal).Judged() {
+		f.set(0, refusal, string(report.OtherAsker))
+		if !report.Refusal(refusal).Judged() {
 			continue // what cannot be read does not say who asks
 		}
 		for _, client := range askers() {
@@ -89,7 +89,7 @@ func requests(r status.Report) *family {
 	return f
 }
 
-func upstreamErrors(r status.Report) *family {
+func upstreamErrors(r report.Report) *family {
 	f := counter(prefix+"upstream_errors_total", "Requests for which the ingress gave no usable answer, or one that does not help, by cause.", "cause")
 	for _, cause := range causes() {
 		f.set(0, cause)
@@ -100,13 +100,13 @@ func upstreamErrors(r status.Report) *family {
 	return f
 }
 
-func events(e status.Events) []*family {
+func events(e report.Events) []*family {
 	moves := counter(prefix+"vip_transitions_total", "API VIPs that have come to this host or left it.")
 	moves.set(float64(e.VIPTransitions))
 	repairs := counter(prefix+"table_repairs_total", "Times that the nftables table was found changed or gone, and was built anew.")
 	repairs.set(float64(e.TableRepairs))
 	reloads := counter(prefix+"reloads_total", "Reloads of the configuration by result.", "result")
-	for _, result := range []string{status.ReloadAccepted, status.ReloadRefused, status.ReloadUnchanged} {
+	for _, result := range []string{report.ReloadAccepted, report.ReloadRefused, report.ReloadUnchanged} {
 		reloads.set(0, result)
 	}
 	for result, n := range e.Reloads {
@@ -117,9 +117,9 @@ func events(e status.Events) []*family {
 
 // certificates takes, of those that one issuer has made for one name, the one that
 // expires first: addresses that present different ones are as bad as the worst.
-func certificates(found []status.Certificate) []*family {
+func certificates(found []report.Certificate) []*family {
 	type identity struct{ name, issuer string }
-	first := make(map[identity]status.Certificate)
+	first := make(map[identity]report.Certificate)
 	for _, c := range found {
 		if c.NotAfter.IsZero() {
 			continue // none was ever seen there
@@ -142,12 +142,12 @@ func certificates(found []status.Certificate) []*family {
 
 // trust is what TLS to the ingress is verified by. Nothing is said of it before the
 // first look, nor where no TLS is spoken.
-func trust(t status.Trust) []*family {
+func trust(t report.Trust) []*family {
 	in := gauge(prefix+"trust_certificates", "CAs by which TLS to the ingress is verified, by where they come from.", "source")
 	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are left out.")
 	loaded := gauge(prefix+"trust_loaded_timestamp_seconds", "When these CAs came into force, in seconds since 1970.")
 	refused := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is refused and something else is in force, or nothing.")
-	if t.Kind != "" && t.Kind != status.TrustUnused {
+	if t.Kind != "" && t.Kind != report.TrustUnused {
 		in.set(float64(t.Certificates), string(t.Kind))
 		out.set(float64(t.LeftOutTotal))
 		refused.set(truth(t.Error != ""))
@@ -160,7 +160,7 @@ func trust(t status.Trust) []*family {
 
 // egress is the egress proxy. The endpoints are the configuration's, eight at the
 // most. Nothing is said before the first look.
-func egress(e status.EgressProxy) []*family {
+func egress(e report.EgressProxy) []*family {
 	accepted := gauge(prefix+"egress_proxy_accepted", "1 while the egress proxy that is asked for, be it none, is the one in force, 0 while it is not accepted yet or refused.")
 	through := gauge(prefix+"egress_proxy_ingress_addresses", "Ingress addresses and ports that are reached through the egress proxy.")
 	endpoints := gauge(prefix+"egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint has answered through the egress proxy that is asked for, by the endpoint's number in the configuration, from 1.", "endpoint")

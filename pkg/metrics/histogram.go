@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -28,10 +28,10 @@ const (
 // it knows.
 type histogram struct {
 	desc   *prometheus.Desc
-	counts status.Histogram
+	counts report.Histogram
 }
 
-func duration(h status.Histogram) histogram {
+func duration(h report.Histogram) histogram {
 	return histogram{prometheus.NewDesc(prefix+"request_duration_seconds",
 		"Time from a complete request to the end of its answer, for requests that went to the ingress.", nil, nil), h}
 }
@@ -71,7 +71,7 @@ func (h histogram) Write(out *dto.Metric) error {
 }
 
 // below counts what is in the native buckets up to this one.
-func below(h status.Histogram, last int) (n uint64) {
+func below(h report.Histogram, last int) (n uint64) {
 	for i, count := range h.Buckets {
 		if i <= last {
 			n += count

@@ -3,18 +3,18 @@
 package metrics
 
 import (
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // outcomes are values of that label, for requests that went to the ingress.
-func outcomes() []string { return texts(status.Outcomes()) }
+func outcomes() []string { return texts(report.Outcomes()) }
 
 // refusals are its other values.
-func refusals() []string { return texts(status.Refusals()) }
+func refusals() []string { return texts(report.Refusals()) }
 
 // askers are all values of the label client.
-func askers() []string { return texts(status.Askers()) }
+func askers() []string { return texts(report.Askers()) }
 
 // causes are all values of that label.
 func causes() []string { return texts(upstream.Causes()) }

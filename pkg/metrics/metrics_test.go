@@ -16,7 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
@@ -28,52 +28,52 @@ var (
 )
 
 // report has a value of each kind, no two of them alike.
-func sample() status.Report {
-	durations := status.Histogram{}
-	durations.Add(status.Bucket(3*time.Millisecond), 5, 15*time.Millisecond)
-	durations.Add(status.Bucket(time.Second), 2, 2*time.Second)
-	durations.Add(status.Bucket(time.Hour), 1, time.Hour)
-	return status.Report{
+func sample() report.Report {
+	durations := report.Histogram{}
+	durations.Add(report.Bucket(3*time.Millisecond), 5, 15*time.Millisecond)
+	durations.Add(report.Bucket(time.Second), 2, 2*time.Second)
+	durations.Add(report.Bucket(time.Hour), 1, time.Hour)
+	return report.Report{
 		Version:    "v1.2.3 go1.26.0",
-		Build:      status.Build{Version: "v1.2.3", Revision: "9daee33a", GoVersion: "go1.26.0"},
-		Conditions: []status.Condition{{Type: status.ConditionType, Status: "False", Reason: status.UpstreamUnreachable}},
-		VIPs: []status.VIP{
-			{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: status.VIPHeld},
-			{Address: netip.MustParseAddr("2001:db8::5"), Family: "IPv6", State: status.VIPStandby},
+		Build:      report.Build{Version: "v1.2.3", Revision: "9daee33a", GoVersion: "go1.26.0"},
+		Conditions: []report.Condition{{Type: report.ConditionType, Status: "False", Reason: report.UpstreamUnreachable}},
+		VIPs: []report.VIP{
+			{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld},
+			{Address: netip.MustParseAddr("2001:db8::5"), Family: "IPv6", State: report.VIPStandby},
 		},
-		Table: status.Table{Present: true, Counters: []status.Counter{
+		Table: report.Table{Present: true, Counters: []report.Counter{
 			{Chain: "prerouting", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 10},
 			{Chain: "prerouting", Rule: "ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 20},
 			{Chain: "output", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 3},
 			{Chain: "output", Rule: "ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 4},
 			{Chain: "input", Rule: "ct direction original tcp dport 8888 counter reject with tcp reset", Packets: 99},
 		}},
-		Traffic: status.Traffic{
-			Requests: []status.RequestCount{
-				{Outcome: status.Answered, Client: status.CertManager, Count: 6},
-				{Outcome: status.Answered, Client: status.LetsEncrypt, Count: 1},
-				{Outcome: status.Failed, Client: status.OtherAsker, Count: 1},
-				{Outcome: status.Outcome(status.NotChallenge), Client: status.OtherAsker, Count: 31},
+		Traffic: report.Traffic{
+			Requests: []report.RequestCount{
+				{Outcome: report.Answered, Client: report.CertManager, Count: 6},
+				{Outcome: report.Answered, Client: report.LetsEncrypt, Count: 1},
+				{Outcome: report.Failed, Client: report.OtherAsker, Count: 1},
+				{Outcome: report.Outcome(report.NotChallenge), Client: report.OtherAsker, Count: 31},
 			},
 			Durations:      durations,
 			UpstreamErrors: map[string]uint64{string(upstream.Refused): 1},
 		},
-		Events: status.Events{VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{status.ReloadAccepted: 9}},
-		Certificates: []status.Certificate{
+		Events: report.Events{VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{report.ReloadAccepted: 9}},
+		Certificates: []report.Certificate{
 			{Address: "192.0.2.5:6443", Name: "", Issuer: "kube-apiserver-lb-signer", NotBefore: from, NotAfter: until},
 			{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from, NotAfter: until},
 			{Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour), NotAfter: until.Add(-time.Hour)},
 			{Address: "192.0.2.5:6443", Name: "never.example.com", Error: "connection refused"},
 		},
-		EgressProxy: status.EgressProxy{
-			Upstream: "auto", Pending: true, Through: []status.EgressThrough{{Ingress: "198.51.100.6:80"}},
-			Endpoints: []status.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},
+		EgressProxy: report.EgressProxy{
+			Upstream: "auto", Pending: true, Through: []report.EgressThrough{{Ingress: "198.51.100.6:80"}},
+			Endpoints: []report.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},
 		},
-		Trust: status.Trust{Kind: status.TrustLastGood, Certificates: 2, Since: from, Error: "it is empty", LeftOutTotal: 4},
+		Trust: report.Trust{Kind: report.TrustLastGood, Certificates: 2, Since: from, Error: "it is empty", LeftOutTotal: 4},
 	}
 }
 
-func text(t *testing.T, r status.Report) string {
+func text(t *testing.T, r report.Report) string {
 	t.Helper()
 	var out strings.Builder
 	if err := metrics.WriteText(&out, r); err != nil {
@@ -105,8 +105,8 @@ func TestText(t *testing.T) {
 // of a service either.
 func TestPromtool(t *testing.T) {
 	t.Parallel()
-	board := status.NewBoard("test", from, func(_, _ status.Condition) {})
-	for name, r := range map[string]status.Report{"full": sample(), "first": board.Report(status.Table{}), "zero": {}} {
+	board := report.NewBoard("test", from, func(_, _ report.Condition) {})
+	for name, r := range map[string]report.Report{"full": sample(), "first": board.Report(report.Table{}), "zero": {}} {
 		cmd := exec.Command("promtool", "check", "metrics")
 		cmd.Stdin = strings.NewReader(text(t, r))
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -116,7 +116,7 @@ func TestPromtool(t *testing.T) {
 }
 
 // gather collects as an exporter does, and strictly.
-func gather(t *testing.T, r status.Report) map[string]*dto.MetricFamily {
+func gather(t *testing.T, r report.Report) map[string]*dto.MetricFamily {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(metrics.New(r)); err != nil {
@@ -134,7 +134,7 @@ func gather(t *testing.T, r status.Report) map[string]*dto.MetricFamily {
 }
 
 // series lists the lines that begin with a metric's name, without that.
-func series(t *testing.T, r status.Report, name string) []string {
+func series(t *testing.T, r report.Report, name string) []string {
 	t.Helper()
 	var lines []string
 	for line := range strings.Lines(text(t, r)) {
@@ -147,66 +147,66 @@ func series(t *testing.T, r status.Report, name string) []string {
 
 func TestSeries(t *testing.T) {
 	t.Parallel()
-	with := func(change func(*status.Report)) status.Report {
+	with := func(change func(*report.Report)) report.Report {
 		r := sample()
 		change(&r)
 		return r
 	}
 	for name, tt := range map[string]struct {
-		report status.Report
+		report report.Report
 		metric string
 		want   []string
 	}{
 		"ready": {
-			with(func(r *status.Report) { r.Conditions[0].Reason = status.Standby }), "http01_proxy_ready",
+			with(func(r *report.Report) { r.Conditions[0].Reason = report.Standby }), "http01_proxy_ready",
 			[]string{`{reason="Standby"} 1`},
 		},
 		"a shared address is not held": {
-			with(func(r *status.Report) { r.VIPs[0].State = status.VIPNotRequired }), "http01_proxy_vip_held",
+			with(func(r *report.Report) { r.VIPs[0].State = report.VIPNotRequired }), "http01_proxy_vip_held",
 			[]string{`{vip="192.0.2.5"} 0`, `{vip="2001:db8::5"} 0`},
 		},
 		"a VIP that is listed twice": {
-			with(func(r *status.Report) { r.VIPs[1] = r.VIPs[0] }), "http01_proxy_vip_held",
+			with(func(r *report.Report) { r.VIPs[1] = r.VIPs[0] }), "http01_proxy_vip_held",
 			[]string{`{vip="192.0.2.5"} 1`},
 		},
 		"no table": {
-			with(func(r *status.Report) { r.Table = status.Table{} }), "http01_proxy_redirect_packets_total",
+			with(func(r *report.Report) { r.Table = report.Table{} }), "http01_proxy_redirect_packets_total",
 			[]string{`{family="ipv4"} 0`, `{family="ipv6"} 0`},
 		},
 		"a table that cannot be read": {
-			with(func(r *status.Report) { r.Table.Error = "no" }), "http01_proxy_redirect_packets_total", nil,
+			with(func(r *report.Report) { r.Table.Error = "no" }), "http01_proxy_redirect_packets_total", nil,
 		},
 		"the certificate that expires first": {
-			with(func(r *status.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_after_seconds",
+			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_after_seconds",
 			[]string{`{issuer="R11",name="api.example.com"} 1.7800956e+09`},
 		},
 		"and when that one began": {
-			with(func(r *status.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_before_seconds",
+			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_before_seconds",
 			[]string{`{issuer="R11",name="api.example.com"} 1.7723196e+09`},
 		},
 		"two issuers": {
-			with(func(r *status.Report) { r.Certificates[2].Issuer = "E5" }), "http01_proxy_api_certificate_not_after_seconds",
+			with(func(r *report.Report) { r.Certificates[2].Issuer = "E5" }), "http01_proxy_api_certificate_not_after_seconds",
 			[]string{
 				`{issuer="E5",name="api.example.com"} 1.7800956e+09`, `{issuer="R11",name="api.example.com"} 1.7800992e+09`,
 				`{issuer="kube-apiserver-lb-signer",name=""} 1.7800992e+09`,
 			},
 		},
 		"unreachable, and known from before": {
-			with(func(r *status.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Error = "timeout" }),
+			with(func(r *report.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Error = "timeout" }),
 			"http01_proxy_api_certificate_not_after_seconds",
 			[]string{`{issuer="kube-apiserver-lb-signer",name=""} 1.7800992e+09`},
 		},
 		"an issuer that is no text": {
-			with(func(r *status.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Issuer = "a\xff\"\n" }),
+			with(func(r *report.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Issuer = "a\xff\"\n" }),
 			"http01_proxy_api_certificate_not_after_seconds",
 			[]string{`{issuer="a` + "\uFFFD" + `\"\n",name=""} 1.7800992e+09`},
 		},
 		"a cause that this build does not know": {
-			with(func(r *status.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }), `http01_proxy_upstream_errors_total{cause="new"}`,
+			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }), `http01_proxy_upstream_errors_total{cause="new"}`,
 			[]string{"2"},
 		},
 		"requests that are told in parts": {
-			with(func(r *status.Report) { r.Traffic.Requests = append(r.Traffic.Requests, r.Traffic.Requests[0]) }),
+			with(func(r *report.Report) { r.Traffic.Requests = append(r.Traffic.Requests, r.Traffic.Requests[0]) }),
 			`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`,
 			[]string{"12"},
 		},
@@ -254,7 +254,7 @@ func TestHistogram(t *testing.T) {
 			t.Errorf("up to %v s: %d, want %d", bound, classic[bound], want)
 		}
 	}
-	empty := gather(t, status.Report{})["http01_proxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
+	empty := gather(t, report.Report{})["http01_proxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
 	if empty.GetSampleCount() != 0 || len(empty.GetPositiveSpan()) > 1 || len(empty.GetBucket()) != len(h.GetBucket()) {
 		t.Errorf("before the first request: %v", empty)
 	}

@@ -10,7 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Page is the metrics of one report, which are rendered once in each format that
@@ -23,7 +23,7 @@ type Page struct {
 }
 
 // NewPage collects the metrics of a report.
-func NewPage(r status.Report) (*Page, error) {
+func NewPage(r report.Report) (*Page, error) {
 	families, err := gather(r)
 	if err != nil {
 		return nil, err

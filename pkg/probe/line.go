@@ -2,7 +2,7 @@
 
 package probe
 
-import "github.com/http01-proxyd/http01-proxyd/pkg/status"
+import "github.com/http01-proxyd/http01-proxyd/pkg/report"
 
 // maxText bounds a text of the network, in characters.
 const maxText = 512
@@ -16,5 +16,5 @@ func line(s string) string {
 			break
 		}
 	}
-	return status.OneLine(s)
+	return report.OneLine(s)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // configuration is the configuration in force: the file's, or the last good
@@ -164,16 +164,16 @@ func (c *configuration) logUnchanged() {
 func (c *configuration) result(changed bool) string {
 	switch {
 	case !changed:
-		return status.ReloadUnchanged
+		return report.ReloadUnchanged
 	case c.err != nil:
-		return status.ReloadRefused
+		return report.ReloadRefused
 	default:
-		return status.ReloadAccepted
+		return report.ReloadAccepted
 	}
 }
 
-func (c *configuration) report() status.Config {
-	r := status.Config{Source: c.source, Path: c.path}
+func (c *configuration) report() report.Config {
+	r := report.Config{Source: c.source, Path: c.path}
 	if c.err != nil {
 		r.Source, r.Error = sourceAccepted, c.err.Error()
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // sight is what one look at the host saw.
@@ -40,7 +40,7 @@ func (s sight) clear() bool {
 
 // plan is what a sight asks for.
 type plan struct {
-	reason   status.Reason
+	reason   report.Reason
 	message  string
 	silent   string // the message when the ingress takes no connections; empty: the usual one
 	besides  string // what is to be said whatever the state is
@@ -61,9 +61,9 @@ func (p plan) table(port uint16) ruleset.Table {
 func decide(s sight) plan {
 	switch {
 	case !s.configKnown:
-		return plan{reason: status.InvalidConfig}
+		return plan{reason: report.InvalidConfig}
 	case !s.config.Enabled():
-		return plan{reason: status.Disabled, message: `mode is "": this host leads nothing to the ingress`}
+		return plan{reason: report.Disabled, message: `mode is "": this host leads nothing to the ingress`}
 	}
 	if s.isMicroShift() {
 		return decideMicroShift(s)
@@ -80,9 +80,9 @@ func decide(s sight) plan {
 	case len(d.Held)+len(d.Standby) > 0:
 		p.serve("")
 	case len(internal) > 0 && len(d.NotRequired) == 0:
-		return plan{reason: status.NoVIPs, message: s.sayInternal(internal) + ": give the address by which clients reach the API as vips.api" + s.mendInternal(internal)}
+		return plan{reason: report.NoVIPs, message: s.sayInternal(internal) + ": give the address by which clients reach the API as vips.api" + s.mendInternal(internal)}
 	default:
-		p.reason = status.NotRequired
+		p.reason = report.NotRequired
 		p.message = fmt.Sprintf("API and ingress share %s, whose port 80 is the ingress's already", list(d.NotRequired))
 		return p
 	}
@@ -104,10 +104,10 @@ func decide(s sight) plan {
 func (p *plan) serve(of string) {
 	p.listen = true
 	if len(p.decision.Held) == 0 {
-		p.reason, p.message = status.Standby, "not on this host: "+list(p.decision.Standby)+of
+		p.reason, p.message = report.Standby, "not on this host: "+list(p.decision.Standby)+of
 		return
 	}
-	p.reason, p.message = status.Serving, "holds "+list(p.decision.Held)+of
+	p.reason, p.message = report.Serving, "holds "+list(p.decision.Held)+of
 	if len(p.decision.Standby) > 0 {
 		p.message += "; not on this host: " + list(p.decision.Standby)
 	}
@@ -118,33 +118,33 @@ func locate(s sight) (keepalived.VIPs, *plan) {
 	if s.config.VIPs.Explicit() {
 		return keepalived.VIPs{API: s.config.VIPs.API, Ingress: s.config.VIPs.Ingress}, nil
 	}
-	none := func(reason status.Reason, format string, args ...any) (keepalived.VIPs, *plan) {
+	none := func(reason report.Reason, format string, args ...any) (keepalived.VIPs, *plan) {
 		return keepalived.VIPs{}, &plan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 	const mend = "correct the file, or give vips.api and vips.ingress in the configuration"
 	path, vips, err := s.config.VIPs.KeepalivedConfig, s.keepalived.Discovery.VIPs, s.keepalived.Err
 	switch {
 	case s.userManaged:
-		return none(status.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer")
+		return none(report.ExternalLoadBalancer, "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer")
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.staticPod != "":
-		return none(status.NoVIPs, "there is no %s, although keepalived's static pod is here (%s): "+
+		return none(report.NoVIPs, "there is no %s, although keepalived's static pod is here (%s): "+
 			"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration", path, s.staticPod)
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist) && s.config.MicroShift.ManageAdvertiseAddress:
-		return none(status.NoVIPs, "microshift.manageAdvertiseAddress is true, and MicroShift's directory %s cannot be seen: correct microshift.directory, "+
+		return none(report.NoVIPs, "microshift.manageAdvertiseAddress is true, and MicroShift's directory %s cannot be seen: correct microshift.directory, "+
 			"or leave manageAdvertiseAddress out", s.config.MicroShift.Directory)
 	case s.keepalived.Known && !s.keepalived.Stale && errors.Is(err, fs.ErrNotExist):
-		return none(status.NotRequired, "no %s and no VIPs given: this platform has no virtual IPs", path)
+		return none(report.NotRequired, "no %s and no VIPs given: this platform has no virtual IPs", path)
 	case len(vips.API) == 0 && err != nil:
-		return none(status.NoVIPs, "%v: %s", err, mend)
+		return none(report.NoVIPs, "%v: %s", err, mend)
 	case len(vips.API) == 0:
-		return none(status.NoVIPs, "%s gives no API VIP: %s", path, mend)
+		return none(report.NoVIPs, "%s gives no API VIP: %s", path, mend)
 	}
 	orphan, found := withoutIngress(vips)
 	switch {
 	case found && s.keepalived.Stale: // what it gave before is no help
-		return none(status.NoVIPs, "%v: %s", err, mend)
+		return none(report.NoVIPs, "%v: %s", err, mend)
 	case found:
-		return none(status.NoVIPs, "%s gives API VIP %v but no ingress VIP: %s", path, orphan, mend)
+		return none(report.NoVIPs, "%s gives API VIP %v but no ingress VIP: %s", path, orphan, mend)
 	}
 	return vips, nil
 }
@@ -167,19 +167,19 @@ func list(addrs []netip.Addr) string {
 }
 
 // describe lists the API VIPs for a report, in their order.
-func describe(d ownership.Decision) []status.VIP {
-	var out []status.VIP
-	add := func(addrs []netip.Addr, state status.VIPState) {
+func describe(d ownership.Decision) []report.VIP {
+	var out []report.VIP
+	add := func(addrs []netip.Addr, state report.VIPState) {
 		for _, a := range addrs {
 			family := "IPv6"
 			if a.Is4() {
 				family = "IPv4"
 			}
-			out = append(out, status.VIP{Address: a, Family: family, State: state})
+			out = append(out, report.VIP{Address: a, Family: family, State: state})
 		}
 	}
-	add(d.Held, status.VIPHeld)
-	add(d.Standby, status.VIPStandby)
-	add(d.NotRequired, status.VIPNotRequired)
+	add(d.Held, report.VIPHeld)
+	add(d.Standby, report.VIPStandby)
+	add(d.NotRequired, report.VIPNotRequired)
 	return out
 }

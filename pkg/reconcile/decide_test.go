@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 func addrs(texts ...string) []netip.Addr {
@@ -60,36 +60,36 @@ func TestDecide(t *testing.T) {
 		sight   sight
 		want    plan
 	}{
-		"configuration refused": {refused: true, want: plan{reason: status.InvalidConfig}},
+		"configuration refused": {refused: true, want: plan{reason: report.InvalidConfig}},
 		"disabled": {
 			config: `mode: ""`, sight: sight{keepalived: dual, addresses: has("192.0.2.5")},
-			want: plan{reason: status.Disabled, message: `mode is "": this host leads nothing to the ingress`},
+			want: plan{reason: report.Disabled, message: `mode is "": this host leads nothing to the ingress`},
 		},
 		"explicit, held": {
 			config: explicit, sight: sight{addresses: has("192.0.2.1", "192.0.2.5")},
 			want: plan{
-				reason: status.Serving, message: "holds 192.0.2.5", listen: true, port: 8888,
+				reason: report.Serving, message: "holds 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
 		},
 		"explicit outranks keepalived.conf and user-managed": {
 			config: explicit, sight: sight{userManaged: true, keepalived: dual, addresses: has("2001:db8::5")},
 			want: plan{
-				reason: status.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
+				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
 		},
 		"custom port": {
 			config: explicit + "\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}",
 			want: plan{
-				reason: status.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 9888,
+				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 9888,
 				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
 		},
 		"dual stack, one VIP each on two hosts": {
 			sight: sight{keepalived: dual, addresses: has("2001:db8::5")},
 			want: plan{
-				reason: status.Serving, message: "holds 2001:db8::5; not on this host: 192.0.2.5", listen: true, port: 8888,
+				reason: report.Serving, message: "holds 2001:db8::5; not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
 				ingress:  addrs("192.0.2.6", "2001:db8::6"),
 			},
@@ -97,7 +97,7 @@ func TestDecide(t *testing.T) {
 		"last good VIPs": {
 			sight: sight{keepalived: stale, addresses: has("192.0.2.5", "2001:db8::5")},
 			want: plan{
-				reason: status.Serving, listen: true, port: 8888,
+				reason: report.Serving, listen: true, port: 8888,
 				message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in force)",
 				decision: ownership.Decision{Held: addrs("192.0.2.5", "2001:db8::5")},
 				ingress:  addrs("192.0.2.6", "2001:db8::6"),
@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 		"API and ingress share an address": {
 			sight: sight{keepalived: discovered(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: has("192.0.2.5")},
 			want: plan{
-				reason: status.NotRequired, message: "API and ingress share 192.0.2.5, whose port 80 is the ingress's already", port: 8888,
+				reason: report.NotRequired, message: "API and ingress share 192.0.2.5, whose port 80 is the ingress's already", port: 8888,
 				decision: ownership.Decision{NotRequired: addrs("192.0.2.5")}, ingress: addrs("192.0.2.5"),
 			},
 		},
@@ -116,7 +116,7 @@ func TestDecide(t *testing.T) {
 				addresses:  has("192.0.2.5", "2001:db8::5"),
 			},
 			want: plan{
-				reason: status.Serving, message: "holds 2001:db8::5", listen: true, port: 8888,
+				reason: report.Serving, message: "holds 2001:db8::5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("2001:db8::5"), NotRequired: addrs("192.0.2.5")},
 				ingress:  addrs("192.0.2.5", "2001:db8::6"),
 			},
@@ -124,14 +124,14 @@ func TestDecide(t *testing.T) {
 		"no keepalived.conf": {
 			sight: sight{keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
-				reason:  status.NotRequired,
+				reason:  report.NotRequired,
 				message: "no /etc/keepalived/keepalived.conf and no VIPs given: this platform has no virtual IPs",
 			},
 		},
 		"keepalived's static pod without keepalived.conf": {
 			sight: sight{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
-				reason: status.NoVIPs,
+				reason: report.NoVIPs,
 				message: "there is no /etc/keepalived/keepalived.conf, although keepalived's static pod is here (/m/keepalived.yaml): " +
 					"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration",
 			},
@@ -139,42 +139,42 @@ func TestDecide(t *testing.T) {
 		"API VIP without any ingress VIP, and then half-written": {
 			sight: sight{keepalived: orphaned, addresses: has("192.0.2.5")},
 			want: plan{
-				reason:  status.NoVIPs,
+				reason:  report.NoVIPs,
 				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"user-managed": {
 			sight: sight{userManaged: true, keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
-				reason:  status.ExternalLoadBalancer,
+				reason:  report.ExternalLoadBalancer,
 				message: "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer",
 			},
 		},
 		"no API instance": {
 			sight: sight{keepalived: keepalived.Answer{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
 			want: plan{
-				reason:  status.NoVIPs,
+				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"nothing known yet": {
 			sight: sight{keepalived: keepalived.Answer{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
 			want: plan{
-				reason:  status.NoVIPs,
+				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"instance without an address": {
 			sight: sight{keepalived: discovered(nil, addrs("192.0.2.6"))},
 			want: plan{
-				reason:  status.NoVIPs,
+				reason:  report.NoVIPs,
 				message: "/etc/keepalived/keepalived.conf gives no API VIP: correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"API VIP without any ingress VIP": {
 			sight: sight{keepalived: discovered(addrs("192.0.2.5"), nil), addresses: has("192.0.2.5")},
 			want: plan{
-				reason:  status.NoVIPs,
+				reason:  report.NoVIPs,
 				message: "/etc/keepalived/keepalived.conf gives API VIP 192.0.2.5 but no ingress VIP: correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // What happens is counted once, and a start is no reload.
@@ -20,10 +20,10 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t, func(*world) {})
 		defer w.stop()
-		want := status.Events{Reloads: map[string]uint64{}}
+		want := report.Events{Reloads: map[string]uint64{}}
 		check := func(what string) {
 			t.Helper()
-			if diff := cmp.Diff(want, w.board.Report(status.Table{}).Events); diff != "" {
+			if diff := cmp.Diff(want, w.board.Report(report.Table{}).Events); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
@@ -75,7 +75,7 @@ func TestFailedRepairIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t, func(*world) {})
 		defer w.stop()
-		repairs := func() uint64 { return w.board.Report(status.Table{}).Events.TableRepairs }
+		repairs := func() uint64 { return w.board.Report(report.Table{}).Events.TableRepairs }
 		w.look(func() { w.differs, w.refuses = true, errors.New("no") })
 		quiet(2 * lookAgain)
 		if n := repairs(); n != 0 {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestInternalIsRemembered: what was MicroShift's internal address is left alone where
@@ -32,10 +32,10 @@ func TestInternalIsRemembered(t *testing.T) {
 		}
 		leftAlone := func(w *world, when string) {
 			t.Helper()
-			w.expect(when, status.NoVIPs, "10.97.0.0 is on lo as a single address")
+			w.expect(when, report.NoVIPs, "10.97.0.0 is on lo as a single address")
 		}
 		w := begin("vips: {keepalivedConfig: DIR/none}\nmicroshift: {directory: DIR/ms}\n")
-		if w.reason() != status.NotRequired {
+		if w.reason() != report.NotRequired {
 			t.Errorf("%s", w.reason())
 		}
 		if err := os.Remove(filepath.Join(state, "microshift-in-force.json")); err != nil {
@@ -72,7 +72,7 @@ func TestInternalIsLookedUp(t *testing.T) {
 				w.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", w.dir) + "\n")
 			})
 			defer w.stop()
-			w.expect("directory "+directory, status.NoVIPs, vip+" is ")
+			w.expect("directory "+directory, report.NoVIPs, vip+" is ")
 		})
 	}
 }
@@ -101,7 +101,7 @@ func TestOtherDirectory(t *testing.T) {
 		at(w, "b")
 		w.hints <- struct{}{}
 		quiet(time.Second)
-		if got := w.loop.eyes.sight.microShift.computed; got.Internal != nil || w.reason() != status.NoVIPs {
+		if got := w.loop.eyes.sight.microShift.computed; got.Internal != nil || w.reason() != report.NoVIPs {
 			t.Errorf("%+v, %s", got, w.reason())
 		}
 	})
@@ -119,7 +119,7 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 		})
 		defer w.stop()
 		quiet(addressSettles + 2*routeAgain)
-		if c := w.board.Report(status.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not put on lo") {
+		if c := w.board.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not put on lo") {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	})
@@ -139,7 +139,7 @@ func TestInternalMovesElsewhere(t *testing.T) {
 			w.look(func() { w.held[1], w.keeps = prefixes(there)[0], errors.New("somebody else has it") })
 			w.events <- struct{}{}
 			quiet(time.Second)
-			if c := w.board.Report(status.Table{}).Condition(); !strings.Contains(c.Message, "somebody else has it") {
+			if c := w.board.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "somebody else has it") {
 				t.Errorf("%s: %s: %s", name, c.Reason, c.Message)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // hands put a plan into force: door and table together, or neither.
@@ -35,10 +35,10 @@ func newHands(p Parts) hands {
 
 // apply returns the reason and message that hold after it, and whether the
 // plan is in force as a whole.
-func (h *hands) apply(ctx context.Context, c config.Config, p plan) (reason status.Reason, message string, ok bool) {
+func (h *hands) apply(ctx context.Context, c config.Config, p plan) (reason report.Reason, message string, ok bool) {
 	if !p.listen {
 		if err := h.withdraw(ctx); err != nil {
-			return status.NftablesUnavailable, err.Error(), false
+			return report.NftablesUnavailable, err.Error(), false
 		}
 		return p.reason, p.message, true
 	}
@@ -51,20 +51,20 @@ func (h *hands) apply(ctx context.Context, c config.Config, p plan) (reason stat
 // connection into a refused connection with our name on it, and a port that
 // another process has must never be led to. When the new port is taken, the
 // old one stays in force.
-func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, bool) {
+func (h *hands) install(ctx context.Context, p plan) (report.Reason, string, bool) {
 	port := p.port
 	busy := h.door.Open(port)
 	if busy != nil {
 		if port = h.port; port == 0 {
 			// What a failed withdrawal has left must not lead to a stranger.
-			return status.PortInUse, errors.Join(busy, h.clear()).Error(), false
+			return report.PortInUse, errors.Join(busy, h.clear()).Error(), false
 		}
 	}
 	stood := h.stands
 	h.stands = true // or may, whatever Apply says
 	if err := h.table.Apply(p.table(port)); err != nil {
 		h.shut(ctx, stood)
-		return status.NftablesUnavailable, err.Error(), false
+		return report.NftablesUnavailable, err.Error(), false
 	}
 	if h.port != port {
 		h.log.Info(fmt.Sprintf("port 80 of the API VIPs leads to port %d", port),
@@ -77,7 +77,7 @@ func (h *hands) install(ctx context.Context, p plan) (status.Reason, string, boo
 	}
 	h.door.Settle(port)
 	if busy != nil {
-		return status.PortInUse, fmt.Sprintf("%v; port %d stays in force: %s", busy, port, p.message), false
+		return report.PortInUse, fmt.Sprintf("%v; port %d stays in force: %s", busy, port, p.message), false
 	}
 	return p.reason, p.message, true
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // host stands in for the kernel's table and the front door where the order of
@@ -132,9 +132,9 @@ func (h *host) Suspend(ctx context.Context) {
 func TestTakesOver(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16) plan {
-		return plan{reason: status.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs("192.0.2.5")}}
+		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs("192.0.2.5")}}
 	}
-	inert := plan{reason: status.NotRequired, message: "n"}
+	inert := plan{reason: report.NotRequired, message: "n"}
 	all, socket, table := Left{Port: 8888, Table: true}, Left{Port: 8888}, Left{Table: true}
 	for name, tt := range map[string]struct {
 		left  Left
@@ -201,76 +201,76 @@ func TestSuspend(t *testing.T) {
 func TestHands(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16, vips ...string) plan {
-		return plan{reason: status.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs(vips...)}}
+		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs(vips...)}}
 	}
-	inert := plan{reason: status.NotRequired, message: "n"}
+	inert := plan{reason: report.NotRequired, message: "n"}
 	type act struct {
 		do    func(*host)
 		plan  plan
-		want  status.Reason
+		want  report.Reason
 		steps string
 	}
 	for name, acts := range map[string][]act{
 		"a VIP comes and goes": {
-			{nil, holds(8888), status.Serving, "listen 8888, apply 8888 []"},
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "apply 8888 [192.0.2.5]"},
-			{nil, holds(8888), status.Serving, "apply 8888 []"},
+			{nil, holds(8888), report.Serving, "listen 8888, apply 8888 []"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "apply 8888 [192.0.2.5]"},
+			{nil, holds(8888), report.Serving, "apply 8888 []"},
 		},
 		"port change": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{nil, holds(9888, "192.0.2.5"), status.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
 		},
 		"new port taken, and freed later": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.taken = 9888 }, holds(9888, "192.0.2.5"), status.PortInUse, "apply 8888 [192.0.2.5]"},
-			{nil, holds(9888), status.PortInUse, "apply 8888 []"},
-			{func(h *host) { h.taken = 0 }, holds(9888), status.Serving, "listen 9888, apply 9888 [], settle 9888"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.taken = 9888 }, holds(9888, "192.0.2.5"), report.PortInUse, "apply 8888 [192.0.2.5]"},
+			{nil, holds(9888), report.PortInUse, "apply 8888 []"},
+			{func(h *host) { h.taken = 0 }, holds(9888), report.Serving, "listen 9888, apply 9888 [], settle 9888"},
 		},
 		"port taken at the start": {
-			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), status.PortInUse, ""},
-			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, ""},
+			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"no nftables at the start: no open port either": {
-			{func(h *host) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), status.NftablesUnavailable, "listen 8888, apply fails, close"},
-			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), report.NftablesUnavailable, "listen 8888, apply fails, close"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"nftables fails later: what stands stays": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, holds(8888), status.NftablesUnavailable, "apply fails"},
-			{func(h *host) { h.refuses = nil }, holds(8888), status.Serving, "apply 8888 []"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, holds(8888), report.NftablesUnavailable, "apply fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888), report.Serving, "apply 8888 []"},
 		},
 		"withdrawal lets nobody new in, drains, and removes last": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{nil, inert, status.NotRequired, "apply 8888 [], close, remove"},
-			{nil, inert, status.NotRequired, ""},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, inert, report.NotRequired, "apply 8888 [], close, remove"},
+			{nil, inert, report.NotRequired, ""},
 		},
 		"a withdrawal that fails is tried again": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, inert, status.NftablesUnavailable, "apply fails, close, remove fails"},
-			{nil, inert, status.NftablesUnavailable, "remove fails"},
-			{func(h *host) { h.refuses = nil }, inert, status.NotRequired, "remove"},
-			{nil, inert, status.NotRequired, ""},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{nil, inert, report.NftablesUnavailable, "remove fails"},
+			{func(h *host) { h.refuses = nil }, inert, report.NotRequired, "remove"},
+			{nil, inert, report.NotRequired, ""},
 		},
 		"after a withdrawal that failed the port is another's: the table must not lead there": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, inert, status.NftablesUnavailable, "apply fails, close, remove fails"},
-			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), status.PortInUse, "remove fails"},
-			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), status.PortInUse, "remove"},
-			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, "remove fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.PortInUse, "remove"},
+			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"a port change that fails: the new port does not stay open": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), status.NftablesUnavailable, "listen 9888, apply fails, settle 8888"},
-			{func(h *host) { h.refuses = nil }, holds(9888, "192.0.2.5"), status.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
-			{nil, inert, status.NotRequired, "apply 9888 [], close, remove"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), report.NftablesUnavailable, "listen 9888, apply fails, settle 8888"},
+			{func(h *host) { h.refuses = nil }, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+			{nil, inert, report.NotRequired, "apply 9888 [], close, remove"},
 		},
 		"a withdrawal that fails, and then the door is wanted again": {
-			{nil, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, inert, status.NftablesUnavailable, "apply fails, close, remove fails"},
-			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), status.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"nothing to withdraw: the kernel is not asked": {
-			{func(h *host) { h.refuses = errors.New("no nftables here") }, inert, status.NotRequired, ""},
+			{func(h *host) { h.refuses = errors.New("no nftables here") }, inert, report.NotRequired, ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

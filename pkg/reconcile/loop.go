@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -93,7 +93,7 @@ type Announcer interface {
 // Parts are what a Loop works with. All but Drain are required.
 type Parts struct {
 	Log       *slog.Logger
-	Board     *status.Board
+	Board     *report.Board
 	Addresses Addresses
 	Files     Files
 	Table     Table
@@ -289,7 +289,7 @@ func (l *Loop) pass(ctx context.Context, w wake) {
 		}
 	}
 	l.publish(p, a.reason, a.message+said)
-	l.announce(a.ok && err == nil && a.reason != status.NoVIPs && s.configKnown, reloading)
+	l.announce(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
 }
 
 // waitsForSight leaves what a former process has left as it is while this one
@@ -308,7 +308,7 @@ func (l *Loop) waitsForSight(s sight, err error, now time.Time) bool {
 type attempt struct {
 	config  config.Config
 	plan    plan
-	reason  status.Reason
+	reason  report.Reason
 	message string
 	ok      bool
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // world is what a loop lives in, inside a synctest bubble: time passes only
@@ -29,7 +29,7 @@ type world struct {
 	dir        string
 	state      string // the state directory
 	loop       *Loop
-	board      *status.Board
+	board      *report.Board
 	events     chan struct{} // addresses
 	hints      chan struct{} // files
 	held       []address.Address
@@ -120,7 +120,7 @@ func run(t *testing.T, prepare func(*world)) *world {
 	}
 	w.state = w.dir
 	w.log = slog.New(slog.DiscardHandler)
-	w.board = status.NewBoard("test", w.start, func(_, _ status.Condition) {})
+	w.board = report.NewBoard("test", w.start, func(_, _ report.Condition) {})
 	w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(w)
 	w.loop = New(Parts{
@@ -189,9 +189,9 @@ func prefixes(texts ...string) (all []address.Address) {
 }
 
 // expect checks the reason and a part of the message, and returns the condition.
-func (w *world) expect(when string, reason status.Reason, part string) status.Condition {
+func (w *world) expect(when string, reason report.Reason, part string) report.Condition {
 	w.t.Helper()
-	c := w.board.Report(status.Table{}).Condition()
+	c := w.board.Report(report.Table{}).Condition()
 	if c.Reason != reason || !strings.Contains(c.Message, part) {
 		w.t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
 	}
@@ -223,8 +223,8 @@ func quiet(d time.Duration) {
 	synctest.Wait()
 }
 
-func (w *world) reason() status.Reason {
-	return w.board.Report(status.Table{}).Condition().Reason
+func (w *world) reason() report.Reason {
+	return w.board.Report(report.Table{}).Condition().Reason
 }
 
 const twoInstances = `vrrp_instance c_API_0 {
@@ -243,13 +243,13 @@ func TestAddressEventsDoNotPutOffWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t, func(w *world) { w.keepalived(twoInstances) })
 		defer w.stop()
-		w.expect("at the start", status.Standby, "")
+		w.expect("at the start", report.Standby, "")
 		w.write("keepalived.conf", "global_defs {\n}\n")
 		w.hints <- struct{}{}
 		w.pass(1500*time.Millisecond, 50*time.Millisecond)
-		w.expect("before the loss has settled", status.Standby, "")
+		w.expect("before the loss has settled", report.Standby, "")
 		w.pass(3*time.Second, 50*time.Millisecond)
-		w.expect("at the second look at keepalived.conf, amid address events", status.NoVIPs, "")
+		w.expect("at the second look at keepalived.conf, amid address events", report.NoVIPs, "")
 		verified := w.timesVerified()
 		w.pass(95*time.Second, 10*time.Second)
 		if w.timesVerified() != verified {
@@ -269,7 +269,7 @@ func TestEverythingIsLookedAtEvery30Seconds(t *testing.T) {
 		// A change without any hint: inotify has lost it.
 		w.configure(`mode: ""`)
 		w.pass(31*time.Second, 7*time.Second)
-		w.expect("without a hint", status.Disabled, "")
+		w.expect("without a hint", report.Disabled, "")
 	})
 }
 
@@ -290,7 +290,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		}
 		w.look(func() { w.refuses = nil })
 		quiet(lastRetry)
-		w.expect("after the cause has gone", status.Standby, "")
+		w.expect("after the cause has gone", report.Standby, "")
 		w.done()
 		quiet(20 * time.Second)
 		if more := w.done(); len(more) > 1 { // the look at everything falls in between
@@ -323,9 +323,9 @@ func TestAnEmptyFileAtTheStartDoesNotUndoTheLastConfiguration(t *testing.T) {
 			w.configure("")
 		})
 		defer w.stop()
-		w.expect("at the start", status.Disabled, "")
+		w.expect("at the start", report.Disabled, "")
 		quiet(settledEmpty)
-		w.expect("after the empty file has settled", status.NotRequired, "")
+		w.expect("after the empty file has settled", report.NotRequired, "")
 	})
 }
 
@@ -365,7 +365,7 @@ func TestLeftIsKeptUntilTheHostWasSeen(t *testing.T) {
 				})
 				defer w.stop()
 				quiet(time.Second)
-				if steps := w.done(); len(steps) > 0 || w.reason() != status.Starting {
+				if steps := w.done(); len(steps) > 0 || w.reason() != report.Starting {
 					t.Errorf("%v, %q", w.reason(), steps)
 				}
 				want := "apply 8888 [], close, remove"
@@ -403,7 +403,7 @@ func TestConfigurationSettles(t *testing.T) {
 		w.configure("")
 		hint()
 		quiet(time.Second)
-		w.expect("a second after the file was emptied", status.Standby, "")
+		w.expect("a second after the file was emptied", report.Standby, "")
 		w.configure(other[:len(other)-20])
 		hint()
 		quiet(50 * time.Millisecond)
@@ -423,7 +423,7 @@ func TestConfigurationSettles(t *testing.T) {
 		w.configure("")
 		hint()
 		quiet(2 * time.Second)
-		w.expect("after an empty file has stayed", status.NotRequired, "")
+		w.expect("after an empty file has stayed", report.NotRequired, "")
 	})
 }
 

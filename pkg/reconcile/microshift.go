@@ -16,7 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // microShift is what was seen of a MicroShift on this host.
@@ -70,16 +70,16 @@ func decideMicroShift(s sight) plan {
 
 func decideEdge(s sight) plan {
 	m := s.microShift
-	none := func(reason status.Reason, format string, args ...any) plan {
+	none := func(reason report.Reason, format string, args ...any) plan {
 		return plan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case !m.Known:
-		return none(status.NoVIPs, "%v", m.Err)
+		return none(report.NoVIPs, "%v", m.Err)
 	case m.err != nil:
-		return none(status.NoVIPs, "MicroShift: %v", m.err)
+		return none(report.NoVIPs, "MicroShift: %v", m.err)
 	case m.computed.Router.Removed:
-		return none(status.UpstreamUnreachable, "MicroShift's ingress.status is Removed, so there is no router that could answer challenges: "+
+		return none(report.UpstreamUnreachable, "MicroShift's ingress.status is Removed, so there is no router that could answer challenges: "+
 			"set it to Managed, or give vips.api and vips.ingress for a router of your own")
 	}
 	nodes, router := m.computed.NodeIPs, m.computed.Router
@@ -89,19 +89,19 @@ func decideEdge(s sight) plan {
 	p := plan{port: s.config.InternalPort, ingress: m.computed.Upstream(), http: router.HTTP, https: router.HTTPS}
 	switch {
 	case len(free) == 0:
-		p.reason = status.NotRequired
+		p.reason = report.NotRequired
 		p.decision = ownership.Decide(nodes, nodes, nil)
 		p.message = fmt.Sprintf("MicroShift's router has %s, by its configuration", portOf(nodes, router.HTTP))
 	case len(led) == 0 && !m.computed.Forced:
-		return none(status.NoVIPs, "%s is the internal address of MicroShift's API server, the first one behind the service network, of which nothing is caught: "+
+		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server, the first one behind the service network, of which nothing is caught: "+
 			"correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration", list(free))
 	case len(led) == 0:
-		return none(status.NoVIPs, "%s is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: "+
+		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: "+
 			"leave that key out, or let the router listen there on port 80", list(free))
 	case len(without(led, absent)) == 0:
-		return none(status.NoVIPs, "MicroShift's node address %s is not on this host: %s", list(absent), mendAbsent)
+		return none(report.NoVIPs, "MicroShift's node address %s is not on this host: %s", list(absent), mendAbsent)
 	case len(p.ingress) == 0:
-		return none(status.UpstreamUnreachable, "MicroShift's router listens nowhere: nothing of ingress.listenAddress is on this host: correct it in MicroShift's configuration")
+		return none(report.UpstreamUnreachable, "MicroShift's router listens nowhere: nothing of ingress.listenAddress is on this host: correct it in MicroShift's configuration")
 	default:
 		p.decision = ownership.Decide(led, nil, s.addresses)
 		p.decision.NotRequired = without(nodes, free)
@@ -207,7 +207,7 @@ func MicroShiftHost(links []address.Link, found []address.Address, routes string
 // Edge is what the service does on a MicroShift host, for those who look at one
 // beside it.
 type Edge struct {
-	Reason   status.Reason
+	Reason   report.Reason
 	Message  string
 	Decision ownership.Decision
 	Ingress  []netip.Addr

@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // onMicroShift is a sight of a MicroShift host with one node address of each family.
@@ -55,152 +55,152 @@ func TestDecideMicroShift(t *testing.T) {
 		config  string
 		change  func(*microshift.Computed)
 		sight   func(*sight)
-		reason  status.Reason
+		reason  report.Reason
 		says    string
 		held    string
 		ingress string
 		ports   [2]uint16 // of the ingress, as the door is configured
 	}{
 		"router on the node's port 80": {
-			reason: status.NotRequired, says: "MicroShift's router has port 80 of 192.0.2.9, 2001:db8::9, by its configuration",
+			reason: report.NotRequired, says: "MicroShift's router has port 80 of 192.0.2.9, 2001:db8::9, by its configuration",
 		},
 		"router on another address": {
 			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.10") },
-			reason:  status.Serving,
+			reason:  report.Serving,
 			says:    "holds 192.0.2.9, 2001:db8::9 (MicroShift's node address)",
 			held:    "[192.0.2.9 2001:db8::9]",
 			ingress: "[192.0.2.10]", ports: [2]uint16{80, 443},
 		},
 		"router on another port": {
 			change:  func(c *microshift.Computed) { c.Router.HTTP, c.Router.HTTPS = 8080, 8443 },
-			reason:  status.Serving,
+			reason:  report.Serving,
 			held:    "[192.0.2.9 2001:db8::9]",
 			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{8080, 8443},
 		},
 		"the admin's port wins": {
 			config:  "upstream: {port: 8888, httpsPort: 9443}",
 			change:  func(c *microshift.Computed) { c.Router.HTTP, c.Router.HTTPS = 8080, 8443 },
-			reason:  status.Serving,
+			reason:  report.Serving,
 			held:    "[192.0.2.9 2001:db8::9]",
 			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{8888, 9443},
 		},
 		"the admin's port wins, though it is the usual one": {
 			config:  "upstream: {port: 80, httpsPort: 443}",
 			change:  func(c *microshift.Computed) { c.Router.HTTP, c.Router.HTTPS = 8080, 8443 },
-			reason:  status.Serving,
+			reason:  report.Serving,
 			held:    "[192.0.2.9 2001:db8::9]",
 			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{80, 443},
 		},
 		"router on one family's": {
 			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.9") },
-			reason:  status.Serving,
+			reason:  report.Serving,
 			says:    "holds 2001:db8::9",
 			held:    "[2001:db8::9]",
 			ingress: "[192.0.2.9]", ports: [2]uint16{80, 443},
 		},
 		"removed": {
 			change: func(c *microshift.Computed) { c.Router.Removed = true },
-			reason: status.UpstreamUnreachable, says: "ingress.status is Removed",
+			reason: report.UpstreamUnreachable, says: "ingress.status is Removed",
 		},
 		"listens nowhere": {
 			change: func(c *microshift.Computed) { c.Router.Addresses = nil },
-			reason: status.UpstreamUnreachable, says: "nothing of ingress.listenAddress is on this host",
+			reason: report.UpstreamUnreachable, says: "nothing of ingress.listenAddress is on this host",
 		},
 		"node's address is the internal one": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Internal, c.Forced = addrs("192.0.2.9"), addrs("192.0.2.9"), true
 				c.Router.Addresses = addrs("192.0.2.10")
 			},
-			reason: status.NoVIPs, says: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: leave that key out",
+			reason: report.NoVIPs, says: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: leave that key out",
 		},
 		"node's address is the internal one that nobody gave": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs = addrs("10.44.0.0")
 				c.Router.Addresses = addrs("192.0.2.10")
 			},
-			reason: status.NoVIPs, says: "correct node.nodeIP or node.nodeIPv6",
+			reason: report.NoVIPs, says: "correct node.nodeIP or node.nodeIPv6",
 		},
 		"the same, and the router there": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Internal, c.Forced = addrs("192.0.2.9"), addrs("192.0.2.9"), true
 			},
-			reason: status.NotRequired,
+			reason: report.NotRequired,
 		},
 		"node's address not here": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Router.Addresses = addrs("192.0.2.99"), addrs("192.0.2.10")
 			},
-			reason: status.NoVIPs, says: "MicroShift's node address 192.0.2.99 is not on this host: correct node.nodeIP",
+			reason: report.NoVIPs, says: "MicroShift's node address 192.0.2.99 is not on this host: correct node.nodeIP",
 		},
 		"one of the node's addresses not here": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs, c.Router.Addresses = addrs("192.0.2.9", "2001:db8::99"), addrs("192.0.2.10")
 			},
-			reason: status.Serving, says: "(MicroShift's node address); not on this host: 2001:db8::99: correct node.nodeIP",
+			reason: report.Serving, says: "(MicroShift's node address); not on this host: 2001:db8::99: correct node.nodeIP",
 			held: "[192.0.2.9]", ingress: "[192.0.2.10]", ports: [2]uint16{80, 443},
 		},
 		"one not here, and the router on the other": {
 			change: func(c *microshift.Computed) {
 				c.NodeIPs = addrs("192.0.2.9", "2001:db8::99")
 			},
-			reason: status.NoVIPs, says: "MicroShift's node address 2001:db8::99 is not on this host",
+			reason: report.NoVIPs, says: "MicroShift's node address 2001:db8::99 is not on this host",
 		},
 		"never read": {
 			sight:  func(s *sight) { s.microShift.Known, s.microShift.Err = false, errors.New("it is broken") },
-			reason: status.NoVIPs, says: "it is broken",
+			reason: report.NoVIPs, says: "it is broken",
 		},
 		"no address of the node": {
 			sight:  func(s *sight) { s.microShift.err = microshift.ErrNoNodeAddress },
-			reason: status.NoVIPs, says: "give node.nodeIP",
+			reason: report.NoVIPs, says: "give node.nodeIP",
 		},
 		"broken since": {
 			sight:  func(s *sight) { s.microShift.Err = errors.New("it is broken") },
-			reason: status.NotRequired, says: "last good configuration stays in force",
+			reason: report.NotRequired, says: "last good configuration stays in force",
 		},
 		"broken since, and not well": {
 			change: func(c *microshift.Computed) { c.Router.Removed = true },
 			sight:  func(s *sight) { s.microShift.Err = errors.New("it is broken") },
-			reason: status.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in force)",
+			reason: report.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in force)",
 		},
 		"changed since MicroShift was started": {
 			sight:  func(s *sight) { s.microShift.Changed = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
-			reason: status.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: in force after systemctl restart microshift)",
+			reason: report.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: in force after systemctl restart microshift)",
 		},
 		"explicit VIPs win": {
 			config: "vips: {api: [192.0.2.10], ingress: [192.0.2.6]}",
-			reason: status.Serving, says: "holds 192.0.2.10", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, says: "holds 192.0.2.10", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"explicit VIPs, one of them internal": {
 			config: "vips: {api: [192.0.2.10, 10.44.0.0], ingress: [192.0.2.6]}",
-			reason: status.Serving, says: "10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, says: "10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"an internal VIP": {
 			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
-			reason: status.NoVIPs, says: "10.44.0.0 is the internal address",
+			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
 		},
 		"an internal VIP while the configuration is not known": {
 			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
 			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
 			sight:  func(s *sight) { s.microShift.Known = false },
-			reason: status.NoVIPs, says: "10.44.0.0 is the internal address",
+			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
 		},
 		"one that was known last while the configuration is not known": {
 			config: `vips: {api: ["10.97.0.0"], ingress: [192.0.2.6]}`,
 			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
 			sight:  func(s *sight) { s.microShift.Known, s.lastInternal = false, addrs("10.97.0.0") },
-			reason: status.NoVIPs, says: "10.97.0.0 is the internal address",
+			reason: report.NoVIPs, says: "10.97.0.0 is the internal address",
 		},
 		"an internal VIP of keepalived's": {
 			sight: func(s *sight) {
 				s.keepalived = discovered(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
 			},
-			reason: status.Serving, says: "; 10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: " +
+			reason: report.Serving, says: "; 10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: " +
 				"delete it from /etc/keepalived/keepalived.conf, or give vips.api and vips.ingress", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at, and an internal VIP is alone on lo": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
 			sight:  func(s *sight) { s.microShift = microShift{}; s.alone("10.44.0.0", "lo") },
-			reason: status.NoVIPs,
+			reason: report.NoVIPs,
 			says: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, of which nothing is caught: " +
 				"give the address by which clients reach the API as vips.api; if that is 10.44.0.0, put it on another link, or there with its network's prefix length in place of /32",
 		},
@@ -211,7 +211,7 @@ func TestDecideMicroShift(t *testing.T) {
 				s.alone("10.44.0.0", "lo")
 				s.alone("fd02::1:0", "br-ex")
 			},
-			reason: status.NoVIPs,
+			reason: report.NoVIPs,
 			says: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
 				"of which nothing is caught: give the address by which clients reach the API as vips.api; if that is 10.44.0.0, fd02::1:0, " +
 				"put it on another link, or there with its network's prefix length in place of /32 and /128",
@@ -219,7 +219,7 @@ func TestDecideMicroShift(t *testing.T) {
 		"not looked at, and one of two is alone on br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
 			sight:  func(s *sight) { s.microShift = microShift{}; s.alone("fd02::1:0", "br-ex") },
-			reason: status.Serving, says: "fd02::1:0 is on br-ex as a single address, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, says: "fd02::1:0 is on br-ex as a single address, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at any more, and one that was known last is alone on lo": {
 			config: `{microshift: {directory: ""}, vips: {api: [192.0.2.77], ingress: [192.0.2.6]}}`,
@@ -227,43 +227,43 @@ func TestDecideMicroShift(t *testing.T) {
 				s.microShift, s.lastInternal = microShift{}, addrs("192.0.2.77")
 				s.alone("192.0.2.77", "lo")
 			},
-			reason: status.NoVIPs, says: "192.0.2.77 is on lo as a single address",
+			reason: report.NoVIPs, says: "192.0.2.77 is on lo as a single address",
 		},
 		"keepalived's VIP is another address alone on br-ex": {
 			sight: func(s *sight) {
 				s.microShift, s.keepalived = microShift{}, discovered(addrs("192.0.2.77"), addrs("192.0.2.6"))
 				s.alone("192.0.2.77", "br-ex")
 			},
-			reason: status.Serving, held: "[192.0.2.77]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, held: "[192.0.2.77]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"keepalived's VIP is a default one alone on another link": {
 			sight: func(s *sight) {
 				s.microShift, s.keepalived = microShift{}, discovered(addrs("10.44.0.0"), addrs("192.0.2.6"))
 				s.alone("10.44.0.0", "ens3")
 			},
-			reason: status.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"keepalived's VIP is a default one on br-ex with its network": {
 			sight: func(s *sight) {
 				s.microShift, s.keepalived = microShift{}, discovered(addrs("10.44.0.0"), addrs("192.0.2.6"))
 				s.addresses = []ownership.Address{{IP: netip.MustParseAddr("10.44.0.0"), Bits: 13, Link: "br-ex"}}
 			},
-			reason: status.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"MicroShift has another one, and its former is still alone on lo": {
 			config: `{vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
 			change: func(c *microshift.Computed) { c.Internal = addrs("10.97.0.0") },
 			sight:  func(s *sight) { s.alone("10.44.0.0", "lo") },
-			reason: status.NoVIPs, says: "10.44.0.0 is the internal address",
+			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
 		},
 		"its directory is not here, and its address is to be managed": {
 			config: "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
 			sight:  func(s *sight) { s.microShift = microShift{} },
-			reason: status.NoVIPs, says: "MicroShift's directory /etc/micro cannot be seen: correct microshift.directory",
+			reason: report.NoVIPs, says: "MicroShift's directory /etc/micro cannot be seen: correct microshift.directory",
 		},
 		"keepalived's pod is here": {
 			sight:  func(s *sight) { s.staticPod = "/k/keepalived.yaml" },
-			reason: status.NoVIPs, says: "keepalived's static pod",
+			reason: report.NoVIPs, says: "keepalived's static pod",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -376,30 +376,30 @@ func TestMicroShiftIsFollowed(t *testing.T) {
 			w.hints <- struct{}{}
 			quiet(wait)
 		}
-		w.expect("no MicroShift", status.NoVIPs, "/ms cannot be seen")
+		w.expect("no MicroShift", report.NoVIPs, "/ms cannot be seen")
 		kept("no MicroShift", "[]")
 		does(func() { must(t, os.MkdirAll(filepath.Join(w.dir, "ms", "config.d"), 0o700)) }, time.Second)
-		w.expect("no files", status.NotRequired, "MicroShift's router has port 80 of 192.0.2.9, by its configuration")
+		w.expect("no files", report.NotRequired, "MicroShift's router has port 80 of 192.0.2.9, by its configuration")
 		kept("no files", "[10.44.0.0]")
 		does(func() { w.write("ms/config.d/10.yaml", "ingress: {listenAddress: [192.0.2.10]}\n") }, time.Second)
-		w.expect("listens elsewhere", status.Serving, "holds 192.0.2.9")
+		w.expect("listens elsewhere", report.Serving, "holds 192.0.2.9")
 		does(func() { w.write("ms/config.yaml", "network: {serviceNetwork: [172.30.0.0/16]}\n") }, time.Second)
 		kept("another network", "[172.31.0.0]")
 		does(func() {
 			w.write("ms/config.d/15.yaml", "network: {serviceNetwork: [172.30.0.0/16, fd02::/112], clusterNetwork: [10.42.0.0/16, fd01::/48]}\n")
 		}, time.Second)
 		kept("a dual stack", "[]")
-		w.expect("a dual stack", status.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not put on lo: MicroShift would take it for the node's: give node.nodeIPv6")
+		w.expect("a dual stack", report.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not put on lo: MicroShift would take it for the node's: give node.nodeIPv6")
 		does(func() { w.write("ms/config.d/16.yaml", "node: {nodeIPv6: '2001:db8::9'}\n") }, time.Second)
 		kept("the node's given", "[172.31.0.0 fd02::1:0]")
 		does(func() { w.write("ms/config.d/20.yaml", "ingress: {ports: {http: nothing}}\n") }, time.Second)
-		w.expect("broken", status.Serving, "last good configuration stays in force")
+		w.expect("broken", report.Serving, "last good configuration stays in force")
 		w.look(func() { w.keeps = errors.New("somebody has it") })
 		does(func() { w.write("ms/config.d/20.yaml", "apiServer: {advertiseAddress: 192.0.2.10}\n") }, time.Second)
-		w.expect("collision", status.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link; somebody has it")
+		w.expect("collision", report.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link; somebody has it")
 		kept("forced", "[]")
 		does(func() { must(t, os.RemoveAll(filepath.Join(w.dir, "ms"))) }, 3*time.Second)
-		w.expect("gone", status.NoVIPs, "/ms cannot be seen")
+		w.expect("gone", report.NoVIPs, "/ms cannot be seen")
 	})
 }
 
@@ -433,17 +433,17 @@ func TestNodeAddressElsewhere(t *testing.T) {
 		})
 		defer w.stop()
 		quiet(addressSettles / 2)
-		w.expect("no address", status.NoVIPs, "give node.nodeIP")
+		w.expect("no address", report.NoVIPs, "give node.nodeIP")
 		quiet(addressSettles)
-		w.expect("another link's", status.NotRequired, "port 80 of 198.51.100.9")
+		w.expect("another link's", report.NotRequired, "port 80 of 198.51.100.9")
 		w.look(func() { w.held = append(w.held, prefixes("192.0.2.9/24 eth0")...) })
 		w.events <- struct{}{}
 		quiet(time.Second)
-		w.expect("it comes", status.NotRequired, "port 80 of 192.0.2.9")
+		w.expect("it comes", report.NotRequired, "port 80 of 192.0.2.9")
 		w.look(func() { w.held = w.held[:1] })
 		w.events <- struct{}{}
 		quiet(addressSettles / 2)
-		w.expect("it goes", status.NoVIPs, "give node.nodeIP")
+		w.expect("it goes", report.NoVIPs, "give node.nodeIP")
 	})
 }
 
@@ -465,12 +465,12 @@ func TestMicroShiftsStart(t *testing.T) {
 			starts("11")
 		})
 		defer w.stop()
-		step := func(when string, do func(), reason status.Reason, pending bool, lo string) {
+		step := func(when string, do func(), reason report.Reason, pending bool, lo string) {
 			t.Helper()
 			do()
 			w.hints <- struct{}{}
 			quiet(time.Second)
-			c := w.board.Report(status.Table{}).Condition()
+			c := w.board.Report(report.Table{}).Condition()
 			if c.Reason != reason || strings.Contains(c.Message, "in force after systemctl restart microshift") != pending {
 				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
 			}
@@ -482,11 +482,11 @@ func TestMicroShiftsStart(t *testing.T) {
 		}
 		const elsewhere = "node: {nodeIP: 192.0.2.9}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
 		edit := func(text string) func() { return func() { w.write("ms/config.yaml", text) } }
-		step("edited", edit(elsewhere), status.NotRequired, true, "[10.44.0.0] []")
-		step("started", func() { starts("22") }, status.Serving, false, "[10.97.0.0] []")
-		step("forced", edit("node: {nodeIP: 192.0.2.9}\napiServer: {advertiseAddress: 10.97.0.0}\n"), status.Serving, true, "[10.97.0.0] []")
-		step("forced and started", func() { starts("33") }, status.NotRequired, false, "[] [10.97.0.0]")
-		step("edited again", edit(elsewhere), status.NotRequired, true, "[] [10.97.0.0]")
-		step("stopped", func() { _ = os.Remove(link) }, status.Serving, false, "[10.97.0.0] []")
+		step("edited", edit(elsewhere), report.NotRequired, true, "[10.44.0.0] []")
+		step("started", func() { starts("22") }, report.Serving, false, "[10.97.0.0] []")
+		step("forced", edit("node: {nodeIP: 192.0.2.9}\napiServer: {advertiseAddress: 10.97.0.0}\n"), report.Serving, true, "[10.97.0.0] []")
+		step("forced and started", func() { starts("33") }, report.NotRequired, false, "[] [10.97.0.0]")
+		step("edited again", edit(elsewhere), report.NotRequired, true, "[] [10.97.0.0]")
+		step("stopped", func() { _ = os.Remove(link) }, report.Serving, false, "[10.97.0.0] []")
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestWithoutVIPsItSaysWhatIsSo: on a host with keepalived's static pod, while
@@ -42,7 +42,7 @@ func TestWithoutVIPsItSaysWhatIsSo(t *testing.T) {
 			}
 			w.hints <- struct{}{}
 			quiet(5 * time.Second)
-			if c := w.expect(step.does, status.NoVIPs, step.says); strings.Contains(c.Message, step.not) {
+			if c := w.expect(step.does, report.NoVIPs, step.says); strings.Contains(c.Message, step.not) {
 				t.Errorf("%s: %s: %s", step.does, c.Reason, c.Message)
 			}
 		}

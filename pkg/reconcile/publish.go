@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // publish puts the result of a pass on the board.
-func (l *Loop) publish(p plan, reason status.Reason, message string) {
+func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	reason, message = l.withConfigError(reason, message)
-	look := status.Look{
+	look := report.Look{
 		Reason:  reason,
 		Message: message,
 		Silent:  p.silent,
@@ -31,7 +31,7 @@ func (l *Loop) publish(p plan, reason status.Reason, message string) {
 
 // withConfigError lets the state say that the configuration is refused, even
 // while the last good one serves.
-func (l *Loop) withConfigError(reason status.Reason, message string) (status.Reason, string) {
+func (l *Loop) withConfigError(reason report.Reason, message string) (report.Reason, string) {
 	c := &l.eyes.configuration
 	if c.err == nil {
 		return reason, message
@@ -39,17 +39,17 @@ func (l *Loop) withConfigError(reason status.Reason, message string) (status.Rea
 	refused := strings.ReplaceAll(c.err.Error(), "\n", "; ")
 	switch {
 	case !c.known:
-		return status.InvalidConfig, refused + "; nothing is installed until the file is mended"
-	case reason.Ready(), reason == status.Disabled, reason == status.ExternalLoadBalancer:
-		return status.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)", refused, reason, message)
+		return report.InvalidConfig, refused + "; nothing is installed until the file is mended"
+	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
+		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)", refused, reason, message)
 	default:
 		return reason, fmt.Sprintf("%s; besides, the configuration is refused: %s", message, refused)
 	}
 }
 
 // noteMoves names each API VIP that this host has gained or lost.
-func (l *Loop) noteMoves(before, after []status.VIP) {
-	was, is := inState(before, status.VIPHeld), inState(after, status.VIPHeld)
+func (l *Loop) noteMoves(before, after []report.VIP) {
+	was, is := inState(before, report.VIPHeld), inState(after, report.VIPHeld)
 	if !slices.Equal(was, is) {
 		l.Moved()
 		l.Board.VIPsMoved(missing(was, is) + missing(is, was))
@@ -60,7 +60,7 @@ func (l *Loop) noteMoves(before, after []status.VIP) {
 				slog.String("event", "vip-gained"), slog.String("vip", vip.String()))
 		}
 	}
-	gone := inState(after, status.VIPStandby)
+	gone := inState(after, report.VIPStandby)
 	for _, vip := range was {
 		switch {
 		case slices.Contains(is, vip):
@@ -84,7 +84,7 @@ func missing(others, all []netip.Addr) (n int) {
 	return n
 }
 
-func inState(vips []status.VIP, state status.VIPState) []netip.Addr {
+func inState(vips []report.VIP, state report.VIPState) []netip.Addr {
 	var out []netip.Addr
 	for _, v := range vips {
 		if v.State == state {

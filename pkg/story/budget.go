@@ -5,7 +5,7 @@ package story
 import (
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // budget bounds lines: size of them at once, and then so many in a minute.
@@ -57,4 +57,4 @@ func (b *budgets) of(s *told) *budget {
 }
 
 // stranger holds for who is neither cert-manager nor a CA that names itself.
-func stranger(a status.Asker) bool { return a == status.OtherAsker || a == status.StepCA }
+func stranger(a report.Asker) bool { return a == report.OtherAsker || a == report.StepCA }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -40,7 +40,7 @@ type Line struct {
 	Bad     bool // something is wrong
 	Message string
 	Story   *Story           // nil for Muted
-	Request status.Challenge // that made the line; the last one's for Over
+	Request report.Challenge // that made the line; the last one's for Over
 	Muted   uint64           // requests without a line of their own
 }
 
@@ -57,19 +57,19 @@ type Story struct {
 
 // asker is what requests of one kind of client came to.
 type asker struct {
-	who       status.Asker
+	who       report.Asker
 	all, good uint64
 	last      ending
 }
 
 // ending is an outcome in its details: a change of it is told.
 type ending struct {
-	outcome status.Outcome
+	outcome report.Outcome
 	status  int
 	cause   string
 }
 
-func endingOf(c *status.Challenge) ending { return ending{c.Outcome, c.Status, c.Cause} }
+func endingOf(c *report.Challenge) ending { return ending{c.Outcome, c.Status, c.Cause} }
 
 type key struct {
 	host  string
@@ -88,7 +88,7 @@ type Teller struct {
 // told is a story that is open.
 type told struct {
 	Story
-	last status.Challenge
+	last report.Challenge
 }
 
 // New returns a teller that knows of nothing.
@@ -96,8 +96,8 @@ func New() *Teller { return &Teller{open: make(map[key]*told), lines: newBudgets
 
 // Heard takes a request that has ended just now, and returns the lines that it
 // makes: its own, and the end of a challenge that makes room.
-func (t *Teller) Heard(c status.Challenge, now time.Time) []Line {
-	if c.Asker == status.OwnCheck {
+func (t *Teller) Heard(c report.Challenge, now time.Time) []Line {
+	if c.Asker == report.OwnCheck {
 		return nil // whoever runs it reads what it says
 	}
 	at := key{c.Host, c.Token}
@@ -118,7 +118,7 @@ func (t *Teller) Heard(c status.Challenge, now time.Time) []Line {
 }
 
 // begin begins a story, unless there are no lines for it.
-func (t *Teller) begin(at key, c status.Challenge, now time.Time) (lines []Line) {
+func (t *Teller) begin(at key, c report.Challenge, now time.Time) (lines []Line) {
 	s := &told{Story: Story{Begun: c.Time}}
 	s.add(c)
 	if !t.lines.of(s).spend(now) {
@@ -157,7 +157,7 @@ func before(s, other *told) bool {
 // Unheard counts requests of which no more is known.
 func (t *Teller) Unheard(n uint64) { t.muted += n }
 
-func (s *told) add(c status.Challenge) {
+func (s *told) add(c report.Challenge) {
 	s.last = c
 	s.Requests++
 	s.outcome = endingOf(&c)
@@ -173,7 +173,7 @@ func (s *told) add(c status.Challenge) {
 	a := &s.askers[i]
 	a.all++
 	a.last = s.outcome
-	if c.Outcome == status.Answered {
+	if c.Outcome == report.Answered {
 		a.good++
 		s.Good++
 	}

@@ -10,31 +10,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 func begin() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // request is one of asker for a token, at a time after begin.
-func request(asker status.Asker, token uint64, after time.Duration, code int) status.Challenge {
-	c := status.Challenge{
+func request(asker report.Asker, token uint64, after time.Duration, code int) report.Challenge {
+	c := report.Challenge{
 		Time: begin().Add(after), Duration: 3100 * time.Microsecond, Client: netip.MustParseAddrPort("203.0.113.9:1234"),
 		Host: "api.example.com", Token: token, TokenPrefix: "evaGxfAD", Asker: asker, Status: code,
-		Upstream: netip.MustParseAddrPort("192.0.2.6:80"), Outcome: status.Answered,
+		Upstream: netip.MustParseAddrPort("192.0.2.6:80"), Outcome: report.Answered,
 	}
 	switch code {
 	case 404:
-		c.Outcome = status.NotFound
+		c.Outcome = report.NotFound
 	case 503:
-		c.Outcome, c.Cause, c.Detail = status.NoRoute, "router-no-route", "no route: mend it"
+		c.Outcome, c.Cause, c.Detail = report.NoRoute, "router-no-route", "no route: mend it"
 	case 502:
-		c.Outcome, c.Cause, c.Detail = status.Failed, "refused", "it refuses: mend it"
+		c.Outcome, c.Cause, c.Detail = report.Failed, "refused", "it refuses: mend it"
 	}
 	return c
 }
 
 // tell tells requests, and returns what is said of them and at the end.
-func tell(requests ...status.Challenge) (said []string) {
+func tell(requests ...report.Challenge) (said []string) {
 	t := New()
 	var lines []Line
 	for _, c := range requests {
@@ -55,17 +55,17 @@ func TestStories(t *testing.T) {
 	t.Parallel()
 	const title = `challenge evaGxfAD… for "api.example.com"`
 	for name, tt := range map[string]struct {
-		requests []status.Challenge
+		requests []report.Challenge
 		want     []string
 	}{
 		"of a certificate": {
-			[]status.Challenge{
-				request(status.CertManager, 1, 0, 200), request(status.CertManager, 1, 2*time.Second, 200),
-				request(status.CertManager, 1, 4*time.Second, 200), request(status.CertManager, 1, 6*time.Second, 200),
-				request(status.CertManager, 1, 8*time.Second, 200),
-				request(status.LetsEncrypt, 1, 128*time.Second, 200), request(status.LetsEncrypt, 1, 129*time.Second, 200),
-				request(status.LetsEncrypt, 1, 129*time.Second, 200), request(status.LetsEncrypt, 1, 129*time.Second, 200),
-				request(status.LetsEncrypt, 1, 130*time.Second, 200),
+			[]report.Challenge{
+				request(report.CertManager, 1, 0, 200), request(report.CertManager, 1, 2*time.Second, 200),
+				request(report.CertManager, 1, 4*time.Second, 200), request(report.CertManager, 1, 6*time.Second, 200),
+				request(report.CertManager, 1, 8*time.Second, 200),
+				request(report.LetsEncrypt, 1, 128*time.Second, 200), request(report.LetsEncrypt, 1, 129*time.Second, 200),
+				request(report.LetsEncrypt, 1, 129*time.Second, 200), request(report.LetsEncrypt, 1, 129*time.Second, 200),
+				request(report.LetsEncrypt, 1, 130*time.Second, 200),
 			},
 			[]string{
 				"  " + title + ": cert-manager's self check from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
@@ -73,7 +73,7 @@ func TestStories(t *testing.T) {
 			},
 		},
 		"of a route that comes": {
-			[]status.Challenge{request(status.CertManager, 1, 0, 503), request(status.CertManager, 1, time.Second, 503), request(status.CertManager, 1, 10*time.Second, 200)},
+			[]report.Challenge{request(report.CertManager, 1, 0, 503), request(report.CertManager, 1, time.Second, 503), request(report.CertManager, 1, 10*time.Second, 200)},
 			[]string{
 				"! " + title + ": cert-manager's self check from 203.0.113.9 is answered 503 by 192.0.2.6:80 in 3.1 ms (router-no-route: no route: mend it)",
 				"  " + title + ": cert-manager's self check from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms (before: 503 router-no-route)",
@@ -81,7 +81,7 @@ func TestStories(t *testing.T) {
 			},
 		},
 		"of a failure": {
-			[]status.Challenge{request(status.Pebble, 1, 0, 200), request(status.Pebble, 1, 0, 502)},
+			[]report.Challenge{request(report.Pebble, 1, 0, 200), request(report.Pebble, 1, 0, 502)},
 			[]string{
 				"  " + title + ": Pebble from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
 				"! " + title + ": Pebble from 203.0.113.9 is answered 502 in 3.1 ms (refused: it refuses: mend it) (before: 200)",
@@ -89,21 +89,21 @@ func TestStories(t *testing.T) {
 			},
 		},
 		"of a stranger": {
-			[]status.Challenge{request(status.OtherAsker, 1, 0, 404)},
+			[]report.Challenge{request(report.OtherAsker, 1, 0, 404)},
 			[]string{
 				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
 			},
 		},
-		"of check": {[]status.Challenge{request(status.OwnCheck, 1, 0, 404)}, nil},
+		"of check": {[]report.Challenge{request(report.OwnCheck, 1, 0, 404)}, nil},
 		"of a stubborn stranger": {
-			[]status.Challenge{request(status.OtherAsker, 1, 0, 404), request(status.OtherAsker, 1, 3*time.Second, 404)},
+			[]report.Challenge{request(report.OtherAsker, 1, 0, 404), request(report.OtherAsker, 1, 3*time.Second, 404)},
 			[]string{
 				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
 				"  " + title + " is over: others 0/2 ok, last → 404, 3.1 ms, 3 s",
 			},
 		},
 		"of two tokens": {
-			[]status.Challenge{request(status.StepCA, 1, 0, 200), request(status.StepCA, 2, time.Second, 200), request(status.StepCA, 1, time.Second, 200)},
+			[]report.Challenge{request(report.StepCA, 1, 0, 200), request(report.StepCA, 2, time.Second, 200), request(report.StepCA, 1, time.Second, 200)},
 			[]string{
 				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
 				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
@@ -124,8 +124,8 @@ func TestStories(t *testing.T) {
 
 func TestClientThatWentAway(t *testing.T) {
 	t.Parallel()
-	c := request(status.OtherAsker, 1, 0, 200)
-	c.Status, c.Outcome, c.Duration = 0, status.Unread, 1500*time.Millisecond
+	c := request(report.OtherAsker, 1, 0, 200)
+	c.Status, c.Outcome, c.Duration = 0, report.Unread, 1500*time.Millisecond
 	said := tell(c)
 	if want := `  challenge evaGxfAD… for "api.example.com": a client from 203.0.113.9 is answered nothing: it went away after 1500 ms`; said[0] != want {
 		t.Errorf("got %s", said[0])
@@ -138,7 +138,7 @@ func TestQuiet(t *testing.T) {
 	t.Parallel()
 	teller := New()
 	teller.Passed(begin())
-	c := request(status.CertManager, 1, 0, 200)
+	c := request(report.CertManager, 1, 0, 200)
 	end := c.Time.Add(c.Duration)
 	later := end.Add(2 * Quiet)
 	for i, step := range []struct {
@@ -167,7 +167,7 @@ func TestQuiet(t *testing.T) {
 
 // minutes tells requests as they come, as the recorder does, and returns how many
 // lines of each kind there were, and how many requests without one.
-func minutes(teller *Teller, until time.Duration, next func(after time.Duration) []status.Challenge) (lines map[Kind]int, muted uint64) {
+func minutes(teller *Teller, until time.Duration, next func(after time.Duration) []report.Challenge) (lines map[Kind]int, muted uint64) {
 	lines = make(map[Kind]int)
 	take := func(said []Line) {
 		for _, l := range said {
@@ -191,10 +191,10 @@ func TestToAndFro(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
 	n := 0
-	lines, _ := minutes(New(), hour, func(after time.Duration) (some []status.Challenge) {
+	lines, _ := minutes(New(), hour, func(after time.Duration) (some []report.Challenge) {
 		for range 20 {
 			n++
-			some = append(some, request(status.CertManager, 1, after, []int{503, 404}[n%2]))
+			some = append(some, request(report.CertManager, 1, after, []int{503, 404}[n%2]))
 		}
 		return some
 	})
@@ -211,15 +211,15 @@ func TestStrangersHideNobody(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const until = 10 * time.Minute
 	strangers, good := uint64(0), uint64(0)
-	lines, muted := minutes(New(), until, func(after time.Duration) (some []status.Challenge) {
+	lines, muted := minutes(New(), until, func(after time.Duration) (some []report.Challenge) {
 		for i := range 200 {
-			who := []status.Asker{status.OtherAsker, status.LetsEncrypt, status.CertManager}[i%3]
+			who := []report.Asker{report.OtherAsker, report.LetsEncrypt, report.CertManager}[i%3]
 			some = append(some, request(who, random.Uint64(), after, 404))
 			strangers++
 		}
 		if after%(2*time.Minute) == 0 {
 			good++
-			some = append(some, request(status.CertManager, 2*good, after, 200), request(status.LetsEncrypt, 2*good, after, 200))
+			some = append(some, request(report.CertManager, 2*good, after, 200), request(report.LetsEncrypt, 2*good, after, 200))
 		}
 		return some
 	})
@@ -243,7 +243,7 @@ func TestRoomIsNobodys(t *testing.T) {
 	for minute := range 120 {
 		now := begin().Add(time.Duration(minute) * time.Minute)
 		for i := range 6 * (minute + 20) {
-			c := request(status.Pebble, uint64(1000+i), time.Duration(minute)*time.Minute, 404)
+			c := request(report.Pebble, uint64(1000+i), time.Duration(minute)*time.Minute, 404)
 			teller.Heard(c, now)
 		}
 		if len(teller.open) > maxOpen {
@@ -252,7 +252,7 @@ func TestRoomIsNobodys(t *testing.T) {
 		if minute < 60 {
 			continue // no Passed: all stay open
 		}
-		c := request(status.CertManager, uint64(minute), time.Duration(minute)*time.Minute, 200)
+		c := request(report.CertManager, uint64(minute), time.Duration(minute)*time.Minute, 200)
 		said := teller.Heard(c, now)
 		if len(said) == 0 || said[len(said)-1].Kind != Begun || said[len(said)-1].Request.Token != c.Token {
 			t.Fatalf("in minute %d cert-manager's challenge has no line: %v", minute, said)
@@ -263,8 +263,8 @@ func TestRoomIsNobodys(t *testing.T) {
 // TestEndless: a challenge that is asked for without end has its sums.
 func TestEndless(t *testing.T) {
 	t.Parallel()
-	lines, _ := minutes(New(), 2*time.Hour, func(after time.Duration) []status.Challenge {
-		return []status.Challenge{request(status.CertManager, 1, after, 200)}
+	lines, _ := minutes(New(), 2*time.Hour, func(after time.Duration) []report.Challenge {
+		return []report.Challenge{request(report.CertManager, 1, after, 200)}
 	})
 	want := map[Kind]int{Begun: 4, Over: 4}
 	if diff := cmp.Diff(want, lines); diff != "" {

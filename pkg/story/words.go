@@ -9,33 +9,33 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // begun is the line of a challenge's first request.
-func begun(c *status.Challenge) string {
+func begun(c *report.Challenge) string {
 	return fmt.Sprintf("%s: %s from %v is answered %s", title(c), name(c.Asker), c.Client.Addr(), answer(c))
 }
 
 // changed is the line of a request that ended otherwise than the one before.
-func changed(c *status.Challenge, before ending) string {
+func changed(c *report.Challenge, before ending) string {
 	return fmt.Sprintf("%s: %s from %v is answered %s (before: %s)", title(c), name(c.Asker), c.Client.Addr(), answer(c), before.short())
 }
 
-func title(c *status.Challenge) string {
+func title(c *report.Challenge) string {
 	return fmt.Sprintf("challenge %s… for %q", c.TokenPrefix, c.Host)
 }
 
 // name is what an asker is called within a sentence.
-func name(a status.Asker) string {
+func name(a report.Asker) string {
 	switch a {
-	case status.CertManager:
+	case report.CertManager:
 		return "cert-manager's self check"
-	case status.LetsEncrypt:
+	case report.LetsEncrypt:
 		return "Let's Encrypt"
-	case status.Pebble:
+	case report.Pebble:
 		return "Pebble"
-	case status.StepCA:
+	case report.StepCA:
 		return "step-ca (or a Go program)"
 	default:
 		return "a client"
@@ -44,16 +44,16 @@ func name(a status.Asker) string {
 
 // answer says what the client got, from whom and how soon, and what is wrong with
 // it.
-func answer(c *status.Challenge) string {
+func answer(c *report.Challenge) string {
 	if c.Status == 0 && c.Cause == "" {
-		return "nothing: it went away after " + status.Milliseconds(c.Duration)
+		return "nothing: it went away after " + report.Milliseconds(c.Duration)
 	}
 	var b strings.Builder
 	b.WriteString(endingOf(c).code())
 	if c.Upstream.IsValid() && passedOn(c.Outcome) {
 		fmt.Fprintf(&b, " by %v", c.Upstream)
 	}
-	fmt.Fprintf(&b, " in %s", status.Milliseconds(c.Duration))
+	fmt.Fprintf(&b, " in %s", report.Milliseconds(c.Duration))
 	if c.Cause != "" {
 		fmt.Fprintf(&b, " (%s: %s)", c.Cause, c.Detail)
 	}
@@ -61,8 +61,8 @@ func answer(c *status.Challenge) string {
 }
 
 // passedOn holds where it is the ingress's own answer that the client got.
-func passedOn(o status.Outcome) bool {
-	return o != status.Failed && o != status.Unread
+func passedOn(o report.Outcome) bool {
+	return o != report.Failed && o != report.Unread
 }
 
 func (e ending) code() string {
@@ -84,23 +84,23 @@ func (e ending) short() string {
 // 5/5 → 200, 38 ms, 2 m 10 s".
 func (s *told) summary() string {
 	var parts []string
-	for _, who := range status.Askers() {
+	for _, who := range report.Askers() {
 		i := slices.IndexFunc(s.askers, func(a asker) bool { return a.who == who })
 		if i >= 0 {
 			parts = append(parts, s.askers[i].summary())
 		}
 	}
-	parts = append(parts, status.Milliseconds(s.Longest), span(s.Last.Sub(s.Begun)))
+	parts = append(parts, report.Milliseconds(s.Longest), span(s.Last.Sub(s.Begun)))
 	return title(&s.last) + " is over: " + strings.Join(parts, ", ")
 }
 
 func (a asker) summary() string {
-	who := map[status.Asker]string{
-		status.CertManager: "self check", status.LetsEncrypt: "CA (Let's Encrypt)", status.Pebble: "CA (Pebble)",
-		status.StepCA: "CA (step-ca or a Go program)", status.OtherAsker: "others",
+	who := map[report.Asker]string{
+		report.CertManager: "self check", report.LetsEncrypt: "CA (Let's Encrypt)", report.Pebble: "CA (Pebble)",
+		report.StepCA: "CA (step-ca or a Go program)", report.OtherAsker: "others",
 	}[a.who]
 	switch {
-	case a.who == status.CertManager && a.good == a.all:
+	case a.who == report.CertManager && a.good == a.all:
 		return fmt.Sprintf("%s ok ×%d", who, a.all)
 	case a.good == a.all:
 		return fmt.Sprintf("%s %d/%d → 200", who, a.good, a.all)

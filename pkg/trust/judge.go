@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // minRSA is what auditors ask for, and Go's TLS soon.
@@ -168,7 +168,7 @@ func serial(c *x509.Certificate) string { return printable(c.SerialNumber.Text(1
 // printable is a text of somebody else in one line of at most limit bytes.
 func printable(text string, limit int) string {
 	const cut = "…"
-	text = status.OneLine(strings.ToValidUTF8(text, "\uFFFD"))
+	text = report.OneLine(strings.ToValidUTF8(text, "\uFFFD"))
 	if len(text) <= limit {
 		return text
 	}

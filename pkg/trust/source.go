@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -247,7 +247,7 @@ const (
 
 // About tells in a line which certificates these are, for diagnoses.
 func About(whose string, roots []Certificate) string {
-	whose = status.OneLine(whose)
+	whose = report.OneLine(whose)
 	names := make([]string, 0, aboutNamed+1)
 	for _, c := range roots[:min(aboutNamed, len(roots))] {
 		names = append(names, strconv.Quote(printable(c.Subject, aboutSubject)))

@@ -192,7 +192,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 // The rules and the dashboard name the states and outcomes that there are.
 func TestNamesAreTheServices(t *testing.T) {
 	known := map[string]bool{}
-	for _, file := range []string{"pkg/status/condition.go", "pkg/status/traffic.go", "pkg/status/challenge.go"} {
+	for _, file := range []string{"pkg/report/condition.go", "pkg/report/traffic.go", "pkg/report/challenge.go"} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(?:Reason|Outcome|Refusal|Asker)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {

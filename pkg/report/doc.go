@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status owns what is known now: the state and its reason, the VIPs,
+// Package report owns what is known now: the state and its reason, the VIPs,
 // the table, the upstreams and the last challenges.
-package status
+package report

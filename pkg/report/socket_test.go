@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package status_test
+package report_test
 
 import (
 	"context"
@@ -17,20 +17,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // serve answers on a fresh socket until the test or stop ends it.
-func serve(t *testing.T, path string, current func() status.Report) (stop func() error) {
+func serve(t *testing.T, path string, current func() report.Report) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ln, err := status.Listen(ctx, path)
+	ln, err := report.Listen(ctx, path)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
+	go func() { ended <- report.Serve(ctx, ln, current, func(err error) { t.Logf("failed: %v", err) }) }()
 	return func() error {
 		cancel()
 		return <-ended
@@ -39,15 +39,15 @@ func serve(t *testing.T, path string, current func() status.Report) (stop func()
 
 func TestReportGoesThroughTheSocket(t *testing.T) {
 	t.Parallel()
-	b := status.NewBoard("v1", start, ignore)
+	b := report.NewBoard("v1", start, ignore)
 	b.SetLook(serving(), start)
-	b.SetUpstreams([]status.Upstream{{Address: ingress}}, start)
-	b.Challenge(status.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
+	b.SetUpstreams([]report.Upstream{{Address: ingress}}, start)
+	b.Challenge(report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
 	b.Count(answered(1))
-	b.Refused([]status.RefusedSum{{Refusal: status.NotChallenge, Asker: status.OtherAsker, Count: 1}})
-	want := b.Report(status.Table{Present: true, Owned: true, Port: 8888})
+	b.Refused([]report.RefusedSum{{Refusal: report.NotChallenge, Asker: report.OtherAsker, Count: 1}})
+	want := b.Report(report.Table{Present: true, Owned: true, Port: 8888})
 	path := filepath.Join(t.TempDir(), "run", "status.sock")
-	stop := serve(t, path, func() status.Report { return want })
+	stop := serve(t, path, func() report.Report { return want })
 
 	info, err := os.Stat(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestReportGoesThroughTheSocket(t *testing.T) {
 	if mode := info.Mode().Perm(); mode != 0o600 {
 		t.Errorf("the socket's mode is %o: who can ask learns which names get certificates", mode)
 	}
-	got, err := status.Fetch(t.Context(), path)
+	got, err := report.Fetch(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +80,8 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	// Larger than a socket buffer, so that writing to a silent client blocks.
 	big := strings.Repeat("x", 1<<20)
-	stop := serve(t, path, func() status.Report {
-		return status.Report{Conditions: []status.Condition{{Type: status.ConditionType, Message: big}}}
+	stop := serve(t, path, func() report.Report {
+		return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Message: big}}}
 	})
 	for range 7 {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
@@ -90,7 +90,7 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	got, err := status.Fetch(t.Context(), path)
+	got, err := report.Fetch(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,11 +111,11 @@ func TestListenReplacesADeadSocketOnly(t *testing.T) {
 	}
 	dead.SetUnlinkOnClose(false) // as after SIGKILL
 	dead.Close()
-	stop := serve(t, path, func() status.Report { return status.Report{Version: "alive"} })
-	if _, err := status.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
+	stop := serve(t, path, func() report.Report { return report.Report{Version: "alive"} })
+	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
 		t.Errorf("a second instance: %v", err)
 	}
-	if got, err := status.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
+	if got, err := report.Fetch(t.Context(), path); err != nil || got.Version != "alive" {
 		t.Errorf("the first instance after that: %+v, %v", got, err)
 	}
 	if err := stop(); err != nil {
@@ -129,7 +129,7 @@ func TestListenLeavesOtherFilesAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := status.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no socket") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -139,7 +139,7 @@ func TestListenLeavesOtherFilesAlone(t *testing.T) {
 
 func TestFetchWithoutService(t *testing.T) {
 	t.Parallel()
-	_, err := status.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
+	_, err := report.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "systemctl status http01-proxyd") {
 		t.Errorf("got %v", err)
 	}
@@ -149,11 +149,11 @@ func TestFetchWithoutService(t *testing.T) {
 func TestReportThatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status.sock")
-	stop := serve(t, path, func() status.Report {
-		return status.Report{VIPs: []status.VIP{{Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}
+	stop := serve(t, path, func() report.Report {
+		return report.Report{VIPs: []report.VIP{{Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}
 	})
-	_, err := status.Fetch(t.Context(), path)
-	if !errors.Is(err, status.ErrUnreadable) || !strings.Contains(err.Error(), "year") {
+	_, err := report.Fetch(t.Context(), path)
+	if !errors.Is(err, report.ErrUnreadable) || !strings.Contains(err.Error(), "year") {
 		t.Errorf("got %v", err)
 	}
 	if err := stop(); err != nil {
@@ -177,7 +177,7 @@ func TestAnswerThatIsNoReport(t *testing.T) {
 				_ = conn.Close()
 			}
 		}()
-		if _, err := status.Fetch(t.Context(), path); !errors.Is(err, status.ErrUnreadable) {
+		if _, err := report.Fetch(t.Context(), path); !errors.Is(err, report.ErrUnreadable) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = ln.Close()

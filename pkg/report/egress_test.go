@@ -1,79 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package status_test
+package report_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestEgressConditionAndRow: what is asked for and what is in force, in each state.
 func TestEgressConditionAndRow(t *testing.T) {
 	t.Parallel()
-	proxy := status.EgressSetting{HTTPProxy: "http://p:3128", HTTPSProxy: "http://p:3128", Source: "/etc/mco/proxy.env"}
-	other := status.EgressSetting{HTTPSProxy: "https://xxxxx@q", Source: "configuration"}
-	through := []status.EgressThrough{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Addresses: []string{"192.0.2.9"}}}
-	unresolved := []status.EgressThrough{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Error: "resolve p: no"}}
+	proxy := report.EgressSetting{HTTPProxy: "http://p:3128", HTTPSProxy: "http://p:3128", Source: "/etc/mco/proxy.env"}
+	other := report.EgressSetting{HTTPSProxy: "https://xxxxx@q", Source: "configuration"}
+	through := []report.EgressThrough{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Addresses: []string{"192.0.2.9"}}}
+	unresolved := []report.EgressThrough{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Error: "resolve p: no"}}
 	for name, tt := range map[string]struct {
-		e       status.EgressProxy
+		e       report.EgressProxy
 		ready   string
-		reason  status.Reason
+		reason  report.Reason
 		message string
 		row     string
 	}{
 		"none": {
-			status.EgressProxy{Upstream: "auto"},
-			"True", status.EgressNotConfigured,
+			report.EgressProxy{Upstream: "auto"},
+			"True", report.EgressNotConfigured,
 			"there is no egress proxy", "- there is no egress proxy",
 		},
 		"used": {
-			status.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Through: through},
-			"True", status.EgressAccepted,
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Through: through},
+			"True", report.EgressAccepted,
 			"http://p:3128 (of /etc/mco/proxy.env) is in force: 198.51.100.6:443 through http://p:3128", "✓ http://p:3128",
 		},
 		"not resolved": {
-			status.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Through: unresolved},
-			"True", status.EgressAccepted,
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Through: unresolved},
+			"True", report.EgressAccepted,
 			"198.51.100.6:443 through http://p:3128 (resolve p: no)", "! http://p:3128",
 		},
 		"never": {
-			status.EgressProxy{Upstream: "never", Spec: proxy, Accepted: proxy},
-			"True", status.EgressDirect,
+			report.EgressProxy{Upstream: "never", Spec: proxy, Accepted: proxy},
+			"True", report.EgressDirect,
 			"in force, and the ingress is reached directly (egressProxy.upstream is never)", "✓ http://p:3128",
 		},
 		"nothing through it": {
-			status.EgressProxy{Upstream: "auto", Spec: other, Accepted: other},
-			"True", status.EgressDirect,
+			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: other},
+			"True", report.EgressDirect,
 			"https://xxxxx@q for https (of configuration) is in force, and the ingress is reached directly (no proxy leads there)", "✓ https://xxxxx@q",
 		},
 		"waits": {
-			status.EgressProxy{Upstream: "auto", Spec: other, Accepted: proxy, Pending: true, Why: "https://a is not ready: no", Through: through, Since: start, NextTry: start.Add(90 * time.Second)},
-			"False", status.EgressNotReady,
+			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: proxy, Pending: true, Why: "https://a is not ready: no", Through: through, Since: start, NextTry: start.Add(90 * time.Second)},
+			"False", report.EgressNotReady,
 			"https://xxxxx@q for https (of configuration) is not accepted yet: https://a is not ready: no; http://p:3128 (of /etc/mco/proxy.env) is in force",
 			"! https://xxxxx@q for https (of configuration) is not accepted yet",
 		},
 		"asks": {
-			status.EgressProxy{Upstream: "auto", Spec: proxy, Pending: true},
-			"False", status.EgressNotReady,
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Pending: true},
+			"False", report.EgressNotReady,
 			"not accepted yet: its readiness endpoints are being asked; no proxy is in force", "! http://p:3128",
 		},
 		"refused": {
-			status.EgressProxy{Upstream: "auto", Accepted: proxy, RefusedBy: status.EgressFileRefused, Why: "proxy.env: line 1: no"},
-			"False", status.EgressInvalid,
+			report.EgressProxy{Upstream: "auto", Accepted: proxy, RefusedBy: report.EgressFileRefused, Why: "proxy.env: line 1: no"},
+			"False", report.EgressInvalid,
 			"what is asked for is refused: proxy.env: line 1: no; http://p:3128", "✗ what is asked for is refused",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := status.NewBoard("v1", start, ignore)
+			b := report.NewBoard("v1", start, ignore)
 			b.SetLook(serving(), start)
 			b.SetEgress(tt.e, start)
-			r := b.Report(status.Table{})
+			r := b.Report(report.Table{})
 			for _, c := range r.Conditions {
-				if c.Type != status.EgressConditionType {
+				if c.Type != report.EgressConditionType {
 					continue
 				}
 				if c.Status != tt.ready || c.Reason != tt.reason || !strings.Contains(c.Message, tt.message) {
@@ -83,7 +83,7 @@ func TestEgressConditionAndRow(t *testing.T) {
 			if len(r.Conditions) != 2 {
 				t.Errorf("the conditions are %+v", r.Conditions)
 			}
-			shown := text(t, r, start.Add(time.Minute), status.View{})
+			shown := text(t, r, start.Add(time.Minute), report.View{})
 			if !strings.Contains(shown, "Egress proxy:   "+tt.row) {
 				t.Errorf("want a row %q:\n%s", tt.row, shown)
 			}

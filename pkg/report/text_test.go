@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package status_test
+package report_test
 
 import (
 	"encoding/json"
@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // text is the report as a person gets it.
-func text(t *testing.T, r status.Report, now time.Time, view status.View) string {
+func text(t *testing.T, r report.Report, now time.Time, view report.View) string {
 	t.Helper()
 	var out strings.Builder
 	if err := r.WriteText(&out, now, view); err != nil {
@@ -32,49 +32,49 @@ func text(t *testing.T, r status.Report, now time.Time, view status.View) string
 }
 
 // full has something of everything.
-func full() status.Report {
-	b := status.NewBoard("v1", start, ignore)
+func full() report.Report {
+	b := report.NewBoard("v1", start, ignore)
 	look := serving()
-	look.Config = status.Config{Source: "file", Path: "/etc/c.yaml"}
+	look.Config = report.Config{Source: "file", Path: "/etc/c.yaml"}
 	b.SetLook(look, start)
-	b.SetUpstreams([]status.Upstream{
+	b.SetUpstreams([]report.Upstream{
 		{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true},
 		{Address: netip.MustParseAddrPort("[2001:db8::6]:80")},
 	}, start)
 	client := netip.MustParseAddrPort("203.0.113.9:40000")
-	b.Challenge(status.Challenge{
+	b.Challenge(report.Challenge{
 		Time: start.Add(20 * time.Second), Duration: 38 * time.Millisecond, Host: "api.example.com", TokenPrefix: "ABCDEFGH",
-		Asker: status.CertManager, Client: client, Upstream: ingress, Status: 200,
+		Asker: report.CertManager, Client: client, Upstream: ingress, Status: 200,
 	})
-	b.Challenge(status.Challenge{
+	b.Challenge(report.Challenge{
 		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
-		Asker: status.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
+		Asker: report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
 	b.Count(answered(2))
-	b.Refused([]status.RefusedSum{{Refusal: status.NotChallenge, Asker: status.OtherAsker, Count: 1}})
-	b.SetMetrics(status.Metrics{Address: "0.0.0.0:9645", Served: true})
-	r := b.Report(status.Table{
+	b.Refused([]report.RefusedSum{{Refusal: report.NotChallenge, Asker: report.OtherAsker, Count: 1}})
+	b.SetMetrics(report.Metrics{Address: "0.0.0.0:9645", Served: true})
+	r := b.Report(report.Table{
 		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
-		Counters: []status.Counter{
+		Counters: []report.Counter{
 			{Chain: "prerouting", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 12},
 			{Chain: "input", Packets: 0},
 		},
 	})
-	r.Events = status.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{status.ReloadRefused: 1, status.ReloadAccepted: 2}}
-	r.Traffic = status.Traffic{
-		Requests: []status.RequestCount{
-			{Outcome: status.NoRoute, Client: status.LetsEncrypt, Count: 1},
-			{Outcome: status.Answered, Client: status.LetsEncrypt, Count: 5},
-			{Outcome: status.Answered, Client: status.CertManager, Count: 12},
-			{Outcome: "not-challenge", Client: status.OtherAsker, Count: 1},
-			{Outcome: status.Unread, Client: status.Pebble},
-			{Outcome: "foreign-host", Client: status.CertManager, Count: 2},
-			{Outcome: "foreign-host", Client: status.OtherAsker, Count: 3},
+	r.Events = report.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{report.ReloadRefused: 1, report.ReloadAccepted: 2}}
+	r.Traffic = report.Traffic{
+		Requests: []report.RequestCount{
+			{Outcome: report.NoRoute, Client: report.LetsEncrypt, Count: 1},
+			{Outcome: report.Answered, Client: report.LetsEncrypt, Count: 5},
+			{Outcome: report.Answered, Client: report.CertManager, Count: 12},
+			{Outcome: "not-challenge", Client: report.OtherAsker, Count: 1},
+			{Outcome: report.Unread, Client: report.Pebble},
+			{Outcome: "foreign-host", Client: report.CertManager, Count: 2},
+			{Outcome: "foreign-host", Client: report.OtherAsker, Count: 3},
 		},
 		UpstreamErrors: map[string]uint64{"router-no-route": 1},
 	}
 	day := 24 * time.Hour
-	r.Certificates = []status.Certificate{
+	r.Certificates = []report.Certificate{
 		{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day), NotAfter: start.Add(60 * day), Checked: start},
 		{Address: "192.0.2.5:6443", Checked: start, Error: "connection refused"},
 	}
@@ -112,7 +112,7 @@ AGE  STATUS    MS  HOST             TOKEN      ASKER         CLIENT             
 30s  503      3.1  api.example.com  abcdefgh…  lets-encrypt  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
 40s  200     38.0  api.example.com  ABCDEFGH…  cert-manager  203.0.113.9:40000  192.0.2.6:80
 `
-	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), status.View{})); diff != "" {
+	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), report.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -154,16 +154,16 @@ AGE  STATUS    MS  HOST          TOKEN      ASKER     CLIENT        DETAIL
 30s  503      3.1  api.example…  abcdefgh…  lets-en…  203.0.113.9…  the router …
 40s  200     38.0  api.example…  ABCDEFGH…  cert-ma…  203.0.113.9…
 `
-	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), status.View{Width: 80})); diff != "" {
+	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), report.View{Width: 80})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestWriteTextOfARefusedConfiguration(t *testing.T) {
 	t.Parallel()
-	b := status.NewBoard("v1", start, ignore)
-	look := status.Look{Reason: status.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
-	look.Config = status.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
+	b := report.NewBoard("v1", start, ignore)
+	look := report.Look{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
+	look.Config = report.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
 	b.SetLook(look, start)
 	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
 Message:        a; b; the last good configuration stays in force
@@ -176,7 +176,7 @@ Version:        v1
 Events:         VIP transitions: 0, table repairs: 0
 Challenges:     0 forwarded
 `
-	if diff := cmp.Diff(want, text(t, b.Report(status.Table{}), start, status.View{})); diff != "" {
+	if diff := cmp.Diff(want, text(t, b.Report(report.Table{}), start, report.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -186,7 +186,7 @@ func TestWriteTextOfNobody(t *testing.T) {
 	want := `State:          ! NotReachable (HTTP01ChallengeProxyReady=Unknown for 5s)
 Message:        it is gone
 `
-	if diff := cmp.Diff(want, text(t, status.Missing(start, errors.New("it is gone")), start.Add(5*time.Second), status.View{})); diff != "" {
+	if diff := cmp.Diff(want, text(t, report.Missing(start, errors.New("it is gone")), start.Add(5*time.Second), report.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -210,7 +210,7 @@ func TestWriteTextIntoALowTerminal(t *testing.T) {
 			missed: []string{"Events, Version, Metrics, Configuration, Certificate, Table, PACKETS"},
 		},
 	} {
-		got := text(t, r, start.Add(time.Minute), status.View{Width: 79, Height: height})
+		got := text(t, r, start.Add(time.Minute), report.View{Width: 79, Height: height})
 		if n := strings.Count(got, "\n"); n > height {
 			t.Errorf("%d lines in a height of %d:\n%s", n, height, got)
 		}
@@ -231,24 +231,24 @@ func TestWriteTextIntoALowTerminal(t *testing.T) {
 // challenge is told of whatever came of it.
 func TestWhatFailed(t *testing.T) {
 	t.Parallel()
-	for want, c := range map[string]status.Challenge{
+	for want, c := range map[string]report.Challenge{
 		"! 5s ago: 192.0.2.6:80 answered 404":             {Status: 404, Upstream: ingress},
 		"✗ 5s ago: 192.0.2.6:80 answered 500":             {Status: 500, Upstream: ingress},
 		"✓ 5s ago: 192.0.2.6:80 answered 200":             {Status: 200, Upstream: ingress},
 		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "no-upstream-for-family", Detail: "no ingress address is known"},
 		"! 5s ago: the client went before there was an a": {Upstream: ingress},
 	} {
-		b := status.NewBoard("v1", start, ignore)
+		b := report.NewBoard("v1", start, ignore)
 		c.Time = start
 		b.Challenge(c)
-		b.Count([]status.Sum{
-			{Outcome: status.NotFound, Asker: status.CertManager, Count: 2},
-			{Outcome: status.NotFound, Asker: status.Pebble, Count: 1},
-			{Outcome: status.OtherCode, Count: 7},
-			{Outcome: status.Answered, Count: 9},
-			{Outcome: status.Failed, Cause: "refused", Count: 4},
+		b.Count([]report.Sum{
+			{Outcome: report.NotFound, Asker: report.CertManager, Count: 2},
+			{Outcome: report.NotFound, Asker: report.Pebble, Count: 1},
+			{Outcome: report.OtherCode, Count: 7},
+			{Outcome: report.Answered, Count: 9},
+			{Outcome: report.Failed, Cause: "refused", Count: 4},
 		})
-		got := text(t, b.Report(status.Table{}), start.Add(5*time.Second), status.View{})
+		got := text(t, b.Report(report.Table{}), start.Add(5*time.Second), report.View{})
 		if !strings.Contains(got, "\nFailed:         3 not-found, 7 other-status, 4 refused\n") || !strings.Contains(got, "\nLast challenge: "+want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -258,15 +258,15 @@ func TestWhatFailed(t *testing.T) {
 // TestMetricsRow: where Prometheus finds them, or why it does not.
 func TestMetricsRow(t *testing.T) {
 	t.Parallel()
-	for want, m := range map[string]status.Metrics{
+	for want, m := range map[string]report.Metrics{
 		"- not served: metrics.listenAddress is not set": {},
 		"- about to be served on 0.0.0.0:9645":           {Address: "0.0.0.0:9645"},
 		"✓ served on 0.0.0.0:9645":                       {Address: "0.0.0.0:9645", Served: true},
 		"✗ not served on 0.0.0.0:9645: it is taken by x": {Address: "0.0.0.0:9645", Error: "it is taken by x"},
 	} {
-		b := status.NewBoard("v1", start, ignore)
+		b := report.NewBoard("v1", start, ignore)
 		b.SetMetrics(m)
-		if got := text(t, b.Report(status.Table{}), start, status.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
+		if got := text(t, b.Report(report.Table{}), start, report.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
@@ -276,12 +276,12 @@ func TestWriteTextFitsEveryTerminal(t *testing.T) {
 	t.Parallel()
 	r := full()
 	for i := range 30 {
-		r.Challenges.Recent = append(r.Challenges.Recent, status.ReportChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
+		r.Challenges.Recent = append(r.Challenges.Recent, report.ReportChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
 	}
-	whole := strings.Count(text(t, r, start, status.View{}), "\n")
+	whole := strings.Count(text(t, r, start, report.View{}), "\n")
 	for width := 1; width < 200; width++ {
 		for _, height := range []int{1, 24, 40, 1000} {
-			got := text(t, r, start, status.View{Width: width, Height: height})
+			got := text(t, r, start, report.View{Width: width, Height: height})
 			for line := range strings.Lines(got) {
 				if n := utf8.RuneCountInString(line) - 1; n > width {
 					t.Fatalf("width %d: a line of %d: %s", width, n, line)
@@ -306,13 +306,13 @@ var sgr = regexp.MustCompile("\x1b\\[(1|2|31|32|33|0)m")
 func TestColourSaysNothingAlone(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Minute)
-	coloured := text(t, full(), now, status.View{Colour: true})
+	coloured := text(t, full(), now, report.View{Colour: true})
 	for _, want := range []string{"\x1b[32m✓\x1b[0m", "\x1b[31m✗\x1b[0m", "\x1b[31m503\x1b[0m", "\x1b[1mServing\x1b[0m"} {
 		if !strings.Contains(coloured, want) {
 			t.Errorf("lacks %q:\n%s", want, coloured)
 		}
 	}
-	if diff := cmp.Diff(text(t, full(), now, status.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
+	if diff := cmp.Diff(text(t, full(), now, report.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
 		t.Errorf("(-plain +coloured without colours):\n%s", diff)
 	}
 }
@@ -330,8 +330,8 @@ func TestCertificatesNearTheirEnd(t *testing.T) {
 		"✗ x at a: EXPIRED 5m ago, until": {6 * day, -5 * time.Minute},
 		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
 	} {
-		r := status.Report{Certificates: []status.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
-		if got := text(t, r, start, status.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
+		r := report.Report{Certificates: []report.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
+		if got := text(t, r, start, report.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
 	}
@@ -380,18 +380,18 @@ func spoil(t *testing.T, v reflect.Value) {
 // ends and our own colours.
 func TestTerminalObeysNobody(t *testing.T) {
 	t.Parallel()
-	var worst status.Report
+	var worst report.Report
 	spoil(t, reflect.ValueOf(&worst).Elem())
 	reachable, present, typed := worst, worst, worst
-	reachable.Upstreams = []status.Upstream{{Address: worst.Upstreams[0].Address, Reachable: true}}
+	reachable.Upstreams = []report.Upstream{{Address: worst.Upstreams[0].Address, Reachable: true}}
 	present.Table.Error = ""
 	present.Table.Present, present.Table.Owned = true, true
-	present.Certificates = []status.Certificate{worst.Certificates[0]}
+	present.Certificates = []report.Certificate{worst.Certificates[0]}
 	present.Certificates[0].Error = ""
 	present.Traffic.Requests[0].Count = 1
-	typed.Conditions[0].Type = status.ConditionType
-	for name, r := range map[string]status.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": status.Missing(start, errors.New(hostile))} {
-		for _, view := range []status.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
+	typed.Conditions[0].Type = report.ConditionType
+	for name, r := range map[string]report.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": report.Missing(start, errors.New(hostile))} {
+		for _, view := range []report.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
 			out := text(t, r, start, view)
 			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {
 				t.Errorf("%s: nothing of the text is left:\n%q", name, out)
@@ -414,7 +414,7 @@ func TestTerminalObeysNobody(t *testing.T) {
 // TestJSONHoldsNoControlCharacters, and says the same nevertheless.
 func TestJSONHoldsNoControlCharacters(t *testing.T) {
 	t.Parallel()
-	var worst status.Report
+	var worst report.Report
 	spoil(t, reflect.ValueOf(&worst).Elem())
 	plain, err := json.Marshal(worst)
 	if err != nil {

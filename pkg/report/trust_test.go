@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package status_test
+package report_test
 
 import (
 	"encoding/json"
@@ -8,69 +8,69 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/status"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestTrustIsTold: as a row for a person, and as a condition.
 func TestTrustIsTold(t *testing.T) {
 	t.Parallel()
 	const bundle, system = "/etc/b.crt", "/etc/s.pem"
-	out := []status.TrustLeftOut{{Line: 7, Subject: "CN=Old", Serial: "a", Reason: "it has expired"}, {Line: 9, Reason: "no base64"}, {Line: 12, Reason: "no base64"}}
+	out := []report.TrustLeftOut{{Line: 7, Subject: "CN=Old", Serial: "a", Reason: "it has expired"}, {Line: 9, Reason: "no base64"}, {Line: 12, Reason: "no base64"}}
 	for name, tt := range map[string]struct {
-		trust     status.Trust
+		trust     report.Trust
 		condition string
 		row       string
 	}{
 		"the admin's": {
-			status.Trust{Kind: status.TrustAdmin, Path: bundle, Source: bundle, Certificates: 2, Since: start.Add(-3 * time.Minute)},
+			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 2, Since: start.Add(-3 * time.Minute)},
 			"True InForce", "✓ /etc/b.crt (2 CAs) is in force, since 3m ago",
 		},
 		"some left out": {
-			status.Trust{Kind: status.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, LeftOut: out, LeftOutTotal: 3},
+			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, LeftOut: out, LeftOutTotal: 3},
 			"True InForce", "! /etc/b.crt (1 CA) is in force; left out: 3 (line 7 CN=Old: it has expired; line 9: no base64; …)",
 		},
 		"this host's": {
-			status.Trust{Kind: status.TrustSystem, Path: bundle, Source: system, Certificates: 140},
+			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140},
 			"True SystemTrust", "✓ this host's own /etc/s.pem (140 CAs) is in force, for there is no /etc/b.crt",
 		},
 		"refused": {
-			status.Trust{Kind: status.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "/etc/b.crt: it is empty: fill it"},
+			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "/etc/b.crt: it is empty: fill it"},
 			"False Refused", "✗ /etc/b.crt: it is empty: fill it; the last good text of /etc/b.crt (2 CAs) stays in force",
 		},
 		"refused, and this host's before": {
-			status.Trust{Kind: status.TrustSystem, Path: bundle, Source: system, Certificates: 140, Error: "/etc/b.crt: it is empty: fill it"},
+			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140, Error: "/etc/b.crt: it is empty: fill it"},
 			"False Refused", "✗ /etc/b.crt: it is empty: fill it; this host's own /etc/s.pem (140 CAs) stays in force",
 		},
 		"nothing left": {
-			status.Trust{Kind: status.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x", NothingLeft: true, LeftOut: out, LeftOutTotal: 3},
+			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x", NothingLeft: true, LeftOut: out, LeftOutTotal: 3},
 			"False NothingLeft", "✗ x; the last good text of /etc/b.crt (2 CAs) stays in force",
 		},
 		"nothing at all": {
-			status.Trust{Kind: status.TrustNone, Path: bundle, Error: "x"},
+			report.Trust{Kind: report.TrustNone, Path: bundle, Error: "x"},
 			"False NothingTrusted", "✗ x; no certificate of an ingress is trusted",
 		},
-		"no TLS": {status.Trust{Kind: status.TrustUnused}, "True NotRequired", "- the ingress is not asked by TLS"},
+		"no TLS": {report.Trust{Kind: report.TrustUnused}, "True NotRequired", "- the ingress is not asked by TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := status.NewBoard("v1", start, ignore)
+			b := report.NewBoard("v1", start, ignore)
 			b.SetTrust(tt.trust, start)
-			r := b.Report(status.Table{})
-			if got := text(t, r, start, status.View{}); !strings.Contains(got, "\nTrust:          "+tt.row+"\n") {
+			r := b.Report(report.Table{})
+			if got := text(t, r, start, report.View{}); !strings.Contains(got, "\nTrust:          "+tt.row+"\n") {
 				t.Errorf("want the row %q in\n%s", tt.row, got)
 			}
-			if len(r.Conditions) != 2 || r.Conditions[0].Type != status.ConditionType || r.Conditions[1].Type != status.TrustConditionType {
+			if len(r.Conditions) != 2 || r.Conditions[0].Type != report.ConditionType || r.Conditions[1].Type != report.TrustConditionType {
 				t.Fatalf("%+v", r.Conditions)
 			}
 			if c := r.Conditions[1]; c.Status+" "+string(c.Reason) != tt.condition || c.Message == "" || !c.LastTransitionTime.Equal(start) {
 				t.Errorf("%+v, want %s", c, tt.condition)
 			}
-			if c := r.Condition(); c.Reason != status.Starting {
+			if c := r.Condition(); c.Reason != report.Starting {
 				t.Errorf("the service's own condition is %+v", c)
 			}
 			// Again, later: the condition's time is that of its transition.
 			b.SetTrust(tt.trust, start.Add(time.Hour))
-			if c := b.Report(status.Table{}).Conditions; len(c) != 2 || !c[1].LastTransitionTime.Equal(start) {
+			if c := b.Report(report.Table{}).Conditions; len(c) != 2 || !c[1].LastTransitionTime.Equal(start) {
 				t.Errorf("%+v", c)
 			}
 		})
@@ -80,7 +80,7 @@ func TestTrustIsTold(t *testing.T) {
 // TestTrustThatIsNotKnown has lists in JSON, and no row.
 func TestTrustThatIsNotKnown(t *testing.T) {
 	t.Parallel()
-	r := status.NewBoard("v1", start, ignore).Report(status.Table{})
+	r := report.NewBoard("v1", start, ignore).Report(report.Table{})
 	out, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestTrustThatIsNotKnown(t *testing.T) {
 	if want := `"trust":{"kind":"","path":"","certificates":0,"subjects":[],"leftOut":[],"leftOutTotal":0}`; !strings.Contains(string(out), want) {
 		t.Errorf("want %s in\n%s", want, out)
 	}
-	if got := text(t, r, start, status.View{}); strings.Contains(got, "Trust:") || len(r.Conditions) != 1 {
+	if got := text(t, r, start, report.View{}); strings.Contains(got, "Trust:") || len(r.Conditions) != 1 {
 		t.Errorf("%+v\n%s", r.Conditions, got)
 	}
 }
