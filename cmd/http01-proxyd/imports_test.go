@@ -55,11 +55,11 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/probe":            {"internal/child", "pkg/control", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
 		"pkg/probe/network":         {"pkg/control", "pkg/findings/cause", "pkg/gate/head", "pkg/probe", "internal/sandbox", "pkg/upstream", "pkg/way"},
-		"pkg/way":                   {"pkg/control", "pkg/upstream"},                          // orders become settings, for the gate and the probe
-		"pkg/order":                 {"pkg/config", "pkg/control", "pkg/egress", "pkg/trust"}, // the keeper gives them, and check asks by them
-		"pkg/egress":                {"pkg/config", "internal/textfile"},                      // what a proxy's URL is, is the configuration's to say
-		"pkg/clustercondition":      {"pkg/report"},                                           // folds the hosts' conditions
-		"pkg/config":                {"internal/textfile"},                                    // also judges files on the admin's machine
+		"pkg/way":                   {"pkg/control", "pkg/upstream"},                                          // orders become settings, for the gate and the probe
+		"pkg/ingress/settings":      {"pkg/config", "pkg/control", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
+		"pkg/ingress/egress":        {"pkg/config", "internal/textfile"},                                      // what a proxy's URL is, is the configuration's to say
+		"pkg/clustercondition":      {"pkg/report"},                                                           // folds the hosts' conditions
+		"pkg/config":                {"internal/textfile"},                                                    // also judges files on the admin's machine
 		"pkg/disruption":            nil,
 		"pkg/control":               {"pkg/findings/cause", "pkg/report"},
 		"pkg/expiry":                {"pkg/report"},                                                   // what is to be said of a certificate
@@ -71,7 +71,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/gate/head":             {"internal/httpfield"},                                                                                                                             // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":      nil,
 		"pkg/host/keepalived":       {"internal/textfile"},
-		"pkg/machineconfig":         {"pkg/apis/config/v1", "pkg/config", "pkg/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
+		"pkg/machineconfig":         {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
 		"pkg/host/microshift":       {"internal/textfile"},
 		"pkg/host/loopback":         {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/ownership":             nil,
@@ -81,7 +81,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"internal/sandbox":          nil,
 		"pkg/report":                nil,
 		"pkg/host/systemd":          {"pkg/findings/messageid"},
-		"pkg/trust":                 {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
+		"pkg/ingress/trust":         {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":    {"internal/docurl"},
 		"pkg/story":                 {"pkg/report"},
 		"pkg/upstream":              {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own

@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
 // Where things are on a cluster's host.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/order"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
 // trusted is what TLS to the ingress is verified by, read as the service reads it.
@@ -51,7 +51,7 @@ func (t trusted) order() *control.Trust {
 		return nil
 	}
 	roots, whose := trust.InForce(t.admin, t.host)
-	return order.Trust(whose, roots)
+	return settings.Trust(whose, roots)
 }
 
 // asGate is how the gate asks the ingress, as far as this process can know.
@@ -79,14 +79,14 @@ func (h *host) findAsGate(ctx context.Context, t trusted) asGate {
 		return g
 	}
 	// Without an accepted one, as after an error, nothing goes through a proxy.
-	ways := order.Ways(h.config, setting.Settings, h.vips.Ingress, h.neverThroughProxy())
+	ways := settings.Ways(h.config, setting.Settings, h.vips.Ingress, h.neverThroughProxy())
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTime)
 		defer cancel()
 		found, g.nameless = h.network.Resolver(h.ResolvConf, h.Hosts).Addresses(ctx, name)
 		return found
 	}
-	g.egress = order.Egress(ways, once(addrs), setting, systemRoots())
+	g.egress = settings.Egress(ways, once(addrs), setting, systemRoots())
 	return g
 }
 
@@ -129,7 +129,7 @@ func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, pa
 	if g.err != nil {
 		return probe.Fetch{}, g.err
 	}
-	settings := order.Configure(h.config.Upstream, []netip.Addr{vip})
+	settings := settings.Configure(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
 	page, err := h.fetch(ctx, probe.FetchQuestion{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.FirstPort()), Host: name, Path: path,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/order"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
@@ -90,7 +90,7 @@ func (h *host) followsEgress(f findings.Finding, a asked) findings.Finding {
 		return f
 	}
 	spec, err := h.egressSettings()
-	if err == nil && len(order.Ways(h.config, spec, []netip.Addr{a.addr.Addr()}, h.neverThroughProxy())) > 0 {
+	if err == nil && len(settings.Ways(h.config, spec, []netip.Addr{a.addr.Addr()}, h.neverThroughProxy())) > 0 {
 		f.Follows = append(slices.Clone(f.Follows), findings.EgressNotReady, findings.EgressCARefused)
 	}
 	return f

@@ -6,8 +6,8 @@ import (
 	"context"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
 // checkTrust judges the files of trusted CAs as the service does. What the service

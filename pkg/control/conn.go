@@ -20,7 +20,7 @@ import (
 const (
 	// maxCommand holds the longest list of hosts that a configuration file can
 	// have, the certificates of the largest order, an [Egress] with those of the
-	// host's file twice and an admin's (pkg/trust: 4 MiB and 1 MiB as PEM, which is
+	// host's file twice and an admin's (pkg/ingress/trust: 4 MiB and 1 MiB as PEM, which is
 	// longer than what they are here).
 	maxCommand = 12 << 20
 	// maxReport bounds a message of a child, which reads what the network sends, in

@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/order"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 )
 
 // door is the keeper's side of the front door: it has the listening sockets and
@@ -116,7 +116,7 @@ func sameTrust(a, b *control.Trust) bool {
 // configuration needs mu.
 func (d *door) configuration() *control.Configure {
 	c := d.config
-	o := order.Configure(c.Upstream, d.ingress)
+	o := settings.Configure(c.Upstream, d.ingress)
 	o.Hosts = c.Hosts
 	o.MaxConnections = d.affordable(c.Limits.MaxConnections)
 	o.PerSource = c.Limits.PerSource

@@ -17,11 +17,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
 const (

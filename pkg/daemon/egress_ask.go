@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 )
 

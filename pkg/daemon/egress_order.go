@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/order"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -36,7 +36,7 @@ func (e *egressWatch) publish() {
 
 // ways are all that lead through a proxy. A proxy whose name was never tried to be
 // resolved waits, and what the gate goes by meanwhile stays. It needs mu.
-func (e *egressWatch) ways(automatic []string) []order.Way {
+func (e *egressWatch) ways(automatic []string) []settings.Way {
 	next := usedEgress{e.gates.EgressProxy, e.acceptance.InForce()}
 	ways := e.waysBy(next, automatic)
 	if e.used == nil || e.reachable(ways) {
@@ -54,16 +54,16 @@ func (e *egressWatch) ways(automatic []string) []order.Way {
 	return before
 }
 
-func (e *egressWatch) waysBy(used usedEgress, automatic []string) []order.Way {
+func (e *egressWatch) waysBy(used usedEgress, automatic []string) []settings.Way {
 	c := e.gates
 	c.EgressProxy = used.egress
-	return order.Ways(c, used.setting.Settings, e.ingress, automatic)
+	return settings.Ways(c, used.setting.Settings, e.ingress, automatic)
 }
 
 // reachable reports whether each proxy has an address, or it is known why not. It needs
 // mu.
-func (e *egressWatch) reachable(ways []order.Way) bool {
-	return !slices.ContainsFunc(ways, func(w order.Way) bool {
+func (e *egressWatch) reachable(ways []settings.Way) bool {
+	return !slices.ContainsFunc(ways, func(w settings.Way) bool {
 		r := e.names[w.Proxy.Hostname()]
 		return r == nil || !r.known()
 	})
@@ -71,7 +71,7 @@ func (e *egressWatch) reachable(ways []order.Way) bool {
 
 // heed keeps the names of the proxies that ways lead through, and no others, among
 // those that are resolved. It needs mu.
-func (e *egressWatch) heed(ways []order.Way) {
+func (e *egressWatch) heed(ways []settings.Way) {
 	wanted := make(map[string]bool)
 	for _, w := range ways {
 		name := w.Proxy.Hostname()
@@ -91,16 +91,16 @@ func (e *egressWatch) heed(ways []order.Way) {
 
 // order is what the gate is to do. A proxy whose name cannot be resolved, or of which
 // that is not known in time, has no address. It needs mu.
-func (e *egressWatch) order(ways []order.Way) control.Egress {
+func (e *egressWatch) order(ways []settings.Way) control.Egress {
 	addrs := func(name string) []netip.Addr { return e.names[name].addrs }
-	return order.Egress(ways, addrs, e.used.setting, e.systemRoots())
+	return settings.Egress(ways, addrs, e.used.setting, e.systemRoots())
 }
 
 // maxShownNoProxy bounds the list on the board: a file may have a long one.
 const maxShownNoProxy = 8 << 10
 
 // show is what people and programs are shown. It needs mu.
-func (e *egressWatch) show(ways []order.Way, automatic []string) report.EgressProxy {
+func (e *egressWatch) show(ways []settings.Way, automatic []string) report.EgressProxy {
 	state := e.acceptance.State()
 	shown := report.EgressProxy{
 		Upstream: string(e.gates.EgressProxy.Upstream), Since: state.Since, Pending: e.acceptance.Pending(),
@@ -127,7 +127,7 @@ func (e *egressWatch) show(ways []order.Way, automatic []string) report.EgressPr
 	return shown
 }
 
-func (e *egressWatch) showWay(w order.Way) report.EgressThrough {
+func (e *egressWatch) showWay(w settings.Way) report.EgressThrough {
 	t := report.EgressThrough{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
 	r := e.names[w.Proxy.Hostname()]
 	for _, addr := range r.addrs {

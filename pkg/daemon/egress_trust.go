@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/order"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
 // anchors are the directories of CAs of which distributions make what a host trusts
@@ -40,12 +40,12 @@ func (e *egressWatch) lookAtCAs(now time.Time, hinted bool) (roots [][]byte, abo
 	switch err := e.ca.Err(); {
 	case err == nil:
 		roots = derOf(e.ca.Roots())
-		return roots, order.AboutCAs(len(roots), "egressProxy.trustedCA"), nil
+		return roots, settings.AboutCAs(len(roots), "egressProxy.trustedCA"), nil
 	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(e.anchors, filepath.Dir(e.ca.Path())):
 		return nil, "", err
 	}
 	roots = e.systemRoots()
-	return roots, order.AboutCAs(len(roots), "this host, among them those of egressProxy.trustedCA"), nil
+	return roots, settings.AboutCAs(len(roots), "this host, among them those of egressProxy.trustedCA"), nil
 }
 
 // blankSettles is how long a file of CAs has to be empty before it counts as none:

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
 // egressWork is what of the egress proxy is being asked just now: the endpoints of

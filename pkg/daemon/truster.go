@@ -13,9 +13,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/order"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
 )
 
 // truster reads what TLS to the ingress is to be verified by, and has the gate told:
@@ -187,7 +187,7 @@ func (t *truster) inForce() (report.Trust, *control.Trust) {
 	for _, c := range roots[:min(shownSubjects, len(roots))] {
 		s.Subjects = append(s.Subjects, c.Subject)
 	}
-	return s, order.Trust(whose, roots)
+	return s, settings.Trust(whose, roots)
 }
 
 // shownSubjects is how many CAs the status names.

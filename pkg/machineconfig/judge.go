@@ -19,7 +19,7 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 	"github.com/vincent-petithory/dataurl"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
 // maxFile bounds one file on the host. Larger ones fit, but a MachineConfig is

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
 // Site is what is particular to a cluster.

@@ -148,8 +148,8 @@ func fuzzers() []fuzzer {
 		{"pkg/upstream", "FuzzRedirect", "80000x"},
 		{"pkg/upstream", "FuzzAbsolute", "200000x"},
 		{"pkg/host/keepalived", "FuzzParse", "150000x"},
-		{"pkg/trust", "FuzzFilter", "200000x"},
-		{"pkg/egress", "FuzzReadEnvironment", "120000x"},
+		{"pkg/ingress/trust", "FuzzFilter", "200000x"},
+		{"pkg/ingress/egress", "FuzzReadEnvironment", "120000x"},
 		{"pkg/machineconfig", "FuzzCluster", "40000x"},
 		{"pkg/host/microshift", "FuzzRead", "100000x"},
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package order
+package settings
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
 // Way is an ingress address and port, and the proxy through which it is reached. The

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package order makes the orders about the way to the ingress out of the
+// Package settings makes the orders about the way to the ingress out of the
 // configuration, the trusted CAs and the accepted egress proxy: the keeper gives
 // them to the gate, and check asks the ingress by the same.
-package order
+package settings

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
 // TestFileSettles: what is amid its replacement does not count.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
 func write(t *testing.T, path, text string) {

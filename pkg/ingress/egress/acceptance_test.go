@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
 func setting(t *testing.T, proxy string, endpoints ...string) egress.Setting {

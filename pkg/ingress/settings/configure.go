@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package order
+package settings
 
 import (
 	"net/netip"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
 // Configure is how the ingress at these addresses is asked. What is about clients is

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
 func settings(t *testing.T, text string) egress.Settings {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
 // read is the reader's result in one comparable value.

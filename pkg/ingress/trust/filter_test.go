@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
 // verdict is a bundle in words.
