@@ -4,7 +4,7 @@ package main
 
 import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
 
 func gateCommand() command.Command {
@@ -15,5 +15,5 @@ has no capability and opens no file.
 Example:
   # which processes there are, and what the gate may do
   systemctl status http01-proxyd
-  grep -E 'Cap|NoNewPrivs|Seccomp' /proc/"$(pgrep -f 'http01-proxyd gate')"/status`, frontdoor.RunConfined)
+  grep -E 'Cap|NoNewPrivs|Seccomp' /proc/"$(pgrep -f 'http01-proxyd gate')"/status`, proxy.RunConfined)
 }

@@ -49,26 +49,26 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/apis/config/v1":   nil,                                 // the API's types
 		"pkg/host/apiname":     {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
 		"pkg/findings":         {"internal/docurl"},
-		"pkg/check":            nil,                                                                                       // may import all: it looks at all of them
-		"internal/child":       {"pkg/control", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
-		"pkg/findings/cause":   {"pkg/findings"},                                                                          // what a child reports, and its sentences: both sides link it
-		"pkg/probe":            {"internal/child", "pkg/control", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
+		"pkg/check":            nil,                                                                                              // may import all: it looks at all of them
+		"internal/child":       {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
+		"pkg/findings/cause":   {"pkg/findings"},                                                                                 // what a child reports, and its sentences: both sides link it
+		"pkg/probe":            {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/probe/network":         {"pkg/control", "pkg/findings/cause", "pkg/gate/head", "pkg/probe", "internal/sandbox", "pkg/upstream", "pkg/way"},
-		"pkg/way":                   {"pkg/control", "pkg/upstream"},                                          // orders become settings, for the gate and the probe
-		"pkg/ingress/settings":      {"pkg/config", "pkg/control", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
-		"pkg/ingress/egress":        {"pkg/config", "internal/textfile"},                                      // what a proxy's URL is, is the configuration's to say
-		"pkg/clustercondition":      {"pkg/report"},                                                           // folds the hosts' conditions
-		"pkg/config":                {"internal/textfile"},                                                    // also judges files on the admin's machine
+		"pkg/probe/network":         {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/probe", "internal/sandbox", "pkg/proxy/upstream", "pkg/proxy/route"},
+		"pkg/proxy/route":           {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
+		"pkg/ingress/settings":      {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
+		"pkg/ingress/egress":        {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
+		"pkg/clustercondition":      {"pkg/report"},                                                                  // folds the hosts' conditions
+		"pkg/config":                {"internal/textfile"},                                                           // also judges files on the admin's machine
 		"pkg/disruption":            nil,
-		"pkg/control":               {"pkg/findings/cause", "pkg/report"},
-		"pkg/expiry":                {"pkg/report"},                                                   // what is to be said of a certificate
-		"pkg/exporter":              {"pkg/control", "pkg/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
-		"pkg/metrics":               {"pkg/report", "pkg/upstream"},                                   // the labels' values
-		"internal/httpfield":        nil,                                                              // one grammar for both directions
+		"pkg/proxy/protocol":        {"pkg/findings/cause", "pkg/report"},
+		"pkg/expiry":                {"pkg/report"},                                                          // what is to be said of a certificate
+		"pkg/exporter":              {"pkg/proxy/protocol", "pkg/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
+		"pkg/metrics":               {"pkg/report", "pkg/proxy/upstream"},                                    // the labels' values
+		"internal/httpfield":        nil,                                                                     // one grammar for both directions
 		"internal/filewatch":        nil,
-		"pkg/frontdoor":             {"pkg/control", "pkg/findings/cause", "pkg/gate", "pkg/gate/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/upstream", "pkg/way"}, // the process that faces the network
-		"pkg/gate/head":             {"internal/httpfield"},                                                                                                                             // the parser must be readable, and fuzzed, by itself
+		"pkg/proxy":                 {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
+		"pkg/proxy/reqhead":         {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":      nil,
 		"pkg/host/keepalived":       {"internal/textfile"},
 		"pkg/machineconfig":         {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
@@ -84,10 +84,10 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/ingress/trust":         {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":    {"internal/docurl"},
 		"pkg/story":                 {"pkg/report"},
-		"pkg/upstream":              {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/proxy/upstream":        {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
 		"pkg/verdict":               nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
-		"pkg/gate/tcp":              {"internal/nonblock"},
-		"pkg/gate":                  {"pkg/findings/cause", "internal/httpfield", "pkg/gate/head", "pkg/gate/tcp", "pkg/report"},
+		"pkg/proxy/tcp":             {"internal/nonblock"},
+		"pkg/proxy/server":          {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":         {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
 		"pkg/reconcile":             {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/ownership", "pkg/host/nftables/ruleset", "pkg/report"},
 		"pkg/daemon":                nil, // may import all: it joins the parts

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // The descriptors of a child's end of the connection: the socket of commands and the
@@ -36,7 +36,7 @@ const cores = 2
 // Process is a child that was started, and the connection to it. The child ends
 // with either.
 type Process struct {
-	*control.Conn
+	*protocol.Conn
 	*sandbox.Process
 }
 
@@ -45,7 +45,7 @@ type Process struct {
 // ends. The command takes its end of the connection with [Inherited]. What it writes
 // to its standard error comes to output.
 func Start(command string, output *Output) (*Process, error) {
-	near, far, err := control.Pair()
+	near, far, err := protocol.Pair()
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", command, err)
 	}
@@ -112,12 +112,12 @@ func (p *Process) End() {
 }
 
 // Inherited takes the connection that a child is started with.
-func Inherited() (*control.Conn, error) {
+func Inherited() (*protocol.Conn, error) {
 	domain, err := unix.GetsockoptInt(commands, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {
 		return nil, fmt.Errorf("descriptor %d is not a socket of the process that starts this command: it is not for the command line", commands)
 	}
 	// The kernel names a process that is started as /proc/self/exe after that.
 	_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)
-	return control.Take([2]*os.File{os.NewFile(commands, "commands"), os.NewFile(messages, "messages")})
+	return protocol.Take([2]*os.File{os.NewFile(commands, "commands"), os.NewFile(messages, "messages")})
 }

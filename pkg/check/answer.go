@@ -13,8 +13,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // maxKey is what Let's Encrypt reads of an answer (boulder, va/http.go).

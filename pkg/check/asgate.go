@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // trusted is what TLS to the ingress is verified by, read as the service reads it.
@@ -46,7 +46,7 @@ func (t trusted) hidden(h *host) error {
 	return t.admin.Err()
 }
 
-func (t trusted) order() *control.Trust {
+func (t trusted) order() *protocol.Trust {
 	if t.admin == nil {
 		return nil
 	}
@@ -56,9 +56,9 @@ func (t trusted) order() *control.Trust {
 
 // asGate is how the gate asks the ingress, as far as this process can know.
 type asGate struct {
-	trust    *control.Trust
+	trust    *protocol.Trust
 	hidden   error // why what is trusted is not known
-	egress   control.Egress
+	egress   protocol.Egress
 	nameless error // why there is no address of the egress proxy
 	err      error // why the ingress cannot be asked as the gate does
 }
@@ -144,7 +144,7 @@ func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, pa
 // through is the egress proxy through which an ingress address is asked; empty
 // without one.
 func (g asGate) through(at netip.AddrPort) string {
-	i := slices.IndexFunc(g.egress.Through, func(t control.Through) bool { return t.Ingress == at })
+	i := slices.IndexFunc(g.egress.Through, func(t protocol.Through) bool { return t.Ingress == at })
 	if i < 0 {
 		return ""
 	}

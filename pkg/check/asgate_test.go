@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // TestIngressAsGate: what this process cannot know is nobody's fault, and what is well
@@ -25,7 +25,7 @@ func TestIngressAsGate(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.6")
 	secure := netip.AddrPortFrom(vip, 443)
-	through := control.Egress{Through: []control.Through{{Ingress: secure, Proxy: control.EgressProxy{Name: "proxy.lab.test"}}}}
+	through := protocol.Egress{Through: []protocol.Through{{Ingress: secure, Proxy: protocol.EgressProxy{Name: "proxy.lab.test"}}}}
 	hidden := errors.New("permission denied")
 	for name, tt := range map[string]struct {
 		page    probe.Fetch

@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // isDoor reports whether a page is what the front door says to whatever is no
 // challenge.
 func isDoor(f probe.Fetch) bool {
-	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == head.OnlyChallenges
+	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == reqhead.OnlyChallenges
 }
 
 // passedOn reports whether an answer came through a front door, which puts itself

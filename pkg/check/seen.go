@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // Hop is one step on the way of a challenge.

@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 )
 
 // followed is a host that follows a challenge, of which the front door and the
@@ -24,7 +24,7 @@ func followed(door, ingress probe.Fetch) *host {
 	h := routed(ingress)
 	vip := netip.MustParseAddr("192.0.2.5")
 	h.Token, h.vips.API = "tok", []netip.Addr{vip}
-	front := probe.Fetch{Connected: 1, Status: 400, Body: []byte(head.OnlyChallenges)}
+	front := probe.Fetch{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}
 	h.seen.door = map[netip.Addr]*fetching{vip: gotten(front)}
 	h.seen.challenge = map[netip.Addr]*fetching{vip: gotten(door)}
 	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{Lookup: probe.Lookup{Addresses: []netip.Addr{vip}}}}}}})

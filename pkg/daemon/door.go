@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // door is the keeper's side of the front door: it has the listening sockets and
@@ -39,17 +39,17 @@ type door struct {
 	gate      *gateProcess // nil while there is none
 	config    config.Config
 	ingress   []netip.Addr
-	trust     *control.Trust // nil until it is known
+	trust     *protocol.Trust // nil until it is known
 	set       bool
-	egress    control.Egress           // of which a gate is told before it is configured
+	egress    protocol.Egress          // of which a gate is told before it is configured
 	leading   bool                     // what Egress gets is for the next configuration
-	led       *control.Egress          // what it got meanwhile
+	led       *protocol.Egress         // what it got meanwhile
 	suspended bool                     // the listening sockets are the next process's
 	cut       int                      // what maxConnections was last said to be cut to
 	open      map[uint16]int           // the listening sockets that the gate serves, once it is configured
 	leaving   map[uint16]chan struct{} // ports that the gate still serves; closed when it is done
 	drained   chan string              // gets the end of a drain; nil while none is under way
-	probed    chan []control.Reachability
+	probed    chan []protocol.Reachability
 	told      []chan struct{} // closed when the gate has told all its news
 }
 
@@ -65,7 +65,7 @@ func (d *door) Configure(c config.Config, ingress []netip.Addr) {
 	}
 	first := !d.set
 	d.set, d.config, d.ingress = true, c, slices.Clone(ingress)
-	d.order(control.Order{Configure: d.configuration()}, -1)
+	d.order(protocol.Order{Configure: d.configuration()}, -1)
 	if first {
 		d.serveAll() // what a former process has left
 	}
@@ -89,24 +89,24 @@ func (d *door) follow(hold bool) {
 		return
 	}
 	d.egress = *led
-	d.order(control.Order{Egress: led, Hold: hold}, -1)
+	d.order(protocol.Order{Egress: led, Hold: hold}, -1)
 }
 
 // Trust has this trusted for TLS to the ingress, by the gate and those that follow
 // it. Nil: there is no TLS.
-func (d *door) Trust(t *control.Trust) {
+func (d *door) Trust(t *protocol.Trust) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if sameTrust(d.trust, t) {
 		return
 	}
 	if d.trust = t; t != nil {
-		d.order(control.Order{Trust: t}, -1)
+		d.order(protocol.Order{Trust: t}, -1)
 	}
 }
 
 // sameTrust spares the gate what it would give its connections up for.
-func sameTrust(a, b *control.Trust) bool {
+func sameTrust(a, b *protocol.Trust) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -114,7 +114,7 @@ func sameTrust(a, b *control.Trust) bool {
 }
 
 // configuration needs mu.
-func (d *door) configuration() *control.Configure {
+func (d *door) configuration() *protocol.Configure {
 	c := d.config
 	o := settings.Configure(c.Upstream, d.ingress)
 	o.Hosts = c.Hosts
@@ -126,7 +126,7 @@ func (d *door) configuration() *control.Configure {
 }
 
 // Egress takes which ingress addresses are reached through a proxy.
-func (d *door) Egress(e control.Egress) {
+func (d *door) Egress(e protocol.Egress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.leading {
@@ -137,17 +137,17 @@ func (d *door) Egress(e control.Egress) {
 		return
 	}
 	d.egress = e
-	d.order(control.Order{Egress: &e}, -1)
+	d.order(protocol.Order{Egress: &e}, -1)
 }
 
 // order needs mu. A gate that does not take it is ended by its warden, and the
 // next one is told everything.
-func (d *door) order(o control.Order, fd int) {
+func (d *door) order(o protocol.Order, fd int) {
 	if d.gate == nil {
 		return
 	}
 	switch err := d.gate.Send(o, fd); {
-	case errors.Is(err, control.ErrTooLarge):
+	case errors.Is(err, protocol.ErrTooLarge):
 		d.shorten(o, err)
 	case err != nil:
 		_ = d.gate.Kill()
@@ -157,7 +157,7 @@ func (d *door) order(o control.Order, fd int) {
 // shorten tells the gate what it can be told of an order that is too large, which
 // would be so for the next gate as well: what is to go through a proxy never goes
 // directly. It needs mu.
-func (d *door) shorten(o control.Order, err error) {
+func (d *door) shorten(o protocol.Order, err error) {
 	const mend = "shorten upstream.trustedCA, egressProxy.trustedCA or the host's own list of CAs"
 	what := "an order to the gate is too large, and not given"
 	switch e := o.Egress; {
@@ -165,7 +165,7 @@ func (d *door) shorten(o control.Order, err error) {
 		what = "the CAs that are trusted for the ingress are too many for the gate, which keeps those that it has: " + mend
 	case e != nil && len(e.Proxies.Roots)+len(e.Beyond.Roots) > 0:
 		what = "the CAs that are trusted for the egress proxy are too many for the gate, which trusts none of them: " + mend
-		d.order(control.Order{Egress: &control.Egress{Through: e.Through}}, -1)
+		d.order(protocol.Order{Egress: &protocol.Egress{Through: e.Through}}, -1)
 	}
 	d.log.Error(what, slog.String("event", "order"), slog.Any("error", err))
 }
@@ -176,11 +176,11 @@ func (d *door) employ(g *gateProcess) {
 	defer d.mu.Unlock()
 	d.gate = g
 	if d.trust != nil {
-		d.order(control.Order{Trust: d.trust}, -1)
+		d.order(protocol.Order{Trust: d.trust}, -1)
 	}
-	d.order(control.Order{Egress: &d.egress}, -1)
+	d.order(protocol.Order{Egress: &d.egress}, -1)
 	if d.set {
-		d.order(control.Order{Configure: d.configuration()}, -1)
+		d.order(protocol.Order{Configure: d.configuration()}, -1)
 		d.serveAll()
 	}
 }
@@ -196,18 +196,18 @@ func (d *door) serveAll() {
 	for port, old := range maps.Clone(d.open) {
 		changed := restore(old)
 		if changed == nil {
-			d.order(control.Order{Listen: &control.Listen{Port: port}}, old)
+			d.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, old)
 			continue
 		}
 		d.log.Warn(fmt.Sprintf("the last gate has changed the listening socket on port %d: another takes its place", port), slog.String("event", "listen"), slog.Any("error", changed))
 		if _, err := listensOn(old); err == nil {
-			d.order(control.Order{Listen: &control.Listen{Port: port}}, old)
-			d.order(control.Order{Leave: &control.Leave{Port: port}}, -1)
+			d.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, old)
+			d.order(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
 		}
 		fresh, err := listenBeside(port, old)
 		if err == nil {
 			// Before systemd is asked to keep it, which may take seconds.
-			d.order(control.Order{Listen: &control.Listen{Port: port}}, fresh)
+			d.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, fresh)
 		}
 		d.release(port, old)
 		delete(d.open, port)
@@ -294,7 +294,7 @@ func (d *door) Open(port uint16) error {
 	if err != nil {
 		return err
 	}
-	d.order(control.Order{Listen: &control.Listen{Port: port}}, fd)
+	d.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, fd)
 	return nil
 }
 
@@ -363,7 +363,7 @@ func (d *door) Settle(port uint16) {
 		delete(d.open, other)
 		if d.gate != nil {
 			d.leaving[other] = make(chan struct{})
-			d.order(control.Order{Leave: &control.Leave{Port: other}}, -1)
+			d.order(protocol.Order{Leave: &protocol.Leave{Port: other}}, -1)
 		}
 		d.release(other, fd)
 	}
@@ -412,7 +412,7 @@ func (d *door) drain(ctx context.Context) string {
 		ended <- ""
 	} else {
 		d.drained = ended
-		d.order(control.Order{Drain: &control.Drain{Budget: budget}}, -1)
+		d.order(protocol.Order{Drain: &protocol.Drain{Budget: budget}}, -1)
 	}
 	d.mu.Unlock()
 	select {
@@ -443,15 +443,15 @@ func (d *door) hasGone(port uint16) {
 
 // Probe has the gate look which ingress addresses take connections. Without an
 // answer it returns none.
-func (d *door) Probe(ctx context.Context) []control.Reachability {
+func (d *door) Probe(ctx context.Context) []protocol.Reachability {
 	d.mu.Lock()
 	if d.gate == nil {
 		d.mu.Unlock()
 		return nil
 	}
-	answer := make(chan []control.Reachability, 1)
+	answer := make(chan []protocol.Reachability, 1)
 	d.probed = answer
-	d.order(control.Order{Probe: &control.Probe{}}, -1)
+	d.order(protocol.Order{Probe: &protocol.Probe{}}, -1)
 	d.mu.Unlock()
 	select {
 	case found := <-answer:
@@ -462,7 +462,7 @@ func (d *door) Probe(ctx context.Context) []control.Reachability {
 }
 
 // hasProbed needs mu.
-func (d *door) hasProbed(found []control.Reachability) {
+func (d *door) hasProbed(found []protocol.Reachability) {
 	if d.probed != nil {
 		d.probed <- found
 		d.probed = nil
@@ -482,7 +482,7 @@ func (d *door) Refresh() {
 	}
 	told := make(chan struct{})
 	d.told = append(d.told, told)
-	d.order(control.Order{Tell: &control.Tell{}}, -1)
+	d.order(protocol.Order{Tell: &protocol.Tell{}}, -1)
 	d.mu.Unlock()
 	select {
 	case <-told:

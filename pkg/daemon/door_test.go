@@ -18,7 +18,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // listener is what the gate makes of a listening socket.
@@ -118,12 +118,12 @@ func TestOrderThatIsTooLarge(t *testing.T) {
 	// There is no process that could be killed.
 	d := &door{log: slog.New(slog.NewTextHandler(log, nil)), gate: &gateProcess{&child.Process{Conn: near}}}
 	large := [][]byte{make([]byte, 9<<20+1)} // 12 MiB as text, which is what a message holds
-	d.Trust(&control.Trust{Roots: large})
+	d.Trust(&protocol.Trust{Roots: large})
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
 	}
-	through := []control.Through{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: control.EgressProxy{Name: "proxy.test"}}}
-	d.Egress(control.Egress{Through: through, Proxies: control.Trust{Roots: large}, Beyond: control.Trust{Roots: [][]byte{{1}}}})
+	through := []protocol.Through{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: protocol.EgressProxy{Name: "proxy.test"}}}
+	d.Egress(protocol.Egress{Through: through, Proxies: protocol.Trust{Roots: large}, Beyond: protocol.Trust{Roots: [][]byte{{1}}}})
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}

@@ -16,11 +16,11 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -43,7 +43,7 @@ type egressWatch struct {
 	board        *report.Board
 	kept         egress.Keeper
 	addresses    func() ([]address.Address, error)
-	tell         func(control.Egress) // the gate, through the door
+	tell         func(protocol.Egress) // the gate, through the door
 	network      asker
 	apiServerURL string
 	files        *filewatch.Watcher
@@ -89,7 +89,7 @@ type usedEgress struct {
 	setting egress.Setting
 }
 
-func newEgressWatch(o Options, board *report.Board, addresses func() ([]address.Address, error), tell func(control.Egress)) (*egressWatch, error) {
+func newEgressWatch(o Options, board *report.Board, addresses func() ([]address.Address, error), tell func(protocol.Egress)) (*egressWatch, error) {
 	files, err := filewatch.NewWithin(o.Log, followDelay)
 	if err != nil {
 		return nil, err

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -91,7 +91,7 @@ func (e *egressWatch) heed(ways []settings.Way) {
 
 // order is what the gate is to do. A proxy whose name cannot be resolved, or of which
 // that is not known in time, has no address. It needs mu.
-func (e *egressWatch) order(ways []settings.Way) control.Egress {
+func (e *egressWatch) order(ways []settings.Way) protocol.Egress {
 	addrs := func(name string) []netip.Addr { return e.names[name].addrs }
 	return settings.Egress(ways, addrs, e.used.setting, e.systemRoots())
 }

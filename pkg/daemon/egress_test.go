@@ -27,8 +27,8 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -44,7 +44,7 @@ type leading struct {
 	end    func() // of what begin has begun
 
 	mu    sync.Mutex
-	order control.Egress
+	order protocol.Egress
 }
 
 func newLeading(t *testing.T, dir string) *leading {
@@ -71,13 +71,13 @@ func newLeading(t *testing.T, dir string) *leading {
 	return w
 }
 
-func (w *leading) take(e control.Egress) {
+func (w *leading) take(e protocol.Egress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.order = e
 }
 
-func (w *leading) told() control.Egress {
+func (w *leading) told() protocol.Egress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.order
@@ -202,8 +202,8 @@ func TestEgressLife(t *testing.T) {
 	env := fmt.Sprintf("HTTP_PROXY=http://%s@%s\r\nHTTPS_PROXY='http://%s@%s'\r\nNO_PROXY=.example.test\r\n", credentials, addr, credentials, addr)
 	w.write("proxy.env", env)
 	s = w.await(report.EgressAccepted, nil)
-	want := control.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: "Basic dXNlcjpwQHNzOnclcmQ="}
-	wanted := control.Egress{Through: []control.Through{
+	want := protocol.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: "Basic dXNlcjpwQHNzOnclcmQ="}
+	wanted := protocol.Egress{Through: []protocol.Through{
 		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want}, {Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
 	}}
 	if diff := cmp.Diff(wanted, w.told(), compareAddrs()); diff != "" {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -220,7 +220,7 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Send(control.ExporterOrder{Serve: &control.Serve{}}, fd); err != nil {
+	if err := process.Send(protocol.ExporterOrder{Serve: &protocol.Serve{}}, fd); err != nil {
 		process.End()
 		return nil, err
 	}
@@ -229,9 +229,9 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 
 // serve answers an exporter until its connection ends, and closes works when the
 // exporter says that it is at work. One that asks more often than ours has to wait.
-func (e *exporter) serve(conn *control.Conn, works chan<- struct{}) error {
+func (e *exporter) serve(conn *protocol.Conn, works chan<- struct{}) error {
 	for {
-		var ask control.Ask
+		var ask protocol.Ask
 		fd, err := conn.Receive(&ask)
 		if fd >= 0 {
 			return errors.Join(errors.New("it has sent a descriptor"), unix.Close(fd))
@@ -239,7 +239,7 @@ func (e *exporter) serve(conn *control.Conn, works chan<- struct{}) error {
 		if err != nil {
 			return err
 		}
-		if ask.ID == control.AtWork {
+		if ask.ID == protocol.AtWork {
 			if works == nil {
 				return errors.New("it has said twice that it is at work")
 			}
@@ -247,8 +247,8 @@ func (e *exporter) serve(conn *control.Conn, works chan<- struct{}) error {
 			works = nil
 			continue
 		}
-		next := time.After(control.AskEvery)
-		if err := conn.Send(control.ExporterOrder{Answer: &control.Answer{ID: ask.ID, Report: measured(e.report())}}, -1); err != nil {
+		next := time.After(protocol.AskEvery)
+		if err := conn.Send(protocol.ExporterOrder{Answer: &protocol.Answer{ID: ask.ID, Report: measured(e.report())}}, -1); err != nil {
 			return err
 		}
 		<-next

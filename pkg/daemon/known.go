@@ -5,8 +5,8 @@ package daemon
 import (
 	"fmt"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // known is what this process knows by itself of a failure that the gate reports: what
@@ -14,7 +14,7 @@ import (
 func (d *door) known() cause.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return control.Context(&control.Configure{VerifyNames: d.config.Upstream.VerifyNames}, d.trust, &d.egress)
+	return protocol.Context(&protocol.Configure{VerifyNames: d.config.Upstream.VerifyNames}, d.trust, &d.egress)
 }
 
 // cutOff says what a drain could not end in time.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
 	answers "github.com/http01-proxyd/http01-proxyd/pkg/probe/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // serviceDir, when it is set, makes this test binary the service itself, with
@@ -41,13 +41,13 @@ func TestMain(m *testing.M) {
 }
 
 // children are the commands that the service starts.
-func children() map[string]func(context.Context, *control.Conn) error {
-	return map[string]func(context.Context, *control.Conn) error{
+func children() map[string]func(context.Context, *protocol.Conn) error {
+	return map[string]func(context.Context, *protocol.Conn) error{
 		"gate": runGate, "exporter": exporter.RunConfined, probe.Command: answers.RunConfined,
 	}
 }
 
-func runChild(run func(context.Context, *control.Conn) error) int {
+func runChild(run func(context.Context, *protocol.Conn) error) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	conn, err := child.Inherited()
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -29,7 +29,7 @@ const (
 // VIP, and the gate looks for it: it does no more than connect.
 type networkProber struct {
 	board *report.Board
-	probe func(context.Context) []control.Reachability
+	probe func(context.Context) []protocol.Reachability
 	known func() cause.Context
 	now   chan struct{}
 
@@ -37,7 +37,7 @@ type networkProber struct {
 	targets []netip.AddrPort
 }
 
-func newProber(board *report.Board, probe func(context.Context) []control.Reachability, known func() cause.Context) *networkProber {
+func newProber(board *report.Board, probe func(context.Context) []protocol.Reachability, known func() cause.Context) *networkProber {
 	return &networkProber{board: board, probe: probe, known: known, now: make(chan struct{}, 1)}
 }
 
@@ -152,6 +152,6 @@ func (p *networkProber) look(ctx context.Context) bool {
 	return all
 }
 
-func sameTargets(found []control.Reachability, targets []netip.AddrPort) bool {
-	return slices.EqualFunc(found, targets, func(f control.Reachability, t netip.AddrPort) bool { return f.Addr == t })
+func sameTargets(found []protocol.Reachability, targets []netip.AddrPort) bool {
+	return slices.EqualFunc(found, targets, func(f protocol.Reachability, t netip.AddrPort) bool { return f.Addr == t })
 }

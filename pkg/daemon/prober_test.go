@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -29,13 +29,13 @@ func withProber(t *testing.T, test func(p *probing)) {
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
 		p := &probing{board: report.NewBoard("test", time.Now(), func(_, _ report.Condition) {})}
-		p.networkProber = &networkProber{board: p.board, now: make(chan struct{}, 1), known: unknown, probe: func(context.Context) []control.Reachability {
+		p.networkProber = &networkProber{board: p.board, now: make(chan struct{}, 1), known: unknown, probe: func(context.Context) []protocol.Reachability {
 			p.looks.Add(1)
-			found := control.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
+			found := protocol.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
 				found.Failure = &cause.Failure{Cause: "refused", Addr: found.Addr}
 			}
-			return []control.Reachability{found}
+			return []protocol.Reachability{found}
 		}}
 		during(t, p.run, func() {
 			p.retarget([]netip.Addr{ingress}, 80)
@@ -111,10 +111,10 @@ func TestProberLooksWhileItHoldsAVIP(t *testing.T) {
 func TestAStopIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &networkProber{board: report.NewBoard("test", time.Now(), func(_, _ report.Condition) {}), now: make(chan struct{}, 1)}
-		p.probe = func(ctx context.Context) []control.Reachability {
+		p.probe = func(ctx context.Context) []protocol.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
-			return []control.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
+			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
 		}
 		p.retarget([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
 		p.board.SetLook(report.Look{Reason: report.Serving, Message: "m"}, time.Now())

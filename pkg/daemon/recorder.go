@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/story"
 )
@@ -51,7 +51,7 @@ func newRecorder(log *slog.Logger, board *report.Board, known func() cause.Conte
 }
 
 // news takes what has happened at the gate.
-func (r *recorder) news(n *control.News) {
+func (r *recorder) news(n *protocol.News) {
 	r.count(n)
 	for i := range n.Challenges {
 		c := r.told(&n.Challenges[i])
@@ -70,7 +70,7 @@ func (r *recorder) news(n *control.News) {
 
 // told is a challenge with what the gate does not report: when its request came, and
 // the sentences about it.
-func (r *recorder) told(reported *control.Challenge) report.Challenge {
+func (r *recorder) told(reported *protocol.Challenge) report.Challenge {
 	c := reported.Challenge
 	c.Time = time.Now().Add(-c.Duration)
 	if why := reported.Failure; why != nil {
@@ -90,7 +90,7 @@ func hostname(host string) string {
 }
 
 // count takes the numbers.
-func (r *recorder) count(n *control.News) {
+func (r *recorder) count(n *protocol.News) {
 	all := uint64(0)
 	for i := range n.Sums {
 		all += n.Sums[i].Count

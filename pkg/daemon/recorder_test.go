@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -28,11 +28,11 @@ func unknown() cause.Context { return cause.Context{} }
 
 func tell(r *recorder, c report.Challenge) {
 	c.Asker = report.OtherAsker
-	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c}}, Sums: []report.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+	r.news(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
 func refuse(r *recorder, why report.Refusal) {
-	r.news(&control.News{Refused: []report.RefusedSum{{Refusal: why, Asker: report.OtherAsker, Count: 1}}})
+	r.news(&protocol.News{Refused: []report.RefusedSum{{Refusal: why, Asker: report.OtherAsker, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {
@@ -47,7 +47,7 @@ func TestChallengeLines(t *testing.T) {
 	c.Asker = report.OtherAsker
 	c.Status, c.Outcome = 502, report.Failed
 	why := &cause.Failure{Cause: "refused", Addr: c.Upstream}
-	r.news(&control.News{Challenges: []control.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
+	r.news(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
 	r.finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
@@ -100,7 +100,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 func TestSumsAreCounted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := recording()
-	r.news(&control.News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Cause: "refused", Count: 7}}})
+	r.news(&protocol.News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Cause: "refused", Count: 7}}})
 	got := r.board.Report(report.Table{}).Traffic
 	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
 		t.Errorf("got %+v", got)
@@ -129,8 +129,8 @@ func TestAcceptTroubleIsNamed(t *testing.T) {
 	t.Parallel()
 	r, out, _ := recording()
 	r.flush()
-	r.news(&control.News{Failures: 3, LastFailure: uint16(unix.ENOBUFS)})
-	r.news(&control.News{Failures: 4, LastFailure: uint16(unix.EMFILE)})
+	r.news(&protocol.News{Failures: 3, LastFailure: uint16(unix.ENOBUFS)})
+	r.news(&protocol.News{Failures: 4, LastFailure: uint16(unix.EMFILE)})
 	r.flush()
 	r.flush()
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") || !strings.Contains(out.String(), "too many open files") {
@@ -144,7 +144,7 @@ func TestOwnRequestsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := recording()
 	count := func(asker report.Asker, why report.Refusal, n uint64) uint64 {
-		r.news(&control.News{Refused: []report.RefusedSum{{Refusal: why, Asker: asker, Count: n}}})
+		r.news(&protocol.News{Refused: []report.RefusedSum{{Refusal: why, Asker: asker, Count: n}}})
 		return r.board.Report(report.Table{}).Challenges.Refused[why]
 	}
 	r.expect(time.Now().Add(-2 * ownTime))

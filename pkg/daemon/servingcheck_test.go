@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
-	"github.com/http01-proxyd/http01-proxyd/pkg/frontdoor"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -26,24 +26,24 @@ const fastServing = serviceTiming + `={"ServingEvery": 200000000, "ServingAgain"
 
 // runGate is the gate, or one that lives and does not serve: as the file says whose
 // name is that of the program.
-func runGate(ctx context.Context, conn *control.Conn) error {
+func runGate(ctx context.Context, conn *protocol.Conn) error {
 	how, err := os.ReadFile(os.Args[0])
 	if filepath.Base(os.Args[0]) != "gate-acts" || err != nil {
-		return frontdoor.RunConfined(ctx, conn)
+		return proxy.RunConfined(ctx, conn)
 	}
 	go func() {
 		for range time.Tick(time.Second) {
-			_ = conn.Send(control.Word{Alive: &control.Alive{}}, -1)
+			_ = conn.Send(protocol.Word{Alive: &protocol.Alive{}}, -1)
 		}
 	}()
-	_ = conn.Send(control.Word{Alive: &control.Alive{}}, -1)
+	_ = conn.Send(protocol.Word{Alive: &protocol.Alive{}}, -1)
 	for {
 		order, fd, err := conn.ReceiveOrder()
 		if err != nil {
 			return nil //nolint:nilerr // its end
 		}
 		if order.Tell != nil {
-			_ = conn.Send(control.Word{Told: &control.Told{}}, -1)
+			_ = conn.Send(protocol.Word{Told: &protocol.Told{}}, -1)
 		}
 		if order.Listen == nil {
 			continue

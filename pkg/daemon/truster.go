@@ -12,9 +12,9 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,7 +24,7 @@ type truster struct {
 	log    *slog.Logger
 	board  *report.Board
 	files  *filewatch.Watcher
-	tell   func(*control.Trust) // the gate, and those that follow it
+	tell   func(*protocol.Trust) // the gate, and those that follow it
 	kept   trust.Kept
 	system []string // where this host's own CAs may be
 	wake   chan struct{}
@@ -36,10 +36,10 @@ type truster struct {
 	host   *trust.System // nil where there is an admin's bundle
 	said   trustSaid
 	last   report.Trust
-	handed *control.Trust
+	handed *protocol.Trust
 }
 
-func newTruster(o Options, board *report.Board, tell func(*control.Trust)) (*truster, error) {
+func newTruster(o Options, board *report.Board, tell func(*protocol.Trust)) (*truster, error) {
 	files, err := filewatch.NewWithin(o.Log, followDelay)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (t *truster) publish() {
 }
 
 // inForce sums up what the looks have found. It needs mu.
-func (t *truster) inForce() (report.Trust, *control.Trust) {
+func (t *truster) inForce() (report.Trust, *protocol.Trust) {
 	verdict := t.admin.Verdict()
 	s := report.Trust{Kind: report.TrustAdmin, Path: t.admin.Path(), Source: t.admin.Origin(), LeftOutTotal: verdict.Dropped}
 	for _, l := range verdict.LeftOut[:min(report.MaxTrustLeftOut, len(verdict.LeftOut))] {

@@ -28,7 +28,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -106,7 +106,7 @@ func (w *trusting) begin() *trusting {
 	return w
 }
 
-func (w *trusting) take(t *control.Trust) {
+func (w *trusting) take(t *protocol.Trust) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	about := "none"
@@ -343,11 +343,11 @@ func TestTrustIsInForceInTime(t *testing.T) {
 }
 
 // connected are both ends of a connection to a gate.
-func connected(t *testing.T) (near, gate *control.Conn) {
+func connected(t *testing.T) (near, gate *protocol.Conn) {
 	t.Helper()
-	near, far, err := control.Pair()
+	near, far, err := protocol.Pair()
 	must(t, err)
-	gate, err = control.Take(far)
+	gate, err = protocol.Take(far)
 	must(t, err)
 	t.Cleanup(func() {
 		_ = near.Close()
@@ -357,7 +357,7 @@ func connected(t *testing.T) (near, gate *control.Conn) {
 }
 
 // newHearing is a door whose gate is in the test's hand.
-func newHearing(t *testing.T) (d *door, near, gate *control.Conn, g *gateProcess) {
+func newHearing(t *testing.T) (d *door, near, gate *protocol.Conn, g *gateProcess) {
 	t.Helper()
 	near, gate = connected(t)
 	// What runs does not matter: the test has its end of the connection.
@@ -376,8 +376,8 @@ func newHearing(t *testing.T) (d *door, near, gate *control.Conn, g *gateProcess
 func TestDoorTellsEgressWithItsConfiguration(t *testing.T) {
 	t.Parallel()
 	d, near, gate, g := newHearing(t)
-	ways := func(port uint16) control.Egress {
-		return control.Egress{Through: []control.Through{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), port)}}}
+	ways := func(port uint16) protocol.Egress {
+		return protocol.Egress{Through: []protocol.Through{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), port)}}}
 	}
 	c := config.Default()
 	d.leads = func([]netip.Addr) { d.Egress(ways(c.Upstream.Port)) }
@@ -390,7 +390,7 @@ func TestDoorTellsEgressWithItsConfiguration(t *testing.T) {
 	d.Configure(c, nil)
 	d.Configure(c, nil)
 	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
-	hears(t, near, gate, want, func(o control.Order) string {
+	hears(t, near, gate, want, func(o protocol.Order) string {
 		switch {
 		case o.Egress != nil && len(o.Egress.Through) > 0:
 			return fmt.Sprint("egress ", o.Egress.Through[0].Ingress.Port(), " ", o.Hold)
@@ -405,12 +405,12 @@ func TestDoorTellsEgressWithItsConfiguration(t *testing.T) {
 
 // hears sends a last order, and checks those that the gate has received before. An
 // order whose text is "" is left out.
-func hears(t *testing.T, near, gate *control.Conn, want []string, text func(control.Order) string) {
+func hears(t *testing.T, near, gate *protocol.Conn, want []string, text func(protocol.Order) string) {
 	t.Helper()
-	must(t, near.Send(control.Order{Probe: &control.Probe{}}, -1))
+	must(t, near.Send(protocol.Order{Probe: &protocol.Probe{}}, -1))
 	var all []string
 	for {
-		var o control.Order
+		var o protocol.Order
 		if _, err := gate.Receive(&o); err != nil || o.Probe != nil {
 			break
 		}
@@ -428,7 +428,7 @@ func hears(t *testing.T, near, gate *control.Conn, want []string, text func(cont
 func TestDoorTellsTrustFirst(t *testing.T) {
 	t.Parallel()
 	d, near, gate, g := newHearing(t)
-	trusted := func(der byte) *control.Trust { return &control.Trust{Roots: [][]byte{{der}}, About: "a CA"} }
+	trusted := func(der byte) *protocol.Trust { return &protocol.Trust{Roots: [][]byte{{der}}, About: "a CA"} }
 	d.Trust(trusted(1))
 	d.Configure(config.Default(), nil)
 	d.employ(g)
@@ -436,7 +436,7 @@ func TestDoorTellsTrustFirst(t *testing.T) {
 	d.Trust(trusted(2))
 	d.Trust(nil)
 	d.Trust(trusted(3))
-	hears(t, near, gate, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(o control.Order) string {
+	hears(t, near, gate, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(o protocol.Order) string {
 		switch {
 		case o.Trust != nil:
 			return fmt.Sprint("trust ", o.Trust.Roots)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -139,7 +139,7 @@ func (w *warden) wait(patience time.Duration) {
 // attend listens to the gate until it ends, and returns why it did; "" when it
 // was to.
 func (w *warden) attend(g *gateProcess) (why string) {
-	words := make(chan control.Word)
+	words := make(chan protocol.Word)
 	deaf := make(chan struct{})
 	defer close(deaf)
 	var broken error
@@ -211,7 +211,7 @@ func explain(p *child.Process, broken error) string {
 }
 
 // take believes what the gate says, as far as it can be believed.
-func (w *warden) take(word control.Word) error {
+func (w *warden) take(word protocol.Word) error {
 	switch {
 	case word.Gone != nil:
 		w.door.hasGone(word.Gone.Port)

@@ -18,15 +18,15 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // keeper is the other side of an exporter's connection.
 type keeper struct {
-	conn  *control.Conn
+	conn  *protocol.Conn
 	url   string
 	asked atomic.Int64
 	ended chan error // what Run returns
@@ -40,13 +40,13 @@ func start(t *testing.T, answer func() *report.Report) *keeper {
 }
 
 // startBy is start of another run.
-func startBy(t *testing.T, run func(context.Context, *control.Conn) error, answer func() *report.Report) *keeper {
+func startBy(t *testing.T, run func(context.Context, *protocol.Conn) error, answer func() *report.Report) *keeper {
 	t.Helper()
-	near, far, err := control.Pair()
+	near, far, err := protocol.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := control.Take(far)
+	conn, err := protocol.Take(far)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func startBy(t *testing.T, run func(context.Context, *control.Conn) error, answe
 		t.Fatal(err)
 	}
 	k := &keeper{conn: near, url: "http://" + ln.Addr().String() + "/metrics", ended: make(chan error, 1)}
-	if err := near.Send(control.ExporterOrder{Serve: &control.Serve{}}, int(file.Fd())); err != nil {
+	if err := near.Send(protocol.ExporterOrder{Serve: &protocol.Serve{}}, int(file.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = file.Close(), ln.Close()
@@ -71,16 +71,16 @@ func startBy(t *testing.T, run func(context.Context, *control.Conn) error, answe
 
 func (k *keeper) serve(answer func() *report.Report) {
 	for {
-		var ask control.Ask
+		var ask protocol.Ask
 		if _, err := k.conn.Receive(&ask); err != nil {
 			return
 		}
-		if ask.ID == control.AtWork {
+		if ask.ID == protocol.AtWork {
 			continue
 		}
 		k.asked.Add(1)
 		if r := answer(); r != nil {
-			_ = k.conn.Send(control.ExporterOrder{Answer: &control.Answer{ID: ask.ID, Report: *r}}, -1)
+			_ = k.conn.Send(protocol.ExporterOrder{Answer: &protocol.Answer{ID: ask.ID, Report: *r}}, -1)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if asked, bound := k.asked.Load(), int64(time.Since(begin)/control.AskEvery)+1; asked > bound {
+	if asked, bound := k.asked.Load(), int64(time.Since(begin)/protocol.AskEvery)+1; asked > bound {
 		t.Errorf("the keeper was asked %d times in %v", asked, time.Since(begin))
 	}
 }
@@ -186,7 +186,7 @@ func TestNativeHistograms(t *testing.T) {
 func TestSilentKeeper(t *testing.T) {
 	t.Parallel()
 	var late atomic.Bool
-	impatient := func(ctx context.Context, conn *control.Conn) error {
+	impatient := func(ctx context.Context, conn *protocol.Conn) error {
 		return exporter.RunFor(ctx, conn, 100*time.Millisecond)
 	}
 	var k *keeper
@@ -195,8 +195,8 @@ func TestSilentKeeper(t *testing.T) {
 			return nil
 		}
 		// The answer to the question before comes now.
-		wrong := control.Answer{ID: uint64(k.asked.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
-		if err := k.conn.Send(control.ExporterOrder{Answer: &wrong}, -1); err != nil {
+		wrong := protocol.Answer{ID: uint64(k.asked.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
+		if err := k.conn.Send(protocol.ExporterOrder{Answer: &wrong}, -1); err != nil {
 			t.Error(err)
 		}
 		return busy()

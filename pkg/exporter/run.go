@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // The bounds of one scrape. Connections are not kept alive: an idle one would take
@@ -32,7 +32,7 @@ const (
 const collectAt = 25
 
 // RunConfined is Run after giving up every system call that it does not need.
-func RunConfined(ctx context.Context, conn *control.Conn) error {
+func RunConfined(ctx context.Context, conn *protocol.Conn) error {
 	if err := sandbox.Confine(sandbox.Exporter); err != nil {
 		return fmt.Errorf("confine the exporter: %w", err)
 	}
@@ -44,12 +44,12 @@ func RunConfined(ctx context.Context, conn *control.Conn) error {
 
 // Run serves metrics on the socket that comes over the connection to the keeper,
 // until that ends, and returns nil then.
-func Run(ctx context.Context, conn *control.Conn) error {
+func Run(ctx context.Context, conn *protocol.Conn) error {
 	return run(ctx, conn, answerTime)
 }
 
 // run is Run with another patience with the keeper.
-func run(ctx context.Context, conn *control.Conn, patience time.Duration) error {
+func run(ctx context.Context, conn *protocol.Conn, patience time.Duration) error {
 	ln, err := await(conn)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func run(ctx context.Context, conn *control.Conn, patience time.Duration) error 
 		_ = server.Close()
 	}()
 	// The socket is listening already: who connects is served.
-	if err := conn.Send(control.Ask{ID: control.AtWork}, -1); err != nil {
+	if err := conn.Send(protocol.Ask{ID: protocol.AtWork}, -1); err != nil {
 		return fmt.Errorf("tell the service that metrics are served: %w", err)
 	}
 	if err := server.Serve(r); !errors.Is(err, http.ErrServerClosed) {
@@ -88,8 +88,8 @@ func run(ctx context.Context, conn *control.Conn, patience time.Duration) error 
 }
 
 // await takes the listening socket, which is the keeper's first word.
-func await(conn *control.Conn) (net.Listener, error) {
-	var o control.ExporterOrder
+func await(conn *protocol.Conn) (net.Listener, error) {
+	var o protocol.ExporterOrder
 	fd, err := conn.Receive(&o)
 	if err != nil {
 		return nil, fmt.Errorf("wait for the listening socket: %w", err)

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,7 +24,7 @@ const answerTime = 4 * time.Second
 
 // source has the keeper's report, which it asks for when the last one is too old.
 type source struct {
-	conn     *control.Conn
+	conn     *protocol.Conn
 	patience time.Duration // with a keeper that does not answer
 	asking   chan struct{} // holds a value while somebody asks
 
@@ -37,7 +37,7 @@ type source struct {
 	at   time.Time // when its report came
 }
 
-func newSource(conn *control.Conn, patience time.Duration) *source {
+func newSource(conn *protocol.Conn, patience time.Duration) *source {
 	return &source{conn: conn, patience: patience, asking: make(chan struct{}, 1)}
 }
 
@@ -52,7 +52,7 @@ func (s *source) page(ctx context.Context) (*metrics.Page, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the service: %w", ctx.Err())
 	}
-	if s.last != nil && time.Since(s.at) < control.AskEvery {
+	if s.last != nil && time.Since(s.at) < protocol.AskEvery {
 		return s.last, nil
 	}
 	answer, err := s.ask()
@@ -76,7 +76,7 @@ func (s *source) page(ctx context.Context) (*metrics.Page, error) {
 func (s *source) ask() (<-chan report.Report, error) {
 	s.mu.Lock()
 	s.asked++
-	question := control.Ask{ID: s.asked}
+	question := protocol.Ask{ID: s.asked}
 	answer := make(chan report.Report, 1)
 	s.answer = answer
 	s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *source) ask() (<-chan report.Report, error) {
 // came too late for its question is let go.
 func (s *source) receive() error {
 	for {
-		var o control.ExporterOrder
+		var o protocol.ExporterOrder
 		fd, err := s.conn.Receive(&o)
 		if fd >= 0 {
 			err = errors.Join(err, unix.Close(fd), errors.New("a descriptor came that nobody wants"))
@@ -103,7 +103,7 @@ func (s *source) receive() error {
 	}
 }
 
-func (s *source) take(a *control.Answer) {
+func (s *source) take(a *protocol.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answer != nil && a.ID == s.asked {

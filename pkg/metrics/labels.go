@@ -3,8 +3,8 @@
 package metrics
 
 import (
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 // outcomes are values of that label, for requests that went to the ingress.

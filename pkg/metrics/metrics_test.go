@@ -16,8 +16,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")

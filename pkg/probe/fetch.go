@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // FetchQuestion asks for one page, as a validator does: one GET over a connection
@@ -32,9 +32,9 @@ type Gate struct {
 	Client netip.AddrPort `json:"client"` // for whom
 	VIP    netip.AddrPort `json:"vip"`    // what that one has connected to
 
-	Configure control.Configure `json:"configure"` // Ingress is the address that is asked
-	Trust     *control.Trust    `json:"trust,omitempty"`
-	Egress    *control.Egress   `json:"egress,omitempty"`
+	Configure protocol.Configure `json:"configure"` // Ingress is the address that is asked
+	Trust     *protocol.Trust    `json:"trust,omitempty"`
+	Egress    *protocol.Egress   `json:"egress,omitempty"`
 }
 
 // Fetch is how that went. Without an answer Cause says why, in the words of
@@ -88,7 +88,7 @@ func (f *Fetch) check() error {
 func (q *FetchQuestion) context() cause.Context {
 	known := cause.Context{}
 	if q.Gate != nil {
-		known = control.Context(&q.Gate.Configure, q.Gate.Trust, q.Gate.Egress)
+		known = protocol.Context(&q.Gate.Configure, q.Gate.Trust, q.Gate.Egress)
 	}
 	known.Host = strings.Trim(q.Host, "[]")
 	return known

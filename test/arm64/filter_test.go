@@ -31,7 +31,7 @@ func suites() []suite {
 		// for their work: the proxy answers challenges, the exporter serves metrics, and
 		// the prober reads certificates.
 		{"pkg/daemon", []string{"TestGateIsHarmless", "TestExporterIsHarmless", "TestChallengeThroughTheVIP", "TestExpiryWatch"}},
-		{"pkg/frontdoor", []string{"TestConfinedTLS"}},
+		{"pkg/proxy", []string{"TestConfinedTLS"}},
 	}
 }
 

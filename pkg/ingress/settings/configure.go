@@ -6,14 +6,14 @@ import (
 	"net/netip"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // Configure is how the ingress at these addresses is asked. What is about clients is
 // not in it.
-func Configure(u config.Upstream, ingress []netip.Addr) control.Configure {
-	return control.Configure{
+func Configure(u config.Upstream, ingress []netip.Addr) protocol.Configure {
+	return protocol.Configure{
 		Timeout:         u.Timeout,
 		Ingress:         ingress,
 		Port:            u.Port,
@@ -39,6 +39,6 @@ func versionOf(p config.ProxyProtocol) int {
 
 // Trust is what is trusted for TLS to the ingress. whose names, for diagnoses, where
 // the roots come from.
-func Trust(whose string, roots []trust.Certificate) *control.Trust {
-	return &control.Trust{Roots: trust.DER(roots), About: trust.About(whose, roots)}
+func Trust(whose string, roots []trust.Certificate) *protocol.Trust {
+	return &protocol.Trust{Roots: trust.DER(roots), About: trust.About(whose, roots)}
 }

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // Way is an ingress address and port, and the proxy through which it is reached. The
@@ -59,31 +59,31 @@ func portsOf(u config.Upstream) []port {
 // Egress is what goes through which proxy. addrs are the addresses of a proxy's name:
 // without any nothing goes directly that is to go through it. system are the CAs
 // of this host.
-func Egress(ways []Way, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o control.Egress) {
+func Egress(ways []Way, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o protocol.Egress) {
 	if len(ways) == 0 {
 		return o
 	}
 	secure := false
 	for _, w := range ways {
-		p := control.EgressProxy{Name: w.Proxy.Hostname(), Secure: w.Proxy.Scheme == "https", Authorization: egress.Authorization(w.Proxy)}
+		p := protocol.EgressProxy{Name: w.Proxy.Hostname(), Secure: w.Proxy.Scheme == "https", Authorization: egress.Authorization(w.Proxy)}
 		secure = secure || p.Secure
 		for _, addr := range addrs(p.Name) {
 			p.Addrs = append(p.Addrs, netip.AddrPortFrom(addr, egress.Port(w.Proxy)))
 		}
-		o.Through = append(o.Through, control.Through{Ingress: w.Ingress, Proxy: p})
+		o.Through = append(o.Through, protocol.Through{Ingress: w.Ingress, Proxy: p})
 	}
 	// A proxy that looks into TLS has a CA of the admin's. The public ones, by which a
 	// proxy may have its own certificate, do not vouch for an ingress for which the
 	// admin trusts others.
-	o.Beyond = control.Trust{Roots: accepted.Roots, About: accepted.About}
+	o.Beyond = protocol.Trust{Roots: accepted.Roots, About: accepted.About}
 	if secure {
-		o.Proxies = trustBoth(o.Beyond, control.Trust{Roots: system, About: AboutCAs(len(system), "this host")})
+		o.Proxies = trustBoth(o.Beyond, protocol.Trust{Roots: system, About: AboutCAs(len(system), "this host")})
 	}
 	return o
 }
 
 // trustBoth is the trust in a and in what of b is not in a.
-func trustBoth(a, b control.Trust) control.Trust {
+func trustBoth(a, b protocol.Trust) protocol.Trust {
 	more := slices.DeleteFunc(slices.Clone(b.Roots), func(der []byte) bool {
 		return slices.ContainsFunc(a.Roots, func(has []byte) bool { return bytes.Equal(has, der) })
 	})
@@ -93,7 +93,7 @@ func trustBoth(a, b control.Trust) control.Trust {
 	case len(a.Roots) == 0:
 		return b
 	default:
-		return control.Trust{Roots: slices.Concat(a.Roots, more), About: a.About + " and " + b.About}
+		return protocol.Trust{Roots: slices.Concat(a.Roots, more), About: a.About + " and " + b.About}
 	}
 }
 

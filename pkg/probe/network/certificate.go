@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
 // certificate looks which certificate a server presents. It asks nothing over the

@@ -15,7 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
 // headBytes bounds the head of an answer.

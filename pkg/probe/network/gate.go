@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/gate/head"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
-	"github.com/http01-proxyd/http01-proxyd/pkg/way"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/route"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
 // asGate asks the ingress for one page by the gate's own means: what it meets is what
@@ -54,7 +54,7 @@ func asGate(ctx context.Context, q *probe.FetchQuestion) *probe.Fetch {
 }
 
 func gateSettings(q *probe.FetchQuestion) upstream.Settings {
-	var w way.Way
+	var w route.Way
 	if q.Gate.Trust != nil {
 		w.Trust(q.Gate.Trust)
 	}
@@ -67,9 +67,9 @@ func gateSettings(q *probe.FetchQuestion) upstream.Settings {
 
 // gateRequest is what the gate makes of a client's request.
 func gateRequest(ctx context.Context, q *probe.FetchQuestion) (*upstream.Request, error) {
-	var asked head.Request
+	var asked reqhead.Request
 	text := []byte(requestText(q))
-	if _, fault := asked.Parse(text); fault != head.None {
+	if _, fault := asked.Parse(text); fault != reqhead.None {
 		return nil, cause.Why{Reason: cause.BadQuestion}
 	}
 	deadline, _ := ctx.Deadline()

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 const challenge = "/.well-known/acme-challenge/token"
@@ -49,19 +49,21 @@ func TestAsGate(t *testing.T) {
 	c := client(t)
 	plain, secure, own := router(t)
 	refusing := refusingProxy(t)
-	trusts := func(about string, roots ...[]byte) *control.Trust { return &control.Trust{Roots: roots, About: about} }
+	trusts := func(about string, roots ...[]byte) *protocol.Trust {
+		return &protocol.Trust{Roots: roots, About: about}
+	}
 	good := probe.Fetch{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, At: secure}
 	for name, tt := range map[string]struct {
 		host   string
-		change func(*control.Configure)
-		trust  *control.Trust
-		egress *control.Egress
+		change func(*protocol.Configure)
+		trust  *protocol.Trust
+		egress *protocol.Egress
 		want   probe.Fetch
 		detail string
 	}{
 		"a redirect that is followed": {trust: trusts("the CA", own.Raw), want: good},
 		"one that is not": {
-			trust: trusts("the CA", own.Raw), change: func(c *control.Configure) { c.FollowRedirects = false },
+			trust: trusts("the CA", own.Raw), change: func(c *protocol.Configure) { c.FollowRedirects = false },
 			want: probe.Fetch{Status: 302, Location: "https://example.com" + challenge, At: plain, Verdict: "redirect-to-https"},
 		},
 		"another CA": {
@@ -74,12 +76,12 @@ func TestAsGate(t *testing.T) {
 		},
 		"TLS, and a redirect elsewhere": {
 			trust: trusts("the CA", own.Raw), host: "elsewhere.example.com",
-			change: func(c *control.Configure) { c.Secure, c.VerifyNames = true, []string{"example.com"} },
+			change: func(c *protocol.Configure) { c.Secure, c.VerifyNames = true, []string{"example.com"} },
 			want:   probe.Fetch{Status: 302, Location: "https://example.com/other", At: secure, Verdict: "redirect-elsewhere"},
 		},
 		"a proxy that refuses": {
-			trust: trusts("the CA", own.Raw), change: func(c *control.Configure) { c.Secure = true },
-			egress: &control.Egress{Through: []control.Through{{Ingress: secure, Proxy: control.EgressProxy{
+			trust: trusts("the CA", own.Raw), change: func(c *protocol.Configure) { c.Secure = true },
+			egress: &protocol.Egress{Through: []protocol.Through{{Ingress: secure, Proxy: protocol.EgressProxy{
 				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: "Basic c2VjcmV0",
 			}}}},
 			want:   probe.Fetch{At: secure, Cause: "egress-auth", Proxy: true},
@@ -118,12 +120,12 @@ func bodyUnless(want probe.Fetch) []string {
 	return nil
 }
 
-func gateQuestion(plain, secure netip.AddrPort, trust *control.Trust, egress *control.Egress) *probe.FetchQuestion {
+func gateQuestion(plain, secure netip.AddrPort, trust *protocol.Trust, egress *protocol.Egress) *probe.FetchQuestion {
 	return &probe.FetchQuestion{
 		Addr: plain, Host: "example.com", Path: challenge, Agent: "test",
 		Gate: &probe.Gate{
 			Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
-			Configure: control.Configure{
+			Configure: protocol.Configure{
 				Ingress: []netip.Addr{plain.Addr()}, Port: plain.Port(), HTTPSPort: secure.Port(), FollowRedirects: true, ConnectTimeout: patience,
 			},
 			Trust: trust, Egress: egress,
@@ -144,7 +146,7 @@ func refusingProxy(t *testing.T) netip.AddrPort {
 func TestAsGateInTime(t *testing.T) {
 	c := client(t)
 	silent := answering(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) })
-	q := gateQuestion(silent, silent, &control.Trust{}, nil)
+	q := gateQuestion(silent, silent, &protocol.Trust{}, nil)
 	q.Gate.Configure.Secure = true
 	const limit = 5 * time.Second
 	a, err := c.Ask(within(t, limit), probe.Question{Fetch: q})

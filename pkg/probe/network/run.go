@@ -11,10 +11,10 @@ import (
 	"sync"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
 // atOnce bounds the questions that are looked into at a time; more wait.
@@ -22,7 +22,7 @@ const atOnce = 64
 
 // RunConfined answers questions until the connection ends, after giving up every
 // system call that this does not take.
-func RunConfined(ctx context.Context, conn *control.Conn) error {
+func RunConfined(ctx context.Context, conn *protocol.Conn) error {
 	if err := sandbox.Confine(sandbox.Prober); err != nil {
 		return fmt.Errorf("confine the probe: %w", err)
 	}
@@ -30,7 +30,7 @@ func RunConfined(ctx context.Context, conn *control.Conn) error {
 }
 
 // Run answers questions until the connection ends.
-func Run(ctx context.Context, conn *control.Conn) error {
+func Run(ctx context.Context, conn *protocol.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -53,7 +53,7 @@ func Run(ctx context.Context, conn *control.Conn) error {
 	}
 }
 
-func answer(ctx context.Context, conn *control.Conn, q probe.Question) {
+func answer(ctx context.Context, conn *protocol.Conn, q probe.Question) {
 	ctx, cancel := context.WithTimeout(ctx, q.Budget)
 	defer cancel()
 	var a probe.Answer
@@ -69,7 +69,7 @@ func answer(ctx context.Context, conn *control.Conn, q probe.Question) {
 	}
 	// Before it is sent too: texts of the network may be long, and grow as JSON.
 	err = conn.Send(a.Tamed(), -1)
-	if errors.Is(err, control.ErrTooLarge) {
+	if errors.Is(err, protocol.ErrTooLarge) {
 		err = conn.Send(probe.Answer{ID: q.ID, Error: &cause.Why{Reason: cause.AnswerTooLong}}, -1)
 	}
 	if err != nil {

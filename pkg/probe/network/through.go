@@ -16,7 +16,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	"github.com/http01-proxyd/http01-proxyd/pkg/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
 // through asks one URL once, through a proxy. A redirect is an answer, and is not

@@ -47,9 +47,9 @@ func table() map[string]suite {
 			processes: 8,
 			seconds:   map[string]int{"TestGateThatHangs": 6, "TestEgressLife": 5, "TestMicroShiftFamilies": 5, "TestExporterThatEnds": 4},
 		},
-		"pkg/gate":            {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
+		"pkg/proxy/server":    {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
 		"pkg/host/keepalived": {processes: 2},
-		"pkg/upstream":        {processes: 2},
+		"pkg/proxy/upstream":  {processes: 2},
 		"test/arm64":          {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
 		"test/apis":           {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
 		"test/bench":          {slots: 3, onlyAll: true},
@@ -142,11 +142,11 @@ type fuzzer struct {
 // file of the egress proxy, the cluster's objects and MicroShift's files can have.
 func fuzzers() []fuzzer {
 	return []fuzzer{
-		{"pkg/gate/head", "FuzzHead", "250000x"},
-		{"pkg/upstream", "FuzzAnswer", "150000x"},
-		{"pkg/upstream", "FuzzConnectAnswer", "150000x"},
-		{"pkg/upstream", "FuzzRedirect", "80000x"},
-		{"pkg/upstream", "FuzzAbsolute", "200000x"},
+		{"pkg/proxy/reqhead", "FuzzHead", "250000x"},
+		{"pkg/proxy/upstream", "FuzzAnswer", "150000x"},
+		{"pkg/proxy/upstream", "FuzzConnectAnswer", "150000x"},
+		{"pkg/proxy/upstream", "FuzzRedirect", "80000x"},
+		{"pkg/proxy/upstream", "FuzzAbsolute", "200000x"},
 		{"pkg/host/keepalived", "FuzzParse", "150000x"},
 		{"pkg/ingress/trust", "FuzzFilter", "200000x"},
 		{"pkg/ingress/egress", "FuzzReadEnvironment", "120000x"},

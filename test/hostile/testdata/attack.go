@@ -17,7 +17,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/control"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // What a child process of the service does once it is taken over. This file is built

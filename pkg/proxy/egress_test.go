@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+)
+
+// TestEgress: what the keeper orders about a proxy is what the gate goes by, from
+// then on, and no longer than until another order comes.
+func TestEgress(t *testing.T) {
+	asked := make(chan string, 10)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer proxy.Close()
+	var ingress netip.AddrPort
+	k := employ(t, func(_ http.ResponseWriter, r *http.Request) {
+		ingress = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // it is one
+	})
+	defer k.dismiss()
+	k.listen()
+	if code := k.get(token); code != 200 {
+		t.Fatalf("%d directly", code)
+	}
+	k.order(protocol.Order{Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
+		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: "Basic dTpw",
+	}}}}}, -1)
+	k.obeyed()
+	if code := k.get(token); code != http.StatusAccepted {
+		t.Fatalf("%d through the proxy", code)
+	}
+	host, _, _ := net.SplitHostPort(strings.TrimPrefix(k.url, "http://"))
+	_, port, _ := net.SplitHostPort(ingress.String())
+	if got, want := <-asked, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
+		t.Errorf("the proxy was asked %q, want %q", got, want)
+	}
+	k.order(protocol.Order{Egress: &protocol.Egress{}}, -1)
+	k.obeyed()
+	if code := k.get(token); code != 200 || len(asked) > 0 {
+		t.Errorf("%d directly again", code)
+	}
+}
+
+// TestEgressAndItsConfigurationAreOne: while the ingress's port changes to and fro
+// under load, no challenge goes past the proxy, where nobody answers.
+func TestEgressAndItsConfigurationAreOne(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	defer proxy.Close()
+	k := employ(t, func(http.ResponseWriter, *http.Request) {})
+	defer k.dismiss()
+	change := func(port uint16) {
+		ingress := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+		k.order(protocol.Order{Hold: true, Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
+			Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
+		}}}}}, -1)
+		k.obeyed() // so that there are challenges in between
+		k.order(protocol.Order{Configure: &protocol.Configure{
+			MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192,
+			Ingress: []netip.Addr{ingress.Addr()}, Port: port, ConnectTimeout: patience,
+		}}, -1)
+		k.obeyed()
+	}
+	change(1)
+	k.listen()
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for range 4 {
+		load.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if code := k.get(token); code != http.StatusAccepted {
+					t.Errorf("%d", code)
+					return
+				}
+			}
+		})
+	}
+	for i := range uint16(40) {
+		change(2 - i%2)
+	}
+	close(stop)
+	load.Wait()
+}
+
+// TestProxyProtocol: the header names the client, and the VIP at the port that it
+// asked, rather than the one that the gate listens on.
+func TestProxyProtocol(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	heard := make(chan string, 1)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		b := bufio.NewReader(conn)
+		line, _ := b.ReadString('\n')
+		heard <- line
+		if _, err := http.ReadRequest(b); err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+		}
+	}()
+	k := employ(t, func(http.ResponseWriter, *http.Request) {})
+	defer k.dismiss()
+	at := netip.MustParseAddrPort(ln.Addr().String())
+	k.order(protocol.Order{Configure: &protocol.Configure{
+		MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192,
+		Ingress: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: patience, ProxyProtocol: 1,
+	}}, -1)
+	k.listen()
+	if code := k.get(token); code != http.StatusAccepted {
+		t.Errorf("%d", code)
+	}
+	if line := <-heard; !strings.HasPrefix(line, "PROXY TCP4 127.0.0.1 127.0.0.1 ") || !strings.HasSuffix(line, " 80\r\n") {
+		t.Errorf("the router hears %q", line)
+	}
+}
+
+// obeyed waits until the orders so far were.
+func (k *keeper) obeyed() {
+	k.Helper()
+	k.order(protocol.Order{Tell: &protocol.Tell{}}, -1)
+	k.hear("told", func(w protocol.Word) bool { return w.Told != nil })
+}

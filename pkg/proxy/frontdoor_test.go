@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	patience = 30 * time.Second
+	port     = 8888 // a name for the socket; the real one is the kernel's choice
+	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+)
+
+// keeper is the other side, in the test's hand.
+type keeper struct {
+	*testing.T
+	*protocol.Conn
+	words chan protocol.Word
+	ended chan error
+	url   string
+}
+
+// employ starts a front door with a listening socket and an ingress.
+func employ(t *testing.T, ingress http.HandlerFunc) *keeper {
+	t.Helper()
+	near, far, err := protocol.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := protocol.Take(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{T: t, Conn: near, words: make(chan protocol.Word, 100), ended: make(chan error, 1)}
+	go func() {
+		defer theirs.Close()
+		k.ended <- Run(t.Context(), theirs)
+	}()
+	go func() {
+		defer close(k.words)
+		for {
+			w, err := near.ReceiveWord()
+			if err != nil {
+				return
+			}
+			k.words <- w
+		}
+	}()
+	server := httptest.NewServer(ingress)
+	t.Cleanup(server.Close)
+	address := netip.MustParseAddrPort(server.Listener.Addr().String())
+	k.order(protocol.Order{Configure: &protocol.Configure{
+		MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192,
+		Ingress: []netip.Addr{address.Addr()}, Port: address.Port(), ConnectTimeout: patience,
+	}}, -1)
+	return k
+}
+
+// listen gives the front door a socket, and closes this side's.
+func (k *keeper) listen() {
+	k.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		k.Fatal(err)
+	}
+	defer ln.Close()
+	k.url = "http://" + ln.Addr().String()
+	file, err := ln.(*net.TCPListener).File() //nolint:forcetypeassert // "tcp"
+	if err != nil {
+		k.Fatal(err)
+	}
+	defer file.Close()
+	k.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, int(file.Fd()))
+}
+
+func (k *keeper) order(o protocol.Order, fd int) {
+	k.Helper()
+	if err := k.Send(o, fd); err != nil {
+		k.Fatal(err)
+	}
+}
+
+// hear waits for a word that is wanted.
+func (k *keeper) hear(what string, wanted func(protocol.Word) bool) protocol.Word {
+	k.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case w, more := <-k.words:
+			if !more {
+				k.Fatalf("the connection ended before %s", what)
+			}
+			if wanted(w) {
+				return w
+			}
+		case <-deadline:
+			k.Fatalf("not heard: %s", what)
+		}
+	}
+}
+
+func (k *keeper) get(path string) int {
+	k.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(k.url + path)
+	if err != nil {
+		k.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func (k *keeper) dismiss() {
+	k.Helper()
+	_ = k.Close()
+	select {
+	case err := <-k.ended:
+		if err != nil {
+			k.Error(err)
+		}
+	case <-time.After(patience):
+		k.Error("the front door outlives the keeper")
+	}
+}
+
+func answer(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "token.thumbprint") }
+
+func TestObeysAndTells(t *testing.T) {
+	t.Parallel()
+	k := employ(t, answer)
+	k.listen()
+	if code := k.get(token); code != 200 {
+		t.Errorf("a challenge: %d", code)
+	}
+	if code := k.get("/"); code != 400 {
+		t.Errorf("anything else: %d", code)
+	}
+	var challenges []protocol.Challenge
+	refused := uint64(0)
+	k.hear("news of both", func(w protocol.Word) bool {
+		if w.News != nil {
+			challenges = append(challenges, w.News.Challenges...)
+			for _, r := range w.News.Refused {
+				if r.Refusal == report.NotChallenge && r.Asker == report.StepCA { // as Go programs look
+					refused += r.Count
+				}
+			}
+		}
+		return len(challenges) == 1 && refused == 1
+	})
+	if c := challenges[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.Method != http.MethodGet || c.Duration <= 0 {
+		t.Errorf("challenge %+v", c)
+	}
+	// In the pause after that, news waits, unless it is asked for.
+	for range 3 {
+		k.get(token)
+	}
+	k.order(protocol.Order{Tell: &protocol.Tell{}}, -1)
+	told := 0
+	k.hear("all there is to tell", func(w protocol.Word) bool {
+		if w.News != nil {
+			told += len(w.News.Challenges)
+		}
+		return w.Told != nil
+	})
+	if told < 2 { // the last may be on its way into the news
+		t.Errorf("told %d of 3 challenges", told)
+	}
+	k.hear("that it is alive", func(w protocol.Word) bool { return w.Alive != nil })
+	k.order(protocol.Order{Probe: &protocol.Probe{}}, -1)
+	found := k.hear("what was probed", func(w protocol.Word) bool { return w.Probed != nil }).Probed.Found
+	if len(found) != 1 || found[0].Failure != nil {
+		t.Errorf("probed %+v", found)
+	}
+	k.order(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
+	if code := k.get(token); code != 200 {
+		t.Errorf("a challenge to a port that is about to be left: %d", code)
+	}
+	k.hear("that the port is gone", func(w protocol.Word) bool { return w.Gone != nil && w.Gone.Port == port })
+	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
+		_ = conn.Close()
+		t.Error("the port still takes connections")
+	}
+	k.dismiss()
+}
+
+// The longest name that a request may have is one that the keeper believes.
+func TestLongestHost(t *testing.T) {
+	t.Parallel()
+	k := employ(t, answer)
+	k.listen()
+	label := strings.Repeat("a", 63)
+	name := strings.Join([]string{label, label, label, label[:61]}, ".") + ":65535"
+	conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", token, name); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
+		t.Fatalf("%q, %v", got, err)
+	}
+	word := k.hear("the challenge", func(w protocol.Word) bool { return w.News != nil })
+	if err := word.News.Check(); err != nil || len(word.News.Challenges) != 1 || word.News.Challenges[0].Host != name {
+		t.Errorf("%+v: %v", word.News, err)
+	}
+	k.dismiss()
+}
+
+// What is in flight ends before the drain does; what takes too long is named.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		budget time.Duration
+		cut    int
+	}{"in time": {patience, 0}, "too late": {50 * time.Millisecond, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, may := make(chan struct{}), make(chan struct{})
+			k := employ(t, func(w http.ResponseWriter, r *http.Request) {
+				close(asked)
+				<-may
+				answer(w, r)
+			})
+			k.listen()
+			code := make(chan int, 1)
+			go func() {
+				client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+				resp, err := client.Get(k.url + token)
+				if err != nil {
+					code <- 0
+					return
+				}
+				_ = resp.Body.Close()
+				code <- resp.StatusCode
+			}()
+			<-asked
+			k.order(protocol.Order{Drain: &protocol.Drain{Budget: tt.budget}}, -1)
+			if tt.cut == 0 {
+				close(may)
+			}
+			if cut := k.hear("that it is drained", func(w protocol.Word) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
+				t.Errorf("drained with %d connections cut", cut)
+			}
+			if tt.cut != 0 {
+				close(may)
+			}
+			if got := <-code; (got == 200) != (tt.cut == 0) {
+				t.Errorf("the client got %d", got)
+			}
+			k.dismiss()
+		})
+	}
+}
+
+// The front door ends with an order that it does not know, and with the keeper,
+// whatever it is doing.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	k := employ(t, answer)
+	k.listen()
+	k.order(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
+	k.dismiss()
+	k = employ(t, answer)
+	k.order(protocol.Order{Drain: &protocol.Drain{}}, 1) // with a descriptor
+	if err := <-k.ended; err == nil {
+		t.Error("it takes a descriptor that it has no use for")
+	}
+	k = employ(t, answer)
+	k.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, -1)
+	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "no socket came with the order") {
+		t.Errorf("a port without its socket: %v", err)
+	}
+}
+
+// However much happens, what is told stays small.
+func TestTallyIsBounded(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	const n = 10 * protocol.MaxChallenges
+	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
+	for i := range n {
+		tally.Challenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, Asker: report.OtherAsker, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
+		tally.Refused(report.NotChallenge, report.OtherAsker)
+		tally.Refused(report.ForeignHost, report.CertManager)
+	}
+	tally.trouble(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	tally.trouble(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	var news []*protocol.News
+	for range 2 {
+		tally.flush(func(n *protocol.News) { news = append(news, n) })
+	}
+	if len(news) != 1 {
+		t.Fatalf("told %d times", len(news))
+	}
+	got := news[0]
+	if err := got.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].Took != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
+		refusedBy(got, report.NotChallenge, report.OtherAsker) != n || refusedBy(got, report.ForeignHost, report.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
+		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
+	}
+}
+
+// refusedBy is how many of an asker were refused for a reason.
+func refusedBy(n *protocol.News, why report.Refusal, asker report.Asker) uint64 {
+	for _, r := range n.Refused {
+		if r.Refusal == why && r.Asker == asker {
+			return r.Count
+		}
+	}
+	return 0
+}
+
+// What has more kinds than one message may tell is told by the next one.
+func TestTallyOfManyKinds(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	const n = 3*protocol.MaxSums + 1
+	causes := upstream.Causes()
+	for i := range n {
+		causeID := string(causes[i%len(causes)])
+		took := report.Longest(report.FirstBucket + 1 + i/len(causes))
+		tally.Challenge(report.Challenge{Method: "GET", Asker: report.OtherAsker, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
+	}
+	kinds := 0
+	for range 4 {
+		tally.flush(func(n *protocol.News) {
+			if err := n.Check(); err != nil {
+				t.Error(err)
+			}
+			kinds += len(n.Sums)
+		})
+	}
+	if kinds != n {
+		t.Errorf("%d kinds were told, want %d", kinds, n)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[report.Outcome]report.Challenge{
+		report.Answered: {Status: 200}, report.NotFound: {Status: 404}, report.OtherCode: {Status: 500}, report.Unread: {},
+		report.NoRoute: {Status: 503, Cause: "router-no-route"}, report.Redirected: {Status: 302, Cause: "redirect-to-https"},
+		report.Failed: {Status: 502, Cause: "loop"},
+	} {
+		if got := outcome(&c); got != want {
+			t.Errorf("%+v: %s, want %s", c, got, want)
+		}
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1)); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := tcp.NewListener(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if n := backlog(ln); n != 1 {
+		t.Errorf("backlog %d, with one connection waiting", n)
+	}
+	var accepted tcp.Conn
+	if err := ln.Accept(&accepted); err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	if n := backlog(ln); n != 0 {
+		t.Errorf("backlog %d, with none waiting", n)
+	}
+}

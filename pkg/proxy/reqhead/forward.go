@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reqhead
+
+import (
+	"bytes"
+	"net/netip"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+)
+
+// Append appends to dst the head that is forwarded for this one: the judged
+// method and target, the canonical Host, those of the client's fields that are
+// passed on, in their order, and what a proxy says of its client. vip, the address that the
+// client connected to, stands in for the Host that an HTTP/1.0 request may
+// lack (RFC 9112 section 3.3).
+//
+// Nothing of the body's framing is passed on: a head that Judge accepts has no
+// body. Only such a head may be appended.
+func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
+	dst = append(dst, r.Method()...)
+	dst = append(dst, ' ')
+	dst = append(dst, r.Target()...)
+	dst = append(dst, " HTTP/1.1\r\nHost: "...)
+	if r.host.all > 0 {
+		dst = append(dst, r.Host()...)
+	} else {
+		dst = appendHost(dst, vip)
+	}
+	dst = append(dst, "\r\n"...)
+	dst = r.appendFields(dst)
+	return r.appendOurs(dst, client)
+}
+
+// appendFields appends the client's fields that are passed on but those that its
+// Connection fields name (RFC 9110 section 7.6.1).
+func (r *Request) appendFields(dst []byte) []byte {
+	lines := r.buf[r.fields.from:r.fields.to]
+	for rest := lines; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = httpfield.Next(rest)
+		if k := kindOf(name); k != passed && k != via || r.namesFields && httpfield.ConnectionNames(lines, name) {
+			continue
+		}
+		dst = append(dst, name...)
+		dst = append(dst, ": "...)
+		dst = append(dst, value...)
+		dst = append(dst, "\r\n"...)
+	}
+	return dst
+}
+
+func (r *Request) appendOurs(dst []byte, client netip.Addr) []byte {
+	dst = append(dst, "X-Forwarded-For: "...)
+	dst = client.AppendTo(dst)
+	if r.host.all > 0 {
+		dst = append(dst, "\r\nX-Forwarded-Host: "...)
+		dst = append(dst, r.Host()...)
+	}
+	dst = append(dst, "\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for="...)
+	dst = appendNode(dst, client)
+	if r.host.all > 0 {
+		dst = append(dst, ";host="...)
+		dst = appendValue(dst, r.Host())
+	}
+	dst = httpfield.AppendVia(append(dst, ";proto=http\r\n"...), r.minor)
+	return append(dst, "\r\n"...)
+}
+
+// appendHost appends an address as uri-host.
+func appendHost(dst []byte, addr netip.Addr) []byte {
+	if addr.Is4() {
+		return addr.AppendTo(dst)
+	}
+	return append(addr.AppendTo(append(dst, '[')), ']')
+}
+
+// appendNode appends an address as RFC 7239 section 6 writes it.
+func appendNode(dst []byte, addr netip.Addr) []byte {
+	if addr.Is4() {
+		return addr.AppendTo(dst)
+	}
+	return append(appendHost(append(dst, '"'), addr), '"')
+}
+
+// appendValue appends a parameter of Forwarded, quoted when it is no token
+// (RFC 7239 section 4): a colon or a bracket may not stand bare. A canonical
+// Host holds nothing that would need escaping within the quotes.
+func appendValue(dst, value []byte) []byte {
+	if bytes.IndexByte(value, ':') < 0 {
+		return append(dst, value...)
+	}
+	return append(append(append(dst, '"'), value...), '"')
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reqhead_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+)
+
+const letsEncrypt = "GET /.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0 HTTP/1.1\r\n" +
+	"Host: api.example.com\r\n" +
+	"User-Agent: Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)\r\n" +
+	"Accept: */*\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+
+func anyName([]byte) bool { return true }
+
+// judged parses and judges text as one read.
+func judged(text []byte) (*reqhead.Request, int, reqhead.Fault) {
+	r := new(reqhead.Request)
+	n, fault := r.Parse(text)
+	if n == 0 || fault != reqhead.None {
+		return r, n, fault
+	}
+	return r, n, r.Judge(anyName, len(text)-n)
+}
+
+// TestParseInPieces feeds heads byte by byte, in a buffer that moves, and
+// expects what one read gives.
+func TestParseInPieces(t *testing.T) {
+	for name, text := range map[string]string{
+		"a validator's":   letsEncrypt,
+		"HTTP/1.0":        "HEAD /.well-known/acme-challenge/x HTTP/1.0\r\n\r\n",
+		"bad field":       "GET / HTTP/1.1\r\nHost: a\r\nX Y: z\r\n\r\n",
+		"repeated Host":   "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+		"LF":              "GET / HTTP/1.1\nHost: a\n\n",
+		"TLS":             "\x16\x03\x01\x02\x00",
+		"not the prefix":  "POST /apis HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n",
+		"no line end":     "GET / HTTP/1.1\r\nHost: a",
+		"unknown version": "GET / HTTP/3.0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := new(reqhead.Request)
+			n, fault := whole.Parse([]byte(text))
+			pieces := new(reqhead.Request)
+			var gotN int
+			var gotFault reqhead.Fault
+			for i := 1; i <= len(text) && gotN == 0 && gotFault == reqhead.None; i++ {
+				gotN, gotFault = pieces.Parse(bytes.Clone([]byte(text[:i])))
+			}
+			if gotN != n || gotFault != fault {
+				t.Fatalf("in pieces: %d, %v; at once: %d, %v", gotN, gotFault, n, fault)
+			}
+			if n == 0 {
+				return
+			}
+			if diff := cmp.Diff(view(whole), view(pieces)); diff != "" {
+				t.Errorf("(-at once +in pieces):\n%s", diff)
+			}
+		})
+	}
+}
+
+type seen struct {
+	Method, Target, Host, Hostname, Token string
+	Minor                                 int
+	IsHead, HasBody                       bool
+}
+
+func view(r *reqhead.Request) seen {
+	return seen{
+		string(r.Method()), string(r.Target()), string(r.Host()), string(r.Hostname()), string(r.Token()),
+		r.Minor(), r.IsHead(), r.HasBody(),
+	}
+}
+
+func TestAccessors(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want seen
+	}{
+		"a challenge": {
+			"GET /.well-known/acme-challenge/tok?en HTTP/1.1\r\nHost: API.example.com.:8080\r\n\r\n",
+			seen{Method: "GET", Target: "/.well-known/acme-challenge/tok?en", Host: "api.example.com:8080", Hostname: "api.example.com", Token: "tok", Minor: 1},
+		},
+		"an address": {
+			"HEAD /.well-known/acme-challenge/t HTTP/1.0\r\nHost: [2001:DB8::0:5]:8080\r\n\r\n",
+			seen{Method: "HEAD", Target: "/.well-known/acme-challenge/t", Host: "[2001:db8::5]:8080", Hostname: "[2001:db8::5]", Token: "t", IsHead: true},
+		},
+		"elsewhere": {
+			"PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n",
+			seen{Method: "PUT", Target: "/x", Host: "a", Hostname: "a", Minor: 1, HasBody: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := new(reqhead.Request)
+			if n, fault := r.Parse([]byte(test.text)); n != len(test.text) || fault != reqhead.None {
+				t.Fatalf("Parse: %d, %v", n, fault)
+			}
+			if diff := cmp.Diff(test.want, view(r)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAppendIPv6 checks the fields that address families write differently.
+func TestAppendIPv6(t *testing.T) {
+	r, _, fault := judged([]byte("GET /.well-known/acme-challenge/t HTTP/1.0\r\n\r\n"))
+	if fault != reqhead.None {
+		t.Fatal(fault)
+	}
+	got := string(r.Append(nil, netip.MustParseAddr("2001:db8::99"), netip.MustParseAddr("2001:db8::5")))
+	want := strings.Join([]string{
+		"GET /.well-known/acme-challenge/t HTTP/1.1",
+		"Host: [2001:db8::5]",
+		"X-Forwarded-For: 2001:db8::99",
+		"X-Forwarded-Proto: http",
+		"X-Forwarded-Port: 80",
+		`Forwarded: for="[2001:db8::99]";proto=http`,
+		"Via: 1.0 http01-proxyd",
+		"", "",
+	}, "\r\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFaults checks that every fault is answered as an error and in one line.
+func TestFaults(t *testing.T) {
+	for f := reqhead.BadRequestLine; f <= reqhead.HeadNotTerminated; f++ {
+		if s := f.Status(); s < 400 || s > 505 || http.StatusText(s) == "" {
+			t.Errorf("fault %d has status %d", f, s)
+		}
+		if text := f.String(); text == "" || text == "bad request" || strings.ContainsAny(text, "\r\n") {
+			t.Errorf("fault %d has text %q", f, text)
+		}
+	}
+}
+
+func TestNothingIsAllocated(t *testing.T) {
+	text := []byte(letsEncrypt)
+	r := new(reqhead.Request)
+	out := make([]byte, 0, 4096)
+	client, vip := netip.MustParseAddr("2001:db8::99"), netip.MustParseAddr("2001:db8::5")
+	if n := testing.AllocsPerRun(100, func() {
+		r.Reset()
+		if n, fault := r.Parse(text); n == 0 || fault != reqhead.None || r.Judge(anyName, 0) != reqhead.None {
+			t.Fatal("not accepted")
+		}
+		out = r.Append(out[:0], client, vip)
+	}); n != 0 {
+		t.Errorf("%v allocations per request", n)
+	}
+}
+
+func seed(f *testing.F) {
+	f.Helper()
+	for _, text := range []string{
+		letsEncrypt,
+		"GET /.well-known/acme-challenge/a%61/.b?c HTTP/1.0\r\nHost: A.b.:80\r\nConnection: x\r\nX: y\r\n\r\n",
+		"HEAD /.well-known/acme-challenge/ HTTP/1.1\r\nHost: [::1]:8080\r\nContent-Length: 00\r\nExpect: 100-continue\r\n\r\n",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nX-A: \xff\t\r\nUpgrade: h2c\r\n\r\nGET / HTTP/1.1\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"GET /.well-known/acme-challenge/../x HTTP/1.1\r\nHost: a\r\n b\r\n\r\n",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: b\r\nX-Original-URL: /\r\nProxy: c\r\nCookie: d\r\nVia: 1.0 e\r\nuser-agent: f\r\nUser-Agent: g\r\n\r\n",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nConnection: Via, Accept\r\nVia: 1.0 e, 1.1 HTTP01-PROXYD (x)\r\nAccept: f\r\n\r\n",
+	} {
+		f.Add([]byte(text))
+	}
+}
+
+// one reads exactly one request without a body, and fails if bytes are left.
+func one(t *testing.T, text []byte) *http.Request {
+	t.Helper()
+	r := bufio.NewReader(bytes.NewReader(text))
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		t.Fatalf("net/http refuses %q: %v", text, err)
+	}
+	if body, err := io.ReadAll(req.Body); len(body) > 0 || err != nil {
+		t.Fatalf("net/http finds a body in %q: %q, %v", text, body, err)
+	}
+	if rest, _ := io.ReadAll(r); len(rest) > 0 {
+		t.Fatalf("net/http finds bytes after %q: %q", text, rest)
+	}
+	return req
+}
+
+// plainHost is a second way to the canonical form of a valid Host.
+func plainHost(host string) string {
+	host = strings.ToLower(host)
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		name, port = host[:i], strings.TrimLeft(host[i+1:], "0")
+	}
+	name = strings.TrimSuffix(name, ".")
+	if strings.HasPrefix(name, "[") {
+		name = "[" + netip.MustParseAddr(strings.Trim(name, "[]")).String() + "]"
+	}
+	if port == "" || port == "80" {
+		return name
+	}
+	return name + ":" + port
+}
+
+// FuzzHead holds what the gate rests on: a head that it accepts is one request
+// to net/http as well, the same one, and so is the head that is forwarded; of the
+// client's fields nothing outside the list goes on, and what does is unchanged;
+// and what went on is known when it comes back.
+func FuzzHead(f *testing.F) {
+	seed(f)
+	client, vip := netip.MustParseAddr("192.0.2.99"), netip.MustParseAddr("192.0.2.5")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, n, fault := judged(text)
+		if fault != reqhead.None || n == 0 {
+			return
+		}
+		if n != len(text) {
+			t.Fatalf("accepted with %d bytes left over", len(text)-n)
+		}
+		req := one(t, text)
+		if req.Method != string(r.Method()) || req.RequestURI != string(r.Target()) || plainHost(req.Host) != string(r.Host()) {
+			t.Fatalf("net/http sees %q %q %q, we %q %q %q", req.Method, req.RequestURI, req.Host, r.Method(), r.Target(), r.Host())
+		}
+		if !strings.HasPrefix(req.URL.Path, reqhead.Prefix) || strings.Contains(req.URL.Path+"/", "/../") || strings.Contains(req.URL.Path+"/", "/./") {
+			t.Fatalf("net/http sees the path %q", req.URL.Path)
+		}
+		checkForwarded(t, req, r.Append(nil, client, vip))
+	})
+}
+
+func checkForwarded(t *testing.T, req *http.Request, text []byte) {
+	t.Helper()
+	got := one(t, text)
+	host := plainHost(req.Host)
+	if req.Host == "" {
+		host = "192.0.2.5"
+	}
+	if got.Method != req.Method || got.RequestURI != req.RequestURI || got.Host != host || got.Proto != "HTTP/1.1" {
+		t.Fatalf("forwarded %q for %q %q %q", text, req.Method, req.RequestURI, req.Host)
+	}
+	for name, values := range got.Header {
+		switch name {
+		case "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "Forwarded":
+			if len(values) != 1 {
+				t.Fatalf("%s is forwarded %d times: %q", name, len(values), text)
+			}
+		case "Via":
+			values = values[:len(values)-1] // ours
+			fallthrough
+		case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "From", "If-Match", "If-Modified-Since",
+			"If-None-Match", "If-Range", "If-Unmodified-Since", "Pragma", "Range", "Referer", "Traceparent", "Tracestate", "User-Agent":
+			if len(values) > 0 && !slices.Equal(values, req.Header.Values(name)) {
+				t.Fatalf("%s is forwarded as %q, it was %q", name, values, req.Header.Values(name))
+			}
+		default:
+			t.Fatalf("%s is forwarded: %q", name, text)
+		}
+	}
+	if diff := cmp.Diff([]string{"192.0.2.99"}, got.Header.Values("X-Forwarded-For")); diff != "" {
+		t.Fatalf("X-Forwarded-For (-want +got):\n%s", diff)
+	}
+	// What went out once is well-formed here too, and never goes out again.
+	again, n, fault := judged(text)
+	if fault == reqhead.TooManyFields {
+		return // ours came on top of as many as there may be
+	}
+	if n != len(text) || fault != reqhead.Loop {
+		t.Fatalf("the forwarded head %q comes back and is met with: %v", text, fault)
+	}
+	if string(again.Target()) != req.RequestURI {
+		t.Fatalf("the forwarded head %q has another target", text)
+	}
+}
+
+func BenchmarkParseAndJudge(b *testing.B) {
+	text := []byte(letsEncrypt)
+	r := new(reqhead.Request)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		r.Reset()
+		if n, _ := r.Parse(text); n == 0 || r.Judge(anyName, 0) != reqhead.None {
+			b.Fatal("not accepted")
+		}
+	}
+}
+
+func BenchmarkParseJudgeAppend(b *testing.B) {
+	text := []byte(letsEncrypt)
+	r := new(reqhead.Request)
+	out := make([]byte, 0, 4096)
+	client, vip := netip.MustParseAddr("192.0.2.99"), netip.MustParseAddr("192.0.2.5")
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Reset()
+		if n, _ := r.Parse(text); n == 0 || r.Judge(anyName, 0) != reqhead.None {
+			b.Fatal("not accepted")
+		}
+		out = r.Append(out[:0], client, vip)
+	}
+}

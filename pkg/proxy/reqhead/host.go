@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reqhead
+
+import (
+	"bytes"
+	"net/netip"
+	"strconv"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+)
+
+const (
+	maxName  = 253 // a DNS name in text, without its trailing dot (RFC 1035 section 2.3.4)
+	maxLabel = 63
+	maxHost  = maxName + len(".:65535")
+
+	defaultPort = 80
+)
+
+// hostname is a Host field in canonical form: lower case, without a trailing
+// dot, an IPv6 address in the form of RFC 5952, port 80 left out. cert-manager's
+// solver compares Host case-sensitively and routers look the name up as it is,
+// so one name has to have one form.
+type hostname struct {
+	text [maxHost]byte
+	all  int // length with the port
+	name int // length without the port
+}
+
+// set reads value by RFC 9110 section 7.2 (uri-host [ ":" port ]), with names
+// narrowed to what DNS names are made of.
+func (h *hostname) set(value []byte) bool {
+	if len(value) == 0 || len(value) > maxHost {
+		return false
+	}
+	var rest []byte
+	var ok bool
+	if value[0] == '[' {
+		rest, ok = h.setLiteral(value)
+	} else {
+		rest, ok = h.setName(value)
+	}
+	return ok && h.setPort(rest)
+}
+
+func (h *hostname) setLiteral(value []byte) (rest []byte, ok bool) {
+	end := bytes.IndexByte(value, ']')
+	if end < 0 {
+		return nil, false
+	}
+	addr, err := netip.ParseAddr(string(value[1:end]))
+	if err != nil || !addr.Is6() || addr.Zone() != "" {
+		return nil, false
+	}
+	h.text[0] = '['
+	b := append(addr.AppendTo(h.text[:1]), ']')
+	h.name, h.all = len(b), len(b)
+	return value[end+1:], true
+}
+
+func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
+	label, n := 0, 0
+	for ; n < len(value) && value[n] != ':'; n++ {
+		c := value[n]
+		h.text[n] = httpfield.Lower(c)
+		switch {
+		case httpfield.IsName(c) && label < maxLabel:
+			label++
+		case c == '.' && label > 0:
+			label = 0
+		default:
+			return nil, false
+		}
+	}
+	rest = value[n:]
+	if n > 0 && h.text[n-1] == '.' {
+		n--
+	}
+	h.name, h.all = n, n
+	return rest, n > 0 && n <= maxName
+}
+
+// setPort reads what follows the name: nothing, or ":" and digits, which may be
+// none (RFC 3986 section 3.2.3).
+func (h *hostname) setPort(rest []byte) bool {
+	if len(rest) == 0 {
+		return true
+	}
+	digits := rest[1:]
+	if rest[0] != ':' || len(digits) > 5 {
+		return false
+	}
+	if len(digits) == 0 {
+		return true
+	}
+	port := uint64(0)
+	for _, c := range digits {
+		if !httpfield.IsDigit(c) {
+			return false
+		}
+		port = port*10 + uint64(c-'0')
+	}
+	if port == 0 || port > 65535 {
+		return false
+	}
+	if port != defaultPort {
+		b := append(h.text[:h.name], ':')
+		h.all = len(strconv.AppendUint(b, port, 10))
+	}
+	return true
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reqhead
+
+import (
+	"bytes"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+)
+
+// MaxFields bounds the number of fields of a head.
+const MaxFields = 100
+
+type span struct{ from, to int }
+
+// Request is one request head in the caller's buffer. The zero value is ready
+// for Parse; after Reset it is ready for another head. It is not safe for
+// concurrent use.
+type Request struct {
+	buf   []byte
+	lines httpfield.Lines
+
+	fields span // the field lines, without the empty line
+	count  int
+
+	method, target span
+	minor          byte
+	challenge      bool
+
+	host  hostname
+	hosts int
+
+	lengths, codings int
+	hasBody, chunked bool
+	badExpect        bool
+	namesFields      bool // a Connection field does
+	looped           bool // Via says that the request has been here
+}
+
+// Reset forgets the head and the buffer.
+func (r *Request) Reset() { *r = Request{} }
+
+// Parse goes on reading the head at the beginning of buf, which holds what the
+// earlier calls saw and whatever came after it; the buffer may have moved. It
+// returns the length of the head when it is complete, and 0 with None when more
+// bytes are needed. A fault is final.
+//
+// The accessors refer into the last buf.
+func (r *Request) Parse(buf []byte) (n int, fault Fault) {
+	r.buf = buf
+	for {
+		from, to, found, ok := r.lines.Next(buf)
+		switch {
+		case !ok:
+			fault = BadLineEnd
+		case !found:
+			return 0, r.early()
+		case r.fields.from == 0:
+			fault = r.requestLine(span{from, to})
+			r.fields = span{r.lines.Used(), r.lines.Used()}
+		case from == to:
+			return r.lines.Used(), r.finish()
+		default:
+			fault = r.field(buf[from:to])
+			r.fields.to = r.lines.Used()
+		}
+		if fault != None {
+			return 0, fault
+		}
+	}
+}
+
+// early finds what can never become a request line, such as a TLS hello, while
+// the client may wait for an answer without ever sending an LF.
+func (r *Request) early() Fault {
+	if r.fields.from != 0 {
+		return None
+	}
+	n := httpfield.TokenLength(r.buf)
+	if n == len(r.buf) || n > 0 && r.buf[n] == ' ' {
+		return None
+	}
+	return BadRequestLine
+}
+
+func (r *Request) requestLine(at span) Fault {
+	line := r.buf[at.from:at.to]
+	sp := httpfield.TokenLength(line)
+	if sp == 0 || sp == len(line) || line[sp] != ' ' {
+		return BadRequestLine
+	}
+	rest := line[sp+1:]
+	length := bytes.IndexByte(rest, ' ')
+	if length <= 0 || bytes.IndexByte(rest[:length], '\r') >= 0 {
+		return BadRequestLine
+	}
+	r.method = span{at.from, at.from + sp}
+	r.target = span{at.from + sp + 1, at.from + sp + 1 + length}
+	r.challenge = underPrefix(rest[:length])
+	return r.version(rest[length+1:])
+}
+
+// version accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3).
+func (r *Request) version(b []byte) Fault {
+	if len(b) != len("HTTP/1.1") || string(b[:5]) != "HTTP/" ||
+		!httpfield.IsDigit(b[5]) || b[6] != '.' || !httpfield.IsDigit(b[7]) {
+		return BadRequestLine
+	}
+	if b[5] != '1' || b[7] > '1' {
+		return UnknownVersion
+	}
+	r.minor = b[7] - '0'
+	return None
+}
+
+func (r *Request) field(line []byte) Fault {
+	if r.count++; r.count > MaxFields {
+		return TooManyFields
+	}
+	name, value, problem := httpfield.Split(line)
+	if problem != httpfield.None {
+		return faultOf(problem)
+	}
+	switch kindOf(name) {
+	case host:
+		if r.hosts++; r.hosts == 1 && !r.host.set(value) {
+			return BadHost
+		}
+	case contentLength:
+		return r.length(value)
+	case transferEncoding:
+		r.codings++
+		r.chunked = httpfield.EqualFold(value, "chunked")
+	case connection:
+		// These two, which are nearly all there is, name no field that is passed on.
+		if !httpfield.EqualFold(value, "close") && !httpfield.EqualFold(value, "keep-alive") {
+			r.namesFields = true
+		}
+	case expect:
+		if !httpfield.EqualFold(value, "100-continue") {
+			r.badExpect = true
+		}
+	case via:
+		r.looped = r.looped || httpfield.PassedHere(value)
+	default:
+	}
+	return None
+}
+
+func (r *Request) length(value []byte) Fault {
+	r.lengths++
+	if len(value) == 0 {
+		return BadLength
+	}
+	for _, c := range value {
+		if !httpfield.IsDigit(c) {
+			return BadLength
+		}
+		if c != '0' {
+			r.hasBody = true
+		}
+	}
+	return None
+}
+
+// finish checks what only the whole head shows.
+func (r *Request) finish() Fault {
+	switch {
+	case r.hosts > 1:
+		return RepeatedHost
+	case r.hosts == 0 && r.minor > 0:
+		return MissingHost
+	case r.lengths > 1, r.codings > 1, r.codings > 0 && (r.lengths > 0 || r.minor == 0):
+		return BadFraming
+	default:
+		return None
+	}
+}
+
+// Overflow is the fault of a head that reached the limit before its end.
+func (r *Request) Overflow() Fault {
+	if r.fields.from == 0 {
+		return LineTooLong
+	}
+	return HeadTooLarge
+}
+
+// Judge is the verdict on a complete head: None means that Append's result may
+// be forwarded. allows is asked for the name in Host, as Hostname returns it;
+// surplus is how many bytes came after the head.
+func (r *Request) Judge(allows func(name []byte) bool, surplus int) Fault {
+	switch {
+	case !r.challenge:
+		return NotChallenge
+	case !allows(r.Hostname()):
+		return ForeignHost
+	case !r.IsHead() && string(r.Method()) != "GET":
+		return MethodNotAllowed
+	case r.codings > 0 && !r.chunked:
+		return UnknownCoding
+	case r.codings > 0 || r.hasBody:
+		return BodyNotAllowed
+	case r.badExpect && r.minor > 0:
+		// An HTTP/1.0 client's expectation is ignored, and 100-continue without a
+		// body asks for nothing (RFC 9110 section 10.1.1).
+		return UnknownExpect
+	case surplus > 0:
+		return BytesAfterHead
+	case r.looped:
+		return Loop
+	default:
+		return None
+	}
+}
+
+// HasBody reports whether the head announces a body.
+func (r *Request) HasBody() bool { return r.hasBody || r.codings > 0 }
+
+// Method is the method as sent.
+func (r *Request) Method() []byte { return r.buf[r.method.from:r.method.to] }
+
+// IsHead reports whether the method is HEAD, whose answer has no body.
+func (r *Request) IsHead() bool { return string(r.Method()) == "HEAD" }
+
+// Target is the request target as sent.
+func (r *Request) Target() []byte { return r.buf[r.target.from:r.target.to] }
+
+// Token is what follows the prefix in the path of a challenge, and nil for
+// other requests.
+func (r *Request) Token() []byte {
+	if !r.challenge {
+		return nil
+	}
+	token, _, _ := bytes.Cut(r.Target()[len(Prefix):], []byte{'?'})
+	return token
+}
+
+// Agent is the value of the first User-Agent field, nil without one.
+func (r *Request) Agent() []byte {
+	for rest := r.buf[r.fields.from:r.fields.to]; len(rest) > 0; {
+		var name, value []byte
+		if name, value, rest = httpfield.Next(rest); httpfield.EqualFold(name, "user-agent") {
+			return value
+		}
+	}
+	return nil
+}
+
+// Minor is the minor version: 0 for HTTP/1.0, 1 for HTTP/1.1.
+func (r *Request) Minor() int { return int(r.minor) }
+
+// Host is the Host field in canonical form, with the port unless it is 80;
+// empty when there was none.
+func (r *Request) Host() []byte { return r.host.text[:r.host.all] }
+
+// Hostname is Host without the port; an IPv6 address keeps its brackets.
+func (r *Request) Hostname() []byte { return r.host.text[:r.host.name] }

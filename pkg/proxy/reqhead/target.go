@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reqhead
+
+import "github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+
+// Prefix is the path under which challenges are asked for (RFC 8555 section
+// 8.3).
+const Prefix = "/.well-known/acme-challenge/"
+
+// underPrefix reports whether every reader of target finds it below Prefix: it
+// is absolute-path [ "?" query ] by the grammar of RFC 3986, and nothing in it
+// moves it elsewhere when a router or a server normalises it, decodes it once
+// or twice, or takes path parameters for what they once were.
+func underPrefix(target []byte) bool {
+	if len(target) < len(Prefix) || string(target[:len(Prefix)]) != Prefix {
+		return false
+	}
+	segment := len(Prefix)
+	for i := segment; i < len(target); i++ {
+		c := target[i]
+		if httpfield.IsPath(c) {
+			continue
+		}
+		switch c {
+		case '?':
+			return !leavesPath(target[segment:i]) && isQuery(target[i+1:])
+		case '/':
+			// An empty segment lets "//" or "///" be merged or read as an authority.
+			if i == segment || leavesPath(target[segment:i]) {
+				return false
+			}
+			segment = i + 1
+		case '%':
+			if !harmlessEscape(target[i:]) {
+				return false
+			}
+			i += 2
+		default:
+			return false
+		}
+	}
+	return !leavesPath(target[segment:])
+}
+
+// leavesPath reports whether a segment is a dot segment (RFC 3986 section
+// 3.3), also with parameters: "..;x" is ".." to servers that cut them first.
+func leavesPath(segment []byte) bool {
+	for i, c := range segment {
+		switch {
+		case c == ';':
+			return i > 0
+		case c != '.' || i == 2:
+			return false
+		}
+	}
+	return len(segment) > 0
+}
+
+// harmlessEscape reports whether b begins with a percent-encoding of a visible
+// ASCII character that has no meaning in a path. Dots and slashes would be a
+// dot segment or a separator to whoever decodes first and splits later; a
+// percent sign is a second round of the same; octets from 0x80 on may be an
+// overlong form of either.
+func harmlessEscape(b []byte) bool {
+	if len(b) < 3 {
+		return false
+	}
+	high, ok1 := httpfield.Hex(b[1])
+	low, ok2 := httpfield.Hex(b[2])
+	if !ok1 || !ok2 {
+		return false
+	}
+	switch c := high<<4 | low; c {
+	case '.', '/', '\\', '%', ';', '?', '#':
+		return false
+	default:
+		return c >= ' ' && c < 0x7f
+	}
+}
+
+// isQuery follows RFC 3986 section 3.4. A query never changes the path, so what
+// is encoded in it does not matter.
+func isQuery(b []byte) bool {
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; c {
+		case '/', '?':
+		case '%':
+			if len(b)-i < 3 {
+				return false
+			}
+			if _, ok := httpfield.Hex(b[i+1]); !ok {
+				return false
+			}
+			if _, ok := httpfield.Hex(b[i+2]); !ok {
+				return false
+			}
+			i += 2
+		default:
+			if !httpfield.IsPath(c) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+)
+
+// TestMain is the gate as well, as the keeper starts it.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "gate" {
+		conn, err := child.Inherited()
+		if err == nil {
+			err = RunConfined(context.Background(), conn)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestConfinedTLS: a gate that may open no file and has few system calls left
+// verifies routers by what it is told to trust, and by nothing that this host trusts.
+func TestConfinedTLS(t *testing.T) {
+	t.Parallel()
+	gate, err := child.Start("gate", child.NewOutput(func(line string) { t.Log(line) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gate.End)
+	k := &keeper{T: t, Conn: gate.Conn, words: make(chan protocol.Word, 100)}
+	go func() {
+		defer close(k.words)
+		for {
+			w, err := gate.ReceiveWord()
+			if err != nil {
+				return
+			}
+			k.words <- w
+		}
+	}()
+	secure := httptest.NewTLSServer(http.HandlerFunc(answer))
+	t.Cleanup(secure.Close)
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://api.example.com"+r.RequestURI, http.StatusFound)
+	}))
+	t.Cleanup(plain.Close)
+	of := func(s *httptest.Server) netip.AddrPort { return netip.MustParseAddrPort(s.Listener.Addr().String()) }
+	configure := protocol.Configure{
+		MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192, ConnectTimeout: patience, FollowRedirects: true,
+		Ingress: []netip.Addr{of(plain).Addr()}, Port: of(plain).Port(), HTTPSPort: of(secure).Port(), VerifyNames: []string{"example.com"},
+	}
+	k.order(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
+	k.order(protocol.Order{Configure: &configure}, -1)
+	k.listen()
+	expect := func(what string, code int, causeID string) {
+		t.Helper()
+		// The orders before it are obeyed when this is.
+		k.order(protocol.Order{Tell: &protocol.Tell{}}, -1)
+		k.hear("all there is to tell", func(w protocol.Word) bool { return w.Told != nil })
+		if got := k.ask("api.example.com"); got != code {
+			t.Errorf("%s: %d, want %d", what, got, code)
+		}
+		var last protocol.Challenge
+		k.hear("the challenge", func(w protocol.Word) bool {
+			if w.News != nil && len(w.News.Challenges) > 0 {
+				last = w.News.Challenges[len(w.News.Challenges)-1]
+			}
+			return last.Status != 0
+		})
+		why := cause.Failure{}
+		if last.Failure != nil {
+			why = *last.Failure
+		}
+		if why.Cause != causeID {
+			t.Errorf("%s: %+v, want %q", what, why, causeID)
+		}
+	}
+	expect("nothing is trusted", 502, "tls-untrusted")
+	k.order(protocol.Order{Trust: &protocol.Trust{Roots: [][]byte{secure.Certificate().Raw}, About: "the test's CA"}}, -1)
+	expect("after a redirect", 200, "")
+	configure.Secure = true
+	k.order(protocol.Order{Configure: &configure}, -1)
+	expect("TLS from the start", 200, "")
+	k.order(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
+	expect("nothing is trusted any more", 502, "tls-untrusted")
+	configure.Secure, configure.FollowRedirects = false, false
+	k.order(protocol.Order{Configure: &configure}, -1)
+	expect("not followed", 302, "redirect-to-https")
+}
+
+// ask asks for a challenge of host.
+func (k *keeper) ask(host string) int {
+	k.Helper()
+	client := http.Client{
+		Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	req, err := http.NewRequestWithContext(k.Context(), http.MethodGet, k.url+token, strings.NewReader(""))
+	if err != nil {
+		k.Fatal(err)
+	}
+	req.Host = host
+	resp, err := client.Do(req)
+	if err != nil {
+		k.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}

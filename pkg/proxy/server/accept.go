@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+)
+
+const (
+	// Together below the 3 s that Serve promises between beats.
+	beatEvery  = time.Second
+	acceptWait = time.Second
+
+	minBackOff = 5 * time.Millisecond
+	maxBackOff = time.Second
+)
+
+// Serve accepts connections from ln until ctx is done or ln is closed, and
+// returns nil then; the conversations go on, see Drain. It does not close ln.
+//
+// While MaxConnections are in flight and none of them waits for its client,
+// nothing more is accepted than the connection in hand: new ones wait in the
+// kernel's backlog. What accept(2) complains of, such as a lack of descriptors,
+// is waited out and shown by Stats.
+//
+// beat is called at least every 3 s while the loop is alive, whatever it waits
+// for.
+func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		_ = ln.SetDeadline(time.Unix(1, 0))
+	})
+	defer func() {
+		if !stop() {
+			<-woken
+		}
+		// Whoever serves the listener next does not want ours.
+		_ = ln.SetDeadline(time.Time{})
+	}()
+
+	var held *conversation // accepted, and without a slot
+	defer func() {
+		// The client has been accepted: it is served, though there is no room.
+		if held != nil {
+			g.begin(held, true)
+		}
+	}()
+	next := g.memory.get() // for the next connection
+	defer func() { g.memory.put(next) }()
+	var lastBeat time.Time
+	backOff := minBackOff
+	for {
+		if now := time.Now(); now.Sub(lastBeat) >= beatEvery {
+			lastBeat = now
+			beat()
+			if err := ln.SetDeadline(now.Add(acceptWait)); err != nil {
+				return endOf(err)
+			}
+		}
+		// After the deadline was set, so that the one that wakes us is not lost.
+		if ctx.Err() != nil {
+			return nil
+		}
+		if held != nil {
+			if held = g.enter(ctx, held); held != nil {
+				continue
+			}
+		}
+		err := ln.Accept(&next.tcp)
+		switch {
+		case err == nil:
+			backOff = minBackOff
+			c := next
+			next = g.memory.get()
+			c.meet()
+			held = g.enter(ctx, c)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, os.ErrClosed):
+			return nil
+		default:
+			g.trouble.note(err)
+			wait(ctx, nil, backOff)
+			backOff = min(2*backOff, maxBackOff)
+		}
+	}
+}
+
+func endOf(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("bound the wait of the accept loop: %w", err)
+}
+
+// enter begins with c, or refuses it, or waits a while for a slot and returns c.
+func (g *Gate) enter(ctx context.Context, c *conversation) (held *conversation) {
+	a := g.begin(c, false)
+	if a.patience == 0 {
+		return nil
+	}
+	wait(ctx, a.changed, a.patience)
+	return c
+}
+
+// wait returns when changed is closed, ctx is done or patience is used up.
+func wait(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// trouble counts what accept complains of.
+type trouble struct {
+	mu    sync.Mutex
+	count uint64
+	last  error
+}
+
+func (t *trouble) note(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count++
+	t.last = err
+}
+
+func (t *trouble) stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Stats{Failures: t.count, LastFailure: t.last}
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func TestAskerOf(t *testing.T) {
+	t.Parallel()
+	for agent, want := range map[string]report.Asker{
+		"": report.OtherAsker, "curl/7.88.1": report.OtherAsker, "my cert-manager": report.OtherAsker,
+		"cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0123abc":                      report.CertManager,
+		"Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)": report.LetsEncrypt,
+		"LetsEncrypt-Pebble-VA (linux; amd64)":                                                    report.Pebble,
+		report.CheckAgent:                                                                         report.OwnCheck,
+		"Go-http-client/1.1":                                                                      report.StepCA,
+	} {
+		if got := askerOf([]byte(agent)); got != want {
+			t.Errorf("%q: %s, want %s", agent, got, want)
+		}
+		if !want.Known() {
+			t.Errorf("%s is not of the set", want)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// script is one case of test/requests; its README says what the lines mean.
+type script struct {
+	Name      string
+	Request   string
+	EOF       bool
+	Forwarded []string
+	None      bool
+	Status    int
+	Body      string
+}
+
+var repeat = regexp.MustCompile(`\{([^{}]+)\*(\d+)\}`)
+
+// unescape turns sent text into bytes.
+func unescape(text string) (string, error) {
+	// Anything but a backslash sequence stands for itself, quotes included.
+	s, err := strconv.Unquote(`"` + strings.ReplaceAll(text, `"`, `\"`) + `"`)
+	if err != nil {
+		return "", fmt.Errorf("bad escape in %q: %w", text, err)
+	}
+	return repeat.ReplaceAllStringFunc(s, func(m string) string {
+		part := repeat.FindStringSubmatch(m)
+		n, _ := strconv.Atoi(part[2])
+		return strings.Repeat(part[1], n)
+	}), nil
+}
+
+func proxyFields(host string) []string {
+	return []string{
+		"X-Forwarded-For: 127.0.0.1",
+		"X-Forwarded-Host: " + host,
+		"X-Forwarded-Proto: http",
+		"X-Forwarded-Port: 80",
+		"Forwarded: for=127.0.0.1;host=" + host + ";proto=http",
+		"Via: 1.1 http01-proxyd",
+	}
+}
+
+func parseScripts(t *testing.T, file string) []script {
+	t.Helper()
+	var all []script
+	for i, line := range strings.Split(fileText(t, file), "\n") {
+		if line == "" || strings.HasPrefix(line, "# ") {
+			continue
+		}
+		if name, ok := strings.CutPrefix(line, "=== "); ok {
+			all = append(all, script{Name: name})
+			continue
+		}
+		if len(all) == 0 {
+			t.Fatalf("%s:%d: a line before the first case", file, i+1)
+		}
+		if err := all[len(all)-1].line(line); err != nil {
+			t.Fatalf("%s:%d: %v", file, i+1, err)
+		}
+	}
+	for _, s := range all {
+		if s.Request == "" || s.Status == 0 || s.None == (len(s.Forwarded) > 0) {
+			t.Fatalf("%s: case %q is incomplete", file, s.Name)
+		}
+	}
+	return all
+}
+
+func (s *script) line(line string) error {
+	mark, text, _ := strings.Cut(line, " ")
+	text, err := unescape(text)
+	if err != nil {
+		return err
+	}
+	switch mark {
+	case ">":
+		s.Request += text + "\r\n"
+	case ">>":
+		s.Request += text
+	case "!":
+		s.EOF = text == "eof"
+	case "=":
+		host, ours := strings.CutPrefix(text, "@proxy ")
+		switch {
+		case text == "none":
+			s.None = true
+		case ours:
+			s.Forwarded = append(s.Forwarded, proxyFields(host)...)
+		default:
+			s.Forwarded = append(s.Forwarded, text)
+		}
+	case "<":
+		code, body, _ := strings.Cut(text, " ")
+		s.Status, err = strconv.Atoi(code)
+		s.Body = body
+	default:
+		return fmt.Errorf("unknown mark %q", mark)
+	}
+	return err
+}
+
+// TestRequests plays test/requests.
+func TestRequests(t *testing.T) {
+	files, err := filepath.Glob("../../../test/requests/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, file := range files {
+		scripts := parseScripts(t, file)
+		count += len(scripts)
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			s := settings()
+			if strings.HasPrefix(filepath.Base(file), "hosts-") {
+				s.Hosts = []string{"api.example.com"}
+			}
+			reached := make(chan string, 16)
+			router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+				for {
+					request := readHead(r)
+					if request == "" {
+						return
+					}
+					reached <- request
+					answer := plain
+					if strings.HasPrefix(request, "HEAD ") {
+						answer = strings.TrimSuffix(plain, "token.key")
+					}
+					if _, err := io.WriteString(tcp, answer); err != nil {
+						return
+					}
+				}
+			})
+			f := start(t, s, router)
+			for _, c := range scripts {
+				t.Run(c.Name, func(t *testing.T) { play(t, f, c, reached) })
+			}
+		})
+	}
+	// A folder that is not found is not a success.
+	if count < 150 {
+		t.Errorf("%d cases found, want at least 150", count)
+	}
+}
+
+func play(t *testing.T, f *front, c script, reached <-chan string) {
+	t.Helper()
+	tcp := dial(t, f.addr)
+	send(t, tcp, c.Request)
+	if c.EOF {
+		if err := tcp.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := receive(t, tcp)
+	method := "GET"
+	if strings.HasPrefix(c.Request, "HEAD ") {
+		method = "HEAD"
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(strings.NewReader(whole)), &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("answer %q: %v", whole, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("answer %q: %v", whole, err)
+	}
+	got := script{Name: c.Name, Request: c.Request, EOF: c.EOF, Status: answer.StatusCode, Body: string(body)}
+	for len(reached) > 0 {
+		got.Forwarded = append(got.Forwarded, strings.Split(strings.TrimSuffix(<-reached, "\r\n\r\n"), "\r\n")...)
+	}
+	got.None = got.Forwarded == nil
+	if diff := cmp.Diff(c, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	checkAnswerHead(t, answer, c, whole)
+}
+
+// checkAnswerHead checks what every answer has in common.
+func checkAnswerHead(t *testing.T, answer *http.Response, c script, whole string) {
+	t.Helper()
+	if !answer.Close {
+		t.Errorf("the answer does not say Connection: close:\n%s", whole)
+	}
+	if answer.ContentLength < 0 {
+		t.Errorf("the answer has no Content-Length:\n%s", whole)
+	}
+	if allow := answer.Header.Get("Allow"); (allow == "GET, HEAD") != (c.Status == 405) {
+		t.Errorf("Allow is %q with status %d", allow, c.Status)
+	}
+	if said := answer.Header.Get("Proxy-Status"); (said == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
+		t.Errorf("Proxy-Status is %q with status %d", said, c.Status)
+	}
+	if c.Status == 200 {
+		return
+	}
+	want := map[string]string{"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"}
+	for name, value := range want {
+		if got := answer.Header.Get(name); got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+}

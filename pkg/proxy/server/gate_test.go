@@ -1,0 +1,897 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// wantRefused waits for one report and expects it to be this refusal.
+func wantRefused(t *testing.T, f *front, want report.Refusal) {
+	t.Helper()
+	challenges, refusals := f.rec.await(t, 1)
+	if len(challenges) != 0 || len(refusals) != 1 || refusals[0] != want {
+		t.Errorf("reported %v and %v, want the refusal %q", challenges, refusals, want)
+	}
+}
+
+// hold waits for goOn, or for the end of a test that has failed before.
+func hold(t *testing.T, goOn <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-goOn:
+	case <-t.Context().Done():
+	}
+}
+
+// answersLater is an ingress that answers nothing until goOn is closed. asked gets a
+// value for each request.
+func answersLater(t *testing.T) (router netip.AddrPort, asked, goOn chan struct{}) {
+	t.Helper()
+	asked, goOn = make(chan struct{}, 2), make(chan struct{})
+	return ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		for readHead(r) != "" {
+			asked <- struct{}{}
+			hold(t, goOn)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	}), asked, goOn
+}
+
+func TestSilentClientIsClosed(t *testing.T) {
+	s := settings()
+	s.HeadTimeout = 50 * time.Millisecond
+	f := start(t, s)
+	if got := ask(t, f.addr, ""); got != "" {
+		t.Errorf("answered %q", got)
+	}
+	wantRefused(t, f, report.HeadTimeout)
+}
+
+func TestSlowHead(t *testing.T) {
+	s := settings()
+	s.HeadTimeout = 200 * time.Millisecond
+	for name, feed := range map[string]func(tcp *net.TCPConn){
+		"stops": func(tcp *net.TCPConn) { _, _ = io.WriteString(tcp, challenge[:60]) },
+		"drips": func(tcp *net.TCPConn) {
+			// Each byte comes in time; the head as a whole does not.
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			_, err := io.WriteString(tcp, "GET / HTTP/1.1\r\nX: ")
+			for ; err == nil; <-tick.C {
+				_, err = tcp.Write([]byte("x"))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, s)
+			tcp := dial(t, f.addr)
+			fed := make(chan struct{})
+			go func() { defer close(fed); feed(tcp) }()
+			answer, err := bufio.NewReader(tcp).ReadString('\n')
+			if err != nil || !strings.HasPrefix(answer, "HTTP/1.1 408 ") {
+				t.Errorf("answered %q, %v", answer, err)
+			}
+			_ = tcp.Close()
+			<-fed
+			wantRefused(t, f, report.HeadTimeout)
+		})
+	}
+}
+
+func TestClientGone(t *testing.T) {
+	for name, linger := range map[string]int{"closed at once": -1, "reset at once": 0} {
+		for sent, text := range map[string]string{"nothing sent": "", "half a head sent": challenge[:60]} {
+			t.Run(name+", "+sent, func(t *testing.T) {
+				f := start(t, settings())
+				tcp := dial(t, f.addr)
+				send(t, tcp, text)
+				_ = tcp.SetLinger(linger)
+				_ = tcp.Close()
+				wantRefused(t, f, report.ClientGone)
+			})
+		}
+	}
+}
+
+// TestWhoIsRefused: of a request that could be read it is known who seems to ask, of
+// any other it is not.
+func TestWhoIsRefused(t *testing.T) {
+	const agent = "\r\nUser-Agent: cert-manager-challenges/v1.18\r\n"
+	s := settings()
+	s.Hosts = []string{"api.example.com"}
+	s.HeadBytes = 512
+	asked := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
+	for _, tt := range []struct {
+		request string
+		want    report.Refusal
+	}{
+		{"GET / HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.NotChallenge},
+		{asked + "other.example.com" + agent + "\r\n", report.ForeignHost},
+		{"POST " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: api.example.com" + agent + "\r\n", report.BadMethod},
+		{asked + "api.example.com" + agent + "Content-Length: 7\r\n\r\n", report.BadRequest},
+		{asked + "api.example.com" + agent + "Via: 1.1 http01-proxyd\r\n\r\n", report.Loop},
+		{asked + "api.example.com" + agent + "Bad Field\r\n\r\n", report.BadRequest},
+		{asked + "api.example.com" + agent + "X: " + strings.Repeat("x", 512), report.TooLarge},
+		{asked + "api.example.com" + agent, report.ClientGone},
+	} {
+		t.Run(string(tt.want), func(t *testing.T) {
+			f := start(t, s)
+			tcp := dial(t, f.addr)
+			send(t, tcp, tt.request)
+			_ = tcp.CloseWrite()
+			_ = receive(t, tcp)
+			wantRefused(t, f, tt.want)
+			asker := report.OtherAsker
+			if tt.want.Judged() && !strings.Contains(tt.request, "Bad Field") {
+				asker = report.CertManager
+			}
+			if f.rec.askers[0] != asker {
+				t.Errorf("asked by %s, want %s", f.rec.askers[0], asker)
+			}
+		})
+	}
+}
+
+// TestAnswerSurvivesBody has clients that go on sending a body, which nobody
+// reads: they must get the answer nevertheless, and no reset before it.
+func TestAnswerSurvivesBody(t *testing.T) {
+	for name, test := range map[string]struct {
+		head string
+		want int
+	}{
+		"elsewhere":       {"POST /apis HTTP/1.1\r\nHost: a\r\nContent-Length: 131072\r\n\r\n", 400},
+		"a challenge":     {"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nContent-Length: 131072\r\n\r\n", 413},
+		"an endless head": {"GET / HTTP/1.1\r\nHost: a\r\nX: ", 431},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, settings())
+			tcp := dial(t, f.addr)
+			send(t, tcp, test.head+strings.Repeat("x", 128<<10))
+			if got := receive(t, tcp); !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", test.want)) {
+				t.Errorf("answered %q", got)
+			}
+		})
+	}
+}
+
+// TestLateBytes has a second request arrive after the first was judged: it is
+// neither served nor forwarded, and costs the first nothing.
+func TestLateBytes(t *testing.T) {
+	asked, goOn := make(chan string, 2), make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		for {
+			request := readHead(r)
+			if request == "" {
+				return
+			}
+			asked <- request
+			hold(t, goOn)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	})
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	send(t, tcp, challenge)
+	close(goOn)
+	if got := receive(t, tcp); strings.Count(got, "HTTP/1.1 ") != 1 || !strings.HasSuffix(got, "token.key") {
+		t.Errorf("answered %q", got)
+	}
+	if len(asked) > 0 {
+		t.Errorf("forwarded %q", <-asked)
+	}
+}
+
+func TestRecordedChallenge(t *testing.T) {
+	router := ingress(t, "127.0.0.1:0", answering)
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, strings.Replace(strings.Replace(challenge, "api.example.com", "API.example.com.", 1), "\r\n\r\n",
+		"\r\nUser-agent: cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/abc\r\n\r\n", 1))
+	receive(t, tcp)
+	got, _ := f.rec.await(t, 1)
+	want := []report.Challenge{{
+		VIP:         f.addr.Addr(),
+		Client:      tcp.LocalAddr().(*net.TCPAddr).AddrPort(),
+		Method:      "GET",
+		Host:        "api.example.com",
+		Token:       server.TokenHash("token-of-more-than-8"),
+		TokenPrefix: "token-of",
+		Asker:       report.CertManager,
+		Status:      200,
+		Upstream:    router,
+	}}
+	opts := cmp.Options{cmpopts.IgnoreFields(report.Challenge{}, "Time", "Duration"), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})}
+	if diff := cmp.Diff(want, got, opts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got[0].Time.IsZero() || got[0].Duration <= 0 {
+		t.Errorf("time %v, duration %v", got[0].Time, got[0].Duration)
+	}
+}
+
+// TestUpstreamTrouble checks what the client is told and what is recorded.
+func TestUpstreamTrouble(t *testing.T) {
+	silent := func(_ *net.TCPConn, r *bufio.Reader) {
+		readHead(r)
+		_, _ = r.ReadByte()
+	}
+	once := func(answer string) func(*net.TCPConn, *bufio.Reader) {
+		return func(tcp *net.TCPConn, r *bufio.Reader) {
+			if readHead(r) != "" {
+				_, _ = io.WriteString(tcp, answer)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		talk   func(*net.TCPConn, *bufio.Reader)
+		budget time.Duration
+		status int
+		body   string
+		cause  string
+	}{
+		"refuses":            {nil, patience, 502, "upstream refused the connection", "refused"},
+		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not answer in time", "timeout-answer"},
+		"closes":             {once(""), patience, 502, "upstream closed the connection without an answer", "closed-without-answer"},
+		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
+		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
+		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
+		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
+		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), patience, 503, "<html>", "router-no-route"},
+		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), patience, 302, "", "redirect-to-https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var router netip.AddrPort
+			if test.talk != nil {
+				router = ingress(t, "127.0.0.1:0", test.talk)
+			} else {
+				ln := listen(t, "127.0.0.1:0")
+				router = ln.Addr().(*net.TCPAddr).AddrPort()
+				_ = ln.Close()
+			}
+			s := settings()
+			s.Timeout = test.budget
+			f := start(t, s, router)
+			got := ask(t, f.addr, challenge)
+			top, body, _ := strings.Cut(got, "\r\n\r\n")
+			if !strings.HasPrefix(top, fmt.Sprintf("HTTP/1.1 %d ", test.status)) || body != test.body {
+				t.Errorf("answered %q", got)
+			}
+			recorded, _ := f.rec.await(t, 1)
+			if c := recorded[0]; c.Status != test.status || c.Cause != test.cause || c.Upstream != router || !strings.Contains(c.Detail, router.String()) {
+				t.Errorf("recorded %+v", c)
+			}
+		})
+	}
+}
+
+// TestTokenPrefix: what is recorded of a token never makes up the whole.
+func TestTokenPrefix(t *testing.T) {
+	f := start(t, settings(), ingress(t, "127.0.0.1:0", answering))
+	for i, test := range []struct{ token, want string }{
+		{"", ""},
+		{"a", ""},
+		{"ab", "a"},
+		{"abcde", "ab"},
+		{"abcdefgh", "abcd"},
+		{"abcdefghijklmno", "abcdefg"},
+		{"abcdefghijklmnop", "abcdefgh"},
+		{"abcdefghijklmnopqrstuvwxyz", "abcdefgh"},
+		{"ab?cdefghijklmnopqrstuvwxyz", "a"},
+	} {
+		ask(t, f.addr, strings.Replace(challenge, "token-of-more-than-8", test.token, 1))
+		recorded, _ := f.rec.await(t, i+1)
+		if got := recorded[i].TokenPrefix; got != test.want {
+			t.Errorf("of %q: %q, want %q", test.token, got, test.want)
+		}
+	}
+}
+
+// TestLoop has an ingress that is the front door itself: the request comes back
+// once and no further, and both ends of the loop are told.
+func TestLoop(t *testing.T) {
+	f := start(t, settings())
+	f.up.Update(upstream.Settings{Ingress: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: patience})
+	got := ask(t, f.addr, challenge)
+	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this name leads back to this front door") ||
+		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {
+		t.Errorf("answered %q", got)
+	}
+	challenges, refusals := f.rec.await(t, 2)
+	if len(challenges) != 1 || len(refusals) != 1 || refusals[0] != report.Loop {
+		t.Fatalf("recorded %+v and %v", challenges, refusals)
+	}
+	if c := challenges[0]; c.Status != 502 || c.Cause != "loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "let the route lead to cert-manager's solver") {
+		t.Errorf("recorded %+v", c)
+	}
+}
+
+// waiting is an upstream that never answers, until it is let go.
+type waiting struct{ asked, goOn chan struct{} }
+
+func (w waiting) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+	w.asked <- struct{}{}
+	<-w.goOn
+	return 0, netip.AddrPort{}, errors.New("let go")
+}
+
+// noting keeps what it is asked for, and refers to nothing that was only lent.
+type noting chan server.Request
+
+func (n noting) Exchange(r *server.Request, _ io.Writer) (int, netip.AddrPort, error) {
+	asked := *r
+	asked.Head, asked.Target = slices.Clone(r.Head), slices.Clone(r.Target)
+	n <- asked
+	return 0, netip.AddrPort{}, errors.New("noted")
+}
+
+// TestAsked: what the upstream is told besides the head that it sends.
+func TestAsked(t *testing.T) {
+	const path = "/.well-known/acme-challenge/token?a=b"
+	for name, test := range map[string]struct {
+		request, host  string
+		toHead, http10 bool
+	}{
+		"GET":                {"GET " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", false, false},
+		"HEAD":               {"HEAD " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", true, false},
+		"in canonical form":  {"GET " + path + " HTTP/1.1\r\nHost: API.Example.COM.:80\r\n\r\n", "api.example.com", false, false},
+		"another port":       {"GET " + path + " HTTP/1.1\r\nHost: api.example.com:8080\r\n\r\n", "api.example.com", false, false},
+		"an address of IPv6": {"GET " + path + " HTTP/1.1\r\nHost: [2001:DB8:0::5]:8080\r\n\r\n", "[2001:db8::5]", false, false},
+		"no host":            {"GET " + path + " HTTP/1.0\r\n\r\n", "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(noting, 1)
+			g := server.New(settings(), asked, newRecorder())
+			ln := door(t, "127.0.0.1:0")
+			served(t, g, ln, func() {})
+			tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
+			send(t, tcp, test.request)
+			got := <-asked
+			method := "GET "
+			if test.toHead {
+				method = "HEAD "
+			}
+			if got.Host != test.host || string(got.Target) != path || got.ToHead != test.toHead || got.HTTP10 != test.http10 ||
+				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head), "\r\n\r\n") ||
+				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
+				t.Errorf("asked for %+v", got)
+			}
+		})
+	}
+}
+
+// TestWaitingMemory has many clients with the longest heads that are forwarded
+// whole, whose answers do not come.
+func TestWaitingMemory(t *testing.T) {
+	const clients, most = 256, 16 << 10 // a head of 7 KiB as it is forwarded, the stack, the sockets; not the head as it came
+	up := waiting{make(chan struct{}, clients), make(chan struct{})}
+	g := server.New(settings(), up, newRecorder())
+	ln := door(t, "127.0.0.1:0")
+	stop := served(t, g, ln, func() {})
+	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
+	ask := func() {
+		send(t, dial(t, addr), request)
+		<-up.asked
+	}
+	ask() // what is allocated once
+	before := held()
+	for range clients {
+		ask()
+	}
+	if each := (held() - before) / clients; each > most {
+		t.Errorf("each connection holds %d bytes, want %d at most", each, most)
+	}
+	close(up.goOn)
+	stop()
+	drained(t, g)
+}
+
+// held is the memory in use that is not garbage, stacks included.
+func held() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// TestCutAnswerIsReset has the upstream end in the middle: whatever framing the
+// client knows, it must not take the part for the whole.
+func TestCutAnswerIsReset(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for name, test := range map[string]struct {
+		minor  byte
+		answer string
+	}{
+		"by length":           {'1', ok + "Content-Length: 9\r\n\r\ntoken"},
+		"chunks":              {'1', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
+		"chunks for HTTP/1.0": {'0', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+				if readHead(r) != "" {
+					_, _ = io.WriteString(tcp, test.answer)
+				}
+			})
+			f := start(t, settings(), router)
+			tcp := dial(t, f.addr)
+			send(t, tcp, strings.Replace(challenge, "HTTP/1.1", "HTTP/1."+string(test.minor), 1))
+			if b, err := io.ReadAll(tcp); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("read %q, %v; want a reset", b, err)
+			}
+			recorded, _ := f.rec.await(t, 1)
+			if c := recorded[0]; c.Status != 200 || c.Cause != "answer-truncated" {
+				t.Errorf("recorded %+v", c)
+			}
+		})
+	}
+}
+
+// TestSlowReader has an endless answer and a client that reads nothing.
+func TestSlowReader(t *testing.T) {
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) == "" {
+			return
+		}
+		_, err := io.WriteString(tcp, "HTTP/1.1 200 OK\r\n\r\n")
+		for block := make([]byte, 64<<10); err == nil; {
+			_, err = tcp.Write(block)
+		}
+	})
+	s := settings()
+	s.Timeout = 100 * time.Millisecond
+	f := start(t, s, router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	recorded, _ := f.rec.await(t, 1)
+	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-answer" && c.Cause != "answer-too-large" {
+		t.Errorf("recorded %+v", c)
+	}
+}
+
+// TestClientResetsWhileWaiting has a client that goes away before the answer.
+func TestClientResetsWhileWaiting(t *testing.T) {
+	router, asked, goOn := answersLater(t)
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	_ = tcp.SetLinger(0)
+	_ = tcp.Close()
+	close(goOn)
+	recorded, _ := f.rec.await(t, 1)
+	if c := recorded[0]; c.Status != 0 || c.Cause != "" || c.Upstream != router {
+		t.Errorf("recorded %+v", c)
+	}
+}
+
+// TestMaxConnections has many more clients than slots, and an ingress that lets
+// the first wait: no more are accepted meanwhile, and all are served in the end.
+func TestMaxConnections(t *testing.T) {
+	const limit, clients = 4, 200
+	var now, most, sent atomic.Int64
+	goOn := make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+		for readHead(r) != "" {
+			n := now.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			hold(t, goOn)
+			now.Add(-1)
+			_, _ = io.WriteString(tcp, plain)
+		}
+	})
+	s := settings()
+	s.MaxConnections = limit
+	f := start(t, s, router)
+	// A second listener shares the bound; it is full before this one begins.
+	var all sync.WaitGroup
+	client := func(addr netip.AddrPort) {
+		tcp, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = tcp.Close() }()
+		_ = tcp.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(tcp, challenge)
+		sent.Add(1)
+		if b, err := io.ReadAll(tcp); err != nil || !strings.HasSuffix(string(b), "token.key") {
+			t.Errorf("answered %q, %v", b, err)
+		}
+	}
+	for range limit {
+		all.Go(func() { client(f.addr) })
+	}
+	nstest.Await(t, "every slot is taken", func() bool { return now.Load() >= limit })
+	for range clients - limit {
+		all.Go(func() { client(f.addr) })
+	}
+	ln := door(t, "127.0.0.1:0")
+	all.Go(func() { client(ln.Addr().(*net.TCPAddr).AddrPort()) })
+	beat, await := beating(t)
+	served(t, f.Gate, ln, beat)
+	await(2) // The loop has gone round, with clients waiting, when it beats again.
+	if n := f.InFlight(); n != limit {
+		t.Errorf("%d connections in flight, want %d", n, limit)
+	}
+	nstest.Await(t, "all have asked", func() bool { return sent.Load() == clients+1 })
+	close(goOn)
+	all.Wait()
+	if n := most.Load(); n > limit {
+		t.Errorf("%d requests at once, want %d at most", n, limit)
+	}
+}
+
+// TestBacklog has the one slot taken by a client that is being answered, and shows
+// that the next waits until a slot is there, whether by an end or by an update,
+// and that the end of Serve does not cost it its answer.
+func TestBacklog(t *testing.T) {
+	for name, free := range map[string]func(f *front, goOn chan struct{}){
+		"a connection ends":   func(_ *front, goOn chan struct{}) { close(goOn) },
+		"the limit is raised": func(f *front, _ chan struct{}) { f.Update(settings()) },
+		"Serve ends":          func(f *front, _ chan struct{}) { f.stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			router, asked, goOn := answersLater(t)
+			s := settings()
+			s.MaxConnections = 1
+			f := start(t, s, router)
+			holder := dial(t, f.addr)
+			send(t, holder, challenge)
+			<-asked
+			waiting := dial(t, f.addr)
+			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			nstest.Await(t, "the other is accepted", func() bool { return f.Waits() })
+			if n := f.InFlight(); n != 1 {
+				t.Errorf("%d connections in flight", n)
+			}
+			free(f, goOn)
+			if got := receive(t, waiting); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+				t.Errorf("answered %q", got)
+			}
+			if name != "a connection ends" {
+				close(goOn)
+			}
+			if got := receive(t, holder); !strings.HasSuffix(got, "token.key") {
+				t.Errorf("answered %q", got)
+			}
+		})
+	}
+}
+
+// serving runs Serve on ln and returns how to stop it and what it returns.
+func serving(g *server.Gate, ln *tcp.Listener, beat func()) (stop func(), ended <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := make(chan error, 1)
+	go func() { c <- g.Serve(ctx, ln, beat) }()
+	return cancel, c
+}
+
+// served is serving until stop is called, or until the test ends, and checks how it ends.
+func served(t *testing.T, g *server.Gate, ln *tcp.Listener, beat func()) (stop func()) {
+	t.Helper()
+	cancel, ended := serving(g, ln, beat)
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// beating returns a beat for Serve, and what waits for so many.
+func beating(t *testing.T) (beat func(), await func(n int)) {
+	t.Helper()
+	beats := make(chan struct{}, 1)
+	beat = func() {
+		select {
+		case beats <- struct{}{}:
+		default:
+		}
+	}
+	return beat, func(n int) {
+		t.Helper()
+		for range n {
+			select {
+			case <-beats:
+			case <-time.After(patience):
+				t.Fatal("no beat")
+			}
+		}
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+	panic("nothing may be forwarded")
+}
+
+// TestNoDescriptors takes the process's descriptors away while a connection
+// waits to be accepted: the loop neither ends nor spins, and still beats.
+func TestNoDescriptors(t *testing.T) {
+	g := server.New(settings(), nobody{}, newRecorder())
+	ln := door(t, "127.0.0.1:0")
+	tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
+	send(t, tcp, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	free, err := syscall.Dup(0) // the lowest number that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Close(free)
+	none := before
+	none.Cur = uint64(free)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	restore := sync.OnceFunc(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	defer restore()
+
+	beat, await := beating(t)
+	stop := served(t, g, ln, beat)
+	await(3)
+	s := g.Stats()
+	// Back-off doubles to a second, and beats are at most seconds apart: a loop
+	// that spins counts thousands.
+	if s.Failures == 0 || s.Failures > 50 || !errors.Is(s.LastFailure, syscall.EMFILE) {
+		t.Errorf("%d failures, the last %v", s.Failures, s.LastFailure)
+	}
+	restore()
+	if got := receive(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		t.Errorf("answered %q", got)
+	}
+	stop()
+}
+
+// TestBeats shows that the loop beats while it has nothing to accept and while
+// it may not accept.
+func TestBeats(t *testing.T) {
+	for name, full := range map[string]bool{"idle": false, "full": true} {
+		t.Run(name, func(t *testing.T) {
+			s := settings()
+			s.MaxConnections = 1
+			up := waiting{make(chan struct{}, 1), make(chan struct{})}
+			g := server.New(s, up, newRecorder())
+			ln := door(t, "127.0.0.1:0")
+			beat, await := beating(t)
+			stop := served(t, g, ln, beat)
+			if full {
+				addr := ln.Addr().(*net.TCPAddr).AddrPort()
+				send(t, dial(t, addr), challenge)
+				<-up.asked
+				_ = dial(t, addr).CloseWrite()
+				nstest.Await(t, "the next one waits", g.Waits)
+			}
+			await(2)
+			stop()
+			close(up.goOn)
+			drained(t, g)
+		})
+	}
+}
+
+func drained(t *testing.T, g *server.Gate) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if cut := g.Drain(ctx); cut != 0 {
+		t.Errorf("%d connections cut", cut)
+	}
+}
+
+// TestServeAgain shows that a listener is as it was after Serve: another Serve
+// goes on with it, and a closed one ends Serve without an error.
+func TestServeAgain(t *testing.T) {
+	g := server.New(settings(), nobody{}, newRecorder())
+	ln := door(t, "127.0.0.1:0")
+	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	for range 3 {
+		stop := served(t, g, ln, func() {})
+		if got := ask(t, addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+			t.Errorf("answered %q", got)
+		}
+		stop()
+	}
+	stop, ended := serving(g, ln, func() {})
+	defer stop()
+	ask(t, addr, "GET / HTTP/1.0\r\n\r\n")
+	_ = ln.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	drained(t, g)
+}
+
+// TestDrainWaits shows that a challenge under way is finished.
+func TestDrainWaits(t *testing.T) {
+	router, asked, goOn := answersLater(t)
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	f.stop()
+	ended := make(chan int, 1)
+	go func() { ended <- f.Drain(t.Context()) }()
+	select {
+	case cut := <-ended:
+		t.Fatalf("Drain returned %d before the challenge was over", cut)
+	default:
+	}
+	close(goOn)
+	if got := receive(t, tcp); !strings.HasSuffix(got, "token.key") {
+		t.Errorf("answered %q", got)
+	}
+	if cut := <-ended; cut != 0 {
+		t.Errorf("%d connections cut", cut)
+	}
+}
+
+// TestDrainGivesUp shows what is left when the time for draining is over.
+func TestDrainGivesUp(t *testing.T) {
+	asked := make(chan struct{})
+	router := ingress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
+		if readHead(r) != "" {
+			close(asked)
+			_, _ = r.ReadByte()
+		}
+	})
+	f := start(t, settings(), router)
+	tcp := dial(t, f.addr)
+	send(t, tcp, challenge)
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if cut := f.Drain(ctx); cut != 1 {
+		t.Errorf("%d connections cut", cut)
+	}
+	if b, err := io.ReadAll(tcp); len(b) > 0 {
+		t.Errorf("read %q, %v", b, err)
+	}
+	f.up.Close()
+}
+
+// TestDrainHurriesIdle shows that a client which has asked for nothing does not
+// hold up the end; its head would have had much longer.
+func TestDrainHurriesIdle(t *testing.T) {
+	s := settings()
+	s.HeadTimeout = time.Hour
+	f := start(t, s)
+	tcp := dial(t, f.addr)
+	nstest.Await(t, "it is accepted", func() bool { return f.InFlight() == 1 })
+	f.stop()
+	drained(t, f.Gate)
+	if got := receive(t, tcp); got != "" {
+		t.Errorf("answered %q", got)
+	}
+}
+
+// TestDualStack has one wildcard listener: addresses of IPv4 come out as such,
+// and each family is asked at its own ingress.
+func TestDualStack(t *testing.T) {
+	r4 := ingress(t, "127.0.0.1:0", answering)
+	r6 := ingress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
+	f := start(t, settings(), r4, r6)
+	ln := door(t, ":0")
+	served(t, f.Gate, ln, func() {})
+	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
+	for i, router := range []netip.AddrPort{r4, r6} {
+		got := ask(t, netip.AddrPortFrom(router.Addr(), port), challenge)
+		if !strings.HasSuffix(got, "token.key") {
+			t.Errorf("answered %q", got)
+		}
+		recorded, _ := f.rec.await(t, i+1)
+		if c := recorded[i]; c.VIP != router.Addr() || c.Upstream != router || c.Client.Addr() != router.Addr() {
+			t.Errorf("recorded %+v", c)
+		}
+	}
+}
+
+// TestUpdateHosts shows that settings hold for connections accepted from then
+// on.
+func TestUpdateHosts(t *testing.T) {
+	router := ingress(t, "127.0.0.1:0", answering)
+	f := start(t, settings(), router)
+	s := settings()
+	for _, step := range []struct {
+		hosts []string
+		want  string
+	}{
+		{nil, "token.key"},
+		{[]string{"other.example.com"}, reqhead.OnlyChallenges},
+		{[]string{"other.example.com", "api.example.com"}, "token.key"},
+	} {
+		s.Hosts = step.hosts
+		f.Update(s)
+		if got := ask(t, f.addr, challenge); !strings.HasSuffix(got, step.want) {
+			t.Errorf("hosts %v: answered %q", step.hosts, got)
+		}
+	}
+	if _, refusals := f.rec.await(t, 3); len(refusals) != 1 || refusals[0] != report.ForeignHost {
+		t.Errorf("refusals %v", refusals)
+	}
+}
+
+// BenchmarkChallenge is one challenge over loopback, client and ingress
+// included: a connection each to the gate, a kept one to the ingress.
+func BenchmarkChallenge(b *testing.B) {
+	router := ingress(b, "127.0.0.1:0", answering)
+	f := start(b, settings(), router)
+	to := net.TCPAddrFromAddrPort(f.addr)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		buf := make([]byte, 4096)
+		for pb.Next() {
+			tcp, err := net.DialTCP("tcp", nil, to)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_, _ = io.WriteString(tcp, challenge)
+			n, err := io.ReadFull(tcp, buf)
+			if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasSuffix(string(buf[:n]), "token.key") {
+				b.Errorf("answered %q, %v", buf[:n], err)
+			}
+			_ = tcp.Close()
+		}
+	})
+}
+
+// TestHeadBytes has heads of exactly the limit, and of one byte more, for limits
+// below, at and above what is read at first.
+func TestHeadBytes(t *testing.T) {
+	for _, limit := range []int{200, 1024, 3000, 8192} {
+		t.Run(strconv.Itoa(limit), func(t *testing.T) {
+			s := settings()
+			s.HeadBytes = limit
+			f := start(t, s, ingress(t, "127.0.0.1:0", answering))
+			begin := strings.TrimSuffix(challenge, "\r\n") + "X: "
+			for over, want := range []string{"HTTP/1.1 200 ", "HTTP/1.1 431 "} {
+				request := begin + strings.Repeat("x", limit+over-len(begin)-4) + "\r\n\r\n"
+				if got := ask(t, f.addr, request); !strings.HasPrefix(got, want) {
+					t.Errorf("%d bytes: answered %q", len(request), got)
+				}
+			}
+		})
+	}
+}

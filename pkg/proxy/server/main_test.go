@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// patience bounds what a test waits for; it is reached only when it fails.
+const patience = nstest.Patience
+
+// settings are those of the tests: bounds that no correct run reaches.
+func settings() server.Settings {
+	return server.Settings{MaxConnections: 4096, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192}
+}
+
+// recorder keeps what the gate reports.
+type recorder struct {
+	mu         sync.Mutex
+	challenges []report.Challenge
+	refusals   []report.Refusal
+	askers     []report.Asker // of the refusals
+	changed    chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
+
+func (r *recorder) Challenge(c report.Challenge, why *cause.Failure) {
+	if why != nil {
+		c.Detail = why.Detail(cause.Context{})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.challenges = append(r.challenges, c)
+	r.wake()
+}
+
+func (r *recorder) Refused(why report.Refusal, asker report.Asker) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusals, r.askers = append(r.refusals, why), append(r.askers, asker)
+	r.wake()
+}
+
+// forget drops the reports so far, which are memory too.
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.challenges, r.refusals, r.askers = nil, nil, nil
+}
+
+// count is how many refusals of a kind there were.
+func (r *recorder) count(why report.Refusal) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, refusal := range r.refusals {
+		if refusal == why {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *recorder) wake() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until n connections were reported and returns the reports.
+func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Refusal) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		r.mu.Lock()
+		challenges, refusals := r.challenges, r.refusals
+		r.mu.Unlock()
+		if len(challenges)+len(refusals) >= n {
+			return challenges, refusals
+		}
+		select {
+		case <-r.changed:
+		case <-timeout:
+			t.Fatalf("%d connections reported, want %d", len(challenges)+len(refusals), n)
+		}
+	}
+}
+
+// front is a running gate with the real upstream client.
+type front struct {
+	*server.Gate
+	rec  *recorder
+	up   *upstream.Client
+	addr netip.AddrPort
+	stop func()
+}
+
+// asked is the real client as the gate knows it (pkg/proxy has the same).
+type asked struct{ *upstream.Client }
+
+func (i asked) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
+	return i.Client.Exchange((*upstream.Request)(r), client)
+}
+
+// start runs a gate on a loopback address of its own; everything ends with the
+// test.
+func start(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *front {
+	t.Helper()
+	up := upstream.New()
+	us := upstream.Settings{ConnectTimeout: patience}
+	for _, a := range ingress {
+		us.Ingress, us.Port = append(us.Ingress, a.Addr()), a.Port()
+	}
+	up.Update(us)
+	f := &front{rec: newRecorder(), up: up}
+	f.Gate = server.New(s, asked{up}, f.rec)
+	ln := door(t, "127.0.0.1:0")
+	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(ctx, ln, func() {}) }()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		_ = ln.Close()
+	})
+	t.Cleanup(func() {
+		f.stop()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if n := f.Drain(ctx); n != 0 {
+			t.Errorf("%d connections cut", n)
+		}
+		up.Close()
+		noGoroutines(t)
+	})
+	return f
+}
+
+// noGoroutines checks that neither package has left a goroutine behind.
+func noGoroutines(t testing.TB) {
+	t.Helper()
+	text := ""
+	if !nstest.Poll(func() bool {
+		var b bytes.Buffer
+		_ = pprof.Lookup("goroutine").WriteTo(&b, 2)
+		text = b.String()
+		return !strings.Contains(text, "gate.(*") && !strings.Contains(text, "upstream.(*")
+	}) {
+		t.Fatalf("goroutines are left:\n%s", text)
+	}
+}
+
+// door is a listener for the front door.
+func door(t testing.TB, addr string) *tcp.Listener {
+	t.Helper()
+	return take(t, listen(t, addr))
+}
+
+// take makes the front door's of a listener, which it closes.
+func take(t testing.TB, ln *net.TCPListener) *tcp.Listener {
+	t.Helper()
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fd int
+	if controlled := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); controlled != nil || err != nil {
+		t.Fatal(controlled, err)
+	}
+	_ = ln.Close()
+	taken, err := tcp.NewListener(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	return taken
+}
+
+func listen(t testing.TB, addr string) *net.TCPListener {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln.(*net.TCPListener)
+}
+
+func dial(t testing.TB, addr netip.AddrPort) *net.TCPConn {
+	t.Helper()
+	tcp, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tcp.Close() })
+	if err := tcp.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return tcp
+}
+
+func send(t testing.TB, tcp *net.TCPConn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(tcp, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receive reads until the other side ends the connection in order.
+func receive(t testing.TB, tcp *net.TCPConn) string {
+	t.Helper()
+	b, err := io.ReadAll(tcp)
+	if err != nil {
+		t.Fatalf("after %q: %v", b, err)
+	}
+	return string(b)
+}
+
+// ask sends one request and returns the whole answer.
+func ask(t testing.TB, addr netip.AddrPort, request string) string {
+	t.Helper()
+	tcp := dial(t, addr)
+	send(t, tcp, request)
+	return receive(t, tcp)
+}
+
+const (
+	challenge = "GET /.well-known/acme-challenge/token-of-more-than-8 HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
+	plain     = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
+)
+
+// ingress accepts connections and has each handled by talk, which gets the
+// connection and a reader of it.
+func ingress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
+	t.Helper()
+	ln := listen(t, addr)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	open := map[*net.TCPConn]struct{}{}
+	all.Go(func() {
+		for {
+			tcp, err := ln.AcceptTCP()
+			if err != nil {
+				if !errors.Is(err, net.ErrClosed) {
+					t.Errorf("ingress: %v", err)
+				}
+				return
+			}
+			mu.Lock()
+			open[tcp] = struct{}{}
+			mu.Unlock()
+			all.Go(func() {
+				talk(tcp, bufio.NewReader(tcp))
+				_ = tcp.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		for tcp := range open {
+			_ = tcp.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// readHead reads up to and with the empty line; it returns "" at the end.
+func readHead(r *bufio.Reader) string {
+	var b strings.Builder
+	for {
+		line, err := r.ReadString('\n')
+		b.WriteString(line)
+		if err != nil {
+			return ""
+		}
+		if line == "\r\n" {
+			return b.String()
+		}
+	}
+}
+
+// answering answers each request on a connection with plain.
+func answering(tcp *net.TCPConn, r *bufio.Reader) {
+	for readHead(r) != "" {
+		if _, err := io.WriteString(tcp, plain); err != nil {
+			return
+		}
+	}
+}
+
+func fileText(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

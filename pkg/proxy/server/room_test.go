@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// dialFrom connects from an address of this host.
+func dialFrom(t testing.TB, source string, to netip.AddrPort) *net.TCPConn {
+	t.Helper()
+	tcp, err := net.DialTCP("tcp", &net.TCPAddr{IP: net.ParseIP(source)}, net.TCPAddrFromAddrPort(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tcp.Close() })
+	if err := tcp.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return tcp
+}
+
+func wantReset(t *testing.T, what string, tcp *net.TCPConn) {
+	t.Helper()
+	if b, err := io.ReadAll(tcp); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%s: read %q, %v; want a reset", what, b, err)
+	}
+}
+
+// wantAnswer completes a head of which "GET" was sent.
+func wantAnswer(t *testing.T, what string, tcp *net.TCPConn) {
+	t.Helper()
+	send(t, tcp, " / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if got := receive(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		t.Errorf("%s: answered %q", what, got)
+	}
+}
+
+// begun opens a connection, sends a part of a head, and waits until it was read.
+func begun(t *testing.T, f *front, source string) *net.TCPConn {
+	t.Helper()
+	n := f.Reading()
+	tcp := dialFrom(t, source, f.addr)
+	send(t, tcp, "GET")
+	nstest.Await(t, "it is being read", func() bool { return f.Reading() == n+1 })
+	return tcp
+}
+
+// TestPerSource: the longest waiting connection of a source makes room for its
+// newest; other sources lose nothing.
+func TestPerSource(t *testing.T) {
+	s := settings()
+	s.PerSource = 3
+	f := start(t, s)
+	var other, own [4]*net.TCPConn
+	for i := range 3 {
+		other[i] = begun(t, f, "127.0.0.3")
+		own[i] = begun(t, f, "127.0.0.2")
+	}
+	own[3] = dialFrom(t, "127.0.0.2", f.addr)
+	send(t, own[3], "GET")
+	wantReset(t, "the oldest", own[0])
+	wantRefused(t, f, report.SourceLimit)
+	for i := range 3 {
+		wantAnswer(t, "another source", other[i])
+		wantAnswer(t, "the newer ones", own[i+1])
+	}
+	wantNoLeftovers(t, f)
+}
+
+func wantNoLeftovers(t *testing.T, f *front) {
+	t.Helper()
+	nstest.Await(t, "every connection has ended", func() bool { return f.InFlight() == 0 && f.Sources() == 0 })
+}
+
+// TestPerSourceOff: so many as there are slots.
+func TestPerSourceOff(t *testing.T) {
+	f := start(t, settings())
+	var all []*net.TCPConn
+	for range 300 {
+		all = append(all, dialFrom(t, "127.0.0.2", f.addr))
+	}
+	nstest.Await(t, "all are in flight", func() bool { return f.InFlight() == len(all) })
+	for _, tcp := range all {
+		_ = tcp.Close()
+	}
+	if _, refusals := f.rec.await(t, len(all)); len(refusals) != len(all) || refusals[0] != report.ClientGone {
+		t.Errorf("%d refusals", len(refusals))
+	}
+}
+
+// TestPerSourceAnswering: no answer is given up for a newer connection; that is
+// the one that is refused then.
+func TestPerSourceAnswering(t *testing.T) {
+	router, asked, goOn := answersLater(t)
+	s := settings()
+	s.PerSource = 2
+	f := start(t, s, router)
+	var own [2]*net.TCPConn
+	for i := range own {
+		own[i] = dialFrom(t, "127.0.0.2", f.addr)
+		send(t, own[i], challenge)
+		<-asked
+	}
+	// The reset may be there before connect returns.
+	newest, err := net.DialTCP("tcp", &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}, net.TCPAddrFromAddrPort(f.addr))
+	if err == nil {
+		wantReset(t, "the newest", newest)
+		_ = newest.Close()
+	} else if !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatal(err)
+	}
+	wantRefused(t, f, report.SourceLimit)
+	if got := ask(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		t.Errorf("another source was answered %q", got)
+	}
+	close(goOn)
+	for _, tcp := range own {
+		if got := receive(t, tcp); !strings.HasSuffix(got, "token.key") {
+			t.Errorf("answered %q", got)
+		}
+	}
+	wantNoLeftovers(t, f)
+}
+
+// TestEviction: when all slots are taken, the connection that has waited longest
+// for its head makes room, whatever its source.
+func TestEviction(t *testing.T) {
+	s := settings()
+	s.MaxConnections = 3
+	f := start(t, s)
+	var all [4]*net.TCPConn
+	for i := range 3 {
+		all[i] = begun(t, f, "127.0.0.2")
+	}
+	all[3] = dialFrom(t, "127.0.0.3", f.addr)
+	send(t, all[3], "GET")
+	wantReset(t, "the oldest", all[0])
+	wantRefused(t, f, report.Evicted)
+	for _, tcp := range all[1:] {
+		wantAnswer(t, "a newer one", tcp)
+	}
+	wantNoLeftovers(t, f)
+}
+
+// TestLingeringMakesRoomFirst: a client that has its answer and goes on sending
+// costs nobody a slot, and is not counted twice.
+func TestLingeringMakesRoomFirst(t *testing.T) {
+	s := settings()
+	s.MaxConnections = 2
+	f := start(t, s)
+	slow := begun(t, f, "127.0.0.2")
+	talker := dialFrom(t, "127.0.0.3", f.addr)
+	send(t, talker, "POST /apis HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+	nstest.Await(t, "it has its answer", func() bool { return f.Lingering() == 1 })
+	if got := ask(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		t.Errorf("answered %q", got)
+	}
+	if got := receive(t, talker); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		t.Errorf("the one that lingers was answered %q", got)
+	}
+	wantAnswer(t, "the one that has sent no head", slow)
+	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(texts(refusals), " "), string(report.Evicted)) {
+		t.Errorf("refusals %v", refusals)
+	}
+	wantNoLeftovers(t, f)
+}
+
+func texts(refusals []report.Refusal) (all []string) {
+	for _, r := range refusals {
+		all = append(all, string(r))
+	}
+	return all
+}
+
+// TestLoweredLimits are reached as new connections come.
+func TestLoweredLimits(t *testing.T) {
+	f := start(t, settings())
+	for range 20 {
+		begun(t, f, "127.0.0.2")
+	}
+	s := settings()
+	s.MaxConnections = 5
+	f.Update(s)
+	for range 20 {
+		dialFrom(t, "127.0.0.2", f.addr)
+	}
+	nstest.Await(t, "the new limit holds", func() bool { return f.InFlight() == 5 })
+}
+
+// flood opens connections from an address as fast as it can, each with half a
+// head, holds the last of them, and returns how many it opened.
+func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
+	var open [512]net.Conn
+	defer func() {
+		for _, tcp := range open {
+			if tcp != nil {
+				_ = tcp.Close()
+			}
+		}
+	}()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	for ctx.Err() == nil {
+		tcp, err := dialer.DialContext(ctx, "tcp", to.String())
+		if err != nil {
+			continue
+		}
+		_ = tcp.(*net.TCPConn).SetLinger(0) // no TIME_WAIT: ports are few
+		_, _ = io.WriteString(tcp, challenge[:40])
+		at := opened % len(open)
+		if open[at] != nil {
+			_ = open[at].Close()
+		}
+		open[at] = tcp
+		opened++
+	}
+	return opened
+}
+
+// TestHonestDuringFlood has CAs ask while others flood: from addresses of their
+// own, and from the very address that floods, as behind one translator. None
+// loses its request, with and without a bound for each source.
+func TestHonestDuringFlood(t *testing.T) {
+	const requests = 300
+	for name, set := range map[string]func(*server.Settings){
+		"per source":     func(s *server.Settings) { s.PerSource = 256 },
+		"all slots":      func(s *server.Settings) { s.MaxConnections = 512 },
+		"both are short": func(s *server.Settings) { s.MaxConnections, s.PerSource = 512, 256 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settings()
+			set(&s)
+			f := start(t, s, ingress(t, "127.0.0.1:0", answering))
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var floods, honest sync.WaitGroup
+			var opened atomic.Int64
+			for _, source := range []string{"127.0.1.1", "127.0.1.2", "127.0.1.3"} {
+				floods.Go(func() { opened.Add(int64(flood(ctx, source, f.addr))) })
+			}
+			nstest.Await(t, "somebody has to make room", func() bool { return f.rec.count(report.SourceLimit)+f.rec.count(report.Evicted) > 0 })
+			for _, source := range []string{"127.0.1.1", "127.0.2.1"} {
+				honest.Go(func() {
+					for i := range requests {
+						tcp, err := net.DialTCP("tcp", &net.TCPAddr{IP: net.ParseIP(source)}, net.TCPAddrFromAddrPort(f.addr))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						_ = tcp.SetDeadline(time.Now().Add(patience))
+						_, _ = io.WriteString(tcp, challenge)
+						if b, err := io.ReadAll(tcp); err != nil || !strings.HasSuffix(string(b), "token.key") {
+							t.Errorf("request %d from %s: answered %q, %v", i, source, b, err)
+						}
+						_ = tcp.Close()
+					}
+				})
+			}
+			honest.Wait()
+			stop()
+			floods.Wait()
+			wantNoLeftovers(t, f)
+			t.Logf("%d connections of the flood, %d reset for their source, %d for a slot", opened.Load(), f.rec.count(report.SourceLimit), f.rec.count(report.Evicted))
+		})
+	}
+}
