@@ -52,9 +52,9 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/check":            nil,                                                                                              // may import all: it looks at all of them
 		"internal/child":       {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
 		"pkg/findings/cause":   {"pkg/findings"},                                                                                 // what a child reports, and its sentences: both sides link it
-		"pkg/probe":            {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
+		"pkg/prober":           {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/probe/network":         {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/probe", "internal/sandbox", "pkg/proxy/upstream", "pkg/proxy/route"},
+		"pkg/prober/network":        {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/proxy/route"},
 		"pkg/proxy/route":           {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
 		"pkg/ingress/settings":      {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
 		"pkg/ingress/egress":        {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
@@ -62,10 +62,10 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/config":                {"internal/textfile"},                                                           // also judges files on the admin's machine
 		"pkg/disruption":            nil,
 		"pkg/proxy/protocol":        {"pkg/findings/cause", "pkg/report"},
-		"pkg/expiry":                {"pkg/report"},                                                          // what is to be said of a certificate
-		"pkg/exporter":              {"pkg/proxy/protocol", "pkg/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
-		"pkg/metrics":               {"pkg/report", "pkg/proxy/upstream"},                                    // the labels' values
-		"internal/httpfield":        nil,                                                                     // one grammar for both directions
+		"pkg/expiry":                {"pkg/report"},                                                                   // what is to be said of a certificate
+		"pkg/exporter":              {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
+		"pkg/exporter/metrics":      {"pkg/report", "pkg/proxy/upstream"},                                             // the labels' values
+		"internal/httpfield":        nil,                                                                              // one grammar for both directions
 		"internal/filewatch":        nil,
 		"pkg/proxy":                 {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
 		"pkg/proxy/reqhead":         {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
@@ -123,15 +123,15 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 		"github.com/fsnotify/fsnotify":       "internal/filewatch",
 		"github.com/coreos/go-systemd/":      "pkg/host/systemd",
 		"github.com/coreos/butane":           "pkg/machineconfig",
-		"github.com/prometheus/common":       "pkg/metrics",
-		"github.com/prometheus/client_model": "pkg/metrics",
+		"github.com/prometheus/common":       "pkg/exporter/metrics",
+		"github.com/prometheus/client_model": "pkg/exporter/metrics",
 		"github.com/coreos/ignition/":        "pkg/machineconfig",
 		"k8s.io/apimachinery/":               "pkg/apis/config/v1",
 		"github.com/coreos/vcontext/":        "pkg/machineconfig",
 		"github.com/distribution/":           "pkg/machineconfig",
 		"github.com/opencontainers/":         "pkg/machineconfig",
 		"github.com/vincent-petithory/":      "pkg/machineconfig",
-		"github.com/beevik/ntp":              "pkg/probe/network",
+		"github.com/beevik/ntp":              "pkg/prober/network",
 	}
 	for _, p := range list(t, module+"...") {
 		for _, imported := range p.Imports {
@@ -153,7 +153,7 @@ func TestKeeperStaysSmall(t *testing.T) {
 	for _, p := range list(t, "-deps", module+"pkg/daemon") {
 		for _, name := range []string{
 			"net/http", "crypto/tls", "github.com/prometheus/client_golang/prometheus",
-			module + "pkg/probe/network", module + "pkg/exporter", module + "pkg/metrics",
+			module + "pkg/prober/network", module + "pkg/exporter", module + "pkg/exporter/metrics",
 		} {
 			if p.ImportPath == name {
 				t.Errorf("the keeper links %s", p.ImportPath)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -78,7 +78,7 @@ func (a asked) solver() bool {
 func (a asked) look() string { return words(a.page) + ", " + kind(a.page.Body, a.page.Length, "") }
 
 // causeOf is what package upstream makes of a page, be it whole or not.
-func causeOf(f probe.Fetch) upstream.Cause {
+func causeOf(f prober.Fetch) upstream.Cause {
 	if cause := cmp.Or(f.Cause, f.Verdict); cause != "" {
 		return upstream.Cause(cause)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -125,15 +125,15 @@ func (h *host) neverThroughProxy() []string {
 }
 
 // askAsGate asks an ingress VIP for a challenge as the gate does.
-func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, path string) (probe.Fetch, error) {
+func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, path string) (prober.Fetch, error) {
 	if g.err != nil {
-		return probe.Fetch{}, g.err
+		return prober.Fetch{}, g.err
 	}
 	settings := settings.Configure(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
-	page, err := h.fetch(ctx, probe.FetchQuestion{
+	page, err := h.fetch(ctx, prober.FetchQuestion{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.FirstPort()), Host: name, Path: path,
-		Gate: &probe.Gate{Client: h.clientFor(vip), VIP: h.doorFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
+		Gate: &prober.Gate{Client: h.clientFor(vip), VIP: h.doorFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
 	})
 	if g.nameless != nil {
 		page.Context.Unresolved = g.nameless.Error()

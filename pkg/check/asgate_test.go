@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -28,26 +28,26 @@ func TestIngressAsGate(t *testing.T) {
 	through := protocol.Egress{Through: []protocol.Through{{Ingress: secure, Proxy: protocol.EgressProxy{Name: "proxy.lab.test"}}}}
 	hidden := errors.New("permission denied")
 	for name, tt := range map[string]struct {
-		page    probe.Fetch
+		page    prober.Fetch
 		gate    asGate
 		names   []string
 		outcome Outcome
 		id      findings.ID
 		says    string
 	}{
-		"well":                      {page: probe.Fetch{Status: 503}, outcome: Fine, says: "192.0.2.6:80: answers in"},
-		"after a redirect":          {page: probe.Fetch{Status: 503, At: secure}, outcome: Fine, says: "192.0.2.6:443: answers in 0.0 ms, after a redirect to https"},
-		"through a proxy":           {page: probe.Fetch{Status: 503, At: secure}, gate: asGate{egress: through}, outcome: Fine, says: ", through the egress proxy proxy.lab.test"},
-		"an address of the child's": {page: probe.Fetch{Status: 503, At: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
-		"not to be asked":           {page: probe.Fetch{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
-		"not to be verified":        {page: probe.Fetch{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
-		"not trusted":               {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Why: cause.Why{Reason: cause.NoCertificate}}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
-		"not trusted, by a proxy":   {page: probe.Fetch{Cause: "tls-untrusted", At: secure, Proxy: true}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
-		"another name":              {page: probe.Fetch{Cause: "tls-name"}, outcome: Failed, id: findings.IngressTLSName},
-		"another name than none":    {page: probe.Fetch{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
-		"the route's own":           {page: probe.Fetch{Status: 302, Verdict: "redirect-elsewhere"}, outcome: Fine},
-		"the PROXY protocol":        {page: probe.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: findings.IngressPROXY},
-		"the proxy wants others":    {page: probe.Fetch{Cause: "egress-auth", Proxy: true, Why: cause.Why{Reason: cause.ProxyAnswer, Number: 407}, Context: cause.Context{Via: map[netip.AddrPort]cause.Proxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: findings.EgressAuth, says: "the egress proxy p:1 does not take"},
+		"well":                      {page: prober.Fetch{Status: 503}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"after a redirect":          {page: prober.Fetch{Status: 503, At: secure}, outcome: Fine, says: "192.0.2.6:443: answers in 0.0 ms, after a redirect to https"},
+		"through a proxy":           {page: prober.Fetch{Status: 503, At: secure}, gate: asGate{egress: through}, outcome: Fine, says: ", through the egress proxy proxy.lab.test"},
+		"an address of the child's": {page: prober.Fetch{Status: 503, At: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"not to be asked":           {page: prober.Fetch{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
+		"not to be verified":        {page: prober.Fetch{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
+		"not trusted":               {page: prober.Fetch{Cause: "tls-untrusted", At: secure, Why: cause.Why{Reason: cause.NoCertificate}}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
+		"not trusted, by a proxy":   {page: prober.Fetch{Cause: "tls-untrusted", At: secure, Proxy: true}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
+		"another name":              {page: prober.Fetch{Cause: "tls-name"}, outcome: Failed, id: findings.IngressTLSName},
+		"another name than none":    {page: prober.Fetch{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
+		"the route's own":           {page: prober.Fetch{Status: 302, Verdict: "redirect-elsewhere"}, outcome: Fine},
+		"the PROXY protocol":        {page: prober.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: findings.IngressPROXY},
+		"the proxy wants others":    {page: prober.Fetch{Cause: "egress-auth", Proxy: true, Why: cause.Why{Reason: cause.ProxyAnswer, Number: 407}, Context: cause.Context{Via: map[netip.AddrPort]cause.Proxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: findings.EgressAuth, says: "the egress proxy p:1 does not take"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestFollowsEgress(t *testing.T) {
 			h.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 			h.config.EgressProxy.Upstream, h.config.EgressProxy.HTTPProxy = config.EgressAuto, "http://192.0.2.31:3128"
 			tt.change(&h.config.EgressProxy)
-			a := asked{at, probe.Fetch{Cause: "unreachable"}}
+			a := asked{at, prober.Fetch{Cause: "unreachable"}}
 			f := h.followsEgress(a.finding(upstream.Unreachable), a)
 			if slices.Contains(f.Follows, findings.EgressNotReady) != tt.want {
 				t.Errorf("it follows from %q", f.Follows)

@@ -10,13 +10,13 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestMain is the child as well, one that ends at once.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == probe.Command {
+	if len(os.Args) == 2 && os.Args[1] == prober.Command {
 		os.Exit(1)
 	}
 	nstest.Main(m)
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // looked at, and nobody is blamed.
 func TestNobodyAsks(t *testing.T) {
 	t.Parallel()
-	client, err := probe.Start()
+	client, err := prober.Start()
 	if err != nil {
 		t.Fatal(err)
 	}

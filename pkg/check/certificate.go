@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // presented is what an API server presents.
-type presented struct{ probe.Presented }
+type presented struct{ prober.Presented }
 
 // named is the name as texts call it.
 func (p presented) named() string {
@@ -39,10 +39,10 @@ func checkCertificate(ctx context.Context, h *host) Result {
 	}
 	names, _ := h.seen.names.wait(ctx)
 	names = append(slices.Clone(names[:min(len(names), maxJudgedNames)]), "")
-	var questions []probe.CertificateQuestion
+	var questions []prober.CertificateQuestion
 	for _, addr := range h.apiServers(ctx) {
 		for _, name := range names {
-			questions = append(questions, probe.CertificateQuestion{Addr: netip.AddrPortFrom(addr, probe.APIPort), Name: name})
+			questions = append(questions, prober.CertificateQuestion{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
 		}
 	}
 	if len(questions) == 0 {
@@ -74,7 +74,7 @@ func checkCertificate(ctx context.Context, h *host) Result {
 // answered.
 func (h *host) deadServers(all []presented) (matches []findings.Finding, at []netip.AddrPort) {
 	for _, vip := range h.held.Held {
-		addr := netip.AddrPortFrom(vip, probe.APIPort)
+		addr := netip.AddrPortFrom(vip, prober.APIPort)
 		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.Addr != addr })
 		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.Err == nil }) {
 			matches = alsoAt(matches, findings.Find(findings.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)

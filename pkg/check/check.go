@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 // Outcome is how a check ended.
@@ -108,7 +108,7 @@ func run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 	if h.isNoNode() {
 		return h.nothing(), nil
 	}
-	if h.network, err = probe.Start(); err != nil {
+	if h.network, err = prober.Start(); err != nil {
 		return Report{}, err
 	}
 	defer h.network.Close()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 // checkDNS looks whether the names of the API lead to the VIPs, and whether what
@@ -81,8 +81,8 @@ func (v view) complete() bool {
 	return !slices.ContainsFunc(v.a[:], func(r record) bool { return r.err != nil || r.Failure != "" })
 }
 
-func failureText(f probe.LookupFailure) string {
-	if f == probe.ServerFails {
+func failureText(f prober.LookupFailure) string {
+	if f == prober.ServerFails {
 		return "answers with an error, such as SERVFAIL,"
 	}
 	return "does not answer"
@@ -125,10 +125,10 @@ func (h *host) near(addr netip.Addr) bool {
 }
 
 // elsewhere asks an address that is no VIP.
-func (h *host) elsewhere(ctx context.Context, addr netip.Addr) (probe.Fetch, error) {
+func (h *host) elsewhere(ctx context.Context, addr netip.Addr) (prober.Fetch, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Second)
 	defer cancel()
-	return h.fetch(ctx, probe.FetchQuestion{Addr: netip.AddrPortFrom(addr, httpPort), Host: noName, Path: "/"})
+	return h.fetch(ctx, prober.FetchQuestion{Addr: netip.AddrPortFrom(addr, httpPort), Host: noName, Path: "/"})
 }
 
 // judgeFamilies looks for a VIP of the name that does not work while another

@@ -20,7 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -80,11 +80,11 @@ type host struct {
 	addresses  []address.Address // of this host
 	addressErr error             // why they are not known
 	held       ownership.Decision
-	internal   []netip.Addr  // given as VIPs: those of MicroShift's API server, of which nothing is caught
-	edge       edge          // what MicroShift is to this host
-	names      []string      // of the API, as far as they are known without asking the network
-	network    *probe.Client // once the checks run
-	seen       *seen         // what the network says to what several checks ask
+	internal   []netip.Addr   // given as VIPs: those of MicroShift's API server, of which nothing is caught
+	edge       edge           // what MicroShift is to this host
+	names      []string       // of the API, as far as they are known without asking the network
+	network    *prober.Client // once the checks run
+	seen       *seen          // what the network says to what several checks ask
 	unit       func() (systemd.Unit, error)
 	ask        func() (report.Report, error)     // the service how it is, each time
 	service    func() (report.Report, error)     // what it says of itself; asked from the beginning, after the addresses

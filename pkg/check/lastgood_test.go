@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -74,7 +74,7 @@ func TestNameByConfiguration(t *testing.T) {
 		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, findings.Warning},
 		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
 	} {
-		h := followed(probe.Fetch{}, probe.Fetch{})
+		h := followed(prober.Fetch{}, prober.Fetch{})
 		h.Token, h.seen.challenge = "", nil
 		h.Name, h.config.Hosts, h.held = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
 		var got findings.Level
@@ -97,12 +97,12 @@ func TestLinkDown(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.5")
 	down := holders{here: true, link: "lo", down: true}
 	for name, tt := range map[string]struct {
-		page probe.Fetch
+		page prober.Fetch
 		want Outcome
 	}{
-		"no route":        {probe.Fetch{Cause: "unreachable", Why: cause.Of(unix.ENETUNREACH)}, Skipped},
-		"a firewall":      {probe.Fetch{Cause: "unreachable", Why: cause.Of(unix.EHOSTUNREACH)}, Failed},
-		"nothing listens": {probe.Fetch{Cause: "refused"}, Failed},
+		"no route":        {prober.Fetch{Cause: "unreachable", Why: cause.Of(unix.ENETUNREACH)}, Skipped},
+		"a firewall":      {prober.Fetch{Cause: "unreachable", Why: cause.Of(unix.EHOSTUNREACH)}, Failed},
+		"nothing listens": {prober.Fetch{Cause: "refused"}, Failed},
 	} {
 		h := routed(tt.page)
 		h.seen.holders = map[netip.Addr]*later[holders]{vip: known(down)}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -62,7 +62,7 @@ func (s signer) domain() string {
 
 // client is somebody who asks the API server.
 type client struct {
-	probe.CertificateQuestion
+	prober.CertificateQuestion
 
 	inside bool
 	named  bool // there is a certificate of the admin's for the name
@@ -79,14 +79,14 @@ func (c client) asked() string {
 // outside and inside.
 func checkEdgeCertificate(ctx context.Context, h *host) Result {
 	clients, unasked := h.clients()
-	questions := make([]probe.CertificateQuestion, len(clients))
+	questions := make([]prober.CertificateQuestion, len(clients))
 	for i, c := range clients {
 		questions[i] = c.CertificateQuestion
 	}
 	answers := askServers(ctx, questions, h.network.Certificates)
 	late := 0
 	var findings []findings.Finding
-	var silent []probe.Presented
+	var silent []prober.Presented
 	var texts bundle
 	dated := make(map[string]bool)
 	for i, p := range answers {
@@ -132,11 +132,11 @@ const slow = time.Second
 // not silent: with all questions to one that drops what it is sent the time is up
 // before others are asked. Those that are not put have the first one's error.
 func askServers(
-	ctx context.Context, questions []probe.CertificateQuestion, ask func(context.Context, []probe.CertificateQuestion) []probe.Presented,
-) []probe.Presented {
-	answers := make([]probe.Presented, len(questions))
+	ctx context.Context, questions []prober.CertificateQuestion, ask func(context.Context, []prober.CertificateQuestion) []prober.Presented,
+) []prober.Presented {
+	answers := make([]prober.Presented, len(questions))
 	put := func(which []int) {
-		some := make([]probe.CertificateQuestion, len(which))
+		some := make([]prober.CertificateQuestion, len(which))
 		for i, at := range which {
 			some[i] = questions[at]
 		}
@@ -158,7 +158,7 @@ func askServers(
 		if one := first[q.Addr]; one == i {
 			continue
 		} else if err := answers[one].Err; err != nil && answers[one].Checked.Sub(begun) > slow {
-			answers[i] = probe.Presented{CertificateQuestion: q, Err: err, Checked: answers[one].Checked}
+			answers[i] = prober.Presented{CertificateQuestion: q, Err: err, Checked: answers[one].Checked}
 		} else {
 			rest = append(rest, i)
 		}
@@ -174,7 +174,7 @@ func askServers(
 
 // deadServer adds the finding about a server that shows no certificate, once for all
 // that is asked of it.
-func deadServer(matches []findings.Finding, p probe.Presented) []findings.Finding {
+func deadServer(matches []findings.Finding, p prober.Presented) []findings.Finding {
 	at := p.Addr.String()
 	if slices.ContainsFunc(matches, func(f findings.Finding) bool {
 		return f.ID == findings.MicroShiftAPISilent && strings.Contains(f.Says, at)
@@ -199,7 +199,7 @@ func merged(matches []findings.Finding, f findings.Finding) []findings.Finding {
 // clients are all who are to be asked for, and what of it is not.
 func (h *host) clients() (all []client, unasked []string) {
 	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
-		c := client{probe.CertificateQuestion{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+		c := client{prober.CertificateQuestion{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -223,17 +223,17 @@ func (h *host) clients() (all []client, unasked []string) {
 					continue // whoever calls it comes to the other one
 				}
 			}
-			add(at, probe.APIPort, n.name, false, n.named)
+			add(at, prober.APIPort, n.name, false, n.named)
 		}
-		add(node, probe.APIPort, node.String(), false, false)
+		add(node, prober.APIPort, node.String(), false, false)
 	}
 	if len(e.Internal) == 0 || !e.ServiceIP.IsValid() {
 		return all, unasked
 	}
 	// That is where a connection to the service ends, by which pods call it.
 	if internal := e.Internal[0]; h.has(internal) {
-		add(internal, probe.APIPort, serviceName, true, false)
-		add(internal, probe.APIPort, e.ServiceIP.String(), true, false)
+		add(internal, prober.APIPort, serviceName, true, false)
+		add(internal, prober.APIPort, e.ServiceIP.String(), true, false)
 	} else {
 		unasked = append(unasked, fmt.Sprintf("%v, by which clients inside come, is not on this host", internal))
 	}
@@ -249,7 +249,7 @@ func (h *host) has(addr netip.Addr) bool {
 func (c client) isService() bool { return c.Addr.Port() == servicePort }
 
 // judge is the finding about what a client is handed, if there is one.
-func (c client) judge(got *probe.Certificate) (findings.Finding, bool) {
+func (c client) judge(got *prober.Certificate) (findings.Finding, bool) {
 	by := signerOf(got.Issuer)
 	find := func(id findings.ID) (findings.Finding, bool) {
 		f := findings.Find(id, "server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer), "domain", by.domain())
@@ -278,7 +278,7 @@ func (c client) judge(got *probe.Certificate) (findings.Finding, bool) {
 
 // judgeDates says how much of its life a certificate has left. MicroShift renews its
 // own by itself, the admin's are somebody else's to renew.
-func (c client) judgeDates(p probe.Presented, now time.Time) []findings.Finding {
+func (c client) judgeDates(p prober.Presented, now time.Time) []findings.Finding {
 	got := p.Certificate
 	stage := report.StageOf(got.NotBefore, got.NotAfter, now)
 	if signerOf(got.Issuer) == otherSigner || stage == report.NotYetValid {

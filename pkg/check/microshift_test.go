@@ -20,7 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -53,8 +53,8 @@ func TestHandedCertificate(t *testing.T) {
 		"inside, by localhost's CA":           {name: "10.43.0.1", inside: true, issuer: string(localhostSigner), want: findings.MicroShiftInsideExternal, level: findings.Problem},
 		"inside, by the admin's CA":           {name: "10.43.0.1", inside: true, issuer: "Public CA", want: findings.MicroShiftInsideExternal, level: findings.Problem},
 	} {
-		c := client{probe.CertificateQuestion{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
-		f, is := c.judge(&probe.Certificate{Issuer: tt.issuer, Covers: tt.covers})
+		c := client{prober.CertificateQuestion{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
+		f, is := c.judge(&prober.Certificate{Issuer: tt.issuer, Covers: tt.covers})
 		if f.ID != tt.want || f.Level != tt.level || is != (tt.want != "") {
 			t.Errorf("%s: %+v", about, f)
 		}
@@ -136,24 +136,24 @@ func TestAskServers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), remote)
 		defer cancel()
 		at := func(i int) netip.AddrPort {
-			return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), probe.APIPort)
+			return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), prober.APIPort)
 		}
-		var questions []probe.CertificateQuestion
+		var questions []prober.CertificateQuestion
 		for name := range 3 {
 			for i := range servers {
-				questions = append(questions, probe.CertificateQuestion{Addr: at(i), Name: strconv.Itoa(name)})
+				questions = append(questions, prober.CertificateQuestion{Addr: at(i), Name: strconv.Itoa(name)})
 			}
 		}
 		// The odd ones are silent, and one refuses the first name. The real child is a process of its own, which takes no part in this clock.
 		asked := make(map[netip.AddrPort]int)
 		begin := time.Now()
-		answers := askServers(ctx, questions, func(_ context.Context, some []probe.CertificateQuestion) []probe.Presented {
-			out := make([]probe.Presented, len(some))
+		answers := askServers(ctx, questions, func(_ context.Context, some []prober.CertificateQuestion) []prober.Presented {
+			out := make([]prober.Presented, len(some))
 			var group errgroup.Group
 			for i, q := range some {
 				asked[q.Addr]++
 				group.Go(func() error {
-					out[i] = probe.Presented{CertificateQuestion: q}
+					out[i] = prober.Presented{CertificateQuestion: q}
 					switch {
 					case q.Addr.Addr().As4()[3]%2 == 1:
 						<-time.After(each)
@@ -161,7 +161,7 @@ func TestAskServers(t *testing.T) {
 					case q.Addr == at(refuses) && q.Name == "0":
 						out[i].Err = errors.New("unrecognized name")
 					default:
-						out[i].Certificate = &probe.Certificate{Issuer: q.Name}
+						out[i].Certificate = &prober.Certificate{Issuer: q.Name}
 					}
 					out[i].Checked = time.Now()
 					return nil
@@ -192,13 +192,13 @@ func TestAskedTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	at := netip.MustParseAddrPort("192.0.2.9:6443")
 	round := 0
-	answers := askServers(ctx, []probe.CertificateQuestion{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
-		func(_ context.Context, some []probe.CertificateQuestion) []probe.Presented {
+	answers := askServers(ctx, []prober.CertificateQuestion{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
+		func(_ context.Context, some []prober.CertificateQuestion) []prober.Presented {
 			if round++; round == 1 {
-				return []probe.Presented{{CertificateQuestion: some[0], Certificate: &probe.Certificate{}}}
+				return []prober.Presented{{CertificateQuestion: some[0], Certificate: &prober.Certificate{}}}
 			}
 			cancel()
-			return []probe.Presented{{CertificateQuestion: some[0], Err: context.Canceled}}
+			return []prober.Presented{{CertificateQuestion: some[0], Err: context.Canceled}}
 		})
 	if answers[0].Err != nil || !errors.Is(answers[1].Err, errLate) {
 		t.Errorf("%+v", answers)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 const (
@@ -32,9 +32,9 @@ func (h *host) findNames(ctx context.Context) []string {
 	if name := kubeconfigName(h.Kubeconfig); name != "" {
 		return []string{name}
 	}
-	var questions []probe.CertificateQuestion
+	var questions []prober.CertificateQuestion
 	for _, vip := range h.vips.API {
-		questions = append(questions, probe.CertificateQuestion{Addr: netip.AddrPortFrom(vip, probe.APIPort)})
+		questions = append(questions, prober.CertificateQuestion{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 // pathTimeout bounds the look at one path.
@@ -61,7 +61,7 @@ func (h *host) judgePath(ctx context.Context, vip netip.Addr) (matches []finding
 	}
 	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
 	defer cancel()
-	p, err := probe.MeasurePath(ctx, vip, w.link.MTU)
+	p, err := prober.MeasurePath(ctx, vip, w.link.MTU)
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return nil, "to send echo requests takes root", false

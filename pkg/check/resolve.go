@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 // lookupTimeout bounds what the DNS is asked.
@@ -16,7 +16,7 @@ const lookupTimeout = 3 * time.Second
 
 // record is what a server knows of a name in one family.
 type record struct {
-	probe.Lookup
+	prober.Lookup
 	took time.Duration
 	err  error // why it was not asked
 }
@@ -43,7 +43,7 @@ type view struct {
 func (v view) weight() int {
 	said, known := 0, 0
 	for _, r := range v.a {
-		if r.err != nil || r.Failure == probe.ServerSilent {
+		if r.err != nil || r.Failure == prober.ServerSilent {
 			continue
 		}
 		said++
@@ -130,7 +130,7 @@ func best(views []view) []view {
 
 func (h *host) lookup(ctx context.Context, s server, name string, ipv6 bool) record {
 	begin := time.Now()
-	a, err := h.network.Ask(ctx, probe.Question{Lookup: &probe.LookupQuestion{Server: s.addr, Name: name, IPv6: ipv6}})
+	a, err := h.network.Ask(ctx, prober.Question{Lookup: &prober.LookupQuestion{Server: s.addr, Name: name, IPv6: ipv6}})
 	r := record{took: time.Since(begin), err: err}
 	if err == nil {
 		r.Lookup = *a.Lookup

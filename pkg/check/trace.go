@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -38,7 +38,7 @@ func hop(name, to string, well bool, took time.Duration, format string, args ...
 // walked is what a validator gets at one address.
 type walked struct {
 	addr netip.AddrPort
-	page probe.Fetch
+	page prober.Fetch
 }
 
 // trace walks the way of one challenge as a validator does: the addresses of the
@@ -105,15 +105,15 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []Hop, addresses
 }
 
 // walk is what the name's address answers to the challenge, if it could be asked.
-func (h *host) walk(ctx context.Context, to netip.AddrPort) (probe.Fetch, bool) {
+func (h *host) walk(ctx context.Context, to netip.AddrPort) (prober.Fetch, bool) {
 	if l := h.seen.challenge[to.Addr()]; l != nil {
 		return l.wait(ctx)
 	}
-	page, err := h.fetch(ctx, probe.FetchQuestion{Addr: to, Host: h.seen.name(ctx), Path: acmePath + h.Token})
+	page, err := h.fetch(ctx, prober.FetchQuestion{Addr: to, Host: h.seen.name(ctx), Path: acmePath + h.Token})
 	return page, err == nil
 }
 
-func connected(f probe.Fetch) string {
+func connected(f prober.Fetch) string {
 	if f.Connected > 0 {
 		return "connected"
 	}
@@ -121,9 +121,9 @@ func connected(f probe.Fetch) string {
 }
 
 // wholly reports whether the answer is 200, and came to its end.
-func wholly(f probe.Fetch) bool { return f.Status == 200 && f.Cause == "" }
+func wholly(f prober.Fetch) bool { return f.Status == 200 && f.Cause == "" }
 
-func answered(f probe.Fetch) string {
+func answered(f prober.Fetch) string {
 	if f.Cause != "" {
 		return words(f)
 	}
@@ -131,7 +131,7 @@ func answered(f probe.Fetch) string {
 }
 
 // behind says whether the front door was met: it puts itself into Via.
-func behind(f probe.Fetch) string {
+func behind(f prober.Fetch) string {
 	switch {
 	case f.Status == 0:
 		return ""

@@ -13,12 +13,12 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 // neighbourhood is a link on which is asked who answers for an address.
 type neighbourhood struct {
-	network *probe.Client
+	network *prober.Client
 	link    *net.Interface
 	source  netip.Addr // to ask from by neighbour discovery
 	mine    [][]byte   // the hardware addresses of this host
@@ -59,7 +59,7 @@ func (n neighbourhood) who(ctx context.Context, addrs []netip.Addr) ([][]string,
 	var all sync.WaitGroup
 	for i, addr := range addrs {
 		all.Go(func() {
-			found, err := n.network.Neighbours(ctx, probe.NeighboursQuestion{
+			found, err := n.network.Neighbours(ctx, prober.NeighboursQuestion{
 				Addr: addr, Link: n.link.Index, Own: n.link.HardwareAddr, Mine: n.mine, Source: n.source,
 			})
 			if errs[i] = err; err == nil {

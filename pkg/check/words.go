@@ -5,11 +5,11 @@ package check
 import (
 	"fmt"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 // words says in a few how a page was answered.
-func words(f probe.Fetch) string {
+func words(f prober.Fetch) string {
 	if f.Cause != "" {
 		return f.Failure(f.Cause, f.At).Says("it", f.Context)
 	}

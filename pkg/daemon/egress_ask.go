@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
 const (
@@ -43,7 +43,7 @@ type childAsker struct{ resolvConf, hosts string }
 
 func (c childAsker) resolve(ctx context.Context, names []string) map[string]found {
 	all := make(map[string]found)
-	client, err := probe.Start()
+	client, err := prober.Start()
 	if err != nil {
 		for _, name := range names {
 			all[name] = found{err: err}
@@ -70,7 +70,7 @@ func (c childAsker) resolve(ctx context.Context, names []string) map[string]foun
 
 func (c childAsker) ask(ctx context.Context, questions []endpointQuestion, roots [][]byte) []string {
 	why := make([]string, len(questions))
-	client, err := probe.Start()
+	client, err := prober.Start()
 	if err != nil {
 		for i := range why {
 			why[i] = err.Error()
@@ -92,7 +92,7 @@ func (c childAsker) ask(ctx context.Context, questions []endpointQuestion, roots
 }
 
 // ask asks one endpoint, and says why there was no answer.
-func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resolve.Resolver, roots [][]byte) string {
+func (q endpointQuestion) ask(ctx context.Context, client *prober.Client, r resolve.Resolver, roots [][]byte) string {
 	if q.target == nil {
 		return "its URL is none"
 	}
@@ -104,11 +104,11 @@ func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resol
 	if err != nil {
 		return err.Error()
 	}
-	question := probe.ThroughQuestion{URL: q.target.String(), Proxy: through, Roots: roots}
+	question := prober.ThroughQuestion{URL: q.target.String(), Proxy: through, Roots: roots}
 	for _, addr := range addrs {
 		question.Addrs = append(question.Addrs, netip.AddrPortFrom(addr, egress.Port(to)))
 	}
-	a, err := client.Ask(ctx, probe.Question{Through: &question})
+	a, err := client.Ask(ctx, prober.Question{Through: &question})
 	if err != nil {
 		return err.Error()
 	}
@@ -116,7 +116,7 @@ func (q endpointQuestion) ask(ctx context.Context, client *probe.Client, r resol
 }
 
 // judge says in words why an answer does not count, if it does not.
-func (q endpointQuestion) judge(t *probe.Through) string {
+func (q endpointQuestion) judge(t *prober.Through) string {
 	known := cause.Context{Host: q.target.Hostname(), Trusted: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
 	proxy := "nobody"
 	if q.proxy != nil {

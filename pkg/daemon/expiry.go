@@ -13,7 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -38,7 +38,7 @@ const (
 type expiryWatch struct {
 	log   *slog.Logger
 	board *report.Board
-	ask   func(context.Context, []probe.CertificateQuestion) ([]report.Certificate, error)
+	ask   func(context.Context, []prober.CertificateQuestion) ([]report.Certificate, error)
 	watch expiry.Watch
 	said  string // why the last look was none
 	blind string // why the last look was without a name, for run alone
@@ -82,7 +82,7 @@ func (w *expiryWatch) names() (names []string, why error) {
 
 // questions are what there is to look at: each name, and no name, on each VIP. why
 // tells why there are no names.
-func (w *expiryWatch) questions() (all []probe.CertificateQuestion, why error) {
+func (w *expiryWatch) questions() (all []prober.CertificateQuestion, why error) {
 	vips := w.board.VIPs()
 	if len(vips) == 0 {
 		return nil, nil
@@ -91,10 +91,10 @@ func (w *expiryWatch) questions() (all []probe.CertificateQuestion, why error) {
 	names = append([]string{""}, names...)
 	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
-			all = append(all, probe.CertificateQuestion{Addr: netip.AddrPortFrom(v.Address, probe.APIPort), Name: name})
+			all = append(all, prober.CertificateQuestion{Addr: netip.AddrPortFrom(v.Address, prober.APIPort), Name: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b probe.CertificateQuestion) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(all, func(a, b prober.CertificateQuestion) int { return a.Addr.Compare(b.Addr) })
 	return all, why
 }
 
@@ -117,7 +117,7 @@ func (w *expiryWatch) nameless(why error) {
 func (w *expiryWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(w.tick)
 	defer tick.Stop()
-	var looked, last []probe.CertificateQuestion
+	var looked, last []prober.CertificateQuestion
 	var next time.Time
 	again := expirySoon
 	for {
@@ -147,7 +147,7 @@ func (w *expiryWatch) run(ctx context.Context) error {
 }
 
 // look takes one look, and reports whether every API server has answered.
-func (w *expiryWatch) look(ctx context.Context, questions []probe.CertificateQuestion) bool {
+func (w *expiryWatch) look(ctx context.Context, questions []prober.CertificateQuestion) bool {
 	found, err := w.ask(ctx, questions)
 	if ctx.Err() != nil {
 		return false // what our own end has broken off says nothing
@@ -178,11 +178,11 @@ func (w *expiryWatch) say(l expiry.Line) {
 }
 
 // askChild starts a child, asks it all questions, and ends it.
-func askChild(ctx context.Context, questions []probe.CertificateQuestion) ([]report.Certificate, error) {
+func askChild(ctx context.Context, questions []prober.CertificateQuestion) ([]report.Certificate, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
-	client, err := probe.Start()
+	client, err := prober.Start()
 	if err != nil {
 		return nil, err
 	}

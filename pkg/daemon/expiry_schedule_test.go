@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -32,7 +32,7 @@ type watching struct {
 
 	play   sync.Mutex
 	asked  []string // when, and what
-	answer func(probe.CertificateQuestion) report.Certificate
+	answer func(prober.CertificateQuestion) report.Certificate
 	fail   error
 	log    strings.Builder
 }
@@ -62,13 +62,13 @@ func withExpiryWatch(t *testing.T, test func(w *watching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &watching{start: time.Now()}
-		w.answer = func(q probe.CertificateQuestion) report.Certificate {
+		w.answer = func(q prober.CertificateQuestion) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
 		board := report.NewBoard("test", w.start, func(_, _ report.Condition) {})
 		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
 		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL, expiryTick)
-		w.ask = func(_ context.Context, questions []probe.CertificateQuestion) ([]report.Certificate, error) {
+		w.ask = func(_ context.Context, questions []prober.CertificateQuestion) ([]report.Certificate, error) {
 			w.play.Lock()
 			defer w.play.Unlock()
 			found, names := []report.Certificate{}, []string{}
@@ -130,7 +130,7 @@ func TestWhenCertificatesAreLookedAt(t *testing.T) {
 func TestSilentAPIServerIsAskedAgain(t *testing.T) {
 	withExpiryWatch(t, func(w *watching) {
 		good := w.answer
-		silent := func(q probe.CertificateQuestion) report.Certificate {
+		silent := func(q prober.CertificateQuestion) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Error: "refused"}
 		}
 		w.change(func() { w.answer = silent })

@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/probe"
-	answers "github.com/http01-proxyd/http01-proxyd/pkg/probe/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	answers "github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // children are the commands that the service starts.
 func children() map[string]func(context.Context, *protocol.Conn) error {
 	return map[string]func(context.Context, *protocol.Conn) error{
-		"gate": runGate, "exporter": exporter.RunConfined, probe.Command: answers.RunConfined,
+		"gate": runGate, "exporter": exporter.RunConfined, prober.Command: answers.RunConfined,
 	}
 }
 

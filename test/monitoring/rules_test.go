@@ -173,7 +173,7 @@ func anchors(document string) []string {
 
 // The document names every metric that there is, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
-	served, err := os.ReadFile(filepath.Join(repository, "pkg/metrics/testdata/report.prom"))
+	served, err := os.ReadFile(filepath.Join(repository, "pkg/exporter/metrics/testdata/report.prom"))
 	must(t, err)
 	document, err := os.ReadFile(filepath.Join(repository, "docs/monitoring.md"))
 	must(t, err)
@@ -223,7 +223,7 @@ func TestNamesAreTheServices(t *testing.T) {
 // What an alert's expression selects is a series that the service serves: none waits
 // for an outcome that no request of such a client can have.
 func TestSelectedSeriesOccur(t *testing.T) {
-	served, err := os.ReadFile(filepath.Join(repository, "pkg/metrics/testdata/report.prom"))
+	served, err := os.ReadFile(filepath.Join(repository, "pkg/exporter/metrics/testdata/report.prom"))
 	must(t, err)
 	there := map[[2]string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^http01_proxy_requests_total\{client="([^"]+)",outcome="([^"]+)"\}`).FindAllStringSubmatch(string(served), -1) {

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"flag"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+var (
+	from  = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	until = from.Add(90 * 24 * time.Hour)
+)
+
+// report has a value of each kind, no two of them alike.
+func sample() report.Report {
+	durations := report.Histogram{}
+	durations.Add(report.Bucket(3*time.Millisecond), 5, 15*time.Millisecond)
+	durations.Add(report.Bucket(time.Second), 2, 2*time.Second)
+	durations.Add(report.Bucket(time.Hour), 1, time.Hour)
+	return report.Report{
+		Version:    "v1.2.3 go1.26.0",
+		Build:      report.Build{Version: "v1.2.3", Revision: "9daee33a", GoVersion: "go1.26.0"},
+		Conditions: []report.Condition{{Type: report.ConditionType, Status: "False", Reason: report.UpstreamUnreachable}},
+		VIPs: []report.VIP{
+			{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld},
+			{Address: netip.MustParseAddr("2001:db8::5"), Family: "IPv6", State: report.VIPStandby},
+		},
+		Table: report.Table{Present: true, Counters: []report.Counter{
+			{Chain: "prerouting", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 10},
+			{Chain: "prerouting", Rule: "ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 20},
+			{Chain: "output", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 3},
+			{Chain: "output", Rule: "ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 4},
+			{Chain: "input", Rule: "ct direction original tcp dport 8888 counter reject with tcp reset", Packets: 99},
+		}},
+		Traffic: report.Traffic{
+			Requests: []report.RequestCount{
+				{Outcome: report.Answered, Client: report.CertManager, Count: 6},
+				{Outcome: report.Answered, Client: report.LetsEncrypt, Count: 1},
+				{Outcome: report.Failed, Client: report.OtherAsker, Count: 1},
+				{Outcome: report.Outcome(report.NotChallenge), Client: report.OtherAsker, Count: 31},
+			},
+			Durations:      durations,
+			UpstreamErrors: map[string]uint64{string(upstream.Refused): 1},
+		},
+		Events: report.Events{VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{report.ReloadAccepted: 9}},
+		Certificates: []report.Certificate{
+			{Address: "192.0.2.5:6443", Name: "", Issuer: "kube-apiserver-lb-signer", NotBefore: from, NotAfter: until},
+			{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from, NotAfter: until},
+			{Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour), NotAfter: until.Add(-time.Hour)},
+			{Address: "192.0.2.5:6443", Name: "never.example.com", Error: "connection refused"},
+		},
+		EgressProxy: report.EgressProxy{
+			Upstream: "auto", Pending: true, Through: []report.EgressThrough{{Ingress: "198.51.100.6:80"}},
+			Endpoints: []report.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},
+		},
+		Trust: report.Trust{Kind: report.TrustLastGood, Certificates: 2, Since: from, Error: "it is empty", LeftOutTotal: 4},
+	}
+}
+
+func text(t *testing.T, r report.Report) string {
+	t.Helper()
+	var out strings.Builder
+	if err := metrics.WriteText(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestText: what a scraper reads, whole.
+func TestText(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/report.prom"
+	got := text(t, sample())
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("go test ./pkg/exporter/metrics -update writes what is new (-want +got):\n%s", diff)
+	}
+}
+
+// TestPromtool: Prometheus's own checker has nothing to say, of the first report
+// of a service either.
+func TestPromtool(t *testing.T) {
+	t.Parallel()
+	board := report.NewBoard("test", from, func(_, _ report.Condition) {})
+	for name, r := range map[string]report.Report{"full": sample(), "first": board.Report(report.Table{}), "zero": {}} {
+		cmd := exec.Command("promtool", "check", "metrics")
+		cmd.Stdin = strings.NewReader(text(t, r))
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v (test/install-packages all installs promtool)\n%s", name, err, out)
+		}
+	}
+}
+
+// gather collects as an exporter does, and strictly.
+func gather(t *testing.T, r report.Report) map[string]*dto.MetricFamily {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(metrics.New(r)); err != nil {
+		t.Fatal(err)
+	}
+	all, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]*dto.MetricFamily)
+	for _, one := range all {
+		found[one.GetName()] = one
+	}
+	return found
+}
+
+// series lists the lines that begin with a metric's name, without that.
+func series(t *testing.T, r report.Report, name string) []string {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(text(t, r)) {
+		if rest, is := strings.CutPrefix(line, name); is {
+			lines = append(lines, strings.TrimSpace(rest))
+		}
+	}
+	return lines
+}
+
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*report.Report)) report.Report {
+		r := sample()
+		change(&r)
+		return r
+	}
+	for name, tt := range map[string]struct {
+		report report.Report
+		metric string
+		want   []string
+	}{
+		"ready": {
+			with(func(r *report.Report) { r.Conditions[0].Reason = report.Standby }), "http01_proxy_ready",
+			[]string{`{reason="Standby"} 1`},
+		},
+		"a shared address is not held": {
+			with(func(r *report.Report) { r.VIPs[0].State = report.VIPNotRequired }), "http01_proxy_vip_held",
+			[]string{`{vip="192.0.2.5"} 0`, `{vip="2001:db8::5"} 0`},
+		},
+		"a VIP that is listed twice": {
+			with(func(r *report.Report) { r.VIPs[1] = r.VIPs[0] }), "http01_proxy_vip_held",
+			[]string{`{vip="192.0.2.5"} 1`},
+		},
+		"no table": {
+			with(func(r *report.Report) { r.Table = report.Table{} }), "http01_proxy_redirect_packets_total",
+			[]string{`{family="ipv4"} 0`, `{family="ipv6"} 0`},
+		},
+		"a table that cannot be read": {
+			with(func(r *report.Report) { r.Table.Error = "no" }), "http01_proxy_redirect_packets_total", nil,
+		},
+		"the certificate that expires first": {
+			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_after_seconds",
+			[]string{`{issuer="R11",name="api.example.com"} 1.7800956e+09`},
+		},
+		"and when that one began": {
+			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_before_seconds",
+			[]string{`{issuer="R11",name="api.example.com"} 1.7723196e+09`},
+		},
+		"two issuers": {
+			with(func(r *report.Report) { r.Certificates[2].Issuer = "E5" }), "http01_proxy_api_certificate_not_after_seconds",
+			[]string{
+				`{issuer="E5",name="api.example.com"} 1.7800956e+09`, `{issuer="R11",name="api.example.com"} 1.7800992e+09`,
+				`{issuer="kube-apiserver-lb-signer",name=""} 1.7800992e+09`,
+			},
+		},
+		"unreachable, and known from before": {
+			with(func(r *report.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Error = "timeout" }),
+			"http01_proxy_api_certificate_not_after_seconds",
+			[]string{`{issuer="kube-apiserver-lb-signer",name=""} 1.7800992e+09`},
+		},
+		"an issuer that is no text": {
+			with(func(r *report.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Issuer = "a\xff\"\n" }),
+			"http01_proxy_api_certificate_not_after_seconds",
+			[]string{`{issuer="a` + "\uFFFD" + `\"\n",name=""} 1.7800992e+09`},
+		},
+		"a cause that this build does not know": {
+			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }), `http01_proxy_upstream_errors_total{cause="new"}`,
+			[]string{"2"},
+		},
+		"requests that are told in parts": {
+			with(func(r *report.Report) { r.Traffic.Requests = append(r.Traffic.Requests, r.Traffic.Requests[0]) }),
+			`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`,
+			[]string{"12"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, series(t, tt.report, tt.metric)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHistogram: both kinds of buckets come from the same counts.
+func TestHistogram(t *testing.T) {
+	t.Parallel()
+	h := gather(t, sample())["http01_proxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
+	if h.GetSampleCount() != 8 || h.GetSampleSum() != 3602.015 || h.GetSchema() != 3 {
+		t.Errorf("count %d, sum %v, schema %d", h.GetSampleCount(), h.GetSampleSum(), h.GetSchema())
+	}
+	// 3 ms is in (2^(-67/8), 2^(-66/8)] s, 1 s in the bucket that ends there, and an
+	// hour in the last that there is.
+	got, at, count := make(map[int]int64), 0, int64(0)
+	deltas := h.GetPositiveDelta()
+	for _, span := range h.GetPositiveSpan() {
+		at += int(span.GetOffset())
+		for range span.GetLength() {
+			count += deltas[0]
+			deltas = deltas[1:]
+			if count > 0 {
+				got[at] = count
+			}
+			at++
+		}
+	}
+	if diff := cmp.Diff(map[int]int64{-67: 5, 0: 2, 48: 1}, got); diff != "" {
+		t.Errorf("native buckets (-want +got):\n%s", diff)
+	}
+	classic := make(map[float64]uint64)
+	for _, b := range h.GetBucket() {
+		classic[b.GetUpperBound()] = b.GetCumulativeCount()
+	}
+	for bound, want := range map[float64]uint64{0x1p-10: 0, 0x1p-9: 0, 0x1p-8: 5, 0.5: 5, 1: 7, 32: 7, 64: 8} {
+		if classic[bound] != want {
+			t.Errorf("up to %v s: %d, want %d", bound, classic[bound], want)
+		}
+	}
+	empty := gather(t, report.Report{})["http01_proxy_request_duration_seconds"].GetMetric()[0].GetHistogram()
+	if empty.GetSampleCount() != 0 || len(empty.GetPositiveSpan()) > 1 || len(empty.GetBucket()) != len(h.GetBucket()) {
+		t.Errorf("before the first request: %v", empty)
+	}
+}

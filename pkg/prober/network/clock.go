@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/beevik/ntp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+)
+
+// clock asks an NTP server, once more if the first packet gets lost.
+func clock(ctx context.Context, q *prober.ClockQuestion) (*prober.Clock, error) {
+	o := ntp.QueryOptions{Timeout: time.Second, Dialer: func(_, remote string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", remote)
+	}}
+	for {
+		said, err := ntp.QueryWithOptions(q.Addr.String(), o)
+		if err == nil {
+			err = said.Validate()
+		}
+		if err == nil {
+			return &prober.Clock{Offset: said.ClockOffset}, nil
+		}
+		if deadline, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded || time.Until(deadline) < o.Timeout {
+			return nil, fmt.Errorf("ask %v: %w", q.Addr, err)
+		}
+	}
+}

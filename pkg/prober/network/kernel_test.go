@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network_test
+
+import (
+	"net"
+	"net/netip"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+)
+
+// lan is a bridge here, with addresses of both families on it.
+func lan(t *testing.T) *net.Interface {
+	t.Helper()
+	nstest.Need(t)
+	nstest.Run(t, "sysctl", "-qw", noDAD)
+	nstest.Run(t, "ip", "link", "add", "lan0", "address", "02:00:00:00:00:fe", "type", "bridge")
+	t.Cleanup(func() {
+		// The test's context has ended.
+		if out, err := exec.Command("ip", "link", "delete", "lan0").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	nstest.Run(t, "ip", "link", "set", "lan0", "up")
+	nstest.Run(t, "ip", "address", "add", "192.0.2.1/24", "dev", "lan0")
+	nstest.Run(t, "ip", "address", "add", "2001:db8::1/64", "dev", "lan0", "nodad")
+	link, err := net.InterfaceByName("lan0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+// TestNeighbours: no, one and two hosts answer for an address, over both families,
+// also when this host has it itself. The queries run side by side, since each waits
+// for late answers.
+func TestNeighbours(t *testing.T) {
+	link := lan(t)
+	c := client(t)
+	one, two := plug(t, "one"), plug(t, "two")
+	one.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:01")
+	two.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:02")
+	for _, a := range []string{"192.0.2.6/32", "192.0.2.7/32", "192.0.2.8/32", "2001:db8::6/128", "2001:db8::7/128", "2001:db8::8/128", "2001:db8::11/64"} {
+		one.run("ip", "address", "add", a, "dev", "eth0", "nodad")
+	}
+	for _, a := range []string{"192.0.2.7/32", "192.0.2.8/32", "2001:db8::7/128", "2001:db8::8/128", "2001:db8::12/64"} {
+		two.run("ip", "address", "add", a, "dev", "eth0", "nodad")
+	}
+	for _, a := range []string{"192.0.2.8/32", "2001:db8::8/128"} {
+		nstest.Run(t, "ip", "address", "add", a, "dev", "lan0", "nodad")
+	}
+	mine := [][]byte{link.HardwareAddr}
+	var all sync.WaitGroup
+	for _, tt := range []struct {
+		what string
+		last string // byte of the address
+		mine [][]byte
+		want []string
+	}{
+		{"nobody", "5", mine, nil},
+		{"one", "6", mine, []string{"02:00:00:00:00:01"}},
+		{"two", "7", mine, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
+		{"this host and two more", "8", mine, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
+		{"this host by two links, and another", "8", [][]byte{link.HardwareAddr, {2, 0, 0, 0, 0, 2}}, []string{"02:00:00:00:00:01"}},
+	} {
+		for _, addr := range []string{"192.0.2." + tt.last, "2001:db8::" + tt.last} {
+			all.Go(func() {
+				found, err := c.Neighbours(within(t, patience), prober.NeighboursQuestion{
+					Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Mine: tt.mine, Source: netip.MustParseAddr("2001:db8::1"),
+				})
+				if err != nil {
+					t.Errorf("%s, %s: %v", tt.what, addr, err)
+				} else if diff := cmp.Diff(tt.want, found.Hardware, cmp.Transformer("set", set)); diff != "" {
+					t.Errorf("%s, %s (-want +got):\n%s", tt.what, addr, diff)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+func set(list []string) map[string]bool {
+	s := make(map[string]bool)
+	for _, each := range list {
+		s[each] = true
+	}
+	return s
+}
+
+// TestPath: a path that takes whole packets, one that drops large ones without a
+// word, one where a router says so, and a host that does not answer at all.
+func TestPath(t *testing.T) {
+	lan(t)
+	near := plug(t, "near")
+	near.run("ip", "address", "add", "192.0.2.11/24", "dev", "eth0")
+	near.run("ip", "address", "add", "2001:db8::11/64", "dev", "eth0", "nodad")
+	want := func(what string, want prober.Path, to ...string) {
+		t.Helper()
+		var both sync.WaitGroup
+		for _, addr := range to {
+			both.Go(func() {
+				got, err := prober.MeasurePath(within(t, patience), netip.MustParseAddr(addr), 1500)
+				if err != nil {
+					t.Error(err)
+				} else if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s, %s (-want +got):\n%s", what, addr, diff)
+				}
+			})
+		}
+		both.Wait()
+	}
+	want("whole", prober.Path{Small: true, Large: true}, "192.0.2.11", "2001:db8::11")
+	want("this host", prober.Path{Small: true, Large: true}, "192.0.2.1", "2001:db8::1")
+	want("nobody", prober.Path{}, "192.0.2.99", "2001:db8::99")
+
+	near.run("ip", "link", "set", "eth0", "mtu", "1400")
+	want("black hole", prober.Path{Small: true}, "192.0.2.11", "2001:db8::11")
+	near.run("ip", "link", "set", "eth0", "mtu", "1500")
+
+	far := plug(t, "far")
+	nstest.Run(t, "ip", "link", "set", "far", "nomaster")
+	nstest.Run(t, "ip", "link", "set", "far", "netns", near.path())
+	near.run("ip", "link", "set", "far", "up", "mtu", "1400")
+	near.run("ip", "address", "add", "198.51.100.1/24", "dev", "far")
+	near.run("ip", "address", "add", "2001:db8:f::1/64", "dev", "far", "nodad")
+	near.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+	far.run("ip", "address", "add", "198.51.100.9/24", "dev", "eth0")
+	far.run("ip", "address", "add", "2001:db8:f::9/64", "dev", "eth0", "nodad")
+	far.run("ip", "route", "add", "default", "via", "198.51.100.1")
+	far.run("ip", "route", "add", "default", "via", "2001:db8:f::1")
+	nstest.Run(t, "ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.11")
+	nstest.Run(t, "ip", "route", "add", "2001:db8:f::/64", "via", "2001:db8::11")
+	want("a router that says so", prober.Path{Small: true, TooBig: true}, "198.51.100.9", "2001:db8:f::9")
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+)
+
+// unanswering is an address that drops what opens a connection: the backlog of
+// a socket that nobody accepts on is full.
+func unanswering(t *testing.T) netip.AddrPort {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inet, ok := name.(*unix.SockaddrInet4)
+	if !ok {
+		t.Fatalf("it has the address %v", name)
+	}
+	addr := netip.AddrPortFrom(netip.AddrFrom4(inet.Addr), uint16(inet.Port))
+	for range 8 {
+		conn, err := net.DialTimeout("tcp", addr.String(), 100*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	t.Fatal("its backlog takes eight")
+	return addr
+}
+
+// TestThroughSilentAddress: an address that is silent leaves time for the next.
+func TestThroughSilentAddress(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(proxy.Close)
+	there := netip.MustParseAddrPort(proxy.Listener.Addr().String())
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	got, err := through(ctx, &prober.ThroughQuestion{
+		URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{unanswering(t), there},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Status != 200 || got.Tried != there {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestThroughLateRefusal: a proxy that refuses at the very moment at which nobody
+// waits any more writes into no answer that is read (for the race detector).
+func TestThroughLateRefusal(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer close(ended)
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = conn.Read(make([]byte, 1))
+		cancel()
+		_, _ = io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	got, err := through(ctx, &prober.ThroughQuestion{
+		URL: "https://secure.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{netip.MustParseAddrPort(ln.Addr().String())},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if got.Status != 0 {
+		t.Errorf("%+v", got)
+	}
+}

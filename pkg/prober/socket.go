@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prober
+
+import (
+	"errors"
+
+	"github.com/mdlayher/socket"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Raw and packet sockets stay in this process, which has the capability that opening
+// them requires. Using them requires none: a process that holds a packet socket can
+// bind it to every protocol and link, and send any frame on any link. A locked filter
+// (SO_LOCK_FILTER) prevents neither. The kernel refuses shutdown(2) on packet sockets
+// (net/packet/af_packet.c), and sends on raw sockets even after shutdown(2). So no
+// such socket is passed to the child.
+//
+// This process composes and sends the requests. The kernel drops every packet but
+// the expected answers, and this process interprets no byte of those: the child parses
+// the answers of neighbours, and only the arrival of an echo reply counts.
+
+// maxStale bounds the packets that a socket receives before its filter is attached.
+const maxStale = 1024
+
+// openFiltered opens a raw socket that receives only packets that filter accepts.
+func openFiltered(family, protocol int, filter []bpf.Instruction, prepare func(*socket.Conn) error) (*socket.Conn, error) {
+	program, err := bpf.Assemble(filter)
+	if err != nil {
+		return nil, err
+	}
+	s, err := socket.Socket(family, unix.SOCK_RAW, protocol, "probe", nil)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.SetBPF(program); err == nil {
+		err = prepare(s)
+	}
+	// Without a protocol, a packet socket receives nothing until it is bound.
+	if err == nil && protocol != 0 {
+		err = dropStale(s)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// dropStale drops what the socket received before the filter was attached.
+func dropStale(s *socket.Conn) error {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool {
+		for range maxStale {
+			if _, _, err := unix.Recvfrom(int(fd), nil, unix.MSG_DONTWAIT); errors.Is(err, unix.EAGAIN) {
+				break
+			}
+		}
+		return true
+	})
+}
+
+// field is a part of a packet that has an expected value.
+type field struct {
+	offset uint32
+	size   int
+	value  uint32
+}
+
+// matching accepts packets with all fields. Offsets are relative to the BPF register
+// X, which is 0 at first.
+func matching(fields ...field) []bpf.Instruction {
+	var filter []bpf.Instruction
+	for _, f := range fields {
+		filter = append(filter,
+			bpf.LoadIndirect{Off: f.offset, Size: f.size},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: f.value, SkipTrue: 1},
+			bpf.RetConstant{Val: 0})
+	}
+	return append(filter, bpf.RetConstant{Val: maxMTU})
+}
