@@ -54,48 +54,48 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/findings/cause":   {"pkg/findings"},                                                                                 // what a child reports, and its sentences: both sides link it
 		"pkg/prober":           {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
-		"pkg/prober/network":        {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/proxy/route"},
-		"pkg/proxy/route":           {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
-		"pkg/ingress/settings":      {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
-		"pkg/ingress/egress":        {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
-		"pkg/clustercondition":      {"pkg/report"},                                                                  // folds the hosts' conditions
-		"pkg/config":                {"internal/textfile"},                                                           // also judges files on the admin's machine
-		"pkg/disruption":            nil,
-		"pkg/proxy/protocol":        {"pkg/findings/cause", "pkg/report"},
-		"pkg/expiry":                {"pkg/report"},                                                                   // what is to be said of a certificate
-		"pkg/exporter":              {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
-		"pkg/exporter/metrics":      {"pkg/report", "pkg/proxy/upstream"},                                             // the labels' values
-		"internal/httpfield":        nil,                                                                              // one grammar for both directions
-		"internal/filewatch":        nil,
-		"pkg/proxy":                 {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
-		"pkg/proxy/reqhead":         {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
-		"pkg/host/socketowner":      nil,
-		"pkg/host/keepalived":       {"internal/textfile"},
-		"pkg/machineconfig":         {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/host/microshift":       {"internal/textfile"},
-		"pkg/host/loopback":         {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
-		"pkg/ownership":             nil,
-		"pkg/host/route":            {"internal/rtnl"},
-		"pkg/host/resolve":          {"internal/textfile"},
-		"pkg/host/nftables/ruleset": nil,
-		"internal/sandbox":          nil,
-		"pkg/report":                nil,
-		"pkg/host/systemd":          {"pkg/findings/messageid"},
-		"pkg/ingress/trust":         {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
-		"pkg/findings/messageid":    {"internal/docurl"},
-		"pkg/story":                 {"pkg/report"},
-		"pkg/proxy/upstream":        {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/verdict":               nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
-		"pkg/proxy/tcp":             {"internal/nonblock"},
-		"pkg/proxy/server":          {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
-		"pkg/host/nftables":         {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/reconcile":             {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/ownership", "pkg/host/nftables/ruleset", "pkg/report"},
-		"pkg/daemon":                nil, // may import all: it joins the parts
-		"internal/docurl":           nil, // addresses, for all that is printed
-		"internal/nonblock":         nil,
-		"internal/nstest":           nil,
-		"internal/rtnl":             nil,
-		"internal/textfile":         nil,
+		"pkg/prober/network":          {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/proxy/route"},
+		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
+		"pkg/ingress/settings":        {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
+		"pkg/ingress/egress":          {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
+		"pkg/clustercondition":        {"pkg/report"},                                                                  // folds the hosts' conditions
+		"pkg/config":                  {"internal/textfile"},                                                           // also judges files on the admin's machine
+		"pkg/disruption":              nil,
+		"pkg/proxy/protocol":          {"pkg/findings/cause", "pkg/report"},
+		"pkg/controller/expiry":       {"pkg/report"},                                                                   // what is to be said of a certificate
+		"pkg/exporter":                {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
+		"pkg/exporter/metrics":        {"pkg/report", "pkg/proxy/upstream"},                                             // the labels' values
+		"internal/httpfield":          nil,                                                                              // one grammar for both directions
+		"internal/filewatch":          nil,
+		"pkg/proxy":                   {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
+		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
+		"pkg/host/socketowner":        nil,
+		"pkg/host/keepalived":         {"internal/textfile"},
+		"pkg/machineconfig":           {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
+		"pkg/host/microshift":         {"internal/textfile"},
+		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
+		"pkg/controller/ownership":    nil,
+		"pkg/host/route":              {"internal/rtnl"},
+		"pkg/host/resolve":            {"internal/textfile"},
+		"pkg/host/nftables/ruleset":   nil,
+		"internal/sandbox":            nil,
+		"pkg/report":                  nil,
+		"pkg/host/systemd":            {"pkg/findings/messageid"},
+		"pkg/ingress/trust":           {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
+		"pkg/findings/messageid":      {"internal/docurl"},
+		"pkg/controller/challengelog": {"pkg/report"},
+		"pkg/proxy/upstream":          {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
+		"pkg/verdict":                 nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
+		"pkg/proxy/tcp":               {"internal/nonblock"},
+		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
+		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
+		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report"},
+		"pkg/controller":              nil, // may import all: it joins the parts
+		"internal/docurl":             nil, // addresses, for all that is printed
+		"internal/nonblock":           nil,
+		"internal/nstest":             nil,
+		"internal/rtnl":               nil,
+		"internal/textfile":           nil,
 	}
 	for _, p := range list(t, module+"pkg/...", module+"cmd/internal/...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
@@ -106,7 +106,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			sibling, ours := strings.CutPrefix(imported, module)
-			if ours && name != "pkg/daemon" && name != "pkg/check" && !slices.Contains(allowed, sibling) {
+			if ours && name != "pkg/controller" && name != "pkg/check" && !slices.Contains(allowed, sibling) {
 				t.Errorf("%s imports %s", name, sibling)
 			}
 		}
@@ -150,7 +150,7 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 // The binary holds both, for the children, which have none.
 func TestKeeperStaysSmall(t *testing.T) {
 	t.Parallel()
-	for _, p := range list(t, "-deps", module+"pkg/daemon") {
+	for _, p := range list(t, "-deps", module+"pkg/controller") {
 		for _, name := range []string{
 			"net/http", "crypto/tls", "github.com/prometheus/client_golang/prometheus",
 			module + "pkg/prober/network", module + "pkg/exporter", module + "pkg/exporter/metrics",

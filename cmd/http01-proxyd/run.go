@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/daemon"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
@@ -55,7 +55,7 @@ Examples:
     --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock \
     --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			o := daemon.Options{Version: command.Version(), SystemTrust: trust.SystemFiles()}
+			o := controller.Options{Version: command.Version(), SystemTrust: trust.SystemFiles()}
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
 			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` of what was accepted last; its parent has to be there")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
@@ -91,7 +91,7 @@ Examples:
 				log, flush := systemd.NewLogger()
 				defer flush()
 				o.Reload, o.Log = reload, log
-				return daemon.Run(ctx, o)
+				return controller.Run(ctx, o)
 			}
 		},
 	}

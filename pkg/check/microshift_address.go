@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
-	"github.com/http01-proxyd/http01-proxyd/pkg/reconcile"
 )
 
 // checkInternal looks where the addresses are by which pods reach MicroShift's API

@@ -20,7 +20,7 @@ const applyHere = "#   oc apply --server-side --field-manager=" + FieldManager +
 
 // The wait of manifestHead is right for the newest spec, as the
 // machine-config-daemon's own is: when the operator has seen this generation
-// (the machine-config-operator's pkg/daemon/update.go,
+// (the machine-config-operator's pkg/controller/update.go,
 // calculatePostConfigChangeNodeDisruptionAction).
 const manifestHead = `# SPDX-License-Identifier: Apache-2.0
 #

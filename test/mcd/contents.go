@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	defaultMode fs.FileMode = 0o644 // pkg/daemon/update.go, defaultFilePermissions
+	defaultMode fs.FileMode = 0o644 // pkg/controller/update.go, defaultFilePermissions
 	// maxFile bounds what a compressed file may unfold to: generous beside
 	// maxRendered.
 	maxFile = 64 << 20

@@ -67,7 +67,7 @@ func (r Report) String() string {
 // Current is the config that the machine has.
 func (d *Daemon) Current() Rendered { return d.current }
 
-// Update brings a new config onto the machine (pkg/daemon/update.go, update).
+// Update brings a new config onto the machine (pkg/controller/update.go, update).
 // A failure while files are written leaves them half done, as upstream does;
 // after a failed action the old files are written again, without any action.
 // In both cases the current config stays the old one and Update may be called
@@ -83,7 +83,7 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 	}
 	changes := compare(from, to, d.Shuffle)
 	r.Decided = d.decide(from, to, changes)
-	// pkg/daemon/drain.go, isDrainRequiredForNodeDisruptionActions, which for
+	// pkg/controller/drain.go, isDrainRequiredForNodeDisruptionActions, which for
 	// Special looks into registries.conf as well.
 	r.Drained = has(r.Decided, Reboot) || has(r.Decided, Drain) || has(r.Decided, Special)
 
@@ -105,7 +105,7 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 	return r
 }
 
-// decide follows pkg/daemon/update.go,
+// decide follows pkg/controller/update.go,
 // calculatePostConfigChangeNodeDisruptionAction.
 func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
 	if !from.host.equal(to.host) {
@@ -119,7 +119,7 @@ func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
 }
 
 // perform takes the decided actions one after the other up to the first
-// failure (pkg/daemon/update.go, performPostConfigChangeNodeDisruptionAction).
+// failure (pkg/controller/update.go, performPostConfigChangeNodeDisruptionAction).
 func (d *Daemon) perform(ctx context.Context, r *Report) error {
 	for _, a := range r.Decided {
 		start := time.Now()

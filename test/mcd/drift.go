@@ -17,7 +17,7 @@ import (
 
 // Drift compares the machine with its current config, as the drift monitor does
 // while the host runs and as the daemon does after each boot
-// (pkg/daemon/on_disk_validation.go, validateOnDiskState): contents byte by byte
+// (pkg/controller/on_disk_validation.go, validateOnDiskState): contents byte by byte
 // and the whole mode, of every file, unit and drop-in. Upstream stops at the
 // first difference and marks the node Degraded; here all are told.
 func (d *Daemon) Drift(ctx context.Context) error {
@@ -39,7 +39,7 @@ func (d *Daemon) Drift(ctx context.Context) error {
 }
 
 // isWrittenElsewhere tells which files the monitor leaves alone
-// (pkg/daemon/on_disk_validation.go, getFilesToIgnore).
+// (pkg/controller/on_disk_validation.go, getFilesToIgnore).
 func isWrittenElsewhere(name string) bool {
 	return slices.Contains([]string{
 		"/etc/kubernetes/kubelet-ca.crt",
@@ -48,7 +48,7 @@ func isWrittenElsewhere(name string) bool {
 	}, name)
 }
 
-// checkUnit follows pkg/daemon/on_disk_validation.go, checkV3Unit.
+// checkUnit follows pkg/controller/on_disk_validation.go, checkV3Unit.
 func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
 	var errs []error
 	for _, dropin := range u.Dropins {
@@ -72,7 +72,7 @@ func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
 	return errors.Join(errs...)
 }
 
-// checkDropin follows pkg/daemon/on_disk_validation.go, checkV3Dropin: one
+// checkDropin follows pkg/controller/on_disk_validation.go, checkV3Dropin: one
 // without contents need not be there.
 func (d *Daemon) checkDropin(ctx context.Context, u types.Unit, dropin types.Dropin) error {
 	name, content := dropinPath(u, dropin), ""
@@ -105,7 +105,7 @@ func (d *Daemon) checkFile(ctx context.Context, name, want string, mode fs.FileM
 	return nil
 }
 
-// checkEnablement follows pkg/daemon/on_disk_validation.go, checkUnitEnabled:
+// checkEnablement follows pkg/controller/on_disk_validation.go, checkUnitEnabled:
 // only some states count.
 func (d *Daemon) checkEnablement(ctx context.Context, unit string, enabled bool) error {
 	// It fails for units that are not enabled; what it says decides.

@@ -27,15 +27,15 @@ func (f Flavour) String() string {
 }
 
 // writesAllUnits tells whether every unit is written, disabled and enabled on
-// every update, or those that changed alone (pkg/daemon/update.go,
+// every update, or those that changed alone (pkg/controller/update.go,
 // updateFiles).
 func (f Flavour) writesAllUnits() bool { return f == OpenShift417 }
 
 // passesUnitsWithoutFile tells whether a unit without contents of its own is
-// enabled or disabled only if the host has it (pkg/daemon/update.go,
+// enabled or disabled only if the host has it (pkg/controller/update.go,
 // writeUnits; OCPBUGS-56648).
 func (f Flavour) passesUnitsWithoutFile() bool { return f == OpenShift420 }
 
 // watchesEnablement tells whether a unit that somebody enabled or disabled
-// counts as drift (pkg/daemon/on_disk_validation.go, checkUnitEnabled).
+// counts as drift (pkg/controller/on_disk_validation.go, checkUnitEnabled).
 func (f Flavour) watchesEnablement() bool { return f != OpenShift417 }

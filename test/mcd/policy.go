@@ -151,7 +151,7 @@ func (p Policy) unit(name string) (actions []Action, found bool) {
 // decide lists the actions for changed files and units, files first, each
 // change adding its own however often that repeats one. What no rule covers
 // means a reboot, a reboot makes all else superfluous, and None is dropped
-// beside anything else (pkg/daemon/update.go,
+// beside anything else (pkg/controller/update.go,
 // calculatePostConfigChangeNodeDisruptionActionFromMCDiffs).
 func (p Policy) decide(files, units []string) []Action {
 	reboot := []Action{{Type: Reboot}}

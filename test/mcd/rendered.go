@@ -39,7 +39,7 @@ type Rendered struct {
 }
 
 // hostSpec is what a MachineConfig says besides Ignition. The daemon answers
-// each change of it with a reboot (pkg/daemon/update.go,
+// each change of it with a reboot (pkg/controller/update.go,
 // calculatePostConfigChangeNodeDisruptionAction).
 type hostSpec struct {
 	OSImageURL      string   `json:"osImageURL,omitempty"`

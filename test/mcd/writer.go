@@ -22,7 +22,7 @@ type writer struct {
 }
 
 // update makes the machine's files those of another config
-// (pkg/daemon/update.go, updateFiles). Every file is written, changed or not.
+// (pkg/controller/update.go, updateFiles). Every file is written, changed or not.
 func (w *writer) update(ctx context.Context, from, to Rendered, units []types.Unit) error {
 	for _, f := range to.ignition.Storage.Files {
 		if err := w.writeFile(f); err != nil {
@@ -35,7 +35,7 @@ func (w *writer) update(ctx context.Context, from, to Rendered, units []types.Un
 	return w.deleteStale(ctx, from, to)
 }
 
-// writeFile follows pkg/daemon/file_writers.go, writeFiles.
+// writeFile follows pkg/controller/file_writers.go, writeFiles.
 func (w *writer) writeFile(f types.File) error {
 	content, err := contents(f)
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *writer) writeFile(f types.File) error {
 }
 
 // stamp notes that the OS image has no file of that path, so that removal
-// deletes ours (pkg/daemon/file_writers.go, createOrigFile). Keeping a file of
+// deletes ours (pkg/controller/file_writers.go, createOrigFile). Keeping a file of
 // the image for later is left out: nothing here replaces one.
 func (w *writer) stamp(name string) error {
 	if err := w.refuseShipped(name); err != nil {
@@ -88,7 +88,7 @@ func (w *writer) refuseShipped(name string) error {
 	return nil
 }
 
-// writeUnits follows pkg/daemon/update.go, writeUnits: one enable and one
+// writeUnits follows pkg/controller/update.go, writeUnits: one enable and one
 // disable command for all, a preset for each unit that says neither.
 func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
 	onDisk, err := w.unitFiles(ctx, units)
@@ -135,7 +135,7 @@ func (w *writer) unitFiles(ctx context.Context, units []types.Unit) ([]string, e
 	return names, nil
 }
 
-// writeUnit follows pkg/daemon/file_writers.go, writeUnit. A unit that is
+// writeUnit follows pkg/controller/file_writers.go, writeUnit. A unit that is
 // enabled is disabled first, since the new text may have another WantedBy=
 // (OCPBUGS-33694).
 func (w *writer) writeUnit(ctx context.Context, u types.Unit) error {
@@ -171,7 +171,7 @@ func (w *writer) writeUnit(ctx context.Context, u types.Unit) error {
 	}
 }
 
-// writeDropin follows pkg/daemon/file_writers.go, writeDropins: one without
+// writeDropin follows pkg/controller/file_writers.go, writeDropins: one without
 // contents is removed.
 func (w *writer) writeDropin(u types.Unit, d types.Dropin) error {
 	name := dropinPath(u, d)
@@ -195,7 +195,7 @@ func (w *writer) systemctl(ctx context.Context, verb string, units []string) err
 }
 
 // preset is tried, no more: a unit may be a drop-in alone
-// (pkg/daemon/update.go, presetUnit and its callers).
+// (pkg/controller/update.go, presetUnit and its callers).
 func (w *writer) preset(ctx context.Context, unit string) {
 	if err := w.systemctl(ctx, "preset", []string{unit}); err != nil {
 		w.notes = append(w.notes, err.Error())
@@ -203,7 +203,7 @@ func (w *writer) preset(ctx context.Context, unit string) {
 }
 
 // deleteStale removes what the old config had and the new one lacks
-// (pkg/daemon/update.go, deleteStaleData). A unit gets its preset while its
+// (pkg/controller/update.go, deleteStaleData). A unit gets its preset while its
 // file is still there: with RHCOS's "disable *" that removes its links.
 func (w *writer) deleteStale(ctx context.Context, from, to Rendered) error {
 	newFiles, newUnits, newDropins := filesByPath(to), unitsByName(to), dropinPaths(to)
@@ -242,7 +242,7 @@ func (w *writer) deleteStale(ctx context.Context, from, to Rendered) error {
 }
 
 // isCertificate tells which files outlive their MachineConfig, since another
-// part of the daemon writes them now (pkg/daemon/update.go, deleteStaleData).
+// part of the daemon writes them now (pkg/controller/update.go, deleteStaleData).
 func isCertificate(name string) bool {
 	return slices.Contains([]string{
 		"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",

@@ -43,7 +43,7 @@ func table() map[string]suite {
 	return map[string]suite{
 		"build":                    {slots: 2, seconds: map[string]int{"TestReleaseIsReproducible": 180}},
 		"cmd/http01-machineconfig": {processes: 2},
-		"pkg/daemon": {
+		"pkg/controller": {
 			processes: 8,
 			seconds:   map[string]int{"TestGateThatHangs": 6, "TestEgressLife": 5, "TestMicroShiftFamilies": 5, "TestExporterThatEnds": 4},
 		},

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	answers "github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+)
+
+// serviceDir, when it is set, makes this test binary the service itself, with
+// everything in that directory: signals, exit codes and capabilities are a
+// process's.
+const serviceDir = "HTTP01_PROXYD_TEST_SERVICE"
+
+// serviceTiming has waits of the service as JSON, see Options.Shorten.
+const serviceTiming = "HTTP01_PROXYD_TEST_TIMING"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		if run, is := children()[os.Args[1]]; is {
+			os.Exit(runChild(run))
+		}
+	}
+	if dir := os.Getenv(serviceDir); dir != "" {
+		os.Exit(runService(dir))
+	}
+	nstest.Main(m)
+}
+
+// children are the commands that the service starts.
+func children() map[string]func(context.Context, *protocol.Conn) error {
+	return map[string]func(context.Context, *protocol.Conn) error{
+		"gate": runGate, "exporter": exporter.RunConfined, prober.Command: answers.RunConfined,
+	}
+}
+
+func runChild(run func(context.Context, *protocol.Conn) error) int {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	conn, err := child.Inherited()
+	if err == nil {
+		err = run(context.Background(), conn)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func runService(dir string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	log, flush := systemd.NewLogger()
+	defer flush()
+	options := controller.Options{
+		ConfigPath:        dir + "/config.yaml",
+		StateDir:          dir + "/state",
+		StatusSocket:      dir + "/status.sock",
+		Manifests:         dir + "/manifests",
+		DisabledManifests: dir + "/disabled-manifests",
+		APIServerURL:      dir + "/apiserver-url.env",
+		ResolvConf:        dir + "/resolv.conf",
+		Hosts:             dir + "/hosts",
+		SystemTrust:       []string{dir + "/system.crt"},
+		Version:           "test",
+		Log:               log,
+		Reload:            reload,
+	}
+	err := options.Shorten(os.Getenv(serviceTiming))
+	if err == nil {
+		err = controller.Run(ctx, options)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func addrs(texts ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}
+
+func configured(t *testing.T, text string) config.Config {
+	t.Helper()
+	c, err := config.Parse("c.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func discovered(api, ingress []netip.Addr) keepalived.Answer {
+	return keepalived.Answer{Known: true, Discovery: keepalived.Discovery{VIPs: keepalived.VIPs{API: api, Ingress: ingress}}}
+}
+
+func has(texts ...string) []ownership.Address {
+	var out []ownership.Address
+	for _, a := range addrs(texts...) {
+		out = append(out, ownership.Address{IP: a})
+	}
+	return out
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	const explicit = "vips: {api: [192.0.2.5], ingress: [192.0.2.6]}"
+	dual := discovered(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.6", "2001:db8::6"))
+	stale := dual
+	stale.Stale, stale.Err = true, fmt.Errorf("k.conf:3:1: %w", keepalived.ErrIncomplete)
+	orphaned := discovered(addrs("192.0.2.5"), nil)
+	orphaned.Stale, orphaned.Err = true, stale.Err
+	for name, tt := range map[string]struct {
+		config  string
+		refused bool
+		sight   sight
+		want    plan
+	}{
+		"configuration refused": {refused: true, want: plan{reason: report.InvalidConfig}},
+		"disabled": {
+			config: `mode: ""`, sight: sight{keepalived: dual, addresses: has("192.0.2.5")},
+			want: plan{reason: report.Disabled, message: `mode is "": this host leads nothing to the ingress`},
+		},
+		"explicit, held": {
+			config: explicit, sight: sight{addresses: has("192.0.2.1", "192.0.2.5")},
+			want: plan{
+				reason: report.Serving, message: "holds 192.0.2.5", listen: true, port: 8888,
+				decision: ownership.Decision{Held: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
+			},
+		},
+		"explicit outranks keepalived.conf and user-managed": {
+			config: explicit, sight: sight{userManaged: true, keepalived: dual, addresses: has("2001:db8::5")},
+			want: plan{
+				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
+				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
+			},
+		},
+		"custom port": {
+			config: explicit + "\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}",
+			want: plan{
+				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 9888,
+				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
+			},
+		},
+		"dual stack, one VIP each on two hosts": {
+			sight: sight{keepalived: dual, addresses: has("2001:db8::5")},
+			want: plan{
+				reason: report.Serving, message: "holds 2001:db8::5; not on this host: 192.0.2.5", listen: true, port: 8888,
+				decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
+				ingress:  addrs("192.0.2.6", "2001:db8::6"),
+			},
+		},
+		"last good VIPs": {
+			sight: sight{keepalived: stale, addresses: has("192.0.2.5", "2001:db8::5")},
+			want: plan{
+				reason: report.Serving, listen: true, port: 8888,
+				message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in force)",
+				decision: ownership.Decision{Held: addrs("192.0.2.5", "2001:db8::5")},
+				ingress:  addrs("192.0.2.6", "2001:db8::6"),
+			},
+		},
+		"API and ingress share an address": {
+			sight: sight{keepalived: discovered(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: has("192.0.2.5")},
+			want: plan{
+				reason: report.NotRequired, message: "API and ingress share 192.0.2.5, whose port 80 is the ingress's already", port: 8888,
+				decision: ownership.Decision{NotRequired: addrs("192.0.2.5")}, ingress: addrs("192.0.2.5"),
+			},
+		},
+		"one family shares, the other does not": {
+			sight: sight{
+				keepalived: discovered(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.5", "2001:db8::6")),
+				addresses:  has("192.0.2.5", "2001:db8::5"),
+			},
+			want: plan{
+				reason: report.Serving, message: "holds 2001:db8::5", listen: true, port: 8888,
+				decision: ownership.Decision{Held: addrs("2001:db8::5"), NotRequired: addrs("192.0.2.5")},
+				ingress:  addrs("192.0.2.5", "2001:db8::6"),
+			},
+		},
+		"no keepalived.conf": {
+			sight: sight{keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			want: plan{
+				reason:  report.NotRequired,
+				message: "no /etc/keepalived/keepalived.conf and no VIPs given: this platform has no virtual IPs",
+			},
+		},
+		"keepalived's static pod without keepalived.conf": {
+			sight: sight{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			want: plan{
+				reason: report.NoVIPs,
+				message: "there is no /etc/keepalived/keepalived.conf, although keepalived's static pod is here (/m/keepalived.yaml): " +
+					"see why that pod has not written the file, or give vips.api and vips.ingress in the configuration",
+			},
+		},
+		"API VIP without any ingress VIP, and then half-written": {
+			sight: sight{keepalived: orphaned, addresses: has("192.0.2.5")},
+			want: plan{
+				reason:  report.NoVIPs,
+				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
+			},
+		},
+		"user-managed": {
+			sight: sight{userManaged: true, keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			want: plan{
+				reason:  report.ExternalLoadBalancer,
+				message: "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer",
+			},
+		},
+		"no API instance": {
+			sight: sight{keepalived: keepalived.Answer{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
+			want: plan{
+				reason:  report.NoVIPs,
+				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
+			},
+		},
+		"nothing known yet": {
+			sight: sight{keepalived: keepalived.Answer{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
+			want: plan{
+				reason:  report.NoVIPs,
+				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
+			},
+		},
+		"instance without an address": {
+			sight: sight{keepalived: discovered(nil, addrs("192.0.2.6"))},
+			want: plan{
+				reason:  report.NoVIPs,
+				message: "/etc/keepalived/keepalived.conf gives no API VIP: correct the file, or give vips.api and vips.ingress in the configuration",
+			},
+		},
+		"API VIP without any ingress VIP": {
+			sight: sight{keepalived: discovered(addrs("192.0.2.5"), nil), addresses: has("192.0.2.5")},
+			want: plan{
+				reason:  report.NoVIPs,
+				message: "/etc/keepalived/keepalived.conf gives API VIP 192.0.2.5 but no ingress VIP: correct the file, or give vips.api and vips.ingress in the configuration",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tt.sight
+			s.config, s.configKnown = configured(t, tt.config), !tt.refused
+			got := decide(s)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(plan{}), cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBackOffIsBounded(t *testing.T) {
+	t.Parallel()
+	last := backOff(0)
+	if last != firstRetry {
+		t.Errorf("the first retry comes after %v", last)
+	}
+	for n := 1; n < 100; n++ {
+		next := backOff(n)
+		if next < last || next > lastRetry {
+			t.Fatalf("after %d failures: %v, before it %v", n, next, last)
+		}
+		last = next
+	}
+	if last != lastRetry {
+		t.Errorf("retries settle at %v", last)
+	}
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// host stands in for the kernel's table and the front door where the order of
+// steps and their failures matter; the real ones cannot be made to fail at a
+// chosen step. It keeps the rules that the real ones live by: a table never
+// leads to a port where nobody listens.
+type host struct {
+	t       *testing.T
+	mu      sync.Mutex // a loop's goroutine calls it, a test looks at it
+	listen  []uint16
+	taken   uint16 // by another process
+	table   *ruleset.Table
+	refuses error // what Apply says
+	steps   []string
+}
+
+func (h *host) step(format string, args ...any) {
+	h.steps = append(h.steps, fmt.Sprintf(format, args...))
+}
+
+func (h *host) Apply(t ruleset.Table) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuses != nil {
+		h.step("apply fails")
+		return h.refuses
+	}
+	if len(t.VIPs()) > 0 && !slices.Contains(h.listen, t.Port()) {
+		h.t.Errorf("the table leads to port %d, where nobody listens", t.Port())
+	}
+	h.step("apply %d %v", t.Port(), t.VIPs())
+	h.table = &t
+	return nil
+}
+
+func (h *host) Verify() (bool, error) { return false, nil }
+
+func (h *host) Remove() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuses != nil {
+		h.step("remove fails")
+		return h.refuses
+	}
+	h.step("remove")
+	h.table = nil
+	return nil
+}
+
+func (h *host) Configure(config.Config, []netip.Addr) {}
+
+func (h *host) Open(port uint16) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if port == h.taken {
+		return errors.New("taken")
+	}
+	if !slices.Contains(h.listen, port) {
+		h.step("listen %d", port)
+		h.listen = append(h.listen, port)
+	}
+	return nil
+}
+
+func (h *host) Settle(port uint16) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.listen) > 1 || h.listen[0] != port {
+		h.step("settle %d", port)
+	}
+	h.listen = []uint16{port}
+}
+
+func (h *host) Close(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuses == nil && h.table != nil && len(h.table.VIPs()) > 0 {
+		h.t.Error("the door closes while the table still leads to it")
+	}
+	h.checkDrain(ctx)
+	if len(h.listen) > 0 {
+		h.step("close")
+	}
+	h.listen = nil
+}
+
+func (h *host) Leave() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.step("leave")
+	return h.refuses
+}
+
+// checkDrain checks that challenges in flight get time, and no more than drainTime.
+func (h *host) checkDrain(ctx context.Context) {
+	h.t.Helper()
+	if end, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil || time.Until(end) > drainTime {
+		h.t.Errorf("challenges in flight get time until %v, which is bounded: %t, %v", end, bounded, ctx.Err())
+	}
+}
+
+func (h *host) Suspend(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.checkDrain(ctx)
+	h.step("suspend")
+}
+
+// What a former process has left is taken over, or taken away.
+func TestTakesOver(t *testing.T) {
+	t.Parallel()
+	holds := func(port uint16) plan {
+		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs("192.0.2.5")}}
+	}
+	inert := plan{reason: report.NotRequired, message: "n"}
+	all, socket, table := Left{Port: 8888, Table: true}, Left{Port: 8888}, Left{Table: true}
+	for name, tt := range map[string]struct {
+		left  Left
+		do    func(*host)
+		plan  plan
+		steps string
+	}{
+		"all, and goes on":               {all, nil, holds(8888), "apply 8888 [192.0.2.5]"},
+		"all, on another port":           {all, nil, holds(9888), "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+		"all, and the new port is taken": {all, func(h *host) { h.taken = 9888 }, holds(9888), "apply 8888 [192.0.2.5]"},
+		"all, and is not wanted":         {all, nil, inert, "apply 8888 [], close, remove"},
+		"all, and nftables fails":        {all, func(h *host) { h.refuses = errors.New("no") }, holds(8888), "apply fails"},
+		"a socket":                       {socket, nil, holds(8888), "apply 8888 [192.0.2.5]"},
+		"a socket, and is not wanted":    {socket, nil, inert, "apply 8888 [], close, remove"},
+		// Without the table's rules the port would stand open to all.
+		"a socket, and nftables fails": {socket, func(h *host) { h.refuses = errors.New("no") }, holds(8888), "apply fails, close"},
+		"a table":                      {table, nil, holds(8888), "listen 8888, apply 8888 [192.0.2.5]"},
+		"a table, and is not wanted":   {table, nil, inert, "remove"},
+		"a table, and the port is taken": {
+			table, func(h *host) { h.taken = 8888 }, holds(8888), "remove",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &host{t: t}
+			if tt.left.Port != 0 {
+				h.listen = []uint16{tt.left.Port}
+			}
+			if tt.do != nil {
+				tt.do(h)
+			}
+			w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h, Left: tt.left})
+			w.apply(t.Context(), config.Default(), tt.plan)
+			if diff := cmp.Diff(tt.steps, strings.Join(h.steps, ", ")); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // as it is when the service ends
+	h := &host{t: t, listen: []uint16{8888}}
+	w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h, Left: Left{Port: 8888, Table: true}})
+	if left, err := w.suspend(ctx); !left || err != nil {
+		t.Error(left, err)
+	}
+	w = newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h})
+	if left, err := w.suspend(ctx); left || err != nil { // nothing is open
+		t.Error(left, err)
+	}
+	h.refuses = errors.New("no")
+	w.port = 8888
+	if left, err := w.suspend(ctx); left || err == nil {
+		t.Error(left, err)
+	}
+	if diff := cmp.Diff("suspend, leave, suspend, leave", strings.Join(h.steps, ", ")); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+func TestHands(t *testing.T) {
+	t.Parallel()
+	holds := func(port uint16, vips ...string) plan {
+		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs(vips...)}}
+	}
+	inert := plan{reason: report.NotRequired, message: "n"}
+	type act struct {
+		do    func(*host)
+		plan  plan
+		want  report.Reason
+		steps string
+	}
+	for name, acts := range map[string][]act{
+		"a VIP comes and goes": {
+			{nil, holds(8888), report.Serving, "listen 8888, apply 8888 []"},
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "apply 8888 [192.0.2.5]"},
+			{nil, holds(8888), report.Serving, "apply 8888 []"},
+		},
+		"port change": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+		},
+		"new port taken, and freed later": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.taken = 9888 }, holds(9888, "192.0.2.5"), report.PortInUse, "apply 8888 [192.0.2.5]"},
+			{nil, holds(9888), report.PortInUse, "apply 8888 []"},
+			{func(h *host) { h.taken = 0 }, holds(9888), report.Serving, "listen 9888, apply 9888 [], settle 9888"},
+		},
+		"port taken at the start": {
+			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, ""},
+			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+		},
+		"no nftables at the start: no open port either": {
+			{func(h *host) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), report.NftablesUnavailable, "listen 8888, apply fails, close"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+		},
+		"nftables fails later: what stands stays": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, holds(8888), report.NftablesUnavailable, "apply fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888), report.Serving, "apply 8888 []"},
+		},
+		"withdrawal lets nobody new in, drains, and removes last": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{nil, inert, report.NotRequired, "apply 8888 [], close, remove"},
+			{nil, inert, report.NotRequired, ""},
+		},
+		"a withdrawal that fails is tried again": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{nil, inert, report.NftablesUnavailable, "remove fails"},
+			{func(h *host) { h.refuses = nil }, inert, report.NotRequired, "remove"},
+			{nil, inert, report.NotRequired, ""},
+		},
+		"after a withdrawal that failed the port is another's: the table must not lead there": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, "remove fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.PortInUse, "remove"},
+			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+		},
+		"a port change that fails: the new port does not stay open": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), report.NftablesUnavailable, "listen 9888, apply fails, settle 8888"},
+			{func(h *host) { h.refuses = nil }, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+			{nil, inert, report.NotRequired, "apply 9888 [], close, remove"},
+		},
+		"a withdrawal that fails, and then the door is wanted again": {
+			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+		},
+		"nothing to withdraw: the kernel is not asked": {
+			{func(h *host) { h.refuses = errors.New("no nftables here") }, inert, report.NotRequired, ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &host{t: t}
+			w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h})
+			for i, a := range acts {
+				if a.do != nil {
+					a.do(h)
+				}
+				h.steps = nil
+				reason, message, ok := w.apply(t.Context(), config.Default(), a.plan)
+				if reason != a.want || message == "" || ok != (reason == a.plan.reason) {
+					t.Errorf("act %d: %s, %q, %v; want %s", i, reason, message, ok, a.want)
+				}
+				if diff := cmp.Diff(a.steps, strings.Join(h.steps, ", ")); diff != "" {
+					t.Errorf("act %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// onMicroShift is a sight of a MicroShift host with one node address of each family.
+func onMicroShift(t *testing.T, config string, change func(*microshift.Computed)) sight {
+	t.Helper()
+	s := sight{
+		config: configured(t, config), configKnown: true,
+		keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist},
+		addresses:  has("192.0.2.9", "192.0.2.10", "2001:db8::9", "10.44.0.0"),
+	}
+	s.microShift.Present, s.microShift.Known = true, true
+	s.microShift.computed = microshift.Computed{
+		NodeIPs: addrs("192.0.2.9", "2001:db8::9"), Internal: addrs("10.44.0.0", "fd02::1:0"),
+		Router: microshift.Router{Addresses: addrs("10.44.0.0", "192.0.2.9", "192.0.2.10", "2001:db8::9"), HTTP: 80, HTTPS: 443},
+	}
+	change(&s.microShift.computed)
+	return s
+}
+
+// alone has an address be on a link as a single one, and nowhere else.
+func (s *sight) alone(addr, link string) {
+	a := netip.MustParseAddr(addr)
+	s.addresses = slices.DeleteFunc(s.addresses, func(b ownership.Address) bool { return b.IP == a })
+	s.addresses = append(s.addresses, ownership.Address{IP: a, Bits: a.BitLen(), Link: link})
+}
+
+func TestDecideMicroShift(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		config  string
+		change  func(*microshift.Computed)
+		sight   func(*sight)
+		reason  report.Reason
+		says    string
+		held    string
+		ingress string
+		ports   [2]uint16 // of the ingress, as the door is configured
+	}{
+		"router on the node's port 80": {
+			reason: report.NotRequired, says: "MicroShift's router has port 80 of 192.0.2.9, 2001:db8::9, by its configuration",
+		},
+		"router on another address": {
+			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.10") },
+			reason:  report.Serving,
+			says:    "holds 192.0.2.9, 2001:db8::9 (MicroShift's node address)",
+			held:    "[192.0.2.9 2001:db8::9]",
+			ingress: "[192.0.2.10]", ports: [2]uint16{80, 443},
+		},
+		"router on another port": {
+			change:  func(c *microshift.Computed) { c.Router.HTTP, c.Router.HTTPS = 8080, 8443 },
+			reason:  report.Serving,
+			held:    "[192.0.2.9 2001:db8::9]",
+			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{8080, 8443},
+		},
+		"the admin's port wins": {
+			config:  "upstream: {port: 8888, httpsPort: 9443}",
+			change:  func(c *microshift.Computed) { c.Router.HTTP, c.Router.HTTPS = 8080, 8443 },
+			reason:  report.Serving,
+			held:    "[192.0.2.9 2001:db8::9]",
+			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{8888, 9443},
+		},
+		"the admin's port wins, though it is the usual one": {
+			config:  "upstream: {port: 80, httpsPort: 443}",
+			change:  func(c *microshift.Computed) { c.Router.HTTP, c.Router.HTTPS = 8080, 8443 },
+			reason:  report.Serving,
+			held:    "[192.0.2.9 2001:db8::9]",
+			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{80, 443},
+		},
+		"router on one family's": {
+			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.9") },
+			reason:  report.Serving,
+			says:    "holds 2001:db8::9",
+			held:    "[2001:db8::9]",
+			ingress: "[192.0.2.9]", ports: [2]uint16{80, 443},
+		},
+		"removed": {
+			change: func(c *microshift.Computed) { c.Router.Removed = true },
+			reason: report.UpstreamUnreachable, says: "ingress.status is Removed",
+		},
+		"listens nowhere": {
+			change: func(c *microshift.Computed) { c.Router.Addresses = nil },
+			reason: report.UpstreamUnreachable, says: "nothing of ingress.listenAddress is on this host",
+		},
+		"node's address is the internal one": {
+			change: func(c *microshift.Computed) {
+				c.NodeIPs, c.Internal, c.Forced = addrs("192.0.2.9"), addrs("192.0.2.9"), true
+				c.Router.Addresses = addrs("192.0.2.10")
+			},
+			reason: report.NoVIPs, says: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: leave that key out",
+		},
+		"node's address is the internal one that nobody gave": {
+			change: func(c *microshift.Computed) {
+				c.NodeIPs = addrs("10.44.0.0")
+				c.Router.Addresses = addrs("192.0.2.10")
+			},
+			reason: report.NoVIPs, says: "correct node.nodeIP or node.nodeIPv6",
+		},
+		"the same, and the router there": {
+			change: func(c *microshift.Computed) {
+				c.NodeIPs, c.Internal, c.Forced = addrs("192.0.2.9"), addrs("192.0.2.9"), true
+			},
+			reason: report.NotRequired,
+		},
+		"node's address not here": {
+			change: func(c *microshift.Computed) {
+				c.NodeIPs, c.Router.Addresses = addrs("192.0.2.99"), addrs("192.0.2.10")
+			},
+			reason: report.NoVIPs, says: "MicroShift's node address 192.0.2.99 is not on this host: correct node.nodeIP",
+		},
+		"one of the node's addresses not here": {
+			change: func(c *microshift.Computed) {
+				c.NodeIPs, c.Router.Addresses = addrs("192.0.2.9", "2001:db8::99"), addrs("192.0.2.10")
+			},
+			reason: report.Serving, says: "(MicroShift's node address); not on this host: 2001:db8::99: correct node.nodeIP",
+			held: "[192.0.2.9]", ingress: "[192.0.2.10]", ports: [2]uint16{80, 443},
+		},
+		"one not here, and the router on the other": {
+			change: func(c *microshift.Computed) {
+				c.NodeIPs = addrs("192.0.2.9", "2001:db8::99")
+			},
+			reason: report.NoVIPs, says: "MicroShift's node address 2001:db8::99 is not on this host",
+		},
+		"never read": {
+			sight:  func(s *sight) { s.microShift.Known, s.microShift.Err = false, errors.New("it is broken") },
+			reason: report.NoVIPs, says: "it is broken",
+		},
+		"no address of the node": {
+			sight:  func(s *sight) { s.microShift.err = microshift.ErrNoNodeAddress },
+			reason: report.NoVIPs, says: "give node.nodeIP",
+		},
+		"broken since": {
+			sight:  func(s *sight) { s.microShift.Err = errors.New("it is broken") },
+			reason: report.NotRequired, says: "last good configuration stays in force",
+		},
+		"broken since, and not well": {
+			change: func(c *microshift.Computed) { c.Router.Removed = true },
+			sight:  func(s *sight) { s.microShift.Err = errors.New("it is broken") },
+			reason: report.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in force)",
+		},
+		"changed since MicroShift was started": {
+			sight:  func(s *sight) { s.microShift.Changed = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
+			reason: report.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: in force after systemctl restart microshift)",
+		},
+		"explicit VIPs win": {
+			config: "vips: {api: [192.0.2.10], ingress: [192.0.2.6]}",
+			reason: report.Serving, says: "holds 192.0.2.10", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+		},
+		"explicit VIPs, one of them internal": {
+			config: "vips: {api: [192.0.2.10, 10.44.0.0], ingress: [192.0.2.6]}",
+			reason: report.Serving, says: "10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+		},
+		"an internal VIP": {
+			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
+			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
+		},
+		"an internal VIP while the configuration is not known": {
+			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
+			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
+			sight:  func(s *sight) { s.microShift.Known = false },
+			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
+		},
+		"one that was known last while the configuration is not known": {
+			config: `vips: {api: ["10.97.0.0"], ingress: [192.0.2.6]}`,
+			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
+			sight:  func(s *sight) { s.microShift.Known, s.lastInternal = false, addrs("10.97.0.0") },
+			reason: report.NoVIPs, says: "10.97.0.0 is the internal address",
+		},
+		"an internal VIP of keepalived's": {
+			sight: func(s *sight) {
+				s.keepalived = discovered(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
+			},
+			reason: report.Serving, says: "; 10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: " +
+				"delete it from /etc/keepalived/keepalived.conf, or give vips.api and vips.ingress", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+		},
+		"not looked at, and an internal VIP is alone on lo": {
+			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
+			sight:  func(s *sight) { s.microShift = microShift{}; s.alone("10.44.0.0", "lo") },
+			reason: report.NoVIPs,
+			says: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, of which nothing is caught: " +
+				"give the address by which clients reach the API as vips.api; if that is 10.44.0.0, put it on another link, or there with its network's prefix length in place of /32",
+		},
+		"not looked at, and two of both families are alone on lo and br-ex": {
+			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0", "fd02::1:0"], ingress: [192.0.2.6, "2001:db8::6"]}}`,
+			sight: func(s *sight) {
+				s.microShift = microShift{}
+				s.alone("10.44.0.0", "lo")
+				s.alone("fd02::1:0", "br-ex")
+			},
+			reason: report.NoVIPs,
+			says: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
+				"of which nothing is caught: give the address by which clients reach the API as vips.api; if that is 10.44.0.0, fd02::1:0, " +
+				"put it on another link, or there with its network's prefix length in place of /32 and /128",
+		},
+		"not looked at, and one of two is alone on br-ex": {
+			config: `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
+			sight:  func(s *sight) { s.microShift = microShift{}; s.alone("fd02::1:0", "br-ex") },
+			reason: report.Serving, says: "fd02::1:0 is on br-ex as a single address, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
+		},
+		"not looked at any more, and one that was known last is alone on lo": {
+			config: `{microshift: {directory: ""}, vips: {api: [192.0.2.77], ingress: [192.0.2.6]}}`,
+			sight: func(s *sight) {
+				s.microShift, s.lastInternal = microShift{}, addrs("192.0.2.77")
+				s.alone("192.0.2.77", "lo")
+			},
+			reason: report.NoVIPs, says: "192.0.2.77 is on lo as a single address",
+		},
+		"keepalived's VIP is another address alone on br-ex": {
+			sight: func(s *sight) {
+				s.microShift, s.keepalived = microShift{}, discovered(addrs("192.0.2.77"), addrs("192.0.2.6"))
+				s.alone("192.0.2.77", "br-ex")
+			},
+			reason: report.Serving, held: "[192.0.2.77]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+		},
+		"keepalived's VIP is a default one alone on another link": {
+			sight: func(s *sight) {
+				s.microShift, s.keepalived = microShift{}, discovered(addrs("10.44.0.0"), addrs("192.0.2.6"))
+				s.alone("10.44.0.0", "ens3")
+			},
+			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+		},
+		"keepalived's VIP is a default one on br-ex with its network": {
+			sight: func(s *sight) {
+				s.microShift, s.keepalived = microShift{}, discovered(addrs("10.44.0.0"), addrs("192.0.2.6"))
+				s.addresses = []ownership.Address{{IP: netip.MustParseAddr("10.44.0.0"), Bits: 13, Link: "br-ex"}}
+			},
+			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+		},
+		"MicroShift has another one, and its former is still alone on lo": {
+			config: `{vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
+			change: func(c *microshift.Computed) { c.Internal = addrs("10.97.0.0") },
+			sight:  func(s *sight) { s.alone("10.44.0.0", "lo") },
+			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
+		},
+		"its directory is not here, and its address is to be managed": {
+			config: "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
+			sight:  func(s *sight) { s.microShift = microShift{} },
+			reason: report.NoVIPs, says: "MicroShift's directory /etc/micro cannot be seen: correct microshift.directory",
+		},
+		"keepalived's pod is here": {
+			sight:  func(s *sight) { s.staticPod = "/k/keepalived.yaml" },
+			reason: report.NoVIPs, says: "keepalived's static pod",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.change == nil {
+				tt.change = func(*microshift.Computed) {}
+			}
+			s := onMicroShift(t, tt.config, tt.change)
+			if tt.sight != nil {
+				tt.sight(&s)
+			}
+			p := decide(s)
+			if p.reason != tt.reason || !strings.Contains(p.message+p.besides, tt.says) {
+				t.Errorf("%s: %s%s", p.reason, p.message, p.besides)
+			}
+			held, ingress := fmt.Sprint(p.table(1).VIPs()), fmt.Sprint(p.ingress)
+			if tt.held == "" {
+				tt.held = "[]"
+			}
+			if diff := cmp.Diff(tt.held, held); diff != "" {
+				t.Errorf("held (-want +got):\n%s", diff)
+			}
+			if !p.listen {
+				return
+			}
+			if diff := cmp.Diff(tt.ingress, ingress); diff != "" {
+				t.Errorf("ingress (-want +got):\n%s", diff)
+			}
+			if c := p.lead(s.config); [2]uint16{c.Upstream.Port, c.Upstream.HTTPSPort} != tt.ports {
+				t.Errorf("ports %d, %d", c.Upstream.Port, c.Upstream.HTTPSPort)
+			}
+		})
+	}
+}
+
+func TestInternalAddresses(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		config         string
+		change         func(*microshift.Computed)
+		want, heldBack string
+		unknown        bool
+	}{
+		"not to be kept": {config: "{}"},
+		"both families":  {want: "[10.44.0.0 fd02::1:0]"},
+		"forced":         {change: func(c *microshift.Computed) { c.Forced = true }},
+		"not known":      {change: func(c *microshift.Computed) { c.Internal = nil }, unknown: true},
+		"one would be taken for the node's": {
+			change: func(c *microshift.Computed) { c.Mistaken = addrs("fd02::1:0") },
+			want:   "[10.44.0.0]", heldBack: "[fd02::1:0]", // 10.44.0.0 is there already
+		},
+		"one would be, and the other is not there": {
+			change: func(c *microshift.Computed) {
+				c.Internal, c.Mistaken = addrs("10.47.0.0", "fd02::1:0"), addrs("fd02::1:0")
+			},
+			heldBack: "[fd02::1:0]",
+		},
+		"the first would be": {
+			change: func(c *microshift.Computed) {
+				c.Internal, c.Mistaken = addrs("10.47.0.0", "fd02::1:0"), addrs("10.47.0.0")
+			},
+			want: "[fd02::1:0]", heldBack: "[10.47.0.0]",
+		},
+		"one would be, and is there already": {
+			change: func(c *microshift.Computed) { c.Mistaken = addrs("10.44.0.0") },
+			want:   "[10.44.0.0 fd02::1:0]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.config == "" {
+				tt.config = "microshift: {manageAdvertiseAddress: true}"
+			}
+			if tt.change == nil {
+				tt.change = func(*microshift.Computed) {}
+			}
+			want, heldBack, known := onMicroShift(t, tt.config, tt.change).internal()
+			for _, text := range []*string{&tt.want, &tt.heldBack} {
+				if *text == "" {
+					*text = "[]"
+				}
+			}
+			if fmt.Sprint(want) != tt.want || fmt.Sprint(heldBack) != tt.heldBack || known == tt.unknown {
+				t.Errorf("%v, held back %v, known %v", want, heldBack, known)
+			}
+		})
+	}
+}
+
+// TestMicroShiftIsFollowed: its files are taken while the service runs, and lo is
+// kept as they ask.
+func TestMicroShiftIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(w *world) {
+			w.microShift("ms", ", manageAdvertiseAddress: true")
+			w.held = prefixes("192.0.2.9/24 eth0", "192.0.2.10/24 eth0")
+			w.write("route", defaultRoute)
+		})
+		defer w.stop()
+		kept := func(when, want string) {
+			t.Helper()
+			w.look(func() {
+				if got := fmt.Sprint(w.kept); got != want {
+					t.Errorf("%s: lo is to have %s, want %s", when, got, want)
+				}
+			})
+		}
+		does := func(do func(), wait time.Duration) {
+			do()
+			w.hints <- struct{}{}
+			quiet(wait)
+		}
+		w.expect("no MicroShift", report.NoVIPs, "/ms cannot be seen")
+		kept("no MicroShift", "[]")
+		does(func() { must(t, os.MkdirAll(filepath.Join(w.dir, "ms", "config.d"), 0o700)) }, time.Second)
+		w.expect("no files", report.NotRequired, "MicroShift's router has port 80 of 192.0.2.9, by its configuration")
+		kept("no files", "[10.44.0.0]")
+		does(func() { w.write("ms/config.d/10.yaml", "ingress: {listenAddress: [192.0.2.10]}\n") }, time.Second)
+		w.expect("listens elsewhere", report.Serving, "holds 192.0.2.9")
+		does(func() { w.write("ms/config.yaml", "network: {serviceNetwork: [172.30.0.0/16]}\n") }, time.Second)
+		kept("another network", "[172.31.0.0]")
+		does(func() {
+			w.write("ms/config.d/15.yaml", "network: {serviceNetwork: [172.30.0.0/16, fd02::/112], clusterNetwork: [10.42.0.0/16, fd01::/48]}\n")
+		}, time.Second)
+		kept("a dual stack", "[]")
+		w.expect("a dual stack", report.Serving, "fd02::1:0, the internal address of MicroShift's API server, is not put on lo: MicroShift would take it for the node's: give node.nodeIPv6")
+		does(func() { w.write("ms/config.d/16.yaml", "node: {nodeIPv6: '2001:db8::9'}\n") }, time.Second)
+		kept("the node's given", "[172.31.0.0 fd02::1:0]")
+		does(func() { w.write("ms/config.d/20.yaml", "ingress: {ports: {http: nothing}}\n") }, time.Second)
+		w.expect("broken", report.Serving, "last good configuration stays in force")
+		w.look(func() { w.keeps = errors.New("somebody has it") })
+		does(func() { w.write("ms/config.d/20.yaml", "apiServer: {advertiseAddress: 192.0.2.10}\n") }, time.Second)
+		w.expect("collision", report.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link; somebody has it")
+		kept("forced", "[]")
+		does(func() { must(t, os.RemoveAll(filepath.Join(w.dir, "ms"))) }, 3*time.Second)
+		w.expect("gone", report.NoVIPs, "/ms cannot be seen")
+	})
+}
+
+// TestMicroShiftHost: an address that another host has is none of this one's.
+func TestMicroShiftHost(t *testing.T) {
+	t.Parallel()
+	links := []address.Link{{Index: 2, Name: "eth0", Up: true}}
+	found := []address.Address{
+		{IP: netip.MustParseAddr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true},
+		{IP: netip.MustParseAddr("2001:db8::10"), Bits: 64, Link: 2},
+	}
+	got, err := MicroShiftHost(links, found, t.TempDir())
+	want := microshift.Host{
+		Links:     []microshift.Link{{Index: 2, Name: "eth0", Up: true}},
+		Addresses: []microshift.Address{{IP: netip.MustParseAddr("2001:db8::10"), Bits: 64, Link: 2}},
+	}
+	if !reflect.DeepEqual(got, want) || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestNodeAddressElsewhere: where a default route leads to a link without an address, one
+// is waited for, and then another link's is taken, until it comes after all.
+func TestNodeAddressElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t, func(w *world) {
+			w.microShift("ms", "")
+			w.held = prefixes("198.51.100.9/24 eth1")
+			must(t, os.Mkdir(filepath.Join(w.dir, "ms"), 0o700))
+			w.write("route", defaultRoute)
+		})
+		defer w.stop()
+		quiet(addressSettles / 2)
+		w.expect("no address", report.NoVIPs, "give node.nodeIP")
+		quiet(addressSettles)
+		w.expect("another link's", report.NotRequired, "port 80 of 198.51.100.9")
+		w.look(func() { w.held = append(w.held, prefixes("192.0.2.9/24 eth0")...) })
+		w.events <- struct{}{}
+		quiet(time.Second)
+		w.expect("it comes", report.NotRequired, "port 80 of 192.0.2.9")
+		w.look(func() { w.held = w.held[:1] })
+		w.events <- struct{}{}
+		quiet(addressSettles / 2)
+		w.expect("it goes", report.NoVIPs, "give node.nodeIP")
+	})
+}
+
+// TestMicroShiftsStart: what MicroShift has read at its start is in force until its
+// next one, however its files are changed, and lo is kept for that.
+func TestMicroShiftsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var link string
+		starts := func(invocation string) {
+			t.Helper()
+			_ = os.Remove(link)
+			must(t, os.Symlink(invocation, link))
+		}
+		w := run(t, func(w *world) {
+			link = filepath.Join(w.dir, "invocation:microshift.service")
+			w.microShift("ms", ", manageAdvertiseAddress: true")
+			w.held = prefixes("192.0.2.9/24 eth0")
+			w.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\n")
+			starts("11")
+		})
+		defer w.stop()
+		step := func(when string, do func(), reason report.Reason, pending bool, lo string) {
+			t.Helper()
+			do()
+			w.hints <- struct{}{}
+			quiet(time.Second)
+			c := w.board.Report(report.Table{}).Condition()
+			if c.Reason != reason || strings.Contains(c.Message, "in force after systemctl restart microshift") != pending {
+				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
+			}
+			w.look(func() {
+				if got := fmt.Sprint(w.kept, w.stays); got != lo {
+					t.Errorf("%s: lo: %s, want %s", when, got, lo)
+				}
+			})
+		}
+		const elsewhere = "node: {nodeIP: 192.0.2.9}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
+		edit := func(text string) func() { return func() { w.write("ms/config.yaml", text) } }
+		step("edited", edit(elsewhere), report.NotRequired, true, "[10.44.0.0] []")
+		step("started", func() { starts("22") }, report.Serving, false, "[10.97.0.0] []")
+		step("forced", edit("node: {nodeIP: 192.0.2.9}\napiServer: {advertiseAddress: 10.97.0.0}\n"), report.Serving, true, "[10.97.0.0] []")
+		step("forced and started", func() { starts("33") }, report.NotRequired, false, "[] [10.97.0.0]")
+		step("edited again", edit(elsewhere), report.NotRequired, true, "[] [10.97.0.0]")
+		step("stopped", func() { _ = os.Remove(link) }, report.Serving, false, "[10.97.0.0] []")
+	})
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// patience bounds every wait for a condition on a loaded machine.
+const patience = nstest.Patience
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// service is the service as a process of its own.
+type service struct {
+	t      *testing.T
+	dir    string
+	cmd    *exec.Cmd
+	log    *nstest.Log
+	notify chan string // what it tells the service manager
+	exited chan error
+}
+
+// prepare makes the directory with a configuration; "" is an absent file.
+func prepare(t *testing.T, config string) *service {
+	t.Helper()
+	nstest.Need(t)
+	s := &service{t: t, dir: t.TempDir(), log: &nstest.Log{}, notify: make(chan string, 1000), exited: make(chan error, 1)}
+	if config != "" {
+		s.configure(config)
+	}
+	return s
+}
+
+// start runs it; wrapper, if any, is a command that runs it in turn.
+func (s *service) start(env []string, wrapper ...string) {
+	s.t.Helper()
+	socket := filepath.Join(s.dir, "notify.sock")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	must(s.t, err)
+	s.t.Cleanup(func() { _ = manager.Close() })
+	go s.listen(manager)
+	exe, err := os.Executable()
+	must(s.t, err)
+	argv := slices.Concat(wrapper, []string{exe})
+	s.cmd = exec.Command(argv[0], argv[1:]...)
+	s.cmd.Env = append(append(os.Environ(), serviceDir+"="+s.dir, "NOTIFY_SOCKET="+socket), env...)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	must(s.t, s.cmd.Start())
+	go func() { s.exited <- s.cmd.Wait() }()
+	s.t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		if s.t.Failed() {
+			s.t.Logf("the service's log:\n%s", s.log.String())
+		}
+	})
+}
+
+func (s *service) listen(manager *net.UnixConn) {
+	buf := make([]byte, 8192)
+	for {
+		n, err := manager.Read(buf)
+		if err != nil {
+			return
+		}
+		select {
+		case s.notify <- string(buf[:n]):
+		default:
+		}
+	}
+}
+
+// told waits until the manager is told a message that begins so.
+func (s *service) told(prefix string) string {
+	s.t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case message := <-s.notify:
+			if strings.HasPrefix(message, prefix) {
+				return message
+			}
+		case err := <-s.exited:
+			s.t.Fatalf("the service ended (%v) before it told %q", err, prefix)
+		case <-deadline:
+			s.t.Fatalf("the service has not told %q", prefix)
+		}
+	}
+}
+
+func (s *service) configure(text string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, "config.yaml")
+	must(s.t, os.WriteFile(path+".new", []byte(text), 0o600))
+	must(s.t, os.Rename(path+".new", path))
+}
+
+// await polls the service's own report until it is as wanted.
+func (s *service) await(what string, ok func(report.Report) bool) report.Report {
+	s.t.Helper()
+	var last report.Report
+	var err error
+	if !nstest.Poll(func() bool {
+		last, err = report.Fetch(s.t.Context(), filepath.Join(s.dir, "status.sock"))
+		return err == nil && ok(last)
+	}) {
+		s.t.Fatalf("%s: not so: %+v, %v", what, last, err)
+	}
+	return last
+}
+
+func (s *service) reason(want report.Reason) report.Report {
+	s.t.Helper()
+	return s.await("reason "+string(want), func(r report.Report) bool { return r.Condition().Reason == want })
+}
+
+// logs waits until the log has that text: it is written beside the work.
+func (s *service) logs(text string) {
+	s.t.Helper()
+	if !nstest.Poll(func() bool { return strings.Contains(s.log.String(), text) }) {
+		s.t.Errorf("the log lacks %q", text)
+	}
+}
+
+// stop asks it to end and wants exit code 0.
+func (s *service) stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGTERM)
+	s.ended()
+}
+
+func (s *service) signal(number syscall.Signal) {
+	s.t.Helper()
+	must(s.t, s.cmd.Process.Signal(number))
+}
+
+func (s *service) ended() {
+	s.t.Helper()
+	select {
+	case err := <-s.exited:
+		if err != nil {
+			s.t.Errorf("the service ended with %v", err)
+		}
+	case <-time.After(patience):
+		s.t.Fatal("the service does not end")
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "status.sock")); !errors.Is(err, os.ErrNotExist) {
+		s.t.Errorf("the status socket is left behind: %v", err)
+	}
+	if out := nstest.Run(s.t, "nft", "list", "ruleset"); out != "" {
+		s.t.Errorf("left in the kernel:\n%s", out)
+	}
+}
