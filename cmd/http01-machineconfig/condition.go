@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -137,33 +137,33 @@ func (f conditionFlags) check(files []string) error {
 
 // expected are the hosts that there are. A report of another is a mistake: it may be
 // left over by a host that is gone.
-func (f conditionFlags) expected(reported []string) (clustercondition.Expected, error) {
+func (f conditionFlags) expected(reported []string) (condition.Expected, error) {
 	if f.hosts == "" {
-		return clustercondition.Expected{}, nil
+		return condition.Expected{}, nil
 	}
 	if count, err := strconv.Atoi(f.hosts); err == nil {
 		switch {
 		case count < 1 || count > maxHosts:
-			return clustercondition.Expected{}, command.UsageError(fmt.Sprintf("--hosts %d: give 1 to %d, or names", count, maxHosts))
+			return condition.Expected{}, command.UsageError(fmt.Sprintf("--hosts %d: give 1 to %d, or names", count, maxHosts))
 		case count < len(reported):
-			return clustercondition.Expected{}, command.UsageError(fmt.Sprintf("--hosts %d, and %d reports: leave out those of hosts that are gone", count, len(reported)))
+			return condition.Expected{}, command.UsageError(fmt.Sprintf("--hosts %d, and %d reports: leave out those of hosts that are gone", count, len(reported)))
 		}
-		return clustercondition.Expected{Count: count}, nil
+		return condition.Expected{Count: count}, nil
 	}
 	names := strings.Split(f.hosts, ",")
 	if len(names) > maxHosts {
-		return clustercondition.Expected{}, command.UsageError(fmt.Sprintf("--hosts names %d: give at most %d", len(names), maxHosts))
+		return condition.Expected{}, command.UsageError(fmt.Sprintf("--hosts names %d: give at most %d", len(names), maxHosts))
 	}
 	slices.Sort(names)
 	if slices.Contains(names, "") || len(slices.Compact(slices.Clone(names))) < len(names) {
-		return clustercondition.Expected{}, command.UsageError("--hosts has an empty name, or one twice: give each host once, with commas between")
+		return condition.Expected{}, command.UsageError("--hosts has an empty name, or one twice: give each host once, with commas between")
 	}
 	for _, name := range reported {
 		if !slices.Contains(names, name) {
-			return clustercondition.Expected{}, command.UsageError(fmt.Sprintf("there is a report of %s, whom --hosts does not name: add it there, or leave the file out", name))
+			return condition.Expected{}, command.UsageError(fmt.Sprintf("there is a report of %s, whom --hosts does not name: add it there, or leave the file out", name))
 		}
 	}
-	return clustercondition.Expected{Names: names}, nil
+	return condition.Expected{Names: names}, nil
 }
 
 // run prints the condition and gives its status.
@@ -172,7 +172,7 @@ func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (strin
 	if err != nil {
 		return "", err
 	}
-	hosts := make([]clustercondition.Host, 0, len(files))
+	hosts := make([]condition.Host, 0, len(files))
 	reported := make([]string, 0, len(files))
 	for _, file := range files {
 		h := readHost(file)
@@ -183,7 +183,7 @@ func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (strin
 		return "", err
 	}
 	expected.MaxAge = f.maxAge
-	c := clustercondition.Fold(hosts, expected, previous, now)
+	c := condition.Fold(hosts, expected, previous, now)
 	return c.Status, writeCondition(out, c, f.format)
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/clustercondition"
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -36,13 +36,13 @@ func isPattern(file string) bool {
 
 // readHost reads a host's report, which was asked for when its file was written. One
 // that cannot be read is a host that has not answered.
-func readHost(file string) clustercondition.Host {
+func readHost(file string) condition.Host {
 	name := hostOf(file)
-	h := clustercondition.Host{Name: name}
+	h := condition.Host{Name: name}
 	text, err := readReport(file)
 	if err == nil {
-		var report clustercondition.Host
-		if report, err = clustercondition.Parse(name, text); err == nil {
+		var report condition.Host
+		if report, err = condition.Parse(name, text); err == nil {
 			h = report
 		} else if file != name { // the host's name stands before it
 			err = fmt.Errorf("%s: %w", file, err)

@@ -12,8 +12,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
 )
 
 // stdin is the name that stands for the standard input.

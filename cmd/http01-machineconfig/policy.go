@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 )
 
 // maxPolicy is above what etcd takes for one object.

@@ -12,8 +12,8 @@ import (
 
 	sources "github.com/http01-proxyd/http01-proxyd"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/disruption"
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
 // What is read is bounded far above anything real.

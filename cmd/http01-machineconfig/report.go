@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
 // output is one file to write.

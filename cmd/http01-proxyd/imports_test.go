@@ -58,9 +58,9 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
 		"pkg/ingress/settings":        {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
 		"pkg/ingress/egress":          {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
-		"pkg/clustercondition":        {"pkg/report"},                                                                  // folds the hosts' conditions
+		"pkg/cluster/condition":       {"pkg/report"},                                                                  // folds the hosts' conditions
 		"pkg/config":                  {"internal/textfile"},                                                           // also judges files on the admin's machine
-		"pkg/disruption":              nil,
+		"pkg/cluster/disruption":      nil,
 		"pkg/proxy/protocol":          {"pkg/findings/cause", "pkg/report"},
 		"pkg/controller/expiry":       {"pkg/report"},                                                                   // what is to be said of a certificate
 		"pkg/exporter":                {"pkg/proxy/protocol", "pkg/exporter/metrics", "internal/sandbox", "pkg/report"}, // the process that serves metrics
@@ -71,7 +71,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                           // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/textfile"},
-		"pkg/machineconfig":           {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
+		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
 		"pkg/host/microshift":         {"internal/textfile"},
 		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/controller/ownership":    nil,
@@ -122,15 +122,15 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 		"github.com/google/nftables":         "pkg/host/nftables",
 		"github.com/fsnotify/fsnotify":       "internal/filewatch",
 		"github.com/coreos/go-systemd/":      "pkg/host/systemd",
-		"github.com/coreos/butane":           "pkg/machineconfig",
+		"github.com/coreos/butane":           "pkg/cluster/machineconfig",
 		"github.com/prometheus/common":       "pkg/exporter/metrics",
 		"github.com/prometheus/client_model": "pkg/exporter/metrics",
-		"github.com/coreos/ignition/":        "pkg/machineconfig",
+		"github.com/coreos/ignition/":        "pkg/cluster/machineconfig",
 		"k8s.io/apimachinery/":               "pkg/apis/config/v1",
-		"github.com/coreos/vcontext/":        "pkg/machineconfig",
-		"github.com/distribution/":           "pkg/machineconfig",
-		"github.com/opencontainers/":         "pkg/machineconfig",
-		"github.com/vincent-petithory/":      "pkg/machineconfig",
+		"github.com/coreos/vcontext/":        "pkg/cluster/machineconfig",
+		"github.com/distribution/":           "pkg/cluster/machineconfig",
+		"github.com/opencontainers/":         "pkg/cluster/machineconfig",
+		"github.com/vincent-petithory/":      "pkg/cluster/machineconfig",
 		"github.com/beevik/ntp":              "pkg/prober/network",
 	}
 	for _, p := range list(t, module+"...") {
@@ -169,7 +169,7 @@ func TestHostBinaryStaysSmall(t *testing.T) {
 	forbidden := []string{
 		"testing", "k8s.io/", "sigs.k8s.io/",
 		// What renders MachineConfigs, out of embedded files, is the admin's.
-		module + "pkg/machineconfig", module + "pkg/disruption", module + "pkg/apis/config/v1",
+		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1",
 		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",
 	}
 	for _, p := range list(t, "-deps", module+"cmd/http01-proxyd") {

@@ -150,7 +150,7 @@ func fuzzers() []fuzzer {
 		{"pkg/host/keepalived", "FuzzParse", "150000x"},
 		{"pkg/ingress/trust", "FuzzFilter", "200000x"},
 		{"pkg/ingress/egress", "FuzzReadEnvironment", "120000x"},
-		{"pkg/machineconfig", "FuzzCluster", "40000x"},
+		{"pkg/cluster/machineconfig", "FuzzCluster", "40000x"},
 		{"pkg/host/microshift", "FuzzRead", "100000x"},
 	}
 }

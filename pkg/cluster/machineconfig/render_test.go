@@ -23,8 +23,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	sources "github.com/http01-proxyd/http01-proxyd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
 )
 
 const image = "registry.example.com:5000/http01-proxyd@sha256:" + sum
@@ -94,7 +94,7 @@ func onHost(t *testing.T, c types.Config) map[string]string {
 
 func source(t *testing.T, name string) string {
 	t.Helper()
-	return string(must1(os.ReadFile(filepath.Join("../..", name)))(t))
+	return string(must1(os.ReadFile(filepath.Join("../../..", name)))(t))
 }
 
 func render(t *testing.T, r machineconfig.Request) []machineconfig.Object {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	sources "github.com/http01-proxyd/http01-proxyd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
 )
 
 // apiServer is one as oc prints it, with this below its spec.

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	sources "github.com/http01-proxyd/http01-proxyd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
 // ca makes a CA's certificate, in PEM, that ends then.

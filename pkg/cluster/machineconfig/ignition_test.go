@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	sources "github.com/http01-proxyd/http01-proxyd"
-	"github.com/http01-proxyd/http01-proxyd/pkg/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
 // program is the least that counts as a Linux program: an ELF header, and what

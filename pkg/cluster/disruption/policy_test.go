@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 )
 
 func TestUncovered(t *testing.T) {

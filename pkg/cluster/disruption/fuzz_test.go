@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/disruption"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 )
 
 // FuzzMerge: whatever is in the policy already, nothing foreign is lost,
