@@ -178,7 +178,7 @@ controller-gen: $(CONTROLLER_GEN)
 docs:
 	$(GO) test ./pkg/findings/messageid -run Catalog -count=1 -update
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
-	$(GO) test ./pkg/check -run TestTroubleshooting -count=1 -update
+	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
 
 # The console takes a Grafana dashboard inside a ConfigMap.
 DASHBOARD := machineconfigs/monitoring/dashboard.yaml

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -44,7 +44,7 @@ Examples:
   http01-proxyd check -o json | jq '.checks[].findings // [] | .[].id'
   oc debug node/MASTER -- chroot /host http01-proxyd check`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			var o check.Options
+			var o diagnose.Options
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE` of the service")
 			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the service's last accepted configuration")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` of the service")
@@ -77,10 +77,10 @@ Examples:
 	}
 }
 
-func runCheck(ctx context.Context, o check.Options, format string, s command.Streams) error {
+func runCheck(ctx context.Context, o diagnose.Options, format string, s command.Streams) error {
 	width, _ := command.Size(s.Err)
 	line := progressLine{w: s.Err, width: width, on: command.Terminal(s.Err)}
-	report, err := check.Run(ctx, o, line.show)
+	report, err := diagnose.Run(ctx, o, line.show)
 	line.clear()
 	if err != nil {
 		fmt.Fprintf(s.Err, "http01-proxyd check: it could not run: %v\n", err)
@@ -91,21 +91,21 @@ func runCheck(ctx context.Context, o check.Options, format string, s command.Str
 		return couldNotRun
 	}
 	switch report.Outcome {
-	case check.Failed:
+	case diagnose.Failed:
 		return problemsFound
-	case check.Nothing:
+	case diagnose.Nothing:
 		return nothingToDo
 	default:
 		return nil
 	}
 }
 
-func writeReport(result check.Report, format string, w io.Writer) error {
+func writeReport(result diagnose.Report, format string, w io.Writer) error {
 	if format == "json" {
 		return report.WriteJSON(w, result, true)
 	}
 	width, _ := command.Size(w)
-	return result.WriteText(w, check.Style{Colour: command.Colour(w), Width: width})
+	return result.WriteText(w, diagnose.Style{Colour: command.Colour(w), Width: width})
 }
 
 // progressLine is one line on a terminal that is refreshed in place.
@@ -116,7 +116,7 @@ type progressLine struct {
 }
 
 // show is for one call at a time.
-func (l progressLine) show(p check.Progress) {
+func (l progressLine) show(p diagnose.Progress) {
 	if !l.on {
 		return
 	}

@@ -49,7 +49,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/apis/config/v1":   nil,                                 // the API's types
 		"pkg/host/apiname":     {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
 		"pkg/findings":         {"internal/docurl"},
-		"pkg/check":            nil,                                                                                              // may import all: it looks at all of them
+		"pkg/diagnose":         nil,                                                                                              // may import all: it looks at all of them
 		"internal/child":       {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
 		"pkg/findings/cause":   {"pkg/findings"},                                                                                 // what a child reports, and its sentences: both sides link it
 		"pkg/prober":           {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
@@ -85,7 +85,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
 		"pkg/proxy/upstream":          {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/verdict":                 nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
+		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
@@ -106,7 +106,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			sibling, ours := strings.CutPrefix(imported, module)
-			if ours && name != "pkg/controller" && name != "pkg/check" && !slices.Contains(allowed, sibling) {
+			if ours && name != "pkg/controller" && name != "pkg/diagnose" && !slices.Contains(allowed, sibling) {
 				t.Errorf("%s imports %s", name, sibling)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
-	"github.com/http01-proxyd/http01-proxyd/pkg/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -77,7 +77,7 @@ func nothingOfOurs(t *testing.T) []string {
 // TestProgressLine: it never takes more than the one line that it clears.
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
-	p := check.Progress{Over: 3, All: 17, Waiting: []string{"dns", "holder", "certificate"}}
+	p := diagnose.Progress{Over: 3, All: 17, Waiting: []string{"dns", "holder", "certificate"}}
 	for name, tt := range map[string]struct {
 		line progressLine
 		want string

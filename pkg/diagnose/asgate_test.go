@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestIngressAsGate: what this process cannot know is nobody's fault, and what is well
+// says which way was gone.
+func TestIngressAsGate(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.6")
+	secure := netip.AddrPortFrom(vip, 443)
+	through := protocol.Egress{Through: []protocol.Through{{Ingress: secure, Proxy: protocol.EgressProxy{Name: "proxy.lab.test"}}}}
+	hidden := errors.New("permission denied")
+	for name, tt := range map[string]struct {
+		page    prober.Fetch
+		gate    asGate
+		names   []string
+		outcome Outcome
+		id      findings.ID
+		says    string
+	}{
+		"well":                      {page: prober.Fetch{Status: 503}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"after a redirect":          {page: prober.Fetch{Status: 503, At: secure}, outcome: Fine, says: "192.0.2.6:443: answers in 0.0 ms, after a redirect to https"},
+		"through a proxy":           {page: prober.Fetch{Status: 503, At: secure}, gate: asGate{egress: through}, outcome: Fine, says: ", through the egress proxy proxy.lab.test"},
+		"an address of the child's": {page: prober.Fetch{Status: 503, At: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"not to be asked":           {page: prober.Fetch{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
+		"not to be verified":        {page: prober.Fetch{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
+		"not trusted":               {page: prober.Fetch{Cause: "tls-untrusted", At: secure, Why: cause.Why{Reason: cause.NoCertificate}}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
+		"not trusted, by a proxy":   {page: prober.Fetch{Cause: "tls-untrusted", At: secure, Proxy: true}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
+		"another name":              {page: prober.Fetch{Cause: "tls-name"}, outcome: Failed, id: findings.IngressTLSName},
+		"another name than none":    {page: prober.Fetch{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
+		"the route's own":           {page: prober.Fetch{Status: 302, Verdict: "redirect-elsewhere"}, outcome: Fine},
+		"the PROXY protocol":        {page: prober.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: findings.IngressPROXY},
+		"the proxy wants others":    {page: prober.Fetch{Cause: "egress-auth", Proxy: true, Why: cause.Why{Reason: cause.ProxyAnswer, Number: 407}, Context: cause.Context{Via: map[netip.AddrPort]cause.Proxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: findings.EgressAuth, says: "the egress proxy p:1 does not take"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.names == nil {
+				tt.names = []string{"api.lab.test"}
+			}
+			h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, config: config.Default()}
+			h.service = func() (report.Report, error) { return report.Report{}, errors.New("it does not run") }
+			h.seen = &seen{names: known(tt.names), gate: known(tt.gate), ingress: map[netip.Addr]*fetching{vip: gotten(tt.page)}}
+			r := checkIngress(t.Context(), h)
+			text := r.Text
+			var id findings.ID
+			for _, f := range r.Findings {
+				id, text = f.ID, f.String()
+			}
+			if r.Outcome != tt.outcome || id != tt.id || !strings.Contains(text, tt.says) {
+				t.Errorf("%s %s %q, want %s %s %q", r.Outcome, id, text, tt.outcome, tt.id, tt.says)
+			}
+		})
+	}
+}
+
+// TestFollowsEgress: an ingress without a way to it follows from a proxy that is not
+// accepted, if that one is to lead there.
+func TestFollowsEgress(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*config.EgressProxy)
+		want   bool
+	}{
+		"to be reached by it": {func(*config.EgressProxy) {}, true},
+		"never by it":         {func(e *config.EgressProxy) { e.Upstream = config.EgressNever }, false},
+		"no proxy for it":     {func(e *config.EgressProxy) { e.NoProxy = "203.0.113.0/24" }, false},
+		"no proxy":            {func(e *config.EgressProxy) { e.HTTPProxy, e.NoProxy = "", "x" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := netip.MustParseAddrPort("203.0.113.6:80")
+			h := &host{config: config.Default(), vips: keepalived.VIPs{Ingress: []netip.Addr{at.Addr()}}}
+			h.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
+			h.config.EgressProxy.Upstream, h.config.EgressProxy.HTTPProxy = config.EgressAuto, "http://192.0.2.31:3128"
+			tt.change(&h.config.EgressProxy)
+			a := asked{at, prober.Fetch{Cause: "unreachable"}}
+			f := h.followsEgress(a.finding(upstream.Unreachable), a)
+			if slices.Contains(f.Follows, findings.EgressNotReady) != tt.want {
+				t.Errorf("it follows from %q", f.Follows)
+			}
+		})
+	}
+}
+
+// TestNamesAreResolvedOnce: two ports of an ingress go through one proxy.
+func TestNamesAreResolvedOnce(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	ask := once(func(string) []netip.Addr { asked++; return nil })
+	ask("a")
+	ask("a")
+	ask("b")
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}

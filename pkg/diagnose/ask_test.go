@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestMain is the child as well, one that ends at once.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == prober.Command {
+		os.Exit(1)
+	}
+	nstest.Main(m)
+}
+
+// TestNobodyAsks: where the process that asks the network is gone, nothing was
+// looked at, and nobody is blamed.
+func TestNobodyAsks(t *testing.T) {
+	t.Parallel()
+	client, err := prober.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	h := &host{network: client, names: []string{"api.lab.test"}, vips: keepalived.VIPs{
+		API: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6")},
+	}}
+	h.ResolvConf = written(t, "nameserver 192.0.2.53\n")
+	h.config.Upstream.Port = 80
+	h.service = func() (report.Report, error) { return report.Report{}, errors.New("it does not run") }
+	h.seen = observe(t.Context(), h)
+	for _, c := range checks() {
+		if c.limit != remote || c.name == "clock" {
+			continue
+		}
+		if got := c.do(t.Context(), h); got.Outcome != Skipped {
+			t.Errorf("%s: %+v", c.name, got)
+		} else {
+			t.Logf("%s: %s", c.name, got.Text)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+)
+
+// bare is what the system said: a finding's own words name the act, and its mend
+// says what to do.
+func bare(err error) string {
+	var path *fs.PathError
+	var call *net.OpError
+	switch {
+	case errors.As(err, &path):
+		return path.Error()
+	case errors.As(err, &call):
+		return call.Error()
+	default:
+		return err.Error()
+	}
+}

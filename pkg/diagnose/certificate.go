@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// presented is what an API server presents.
+type presented struct{ prober.Presented }
+
+// named is the name as texts call it.
+func (p presented) named() string {
+	if p.Name == "" {
+		return "clients that send no name"
+	}
+	return p.Name
+}
+
+// text says what is presented, to whom.
+func (p presented) text() string {
+	return fmt.Sprintf("for %s: issued by %q, until %s", p.named(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
+}
+
+// checkCertificate looks at what the API server presents on each VIP, for each
+// name and for none.
+func checkCertificate(ctx context.Context, h *host) Result {
+	if h.microShift() {
+		return checkEdgeCertificate(ctx, h)
+	}
+	names, _ := h.seen.names.wait(ctx)
+	names = append(slices.Clone(names[:min(len(names), maxJudgedNames)]), "")
+	var questions []prober.CertificateQuestion
+	for _, addr := range h.apiServers(ctx) {
+		for _, name := range names {
+			questions = append(questions, prober.CertificateQuestion{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
+		}
+	}
+	if len(questions) == 0 {
+		return skipped("there is no VIP to ask")
+	}
+	all := make([]presented, 0, len(questions))
+	for _, p := range h.network.Certificates(ctx, questions) {
+		all = append(all, presented{p})
+	}
+	dead, at := h.deadServers(all)
+	var silent bundle
+	all = slices.DeleteFunc(all, func(p presented) bool {
+		if p.Err != nil && !slices.Contains(at, p.Addr) {
+			silent.add(p.Addr, "%v", p.Err)
+		}
+		return p.Err != nil
+	})
+	if len(all) == 0 && len(dead) == 0 {
+		return skipped("no API server shows one: %v", &silent)
+	}
+	if len(all) == 0 {
+		return found(dead, "")
+	}
+	return found(append(dead, judgeCertificates(all, time.Now())...),
+		"%s", all[0].text()).but(silent.String())
+}
+
+// deadServers are the VIPs on this host where no question for a certificate was
+// answered.
+func (h *host) deadServers(all []presented) (matches []findings.Finding, at []netip.AddrPort) {
+	for _, vip := range h.held.Held {
+		addr := netip.AddrPortFrom(vip, prober.APIPort)
+		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.Addr != addr })
+		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.Err == nil }) {
+			matches = alsoAt(matches, findings.Find(findings.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)
+			at = append(at, addr)
+		}
+	}
+	return matches, at
+}
+
+// apiServers are the VIPs that can be reached, and this host's own addresses
+// beside them: behind a VIP is one API server, and behind the host's own address
+// the one on this host, if it is a master.
+func (h *host) apiServers(ctx context.Context) []netip.Addr {
+	var all []netip.Addr
+	for _, vip := range h.vips.API {
+		if !h.seen.troubled(ctx, vip) {
+			all = append(all, vip)
+		}
+	}
+	for _, vip := range h.vips.API {
+		if w, err := h.wayTo(vip, h.addresses); err == nil && w.source.IsValid() && !slices.Contains(all, w.source) {
+			all = append(all, w.source)
+		}
+	}
+	return all
+}
+
+// judgeCertificates judges each certificate once, wherever it is presented, and
+// then what differs.
+func judgeCertificates(all []presented, now time.Time) []findings.Finding {
+	var matches []findings.Finding
+	dated, named := make(map[string]bool), make(map[string]bool)
+	for _, p := range all {
+		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
+		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.Covers {
+			matches = append(matches, p.find(findings.CertificateNoName))
+		}
+		if !dated[which] {
+			matches = append(matches, p.judgeDates(now)...)
+		}
+		named[which+"\n"+p.Name], dated[which] = true, true
+	}
+	return append(matches, differences(all)...)
+}
+
+func (p presented) find(id findings.ID, values ...string) findings.Finding {
+	return findings.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer))...)
+}
+
+// judgeDates says how much of its life a certificate has left.
+func (p presented) judgeDates(now time.Time) []findings.Finding {
+	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(p.Certificate.NotAfter.Sub(now))}
+	switch report.StageOf(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
+	case report.NotYetValid:
+		return []findings.Finding{p.find(findings.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
+	case report.Expired:
+		return []findings.Finding{p.find(findings.CertificateExpired, ends...)}
+	case report.Urgent:
+		return []findings.Finding{p.find(findings.CertificateEnds, ends...)}
+	case report.Expiring:
+		return []findings.Finding{p.find(findings.CertificateEndsSoon, ends...)}
+	default:
+		return nil
+	}
+}
+
+// differences compares the issuers: of one name at several addresses, and of
+// several names at one address. Without a name the API server presents a
+// certificate of its own, which is as it should be.
+func differences(all []presented) []findings.Finding {
+	var matches []findings.Finding
+	add := func(f findings.Finding) {
+		if !slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID }) {
+			matches = append(matches, f) // one pair is enough to look at
+		}
+	}
+	for i, p := range all {
+		for _, q := range all[i+1:] {
+			values := []string{"server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer), "otherIssuer", strconv.Quote(q.Certificate.Issuer)}
+			switch {
+			case p.Certificate.Issuer == q.Certificate.Issuer:
+			case p.Name == q.Name:
+				add(findings.Find(findings.CertificateByAddress, append(values, "other", q.Addr.String())...))
+			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
+				add(findings.Find(findings.CertificateByName, append(values, "other", q.named())...))
+			}
+		}
+	}
+	return matches
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// recent is how old a challenge may be that says something of now: cert-manager
+// asks every ten seconds while one is pending.
+const recent = 5 * time.Minute
+
+// lately is the last challenge of some, if that was lately.
+func (h *host) lately(of func(report.ReportChallenge) bool) (report.ReportChallenge, bool) {
+	for _, c := range slices.Backward(h.challenges()) {
+		if of(c) {
+			return c, time.Since(c.Time) < recent
+		}
+	}
+	return report.ReportChallenge{}, false
+}
+
+// challenges are the last ones that the service on this host has passed on.
+func (h *host) challenges() []report.ReportChallenge {
+	said, err := h.service()
+	if err != nil {
+		return nil
+	}
+	return said.Challenges.Recent
+}
+
+// lastChallenge is the last one for any of these names that was passed on for
+// somebody whose challenges count, and that has ended.
+func (h *host) lastChallenge(names []string) (report.ReportChallenge, bool) {
+	all := h.challenges()
+	return h.lately(func(c report.ReportChallenge) bool {
+		return slices.Contains(names, c.Host) && c.Outcome != report.Unread && counts(c, all)
+	})
+}
+
+// counts reports whether a challenge was asked for by cert-manager or a CA.
+// Strangers make tokens up, and so does check itself.
+func counts(c report.ReportChallenge, all []report.ReportChallenge) bool {
+	switch c.Asker {
+	case report.CertManager, report.LetsEncrypt, report.Pebble:
+		return true
+	case report.StepCA:
+		// Any Go program is taken for it, but a token that cert-manager has asked for
+		// before is known to the CA alone.
+		return slices.ContainsFunc(all, func(o report.ReportChallenge) bool {
+			return o.Asker == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
+		})
+	default:
+		return false
+	}
+}
+
+// faultOf is what was wrong with a challenge, as far as it is not for the check of
+// the ingress to see.
+func faultOf(c report.ReportChallenge) (findings.Finding, bool) {
+	switch causeID := upstream.Cause(c.Cause); causeID {
+	case "":
+		return statusFault(c)
+	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped,
+		upstream.TLSUntrusted, upstream.TLSName, upstream.TLSExpired, upstream.TLSHandshake, upstream.ProxyProtocolUnexpected,
+		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied, upstream.EgressLoop:
+		return findings.Finding{}, false
+	default:
+		addr, _ := netip.ParseAddrPort(c.Upstream)
+		why := cause.Failure{Cause: c.Cause, Addr: addr}
+		f := why.Finding(cause.Context{})
+		// The service has said it with what the system or the parser told.
+		if says, _, is := strings.Cut(c.Detail, ": "+f.Mend); is {
+			f.Says = says
+		}
+		return f, true
+	}
+}
+
+func statusFault(c report.ReportChallenge) (findings.Finding, bool) {
+	switch c.Status {
+	case 0, 200:
+		return findings.Finding{}, false
+	case 404:
+		return findings.Find(findings.TokenUnknown, "upstream", c.Upstream, "name", c.Host), true
+	default:
+		return findings.Find(findings.AnswerStatus, "upstream", c.Upstream, "name", c.Host, "how", fmt.Sprintf("status %d", c.Status)), true
+	}
+}
+
+// withChallenge adds the fault of a challenge to what was found just now. Where
+// that is the cause it is a problem now, and nothing is said twice.
+func withChallenge(matches []findings.Finding, c report.ReportChallenge) []findings.Finding {
+	fault, bad := faultOf(c)
+	if !bad {
+		return matches
+	}
+	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.Asker)
+	served := fault.ID == findings.TokenUnknown || fault.ID == findings.AnswerStatus
+	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
+		return f.ID == fault.ID || served && f.ID == findings.NameServed
+	})
+	if i < 0 {
+		i, matches = len(matches), append(matches, fault)
+	}
+	matches[i].Says += about
+	matches[i].Level = findings.Problem
+	return matches
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// known is a value that has been found out.
+func known[T any](value T) *later[T] {
+	l := &later[T]{done: make(chan struct{}), value: value}
+	close(l.done)
+	return l
+}
+
+// pages of routers and of what is behind them.
+func notRouted() prober.Fetch {
+	return prober.Fetch{Connected: 1, Status: 503, ContentType: "text/html"}
+}
+
+func ofSolver() prober.Fetch {
+	body := "404 page not found\n"
+	return prober.Fetch{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+}
+
+func ofNginx() prober.Fetch {
+	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
+	return prober.Fetch{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+}
+
+// gotten is a page that was asked for.
+func gotten(f prober.Fetch) *fetching { return &fetching{known(fetched{page: f})} }
+
+// routed is a host whose ingress answers a made-up token with answer, and whose
+// service has passed these challenges on, the last one now.
+func routed(answer prober.Fetch, challenges ...report.ReportChallenge) *host {
+	vip := netip.MustParseAddr("192.0.2.6")
+	said := report.Report{}
+	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (report.Report, error) { return said, nil }}
+	h.config.Upstream.Port = 80
+	h.seen = &seen{names: known([]string{"api.lab.test"}), gate: known(asGate{}), ingress: map[netip.Addr]*fetching{vip: gotten(answer)}}
+	for i, c := range challenges {
+		if c.Time.IsZero() {
+			c.Time = time.Now().Add(time.Duration(i-len(challenges)) * time.Second)
+		}
+		if c.Host == "" {
+			c.Host = "api.lab.test"
+		}
+		c.TokenPrefix, c.Upstream = "evaGxfAD", "192.0.2.6:80"
+		said.Challenges.Recent = append(said.Challenges.Recent, c)
+	}
+	return h
+}
+
+// TestRouteOfLastChallenges: what cert-manager and the CAs got a moment ago says
+// more than what a made-up token gets, and what strangers got says nothing.
+func TestRouteOfLastChallenges(t *testing.T) {
+	t.Parallel()
+	answered := func(asker report.Asker, outcome report.Outcome, code int, cause string) report.ReportChallenge {
+		return report.ReportChallenge{Asker: asker, Outcome: outcome, Status: code, Cause: cause}
+	}
+	noRoute := func(asker report.Asker) report.ReportChallenge {
+		return answered(asker, report.NoRoute, 503, "router-no-route")
+	}
+	good := answered(report.CertManager, report.Answered, 200, "")
+	old, foreign := noRoute(report.CertManager), noRoute(report.CertManager)
+	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
+	cut := answered(report.CertManager, report.Failed, 502, "malformed-answer")
+	cut.Detail = "192.0.2.6:80 sent no valid HTTP/1.x answer (bad status line): check that upstream.port is the router's plain HTTP port; then x"
+	for name, tt := range map[string]struct {
+		page       prober.Fetch
+		challenges []report.ReportChallenge
+		want       findings.ID // a problem, unless it is name-served-already alone
+		says       string
+	}{
+		"nobody has asked":                 {page: notRouted()},
+		"no route":                         {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager)}, want: findings.RouteNone, says: "for cert-manager)"},
+		"no route for Let's Encrypt":       {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteNone},
+		"well again":                       {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager), good}},
+		"long ago":                         {page: notRouted(), challenges: []report.ReportChallenge{old}},
+		"another name":                     {page: notRouted(), challenges: []report.ReportChallenge{foreign}},
+		"a stranger":                       {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.OtherAsker)}},
+		"check itself":                     {page: notRouted(), challenges: []report.ReportChallenge{noRoute("check")}},
+		"a stranger after cert-manager":    {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.OtherAsker)}},
+		"cert-manager before a stranger":   {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager), noRoute(report.OtherAsker)}, want: findings.RouteNone},
+		"any Go program":                   {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.StepCA)}},
+		"step-ca, after cert-manager":      {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.StepCA)}, want: findings.RouteNone},
+		"a redirect":                       {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteToHTTPS},
+		"500":                              {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.OtherCode, 500, "")}, want: findings.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
+		"404":                              {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
+		"a solver that does not answer":    {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Failed, 504, "timeout-answer")}, want: findings.IngressSilent},
+		"no HTTP":                          {page: notRouted(), challenges: []report.ReportChallenge{cut}, want: findings.AnswerMalformed, says: "answer (bad status line) (so it was at"},
+		"an ingress that was down":         {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Failed, 502, "refused")}},
+		"who went away":                    {page: notRouted(), challenges: []report.ReportChallenge{good, answered(report.CertManager, report.Unread, 0, "")}},
+		"a solver":                         {page: ofSolver()},
+		"what is no solver":                {page: ofNginx(), want: findings.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
+		"what is no solver, asked for it":  {page: ofNginx(), challenges: []report.ReportChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
+		"an ingress that does not connect": {page: prober.Fetch{Cause: "refused"}, challenges: []report.ReportChallenge{noRoute(report.CertManager)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := checkRoute(t.Context(), routed(tt.page, tt.challenges...))
+			var got []findings.ID
+			for _, f := range r.Findings {
+				got = append(got, f.ID)
+				if (f.Level == findings.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Says, tt.says) {
+					t.Errorf("%s %s: want %q", f.Level, f.Says, tt.says)
+				}
+			}
+			var want []findings.ID
+			if tt.want != "" {
+				want = append(want, tt.want)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s\n%+v", diff, r)
+			}
+		})
+	}
+}

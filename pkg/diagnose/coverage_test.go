@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+// TestEveryEntryHasATest: for each entry a test injects the fault with real parts
+// and wants it by name. What no check finds, and what cannot be made for real, is
+// named by a unit test.
+func TestEveryEntryHasATest(t *testing.T) {
+	t.Parallel()
+	lab := tests(t, "../../test/check", "../../test/host", "../../test/microshift")
+	ingress := tests(t, "../../test/ingress")
+	// The hosts of the tests have no SELinux policy.
+	unreal := map[findings.ID]string{findings.SELinuxLabel: ".", findings.SELinuxDenies: "."}
+	for _, e := range findings.All() {
+		id := regexp.QuoteMeta(string(e.ID))
+		// A test with several possible findings has | between them.
+		named := regexp.MustCompile(`["|]` + id + `["|]`)
+		// The tests of the ingress also name causes, some of which are called like a finding.
+		found := regexp.MustCompile(`finds:\s*"(?:[^"]*\|)?` + id + `["|]|p\.check\(t, \[\]string\{"` + id + `"`)
+		var tested bool
+		switch folder := unreal[e.ID]; {
+		case e.Journal:
+			tested = named.Match(tests(t, "../upstream"))
+		case folder != "":
+			tested = named.Match(tests(t, folder))
+		default:
+			tested = named.Match(lab) || found.Match(ingress)
+		}
+		if !tested {
+			t.Errorf("no test names %q", e.ID)
+		}
+	}
+}
+
+// tests is the text of the tests of some folders.
+func tests(t *testing.T, folders ...string) []byte {
+	t.Helper()
+	var all []byte
+	for _, folder := range folders {
+		paths, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no tests in %s: %v", folder, err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, text...)
+		}
+	}
+	return all
+}

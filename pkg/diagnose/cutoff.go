@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+// followsLink has a finding about an ingress that cannot be reached follow from a
+// VIP's link that is down, where that link leads there.
+func (h *host) followsLink(ctx context.Context, f findings.Finding, a asked) findings.Finding {
+	links := h.seen.downLinks(ctx)
+	if len(links) == 0 {
+		return f
+	}
+	noWay := a.page.Why.Is(unix.ENETUNREACH) // the routes went with the link
+	if noWay || slices.ContainsFunc(links, func(name string) bool { return leadsTo(name, a.addr.Addr()) }) {
+		f.Follows = append(slices.Clone(f.Follows), findings.VIPLinkDown)
+	}
+	return f
+}
+
+// downLinks are those that are down and have a VIP.
+func (s *seen) downLinks(ctx context.Context) []string {
+	var links []string
+	for _, l := range s.holders {
+		if found, known := l.wait(ctx); known && found.down {
+			links = append(links, found.link)
+		}
+	}
+	return links
+}
+
+// leadsTo reports whether an address is in the network of a link.
+func leadsTo(name string, addr netip.Addr) bool {
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		return false
+	}
+	all, err := link.Addrs()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && !prefix.IsSingleIP() && prefix.Contains(addr)
+	})
+}

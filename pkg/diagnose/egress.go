@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// checkProxy finds out whether cert-manager's self check leaves the cluster, and how
+// the service is with the egress proxy.
+func checkProxy(ctx context.Context, h *host) Result {
+	r := h.checkNodeProxy(ctx)
+	findings := h.egressFindings(r.Findings)
+	if len(findings) == 0 {
+		return r
+	}
+	unseen := ""
+	if r.Outcome == Skipped {
+		unseen = r.Text
+	}
+	return found(append(r.Findings, findings...), "").but(unseen)
+}
+
+// checkNodeProxy looks at the proxy that the cluster's pods have, too.
+func (h *host) checkNodeProxy(ctx context.Context) Result {
+	settings, err := egress.ReadFile(h.ProxyEnv)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fine("there is no egress proxy (%s)", h.ProxyEnv)
+	case errors.Is(err, fs.ErrPermission) && !h.root:
+		return skipped("%v", err)
+	case err != nil:
+		return found([]findings.Finding{refusedFile(h.ProxyEnv, err)}, "")
+	case settings.RedactedHTTP() == "":
+		return fine("%s names no proxy for http", h.ProxyEnv)
+	}
+	names := h.apiNames(ctx)
+	if len(names) == 0 {
+		return skipped("the API's name is not known: give it with --name")
+	}
+	var matches []findings.Finding
+	for _, name := range names {
+		// Pods have the cluster's list alone, without what this service adds.
+		proxy := settings.Proxy(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
+		if proxy != nil {
+			matches = append(matches, findings.Find(findings.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", egress.Redact(proxy)))
+		}
+	}
+	return found(matches, "NO_PROXY in %s covers %s", h.ProxyEnv, strings.Join(names, ", "))
+}
+
+func refusedFile(path string, err error) findings.Finding {
+	return findings.Find(findings.ProxyFileRefused, "path", path, "error", strings.TrimPrefix(err.Error(), path+": "))
+}
+
+// egressFindings are about the proxy that this service is to use, besides what is
+// known already.
+func (h *host) egressFindings(known []findings.Finding) (matches []findings.Finding) {
+	settings, err := h.egressSettings()
+	isRefusal := func(f findings.Finding) bool { return f.ID == findings.ProxyFileRefused }
+	switch {
+	case errors.Is(err, fs.ErrPermission) && !h.root:
+		return nil
+	case err != nil && slices.ContainsFunc(known, isRefusal) && h.config.EgressProxy.File == h.ProxyEnv:
+		return nil
+	case err != nil:
+		return []findings.Finding{refusedFile(h.config.EgressProxy.File, err)}
+	}
+	f, refused := h.egressRefused()
+	switch {
+	case refused:
+		return []findings.Finding{f}
+	case settings.None():
+		return nil
+	}
+	if f, is := h.egressCA(); is {
+		matches = append(matches, f)
+	} else if f, is := h.egressWaits(); is {
+		matches = append(matches, f)
+	}
+	// A cluster that has a proxy and leaves this service its defaults does not use it.
+	c := h.config.EgressProxy
+	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
+		matches = append(matches, findings.Find(findings.EgressWithoutReadiness))
+	}
+	return matches
+}
+
+// egressRefused is what the running service refuses of what it is asked to use. It is
+// not root, and cannot read all that root can.
+func (h *host) egressRefused() (f findings.Finding, is bool) {
+	said, err := h.service()
+	e, c := said.EgressProxy, h.config.EgressProxy
+	switch {
+	case err != nil:
+		return f, false
+	case e.RefusedBy == report.EgressFileRefused && !c.Inline():
+		return refusedFile(c.File, errors.New(e.Why)), true
+	case e.RefusedBy == report.EgressCARefused:
+		return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", c.TrustedCA, "error", e.Why)), true
+	default:
+		return f, false
+	}
+}
+
+// egressSettings are what the service is asked to use; no file is no proxy.
+func (h *host) egressSettings() (egress.Settings, error) {
+	c := h.config.EgressProxy
+	if c.Inline() {
+		return egress.FromConfiguration(c.HTTPProxy, c.HTTPSProxy, c.NoProxy)
+	}
+	s, err := egress.ReadFile(c.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return egress.Settings{}, nil
+	}
+	return s, err
+}
+
+// egressCA judges the bundle of the proxy's CAs as the service does.
+func (h *host) egressCA() (f findings.Finding, is bool) {
+	path := h.config.EgressProxy.TrustedCA
+	if egress.Blank(path) {
+		return f, false // as OpenShift has it without a bundle
+	}
+	file := trust.NewSource(path, trust.Kept{})
+	file.Look(time.Now(), true)
+	err := file.Err()
+	if err == nil || (errors.Is(err, fs.ErrPermission) && !h.root) {
+		return f, false
+	}
+	return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", path, "error", err.Error())), true
+}
+
+// egressWaits is what the service says of a proxy that is not accepted yet.
+func (h *host) egressWaits() (f findings.Finding, is bool) {
+	said, err := h.service()
+	e := said.EgressProxy
+	if err != nil || !e.Pending || e.Why == "" {
+		return f, false
+	}
+	stays := "nothing goes through a proxy until then"
+	if e.Accepted.HTTPProxy != "" || e.Accepted.HTTPSProxy != "" {
+		stays = "the one before it stays in force until then"
+	}
+	f = findings.Find(findings.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Why, "stays", stays)
+	return h.unlessUnused(f), true
+}
+
+// unlessUnused makes a finding a warning where nothing is to go through the proxy.
+func (h *host) unlessUnused(f findings.Finding) findings.Finding {
+	if h.config.EgressProxy.Upstream == config.EgressNever {
+		f.Level = findings.Warning
+	}
+	return f
+}
+
+// apiNames are the names for which there are challenges.
+func (h *host) apiNames(ctx context.Context) []string {
+	names, _ := h.seen.names.wait(ctx)
+	return names
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// takeLastGood takes the VIPs that the service goes on with where keepalived.conf
+// has become unusable: the fault is said, and the rest is looked at as it is.
+func (h *host) takeLastGood() {
+	if _, faulty := h.vipsFault(); !faulty {
+		return
+	}
+	said, err := h.service()
+	if err != nil {
+		return
+	}
+	h.vips, h.lastGood = lastGood(said, h.vips)
+	if h.edge.is && h.lastGood {
+		h.config.Upstream.Port = said.Upstreams[0].Address.Port()
+	}
+}
+
+// lastGood are the VIPs that a service has in force. One that has none in force
+// leaves what was found without it.
+func lastGood(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
+	switch said.Condition().Reason {
+	case report.Serving, report.Standby, report.UpstreamUnreachable, report.GateUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
+	default:
+		return found, false
+	}
+	var v keepalived.VIPs
+	for _, vip := range said.VIPs {
+		v.API = append(v.API, vip.Address)
+	}
+	for _, u := range said.Upstreams {
+		if !slices.Contains(v.Ingress, u.Address.Addr()) {
+			v.Ingress = append(v.Ingress, u.Address.Addr())
+		}
+	}
+	if len(v.API) == 0 || len(v.Ingress) == 0 {
+		return found, false
+	}
+	return v, true
+}
+
+// vipless reports whether no VIPs are known that the service could serve.
+func (h *host) vipless() bool { return h.vipsErr != nil && !h.lastGood }

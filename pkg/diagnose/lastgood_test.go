@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestLastGood: where keepalived.conf has become unusable, the rest is looked at
+// with what the service goes on with, if it does.
+func TestLastGood(t *testing.T) {
+	t.Parallel()
+	api, ingress := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.6")
+	whole := keepalived.VIPs{API: []netip.Addr{api}, Ingress: []netip.Addr{ingress}}
+	said := func(reason report.Reason, vips keepalived.VIPs) report.Report {
+		r := report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}
+		for _, a := range vips.API {
+			r.VIPs = append(r.VIPs, report.VIP{Address: a})
+		}
+		for _, a := range vips.Ingress {
+			r.Upstreams = append(r.Upstreams, report.Upstream{Address: netip.AddrPortFrom(a, 80)})
+		}
+		return r
+	}
+	none := keepalived.VIPs{}
+	for name, tt := range map[string]struct {
+		err    error
+		report report.Report
+		want   keepalived.VIPs
+	}{
+		"half-written, and it serves":    {keepalived.ErrIncomplete, said(report.Serving, whole), whole},
+		"half-written, and it stands by": {keepalived.ErrIncomplete, said(report.Standby, whole), whole},
+		"half-written from the start":    {keepalived.ErrIncomplete, said(report.NoVIPs, none), none},
+		"it has none any more":           {keepalived.ErrNoAPIInstance, said(report.NoVIPs, whole), none},
+		"user-managed":                   {errUserManaged, said(report.ExternalLoadBalancer, none), none},
+		"no node":                        {errNoNode, said(report.Serving, whole), none},
+	} {
+		h := &host{vipsErr: tt.err, service: func() (report.Report, error) { return tt.report, nil }}
+		h.takeLastGood()
+		if diff := cmp.Diff(tt.want, h.vips, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if got, want := len(h.doors()) > 0, len(tt.want.API) > 0; got != want || h.vipless() == want {
+			t.Errorf("%s: doors %v", name, h.doors())
+		}
+	}
+}
+
+// TestNameByConfiguration: that hosts does not list the name takes no token to see.
+func TestNameByConfiguration(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	for name, tt := range map[string]struct {
+		name  string
+		hosts []string
+		held  []netip.Addr
+		want  findings.Level
+	}{
+		"any name":       {"api.lab.test", nil, []netip.Addr{vip}, ""},
+		"listed":         {"api.lab.test", []string{"other.example.com", "api.lab.test"}, []netip.Addr{vip}, ""},
+		"not listed":     {"api.lab.test", []string{"other.example.com"}, []netip.Addr{vip}, findings.Problem},
+		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, findings.Warning},
+		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
+	} {
+		h := followed(prober.Fetch{}, prober.Fetch{})
+		h.Token, h.seen.challenge = "", nil
+		h.Name, h.config.Hosts, h.held = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
+		var got findings.Level
+		for _, f := range checkSelf(t.Context(), h).Findings {
+			if f.ID != findings.NameNotAllowed || got != "" {
+				t.Errorf("%s: %+v", name, f)
+			}
+			got = f.Level
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestLinkDown: what cannot be reached because a VIP's link is down is not said
+// beside it, and what fails otherwise is.
+func TestLinkDown(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	down := holders{here: true, link: "lo", down: true}
+	for name, tt := range map[string]struct {
+		page prober.Fetch
+		want Outcome
+	}{
+		"no route":        {prober.Fetch{Cause: "unreachable", Why: cause.Of(unix.ENETUNREACH)}, Skipped},
+		"a firewall":      {prober.Fetch{Cause: "unreachable", Why: cause.Of(unix.EHOSTUNREACH)}, Failed},
+		"nothing listens": {prober.Fetch{Cause: "refused"}, Failed},
+	} {
+		h := routed(tt.page)
+		h.seen.holders = map[netip.Addr]*later[holders]{vip: known(down)}
+		f, _ := down.judge(vip, "API")
+		cause := found([]findings.Finding{f}, "")
+		cause.Name = "vip-holder"
+		all := causes([]Result{cause, checkIngress(t.Context(), h)})
+		if all[1].Outcome != tt.want {
+			t.Errorf("%s: %+v", name, all[1])
+		}
+	}
+}

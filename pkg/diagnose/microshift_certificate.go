@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	// serviceName is what clients inside call the API server.
+	serviceName = "kubernetes.default.svc"
+	servicePort = 443
+)
+
+// signer is a CA of MicroShift's own, by which it signs what its API server presents
+// (pkg/cmd/init.go there).
+type signer string
+
+const (
+	externalSigner  signer = "kube-apiserver-external-signer"
+	localhostSigner signer = "kube-apiserver-localhost-signer"
+	serviceSigner   signer = "kube-apiserver-service-network-signer"
+	otherSigner     signer = "" // a certificate of the admin's
+)
+
+// signerOf tells the signers apart by name: what is looked at proves nothing.
+func signerOf(issuer string) signer {
+	name, _, _ := strings.Cut(issuer, "@") // a time may follow, as in OpenShift
+	for _, s := range []signer{externalSigner, localhostSigner, serviceSigner} {
+		if name == string(s) {
+			return s
+		}
+	}
+	return otherSigner
+}
+
+// domain says whose clients trust a signer.
+func (s signer) domain() string {
+	switch s {
+	case externalSigner:
+		return "clients outside"
+	case localhostSigner:
+		return "localhost"
+	case serviceSigner:
+		return "the service network"
+	default:
+		return "clients that trust that issuer"
+	}
+}
+
+// client is somebody who asks the API server.
+type client struct {
+	prober.CertificateQuestion
+
+	inside bool
+	named  bool // there is a certificate of the admin's for the name
+}
+
+func (c client) asked() string {
+	if _, err := netip.ParseAddr(c.Name); err == nil {
+		return c.Name + " (without SNI)"
+	}
+	return c.Name
+}
+
+// checkEdgeCertificate looks at what a MicroShift's API server presents to clients
+// outside and inside.
+func checkEdgeCertificate(ctx context.Context, h *host) Result {
+	clients, unasked := h.clients()
+	questions := make([]prober.CertificateQuestion, len(clients))
+	for i, c := range clients {
+		questions[i] = c.CertificateQuestion
+	}
+	answers := askServers(ctx, questions, h.network.Certificates)
+	late := 0
+	var findings []findings.Finding
+	var silent []prober.Presented
+	var texts bundle
+	dated := make(map[string]bool)
+	for i, p := range answers {
+		c := clients[i]
+		if p.Err != nil {
+			switch {
+			case errors.Is(p.Err, errLate):
+				late++
+			case c.isService():
+				texts.add(p.Addr, "not asked, since only pods have a way there (%v)", p.Err)
+			default:
+				silent = append(silent, p)
+			}
+			continue
+		}
+		if f, is := c.judge(p.Certificate); is {
+			findings = merged(findings, f)
+		} else {
+			texts.add(named(c.asked()), "issued by %q, until %s", p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
+		}
+		if which := p.Certificate.Issuer + "\n" + p.Certificate.Serial; !dated[which] {
+			dated[which] = true
+			findings = append(findings, c.judgeDates(p, time.Now())...)
+		}
+	}
+	for _, p := range silent {
+		findings = deadServer(findings, p)
+	}
+	if late > 0 {
+		unasked = append(unasked, fmt.Sprintf("%d questions more, for which there was no time", late))
+	}
+	return found(findings, "%v", &texts).but(strings.Join(unasked, "; "))
+}
+
+// errLate is about a question that came too late to be answered.
+var errLate = errors.New("there was no time")
+
+// slow is how long a server that answers anything, be it that it refuses, does not
+// take.
+const slow = time.Second
+
+// askServers puts one question to each server first, and the others to those that are
+// not silent: with all questions to one that drops what it is sent the time is up
+// before others are asked. Those that are not put have the first one's error.
+func askServers(
+	ctx context.Context, questions []prober.CertificateQuestion, ask func(context.Context, []prober.CertificateQuestion) []prober.Presented,
+) []prober.Presented {
+	answers := make([]prober.Presented, len(questions))
+	put := func(which []int) {
+		some := make([]prober.CertificateQuestion, len(which))
+		for i, at := range which {
+			some[i] = questions[at]
+		}
+		for i, p := range ask(ctx, some) {
+			answers[which[i]] = p
+		}
+	}
+	first := make(map[netip.AddrPort]int)
+	var begin, rest []int
+	for i, q := range questions {
+		if _, known := first[q.Addr]; !known {
+			first[q.Addr] = i
+			begin = append(begin, i)
+		}
+	}
+	begun := time.Now()
+	put(begin)
+	for i, q := range questions {
+		if one := first[q.Addr]; one == i {
+			continue
+		} else if err := answers[one].Err; err != nil && answers[one].Checked.Sub(begun) > slow {
+			answers[i] = prober.Presented{CertificateQuestion: q, Err: err, Checked: answers[one].Checked}
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	put(rest)
+	for _, i := range rest {
+		if answers[i].Err != nil && ctx.Err() != nil {
+			answers[i].Err = errLate // the server has answered before
+		}
+	}
+	return answers
+}
+
+// deadServer adds the finding about a server that shows no certificate, once for all
+// that is asked of it.
+func deadServer(matches []findings.Finding, p prober.Presented) []findings.Finding {
+	at := p.Addr.String()
+	if slices.ContainsFunc(matches, func(f findings.Finding) bool {
+		return f.ID == findings.MicroShiftAPISilent && strings.Contains(f.Says, at)
+	}) {
+		return matches
+	}
+	return alsoAt(matches, findings.Find(findings.MicroShiftAPISilent, "server", at, "error", p.Err.Error()), p.Addr)
+}
+
+type named string
+
+func (n named) String() string { return string(n) }
+
+// merged adds a finding that is not there yet.
+func merged(matches []findings.Finding, f findings.Finding) []findings.Finding {
+	if slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID && g.Says == f.Says }) {
+		return matches
+	}
+	return append(matches, f)
+}
+
+// clients are all who are to be asked for, and what of it is not.
+func (h *host) clients() (all []client, unasked []string) {
+	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
+		c := client{prober.CertificateQuestion{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+		if !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	e := h.edge.computed
+	names, why := h.externals()
+	if why != nil {
+		unasked = append(unasked, why.Error())
+	}
+	if over := len(names) - maxEdgeNames; over > 0 {
+		unasked = append(unasked, fmt.Sprintf("%d names more", over))
+		names = names[:maxEdgeNames]
+	}
+	for _, node := range e.NodeIPs {
+		for _, n := range names {
+			at := node
+			if addr, err := netip.ParseAddr(n.name); err == nil {
+				if h.has(addr) {
+					at = addr
+				} else if addr.Is4() != node.Is4() {
+					continue // whoever calls it comes to the other one
+				}
+			}
+			add(at, prober.APIPort, n.name, false, n.named)
+		}
+		add(node, prober.APIPort, node.String(), false, false)
+	}
+	if len(e.Internal) == 0 || !e.ServiceIP.IsValid() {
+		return all, unasked
+	}
+	// That is where a connection to the service ends, by which pods call it.
+	if internal := e.Internal[0]; h.has(internal) {
+		add(internal, prober.APIPort, serviceName, true, false)
+		add(internal, prober.APIPort, e.ServiceIP.String(), true, false)
+	} else {
+		unasked = append(unasked, fmt.Sprintf("%v, by which clients inside come, is not on this host", internal))
+	}
+	add(e.ServiceIP, servicePort, e.ServiceIP.String(), true, false)
+	return all, unasked
+}
+
+func (h *host) has(addr netip.Addr) bool {
+	return slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
+}
+
+// isService holds for the service's own address, to which only pods may have a way.
+func (c client) isService() bool { return c.Addr.Port() == servicePort }
+
+// judge is the finding about what a client is handed, if there is one.
+func (c client) judge(got *prober.Certificate) (findings.Finding, bool) {
+	by := signerOf(got.Issuer)
+	find := func(id findings.ID) (findings.Finding, bool) {
+		f := findings.Find(id, "server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer), "domain", by.domain())
+		if _, err := netip.ParseAddr(c.Name); err == nil && !c.inside {
+			f.Level = findings.Warning // clients have names too
+		}
+		return f, true
+	}
+	switch {
+	case c.inside && by != serviceSigner:
+		return find(findings.MicroShiftInsideExternal)
+	case c.inside && !got.Covers:
+		return find(findings.MicroShiftInsideAbsent)
+	case c.inside:
+		return findings.Finding{}, false
+	case c.named && by != otherSigner:
+		return find(findings.MicroShiftNamedIgnored)
+	case !got.Covers:
+		return find(findings.MicroShiftNameAbsent)
+	case by == localhostSigner || by == serviceSigner:
+		return find(findings.MicroShiftOutsideInternal)
+	default:
+		return findings.Finding{}, false
+	}
+}
+
+// judgeDates says how much of its life a certificate has left. MicroShift renews its
+// own by itself, the admin's are somebody else's to renew.
+func (c client) judgeDates(p prober.Presented, now time.Time) []findings.Finding {
+	got := p.Certificate
+	stage := report.StageOf(got.NotBefore, got.NotAfter, now)
+	if signerOf(got.Issuer) == otherSigner || stage == report.NotYetValid {
+		return presented{p}.judgeDates(now)
+	}
+	values := []string{
+		"server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer),
+		"date", got.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(got.NotAfter.Sub(now)),
+	}
+	switch stage {
+	case report.Expired:
+		return []findings.Finding{findings.Find(findings.MicroShiftExpired, values...)}
+	case report.Urgent, report.Expiring:
+		return []findings.Finding{findings.Find(findings.MicroShiftEnds, values...)}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+)
+
+const (
+	// nameTimeout bounds the look at the API server for a name: others wait for it.
+	nameTimeout = 3 * time.Second
+
+	apiPrefix         = "api."
+	apiInternalPrefix = "api-int."
+	maxKubeconfig     = 1 << 20
+)
+
+// findNames finds the names of the API: those that were given, or the one that
+// the kubelet's server has, or those in the certificate that the API presents.
+func (h *host) findNames(ctx context.Context) []string {
+	if len(h.names) > 0 {
+		return h.names
+	}
+	if name := kubeconfigName(h.Kubeconfig); name != "" {
+		return []string{name}
+	}
+	var questions []prober.CertificateQuestion
+	for _, vip := range h.vips.API {
+		questions = append(questions, prober.CertificateQuestion{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	for _, p := range h.network.Certificates(ctx, questions) {
+		if p.Err != nil {
+			continue
+		}
+		if names := publicNames(p.Certificate.Names); len(names) > 0 {
+			return names
+		}
+	}
+	return nil
+}
+
+// kubeconfigName is the public name of the API whose internal one a kubeconfig of
+// a node has: api-int.<cluster> is api.<cluster> for those outside.
+func kubeconfigName(path string) string {
+	text, err := textfile.Read(path, maxKubeconfig)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		_, server, is := strings.Cut(line, "server:")
+		if !is {
+			continue
+		}
+		where, err := url.Parse(strings.Trim(server, " \t\r\n\"'"))
+		if err != nil {
+			continue
+		}
+		name := strings.ToLower(where.Hostname())
+		if cluster, internal := strings.CutPrefix(name, apiInternalPrefix); internal {
+			return apiPrefix + cluster
+		}
+		if strings.HasPrefix(name, apiPrefix) {
+			return name
+		}
+	}
+	return ""
+}
+
+// publicNames are those of a certificate's names that are the API's for those
+// outside.
+func publicNames(names []string) []string {
+	var api []string
+	for _, name := range names {
+		name = strings.ToLower(name)
+		if strings.HasPrefix(name, apiPrefix) && !slices.Contains(api, name) {
+			api = append(api, name)
+		}
+	}
+	return api[:min(len(api), maxJudgedNames)]
+}
+
+// maxJudgedNames bounds the names that are looked at.
+const maxJudgedNames = 4

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+)
+
+const (
+	dnsPort       = 53
+	maxServers    = 4
+	maxResolvConf = 64 << 10
+)
+
+// server is a DNS server that this host asks.
+type server struct {
+	addr netip.AddrPort
+	// own is one on this host: OpenShift's answers with the VIPs by itself, whatever
+	// those outside are told.
+	own bool
+}
+
+// servers reads resolv.conf.
+func (h *host) servers() ([]server, error) {
+	text, err := textfile.Read(h.ResolvConf, maxResolvConf)
+	if err != nil {
+		return nil, err
+	}
+	var all []server
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		addr, err := netip.ParseAddr(fields[1])
+		if err != nil || len(all) == maxServers {
+			continue
+		}
+		own := addr.IsLoopback() || slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr.Unmap() })
+		all = append(all, server{netip.AddrPortFrom(addr.Unmap(), dnsPort), own})
+	}
+	return all, nil
+}

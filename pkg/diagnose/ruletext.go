@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/simulator"
+)
+
+const (
+	nftTime    = time.Second
+	maxListing = 8 << 20
+)
+
+// place is a rule by its handle, or a policy.
+func place(o simulator.Outcome) string {
+	if o.Handle == 0 {
+		return "the policy"
+	}
+	return fmt.Sprintf("rule %d", o.Handle)
+}
+
+// ruleText is a rule in the words of nft, if nft is here.
+func ruleText(ctx context.Context, o simulator.Outcome) string {
+	if o.Handle == 0 {
+		return "its policy is drop, and no rule accepts them"
+	}
+	if text := askNft(ctx, o); text != "" {
+		return fmt.Sprintf("%s (handle %d)", text, o.Handle)
+	}
+	return fmt.Sprintf("the rule with handle %d (nft -a list chain %s)", o.Handle, o.Place())
+}
+
+// askNft finds the rule in nft's listing of its chain.
+func askNft(ctx context.Context, o simulator.Outcome) string {
+	chain := o.Place()
+	// nft takes its arguments for a program: names that could be more are left out.
+	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	if !name.MatchString(chain.Table.Name) || !name.MatchString(chain.Name) {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, nftTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nft", "-s", "-a", "list", "chain", chain.Table.Family.String(), chain.Table.Name, chain.Name)
+	cmd.WaitDelay = nftTime
+	var out bytes.Buffer
+	cmd.Stdout = &limited{&out, maxListing}
+	if cmd.Run() != nil {
+		return ""
+	}
+	end := fmt.Sprintf(" # handle %d", o.Handle)
+	for line := range strings.Lines(out.String()) {
+		if rule, is := strings.CutSuffix(strings.TrimSpace(line), end); is {
+			return rule
+		}
+	}
+	return ""
+}
+
+// limited takes so many bytes and refuses more.
+type limited struct {
+	to   io.Writer
+	left int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	if l.left -= len(b); l.left < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return l.to.Write(b)
+}

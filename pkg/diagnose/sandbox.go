@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+)
+
+// sandboxFaults names the settings of a unit with which the service cannot work.
+func sandboxFaults(u systemd.Unit) []string {
+	var faults []string
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			faults = append(faults, fmt.Sprintf(format, args...))
+		}
+	}
+	const needed = uint64(1) << unix.CAP_NET_ADMIN
+	root := !u.DynamicUser && (u.User == "" || u.User == "root" || u.User == "0")
+	add(u.BoundingSet&needed == 0, "CapabilityBoundingSet= lacks %s", capability)
+	add(u.BoundingSet&needed != 0 && !root && u.Ambient&needed == 0, "AmbientCapabilities= lacks %s", capability)
+	families := deniedOf(u.Families, "AF_NETLINK", "AF_UNIX", "AF_INET", "AF_INET6")
+	add(len(families) > 0, "RestrictAddressFamilies= denies %s", strings.Join(families, " "))
+	calls := deniedOf(u.SystemCalls, neededCalls()...)
+	add(len(calls) > 0, "SystemCallFilter= denies %s", strings.Join(calls, " "))
+	add(u.PrivateNetwork, "PrivateNetwork=yes hides the host's network")
+	add(u.PrivateUsers, "PrivateUsers=yes leaves %s without effect", capability)
+	add(u.DeniesAddresses, "IPAddressDeny= cuts connections off")
+	if len(faults) == 0 {
+		add(killedByFilter(u), "a system-call filter has ended it (SIGSYS)")
+		add(u.Code == 1 && exitName(u.Status) != "" && u.Status != exitExec,
+			"systemd could not set the sandbox up (exit code %d/%s; journalctl -u %s says why)", u.Status, exitName(u.Status), unitName)
+	}
+	return faults
+}
+
+// killedByFilter holds for CLD_KILLED and CLD_DUMPED of sigaction(2) with SIGSYS.
+func killedByFilter(u systemd.Unit) bool {
+	return (u.Code == 2 || u.Code == 3) && u.Status == int(unix.SIGSYS)
+}
+
+// neededCalls are some that the service makes on every machine, whichever way it
+// takes: a filter that denies one of these is not meant for it.
+func neededCalls() []string {
+	return []string{
+		"accept4", "bind", "clone", "close", "connect", "epoll_ctl", "execve", "futex", "inotify_add_watch",
+		"listen", "mmap", "openat", "prctl", "read", "recvmsg", "seccomp", "sendmsg", "setsockopt", "socket", "socketpair", "write",
+	}
+}
+
+func deniedOf(f systemd.Filter, names ...string) []string {
+	var all []string
+	for _, n := range names {
+		if f.Denies(n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// shipped is the unit that is shipped, as far as it matters. What systemd really
+// says of it is looked at in test/host.
+func shipped() systemd.Unit {
+	return systemd.Unit{
+		Load: "loaded", Active: "active", Enabled: "enabled", Result: "success", Path: programPath, DynamicUser: true,
+		BoundingSet: 1 << unix.CAP_NET_ADMIN, Ambient: 1 << unix.CAP_NET_ADMIN,
+		Families:    systemd.Filter{Allow: true, Names: []string{"AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX"}},
+		SystemCalls: systemd.Filter{Allow: true, Names: neededCalls()},
+	}
+}
+
+func TestSandboxFaults(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*systemd.Unit)
+		want   []string
+	}{
+		"as it is shipped":            {func(*systemd.Unit) {}, nil},
+		"without any sandbox":         {func(u *systemd.Unit) { *u = systemd.Unit{Load: "loaded", BoundingSet: ^uint64(0)} }, nil},
+		"an empty bounding set":       {func(u *systemd.Unit) { u.BoundingSet = 0 }, []string{"CapabilityBoundingSet= lacks CAP_NET_ADMIN"}},
+		"no ambient capability":       {func(u *systemd.Unit) { u.Ambient = 0 }, []string{"AmbientCapabilities= lacks CAP_NET_ADMIN"}},
+		"none is needed by root":      {func(u *systemd.Unit) { u.Ambient, u.DynamicUser, u.User = 0, false, "root" }, nil},
+		"no netlink":                  {func(u *systemd.Unit) { u.Families.Names = u.Families.Names[:2] }, []string{"RestrictAddressFamilies= denies AF_NETLINK AF_UNIX"}},
+		"a family that is not wanted": {func(u *systemd.Unit) { u.Families = systemd.Filter{Names: []string{"AF_INET6"}} }, []string{"RestrictAddressFamilies= denies AF_INET6"}},
+		"calls that are not wanted":   {func(u *systemd.Unit) { u.SystemCalls = systemd.Filter{Names: []string{"ptrace", "seccomp"}} }, []string{"SystemCallFilter= denies seccomp"}},
+		"no network":                  {func(u *systemd.Unit) { u.PrivateNetwork, u.PrivateUsers = true, true }, []string{"PrivateNetwork=yes hides the host's network", "PrivateUsers=yes leaves CAP_NET_ADMIN without effect"}},
+		"a firewall of the unit":      {func(u *systemd.Unit) { u.DeniesAddresses = true }, []string{"IPAddressDeny= cuts connections off"}},
+		"killed by a filter":          {func(u *systemd.Unit) { u.Code, u.Status = 3, 31 }, []string{"a system-call filter has ended it (SIGSYS)"}},
+		"killed by an admin":          {func(u *systemd.Unit) { u.Code, u.Status = 2, 9 }, nil},
+		"no namespace":                {func(u *systemd.Unit) { u.Code, u.Status = 1, 226 }, []string{"systemd could not set the sandbox up (exit code 226/NAMESPACE; journalctl -u http01-proxyd.service says why)"}},
+		"it fails by itself":          {func(u *systemd.Unit) { u.Code, u.Status = 1, 1 }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := shipped()
+			tt.change(&u)
+			if diff := cmp.Diff(tt.want, sandboxFaults(u)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHowItIsDown(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*systemd.Unit){
+		"http01-proxyd.service is not installed on this host": func(u *systemd.Unit) { u.Load = "not-found" },
+		"http01-proxyd.service is masked":                     func(u *systemd.Unit) { u.Load = "masked" },
+		"http01-proxyd.service is inactive and disabled":      func(u *systemd.Unit) { u.Active, u.Enabled = "inactive", "disabled" },
+		"a condition of http01-proxyd.service is not met":     func(u *systemd.Unit) { u.Active, u.Held = "inactive", true },
+		"its last run ended with exit code 203/EXEC after 7 resta": func(u *systemd.Unit) {
+			u.Active, u.Result, u.Code, u.Status, u.Restarts = "activating", "exit-code", 1, 203, 7
+		},
+		"and enabled, and its last run ended by signal 9": func(u *systemd.Unit) { u.Active, u.Result, u.Code, u.Status = "failed", "signal", 2, 9 },
+	} {
+		u := shipped()
+		change(&u)
+		h := &host{unit: func() (systemd.Unit, error) { return u, nil }}
+		if got := h.downState(); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestHangs tells a service that runs and does not answer from one that does not
+// run, and from one that may not be asked.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err    error
+		active string
+		want   bool
+	}{
+		"it answers":           {nil, "active", false},
+		"it takes too long":    {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), "active", true},
+		"the same, no systemd": {fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), "", true},
+		"active, no socket":    {unix.ECONNREFUSED, "active", true},
+		"it is stopped":        {fs.ErrNotExist, "inactive", false},
+		"it starts":            {unix.ECONNREFUSED, "activating", false},
+		"only root may ask":    {fs.ErrPermission, "active", false},
+	} {
+		h := &host{
+			unit: func() (systemd.Unit, error) {
+				if tt.active == "" {
+					return systemd.Unit{}, fs.ErrNotExist
+				}
+				return systemd.Unit{Active: tt.active}, nil
+			},
+			service: func() (report.Report, error) { return report.Report{}, tt.err },
+		}
+		if got := h.hangs(); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestSandboxOfWhatIsWell: a service that serves is denied nothing that it needs,
+// whatever its unit says.
+func TestSandboxOfWhatIsWell(t *testing.T) {
+	t.Parallel()
+	u := shipped()
+	u.BoundingSet = 0
+	for reason, want := range map[report.Reason]int{report.Serving: 0, report.Standby: 0, report.NftablesUnavailable: 1} {
+		h := &host{
+			unit: func() (systemd.Unit, error) { return u, nil },
+			service: func() (report.Report, error) {
+				return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}, nil
+			},
+		}
+		if got := h.kept(); len(got) != want {
+			t.Errorf("%s: %q", reason, got)
+		}
+	}
+}

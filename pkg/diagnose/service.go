@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// checkService judges the service by what it says itself and, where it is not
+// well, by what its unit and SELinux leave it.
+func checkService(_ context.Context, h *host) Result {
+	reason, message := h.state()
+	said := fmt.Sprintf("%s: %s", reason, message)
+	if unnoticed := h.unnoticed(); len(unnoticed) > 0 {
+		said += "; but this host holds " + list(unnoticed)
+	}
+	switch {
+	case h.well():
+		return fine("%s", said)
+	case reason == "" && errors.Is(h.unheard(), fs.ErrPermission) && h.maybeRuns():
+		return skipped("only root may ask the service how it is")
+	}
+	if errors.Is(h.unheard(), report.ErrUnreadable) {
+		return found([]findings.Finding{findings.Find(findings.ServiceUnreadable, "error", h.unheard().Error())}, "")
+	}
+	if findings := h.denied(); len(findings) > 0 {
+		return found(findings, "")
+	}
+	switch {
+	case h.hangs():
+		return found([]findings.Finding{findings.Find(findings.ServiceHangs, "state", h.unheard().Error())}, "")
+	case reason == "":
+		return found([]findings.Finding{findings.Find(findings.ServiceDown, "state", h.downState())}, "")
+	default:
+		f := findings.Find(findings.ServiceUnwell, "state", said)
+		// What other checks may have seen for themselves. What root sees well may be
+		// closed to the service's user.
+		f.Follows = explains(reason)
+		return found([]findings.Finding{f}, "")
+	}
+}
+
+// unheard is why the service has said nothing; nil when it has.
+func (h *host) unheard() error {
+	_, err := h.service()
+	return err
+}
+
+// hangs holds for a service that runs and does not answer.
+func (h *host) hangs() bool {
+	err := h.unheard()
+	var late net.Error
+	switch {
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrUnreadable):
+		return false
+	case errors.As(err, &late) && late.Timeout():
+		return true
+	default:
+		u, unknown := h.unit()
+		return unknown == nil && u.Active == "active"
+	}
+}
+
+// well reports whether the service says that it is, and sees what is here.
+func (h *host) well() bool {
+	reason, _ := h.state()
+	return reason.Ready() && len(h.unnoticed()) == 0
+}
+
+// unnoticed are the VIPs which this host holds and the service, on standby, does not
+// see.
+func (h *host) unnoticed() []netip.Addr {
+	if reason, _ := h.state(); reason != report.Standby || len(h.held.Held) == 0 {
+		return nil
+	}
+	return h.overlooked()
+}
+
+// noticeTime is how long the service may take to see and to serve a VIP that has come.
+const noticeTime = 500 * time.Millisecond
+
+// findOverlooked tells a service that does not see what this host holds from one that
+// was asked while a VIP came or went: what counts is held before the service has said
+// that it is on standby and after it, twice.
+func (h *host) findOverlooked(ctx context.Context) []netip.Addr {
+	left := h.stillHeld(h.held.Held)
+	if len(left) == 0 {
+		return nil
+	}
+	wait := time.NewTimer(noticeTime)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return left
+	case <-wait.C:
+	}
+	if again, err := h.ask(); err == nil && again.Condition().Reason != report.Standby {
+		return nil
+	}
+	return h.stillHeld(left)
+}
+
+// stillHeld are those of some VIPs that this host holds now; all of them, where its
+// addresses cannot be read.
+func (h *host) stillHeld(vips []netip.Addr) []netip.Addr {
+	now, err := h.own()
+	if err != nil {
+		return vips
+	}
+	return ownership.Decide(vips, nil, owned(now)).Held
+}
+
+// explains are the findings of other checks that are what the service complains
+// about in a state.
+func explains(reason report.Reason) []findings.ID {
+	switch reason {
+	case report.InvalidConfig:
+		return []findings.ID{findings.ConfigRefused, findings.ConfigUnreadable}
+	case report.NoVIPs, report.ExternalLoadBalancer:
+		return []findings.ID{
+			findings.KeepalivedAbsent, findings.KeepalivedIncomplete, findings.KeepalivedUnreadable, findings.KeepalivedNoAPI,
+			findings.VIPsNoIngress, findings.VIPsUserManaged,
+			findings.MicroShiftRefused, findings.MicroShiftNodeInternal, findings.MicroShiftNodeAbsent,
+		}
+	case report.NftablesUnavailable:
+		return []findings.ID{findings.NftablesMissing, findings.NftablesDenied, findings.NftablesRefused}
+	case report.Disabled:
+		return []findings.ID{findings.Disabled}
+	case report.PortInUse:
+		return []findings.ID{findings.PortTaken}
+	case report.UpstreamUnreachable:
+		return []findings.ID{
+			findings.VIPNobody, findings.VIPTwice, findings.VIPLinkDown, findings.ConntrackDrops, findings.LocalResources,
+			findings.IngressUnknown, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.IngressReset,
+			findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied,
+			findings.EgressNotReady, findings.EgressCARefused,
+			findings.MicroShiftNoRouter, findings.MicroShiftNowhere, findings.MicroShiftRouterSilent,
+		}
+	default:
+		return nil
+	}
+}
+
+// maybeRuns holds unless systemd knows that it does not run.
+func (h *host) maybeRuns() bool {
+	u, err := h.unit()
+	return err != nil || u.Active == "active" || u.Active == "reloading"
+}
+
+// downState says how the unit is.
+func (h *host) downState() string {
+	u, err := h.unit()
+	switch {
+	case err != nil:
+		return bare(h.unheard())
+	case u.Load == "not-found":
+		return unitName + " is not installed on this host"
+	case u.Load != "loaded":
+		return fmt.Sprintf("%s is %s", unitName, u.Load)
+	case u.Held:
+		return fmt.Sprintf("a condition of %s is not met, such as that %s is there", unitName, u.Path)
+	}
+	state := fmt.Sprintf("%s is %s", unitName, u.Active)
+	if u.Enabled != "" {
+		state += " and " + u.Enabled
+	}
+	if end := ended(u); end != "" {
+		state += ", and " + end
+	}
+	return state
+}
+
+// ended says how the last run ended, if that was not well.
+func ended(u systemd.Unit) string {
+	if u.Result == "success" && u.Status == 0 {
+		return ""
+	}
+	const exited = 1 // CLD_EXITED of sigaction(2)
+	how := fmt.Sprintf("its last run ended by signal %d", u.Status)
+	if u.Code == exited {
+		how = fmt.Sprintf("its last run ended with exit code %d", u.Status)
+		if name := exitName(u.Status); name != "" {
+			how += "/" + name
+		}
+	}
+	if u.Restarts > 0 {
+		how += fmt.Sprintf(" after %d restarts", u.Restarts)
+	}
+	return how
+}
+
+// exitName is systemd's name for an exit code of its own (systemd.exec(5), "Process
+// Exit Codes"), for those that come of a sandbox.
+func exitName(code int) string {
+	switch code {
+	case exitExec:
+		return "EXEC"
+	case 217:
+		return "USER"
+	case 218:
+		return "CAPABILITIES"
+	case 226:
+		return "NAMESPACE"
+	case 228:
+		return "SECCOMP"
+	case 233:
+		return "RUNTIME_DIRECTORY"
+	case 238:
+		return "STATE_DIRECTORY"
+	default:
+		return ""
+	}
+}
+
+const exitExec = 203
+
+// denied is what keeps a service that is not well from what it needs.
+func (h *host) denied() []findings.Finding {
+	var matches []findings.Finding
+	if kept := h.kept(); len(kept) > 0 {
+		u, _ := h.unit()
+		dropIns := strings.Join(u.DropIns, ", ")
+		if dropIns == "" {
+			dropIns = "there is none: from the unit itself"
+		}
+		matches = append(matches, findings.Find(findings.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
+	}
+	path := programPath
+	if u, err := h.unit(); err == nil && u.Path != "" {
+		path = u.Path
+	}
+	return append(matches, readSELinux(path).findings(path, time.Now())...)
+}
+
+// kept is what the unit's sandbox keeps from a service that is not well.
+func (h *host) kept() []string {
+	u, err := h.unit()
+	if err != nil || u.Load != "loaded" || h.well() {
+		return nil
+	}
+	return sandboxFaults(u)
+}
+
+// programPath is where the unit has the program.
+const programPath = "/usr/local/bin/http01-proxyd"

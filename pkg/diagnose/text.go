@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Style is how a report is printed for a person.
+type Style struct {
+	Colour bool
+	Width  int // of the terminal; 0: lines are as long as they are
+}
+
+// WriteText prints the report: a line for each check, with cause and mend of what
+// was found, and one that sums up.
+func (r Report) WriteText(w io.Writer, s Style) error {
+	p := printer{Style: s}
+	for _, c := range r.Checks {
+		p.column = max(p.column, len(c.Name))
+	}
+	for _, c := range r.Checks {
+		if len(c.Findings) == 0 {
+			p.row(c.Outcome, c.Name, c.Text)
+		}
+		for _, f := range c.Findings {
+			p.row(outcomeOf(f.Level), c.Name, f.Says)
+			p.cell("mend: " + f.Mend)
+		}
+		if c.Unseen != "" {
+			p.row(Skipped, c.Name, "not looked at: "+c.Unseen)
+		}
+	}
+	p.trace(r.Trace)
+	if len(r.Checks) > 0 {
+		p.text.WriteByte('\n')
+	}
+	p.column = -gutter // the whole width
+	p.cell(r.Summary)
+	for _, line := range r.Advice {
+		p.cell(line)
+	}
+	_, err := io.WriteString(w, p.text.String())
+	return err
+}
+
+// trace prints the way of a challenge, a line for each hop with its time.
+func (p *printer) trace(hops []Hop) {
+	if len(hops) == 0 {
+		return
+	}
+	p.text.WriteString("\nThe challenge, as a validator would get it:\n")
+	column := p.column
+	for _, h := range hops {
+		p.column = max(p.column, utf8.RuneCountInString(h.Hop))
+	}
+	for _, h := range hops {
+		text := h.Text
+		if h.To != "" {
+			text = h.To + ": " + text
+		}
+		if h.Took > 0 {
+			text += fmt.Sprintf(" (%s)", report.Milliseconds(time.Duration(h.Took*float64(time.Millisecond))))
+		}
+		p.row(h.Outcome, h.Hop, text)
+	}
+	p.column = column
+}
+
+// gutter is what stands beside a check's name: the mark, a space before the name,
+// and two behind it.
+const gutter = 4
+
+// printer lays rows out in columns.
+type printer struct {
+	Style
+	column int // width of the names
+	text   strings.Builder
+}
+
+func (p *printer) row(o Outcome, name, text string) {
+	fmt.Fprintf(&p.text, "%s %-*s", mark(o, p.Colour), p.column, name)
+	text = report.OneLine(text)
+	if text == "" {
+		p.text.WriteByte('\n')
+		return
+	}
+	p.text.WriteString("  ")
+	p.wrapped(text)
+}
+
+// cell prints a text under that of the last row.
+func (p *printer) cell(text string) {
+	p.text.WriteString(strings.Repeat(" ", p.column+gutter))
+	p.wrapped(report.OneLine(text))
+}
+
+// narrow is the least width of a text's column: on a terminal that leaves less,
+// lines go beyond it.
+const narrow = 30
+
+// wrapped prints a text that begins where the column does, and breaks it between
+// words. A word that is longer than a line stays whole, so that it can be copied.
+func (p *printer) wrapped(text string) {
+	indent := p.column + gutter
+	room := max(p.Width-indent, narrow)
+	if p.Width == 0 {
+		room = len(text)
+	}
+	used := 0
+	for i, word := range strings.Fields(text) {
+		size := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+size > room:
+			p.text.WriteByte('\n')
+			p.text.WriteString(strings.Repeat(" ", indent))
+			used = 0
+		default:
+			p.text.WriteByte(' ')
+			used++
+		}
+		p.text.WriteString(word)
+		used += size
+	}
+	p.text.WriteByte('\n')
+}
+
+func outcomeOf(l findings.Level) Outcome {
+	if l == findings.Problem {
+		return Failed
+	}
+	return Warned
+}
+
+func mark(o Outcome, colour bool) string {
+	sign, code := "-", "2"
+	switch o {
+	case Fine:
+		sign, code = "✓", "32"
+	case Warned:
+		sign, code = "!", "33"
+	case Failed:
+		sign, code = "✗", "31"
+	case Skipped, Nothing:
+	}
+	if !colour {
+		return sign
+	}
+	return "\x1b[" + code + "m" + sign + "\x1b[0m"
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+)
+
+// followed is a host that follows a challenge, of which the front door and the
+// ingress have answered these.
+func followed(door, ingress prober.Fetch) *host {
+	h := routed(ingress)
+	vip := netip.MustParseAddr("192.0.2.5")
+	h.Token, h.vips.API = "tok", []netip.Addr{vip}
+	front := prober.Fetch{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}
+	h.seen.door = map[netip.Addr]*fetching{vip: gotten(front)}
+	h.seen.challenge = map[netip.Addr]*fetching{vip: gotten(door)}
+	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{Lookup: prober.Lookup{Addresses: []netip.Addr{vip}}}}}}})
+	return h
+}
+
+// TestBrokenAnswer: an answer that is cut is no good one, and the front door's own
+// 502 about it is no sign of a network that differs.
+func TestBrokenAnswer(t *testing.T) {
+	t.Parallel()
+	key := "tok." + strings.Repeat("x", 43)
+	good := prober.Fetch{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
+	through := good
+	through.Via = "1.1 http01-proxyd"
+	large := prober.Fetch{Connected: 1, Status: 200, Cause: "answer-too-large", Why: cause.Why{Reason: cause.TooLarge}, Length: 65536}
+	cut := prober.Fetch{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Why: cause.Why{Reason: cause.Ended}}
+	own := prober.Fetch{Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8", Body: []byte("upstream sent an answer that is too large\n")}
+	other := prober.Fetch{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
+	for name, tt := range map[string]struct {
+		door, ingress prober.Fetch
+		want          string // marks of the hops
+		differs       bool
+		says          string // of the self check
+	}{
+		"well":            {through, good, "dns ✓, dns ✓, connect ✓, front-door ✓, ingress ✓, solver ✓, lets-encrypt ✓, cert-manager ✓", false, "answers as the ingress does"},
+		"too large":       {own, large, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✗, lets-encrypt ✗, cert-manager ✗", false, "the front door"},
+		"broken off":      {cut, cut, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✗, lets-encrypt ✗, cert-manager ✗", false, "the front door"},
+		"its own 502":     {own, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", false, "to the challenge it answered 502 by itself: \"upstream sent an answer that is too large\""},
+		"something else":  {other, good, "dns ✓, dns ✓, connect ✓, front-door ✓, ingress ✓, solver ✗, lets-encrypt ✗, cert-manager ✗", true, ""},
+		"another's error": {prober.Fetch{Connected: 1, Status: 500}, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := followed(tt.door, tt.ingress)
+			hops := h.trace(t.Context())
+			var got []string
+			for _, x := range hops {
+				got = append(got, x.Hop+" "+mark(x.Outcome, false))
+			}
+			if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
+				t.Errorf("(-want +got):\n%s\n%+v", diff, hops)
+			}
+			if r := checkSelf(t.Context(), h); (len(r.Findings) > 0) != tt.differs || !strings.Contains(r.Text, tt.says) {
+				t.Errorf("self check: %+v", r)
+			}
+		})
+	}
+}
+
+// TestTokenWithoutName: a token that cannot be followed is not all well.
+func TestTokenWithoutName(t *testing.T) {
+	t.Parallel()
+	h := followed(prober.Fetch{}, prober.Fetch{})
+	h.seen.names = known[[]string](nil)
+	h.root = true
+	if r := h.summed([]Result{fine("well")}, h.trace(t.Context())); r.Outcome != Failed || strings.HasPrefix(r.Summary, "All is well") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestPresentedText: without a name nobody is answered, it could seem.
+func TestPresentedText(t *testing.T) {
+	t.Parallel()
+	cert := &prober.Certificate{Issuer: "lab-issuer", NotAfter: time.Unix(1_800_000_000, 0)}
+	for name, want := range map[string]string{
+		"":             `for clients that send no name: issued by "lab-issuer", until 2027-01-15`,
+		"api.lab.test": `for api.lab.test: issued by "lab-issuer", until 2027-01-15`,
+	} {
+		if got := (presented{prober.Presented{CertificateQuestion: prober.CertificateQuestion{Name: name}, Certificate: cert}}).text(); got != want {
+			t.Errorf("%q: got %s", name, got)
+		}
+	}
+}
+
+// TestDeadServer: who holds a VIP is to have an API server behind it.
+func TestDeadServer(t *testing.T) {
+	t.Parallel()
+	vip, other := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.11")
+	refused := errors.New("connection refused")
+	at := func(addr netip.Addr, name string, err error) presented {
+		return presented{prober.Presented{CertificateQuestion: prober.CertificateQuestion{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name}, Err: err}}
+	}
+	for name, tt := range map[string]struct {
+		held []netip.Addr
+		all  []presented
+		want int
+	}{
+		"refused here":       {[]netip.Addr{vip}, []presented{at(vip, "a", refused), at(vip, "", refused), at(other, "", refused)}, 1},
+		"refused elsewhere":  {nil, []presented{at(vip, "", refused), at(other, "", refused)}, 0},
+		"refused for a name": {[]netip.Addr{vip}, []presented{at(vip, "a", refused), at(vip, "", nil)}, 0},
+		"not asked":          {[]netip.Addr{vip}, []presented{at(other, "", refused)}, 0},
+	} {
+		h := &host{vips: keepalived.VIPs{API: []netip.Addr{vip}}, held: ownership.Decision{Held: tt.held}}
+		findings, addrs := h.deadServers(tt.all)
+		if len(findings) != tt.want || len(addrs) != tt.want {
+			t.Errorf("%s: %+v", name, findings)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+)
+
+// neighbourhood is a link on which is asked who answers for an address.
+type neighbourhood struct {
+	network *prober.Client
+	link    *net.Interface
+	source  netip.Addr // to ask from by neighbour discovery
+	mine    [][]byte   // the hardware addresses of this host
+}
+
+// around is the neighbourhood that a way leads through.
+func (h *host) around(w way, addr netip.Addr, own []address.Address) (neighbourhood, error) {
+	n := neighbourhood{network: h.network, link: w.link}
+	if addr.Is6() {
+		// Not from a VIP: others would learn that it is here.
+		var known bool
+		if n.source, known = linkLocal(w.link, own); !known {
+			return n, fmt.Errorf("%s has no link-local address to ask from", w.link.Name)
+		}
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return n, fmt.Errorf("list the links: %w", err)
+	}
+	for _, l := range links {
+		if len(l.HardwareAddr) > 0 && (w.here || !ofVRRP(l.HardwareAddr)) {
+			n.mine = append(n.mine, l.HardwareAddr)
+		}
+	}
+	return n, nil
+}
+
+// ofVRRP tells whether a hardware address is a virtual one of VRRP. With use_vmac every
+// host of the group has it on a link, so that where the VIP is not here, it is the
+// holder who answers by it.
+func ofVRRP(hardware net.HardwareAddr) bool {
+	return strings.HasPrefix(hardware.String(), vrrp4) || strings.HasPrefix(hardware.String(), vrrp6)
+}
+
+// who asks for several addresses side by side who answers, but for this host.
+func (n neighbourhood) who(ctx context.Context, addrs []netip.Addr) ([][]string, error) {
+	answers, errs := make([][]string, len(addrs)), make([]error, len(addrs))
+	var all sync.WaitGroup
+	for i, addr := range addrs {
+		all.Go(func() {
+			found, err := n.network.Neighbours(ctx, prober.NeighboursQuestion{
+				Addr: addr, Link: n.link.Index, Own: n.link.HardwareAddr, Mine: n.mine, Source: n.source,
+			})
+			if errs[i] = err; err == nil {
+				answers[i] = found.Hardware
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// holdersOf is who answers for a VIP. Whoever answers for this host's own address
+// too answers for others (proxy ARP) and has neither.
+func (n neighbourhood) holdersOf(ctx context.Context, vip, own netip.Addr) ([]string, error) {
+	addrs := []netip.Addr{vip}
+	if own.IsValid() {
+		addrs = append(addrs, own)
+	}
+	answers, err := n.who(ctx, addrs)
+	if err != nil {
+		return nil, err
+	}
+	return withoutOtherFamily(vip, slices.DeleteFunc(answers[0], func(one string) bool {
+		return len(answers) > 1 && slices.Contains(answers[1], one)
+	})), nil
+}
+
+// The first five bytes of VRRP's virtual hardware addresses (RFC 9568 section
+// 7.3), as text.
+const (
+	vrrp4 = "00:00:5e:00:01:"
+	vrrp6 = "00:00:5e:00:02:"
+)
+
+// withoutOtherFamily leaves out that a holder with use_vmac answers for its IPv4
+// VIP from the link of its IPv6 VIP too: keepalived sets arp_ignore on the links
+// of IPv4 alone.
+func withoutOtherFamily(vip netip.Addr, answering []string) []string {
+	starts := func(with string) func(string) bool {
+		return func(one string) bool { return strings.HasPrefix(one, with) }
+	}
+	if vip.Is4() && slices.ContainsFunc(answering, starts(vrrp4)) {
+		return slices.DeleteFunc(answering, starts(vrrp6))
+	}
+	return answering
+}
+
+// maxTold bounds the addresses that are asked for to tell hosts apart.
+const maxTold = 8
+
+// tell tells whether several hardware addresses are those of one host. With the
+// kernel's default (arp_ignore=0) a host with two NICs in one network answers from
+// both, for whatever address it has: so it is asked for the own addresses of those
+// that this host has spoken with. For IPv6 only the link that has an address
+// answers.
+func (n neighbourhood) tell(ctx context.Context, answering []string, vip netip.Addr, isVIP func(netip.Addr) bool) (kinship, error) {
+	if vip.Is6() {
+		return strangers, nil
+	}
+	known, err := route.Neighbours(uint32(n.link.Index)) //nolint:gosec // an index of the kernel's
+	if err != nil {
+		return unknownKin, err
+	}
+	var addrs []netip.Addr
+	for _, each := range known {
+		if each.IP.Is4() && !isVIP(each.IP) && slices.Contains(answering, each.Hardware) && len(addrs) < maxTold {
+			addrs = append(addrs, each.IP)
+		}
+	}
+	answers, err := n.who(ctx, addrs)
+	if err != nil {
+		return unknownKin, err
+	}
+	return kin(answering, answers), nil
+}
+
+// kinship is whether hardware addresses are those of one host.
+type kinship int
+
+const (
+	unknownKin kinship = iota
+	oneHost
+	strangers // at least two of them are two hosts'
+)
+
+// kin judges hardware addresses by who answers for some addresses that each are
+// one host's: those that answer together are of one host, and one that keeps
+// silent where another answers is of another.
+func kin(all []string, answers [][]string) kinship {
+	group := make(map[string]int)
+	for i, one := range all {
+		group[one] = i
+	}
+	apart := false
+	for _, together := range answers {
+		together = slices.DeleteFunc(slices.Clone(together), func(one string) bool { return !slices.Contains(all, one) })
+		if len(together) == 0 {
+			continue // nobody who matters
+		}
+		apart = apart || len(together) < len(all)
+		for _, one := range together[1:] {
+			from, to := group[one], group[together[0]]
+			for name, g := range group {
+				if g == from {
+					group[name] = to
+				}
+			}
+		}
+	}
+	first := group[all[0]]
+	single := !slices.ContainsFunc(all, func(one string) bool { return group[one] != first })
+	switch {
+	case single:
+		return oneHost
+	case apart:
+		return strangers
+	default:
+		return unknownKin
+	}
+}

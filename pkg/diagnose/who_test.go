@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+)
+
+// TestKin: hosts are told apart by who answers for the own address of each.
+func TestKin(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		all     []string
+		answers [][]string
+		want    kinship
+	}{
+		"two NICs":                {[]string{"a1", "a2"}, [][]string{{"a2", "a1"}}, oneHost},
+		"two hosts":               {[]string{"a", "b"}, [][]string{{"a"}, {"b"}}, strangers},
+		"one of them is known":    {[]string{"a", "b"}, [][]string{{"a"}}, strangers},
+		"none is known":           {[]string{"a", "b"}, nil, unknownKin},
+		"who is known is away":    {[]string{"a", "b"}, [][]string{{}}, unknownKin},
+		"of others' addresses":    {[]string{"a", "b"}, [][]string{{"c"}}, unknownKin},
+		"two hosts, one has two":  {[]string{"a1", "a2", "b"}, [][]string{{"a1", "a2"}, {"b"}}, strangers},
+		"three NICs, pair by way": {[]string{"a1", "a2", "a3"}, [][]string{{"a1", "a2"}, {"a3", "a2"}}, oneHost},
+	} {
+		if got := kin(tt.all, tt.answers); got != tt.want {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// TestOwnBeside: a node's uplink has VIPs and OVN-Kubernetes's addresses beside
+// its own, which may be a single one.
+func TestOwnBeside(t *testing.T) {
+	t.Parallel()
+	h := &host{vips: keepalived.VIPs{
+		API:     []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")},
+		Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6"), netip.MustParseAddr("2001:db8::6")},
+	}}
+	var own []address.Address
+	for _, text := range []string{
+		"169.254.0.2", "192.0.2.6", "192.0.2.5", "192.0.2.11", "10.0.0.9",
+		"fe80::1", "fd69::2", "2001:db8::5", "2001:db8::6", "2001:db8::11",
+	} {
+		own = append(own, address.Address{IP: netip.MustParseAddr(text), Link: 2})
+	}
+	own = append(own, address.Address{IP: netip.MustParseAddr("192.0.2.7"), Link: 3})
+	for vip, want := range map[string]string{"192.0.2.5": "192.0.2.11", "2001:db8::5": "2001:db8::11"} {
+		if got := h.ownBeside(netip.MustParseAddr(vip), 2, own); got.String() != want {
+			t.Errorf("%s: got %v, want %s", vip, got, want)
+		}
+	}
+	if got := h.ownBeside(netip.MustParseAddr("192.0.2.5"), 4, own); got.IsValid() {
+		t.Errorf("a link without addresses: %v", got)
+	}
+}
+
+// TestOfVRRP knows the addresses that every host of a VRRP group has.
+func TestOfVRRP(t *testing.T) {
+	for text, want := range map[string]bool{
+		"00:00:5e:00:01:39": true, "00:00:5e:00:02:39": true,
+		"00:00:5e:00:53:01": false, "52:54:00:5e:00:01": false,
+	} {
+		hardware, err := net.ParseMAC(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ofVRRP(hardware); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+// TestWithoutOtherFamily: the links that use_vmac makes for IPv6 are no second
+// holder of an IPv4 VIP.
+func TestWithoutOtherFamily(t *testing.T) {
+	four, six, card := "00:00:5e:00:01:39", "00:00:5e:00:02:39", "52:54:00:00:00:01"
+	for _, tt := range []struct {
+		name       string
+		vip        string
+		given, got []string
+	}{
+		{"one holder with both", "192.0.2.5", []string{four, six}, []string{four}},
+		{"and another host", "192.0.2.5", []string{six, card, four}, []string{card, four}},
+		{"IPv6 alone answers", "192.0.2.5", []string{six}, []string{six}},
+		{"an IPv6 VIP", "2001:db8::5", []string{four, six}, []string{four, six}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := withoutOtherFamily(netip.MustParseAddr(tt.vip), tt.given); !slices.Equal(got, tt.got) {
+				t.Errorf("%v, want %v", got, tt.got)
+			}
+		})
+	}
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+)
+
+// words says in a few how a page was answered.
+func words(f prober.Fetch) string {
+	if f.Cause != "" {
+		return f.Failure(f.Cause, f.At).Says("it", f.Context)
+	}
+	text := fmt.Sprintf("status %d", f.Status)
+	if f.Server != "" {
+		text += fmt.Sprintf(" by %q", f.Server)
+	}
+	return text
+}
