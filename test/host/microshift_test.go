@@ -68,13 +68,14 @@ func TestInternalAddressStays(t *testing.T) {
 	s.run("systemd-run", "--quiet", "--unit="+watcher, "sh", "-c", "exec ip -o monitor address >"+loEvents)
 	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", watcher) })
 	const canary = "198.51.100.77/32" // by which it is seen that lo is watched
-	s.until("the watch of lo", func(context.Context) error {
+	s.until("the watch of lo", func(ctx context.Context) error {
 		s.run("ip", "address", "replace", canary, "dev", "lo")
 		s.run("ip", "address", "del", canary, "dev", "lo")
-		if events := s.run("cat", loEvents); !strings.Contains(events, canary) {
-			return fmt.Errorf("it has %q", events)
+		events, err := s.master.Run(ctx, "cat", loEvents) // systemd-run does not wait for the shell that creates it
+		if err == nil && !strings.Contains(events, canary) {
+			err = fmt.Errorf("%s has %q", loEvents, events)
 		}
-		return nil
+		return err
 	})
 	for range 3 {
 		s.systemctl("restart", unit)
