@@ -55,19 +55,19 @@ Examples:
     --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock \
     --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
-			o := controller.Options{Version: command.Version(), SystemTrust: trust.SystemFiles()}
+			o := controller.Options{Version: command.Version(), SystemCABundles: trust.SystemFiles()}
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE`; absent means the defaults")
 			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` of what was accepted last; its parent has to be there")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` that \"http01-proxyd status\" asks")
 			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
 			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
-			flags.StringVar(&o.APIServerURL, "apiserver-url", defaultAPIServerURL,
+			flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
 				"`FILE` that names the API, for the expiry watch without hosts")
 			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` that names the DNS servers")
-			flags.StringVar(&o.Hosts, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
+			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
 			return func(ctx context.Context, _ command.Streams) error {
-				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURL, &o.ResolvConf, &o.Hosts); err != nil {
+				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
 					return err
 				}
 				if err := meant(flags, "state-dir", o.StateDir); err != nil {

@@ -23,119 +23,119 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// watching is an expiry watch in a synctest bubble, with the API server's part
+// expiryWatcherTest is an expiry watch in a synctest bubble, with the API server's part
 // played: an hour of its life takes no time here.
-type watching struct {
-	*expiryWatch
+type expiryWatcherTest struct {
+	*expiryWatcher
 	start        time.Time
 	apiServerURL string
 
-	play   sync.Mutex
-	asked  []string // when, and what
-	answer func(prober.CertificateQuestion) report.Certificate
-	fail   error
-	log    strings.Builder
+	testMu  sync.Mutex
+	queried []string // when, and what
+	answer  func(prober.CertificateQuestion) report.Certificate
+	fail    error
+	log     strings.Builder
 }
 
 // Write takes the log.
-func (w *watching) Write(line []byte) (int, error) {
-	w.play.Lock()
-	defer w.play.Unlock()
+func (w *expiryWatcherTest) Write(line []byte) (int, error) {
+	w.testMu.Lock()
+	defer w.testMu.Unlock()
 	return w.log.Write(line)
 }
 
 // lines counts those of the log with a text.
-func (w *watching) lines(part string) int {
-	w.play.Lock()
-	defer w.play.Unlock()
+func (w *expiryWatcherTest) lines(part string) int {
+	w.testMu.Lock()
+	defer w.testMu.Unlock()
 	return strings.Count(w.log.String(), part)
 }
 
 // change changes what is played.
-func (w *watching) change(f func()) {
-	w.play.Lock()
-	defer w.play.Unlock()
+func (w *expiryWatcherTest) change(f func()) {
+	w.testMu.Lock()
+	defer w.testMu.Unlock()
 	f()
 }
 
-func withExpiryWatch(t *testing.T, test func(w *watching)) {
+func withExpiryWatcher(t *testing.T, test func(w *expiryWatcherTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &watching{start: time.Now()}
+		w := &expiryWatcherTest{start: time.Now()}
 		w.answer = func(q prober.CertificateQuestion) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
 		board := report.NewBoard("test", w.start, func(_, _ report.Condition) {})
 		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
-		w.expiryWatch = newExpiryWatch(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL, expiryTick)
-		w.ask = func(_ context.Context, questions []prober.CertificateQuestion) ([]report.Certificate, error) {
-			w.play.Lock()
-			defer w.play.Unlock()
+		w.expiryWatcher = newExpiryWatcher(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL, expiryCheckInterval)
+		w.readCertificates = func(_ context.Context, questions []prober.CertificateQuestion) ([]report.Certificate, error) {
+			w.testMu.Lock()
+			defer w.testMu.Unlock()
 			found, names := []report.Certificate{}, []string{}
 			for _, q := range questions {
 				names = append(names, q.Addr.Addr().String()+"/"+q.Name)
 				found = append(found, w.answer(q))
 			}
-			w.asked = append(w.asked, time.Since(w.start).String()+" "+strings.Join(names, " "))
+			w.queried = append(w.queried, time.Since(w.start).String()+" "+strings.Join(names, " "))
 			return found, w.fail
 		}
-		during(t, w.run, func() { test(w) })
+		runDuring(t, w.run, func() { test(w) })
 	})
 }
 
-func (w *watching) hold(vips ...string) {
+func (w *expiryWatcherTest) setVIPs(vips ...string) {
 	var all []report.VIP
 	for _, v := range vips {
 		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPStandby})
 	}
-	w.board.SetLook(report.Look{Reason: report.Standby, VIPs: all}, time.Now())
+	w.tracker.SetLook(report.Look{Reason: report.Standby, VIPs: all}, time.Now())
 }
 
-func (w *watching) pass(d time.Duration) (asked []string) {
+func (w *expiryWatcherTest) advance(d time.Duration) (asked []string) {
 	<-time.After(d)
 	synctest.Wait()
-	w.change(func() { asked, w.asked = w.asked, nil })
+	w.change(func() { asked, w.queried = w.queried, nil })
 	return asked
 }
 
-func TestWhenCertificatesAreLookedAt(t *testing.T) {
-	withExpiryWatch(t, func(w *watching) {
+func TestCertificateReadSchedule(t *testing.T) {
+	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		check := func(what string, want, got []string) {
 			t.Helper()
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-		check("without VIPs", nil, w.pass(time.Hour+time.Millisecond))
-		w.hold("192.0.2.5", "2001:db8::5")
-		check("VIPs that come", []string{"1h0m10s 192.0.2.5/ 2001:db8::5/"}, w.pass(time.Minute))
-		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"}, w.pass(2*time.Hour))
-		w.hold("2001:db8::5", "192.0.2.5")
-		check("another order", nil, w.pass(30*time.Minute))
+		check("without VIPs", nil, w.advance(time.Hour+time.Millisecond))
+		w.setVIPs("192.0.2.5", "2001:db8::5")
+		check("VIPs that come", []string{"1h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(time.Minute))
+		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(2*time.Hour))
+		w.setVIPs("2001:db8::5", "192.0.2.5")
+		check("another order", nil, w.advance(30*time.Minute))
 		w.configure(config.Config{Hosts: []string{"api.example.com"}})
-		check("a name more", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.pass(time.Minute))
+		check("a name more", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.advance(time.Minute))
 
-		if n := len(w.board.Report(report.Table{}).Certificates); n != 4 {
+		if n := len(w.tracker.Report(report.Table{}).Certificates); n != 4 {
 			t.Errorf("%d certificates on the board", n)
 		}
-		w.hold()
-		check("no VIPs any more", []string{"3h32m10s "}, w.pass(3*time.Hour))
-		if n := len(w.board.Report(report.Table{}).Certificates); n != 0 {
+		w.setVIPs()
+		check("no VIPs any more", []string{"3h32m10s "}, w.advance(3*time.Hour))
+		if n := len(w.tracker.Report(report.Table{}).Certificates); n != 0 {
 			t.Errorf("%d certificates on the board without VIPs", n)
 		}
 	})
 }
 
 // An API server that does not answer is asked again soon, and then ever later.
-func TestSilentAPIServerIsAskedAgain(t *testing.T) {
-	withExpiryWatch(t, func(w *watching) {
+func TestCertificateReadBackoff(t *testing.T) {
+	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		good := w.answer
 		silent := func(q prober.CertificateQuestion) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Error: "refused"}
 		}
 		w.change(func() { w.answer = silent })
-		w.hold("192.0.2.5")
-		asked := w.pass(3*time.Hour + time.Minute)
+		w.setVIPs("192.0.2.5")
+		asked := w.advance(3*time.Hour + time.Minute)
 		var at []string
 		for _, one := range asked {
 			when, _, _ := strings.Cut(one, " ")
@@ -148,40 +148,40 @@ func TestSilentAPIServerIsAskedAgain(t *testing.T) {
 			t.Errorf("%d lines about it", n)
 		}
 		w.change(func() { w.answer = good })
-		w.pass(2 * time.Hour)
+		w.advance(2 * time.Hour)
 		w.change(func() { w.answer = silent })
-		if asked := w.pass(time.Hour + 4*time.Minute); len(asked) < 3 {
+		if asked := w.advance(time.Hour + 4*time.Minute); len(asked) < 3 {
 			t.Errorf("silent once more: asked %q", asked)
 		}
 	})
 }
 
 // A look that cannot be taken takes nothing back, and is complained of once.
-func TestLookThatFails(t *testing.T) {
-	withExpiryWatch(t, func(w *watching) {
-		w.hold("192.0.2.5")
-		w.pass(time.Minute)
+func TestCertificateReadFails(t *testing.T) {
+	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+		w.setVIPs("192.0.2.5")
+		w.advance(time.Minute)
 		w.change(func() { w.fail = errors.New("no process") })
-		w.pass(5 * time.Hour)
+		w.advance(5 * time.Hour)
 		if n := w.lines("no process"); n != 1 {
 			t.Errorf("%d lines about it", n)
 		}
-		if all := w.board.Report(report.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
+		if all := w.tracker.Report(report.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
 			t.Errorf("on the board: %+v", all)
 		}
 	})
 }
 
-func TestQuestionsAreBounded(t *testing.T) {
-	withExpiryWatch(t, func(w *watching) {
+func TestQueriesAreBounded(t *testing.T) {
+	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		var hosts, vips []string
 		for i := range 100 {
 			hosts = append(hosts, "host"+strconv.Itoa(i))
 			vips = append(vips, "192.0.2."+strconv.Itoa(i))
 		}
 		w.configure(config.Config{Hosts: hosts})
-		w.hold(vips...)
-		if all, why := w.questions(); len(all) != maxExpiryVIPs*maxExpiryNames || why != nil {
+		w.setVIPs(vips...)
+		if all, why := w.queries(); len(all) != maxExpiryVIPs*maxExpiryNames || why != nil {
 			t.Errorf("%d questions, %v", len(all), why)
 		}
 	})
@@ -189,12 +189,12 @@ func TestQuestionsAreBounded(t *testing.T) {
 
 // Without hosts the API's name is the host's to tell. As long as nobody tells it,
 // one line says what that means.
-func TestNameOfTheAPI(t *testing.T) {
-	withExpiryWatch(t, func(w *watching) {
+func TestAPIServerName(t *testing.T) {
+	withExpiryWatcher(t, func(w *expiryWatcherTest) {
 		const unknown = "the API's name is not known"
 		check := func(what string, want []string, lines int) {
 			t.Helper()
-			asked := w.pass(time.Minute)
+			asked := w.advance(time.Minute)
 			for i, one := range asked {
 				_, asked[i], _ = strings.Cut(one, " ")
 			}
@@ -205,9 +205,9 @@ func TestNameOfTheAPI(t *testing.T) {
 				t.Errorf("%s: %d lines\n%s", what, n, &w.log)
 			}
 		}
-		w.hold("192.0.2.5")
+		w.setVIPs("192.0.2.5")
 		check("no file", []string{"192.0.2.5/"}, 1)
-		w.pass(3 * time.Hour)
+		w.advance(3 * time.Hour)
 		check("after hours", nil, 1)
 		must(t, os.WriteFile(w.apiServerURL, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600))
 		check("a file", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // children are the commands that the service starts.
 func children() map[string]func(context.Context, *protocol.Conn) error {
 	return map[string]func(context.Context, *protocol.Conn) error{
-		"gate": runGate, "exporter": exporter.RunConfined, prober.Command: answers.RunConfined,
+		"gate": runProxy, "exporter": exporter.RunConfined, prober.Command: answers.RunConfined,
 	}
 }
 
@@ -73,10 +73,10 @@ func runService(dir string) int {
 		StatusSocket:      dir + "/status.sock",
 		Manifests:         dir + "/manifests",
 		DisabledManifests: dir + "/disabled-manifests",
-		APIServerURL:      dir + "/apiserver-url.env",
+		APIServerURLFile:  dir + "/apiserver-url.env",
 		ResolvConf:        dir + "/resolv.conf",
-		Hosts:             dir + "/hosts",
-		SystemTrust:       []string{dir + "/system.crt"},
+		HostsFile:         dir + "/hosts",
+		SystemCABundles:   []string{dir + "/system.crt"},
 		Version:           "test",
 		Log:               log,
 		Reload:            reload,

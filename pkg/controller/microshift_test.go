@@ -20,25 +20,25 @@ const (
 	internal = "10.44.0.0"
 )
 
-// edge makes the namespace a MicroShift host with a router on other addresses than
+// newMicroShiftHost makes the namespace a MicroShift host with a router on other addresses than
 // the node's, and returns a service for it and MicroShift's directory.
-func edge(t *testing.T, config string) (s *service, dir string) {
+func newMicroShiftHost(t *testing.T, config string) (s *service, dir string) {
 	t.Helper()
-	link(t, "address add "+node+"/24 dev lan0", "address add "+ingress+"/24 dev lan0", "route add default via 192.0.2.1")
+	addLink(t, "address add "+node+"/24 dev lan0", "address add "+ingress+"/24 dev lan0", "route add default via 192.0.2.1")
 	dir = t.TempDir()
-	return prepare(t, "vips: {keepalivedConfig: "+filepath.Join(dir, "none.conf")+"}\nmicroshift: {directory: "+dir+config+"}\n"), dir
+	return newService(t, "vips: {keepalivedConfig: "+filepath.Join(dir, "none.conf")+"}\nmicroshift: {directory: "+dir+config+"}\n"), dir
 }
 
-// routes has a router answer with text at addr.
-func routes(t *testing.T, addr, text string) {
+// startRouter has a router answer with text at addr.
+func startRouter(t *testing.T, addr, text string) {
 	t.Helper()
 	serve(t, addr, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
-// gets checks the text at a URL.
-func gets(t *testing.T, what, url, want string) {
+// checkResponse checks the text at a URL.
+func checkResponse(t *testing.T, what, url, want string) {
 	t.Helper()
-	code, got, err := scrape(t, http.MethodGet, url)
+	code, got, err := fetch(t, http.MethodGet, url)
 	if err != nil && code == 0 {
 		got = "no answer"
 	}
@@ -47,8 +47,8 @@ func gets(t *testing.T, what, url, want string) {
 	}
 }
 
-// write writes a file, in a directory that it makes where there is none.
-func write(t *testing.T, path, text string) {
+// writeFile writes a file, in a directory that it makes where there is none.
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(text), 0o600))
@@ -57,33 +57,33 @@ func write(t *testing.T, path, text string) {
 // TestMicroShift follows a host through its router's places. Nothing is ever caught
 // of the internal address of the API server.
 func TestMicroShift(t *testing.T) {
-	s, dir := edge(t, "")
+	s, dir := newMicroShiftHost(t, "")
 	nstest.Run(t, "ip", "address", "add", internal+"/32", "dev", "lo")
-	t.Cleanup(func() { nstest.Run(noContext{t}, "ip", "address", "del", internal+"/32", "dev", "lo") })
-	routes(t, node+":80", "the router itself")
-	routes(t, ingress+":80", "by address")
-	routes(t, node+":8080", "by port")
-	routes(t, internal+":80", "inside")
+	t.Cleanup(func() { nstest.Run(withoutTestContext{t}, "ip", "address", "del", internal+"/32", "dev", "lo") })
+	startRouter(t, node+":80", "the router itself")
+	startRouter(t, ingress+":80", "by address")
+	startRouter(t, node+":8080", "by port")
+	startRouter(t, internal+":80", "inside")
 	s.start(nil)
-	r := s.reason(report.NotRequired)
+	r := s.awaitReason(report.NotRequired)
 	if c := r.Condition(); c.Message != "MicroShift's router has port 80 of "+node+", by its configuration" || r.Table.Present {
 		t.Errorf("%+v, %+v", c, r.Table)
 	}
-	gets(t, "the router's port 80", "http://"+node+"/", "the router itself")
+	checkResponse(t, "the router's port 80", "http://"+node+"/", "the router itself")
 
-	write(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingress+"]}\n")
-	s.reason(report.Serving)
-	gets(t, "a challenge, router on another address", "http://"+node+token, "by address")
-	gets(t, "anything else", "http://"+node+"/", "Only /.well-known/acme-challenge/* is allowed")
+	writeFile(t, filepath.Join(dir, "config.d", "10-ingress.yaml"), "ingress: {listenAddress: ["+ingress+"]}\n")
+	s.awaitReason(report.Serving)
+	checkResponse(t, "a challenge, router on another address", "http://"+node+token, "by address")
+	checkResponse(t, "anything else", "http://"+node+"/", "Only /.well-known/acme-challenge/* is allowed")
 
-	write(t, filepath.Join(dir, "config.d", "20-port.yaml"), "ingress: {listenAddress: [], ports: {http: 8080}}\n")
+	writeFile(t, filepath.Join(dir, "config.d", "20-port.yaml"), "ingress: {listenAddress: [], ports: {http: 8080}}\n")
 	s.await("the other port", func(r report.Report) bool {
 		return r.Condition().Reason == report.Serving && len(r.Upstreams) > 0 && r.Upstreams[0].Address.String() == node+":8080"
 	})
-	gets(t, "a challenge, router on another port", "http://"+node+token, "by port")
-	gets(t, "the internal address", "http://"+internal+token, "inside")
+	checkResponse(t, "a challenge, router on another port", "http://"+node+token, "by port")
+	checkResponse(t, "the internal address", "http://"+internal+token, "inside")
 
-	write(t, filepath.Join(dir, "config.yaml"), "ingress: {status: Removed}\n")
+	writeFile(t, filepath.Join(dir, "config.yaml"), "ingress: {status: Removed}\n")
 	s.await("no router", func(r report.Report) bool {
 		return r.Condition().Reason == report.UpstreamUnreachable && !r.Table.Present
 	})
@@ -92,17 +92,17 @@ func TestMicroShift(t *testing.T) {
 	s.await("the internal address as a VIP", func(r report.Report) bool {
 		return strings.Contains(r.Condition().Message, internal+" is the internal address")
 	})
-	gets(t, "the internal address as a VIP", "http://"+internal+token, "inside")
+	checkResponse(t, "the internal address as a VIP", "http://"+internal+token, "inside")
 	s.stop()
 }
 
 func loHas(t *testing.T, addr string) bool {
 	t.Helper()
-	return strings.Contains(nstest.Run(noContext{t}, "ip", "-o", "address", "show", "dev", "lo"), addr)
+	return strings.Contains(nstest.Run(withoutTestContext{t}, "ip", "-o", "address", "show", "dev", "lo"), addr)
 }
 
-// loGets waits until addresses are on lo.
-func loGets(t *testing.T, addrs ...string) {
+// awaitOnLo waits until addresses are on lo.
+func awaitOnLo(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, addr := range addrs {
 		nstest.Await(t, addr+" is on lo", func() bool { return loHas(t, addr) })
@@ -111,22 +111,22 @@ func loGets(t *testing.T, addrs ...string) {
 
 // TestMicroShiftManaged: the internal address is on lo while the service runs.
 func TestMicroShiftManaged(t *testing.T) {
-	s, dir := edge(t, ", manageAdvertiseAddress: true")
+	s, dir := newMicroShiftHost(t, ", manageAdvertiseAddress: true")
 	s.start(nil)
-	s.reason(report.NotRequired)
-	loGets(t, internal+"/32")
-	write(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.30.0.0/16]}\n")
+	s.awaitReason(report.NotRequired)
+	awaitOnLo(t, internal+"/32")
+	writeFile(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.30.0.0/16]}\n")
 	if !nstest.Poll(func() bool { return loHas(t, "172.31.0.0/32") && !loHas(t, internal) }) {
 		t.Error("the address does not follow the service network")
 	}
 	nstest.Run(t, "ip", "route", "add", "172.16.0.0/13", "via", "192.0.2.1")
-	write(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.17.0.0/16]}\n")
+	writeFile(t, filepath.Join(dir, "config.yaml"), "network: {serviceNetwork: [172.17.0.0/16]}\n")
 	s.await("a collision", func(r report.Report) bool {
 		return strings.Contains(r.Condition().Message, "the route 172.16.0.0/13 by lan0 leads to it: give another") && r.Condition().Reason == report.NotRequired
 	})
-	s.logs("is not kept on lo")
-	write(t, filepath.Join(dir, "config.yaml"), "")
-	loGets(t, internal+"/32")
+	s.awaitLog("is not kept on lo")
+	writeFile(t, filepath.Join(dir, "config.yaml"), "")
+	awaitOnLo(t, internal+"/32")
 	s.stop()
 	if loHas(t, internal) {
 		t.Error("the internal address is left on lo")
@@ -137,14 +137,14 @@ const (
 	node6     = "2001:db8::9"
 	router6   = "2001:db8::20"
 	internal6 = "fd02::1:0"
-	both      = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
-	sixAlone  = "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}\n"
+	dualStack = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
+	ipv6Only  = "network: {clusterNetwork: [fd01::/48], serviceNetwork: [fd02::/112]}\n"
 )
 
-// edge6 gives the host IPv6, too.
-func edge6(t *testing.T, config string) (s *service, dir string) {
+// newDualStackMicroShiftHost gives the host IPv6, too.
+func newDualStackMicroShiftHost(t *testing.T, config string) (s *service, dir string) {
 	t.Helper()
-	s, dir = edge(t, config)
+	s, dir = newMicroShiftHost(t, config)
 	for _, args := range []string{
 		"address add " + node6 + "/64 dev lan0 nodad", "address add " + router6 + "/64 dev lan0 nodad", "-6 route add default via 2001:db8::1",
 	} {
@@ -165,7 +165,7 @@ func TestMicroShiftFamilies(t *testing.T) {
 		untouched []string
 	}{
 		"IPv4 first": {
-			config: both + "node: {nodeIPv6: '" + node6 + "'}\n",
+			config: dualStack + "node: {nodeIPv6: '" + node6 + "'}\n",
 			held:   []string{node, node6}, router: []string{ingress, router6}, lo: []string{internal + "/32", internal6 + "/128"},
 		},
 		"IPv6 first": {
@@ -174,42 +174,42 @@ func TestMicroShiftFamilies(t *testing.T) {
 			held: []string{node6}, router: []string{router6}, lo: []string{internal6 + "/128", internal + "/32"}, untouched: []string{node},
 		},
 		"IPv6 alone": {
-			config: sixAlone + "node: {nodeIP: '" + node6 + "'}\n",
+			config: ipv6Only + "node: {nodeIP: '" + node6 + "'}\n",
 			held:   []string{node6}, router: []string{router6}, lo: []string{internal6 + "/128"}, notOnLo: internal, untouched: []string{node},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, dir := edge6(t, ", manageAdvertiseAddress: true")
+			s, dir := newDualStackMicroShiftHost(t, ", manageAdvertiseAddress: true")
 			quoted := "'" + strings.Join(tt.router, "', '") + "'"
-			write(t, filepath.Join(dir, "config.yaml"), tt.config+"ingress: {listenAddress: ["+quoted+"]}\n")
+			writeFile(t, filepath.Join(dir, "config.yaml"), tt.config+"ingress: {listenAddress: ["+quoted+"]}\n")
 			for _, addr := range tt.router {
-				routes(t, net.JoinHostPort(addr, "80"), "the router")
+				startRouter(t, net.JoinHostPort(addr, "80"), "the router")
 			}
 			for _, addr := range tt.untouched {
-				routes(t, net.JoinHostPort(addr, "80"), "somebody else")
+				startRouter(t, net.JoinHostPort(addr, "80"), "somebody else")
 			}
 			s.start(nil)
-			r := s.reason(report.Serving)
+			r := s.awaitReason(report.Serving)
 			if want := "holds " + strings.Join(tt.held, ", ") + " (MicroShift's node address)"; r.Condition().Message != want {
 				t.Errorf("%s, want %s", r.Condition().Message, want)
 			}
-			loGets(t, tt.lo...)
+			awaitOnLo(t, tt.lo...)
 			for _, addr := range tt.lo {
 				inside, _, _ := strings.Cut(addr, "/")
-				gets(t, addr, "http://"+net.JoinHostPort(inside, "80")+token, "no answer")
+				checkResponse(t, addr, "http://"+net.JoinHostPort(inside, "80")+token, "no answer")
 			}
 			if tt.notOnLo != "" && loHas(t, tt.notOnLo) {
 				t.Errorf("%s is on lo", tt.notOnLo)
 			}
 			for _, addr := range tt.held {
-				gets(t, "a challenge at "+addr, "http://"+net.JoinHostPort(addr, "80")+token, "the router")
-				gets(t, "anything else at "+addr, "http://"+net.JoinHostPort(addr, "80")+"/", "Only /.well-known/acme-challenge/* is allowed")
+				checkResponse(t, "a challenge at "+addr, "http://"+net.JoinHostPort(addr, "80")+token, "the router")
+				checkResponse(t, "anything else at "+addr, "http://"+net.JoinHostPort(addr, "80")+"/", "Only /.well-known/acme-challenge/* is allowed")
 			}
 			for _, addr := range tt.untouched {
-				gets(t, addr, "http://"+net.JoinHostPort(addr, "80")+token, "somebody else")
+				checkResponse(t, addr, "http://"+net.JoinHostPort(addr, "80")+token, "somebody else")
 			}
-			write(t, filepath.Join(dir, "config.d", "10.yaml"), "ingress: {listenAddress: []}\n")
-			s.reason(report.NotRequired)
+			writeFile(t, filepath.Join(dir, "config.d", "10.yaml"), "ingress: {listenAddress: []}\n")
+			s.awaitReason(report.NotRequired)
 			s.stop()
 			for _, addr := range tt.lo {
 				if loHas(t, addr) {
@@ -220,11 +220,11 @@ func TestMicroShiftFamilies(t *testing.T) {
 	}
 }
 
-// TestMicroShiftHeldBack: an address that MicroShift would take for the node's is
+// TestMicroShiftNodeAddressRequired: an address that MicroShift would take for the node's is
 // not put on lo before that is given.
-func TestMicroShiftHeldBack(t *testing.T) {
-	s, dir := edge6(t, ", manageAdvertiseAddress: true")
-	write(t, filepath.Join(dir, "config.yaml"), both)
+func TestMicroShiftNodeAddressRequired(t *testing.T) {
+	s, dir := newDualStackMicroShiftHost(t, ", manageAdvertiseAddress: true")
+	writeFile(t, filepath.Join(dir, "config.yaml"), dualStack)
 	s.start(nil)
 	s.await("one held back", func(r report.Report) bool {
 		return strings.HasSuffix(r.Condition().Message, internal6+", the internal address of MicroShift's API server, is not put on lo: "+
@@ -233,10 +233,10 @@ func TestMicroShiftHeldBack(t *testing.T) {
 	if loHas(t, internal) || loHas(t, internal6) {
 		t.Error("one is on lo")
 	}
-	write(t, filepath.Join(dir, "config.yaml"), both+"node: {nodeIPv6: '"+node6+"'}\n")
-	loGets(t, internal+"/32", internal6+"/128")
+	writeFile(t, filepath.Join(dir, "config.yaml"), dualStack+"node: {nodeIPv6: '"+node6+"'}\n")
+	awaitOnLo(t, internal+"/32", internal6+"/128")
 	// What takes an address away, as MicroShift does when it stops, has it put there again.
 	nstest.Run(t, "ip", "address", "del", internal+"/32", "dev", "lo")
-	loGets(t, internal+"/32")
+	awaitOnLo(t, internal+"/32")
 	s.stop()
 }

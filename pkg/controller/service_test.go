@@ -18,7 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// patience bounds every wait for a condition on a loaded machine.
+// replacementBackoff bounds every wait for a condition on a loaded machine.
 const patience = nstest.Patience
 
 // must ends the test on an error.
@@ -39,8 +39,8 @@ type service struct {
 	exited chan error
 }
 
-// prepare makes the directory with a configuration; "" is an absent file.
-func prepare(t *testing.T, config string) *service {
+// newService makes the directory with a configuration; "" is an absent file.
+func newService(t *testing.T, config string) *service {
 	t.Helper()
 	nstest.Need(t)
 	s := &service{t: t, dir: t.TempDir(), log: &nstest.Log{}, notify: make(chan string, 1000), exited: make(chan error, 1)}
@@ -57,7 +57,7 @@ func (s *service) start(env []string, wrapper ...string) {
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	must(s.t, err)
 	s.t.Cleanup(func() { _ = manager.Close() })
-	go s.listen(manager)
+	go s.receiveNotifications(manager)
 	exe, err := os.Executable()
 	must(s.t, err)
 	argv := slices.Concat(wrapper, []string{exe})
@@ -74,7 +74,7 @@ func (s *service) start(env []string, wrapper ...string) {
 	})
 }
 
-func (s *service) listen(manager *net.UnixConn) {
+func (s *service) receiveNotifications(manager *net.UnixConn) {
 	buf := make([]byte, 8192)
 	for {
 		n, err := manager.Read(buf)
@@ -88,8 +88,8 @@ func (s *service) listen(manager *net.UnixConn) {
 	}
 }
 
-// told waits until the manager is told a message that begins so.
-func (s *service) told(prefix string) string {
+// received waits until the manager is told a message that begins so.
+func (s *service) awaitNotification(prefix string) string {
 	s.t.Helper()
 	deadline := time.After(patience)
 	for {
@@ -127,24 +127,24 @@ func (s *service) await(what string, ok func(report.Report) bool) report.Report 
 	return last
 }
 
-func (s *service) reason(want report.Reason) report.Report {
+func (s *service) awaitReason(want report.Reason) report.Report {
 	s.t.Helper()
 	return s.await("reason "+string(want), func(r report.Report) bool { return r.Condition().Reason == want })
 }
 
-// logs waits until the log has that text: it is written beside the work.
-func (s *service) logs(text string) {
+// awaitLog waits until the log has that text: it is written beside the work.
+func (s *service) awaitLog(text string) {
 	s.t.Helper()
 	if !nstest.Poll(func() bool { return strings.Contains(s.log.String(), text) }) {
 		s.t.Errorf("the log lacks %q", text)
 	}
 }
 
-// stop asks it to end and wants exit code 0.
+// cancelProbe asks it to end and wants exit code 0.
 func (s *service) stop() {
 	s.t.Helper()
 	s.signal(syscall.SIGTERM)
-	s.ended()
+	s.awaitExit()
 }
 
 func (s *service) signal(number syscall.Signal) {
@@ -152,7 +152,7 @@ func (s *service) signal(number syscall.Signal) {
 	must(s.t, s.cmd.Process.Signal(number))
 }
 
-func (s *service) ended() {
+func (s *service) awaitExit() {
 	s.t.Helper()
 	select {
 	case err := <-s.exited:

@@ -13,41 +13,41 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// table is the kernel's table over a connection that is opened when it is
+// kernelTable is the kernel's table over a connection that is opened when it is
 // first needed: a host where nothing is to be installed needs no nftables.
-type table struct {
-	bridges bool // the table shall outlive this process
-	log     *slog.Logger
+type kernelTable struct {
+	persistent bool // the table shall outlive this process
+	log        *slog.Logger
 
-	mu     sync.Mutex
-	conn   *nftables.Conn
-	warned bool
-	held   bool // a table of ours stands in the kernel, and goes with the connection unless it is persistent
+	mu                sync.Mutex
+	conn              *nftables.Conn
+	persistenceWarned bool
+	installed         bool // a table of ours stands in the kernel, and goes with the connection unless it is persistent
 }
 
-// inherit finds out whether a former process has left a table behind, and where
+// findInherited finds out whether a former process has left a table behind, and where
 // that leads to. A kernel that cannot be asked holds none; why it cannot be, the
 // first Apply tells.
-func (k *table) inherit() (port uint16, left bool) {
+func (k *kernelTable) findInherited() (port uint16, left bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.open() != nil {
 		return 0, false
 	}
 	s, err := k.conn.State()
-	k.held = err == nil && s.Present && s.Owner == ""
-	if !k.held {
+	k.installed = err == nil && s.Present && s.Owner == ""
+	if !k.installed {
 		_ = k.close() // a host where nothing is to be installed keeps no connection
 	}
-	return s.Port, k.held
+	return s.Port, k.installed
 }
 
-// open needs mu.
-func (k *table) open() error {
+// listeners needs mu.
+func (k *kernelTable) open() error {
 	if k.conn != nil {
 		return nil
 	}
-	if !k.bridges {
+	if !k.persistent {
 		conn, err := nftables.Open()
 		k.conn = conn
 		return err
@@ -56,8 +56,8 @@ func (k *table) open() error {
 	if err != nil {
 		return err
 	}
-	if !persistent && !k.warned {
-		k.warned = true
+	if !persistent && !k.persistenceWarned {
+		k.persistenceWarned = true
 		k.log.Info("this kernel keeps no table without its process (Linux 6.9 does): after a crash, connections to the VIPs are refused until the service is back; across a restart they are not",
 			slog.String("event", "table"))
 	}
@@ -67,37 +67,37 @@ func (k *table) open() error {
 
 // Leave lets the table stand for the next process. After an error there is
 // none.
-func (k *table) Leave() error {
+func (k *kernelTable) Leave() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {
 		return nil
 	}
 	conn := k.conn
-	k.conn, k.held = nil, false
+	k.conn, k.installed = nil, false
 	return conn.Leave()
 }
 
 // Apply puts t in force. After a failure that left nothing in force, the next
 // attempt begins with a fresh connection.
-func (k *table) Apply(t ruleset.Table) error {
+func (k *kernelTable) Apply(t ruleset.Table) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.open(); err != nil {
 		return err
 	}
 	if err := k.conn.Apply(t); err != nil {
-		if !k.held {
+		if !k.installed {
 			err = errors.Join(err, k.close())
 		}
 		return err
 	}
-	k.held = true
+	k.installed = true
 	return nil
 }
 
 // Verify compares what stands in the kernel with what was applied last.
-func (k *table) Verify() (differs bool, err error) {
+func (k *kernelTable) Verify() (differs bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {
@@ -108,7 +108,7 @@ func (k *table) Verify() (differs bool, err error) {
 }
 
 // Remove takes the table out of the kernel.
-func (k *table) Remove() error {
+func (k *kernelTable) Remove() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {
@@ -117,12 +117,12 @@ func (k *table) Remove() error {
 	if err := k.conn.Remove(); err != nil {
 		return err
 	}
-	k.held = false
+	k.installed = false
 	return k.close()
 }
 
 // close needs mu.
-func (k *table) close() error {
+func (k *kernelTable) close() error {
 	conn := k.conn
 	k.conn = nil
 	if err := conn.Close(); err != nil {
@@ -132,7 +132,7 @@ func (k *table) close() error {
 }
 
 // report reads the table back from the kernel.
-func (k *table) report() report.Table {
+func (k *kernelTable) report() report.Table {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {
@@ -142,10 +142,10 @@ func (k *table) report() report.Table {
 	if err != nil {
 		return report.Table{Error: err.Error()}
 	}
-	return describe(s)
+	return reportTable(s)
 }
 
-func describe(s nftables.State) report.Table {
+func reportTable(s nftables.State) report.Table {
 	t := report.Table{Present: s.Present, Owned: s.Owned, Port: s.Port, Elements: s.VIPs}
 	for _, c := range s.Counters {
 		t.Counters = append(t.Counters, report.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})

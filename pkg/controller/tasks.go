@@ -33,5 +33,5 @@ func (t *tasks) start(name string, run func(context.Context) error) {
 	})
 }
 
-// wait returns when all tasks have ended, with the first error.
+// awaitChange returns when all tasks have ended, with the first error.
 func (t *tasks) wait() error { return t.group.Wait() }

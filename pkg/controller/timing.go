@@ -21,12 +21,12 @@ type timing struct {
 
 // withDefaults returns the waits with the default for each that is zero.
 func (t timing) withDefaults() timing {
-	t.GateSilence = cmp.Or(t.GateSilence, gateSilence)
-	t.ExporterBackOff = cmp.Or(t.ExporterBackOff, minExporterBackOff)
-	t.ExpiryTick = cmp.Or(t.ExpiryTick, expiryTick)
-	t.FollowAgain = cmp.Or(t.FollowAgain, followAgain)
-	t.ServingEvery = cmp.Or(t.ServingEvery, servingEvery)
-	t.ServingAgain = cmp.Or(t.ServingAgain, servingAgain)
-	t.ServingWithin = cmp.Or(t.ServingWithin, servingWithin)
+	t.GateSilence = cmp.Or(t.GateSilence, proxySilenceLimit)
+	t.ExporterBackOff = cmp.Or(t.ExporterBackOff, minExporterBackoff)
+	t.ExpiryTick = cmp.Or(t.ExpiryTick, expiryCheckInterval)
+	t.FollowAgain = cmp.Or(t.FollowAgain, caReadInterval)
+	t.ServingEvery = cmp.Or(t.ServingEvery, livenessInterval)
+	t.ServingAgain = cmp.Or(t.ServingAgain, livenessRetryInterval)
+	t.ServingWithin = cmp.Or(t.ServingWithin, livenessTimeout)
 	return t
 }

@@ -11,24 +11,26 @@ import (
 // budget bounds lines: size of them at once, and then so many in a minute.
 type budget struct {
 	size, refill float64
-	left         float64
-	at           time.Time // when left was right
+	available    float64
+	updated      time.Time // when left was right
 }
 
-func newBudget(size, refill float64) budget { return budget{size: size, refill: refill, left: size} }
+func newBudget(size, refill float64) budget {
+	return budget{size: size, refill: refill, available: size}
+}
 
 // spend takes a line, if there is one left.
 func (b *budget) spend(now time.Time) bool {
-	if passed := now.Sub(b.at); passed > 0 {
-		if !b.at.IsZero() {
-			b.left = min(b.size, b.left+b.refill*passed.Minutes())
+	if passed := now.Sub(b.updated); passed > 0 {
+		if !b.updated.IsZero() {
+			b.available = min(b.size, b.available+b.refill*passed.Minutes())
 		}
-		b.at = now
+		b.updated = now
 	}
-	if b.left < 1 {
+	if b.available < 1 {
 		return false
 	}
-	b.left--
+	b.available--
 	return true
 }
 
@@ -36,25 +38,25 @@ func (b *budget) spend(now time.Time) bool {
 // do not exist can send any User-Agent: what no solver has answered is soon down to
 // a few lines a minute, and a line with the count of the rest.
 type budgets struct {
-	good     budget // a solver has answered, which no stranger can make up
-	wanted   budget // cert-manager or a CA asks, as it seems; cert-manager has at most 60 under way
-	stranger budget
+	answered budget // a solver has answered, which no stranger can make up
+	known    budget // cert-manager or a CA asks, as it seems; cert-manager has at most 60 under way
+	unknown  budget
 }
 
 func newBudgets() budgets {
-	return budgets{good: newBudget(240, 240), wanted: newBudget(120, 6), stranger: newBudget(10, 1)}
+	return budgets{answered: newBudget(240, 240), known: newBudget(120, 6), unknown: newBudget(10, 1)}
 }
 
-func (b *budgets) of(s *told) *budget {
+func (b *budgets) of(s *openChallenge) *budget {
 	switch {
-	case s.Good > 0:
-		return &b.good
-	case s.wanted():
-		return &b.wanted
+	case s.Answered > 0:
+		return &b.answered
+	case s.fromKnownClient():
+		return &b.known
 	default:
-		return &b.stranger
+		return &b.unknown
 	}
 }
 
-// stranger holds for who is neither cert-manager nor a CA that names itself.
-func stranger(a report.Asker) bool { return a == report.OtherAsker || a == report.StepCA }
+// unknownClient holds for who is neither cert-manager nor a CA that names itself.
+func unknownClient(a report.Asker) bool { return a == report.OtherAsker || a == report.StepCA }

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	vip      = "192.0.2.5"
+	ingress  = "192.0.2.6"
+	explicit = "vips: {api: [" + vip + "], ingress: [" + ingress + "]}\n"
+	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+)
+
+// addLink gives the namespace a link, with the addresses and routes of the ip commands.
+func addLink(t *testing.T, commands ...string) {
+	t.Helper()
+	nstest.Need(t)
+	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
+	t.Cleanup(func() { nstest.Run(withoutTestContext{t}, "ip", "link", "del", "lan0") })
+	for _, args := range append([]string{"link set lan0 up", "link set lan1 up"}, commands...) {
+		nstest.Run(t, "ip", strings.Fields(args)...)
+	}
+}
+
+// addNetwork gives the namespace a link with the ingress's address on it, and an
+// ingress that answers with handler.
+func addNetwork(t *testing.T, handler http.HandlerFunc) {
+	t.Helper()
+	addLink(t, "addr add "+ingress+"/32 dev lan0")
+	if handler != nil {
+		serve(t, ingress+":80", handler)
+	}
+}
+
+// receiveNotifications listens until the test ends.
+func listen(t *testing.T, addr string) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	must(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+// answerRequests answers with handler at addr.
+func serve(t *testing.T, addr string, handler http.HandlerFunc) {
+	t.Helper()
+	ln := listen(t, addr)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+// startService is the service on a host with a VIP and an ingress that answers with handler.
+func startService(t *testing.T, handler http.HandlerFunc, config string, env ...string) *service {
+	t.Helper()
+	addNetwork(t, handler)
+	addVIP(t)
+	s := newService(t, config)
+	s.start(env)
+	return s
+}
+
+// withoutTestContext lets a cleanup run commands: the test's own context has ended then.
+type withoutTestContext struct{ *testing.T }
+
+func (withoutTestContext) Context() context.Context { return context.Background() }
+
+func addVIP(t *testing.T) {
+	t.Helper()
+	nstest.Run(t, "ip", "addr", "add", vip+"/32", "dev", "lan0")
+}
+
+func writeKey(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "token.thumbprint") }
+
+// request makes one request to the VIP from this host, as a self check does.
+func request(t *testing.T, path string) (code int, body string) {
+	t.Helper()
+	code, body, err := fetch(t, http.MethodGet, "http://"+vip+path)
+	must(t, err)
+	return code, body
+}
+
+// answered checks that a challenge is answered.
+func answered(t *testing.T, when string) {
+	t.Helper()
+	if code, _ := request(t, token); code != 200 {
+		t.Errorf("challenge %s: %d", when, code)
+	}
+}
+
+func TestChallengeThroughTheVIP(t *testing.T) {
+	addNetwork(t, writeKey)
+	s := newService(t, explicit)
+	s.start(nil)
+	if got := s.awaitNotification("READY=1"); !strings.Contains(got, "STATUS=Standby: not on this host: "+vip) {
+		t.Errorf("ready with %q", got)
+	}
+	addVIP(t)
+	s.awaitReason(report.Serving)
+	if code, body := request(t, token); code != 200 || body != "token.thumbprint" {
+		t.Errorf("challenge: %d %q", code, body)
+	}
+	if code, body := request(t, "/"); code != 400 || body != "Only /.well-known/acme-challenge/* is allowed" {
+		t.Errorf("anything else: %d %q", code, body)
+	}
+	r := s.await("one challenge, one refusal, ingress probed", func(r report.Report) bool {
+		return r.Challenges.Total == 1 && r.Challenges.Refused[report.NotChallenge] == 1 && r.Upstreams[0].Reachable
+	})
+	if !r.Table.Present || !r.Table.Owned || r.Table.Port != 8888 || len(r.Table.Elements) != 1 {
+		t.Errorf("table %+v", r.Table)
+	}
+	if c := r.Challenges.Recent[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.VIP != vip {
+		t.Errorf("challenge %+v", c)
+	}
+	s.awaitLog("token_prefix=evaGxfAD ")
+	if log := s.log.String(); strings.Contains(log, "evaGxfADs") {
+		t.Errorf("the log must carry the token's first 8 characters and no more:\n%s", log)
+	}
+	s.awaitNotification("STATUS=Serving: holds " + vip + ", upstream " + ingress + ":80, 1 challenge, last 200 ")
+	s.stop()
+}
+
+func TestReloadNotifiesSystemd(t *testing.T) {
+	addNetwork(t, writeKey)
+	s := newService(t, explicit)
+	s.start(nil)
+	s.awaitNotification("READY=1")
+	s.signal(syscall.SIGHUP)
+	s.awaitNotification("RELOADING=1\nMONOTONIC_USEC=")
+	s.awaitNotification("READY=1")
+	s.configure(explicit + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+	s.awaitNotification("RELOADING=1\nMONOTONIC_USEC=")
+	s.awaitNotification("READY=1")
+	s.await("new port", func(r report.Report) bool { return r.Table.Port == 9888 })
+	s.configure(explicit + "mode: CustomDeployment\n")
+	s.awaitNotification("RELOADING=1")
+	if got := s.awaitNotification("READY=1"); !strings.Contains(got, "STATUS=InvalidConfig: ") {
+		t.Errorf("after a refused configuration: %q", got)
+	}
+	r := s.await("old port", func(r report.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
+	if want := "config.yaml:2:7: mode CustomDeployment needs customDeployment"; !strings.Contains(r.Condition().Message, want) {
+		t.Errorf("message %q lacks %q", r.Condition().Message, want)
+	}
+	s.configure(`mode: ""`)
+	s.await("nothing installed", func(r report.Report) bool {
+		return r.Condition().Reason == report.Disabled && !r.Table.Present
+	})
+	s.stop()
+	log := s.log.String()
+	if strings.Count(log, "event=state reason=InvalidConfig") != 1 {
+		t.Errorf("a refused configuration is one line:\n%s", log)
+	}
+	if strings.Count(log, "config.yaml has not changed") != 1 {
+		t.Errorf("the reload that found nothing new has no line of its own:\n%s", log)
+	}
+}
+
+func TestWatchdogIsFed(t *testing.T) {
+	addNetwork(t, writeKey)
+	s := newService(t, explicit)
+	s.start([]string{"WATCHDOG_USEC=8000000"})
+	s.awaitNotification("READY=1")
+	s.awaitNotification("WATCHDOG=1")
+	s.awaitNotification("WATCHDOG=1")
+	s.stop()
+}
+
+func TestPortInUseNamesTheProcess(t *testing.T) {
+	addNetwork(t, writeKey)
+	addVIP(t)
+	squatter := listen(t, ":8888")
+	s := newService(t, explicit)
+	s.start(nil)
+	s.awaitNotification("READY=1\nSTATUS=PortInUse: ")
+	r := s.awaitReason(report.PortInUse)
+	want := fmt.Sprintf("port 8888: it is taken by process %d (", os.Getpid())
+	if !strings.Contains(r.Condition().Message, want) {
+		t.Errorf("message %q does not name process %d", r.Condition().Message, os.Getpid())
+	}
+	if r.Table.Present {
+		t.Error("a table leads to a port that another process has")
+	}
+	squatter.Close()
+	s.awaitReason(report.Serving)
+	answered(t, "after that")
+	s.stop()
+}
+
+func TestWithoutCapNetAdmin(t *testing.T) {
+	addNetwork(t, writeKey)
+	addVIP(t)
+	s := newService(t, explicit)
+	s.start(nil, "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
+	s.awaitNotification("READY=1\nSTATUS=NftablesUnavailable: ")
+	r := s.awaitReason(report.NftablesUnavailable)
+	if !strings.Contains(r.Condition().Message, "CAP_NET_ADMIN") {
+		t.Errorf("message %q does not name the capability", r.Condition().Message)
+	}
+	if conn, err := net.DialTimeout("tcp", vip+":8888", patience); err == nil {
+		conn.Close()
+		t.Error("the internal port stands open although no table guards it")
+	}
+	s.stop()
+}
+
+func TestStartWithInvalidConfig(t *testing.T) {
+	addNetwork(t, writeKey)
+	addVIP(t)
+	s := newService(t, "")
+	s.configure("newKey: 1\n")
+	s.start(nil)
+	s.awaitNotification("READY=1\nSTATUS=InvalidConfig: ")
+	if r := s.awaitReason(report.InvalidConfig); r.Table.Present || r.Config.Source != "none" {
+		t.Errorf("with nothing ever accepted: %+v", r)
+	}
+	s.configure(explicit)
+	s.awaitReason(report.Serving)
+	s.stop()
+
+	again := newService(t, "newKey: 1\n")
+	must(t, os.Rename(filepath.Join(s.dir, "state"), filepath.Join(again.dir, "state")))
+	again.start(nil)
+	again.awaitNotification("READY=1")
+	r := again.await("last accepted in force", func(r report.Report) bool {
+		return r.Condition().Reason == report.InvalidConfig && r.Config.Source == "last-accepted" && len(r.Table.Elements) == 1
+	})
+	if !strings.Contains(r.Condition().Message, `unknown key "newKey"`) {
+		t.Errorf("message %q", r.Condition().Message)
+	}
+	answered(t, "with the last accepted configuration")
+	again.stop()
+}
+
+func TestUnreachableIngress(t *testing.T) {
+	s := startService(t, nil, explicit)
+	s.awaitNotification("READY=1")
+	r := s.awaitReason(report.UpstreamUnreachable)
+	if !strings.Contains(r.Condition().Message, ingress+":80") {
+		t.Errorf("message %q does not name the address", r.Condition().Message)
+	}
+	if code, body := request(t, token); code != 502 || strings.Contains(body, ingress) {
+		t.Errorf("the client gets %d %q", code, body)
+	}
+	listen(t, ingress+":80")
+	s.awaitReason(report.Serving)
+	s.stop()
+}
+
+// sendChallenge is the connection of a client that has sent a challenge.
+func sendChallenge(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", vip+":80", patience)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
+	return conn
+}
+
+func TestStopDrains(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	s := startService(t, func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-answer
+		writeKey(w, r)
+	}, explicit)
+	s.awaitNotification("READY=1")
+	conn := sendChallenge(t)
+	<-asked
+	s.signal(syscall.SIGTERM)
+	s.awaitNotification("STOPPING=1")
+	if !nstest.Poll(func() bool {
+		other, err := net.DialTimeout("tcp", vip+":80", patience)
+		if err == nil {
+			other.Close()
+		}
+		return err != nil
+	}) {
+		t.Error("new connections are still taken")
+	}
+	close(answer)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("the challenge in flight: %v", err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "token.thumbprint" {
+		t.Errorf("the challenge in flight: %q, %v", body, err)
+	}
+	s.awaitExit()
+}
+
+func TestStopCutsOffAfterDrainTimeout(t *testing.T) {
+	asked := make(chan struct{})
+	s := startService(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"Drain": 100000000}`)
+	s.awaitNotification("READY=1")
+	sendChallenge(t)
+	<-asked
+	begin := time.Now()
+	s.stop()
+	t.Logf("stopped after %v", time.Since(begin).Round(time.Millisecond))
+	s.awaitLog("challenges in flight were cut off")
+	if strings.Contains(s.log.String(), "the gate does not answer") {
+		t.Error("the gate has not cut the challenge off itself")
+	}
+}
+
+func TestTwoInstances(t *testing.T) {
+	first := startService(t, writeKey, explicit)
+	first.awaitNotification("READY=1")
+	second := newService(t, explicit+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+	second.start(nil)
+	r := second.awaitReason(report.NftablesUnavailable)
+	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
+		t.Errorf("message %q does not name the table's owner", r.Condition().Message)
+	}
+	answered(t, "through the first instance")
+	first.signal(syscall.SIGKILL)
+	if err := <-first.exited; err == nil {
+		t.Error("SIGKILL leaves exit code 0")
+	}
+	second.awaitReason(report.Serving)
+	answered(t, "through the second instance after the first was killed")
+	second.stop()
+}
+
+// TestVIPsFromStaticPod: a node that takes no part in the ingress
+// has no such instance in its keepalived.conf; the static pod names the VIPs.
+func TestVIPsFromStaticPod(t *testing.T) {
+	addNetwork(t, writeKey)
+	addVIP(t)
+	s := newService(t, "")
+	conf := filepath.Join(s.dir, "keepalived", "keepalived.conf")
+	s.configure("vips: {keepalivedConfig: " + conf + "}\n")
+	s.start(nil)
+	s.awaitNotification("READY=1\nSTATUS=NotRequired: no " + conf)
+	writeFile(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
+	s.awaitReason(report.NoVIPs)
+	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --ingress-vips, "+ingress+"]}]}\n")
+	s.awaitReason(report.Serving)
+	answered(t, "with the static pod's VIPs")
+	writeFile(t, s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")
+	r := s.awaitReason(report.ExternalLoadBalancer)
+	if r.Table.Present {
+		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
+	}
+	s.awaitLog("port 80 of " + vip + " is released")
+	if log := s.log.String(); strings.Contains(log, "has left this host") {
+		t.Errorf("the VIP is still on this host, and the log must not deny it:\n%s", log)
+	}
+	s.stop()
+}

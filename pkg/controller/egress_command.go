@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"maps"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// publish tells the gate and the board what is so now. It needs mu.
+func (e *egressWatcher) publish() {
+	if !e.configured {
+		return
+	}
+	e.published = time.Now()
+	automatic := e.directTargets().NoProxy()
+	ways := e.routes(automatic)
+	e.setEgress(e.command(ways))
+	shown := e.report(ways, automatic)
+	if reflect.DeepEqual(shown, e.lastReported) {
+		return
+	}
+	logEgressChanges(e.log, e.lastReported, shown)
+	e.lastReported = shown
+	e.tracker.SetEgress(shown, time.Now())
+}
+
+// routes are all that lead through a proxy. A proxy whose name was never tried to be
+// resolved waits, and what the gate goes by meanwhile stays. It needs mu.
+func (e *egressWatcher) routes(automatic []string) []settings.Way {
+	next := appliedEgress{e.appliedConfig.EgressProxy, e.acceptance.InForce()}
+	ways := e.routesWith(next, automatic)
+	if e.applied == nil || e.allSettled(ways) {
+		e.applied = &next
+		e.trackNames(ways)
+		return ways
+	}
+	before := e.routesWith(*e.applied, automatic)
+	e.trackNames(slices.Concat(ways, before))
+	if e.allSettled(ways) {
+		e.applied = &next // by its address, or one that is kept
+		e.trackNames(ways)
+		return ways
+	}
+	return before
+}
+
+func (e *egressWatcher) routesWith(used appliedEgress, automatic []string) []settings.Way {
+	c := e.appliedConfig
+	c.EgressProxy = used.egress
+	return settings.Ways(c, used.setting.Settings, e.ingress, automatic)
+}
+
+// allSettled reports whether each proxy has an address, or it is known why not. It needs
+// mu.
+func (e *egressWatcher) allSettled(ways []settings.Way) bool {
+	return !slices.ContainsFunc(ways, func(w settings.Way) bool {
+		r := e.resolutions[w.Proxy.Hostname()]
+		return r == nil || !r.settled()
+	})
+}
+
+// trackNames keeps the names of the proxies that ways lead through, and no others, among
+// those that are resolved. It needs mu.
+func (e *egressWatcher) trackNames(ways []settings.Way) {
+	wanted := make(map[string]bool)
+	for _, w := range ways {
+		name := w.Proxy.Hostname()
+		wanted[name] = true
+		if _, is := e.resolutions[name]; is {
+			continue
+		}
+		r := &resolution{addrs: e.savedAddresses[name]}
+		if addr, err := netip.ParseAddr(name); err == nil {
+			r.addrs, r.next = []netip.Addr{addr.Unmap()}, time.Now().Add(resolveInterval)
+		}
+		e.resolutions[name] = r
+		e.wake()
+	}
+	maps.DeleteFunc(e.resolutions, func(name string, _ *resolution) bool { return !wanted[name] })
+}
+
+// last is what the gate is to do. A proxy whose name cannot be resolved, or of which
+// that is not known in time, has no address. It needs mu.
+func (e *egressWatcher) command(ways []settings.Way) protocol.Egress {
+	addrs := func(name string) []netip.Addr { return e.resolutions[name].addrs }
+	return settings.Egress(ways, addrs, e.applied.setting, e.systemRoots())
+}
+
+// maxReportedNoProxy bounds the list on the board: a file may have a long one.
+const maxReportedNoProxy = 8 << 10
+
+// report is what people and programs are shown. It needs mu.
+func (e *egressWatcher) report(ways []settings.Way, automatic []string) report.EgressProxy {
+	state := e.acceptance.State()
+	shown := report.EgressProxy{
+		Upstream: string(e.appliedConfig.EgressProxy.Upstream), Since: state.Since, Pending: e.acceptance.Pending(),
+		NoProxy: truncate(e.acceptance.InForce().Settings.NoProxyWith(automatic)), NextTry: state.Next, RefusedBy: e.refusedBy,
+	}
+	if state.Spec != nil {
+		shown.Spec = reportSetting(*state.Spec)
+	}
+	if state.Accepted != nil {
+		shown.Accepted, shown.AcceptedAt = reportSetting(*state.Accepted), state.At
+	}
+	for _, p := range state.Endpoints {
+		shown.Endpoints = append(shown.Endpoints, report.EgressEndpoint{URL: redactURL(p.URL), OK: p.OK, Error: p.Error, Checked: p.Checked})
+	}
+	switch {
+	case state.Refused != nil:
+		shown.Why = state.Refused.Error()
+	case shown.Pending:
+		shown.Why = pendingReason(state.Endpoints)
+	}
+	for _, w := range ways {
+		shown.Through = append(shown.Through, e.reportRoute(w))
+	}
+	return shown
+}
+
+func (e *egressWatcher) reportRoute(w settings.Way) report.EgressThrough {
+	t := report.EgressThrough{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
+	r := e.resolutions[w.Proxy.Hostname()]
+	for _, addr := range r.addrs {
+		t.Addresses = append(t.Addresses, addr.String())
+	}
+	if r.err != nil {
+		t.Error = r.err.Error()
+	}
+	return t
+}
+
+func reportSetting(s egress.Setting) report.EgressSetting {
+	return report.EgressSetting{
+		HTTPProxy: s.Settings.RedactedHTTP(), HTTPSProxy: s.Settings.RedactedHTTPS(), NoProxy: truncate(s.Settings.NoProxy),
+		Source: s.Settings.Source, TrustedCAs: len(s.Roots),
+	}
+}
+
+func truncate(list string) string {
+	if len(list) > maxReportedNoProxy {
+		return list[:maxReportedNoProxy] + "…"
+	}
+	return list
+}
+
+// redactURL is an endpoint without what may be a secret in it.
+func redactURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "a URL that is none"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expiry_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	vip4 = "192.0.2.5:6443"
+	vip6 = "[2001:db8::5]:6443"
+	api  = "api.example.com"
+)
+
+var startTime = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+// presents is a place with a certificate that lives for 90 days from a day on.
+func presents(address, name, serial string, from int) report.Certificate {
+	before := startTime.AddDate(0, 0, from)
+	return report.Certificate{Address: address, Name: name, Issuer: "R11", Serial: serial, NotBefore: before, NotAfter: before.AddDate(0, 0, 90)}
+}
+
+func unanswered(address, name string) report.Certificate {
+	return report.Certificate{Address: address, Name: name, Error: "connection refused"}
+}
+
+// reading is one look, and the lines that it gives.
+type reading struct {
+	day   int
+	found []report.Certificate
+	want  []string
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	type all = []report.Certificate
+	const (
+		tail = "; look at its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
+		late = " of the 90d that it lives: whoever renews it is late" + tail
+	)
+	for name, looks := range map[string][]reading{
+		"one that is renewed in time": {
+			{0, all{presents(vip4, api, "a", 0)}, nil},
+			{59, all{presents(vip4, api, "a", 0)}, nil},
+			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{61, all{presents(vip4, api, "b", 60)}, nil},
+		},
+		"one that is not": {
+			{0, all{presents(vip4, api, "a", 0)}, nil},
+			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late}},
+			{71, all{presents(vip4, api, "a", 0)}, nil},
+			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late}},
+			{83, all{presents(vip4, api, "a", 0)}, nil},
+			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", has expired at 2026-05-30 00:00 UTC: clients refuse the API by now" + tail}},
+			{91, all{presents(vip4, api, "a", 0)}, nil},
+			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+		},
+		"one in many places is one line": {
+			{85, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0), presents(vip6, api, "a", 0)}, []string{
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for no name, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
+			}},
+		},
+		"a list of names is cut": {
+			{85, all{presents(vip4, "a", "a", 0), presents(vip4, "b", "a", 0), presents(vip4, "c", "a", 0), presents(vip4, "d", "a", 0), presents(vip4, "e", "a", 0), presents(vip4, "f", "a", 0)}, []string{
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
+			}},
+		},
+		"one for each name": {
+			{0, all{presents(vip4, "", "i", 0), presents(vip4, api, "a", -70)}, []string{
+				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late,
+			}},
+		},
+		"an older one comes back": {
+			{0, all{presents(vip4, api, "b", 0)}, nil},
+			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com has changed, for one that is good until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+		},
+		"an API server that is away ages all the same": {
+			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
+			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate, so that nobody sees when it expires: connection refused"}},
+			{2, all{unanswered(vip4, ""), unanswered(vip4, api)}, nil},
+			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for no name, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late}},
+			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
+				"INFO the API server at 192.0.2.5:6443 presents a certificate again",
+				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
+			}},
+		},
+		"a name that is refused": {
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server presents no certificate on 192.0.2.5:6443 for api.example.com: connection refused"}},
+			{1, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, nil},
+			{2, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
+		},
+		"a VIP that is away": {
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server at [2001:db8::5]:6443 does not present a certificate, so that nobody sees when it expires: connection refused"}},
+		},
+		"nothing to look at": {
+			{0, nil, nil},
+			{1, all{presents(vip4, "", "a", 0)}, nil},
+			{2, nil, nil},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var w expiry.History
+			for _, l := range looks {
+				_, lines := w.Record(l.found, startTime.AddDate(0, 0, l.day))
+				var got []string
+				for _, line := range lines {
+					got = append(got, line.Level.String()+" "+line.Text)
+				}
+				if diff := cmp.Diff(l.want, got); diff != "" {
+					t.Errorf("on day %d (-want +got):\n%s", l.day, diff)
+				}
+			}
+		})
+	}
+}
+
+// What is known of a place outlives its silence, and not the place.
+func TestLastSeenCertificates(t *testing.T) {
+	t.Parallel()
+	var w expiry.History
+	before := presents(vip4, api, "a", 0)
+	if known, _ := w.Record([]report.Certificate{before}, startTime); !cmp.Equal([]report.Certificate{before}, known) {
+		t.Errorf("known: %+v", known)
+	}
+	for range 2 {
+		known, _ := w.Record([]report.Certificate{unanswered(vip4, api), unanswered(vip6, api)}, startTime)
+		want := []report.Certificate{before, unanswered(vip6, api)}
+		want[0].Error = "connection refused"
+		if diff := cmp.Diff(want, known); diff != "" {
+			t.Errorf("while it is silent (-want +got):\n%s", diff)
+		}
+	}
+	w.Record(nil, startTime)
+	if known, _ := w.Record([]report.Certificate{unanswered(vip4, api)}, startTime); known[0].Serial != "" {
+		t.Errorf("a place that was not asked for is known: %+v", known)
+	}
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	withMetrics = explicit + "metrics: {listenAddress: \":9645\"}\n"
+	metricsURL  = "http://127.0.0.1:9645/metrics"
+
+	// shortExporterBackoff makes the service start the next exporter soon.
+	shortExporterBackoff = serviceTiming + `={"ExporterBackOff": 50000000}`
+)
+
+// fetch fetches a page once, on a connection of its own.
+func fetch(t *testing.T, method, url string) (code int, body string, err error) {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	must(t, err)
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+// awaitMetric waits until the metrics have a line.
+func (s *service) awaitMetric(line string) string {
+	s.t.Helper()
+	var code int
+	var body string
+	var err error
+	if !nstest.Poll(func() bool {
+		code, body, err = fetch(s.t, http.MethodGet, metricsURL)
+		return err == nil && strings.Contains("\n"+body, "\n"+line+"\n")
+	}) {
+		s.t.Fatalf("the metrics lack %q: %d %v\n%s", line, code, err, body)
+	}
+	return body
+}
+
+// startWithMetrics is the service with a VIP, an ingress that answers, and metrics.
+func startWithMetrics(t *testing.T, env ...string) *service {
+	t.Helper()
+	s := startService(t, writeKey, withMetrics, env...)
+	s.awaitReason(report.Serving)
+	return s
+}
+
+func TestMetrics(t *testing.T) {
+	s := startWithMetrics(t)
+	answered(t, "with metrics")
+	if code, _ := request(t, "/"); code != 400 {
+		t.Fatalf("no challenge: %d", code)
+	}
+	s.awaitMetric(`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"} 1`)
+	// Go programs look like step-ca.
+	body := s.awaitMetric(`http01_proxy_requests_total{client="step-ca",outcome="ok"} 1`)
+	for _, line := range []string{
+		"http01_proxy_up 1",
+		`http01_proxy_ready{reason="Serving"} 1`,
+		`http01_proxy_vip_held{vip="` + vip + `"} 1`,
+		"http01_proxy_vip_transitions_total 1",
+		`http01_proxy_redirect_packets_total{family="ipv4"} 0`, // both came from this host itself
+		"http01_proxy_request_duration_seconds_count 1",
+		`http01_proxy_reloads_total{result="accepted"} 0`,
+	} {
+		if !strings.Contains("\n"+body, "\n"+line+"\n") {
+			t.Errorf("the metrics lack %q:\n%s", line, body)
+		}
+	}
+	s.stop()
+	if code, _, err := fetch(t, http.MethodGet, metricsURL); err == nil {
+		t.Errorf("metrics after the end: %d", code)
+	}
+}
+
+// Only one page is served, and that not on port 80 of the VIP.
+func TestOnlyMetricsAreServed(t *testing.T) {
+	s := startWithMetrics(t)
+	s.awaitMetric("http01_proxy_up 1")
+	for _, tt := range []struct {
+		method, url string
+		code        int
+	}{
+		{http.MethodGet, "http://127.0.0.1:9645/", 404},
+		{http.MethodGet, "http://127.0.0.1:9645/metrics/", 404},
+		{http.MethodGet, "http://127.0.0.1:9645//metrics", 404},
+		{http.MethodGet, "http://127.0.0.1:9645/debug/pprof/", 404},
+		{http.MethodPost, metricsURL, 404},
+		{http.MethodHead, metricsURL, 404},
+		{http.MethodOptions, "http://127.0.0.1:9645/*", 404},
+		{http.MethodGet, "http://" + vip + ":9645/metrics?x=y", 200},
+		{http.MethodGet, "http://" + vip + "/metrics", 400},
+		{http.MethodGet, "http://" + vip + "/.well-known/acme-challenge/../../metrics", 400},
+	} {
+		code, body, err := fetch(t, tt.method, tt.url)
+		if code != tt.code || err != nil {
+			t.Errorf("%s %s: %d %v, want %d", tt.method, tt.url, code, err, tt.code)
+		}
+		if has := strings.Contains(body, "http01_proxy_up"); has != (tt.code == 200) {
+			t.Errorf("%s %s has metrics: %t", tt.method, tt.url, has)
+		}
+	}
+	conn, err := net.DialTimeout("tcp", "127.0.0.1:9645", patience)
+	must(t, err)
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 20<<10))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(t, err)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("20 KiB of fields: %d", resp.StatusCode)
+	}
+	s.stop()
+}
+
+// What reads a scraper's bytes can do nothing with the host, and the keeper reads
+// none: it has no socket there.
+func TestExporterIsUnprivileged(t *testing.T) {
+	s := startWithMetrics(t)
+	s.awaitMetric("http01_proxy_up 1")
+	pid := s.childPID("exporter")
+	checkUnprivileged(t, pid)
+	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env), "NOTIFY_SOCKET") || !strings.Contains(string(env), "GOMEMLIMIT=32MiB\x00") {
+		t.Errorf("the exporter's environment: %q, %v", env, err)
+	}
+	listeners := nstest.Run(t, "ss", "-Hltnp", "sport = :9645")
+	if strings.Count(listeners, "pid=") != 1 || !strings.Contains(listeners, fmt.Sprintf("pid=%d,", pid)) {
+		t.Errorf("who listens, and should be process %d alone:\n%s", pid, listeners)
+	}
+	s.stop()
+}
+
+// TestExporterExits kills the exporter three times. The service starts another,
+// logs the failure once and keeps its condition.
+func TestExporterExits(t *testing.T) {
+	s := startWithMetrics(t, shortExporterBackoff)
+	s.awaitMetric("http01_proxy_up 1")
+	s.awaitLog("metrics are served on ")
+	before := s.awaitReason(report.Serving).Condition()
+	old, first := 0, s.childPID("exporter")
+	for range 3 {
+		if !nstest.Poll(func() bool { pid := s.childPID("exporter"); return pid != 0 && pid != old }) {
+			t.Fatal("no other exporter")
+		}
+		s.awaitMetric("http01_proxy_up 1")
+		old = s.childPID("exporter")
+		must(t, syscall.Kill(old, syscall.SIGKILL))
+	}
+	s.awaitMetric("http01_proxy_up 1")
+	s.awaitLog("the exporter has ended (signal: killed)")
+	s.awaitLog(fmt.Sprintf("exporter_pid=%d", first))
+	for text, want := range map[string]int{"metrics are served on ": 1, "metrics are not served on ": 1} {
+		if n := strings.Count(s.log.String(), text); n != want {
+			t.Errorf("%q %d times, want %d", text, n, want)
+		}
+	}
+	if after := s.awaitReason(report.Serving).Condition(); after != before {
+		t.Errorf("the condition is %+v, was %+v", after, before)
+	}
+	s.stop()
+}
+
+// The configuration says where, and whether at all; none of that needs a restart.
+func TestMetricsFollowTheConfiguration(t *testing.T) {
+	s := startService(t, writeKey, explicit)
+	s.awaitReason(report.Serving)
+	off := func(r report.Report) bool { return r.Metrics == report.Metrics{} }
+	s.await("metrics that are off", off)
+	if s.childPID("exporter") != 0 {
+		t.Error("there is an exporter although nobody wants one")
+	}
+	s.configure(withMetrics)
+	s.awaitMetric(`http01_proxy_reloads_total{result="accepted"} 1`)
+	s.configure(explicit + "metrics: {listenAddress: 127.0.0.2:9646}\n")
+	if !nstest.Poll(func() bool {
+		code, _, err := fetch(t, http.MethodGet, "http://127.0.0.2:9646/metrics")
+		return err == nil && code == http.StatusOK
+	}) {
+		t.Error("no metrics at the new address")
+	}
+	for _, url := range []string{metricsURL, "http://127.0.0.1:9646/metrics"} {
+		if _, _, err := fetch(t, http.MethodGet, url); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	s.configure(explicit)
+	if !nstest.Poll(func() bool {
+		_, _, err := fetch(t, http.MethodGet, "http://127.0.0.2:9646/metrics")
+		return errors.Is(err, syscall.ECONNREFUSED) && s.childPID("exporter") == 0
+	}) {
+		t.Error("metrics go on although they are off")
+	}
+	s.await("metrics that are off again", off)
+	answered(t, "without metrics")
+	s.stop()
+}
+
+// A port that is taken is named once, and taken as soon as it is free. The front
+// door is not affected.
+func TestMetricsPortInUse(t *testing.T) {
+	squatter := listen(t, ":9645")
+	s := startWithMetrics(t, shortExporterBackoff)
+	by := fmt.Sprintf("taken by process %d (", os.Getpid())
+	s.awaitLog(by)
+	s.await("the process that has the port", func(r report.Report) bool {
+		return !r.Metrics.Served && strings.HasSuffix(r.Metrics.Address, ":9645") && strings.Contains(r.Metrics.Error, by)
+	})
+	answered(t, "while the metrics have no port")
+	squatter.Close()
+	s.awaitMetric(`http01_proxy_ready{reason="Serving"} 1`)
+	s.awaitLog("metrics are served on ") // at once: none has ended
+	s.await("metrics that are served", func(r report.Report) bool { return r.Metrics.Served && r.Metrics.Error == "" })
+	if n := strings.Count(s.log.String(), "metrics are not served"); n != 1 {
+		t.Errorf("%d lines about it:\n%s", n, s.log)
+	}
+	s.stop()
+}

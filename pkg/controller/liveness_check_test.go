@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// shortLivenessTiming has the service's own requests follow one another faster. Their bound
+// has to hold for a gate that is well on a loaded machine.
+const shortLivenessTiming = serviceTiming + `={"ServingEvery": 200000000, "ServingAgain": 100000000, "ServingWithin": 1000000000, "GateSilence": 60000000000}`
+
+// runProxy is the gate, or one that lives and does not serve: as the file says whose
+// name is that of the program.
+func runProxy(ctx context.Context, conn *protocol.Conn) error {
+	how, err := os.ReadFile(os.Args[0])
+	if filepath.Base(os.Args[0]) != "gate-acts" || err != nil {
+		return proxy.RunConfined(ctx, conn)
+	}
+	go func() {
+		for range time.Tick(time.Second) {
+			_ = conn.Send(protocol.Word{Alive: &protocol.Alive{}}, -1)
+		}
+	}()
+	_ = conn.Send(protocol.Word{Alive: &protocol.Alive{}}, -1)
+	for {
+		order, fd, err := conn.ReceiveOrder()
+		if err != nil {
+			return nil //nolint:nilerr // its end
+		}
+		if order.Tell != nil {
+			_ = conn.Send(protocol.Word{Told: &protocol.Told{}}, -1)
+		}
+		if order.Listen == nil {
+			continue
+		}
+		ln, err := net.FileListener(os.NewFile(uintptr(fd), "listener"))
+		if err != nil {
+			return err
+		}
+		go answerWrongly(ln, string(how))
+	}
+}
+
+func answerWrongly(ln net.Listener, how string) {
+	for {
+		client, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		switch how {
+		case "silent":
+			go func() { _, _ = io.Copy(io.Discard, client) }()
+		case "wrong":
+			_, _ = client.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+			_ = client.Close()
+		case "reset":
+			_ = client.(*net.TCPConn).SetLinger(0) //nolint:forcetypeassert // a listener of TCP
+			_ = client.Close()
+		}
+	}
+}
+
+// A gate that lives and does not serve is noticed and replaced.
+func TestProxyDoesNotAnswer(t *testing.T) {
+	for _, tt := range []struct{ how, why string }{
+		{"silent", "(no answer in time)"},
+		{"wrong", "(the answer is another than 400)"},
+		{"reset", "(the connection was reset)"},
+	} {
+		t.Run(tt.how, func(t *testing.T) {
+			addNetwork(t, writeKey)
+			s := newService(t, explicit)
+			acts := filepath.Join(s.dir, "gate-acts")
+			if err := os.WriteFile(acts, []byte(tt.how), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for path, mode := range map[string]os.FileMode{acts: 0o644, filepath.Dir(s.dir): 0o755} { // the gate is another user
+				if err := os.Chmod(path, mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.start([]string{shortLivenessTiming}, "bash", "-c", `exec -a "$0" "$1"`, acts)
+			s.awaitReason(report.Standby)
+			pid := s.awaitNewProxy(0)
+			if err := os.Remove(acts); err != nil { // the next gate is well
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			addVIP(t)
+			s.awaitReason(report.GateUnavailable)
+			s.awaitReason(report.Serving)
+			t.Logf("a gate that answers after %v", time.Since(begin).Round(time.Millisecond))
+			s.awaitNewProxy(pid)
+			s.awaitLog("has not answered 3 requests of this service in a row to port 80 of " + vip + " " + tt.why)
+			s.awaitLog("Serving: holds " + vip)
+			if text := s.log.String(); strings.Count(text, "Serving: ") != 1 || strings.Count(text, "event=gate\n") != 1 {
+				t.Errorf("Serving before, or replaced more than once:\n%s", text)
+			}
+			s.stop()
+		})
+	}
+}
+
+// A gate that does not accept any more is replaced before it has been silent for long,
+// and the state says so meanwhile.
+func TestProxyDoesNotAccept(t *testing.T) {
+	s := startServing(t, shortLivenessTiming)
+	pid := s.awaitNewProxy(0)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	s.awaitReason(report.GateUnavailable)
+	t.Logf("noticed after %v", time.Since(begin).Round(time.Millisecond))
+	s.awaitNewProxy(pid)
+	s.awaitReason(report.Serving)
+	s.awaitLog("has not answered 3 requests of this service in a row")
+	if code, _ := request(t, "/"); code != 400 {
+		t.Errorf("afterwards: %d", code)
+	}
+	s.await("one refused request, which was not ours", func(r report.Report) bool {
+		return r.Challenges.Refused[report.NotChallenge] == 1 && len(r.Challenges.Refused) == 1
+	})
+	s.stop()
+}
+
+// The service's own requests are in no number that the operator sees, and change no
+// state.
+func TestOwnRequestsAreNotReported(t *testing.T) {
+	s := startServing(t, shortLivenessTiming)
+	counted := func(r report.Report) (packets uint64) {
+		for _, c := range r.Table.Counters {
+			if c.Chain == "output" {
+				packets += c.Packets
+			}
+		}
+		return packets
+	}
+	r := s.await("ten requests of the service's own", func(r report.Report) bool { return counted(r) >= 10 })
+	if len(r.Challenges.Refused) != 0 || len(r.Traffic.Requests) != 0 {
+		t.Errorf("the report has %v, %v", r.Challenges.Refused, r.Traffic.Requests)
+	}
+	if code, _ := request(t, "/"); code != 400 {
+		t.Errorf("a request of another: %d", code)
+	}
+	s.await("that one alone", func(r report.Report) bool { return r.Challenges.Refused[report.NotChallenge] == 1 })
+	r = s.await("ten more", func(r report.Report) bool { return counted(r) >= 21 })
+	if n := r.Challenges.Refused[report.NotChallenge]; n != 1 || len(r.Challenges.Refused) != 1 {
+		t.Errorf("the report has %v", r.Challenges.Refused)
+	}
+	s.stop()
+	log := s.log.String()
+	if !strings.Contains(log, "1 requests refused in the last minute: 1 not-challenge") {
+		t.Errorf("the journal has another number:\n%s", log)
+	}
+	if strings.Count(log, "reason=Serving") != 1 || strings.Contains(log, "reason=GateUnavailable") {
+		t.Errorf("other transitions:\n%s", log)
+	}
+}
+
+// Rules of others that keep this host's own connections away are no reason to replace
+// a gate, nor for a state that is not Serving: others may be served.
+func TestOwnRequestsAreDropped(t *testing.T) {
+	for name, rules := range map[string]string{
+		"dropped": "chain input { type filter hook input priority 5; iif lo tcp dport 8888 drop; }",
+		"refused": "chain output { type filter hook output priority -300; oif lo tcp dport 80 notrack; }",
+	} {
+		t.Run(name, func(t *testing.T) {
+			addNetwork(t, writeKey)
+			nstest.Input(t, "table inet foreign {\n"+rules+"\n}\n", "nft", "-f", "-")
+			s := newService(t, explicit)
+			s.start([]string{shortLivenessTiming})
+			s.awaitReason(report.Standby)
+			pid := s.awaitNewProxy(0)
+			addVIP(t)
+			r := s.awaitReason(report.Serving)
+			if want := "do not reach the service ("; !strings.Contains(r.Condition().Message, want) {
+				t.Errorf("message %q lacks %q", r.Condition().Message, want)
+			}
+			nstest.Run(t, "nft", "delete", "table", "inet", "foreign")
+			s.await("the note is gone", func(r report.Report) bool { return !strings.Contains(r.Condition().Message, "do not reach") })
+			if s.gate() != pid {
+				t.Error("the gate was replaced")
+			}
+			s.stop()
+		})
+	}
+}

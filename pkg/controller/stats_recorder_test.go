@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func newStatsRecorderTest() (*statsRecorder, *strings.Builder, *int) {
+	var out strings.Builder
+	failed := 0
+	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), report.NewBoard("test", time.Now(), func(_, _ report.Condition) {}), emptyCauseContext, func() { failed++ })
+	return r, &out, &failed
+}
+
+// emptyCauseContext is a controller that has ordered nothing.
+func emptyCauseContext() cause.Context { return cause.Context{} }
+
+func recordChallenge(r *statsRecorder, c report.Challenge) {
+	c.Asker = report.OtherAsker
+	r.record(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+}
+
+func recordRefusal(r *statsRecorder, why report.Refusal) {
+	r.record(&protocol.News{Refused: []report.RefusedSum{{Refusal: why, Asker: report.OtherAsker, Count: 1}}})
+}
+
+func TestChallengeLines(t *testing.T) {
+	t.Parallel()
+	r, out, failed := newStatsRecorderTest()
+	c := report.Challenge{
+		Time: time.Now(), Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
+		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: report.Answered, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
+	}
+	recordChallenge(r, c)
+	recordChallenge(r, c)
+	c.Asker = report.OtherAsker
+	c.Status, c.Outcome = 502, report.Failed
+	why := &cause.Failure{Cause: "refused", Addr: c.Upstream}
+	r.record(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
+	r.finish()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	want := []string{
+		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms" event=challenge-begun vip=192.0.2.5 client=203.0.113.9:1234 asker=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 is answered 502 in 3.1 ms (refused: 192.0.2.6:80 refuses connections: check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port and upstream.httpsPort its HTTPS port) (before: 200)" event=challenge-changed`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" is over: others 2/3 ok, last → 502 refused, 3.1 ms, 0 s" event=challenge-over`,
+	}
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines:\n%s", len(lines), out)
+	}
+	for i := range want {
+		if !strings.Contains(lines[i], want[i]) {
+			t.Errorf("line %d:\n%s\nlacks\n%s", i, lines[i], want[i])
+		}
+	}
+	if *failed != 1 {
+		t.Errorf("the failure was passed on %d times", *failed)
+	}
+}
+
+func TestFloodWritesFewLines(t *testing.T) {
+	t.Parallel()
+	r, out, _ := newStatsRecorderTest()
+	for i := range 1200 {
+		recordChallenge(r, report.Challenge{Time: time.Now(), Token: uint64(i), Status: 404, Outcome: report.NotFound})
+		recordRefusal(r, report.NotChallenge)
+	}
+	recordRefusal(r, report.BadRequest)
+	begun := strings.Count(out.String(), "\n")
+	r.finish()
+	if all := strings.Count(out.String(), "\n"); begun > 20 || all != begun+2 {
+		t.Errorf("%d lines as they came, %d at the end", begun, all)
+	}
+	for _, want := range []string{
+		"more requests for challenges in the last minute than have lines of their own",
+		`msg="1201 requests refused in the last minute: 1 bad-request, 1200 not-challenge" event=refused refused_bad_request=1 refused_not_challenge=1200 count=1201`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log lacks %s", want)
+		}
+	}
+	out.Reset()
+	r.finish()
+	if out.Len() > 0 {
+		t.Errorf("a quiet minute writes %s", out)
+	}
+}
+
+// TestCountsAreRecorded: what the gate does not tell one by one is counted as well.
+func TestCountsAreRecorded(t *testing.T) {
+	t.Parallel()
+	r, _, _ := newStatsRecorderTest()
+	r.record(&protocol.News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Cause: "refused", Count: 7}}})
+	got := r.tracker.Report(report.Table{}).Traffic
+	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestConnectionLimitsAreLogged(t *testing.T) {
+	t.Parallel()
+	r, out, _ := newStatsRecorderTest()
+	for range 3 {
+		recordRefusal(r, report.SourceLimit)
+	}
+	recordRefusal(r, report.Evicted)
+	r.logWindowCounts()
+	for _, want := range []string{
+		`msg="4 requests refused in the last minute: 1 evicted, 3 source-limit" event=refused refused_evicted=1 refused_source_limit=3 count=4`,
+		"limits.perSource: 0", "event=source-limit count=3", "event=evicted count=1",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, out)
+		}
+	}
+}
+
+func TestAcceptErrorsAreLogged(t *testing.T) {
+	t.Parallel()
+	r, out, _ := newStatsRecorderTest()
+	r.logWindowCounts()
+	r.record(&protocol.News{Failures: 3, LastFailure: uint16(unix.ENOBUFS)})
+	r.record(&protocol.News{Failures: 4, LastFailure: uint16(unix.EMFILE)})
+	r.logWindowCounts()
+	r.logWindowCounts()
+	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") || !strings.Contains(out.String(), "too many open files") {
+		t.Errorf("got %s", out)
+	}
+}
+
+// Requests of the service's own are subtracted from what the gate tells, and nothing
+// else: not from other refusals, not below zero, and not for ever.
+func TestOwnRequestsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	r, _, _ := newStatsRecorderTest()
+	count := func(asker report.Asker, why report.Refusal, n uint64) uint64 {
+		r.record(&protocol.News{Refused: []report.RefusedSum{{Refusal: why, Asker: asker, Count: n}}})
+		return r.tracker.Report(report.Table{}).Challenges.Refused[why]
+	}
+	r.expectOwnRequest(time.Now().Add(-2 * ownRequestTimeout))
+	r.expectOwnRequest(time.Now())
+	r.expectOwnRequest(time.Now())
+	for i, step := range []struct {
+		asker    report.Asker
+		why      report.Refusal
+		n, total uint64
+	}{
+		{report.OtherAsker, report.Evicted, 1, 1},
+		{report.StepCA, report.NotChallenge, 1, 1},
+		{report.OtherAsker, report.NotChallenge, 1, 1},
+		{report.OtherAsker, report.NotChallenge, 3, 3},
+		{report.OtherAsker, report.NotChallenge, 1, 4},
+	} {
+		if got := count(step.asker, step.why, step.n); got != step.total {
+			t.Errorf("step %d: %d counted, want %d", i, got, step.total)
+		}
+	}
+	if ended, limited := r.connectionCounts(); ended != 5 || limited != 1 {
+		t.Errorf("%d connections of others have ended, %d of them made room", ended, limited)
+	}
+}
