@@ -100,7 +100,7 @@ func (w *watcher) ask(ctx context.Context) error {
 // report is what the service tells, or that it does not.
 func (w *watcher) report() report.Report {
 	if w.why != nil {
-		return report.Missing(w.missing, w.why)
+		return report.ServiceUnreachable(w.missing, w.why)
 	}
 	return w.last
 }

@@ -24,10 +24,10 @@ var detail = strings.Repeat("the router has no route for this name; ", 6) + "end
 // reports gives a report with 20 challenges, and counts how often it was asked.
 func reports() func() report.Report {
 	var asked atomic.Int64
-	b := report.NewBoard("v1", time.Now(), func(_, _ report.Condition) {})
-	b.SetLook(report.Look{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
+	b := report.NewTracker("v1", time.Now(), func(_, _ report.Condition) {})
+	b.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
 	for i := range 20 {
-		b.Challenge(report.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
+		b.RecordChallenge(report.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
 	}
 	return func() report.Report {
 		r := b.Report(report.Table{})

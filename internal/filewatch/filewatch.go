@@ -26,9 +26,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long a file is left alone after its last event: an editor or a
+// debounce is how long a file is left alone after its last event: an editor or a
 // template renderer makes several in a row.
-const settle = 50 * time.Millisecond
+const debounce = 50 * time.Millisecond
 
 // MaxDelay bounds how long a stream of events can hold a hint back, unless the
 // watcher is to be quicker.
@@ -36,10 +36,10 @@ const MaxDelay = time.Second
 
 // Watcher hints that one of the watched files may have changed.
 type Watcher struct {
-	log     *slog.Logger
-	delay   time.Duration // the longest
-	notify  *fsnotify.Watcher
-	changed chan struct{}
+	log      *slog.Logger
+	maxDelay time.Duration // the longest
+	notify   *fsnotify.Watcher
+	changed  chan struct{}
 
 	mu    sync.Mutex
 	paths []string
@@ -47,16 +47,16 @@ type Watcher struct {
 }
 
 // New returns a watcher that watches nothing yet. It has to be Run.
-func New(log *slog.Logger) (*Watcher, error) { return NewWithin(log, MaxDelay) }
+func New(log *slog.Logger) (*Watcher, error) { return NewWithMaxDelay(log, MaxDelay) }
 
-// NewWithin is [New] for a watcher whose hints no stream of events holds back for
+// NewWithMaxDelay is [New] for a watcher whose hints no stream of events holds back for
 // longer than delay.
-func NewWithin(log *slog.Logger, delay time.Duration) (*Watcher, error) {
+func NewWithMaxDelay(log *slog.Logger, delay time.Duration) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watch files: %w: raise fs.inotify.max_user_instances", err)
 	}
-	return &Watcher{log: log, delay: delay, notify: notify, changed: make(chan struct{}, 1)}, nil
+	return &Watcher{log: log, maxDelay: delay, notify: notify, changed: make(chan struct{}, 1)}, nil
 }
 
 // Changed yields a value after something may have changed; hints that nobody
@@ -72,26 +72,26 @@ func (w *Watcher) Watch(paths ...string) {
 	defer w.mu.Unlock()
 	fresh := slices.ContainsFunc(paths, func(p string) bool { return !slices.Contains(w.paths, p) })
 	w.paths = slices.Clone(paths)
-	w.arm()
+	w.updateWatches()
 	if fresh {
-		w.hint()
+		w.signal()
 	}
 }
 
-func (w *Watcher) hint() {
+func (w *Watcher) signal() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
 	}
 }
 
-// arm derives the directories from the paths as they are now and brings the
+// updateWatches derives the directories from the paths as they are now and brings the
 // kernel's watches in line.
-func (w *Watcher) arm() {
+func (w *Watcher) updateWatches() {
 	names := make(map[string]map[string]bool)
 	for _, path := range w.paths {
-		for _, step := range steps(path) {
-			addNames(names, step)
+		for _, step := range pathAndLinks(path) {
+			addWatchedNames(names, step)
 		}
 	}
 	for dir := range w.names {
@@ -110,15 +110,15 @@ func (w *Watcher) arm() {
 	w.names = names
 }
 
-// everyName stands for all entries of a directory; no file can have it as its
+// anyName stands for all entries of a directory; no file can have it as its
 // name.
-const everyName = "/"
+const anyName = "/"
 
-// addNames adds what to look at for path: its name in its directory or, as
+// addWatchedNames adds what to look at for path: its name in its directory or, as
 // long as that is absent, the next missing name in the nearest ancestor.
-func addNames(names map[string]map[string]bool, path string) {
+func addWatchedNames(names map[string]map[string]bool, path string) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		names[canonical(path)] = map[string]bool{everyName: true}
+		names[realPath(path)] = map[string]bool{anyName: true}
 	}
 	name := filepath.Base(path)
 	dir := filepath.Dir(path)
@@ -131,17 +131,17 @@ func addNames(names map[string]map[string]bool, path string) {
 		}
 		name, dir = filepath.Base(dir), filepath.Dir(dir)
 	}
-	dir = canonical(dir)
+	dir = realPath(dir)
 	if names[dir] == nil {
 		names[dir] = make(map[string]bool)
 	}
 	names[dir][name] = true
 }
 
-// canonical is the one name by which a directory is watched: the kernel knows a
+// realPath is the one name by which a directory is watched: the kernel knows a
 // directory by one watch, and whoever gave up one of two names for it would give up
 // both.
-func canonical(dir string) string {
+func realPath(dir string) string {
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		return target
 	}
@@ -151,9 +151,9 @@ func canonical(dir string) string {
 // maxLinks is as many as the kernel follows (path_resolution(7)).
 const maxLinks = 40
 
-// steps are the path itself and every link on the way to what it leads to: another
+// pathAndLinks are the path itself and every link on the way to what it leads to: another
 // file stands there when one of them is made anew.
-func steps(path string) []string {
+func pathAndLinks(path string) []string {
 	found := []string{path}
 	for at := 0; at < len(found) && len(found) <= maxLinks; at++ {
 		for part := found[at]; part != filepath.Dir(part); part = filepath.Dir(part) {
@@ -162,7 +162,7 @@ func steps(path string) []string {
 				continue // no link, or nothing yet
 			}
 			if !filepath.IsAbs(target) {
-				target = filepath.Join(canonical(filepath.Dir(part)), target)
+				target = filepath.Join(realPath(filepath.Dir(part)), target)
 			}
 			rest, err := filepath.Rel(part, found[at])
 			if err != nil {
@@ -192,10 +192,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 		switch {
 		case fire == nil:
 			first = now
-			timer = time.NewTimer(settle)
+			timer = time.NewTimer(debounce)
 			fire = timer.C
-		case now.Sub(first) < w.delay:
-			timer.Reset(min(settle, w.delay-now.Sub(first)))
+		case now.Sub(first) < w.maxDelay:
+			timer.Reset(min(debounce, w.maxDelay-now.Sub(first)))
 		}
 	}
 	for {
@@ -206,7 +206,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			if !open {
 				return errors.New("watch files: the event queue was closed")
 			}
-			if w.matters(event) {
+			if w.isRelevant(event) {
 				hold()
 			}
 		case err, open := <-w.notify.Errors:
@@ -220,16 +220,16 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-fire:
 			fire = nil
 			w.mu.Lock()
-			w.arm() // directories may have come or gone, links may lead elsewhere
+			w.updateWatches() // directories may have come or gone, links may lead elsewhere
 			w.mu.Unlock()
-			w.hint()
+			w.signal()
 		}
 	}
 }
 
-// matters reports whether an event is about a watched name, about a link that
+// isRelevant reports whether an event is about a watched name, about a link that
 // ConfigMap-style mounts flip, or about a watched directory itself.
-func (w *Watcher) matters(event fsnotify.Event) bool {
+func (w *Watcher) isRelevant(event fsnotify.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.names[event.Name] != nil {
@@ -237,5 +237,5 @@ func (w *Watcher) matters(event fsnotify.Event) bool {
 	}
 	names := w.names[filepath.Dir(event.Name)]
 	base := filepath.Base(event.Name)
-	return names[base] || names[everyName] || (base == "..data" && names != nil)
+	return names[base] || names[anyName] || (base == "..data" && names != nil)
 }

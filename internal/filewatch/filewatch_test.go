@@ -13,9 +13,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 )
 
-// watching runs a watcher over paths and swallows the hint that fresh paths
+// startWatcher runs a watcher over paths and swallows the hint that fresh paths
 // give.
-func watching(t *testing.T, paths ...string) *filewatch.Watcher {
+func startWatcher(t *testing.T, paths ...string) *filewatch.Watcher {
 	t.Helper()
 	w, err := filewatch.New(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -31,11 +31,11 @@ func watching(t *testing.T, paths ...string) *filewatch.Watcher {
 		}
 	})
 	w.Watch(paths...)
-	hint(t, w, "fresh paths")
+	expectSignal(t, w, "fresh paths")
 	return w
 }
 
-func hint(t *testing.T, w *filewatch.Watcher, what string) {
+func expectSignal(t *testing.T, w *filewatch.Watcher, what string) {
 	t.Helper()
 	select {
 	case <-w.Changed():
@@ -58,11 +58,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestHintsForAFile(t *testing.T) {
+func TestFileChanges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "c.yaml")
-	w := watching(t, path)
+	w := startWatcher(t, path)
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -78,11 +78,11 @@ func TestHintsForAFile(t *testing.T) {
 		{"created again", func() { write(t, path, "e") }},
 	} {
 		step.do()
-		hint(t, w, step.name)
+		expectSignal(t, w, step.name)
 	}
 }
 
-func TestHintsForAConfigMapStyleMount(t *testing.T) {
+func TestConfigMapStyleMount(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, version := range []string{"..v1", "..v2"} {
@@ -91,52 +91,52 @@ func TestHintsForAConfigMapStyleMount(t *testing.T) {
 	}
 	must(t, os.Symlink("..v1", filepath.Join(dir, "..data")))
 	must(t, os.Symlink("..data/c.yaml", filepath.Join(dir, "c.yaml")))
-	w := watching(t, filepath.Join(dir, "c.yaml"))
+	w := startWatcher(t, filepath.Join(dir, "c.yaml"))
 	must(t, os.Symlink("..v2", filepath.Join(dir, "..tmp")))
 	must(t, os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
-	hint(t, w, "flip of ..data")
+	expectSignal(t, w, "flip of ..data")
 	write(t, filepath.Join(dir, "..v2", "c.yaml"), "in place behind the link")
-	hint(t, w, "write behind the link")
+	expectSignal(t, w, "write behind the link")
 }
 
-func TestHintsForDirectoriesThatCome(t *testing.T) {
+func TestDirectoriesCreatedLater(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	path := filepath.Join(base, "etc", "http01-proxyd", "c.yaml")
-	w := watching(t, path)
+	w := startWatcher(t, path)
 	must(t, os.Mkdir(filepath.Join(base, "etc"), 0o755))
-	hint(t, w, "first directory")
+	expectSignal(t, w, "first directory")
 	must(t, os.Mkdir(filepath.Dir(path), 0o755))
-	hint(t, w, "second directory")
+	expectSignal(t, w, "second directory")
 	write(t, path, "a")
-	hint(t, w, "file")
+	expectSignal(t, w, "file")
 	must(t, os.RemoveAll(filepath.Join(base, "etc")))
-	hint(t, w, "all gone")
+	expectSignal(t, w, "all gone")
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	hint(t, w, "all back")
+	expectSignal(t, w, "all back")
 	// The directories came in one go: the last one may be watched only after
 	// the hint, and what is written before that must be seen all the same.
 	write(t, path, "b")
-	hint(t, w, "file is back")
+	expectSignal(t, w, "file is back")
 }
 
-func TestEveryEntryOfADirectory(t *testing.T) {
+func TestDirectoryEntries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := watching(t, dir)
+	w := startWatcher(t, dir)
 	write(t, filepath.Join(dir, "any.conf"), "a")
-	hint(t, w, "new entry")
+	expectSignal(t, w, "new entry")
 }
 
-func TestOtherFilesGiveNoHint(t *testing.T) {
+func TestOtherFilesIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "other")
-	w, clock := watching(t, path), watching(t, other)
+	w, clock := startWatcher(t, path), startWatcher(t, other)
 	// The second watcher gets its hint as late as the first would.
 	for range 2 {
 		write(t, other, "a")
-		hint(t, clock, "the other file")
+		expectSignal(t, clock, "the other file")
 	}
 	select {
 	case <-w.Changed():
@@ -144,12 +144,12 @@ func TestOtherFilesGiveNoHint(t *testing.T) {
 	default:
 	}
 	write(t, path, "a")
-	hint(t, w, "the watched file")
+	expectSignal(t, w, "the watched file")
 }
 
-// TestHintsForAnyLinkOnTheWay: a directory link that is flipped, and links that lead
+// TestSymlinksAlongPath: a directory link that is flipped, and links that lead
 // to links.
-func TestHintsForAnyLinkOnTheWay(t *testing.T) {
+func TestSymlinksAlongPath(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	for _, version := range []string{"v1", "v2"} {
@@ -166,44 +166,44 @@ func TestHintsForAnyLinkOnTheWay(t *testing.T) {
 	current := filepath.Join(base, "store", "current")
 	flip("v1", current)
 	flip("../store/current", link)
-	w := watching(t, filepath.Join(link, "c.crt"))
+	w := startWatcher(t, filepath.Join(link, "c.crt"))
 	for range 3 {
 		for _, version := range []string{"v2", "v1"} {
 			flip(version, current)
-			hint(t, w, "flip of the link that the link leads to, to "+version)
+			expectSignal(t, w, "flip of the link that the link leads to, to "+version)
 			write(t, filepath.Join(base, "store", version, "c.crt"), "in place")
-			hint(t, w, "write behind both links, in "+version)
+			expectSignal(t, w, "write behind both links, in "+version)
 			flip("../store/"+version, link)
-			hint(t, w, "flip of the directory link")
+			expectSignal(t, w, "flip of the directory link")
 			write(t, filepath.Join(base, "store", version, "c.crt"), "in place again")
-			hint(t, w, "write behind the directory link")
+			expectSignal(t, w, "write behind the directory link")
 			flip("../store/current", link)
-			hint(t, w, "flip back")
+			expectSignal(t, w, "flip back")
 		}
 	}
 	must(t, os.Remove(link))
-	hint(t, w, "no link")
+	expectSignal(t, w, "no link")
 	flip("nowhere", link)
-	hint(t, w, "a link that leads nowhere")
+	expectSignal(t, w, "a link that leads nowhere")
 	flip(link, link)
-	hint(t, w, "a link that leads to itself")
+	expectSignal(t, w, "a link that leads to itself")
 	flip("../store/v2", link)
-	hint(t, w, "a link again")
+	expectSignal(t, w, "a link again")
 	write(t, filepath.Join(base, "store", "v2", "c.crt"), "again")
-	hint(t, w, "write behind it")
+	expectSignal(t, w, "write behind it")
 }
 
-// TestStreamOfEventsHoldsNoHintBack longer than it may.
-func TestStreamOfEventsHoldsNoHintBack(t *testing.T) {
+// TestEventStreamDoesNotDelaySignal longer than it may.
+func TestEventStreamDoesNotDelaySignal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.crt")
-	w, err := filewatch.NewWithin(slog.New(slog.DiscardHandler), 200*time.Millisecond)
+	w, err := filewatch.NewWithMaxDelay(slog.New(slog.DiscardHandler), 200*time.Millisecond)
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	w.Watch(path)
-	hint(t, w, "fresh paths")
+	expectSignal(t, w, "fresh paths")
 	stream := time.NewTicker(5 * time.Millisecond)
 	defer stream.Stop()
 	enough := time.After(20 * time.Second)

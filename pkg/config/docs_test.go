@@ -72,7 +72,7 @@ func TestREADMEShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Upstream.PortsGiven = config.PortsGiven{} // they are written out
+	got.Upstream.ExplicitPorts = config.ExplicitPorts{} // they are written out
 	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.AddrPort{})); first == "" || diff != "" {
 		t.Errorf("(-default +README):\n%s", diff)
 	}

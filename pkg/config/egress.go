@@ -72,19 +72,19 @@ func isPort(text string) bool {
 	return text == "" || err == nil && n >= 1 && n <= maxPort
 }
 
-func (p *parser) takeEgressProxy(n *yaml.Node) {
+func (p *parser) parseEgressProxy(n *yaml.Node) {
 	e := &p.config.EgressProxy
-	p.object(
+	p.mapping(
 		n, "egressProxy",
 		key{"file", func(n *yaml.Node) {
 			p.egressFile = n
 			p.path(&e.File, "egressProxy.file")(n)
 		}},
-		key{"httpProxy", p.inline(p.proxyURL(&e.HTTPProxy, "egressProxy.httpProxy"))},
-		key{"httpsProxy", p.inline(p.proxyURL(&e.HTTPSProxy, "egressProxy.httpsProxy"))},
-		key{"noProxy", p.inline(p.noProxy(&e.NoProxy, "egressProxy.noProxy"))},
+		key{"httpProxy", p.inlineKey(p.proxyURL(&e.HTTPProxy, "egressProxy.httpProxy"))},
+		key{"httpsProxy", p.inlineKey(p.proxyURL(&e.HTTPSProxy, "egressProxy.httpsProxy"))},
+		key{"noProxy", p.inlineKey(p.noProxy(&e.NoProxy, "egressProxy.noProxy"))},
 		key{"trustedCA", p.path(&e.TrustedCA, "egressProxy.trustedCA")},
-		key{"readinessEndpoints", p.endpoints(&e.ReadinessEndpoints, "egressProxy.readinessEndpoints")},
+		key{"readinessEndpoints", p.urls(&e.ReadinessEndpoints, "egressProxy.readinessEndpoints")},
 		key{"upstream", func(n *yaml.Node) {
 			p.egressUse = n
 			oneOf(&p.reader, &e.Upstream, "egressProxy.upstream", EgressNever, EgressAuto)(n)
@@ -92,8 +92,8 @@ func (p *parser) takeEgressProxy(n *yaml.Node) {
 	)
 }
 
-// inline notes the place of a key that stands for the file's.
-func (p *parser) inline(take func(*yaml.Node)) func(*yaml.Node) {
+// inlineKey notes the place of a key that stands for the file's.
+func (p *parser) inlineKey(take func(*yaml.Node)) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if p.egressInline == nil {
 			p.egressInline = n
@@ -139,8 +139,8 @@ func (r *reader) noProxy(into *string, where string) func(*yaml.Node) {
 	}
 }
 
-// endpoints appends URLs to ask.
-func (r *reader) endpoints(into *[]string, where string) func(*yaml.Node) {
+// urls appends URLs to ask.
+func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
 	const mend = "give a URL with http or https, such as https://www.example.com/healthz"
 	seen := make(map[string]bool)
 	return func(n *yaml.Node) {
@@ -184,12 +184,12 @@ func (p *parser) checkEgress() {
 			"egressProxy.upstream auto with upstream.scheme http needs hosts: a proxy finds the ingress by the request's host, and would fetch whatever a client names")
 	}
 	if c.Upstream.ProxyProtocol != ProxyProtocolOff {
-		p.problem(cmpNode(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
+		p.problem(firstNode(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
 			"upstream.proxyProtocol %s cannot go through an egress proxy with upstream.scheme http", c.Upstream.ProxyProtocol)
 	}
 }
 
-func cmpNode(first, second *yaml.Node) *yaml.Node {
+func firstNode(first, second *yaml.Node) *yaml.Node {
 	if first != nil {
 		return first
 	}

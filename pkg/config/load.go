@@ -24,7 +24,7 @@ func Read(path string) ([]byte, error) {
 		return nil, Problems{{
 			File: path, Line: 1, Column: 1,
 			Message: fmt.Sprintf("the file is larger than %d bytes", maxFileBytes),
-			Mend:    "keep to the documented keys",
+			Fix:     "keep to the documented keys",
 		}}
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("read the configuration: %w: the service is not root: make it world-readable (chmod 0644)", err)

@@ -17,15 +17,15 @@ type MicroShift struct {
 	ManageAdvertiseAddress bool
 }
 
-func (p *parser) takeMicroShift(n *yaml.Node) {
+func (p *parser) parseMicroShift(n *yaml.Node) {
 	m := &p.config.MicroShift
 	var manage *yaml.Node
-	p.object(
+	p.mapping(
 		n, "microshift",
 		key{"directory", p.pathOrNone(&m.Directory, "microshift.directory")},
 		key{"manageAdvertiseAddress", func(n *yaml.Node) {
 			manage = n
-			p.truth(&m.ManageAdvertiseAddress, "microshift.manageAdvertiseAddress")(n)
+			p.boolean(&m.ManageAdvertiseAddress, "microshift.manageAdvertiseAddress")(n)
 		}},
 	)
 	if m.ManageAdvertiseAddress && m.Directory == "" {
@@ -43,7 +43,7 @@ func (r *reader) pathOrNone(into *string, where string) func(*yaml.Node) {
 		case text == "":
 			*into = ""
 		case !filepath.IsAbs(text) || strings.ContainsRune(text, 0):
-			r.problem(n, mend, "%s is %s", where, quoted(text))
+			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
 		default:
 			*into = filepath.Clean(text)
 		}

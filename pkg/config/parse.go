@@ -14,7 +14,7 @@ import (
 func Parse(file string, data []byte) (Config, error) {
 	p := parser{reader: reader{file: file}, config: Default()}
 	if doc := p.document(data); doc != nil {
-		p.top(doc)
+		p.parseTopLevel(doc)
 		p.crossCheck()
 	}
 	if len(p.problems) > 0 {
@@ -38,31 +38,31 @@ type parser struct {
 	egressInline     *yaml.Node // the first of the keys that stand for the file's
 	egressUse        *yaml.Node
 	listenAddress    *yaml.Node // of the metrics
-	api, ingress     []placedAddr
-	listsBroken      bool // a list of VIPs had problems of its own
+	api, ingress     []addrNode
+	vipListsInvalid  bool // a list of VIPs had problems of its own
 }
 
-func (p *parser) top(doc *yaml.Node) {
+func (p *parser) parseTopLevel(doc *yaml.Node) {
 	c := &p.config
-	p.object(
+	p.mapping(
 		doc, "the configuration",
-		key{"mode", p.takeMode},
-		key{"customDeployment", p.takeCustomDeployment},
+		key{"mode", p.parseMode},
+		key{"customDeployment", p.parseCustomDeployment},
 		key{"vips", func(n *yaml.Node) {
 			before := len(p.problems)
-			p.object(
+			p.mapping(
 				n, "vips",
 				key{"keepalivedConfig", p.path(&c.VIPs.KeepalivedConfig, "vips.keepalivedConfig")},
 				key{"api", p.addresses(&p.api, "vips.api")},
 				key{"ingress", p.addresses(&p.ingress, "vips.ingress")},
 			)
-			p.listsBroken = len(p.problems) > before
+			p.vipListsInvalid = len(p.problems) > before
 		}},
-		key{"upstream", p.takeUpstream},
-		key{"egressProxy", p.takeEgressProxy},
+		key{"upstream", p.parseUpstream},
+		key{"egressProxy", p.parseEgressProxy},
 		key{"hosts", p.hosts(&c.Hosts, "hosts")},
 		key{"limits", func(n *yaml.Node) {
-			p.object(
+			p.mapping(
 				n, "limits",
 				key{"maxConnections", p.number(&c.Limits.MaxConnections, "limits.maxConnections", minConnections, maxConnections)},
 				key{"perSource", p.number(&c.Limits.PerSource, "limits.perSource", minPerSource, maxConnections)},
@@ -71,16 +71,16 @@ func (p *parser) top(doc *yaml.Node) {
 			)
 		}},
 		key{"metrics", func(n *yaml.Node) {
-			p.object(n, "metrics", key{"listenAddress", func(n *yaml.Node) {
+			p.mapping(n, "metrics", key{"listenAddress", func(n *yaml.Node) {
 				p.listenAddress = n
 				p.listenOn(&c.Metrics.ListenAddress, "metrics.listenAddress")(n)
 			}})
 		}},
-		key{"microshift", p.takeMicroShift},
+		key{"microshift", p.parseMicroShift},
 	)
 }
 
-func (p *parser) takeMode(n *yaml.Node) {
+func (p *parser) parseMode(n *yaml.Node) {
 	const mend = `write DefaultDeployment, CustomDeployment, or "" to disable the front door`
 	p.mode = n
 	text, ok := p.scalar(n, "mode", mend, "!!str")
@@ -91,16 +91,16 @@ func (p *parser) takeMode(n *yaml.Node) {
 	case ModeDefault, ModeCustom, ModeDisabled:
 		p.config.Mode, p.modeValid = mode, true
 	default:
-		p.problem(n, mend, "mode is %s", quoted(text))
+		p.problem(n, mend, "mode is %s", quoteRedacted(text))
 	}
 }
 
-func (p *parser) takeCustomDeployment(n *yaml.Node) {
+func (p *parser) parseCustomDeployment(n *yaml.Node) {
 	if isNull(n) {
 		return
 	}
 	p.customDeployment = n
-	p.object(n, "customDeployment", key{"internalPort", func(n *yaml.Node) {
+	p.mapping(n, "customDeployment", key{"internalPort", func(n *yaml.Node) {
 		p.internalPort = n
 		p.port(&p.config.InternalPort, "customDeployment.internalPort", minInternalPort)(n)
 	}})
@@ -156,7 +156,7 @@ func (p *parser) checkMetrics() {
 // explicit VIPs replace what keepalived.conf says as a whole, so what is not
 // given here is nowhere.
 func (p *parser) checkFamilies() {
-	if p.listsBroken {
+	if p.vipListsInvalid {
 		return // the missing one may be the one that has a problem
 	}
 	for _, a := range p.api {
@@ -171,7 +171,7 @@ func (p *parser) checkFamilies() {
 	}
 }
 
-func hasFamily(list []placedAddr, addr netip.Addr) bool {
+func hasFamily(list []addrNode, addr netip.Addr) bool {
 	for _, a := range list {
 		if a.addr.Is4() == addr.Is4() {
 			return true

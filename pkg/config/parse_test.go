@@ -59,7 +59,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 				Ingress:          []netip.Addr{netip.MustParseAddr("2001:db8::6"), netip.MustParseAddr("192.0.2.6")},
 			},
 			Upstream: config.Upstream{
-				Scheme: config.SchemeHTTPS, Port: 8080, HTTPSPort: 8443, PortsGiven: config.PortsGiven{HTTP: true, HTTPS: true}, ProxyProtocol: config.ProxyProtocolV2, TrustedCA: "/run/ca.crt",
+				Scheme: config.SchemeHTTPS, Port: 8080, HTTPSPort: 8443, ExplicitPorts: config.ExplicitPorts{HTTP: true, HTTPS: true}, ProxyProtocol: config.ProxyProtocolV2, TrustedCA: "/run/ca.crt",
 				VerifyNames: []string{"*.apps.cluster.example.com", "router.example"}, ConnectTimeout: 500 * time.Millisecond, Timeout: 4 * time.Second,
 			},
 			EgressProxy: config.EgressProxy{
@@ -106,7 +106,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 	}
 }
 
-const metricsMend = `give a port from 1024 to 65535, with an address of this host or without, such as ":9645" or "[2001:db8::11]:9645", or "" to serve nowhere`
+const metricsFix = `give a port from 1024 to 65535, with an address of this host or without, such as ":9645" or "[2001:db8::11]:9645", or "" to serve nowhere`
 
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
@@ -186,14 +186,14 @@ func TestParseRefuses(t *testing.T) {
 		"head too large":                       {"limits: {headBytes: 1000000}", `c.yaml:1:21: limits.headBytes is 1000000: give a whole number from 512 to 65536`},
 		"metrics on the front door's port":     {`metrics: {listenAddress: ":8888"}`, `c.yaml:1:26: metrics.listenAddress has the front door's port 8888: give another port, such as 9645`},
 		"metrics on the front door's own port": {"metrics: {listenAddress: 127.0.0.1:9888}\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}", `c.yaml:1:26: metrics.listenAddress has the front door's port 9888: give another port, such as 9645`},
-		"metrics on a number":                  {"metrics: {listenAddress: 9645}", `c.yaml:1:26: metrics.listenAddress is the number 9645: ` + metricsMend},
-		"metrics without a port":               {"metrics: {listenAddress: 192.0.2.11}", `c.yaml:1:26: metrics.listenAddress is "192.0.2.11": ` + metricsMend},
-		"metrics on a name":                    {"metrics: {listenAddress: localhost:9645}", `c.yaml:1:26: metrics.listenAddress is "localhost:9645": ` + metricsMend},
-		"metrics on a low port":                {`metrics: {listenAddress: ":80"}`, `c.yaml:1:26: metrics.listenAddress has port 80: ` + metricsMend},
-		"metrics on too high a port":           {`metrics: {listenAddress: ":65536"}`, `c.yaml:1:26: metrics.listenAddress is ":65536": ` + metricsMend},
+		"metrics on a number":                  {"metrics: {listenAddress: 9645}", `c.yaml:1:26: metrics.listenAddress is the number 9645: ` + metricsFix},
+		"metrics without a port":               {"metrics: {listenAddress: 192.0.2.11}", `c.yaml:1:26: metrics.listenAddress is "192.0.2.11": ` + metricsFix},
+		"metrics on a name":                    {"metrics: {listenAddress: localhost:9645}", `c.yaml:1:26: metrics.listenAddress is "localhost:9645": ` + metricsFix},
+		"metrics on a low port":                {`metrics: {listenAddress: ":80"}`, `c.yaml:1:26: metrics.listenAddress has port 80: ` + metricsFix},
+		"metrics on too high a port":           {`metrics: {listenAddress: ":65536"}`, `c.yaml:1:26: metrics.listenAddress is ":65536": ` + metricsFix},
 		"metrics with a zone":                  {`metrics: {listenAddress: "[fe80::1%eth0]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[fe80::1%eth0]:9645", which carries an IPv6 zone: give an address that is not link-local`},
 		"metrics mapped":                       {`metrics: {listenAddress: "[::ffff:192.0.2.11]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[::ffff:192.0.2.11]:9645", an IPv4 address in IPv6 clothes: write 192.0.2.11:9645`},
-		"metrics multicast":                    {`metrics: {listenAddress: 224.0.0.1:9645}`, `c.yaml:1:26: metrics.listenAddress is "224.0.0.1:9645": ` + metricsMend},
+		"metrics multicast":                    {`metrics: {listenAddress: 224.0.0.1:9645}`, `c.yaml:1:26: metrics.listenAddress is "224.0.0.1:9645": ` + metricsFix},
 		"all at once": {"mode: x\nfoo: 1\nlimits:\n  headBytes: 1\n  maxConnections: many\n", strings.Join([]string{
 			`c.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the front door`,
 			`c.yaml:2:1: unknown key "foo" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, microshift`,
@@ -214,9 +214,9 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestNoProblemShowsCredentials: a proxy's URL one key off, or written as something
+// TestProblemsRedactCredentials: a proxy's URL one key off, or written as something
 // else, is refused without its password.
-func TestNoProblemShowsCredentials(t *testing.T) {
+func TestProblemsRedactCredentials(t *testing.T) {
 	t.Parallel()
 	const url = "http://us3r:S3CR3T@proxy.example:3128"
 	for _, text := range []string{
@@ -268,7 +268,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			lines := strings.Count(strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text), "\n") + 2
 			for _, p := range err.(config.Problems) { //nolint:errorlint // the documented type
-				if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || p.Mend == "" {
+				if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || p.Fix == "" {
 					t.Errorf("problem without a place or a mend: %+v", p)
 				}
 			}

@@ -34,7 +34,7 @@ type Upstream struct {
 	Scheme          Scheme
 	Port            uint16 // for http
 	HTTPSPort       uint16 // for https, and for what redirects lead to
-	PortsGiven      PortsGiven
+	ExplicitPorts   ExplicitPorts
 	FollowRedirects bool // from http to https of the same host and path
 	ProxyProtocol   ProxyProtocol
 	TrustedCA       string   // absolute path of a bundle in PEM; where there is none, the host's own trust counts
@@ -44,45 +44,45 @@ type Upstream struct {
 	Timeout        time.Duration // the whole of one challenge, over both families and all redirects
 }
 
-// PortsGiven tells which of the ports are somebody's wish, whatever they are.
-type PortsGiven struct{ HTTP, HTTPS bool }
+// ExplicitPorts tells which of the ports are somebody's wish, whatever they are.
+type ExplicitPorts struct{ HTTP, HTTPS bool }
 
 // Equal reports whether both say the same.
 func (u Upstream) Equal(other Upstream) bool {
-	return u.Scheme == other.Scheme && u.Port == other.Port && u.HTTPSPort == other.HTTPSPort && u.PortsGiven == other.PortsGiven &&
+	return u.Scheme == other.Scheme && u.Port == other.Port && u.HTTPSPort == other.HTTPSPort && u.ExplicitPorts == other.ExplicitPorts &&
 		u.FollowRedirects == other.FollowRedirects && u.ProxyProtocol == other.ProxyProtocol &&
 		u.TrustedCA == other.TrustedCA && slices.Equal(u.VerifyNames, other.VerifyNames) &&
 		u.ConnectTimeout == other.ConnectTimeout && u.Timeout == other.Timeout
 }
 
-// SpeaksTLS reports whether anything may be asked by TLS.
-func (c Config) SpeaksTLS() bool {
+// UsesTLS reports whether anything may be asked by TLS.
+func (c Config) UsesTLS() bool {
 	return c.Upstream.Scheme == SchemeHTTPS || c.Upstream.FollowRedirects || c.EgressProxy.Upstream != EgressNever
 }
 
-// FirstPort is the one that a challenge is asked for at first: where a redirect is
+// InitialPort is the one that a challenge is asked for at first: where a redirect is
 // followed, another may be next.
-func (u Upstream) FirstPort() uint16 {
+func (u Upstream) InitialPort() uint16 {
 	if u.Scheme == SchemeHTTPS {
 		return u.HTTPSPort
 	}
 	return u.Port
 }
 
-func (p *parser) takeUpstream(n *yaml.Node) {
+func (p *parser) parseUpstream(n *yaml.Node) {
 	u := &p.config.Upstream
-	p.object(
+	p.mapping(
 		n, "upstream",
 		key{"scheme", oneOf(&p.reader, &u.Scheme, "upstream.scheme", SchemeHTTP, SchemeHTTPS)},
 		key{"port", func(n *yaml.Node) {
-			u.PortsGiven.HTTP = true
+			u.ExplicitPorts.HTTP = true
 			p.port(&u.Port, "upstream.port", 1)(n)
 		}},
 		key{"httpsPort", func(n *yaml.Node) {
-			u.PortsGiven.HTTPS = true
+			u.ExplicitPorts.HTTPS = true
 			p.port(&u.HTTPSPort, "upstream.httpsPort", 1)(n)
 		}},
-		key{"followRedirects", p.truth(&u.FollowRedirects, "upstream.followRedirects")},
+		key{"followRedirects", p.boolean(&u.FollowRedirects, "upstream.followRedirects")},
 		key{"proxyProtocol", func(n *yaml.Node) {
 			p.proxyProtocol = n
 			oneOf(&p.reader, &u.ProxyProtocol, "upstream.proxyProtocol", ProxyProtocolOff, ProxyProtocolV1, ProxyProtocolV2)(n)

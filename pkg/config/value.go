@@ -33,7 +33,7 @@ func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml
 		}
 		v, err := strconv.Atoi(text)
 		if err != nil || v < lowest || v > highest {
-			r.problem(n, mend, "%s is %s", where, plain(text))
+			r.problem(n, mend, "%s is %s", where, redact(text))
 			return
 		}
 		*into = v
@@ -50,7 +50,7 @@ func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
 		}
 		v, err := time.ParseDuration(text)
 		if err != nil || v < minTimeout || v > maxTimeout {
-			r.problem(n, mend, "%s is %s", where, quoted(text))
+			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
 			return
 		}
 		*into = v
@@ -66,15 +66,15 @@ func (r *reader) path(into *string, where string) func(*yaml.Node) {
 			return
 		}
 		if !filepath.IsAbs(text) || strings.ContainsRune(text, 0) {
-			r.problem(n, mend, "%s is %s", where, quoted(text))
+			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
 			return
 		}
 		*into = filepath.Clean(text)
 	}
 }
 
-// truth sets a switch.
-func (r *reader) truth(into *bool, where string) func(*yaml.Node) {
+// boolean sets a switch.
+func (r *reader) boolean(into *bool, where string) func(*yaml.Node) {
 	const mend = "write true or false"
 	return func(n *yaml.Node) {
 		text, ok := r.scalar(n, where, mend, "!!bool")
@@ -83,7 +83,7 @@ func (r *reader) truth(into *bool, where string) func(*yaml.Node) {
 		}
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			r.problem(n, mend, "%s is %s", where, plain(text))
+			r.problem(n, mend, "%s is %s", where, redact(text))
 			return
 		}
 		*into = v
@@ -102,7 +102,7 @@ func oneOf[T ~string](r *reader, into *T, where string, words ...T) func(*yaml.N
 		switch {
 		case !ok:
 		case !slices.Contains(words, T(text)):
-			r.problem(n, mend, "%s is %s", where, quoted(text))
+			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
 		default:
 			*into = T(text)
 		}
@@ -130,27 +130,27 @@ func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
 		addr := at.Addr()
 		switch {
 		case err != nil || addr.IsMulticast():
-			r.problem(n, mend, "%s is %s", where, quoted(text))
+			r.problem(n, mend, "%s is %s", where, quoteRedacted(text))
 		case at.Port() < minMetricsPort:
 			r.problem(n, mend, "%s has port %d", where, at.Port())
 		case addr.Zone() != "":
-			r.problem(n, "give an address that is not link-local", "%s is %s, which carries an IPv6 zone", where, quoted(text))
+			r.problem(n, "give an address that is not link-local", "%s is %s, which carries an IPv6 zone", where, quoteRedacted(text))
 		case addr.Is4In6():
-			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %s, an IPv4 address in IPv6 clothes", where, quoted(text))
+			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %s, an IPv4 address in IPv6 clothes", where, quoteRedacted(text))
 		default:
 			*into = at
 		}
 	}
 }
 
-// placedAddr is an address and where it stands in the file.
-type placedAddr struct {
+// addrNode is an address and where it stands in the file.
+type addrNode struct {
 	addr netip.Addr
 	node *yaml.Node
 }
 
 // addresses appends the virtual IPs of a list.
-func (r *reader) addresses(into *[]placedAddr, where string) func(*yaml.Node) {
+func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
 	const mend = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
 	seen := make(map[netip.Addr]bool)
 	return func(n *yaml.Node) {
@@ -162,20 +162,20 @@ func (r *reader) addresses(into *[]placedAddr, where string) func(*yaml.Node) {
 			addr, err := netip.ParseAddr(text)
 			switch {
 			case err != nil && strings.Contains(text, "/"):
-				r.problem(n, "leave the mask out", "%s in %s carries a mask", quoted(text), where)
+				r.problem(n, "leave the mask out", "%s in %s carries a mask", quoteRedacted(text), where)
 			case err != nil:
-				r.problem(n, mend, "%s in %s is no address", quoted(text), where)
+				r.problem(n, mend, "%s in %s is no address", quoteRedacted(text), where)
 			case addr.Zone() != "":
-				r.problem(n, "give the address without its zone; a virtual IP is not link-local", "%s in %s carries an IPv6 zone", quoted(text), where)
+				r.problem(n, "give the address without its zone; a virtual IP is not link-local", "%s in %s carries an IPv6 zone", quoteRedacted(text), where)
 			case addr.Is4In6():
-				r.problem(n, "write "+addr.Unmap().String(), "%s in %s is an IPv4 address in IPv6 clothes", quoted(text), where)
+				r.problem(n, "write "+addr.Unmap().String(), "%s in %s is an IPv4 address in IPv6 clothes", quoteRedacted(text), where)
 			case !addr.IsGlobalUnicast():
-				r.problem(n, "give the address that clients reach", "%s in %s cannot be a virtual IP", quoted(text), where)
+				r.problem(n, "give the address that clients reach", "%s in %s cannot be a virtual IP", quoteRedacted(text), where)
 			case seen[addr]:
-				r.problem(n, "keep one", "%s stands twice in %s", quoted(text), where)
+				r.problem(n, "keep one", "%s stands twice in %s", quoteRedacted(text), where)
 			default:
 				seen[addr] = true
-				*into = append(*into, placedAddr{addr, n})
+				*into = append(*into, addrNode{addr, n})
 			}
 		})
 	}
@@ -206,9 +206,9 @@ func (r *reader) names(into *[]string, where, example, mend string, good func(st
 			name := strings.ToLower(strings.TrimSuffix(text, "."))
 			switch {
 			case !good(name):
-				r.problem(n, mend, "%s in %s is no host name", quoted(text), where)
+				r.problem(n, mend, "%s in %s is no host name", quoteRedacted(text), where)
 			case seen[name]:
-				r.problem(n, "keep one", "%s stands twice in %s", quoted(text), where)
+				r.problem(n, "keep one", "%s stands twice in %s", quoteRedacted(text), where)
 			default:
 				seen[name] = true
 				*into = append(*into, name)

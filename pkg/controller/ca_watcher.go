@@ -22,7 +22,7 @@ import (
 // the admin's bundle, or where there is none, what this host trusts.
 type caWatcher struct {
 	log         *slog.Logger
-	tracker     *report.Board
+	tracker     *report.Tracker
 	files       *filewatch.Watcher
 	setTrust    func(*protocol.Trust) // the gate, and those that follow it
 	lastGood    trust.Kept
@@ -39,8 +39,8 @@ type caWatcher struct {
 	lastSet      *protocol.Trust
 }
 
-func newCAWatcher(o Options, board *report.Board, tell func(*protocol.Trust)) (*caWatcher, error) {
-	files, err := filewatch.NewWithin(o.Log, fileDebounce)
+func newCAWatcher(o Options, board *report.Tracker, tell func(*protocol.Trust)) (*caWatcher, error) {
+	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func newCAWatcher(o Options, board *report.Board, tell func(*protocol.Trust)) (*
 // so that the gate knows whom to trust before it serves anybody.
 func (t *caWatcher) configure(c config.Config) {
 	path := ""
-	if c.SpeaksTLS() {
+	if c.UsesTLS() {
 		path = c.Upstream.TrustedCA
 	}
 	t.mu.Lock()
@@ -155,9 +155,9 @@ func (t *caWatcher) publish() {
 // summarize sums up what the looks have found. It needs mu.
 func (t *caWatcher) summarize() (report.Trust, *protocol.Trust) {
 	verdict := t.bundle.Verdict()
-	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), LeftOutTotal: verdict.Dropped}
-	for _, l := range verdict.LeftOut[:min(report.MaxTrustLeftOut, len(verdict.LeftOut))] {
-		s.LeftOut = append(s.LeftOut, report.TrustLeftOut(l))
+	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), IgnoredTotal: verdict.Dropped}
+	for _, l := range verdict.LeftOut[:min(report.MaxIgnoredCertificates, len(verdict.LeftOut))] {
+		s.Ignored = append(s.Ignored, report.IgnoredCertificate(l))
 	}
 	why := t.bundle.Err()
 	roots, whose := trust.InForce(t.bundle, t.system)
@@ -181,7 +181,7 @@ func (t *caWatcher) summarize() (report.Trust, *protocol.Trust) {
 	if why != nil {
 		s.Error = report.OneLine(why.Error())
 		var refusal *trust.Refusal
-		s.NothingLeft = errors.As(why, &refusal) && refusal.NothingLeft
+		s.NoUsableCertificate = errors.As(why, &refusal) && refusal.NothingLeft
 	}
 	s.Certificates = len(roots)
 	for _, c := range roots[:min(maxReportedSubjects, len(roots))] {
@@ -195,7 +195,7 @@ const maxReportedSubjects = 3
 
 // caLog is what was said of the file as it is.
 type caLog struct {
-	leftOut   map[report.TrustLeftOut]bool
+	leftOut   map[report.IgnoredCertificate]bool
 	total     int
 	lastError string
 }
@@ -205,32 +205,32 @@ func (s *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
 	s.logLeftOut(log, t)
 	switch {
 	case t.Error != "" && t.Error != s.lastError:
-		_, message := t.Judge()
+		_, message := t.Evaluate()
 		log.Error(message, slog.String("event", "trust-refused"), slog.String("path", t.Path), slog.Int("count", t.Certificates))
 	case t.Error != "":
 	case fresh || s.lastError != "":
 		log.Info("trusted for TLS to the ingress: "+caMessage(t), slog.String("event", "trust"),
-			slog.String("path", t.Path), slog.String("source", t.Source), slog.Int("count", t.Certificates), slog.Int("left_out", t.LeftOutTotal))
+			slog.String("path", t.Path), slog.String("source", t.Source), slog.Int("count", t.Certificates), slog.Int("left_out", t.IgnoredTotal))
 	}
 	s.lastError = t.Error
 }
 
 func caMessage(t report.Trust) string {
-	_, message := t.Judge()
-	if t.Kind == report.TrustAdmin && t.LeftOutTotal > 0 {
-		message += fmt.Sprintf("; left out: %d", t.LeftOutTotal)
+	_, message := t.Evaluate()
+	if t.Kind == report.TrustAdmin && t.IgnoredTotal > 0 {
+		message += fmt.Sprintf("; left out: %d", t.IgnoredTotal)
 	}
 	return message
 }
 
 // logLeftOut names each certificate once, for as long as it is left out.
 func (s *caLog) logLeftOut(log *slog.Logger, t report.Trust) {
-	if t.LeftOutTotal == 0 && t.Error != "" {
+	if t.IgnoredTotal == 0 && t.Error != "" {
 		return // the file cannot be judged: what was said may hold again
 	}
-	now := make(map[report.TrustLeftOut]bool, len(t.LeftOut))
+	now := make(map[report.IgnoredCertificate]bool, len(t.Ignored))
 	news := 0
-	for _, l := range t.LeftOut {
+	for _, l := range t.Ignored {
 		line := l.Line
 		l.Line = 0 // it may stand elsewhere now
 		now[l] = true
@@ -241,13 +241,13 @@ func (s *caLog) logLeftOut(log *slog.Logger, t report.Trust) {
 		log.Warn(fmt.Sprintf("%s is left out: %s", describeLeftOut(l, line, t.Path), l.Reason), slog.String("event", "trust-left-out"),
 			slog.String("path", t.Path), slog.String("subject", l.Subject), slog.String("serial", l.Serial), slog.String("reason", l.Reason))
 	}
-	if more := t.LeftOutTotal - len(t.LeftOut); more > 0 && (news > 0 || t.LeftOutTotal != s.total) {
+	if more := t.IgnoredTotal - len(t.Ignored); more > 0 && (news > 0 || t.IgnoredTotal != s.total) {
 		log.Warn(fmt.Sprintf("%d more certificates of %s are left out", more, t.Path), slog.String("event", "trust-left-out"), slog.String("path", t.Path), slog.Int("count", more))
 	}
-	s.leftOut, s.total = now, t.LeftOutTotal
+	s.leftOut, s.total = now, t.IgnoredTotal
 }
 
-func describeLeftOut(l report.TrustLeftOut, line int, path string) string {
+func describeLeftOut(l report.IgnoredCertificate, line int, path string) string {
 	if l.Subject == "" {
 		return fmt.Sprintf("the PEM block in line %d of %s", line, path)
 	}

@@ -80,7 +80,7 @@ func newCAWatcherTest(t *testing.T, dir string) *caWatcherTest {
 	t.Helper()
 	w := &caWatcherTest{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
-	board := report.NewBoard("test", time.Now(), func(_, _ report.Condition) {})
+	board := report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
 		timing: timing{FollowAgain: time.Hour}, // so that no look at that interval hides a lost hint
@@ -194,15 +194,15 @@ func TestCABundleIsFollowed(t *testing.T) {
 		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": it is empty")
 	})
 	w.write("ca-bundle.crt", b.pem("old1"))
-	w.awaitReason(report.NothingLeft, "False")
+	w.awaitReason(report.NoUsableCertificate, "False")
 	w.replaceFile("ca-bundle.crt", b.pem("B", "old2"))
 	both := `the CA of ca-bundle.crt ("CN=B")`
 	w.expectReceived(system, a, both)
-	if got := describeLeftOut(report.TrustLeftOut{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
+	if got := describeLeftOut(report.IgnoredCertificate{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
 		t.Errorf("what has no subject is %s", got)
 	}
 	w.awaitReport("one left out", func(s report.Trust, c report.Condition) bool {
-		return s.LeftOutTotal == 1 && s.LeftOut[0].Subject == "CN=old2" && c.Status == "True"
+		return s.IgnoredTotal == 1 && s.Ignored[0].Subject == "CN=old2" && c.Status == "True"
 	})
 	must(t, os.Remove(filepath.Join(w.dir, "ca-bundle.crt")))
 	w.expectReceived(system, a, both, system)
@@ -242,7 +242,7 @@ func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	second.awaitReason(report.TrustRefused, "False")
 	must(t, os.RemoveAll(filepath.Join(dir, "state")))
 	third := newCAWatcherTest(t, dir).start()
-	third.awaitReason(report.NoTrust, "False")
+	third.awaitReason(report.NothingTrusted, "False")
 	third.expectReceived("nothing of ca-bundle.crt")
 	third.replaceFile("ca-bundle.crt", b.pem("B"))
 	third.expectReceived("nothing of ca-bundle.crt", `the CA of ca-bundle.crt ("CN=B")`)

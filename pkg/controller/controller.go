@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 		return nil
 	})
 	beat, done := s.watchdog.Source("reconcile")
-	s.parts.Beat = beat
+	s.parts.Heartbeat = beat
 	loop := reconcile.New(s.parts)
 	t.start("address watch", s.addresses.Run)
 	t.start("file watch", s.files.Run)
@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	said := "stopped; nothing is left behind"
-	if loop.Suspended {
+	if loop.HandedOver {
 		said = "stopped; who connects waits for the next start"
 	}
 	o.Log.Info(said, slog.String("event", "stopped"))
@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 
 // service is the parts, built and not yet running.
 type service struct {
-	tracker       *report.Board
+	tracker       *report.Tracker
 	watchdog      *systemd.Watchdog
 	addresses     *address.Watcher
 	files         *filewatch.Watcher
@@ -117,13 +117,13 @@ type service struct {
 	cas           *caWatcher
 	egress        *egressWatcher
 	proxy         *proxyManager
-	parts         reconcile.Parts
+	parts         reconcile.Dependencies
 }
 
 func newComponents(ctx context.Context, o Options) (*service, error) {
 	store := systemd.NewStore()
 	kept := inheritedListeners(o.Log, store)
-	s := &service{tracker: report.NewBoard(o.Version, time.Now(), logTransition(o.Log)), table: &kernelTable{persistent: store != nil, log: o.Log}}
+	s := &service{tracker: report.NewTracker(o.Version, time.Now(), logTransition(o.Log)), table: &kernelTable{persistent: store != nil, log: o.Log}}
 	var err error
 	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
 		return nil, err
@@ -161,32 +161,32 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 		return nil, errors.Join(err, s.statusSocket.Close(), s.addresses.Close())
 	}
 	s.proxy.beforeConfigure = s.egress.setIngress
-	s.parts = reconcile.Parts{
-		Log:       o.Log,
-		Board:     s.tracker,
-		Addresses: s.addresses,
-		Files:     s.files,
-		Table:     &observedTable{kernelTable: s.table, liveness: s.liveness},
-		Door:      s.proxy,
-		Internal:  loopback.New(o.Log),
-		Announcer: s.notifier,
-		Moved:     s.upstreamCheck.requestProbe,
-		Configured: func(c config.Config) {
+	s.parts = reconcile.Dependencies{
+		Log:         o.Log,
+		Tracker:     s.tracker,
+		Addresses:   s.addresses,
+		Files:       s.files,
+		Table:       &observedTable{kernelTable: s.table, liveness: s.liveness},
+		Proxy:       s.proxy,
+		Loopback:    loopback.New(o.Log),
+		Notifier:    s.notifier,
+		OnVIPChange: s.upstreamCheck.requestProbe,
+		OnConfig: func(c config.Config) {
 			s.exporter.configure(c)
 			s.expiry.configure(c)
 			s.cas.configure(c)
 			s.egress.configure(c)
 		},
-		Followed:          func() bool { return store != nil && restartPossible(o.Log) },
-		Left:              s.inheritedState(kept),
-		Drain:             o.timing.Drain,
-		ConfigPath:        o.ConfigPath,
-		StateDir:          o.StateDir,
-		Manifests:         o.Manifests,
-		DisabledManifests: o.DisabledManifests,
-		Routes:            "/proc/net",
-		Units:             microshift.Units,
-		MicroShift:        config.Default().MicroShift.Directory,
+		SuccessorExpected:    func() bool { return store != nil && restartPossible(o.Log) },
+		Inherited:            s.inheritedState(kept),
+		DrainTimeout:         o.timing.Drain,
+		ConfigPath:           o.ConfigPath,
+		StateDir:             o.StateDir,
+		StaticPodDir:         o.Manifests,
+		DisabledStaticPodDir: o.DisabledManifests,
+		ProcNetDir:           "/proc/net",
+		UnitsDir:             microshift.Units,
+		DefaultMicroShiftDir: config.Default().MicroShift.Directory,
 	}
 	return s, nil
 }
@@ -215,9 +215,9 @@ func restartPossible(log *slog.Logger) bool {
 
 // inheritedState is what a former process has left: these listening sockets, and maybe a
 // table. Where the table leads to is the port in force.
-func (s *service) inheritedState(kept map[uint16]int) reconcile.Left {
+func (s *service) inheritedState(kept map[uint16]int) reconcile.Inherited {
 	if !s.table.persistent {
-		return reconcile.Left{}
+		return reconcile.Inherited{}
 	}
 	port, stands := s.table.findInherited()
 	if _, listening := kept[port]; !listening {
@@ -226,7 +226,7 @@ func (s *service) inheritedState(kept map[uint16]int) reconcile.Left {
 			port = other
 		}
 	}
-	return reconcile.Left{Port: port, Table: stands}
+	return reconcile.Inherited{Port: port, Table: stands}
 }
 
 // logTransition logs each change of the condition.

@@ -104,7 +104,7 @@ func (e *egressWatcher) report(ways []settings.Way, automatic []string) report.E
 	state := e.acceptance.State()
 	shown := report.EgressProxy{
 		Upstream: string(e.appliedConfig.EgressProxy.Upstream), Since: state.Since, Pending: e.acceptance.Pending(),
-		NoProxy: truncate(e.acceptance.InForce().Settings.NoProxyWith(automatic)), NextTry: state.Next, RefusedBy: e.refusedBy,
+		NoProxy: truncate(e.acceptance.InForce().Settings.NoProxyWith(automatic)), NextCheck: state.Next, InvalidInput: e.refusedBy,
 	}
 	if state.Spec != nil {
 		shown.Spec = reportSetting(*state.Spec)
@@ -117,18 +117,18 @@ func (e *egressWatcher) report(ways []settings.Way, automatic []string) report.E
 	}
 	switch {
 	case state.Refused != nil:
-		shown.Why = state.Refused.Error()
+		shown.Message = state.Refused.Error()
 	case shown.Pending:
-		shown.Why = pendingReason(state.Endpoints)
+		shown.Message = pendingReason(state.Endpoints)
 	}
 	for _, w := range ways {
-		shown.Through = append(shown.Through, e.reportRoute(w))
+		shown.Routes = append(shown.Routes, e.reportRoute(w))
 	}
 	return shown
 }
 
-func (e *egressWatcher) reportRoute(w settings.Way) report.EgressThrough {
-	t := report.EgressThrough{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
+func (e *egressWatcher) reportRoute(w settings.Way) report.EgressRoute {
+	t := report.EgressRoute{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
 	r := e.resolutions[w.Proxy.Hostname()]
 	for _, addr := range r.addrs {
 		t.Addresses = append(t.Addresses, addr.String())

@@ -13,16 +13,16 @@ import (
 
 // logEgressChanges logs what has changed, once each. No text of a report holds credentials.
 func logEgressChanges(log *slog.Logger, before, now report.EgressProxy) {
-	if now.RefusedBy != "" && (before.RefusedBy == "" || before.Why != now.Why) {
+	if now.InvalidInput != "" && (before.InvalidInput == "" || before.Message != now.Message) {
 		log.Error("the egress proxy that is asked for is refused, and "+inForceText(now), slog.String("event", "egress-refused"),
-			slog.String("refused", string(now.RefusedBy)), slog.String("error", now.Why))
+			slog.String("refused", string(now.InvalidInput)), slog.String("error", now.Message))
 	}
 	if now.Pending && (!before.Pending || before.Since != now.Since) {
 		log.Info(fmt.Sprintf("an egress proxy is asked for, and counts once %s through it; until then %s", answered(len(now.Endpoints)), inForceText(now)),
 			egressAttrs("egress", now.Spec)...)
 	}
-	if now.Pending && now.Why != "" && before.Why != now.Why {
-		log.Warn("the egress proxy that is asked for is not accepted yet; trying again", append(egressAttrs("egress-waits", now.Spec), slog.String("error", now.Why))...)
+	if now.Pending && now.Message != "" && before.Message != now.Message {
+		log.Warn("the egress proxy that is asked for is not accepted yet; trying again", append(egressAttrs("egress-waits", now.Spec), slog.String("error", now.Message))...)
 	}
 	logAccepted(log, before, now)
 	logUnresolved(log, before, now)
@@ -73,10 +73,10 @@ func egressAttrs(event string, s report.EgressSetting) []any {
 // logUnresolved names each proxy whose name cannot be resolved.
 func logUnresolved(log *slog.Logger, before, now report.EgressProxy) {
 	said := make(map[string]bool)
-	for _, t := range before.Through {
+	for _, t := range before.Routes {
 		said[t.Error] = true
 	}
-	for _, t := range now.Through {
+	for _, t := range now.Routes {
 		if said[t.Error] || t.Error == "" {
 			continue
 		}

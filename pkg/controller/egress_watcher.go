@@ -40,7 +40,7 @@ const (
 // capabilities asks the network.
 type egressWatcher struct {
 	log          *slog.Logger
-	tracker      *report.Board
+	tracker      *report.Tracker
 	store        egress.Keeper
 	addresses    func() ([]address.Address, error)
 	setEgress    func(protocol.Egress) // the gate, through the door
@@ -62,7 +62,7 @@ type egressWatcher struct {
 	emptySince     time.Time // the file of CAs is empty since
 	system         *trust.System
 	acceptance     egress.Acceptance
-	refusedBy      report.EgressRefusal
+	refusedBy      report.EgressInput
 	resolutions    map[string]*resolution  // of proxies' hosts
 	savedAddresses map[string][]netip.Addr // of such names, over restarts
 	applied        *appliedEgress          // what the gate was told by; nil before
@@ -89,8 +89,8 @@ type appliedEgress struct {
 	setting egress.Setting
 }
 
-func newEgressWatcher(o Options, board *report.Board, addresses func() ([]address.Address, error), tell func(protocol.Egress)) (*egressWatcher, error) {
-	files, err := filewatch.NewWithin(o.Log, fileDebounce)
+func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(protocol.Egress)) (*egressWatcher, error) {
+	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
 	}
@@ -223,13 +223,13 @@ func (e *egressWatcher) readFiles(now time.Time, hinted bool) {
 	settings, err := e.settings(now)
 	switch {
 	case err != nil:
-		e.rejectSetting(report.EgressFileRefused, err, now)
+		e.rejectSetting(report.EgressInputFile, err, now)
 	case settings.None():
 		e.requestSetting(egress.Setting{Settings: settings}, now)
 	default:
 		roots, about, err := e.readCAs(now, hinted)
 		if err != nil {
-			e.rejectSetting(report.EgressCARefused, err, now)
+			e.rejectSetting(report.EgressInputTrustedCA, err, now)
 			break
 		}
 		e.requestSetting(egress.Setting{Settings: settings, Endpoints: e.config.EgressProxy.ReadinessEndpoints, Roots: roots, About: about}, now)
@@ -254,7 +254,7 @@ func (e *egressWatcher) readWithin(now time.Time, again time.Duration) {
 	}
 }
 
-func (e *egressWatcher) rejectSetting(by report.EgressRefusal, why error, now time.Time) {
+func (e *egressWatcher) rejectSetting(by report.EgressInput, why error, now time.Time) {
 	e.refusedBy = by
 	e.acceptance.Refuse(why, now)
 }

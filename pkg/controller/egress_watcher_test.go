@@ -40,7 +40,7 @@ type egressWatcherTest struct {
 	dir    string
 	config config.Config
 	log    *nstest.Log
-	board  *report.Board
+	board  *report.Tracker
 	stop   func() // of what begin has begun
 
 	mu   sync.Mutex
@@ -56,7 +56,7 @@ func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	w.config.EgressProxy.Upstream = config.EgressAuto
 	w.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 	w.config.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.6")}
-	w.board = report.NewBoard("test", time.Now(), func(_, _ report.Condition) {})
+	w.board = report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
 		ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts"), APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),
@@ -211,7 +211,7 @@ func TestEgressLifecycle(t *testing.T) {
 	if diff := cmp.Diff(wanted, w.lastCommand(), compareAddrs()); diff != "" {
 		t.Errorf("the gate is told (-want +got):\n%s", diff)
 	}
-	if !strings.HasSuffix(s.NoProxy, ",.example.test") || s.Accepted.HTTPProxy != "http://xxxxx@"+addr || s.Accepted.Source != w.config.EgressProxy.File || len(s.Through) != 2 {
+	if !strings.HasSuffix(s.NoProxy, ",.example.test") || s.Accepted.HTTPProxy != "http://xxxxx@"+addr || s.Accepted.Source != w.config.EgressProxy.File || len(s.Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 
@@ -220,8 +220,8 @@ func TestEgressLifecycle(t *testing.T) {
 	w.config.EgressProxy.ReadinessEndpoints = []string{"http://ready.test/healthz?token=t0ken"}
 	w.configure(w.config)
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "other.test"))
-	s = w.await(report.EgressNotReady, func(s report.EgressProxy) bool { return s.Why != "" && s.Spec.NoProxy == ".other.test" })
-	if s.Why != "http://ready.test/healthz is not ready: the answer is 503, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints" || s.NextTry.IsZero() || s.Accepted.NoProxy != ".example.test" ||
+	s = w.await(report.EgressNotReady, func(s report.EgressProxy) bool { return s.Message != "" && s.Spec.NoProxy == ".other.test" })
+	if s.Message != "http://ready.test/healthz is not ready: the answer is 503, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints" || s.NextCheck.IsZero() || s.Accepted.NoProxy != ".example.test" ||
 		len(s.Endpoints) != 1 || s.Endpoints[0].OK || len(w.lastCommand().Through) != 2 {
 		t.Errorf("%+v", s)
 	}
@@ -239,7 +239,7 @@ func TestEgressLifecycle(t *testing.T) {
 	// A file that is refused changes nothing, and says where.
 	w.write("proxy.env", "HTTP_PROXY=\"http://"+credentials)
 	s = w.await(report.EgressInvalid, nil)
-	if s.RefusedBy != report.EgressFileRefused || !strings.Contains(s.Why, "proxy.env: line 1: ") || len(w.lastCommand().Through) != 2 {
+	if s.InvalidInput != report.EgressInputFile || !strings.Contains(s.Message, "proxy.env: line 1: ") || len(w.lastCommand().Through) != 2 {
 		t.Errorf("%+v", s)
 	}
 
@@ -252,7 +252,7 @@ func TestEgressLifecycle(t *testing.T) {
 	w.await(report.EgressAccepted, nil)
 	w.write("proxy-ca.crt", "-----BEGIN CERTIFICATE-----\nMII")
 	s = w.await(report.EgressInvalid, nil)
-	if s.RefusedBy != report.EgressCARefused || !strings.Contains(s.Why, "proxy-ca.crt") {
+	if s.InvalidInput != report.EgressInputTrustedCA || !strings.Contains(s.Message, "proxy-ca.crt") {
 		t.Errorf("%+v", s)
 	}
 	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
@@ -329,7 +329,7 @@ func TestEgressCAFileForRootOnly(t *testing.T) {
 	// Of a file that is no part of the host's trust nobody knows what is in it.
 	w.anchorDirs = nil
 	asNobody(w.onFileChange)
-	if s := w.status(); w.condition().Reason != report.EgressInvalid || s.RefusedBy != report.EgressCARefused || !strings.Contains(s.Why, "permission denied") {
+	if s := w.status(); w.condition().Reason != report.EgressInvalid || s.InvalidInput != report.EgressInputTrustedCA || !strings.Contains(s.Message, "permission denied") {
 		t.Errorf("with another file for root: %+v", s)
 	}
 }
@@ -373,7 +373,7 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
 	w.config.Upstream.FollowRedirects = false
 	w.start()
-	s := w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Through[0].Error != "" })
+	s := w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Routes[0].Error != "" })
 	if got := w.lastCommand(); len(got.Through) != 1 || len(got.Through[0].Proxy.Addrs) != 0 || !got.Through[0].Proxy.Secure {
 		t.Errorf("an address that is not known goes directly: %v", got)
 	}
@@ -383,13 +383,13 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	if got := w.lastCommand().Beyond; len(got.Roots) != 1 || got.About != "the 1 CA of egressProxy.trustedCA" {
 		t.Errorf("for what comes through it these are trusted: %d, %s", len(got.Roots), got.About)
 	}
-	if !strings.Contains(s.Through[0].Error, "names no DNS server") {
+	if !strings.Contains(s.Routes[0].Error, "names no DNS server") {
 		t.Errorf("%+v", s)
 	}
 	startDNSServer(t, map[string]string{"proxy.test.": "198.51.100.99"}, nil)
 	w.write("resolv.conf", "nameserver 127.0.0.1\n")
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
-		return slices.Equal(s.Through[0].Addresses, []string{"198.51.100.99"}) && s.Through[0].Error == ""
+		return slices.Equal(s.Routes[0].Addresses, []string{"198.51.100.99"}) && s.Routes[0].Error == ""
 	})
 	if got := w.lastCommand().Through[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
 		t.Errorf("the gate is told %v", got)
@@ -432,7 +432,7 @@ func TestEgressProxyNameIsResolvedBeforeUse(t *testing.T) {
 	goes(w, "first.test", "198.51.100.91:3128")
 	close(released)
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
-		return slices.Equal(s.Through[0].Addresses, []string{"198.51.100.92"})
+		return slices.Equal(s.Routes[0].Addresses, []string{"198.51.100.92"})
 	})
 	goes(w, "second.test", "198.51.100.92:3128")
 	w.stop()

@@ -37,7 +37,7 @@ const (
 // with the look.
 type expiryWatcher struct {
 	log              *slog.Logger
-	tracker          *report.Board
+	tracker          *report.Tracker
 	readCertificates func(context.Context, []prober.CertificateQuestion) ([]report.Certificate, error)
 	history          expiry.History
 	lastError        string // why the last look was none
@@ -49,7 +49,7 @@ type expiryWatcher struct {
 	hosts []string // of the configuration
 }
 
-func newExpiryWatcher(log *slog.Logger, board *report.Board, apiServerURL string, tick time.Duration) *expiryWatcher {
+func newExpiryWatcher(log *slog.Logger, board *report.Tracker, apiServerURL string, tick time.Duration) *expiryWatcher {
 	return &expiryWatcher{log: log, tracker: board, readCertificates: queryCertificates, apiServerURLFile: apiServerURL, interval: tick}
 }
 

@@ -273,7 +273,7 @@ func metricsReport(r report.Report) report.Report {
 
 // metricsEgress has no names of proxies, endpoints and addresses.
 func metricsEgress(e report.EgressProxy) report.EgressProxy {
-	m := report.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, RefusedBy: e.RefusedBy, Through: make([]report.EgressThrough, len(e.Through))}
+	m := report.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, InvalidInput: e.InvalidInput, Routes: make([]report.EgressRoute, len(e.Routes))}
 	for _, endpoint := range e.Endpoints {
 		m.Endpoints = append(m.Endpoints, report.EgressEndpoint{OK: endpoint.OK})
 	}
@@ -282,7 +282,7 @@ func metricsEgress(e report.EgressProxy) report.EgressProxy {
 
 // metricsTrust has no names of certificates.
 func metricsTrust(t report.Trust) report.Trust {
-	m := report.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, LeftOutTotal: t.LeftOutTotal}
+	m := report.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, IgnoredTotal: t.IgnoredTotal}
 	if t.Error != "" {
 		m.Error = "refused"
 	}

@@ -67,7 +67,7 @@ const (
 //
 // A gate that answers this host and nobody else is not found out.
 type livenessCheck struct {
-	tracker      *report.Board
+	tracker      *report.Tracker
 	stats        *statsRecorder
 	proxy        *proxyManager
 	timing       timing
@@ -78,7 +78,7 @@ type livenessCheck struct {
 
 	// What follows belongs to the goroutine of run.
 	checkedProcess     *proxyProcess // that answer is about
-	answer             report.Answer
+	answer             report.VIPProbe
 	unansweredSince    time.Time           // when the first VIP without an answer was seen
 	failures           map[failureKind]int // in a row
 	replacementBackoff time.Duration       // before the next replacement without an answer
@@ -107,8 +107,8 @@ const (
 	underLoad
 )
 
-func newLivenessCheck(board *report.Board, recorder *statsRecorder, door *proxyManager, t timing) *livenessCheck {
-	board.SetAnswer(report.Answer{}, time.Now())
+func newLivenessCheck(board *report.Tracker, recorder *statsRecorder, door *proxyManager, t timing) *livenessCheck {
+	board.SetVIPProbe(report.VIPProbe{}, time.Now())
 	return &livenessCheck{
 		tracker: board, stats: recorder, proxy: door, timing: t, trigger: make(chan struct{}, 1), replacements: make(chan replacement, 1),
 		failures: make(map[failureKind]int), replacementBackoff: minReplacementBackoff,
@@ -160,7 +160,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 	}
 	if gate != c.checkedProcess || len(vips) == 0 {
 		c.checkedProcess, c.unansweredSince = gate, time.Time{}
-		c.answer = report.Answer{}
+		c.answer = report.VIPProbe{}
 		clear(c.failures)
 	}
 	c.retainAnswers(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
@@ -168,7 +168,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 		c.publish()
 		return c.timing.ServingEvery
 	}
-	if c.unansweredSince.IsZero() && len(c.answer.VIPs) < len(vips) {
+	if c.unansweredSince.IsZero() && len(c.answer.Answered) < len(vips) {
 		c.unansweredSince = time.Now()
 	}
 	for _, vip := range vips {
@@ -186,7 +186,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 			return c.timing.ServingAgain
 		}
 	}
-	c.answer = report.Answer{VIPs: vips}
+	c.answer = report.VIPProbe{Answered: vips}
 	c.unansweredSince, c.nextReplacement, c.replacementBackoff = time.Time{}, time.Time{}, minReplacementBackoff
 	clear(c.failures)
 	c.publish()
@@ -195,15 +195,15 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 
 // retainAnswers has those VIPs only count as answered.
 func (c *livenessCheck) retainAnswers(these func(netip.Addr) bool) {
-	c.answer.VIPs = slices.DeleteFunc(slices.Clone(c.answer.VIPs), func(vip netip.Addr) bool { return !these(vip) })
+	c.answer.Answered = slices.DeleteFunc(slices.Clone(c.answer.Answered), func(vip netip.Addr) bool { return !these(vip) })
 }
 
-func (c *livenessCheck) publish() { c.tracker.SetAnswer(c.answer, time.Now()) }
+func (c *livenessCheck) publish() { c.tracker.SetVIPProbe(c.answer, time.Now()) }
 
 // recordFailure draws the conclusions from the failure of one of the held VIPs.
 func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f requestFailure) {
 	c.failures[f.kind]++
-	late := !slices.Contains(c.answer.VIPs, vip) && time.Since(c.unansweredSince) >= c.timing.ServingWithin
+	late := !slices.Contains(c.answer.Answered, vip) && time.Since(c.unansweredSince) >= c.timing.ServingWithin
 	enough := failureThreshold
 	if f.kind == underLoad {
 		enough = loadFailureThreshold
@@ -212,7 +212,7 @@ func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f reque
 		return
 	}
 	if f.kind == notDelivered {
-		c.answer = report.Answer{VIPs: vips, Note: fmt.Sprintf("requests of this host itself to port 80 of %v do not reach the service (%s), and whether others do is not known: run http01-proxyd check", vip, f.reason)}
+		c.answer = report.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host itself to port 80 of %v do not reach the service (%s), and whether others do is not known: run http01-proxyd check", vip, f.reason)}
 		c.publish()
 		return
 	}

@@ -15,9 +15,9 @@ import (
 func newFailingLivenessCheck(vip netip.Addr) *livenessCheck {
 	r, _, _ := newStatsRecorderTest()
 	vips := []netip.Addr{vip}
-	r.tracker.SetLook(report.Look{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
+	r.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
 	c := newLivenessCheck(r.tracker, r, nil, timing{}.withDefaults())
-	c.answer = report.Answer{VIPs: vips}
+	c.answer = report.VIPProbe{Answered: vips}
 	c.publish()
 	return c
 }
@@ -35,7 +35,7 @@ func TestLoadDoesNotReplaceProxy(t *testing.T) {
 		c.recordFailure([]netip.Addr{vip}, vip, requestFailure{underLoad, connectionReset})
 		want := report.Serving
 		if n >= loadFailureThreshold {
-			want = report.GateUnavailable
+			want = report.ProxyUnavailable
 		}
 		if got := c.reason(); got != want {
 			t.Errorf("after %d failures: %s, want %s", n, got, want)
@@ -64,7 +64,7 @@ func TestReplacementBackoff(t *testing.T) {
 		if len(after) != 4 || after[1] != time.Minute || after[3] != 7*time.Minute {
 			t.Errorf("replaced after %v", after)
 		}
-		if got := c.reason(); got != report.GateUnavailable {
+		if got := c.reason(); got != report.ProxyUnavailable {
 			t.Errorf("reason %s", got)
 		}
 	})

@@ -102,7 +102,7 @@ func TestProxyDoesNotAnswer(t *testing.T) {
 			}
 			begin := time.Now()
 			addVIP(t)
-			s.awaitReason(report.GateUnavailable)
+			s.awaitReason(report.ProxyUnavailable)
 			s.awaitReason(report.Serving)
 			t.Logf("a gate that answers after %v", time.Since(begin).Round(time.Millisecond))
 			s.awaitNewProxy(pid)
@@ -125,7 +125,7 @@ func TestProxyDoesNotAccept(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	s.awaitReason(report.GateUnavailable)
+	s.awaitReason(report.ProxyUnavailable)
 	t.Logf("noticed after %v", time.Since(begin).Round(time.Millisecond))
 	s.awaitNewProxy(pid)
 	s.awaitReason(report.Serving)

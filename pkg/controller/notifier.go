@@ -22,7 +22,7 @@ const (
 // notifier tells systemd what the board says.
 type notifier struct {
 	log     *slog.Logger
-	tracker *report.Board
+	tracker *report.Tracker
 	notify  systemd.Notifier
 
 	// mu is held from looking at the board until systemd has been told: an older
@@ -33,7 +33,7 @@ type notifier struct {
 }
 
 func (a *notifier) statusLine() string {
-	return a.tracker.Report(report.Table{}).Sentence(time.Now())
+	return a.tracker.Report(report.Table{}).StatusLine(time.Now())
 }
 
 // Ready says that the start or a reload is over.

@@ -32,13 +32,13 @@ func newNotifierTest(t *testing.T) notifierTest {
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
-	board := report.NewBoard("test", time.Now(), func(report.Condition, report.Condition) {})
+	board := report.NewTracker("test", time.Now(), func(report.Condition, report.Condition) {})
 	return notifierTest{&notifier{log: slog.New(slog.DiscardHandler), tracker: board}, t, socket, path}
 }
 
 // setObservation puts the result of a look on the board.
 func (a notifierTest) setObservation(n int) {
-	a.tracker.SetLook(report.Look{Reason: report.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
+	a.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
 }
 
 // receive is the next message of the announcer.

@@ -69,7 +69,7 @@ func (d *proxyManager) Configure(c config.Config, ingress []netip.Addr) {
 	if first {
 		d.sendListeners() // what a former process has left
 	}
-	d.onUpstreamChange(d.ingress, c.Upstream.FirstPort())
+	d.onUpstreamChange(d.ingress, c.Upstream.InitialPort())
 }
 
 // setIngress finds out what of this ingress is reached through a proxy.
@@ -353,7 +353,7 @@ func (d *proxyManager) awaitStopped(port uint16) {
 // Settle implements reconcile.Door. A client whose handshake was under way
 // when the table changed still arrives at the old port: the gate serves it for
 // a moment more.
-func (d *proxyManager) Settle(port uint16) {
+func (d *proxyManager) CloseExcept(port uint16) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for other, fd := range d.listeners {
@@ -384,7 +384,7 @@ func (d *proxyManager) Close(ctx context.Context) {
 
 // Suspend implements reconcile.Door. Who comes from now on waits in the backlog
 // of a socket that the store keeps.
-func (d *proxyManager) Suspend(ctx context.Context) {
+func (d *proxyManager) HandOver(ctx context.Context) {
 	d.mu.Lock()
 	d.suspended = true
 	d.mu.Unlock()

@@ -200,7 +200,7 @@ func TestProxyIsKilled(t *testing.T) {
 	answered(t, "afterwards")
 	s.awaitLog("has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports")
 	// So many in a minute are a state of the service, though each has a successor.
-	r := s.await("the state", func(r report.Report) bool { return r.Condition().Reason == report.GateUnavailable })
+	r := s.await("the state", func(r report.Report) bool { return r.Condition().Reason == report.ProxyUnavailable })
 	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "the 5. within a minute") {
 		t.Errorf("%+v", r.Condition())
 	}

@@ -40,7 +40,7 @@ type proxySupervisor struct {
 	output       *child.Output // of the gates
 	proxy        *proxyManager
 	stats        *statsRecorder
-	tracker      *report.Board
+	tracker      *report.Tracker
 	liveness     *livenessCheck
 	heartbeat    func()
 	silenceLimit time.Duration // after which a gate is replaced
@@ -86,7 +86,7 @@ func (w *proxySupervisor) recordExit(why string, now time.Time) {
 	if n := len(w.exits); n > 1 {
 		again = fmt.Sprintf(", and is the %d. within a minute to end", n)
 	}
-	w.tracker.SetGate(fmt.Sprintf("the gate, which answers the clients, %s%s; clients wait until another does: see the journal", why, again), now)
+	w.tracker.SetProxyFailure(fmt.Sprintf("the gate, which answers the clients, %s%s; clients wait until another does: see the journal", why, again), now)
 }
 
 // stablePeriod is how long a gate has to live for the service to be well again.
@@ -110,7 +110,7 @@ func (w *proxySupervisor) startNext(backOff *time.Duration, begin time.Time) *pr
 	g, err := startProxy(w.output)
 	if err != nil {
 		w.log.Error("there is no gate; trying again", slog.String("event", "gate"), slog.Any("error", err))
-		w.tracker.SetGate(fmt.Sprintf("there is no gate, which answers the clients: %v; trying again", err), time.Now())
+		w.tracker.SetProxyFailure(fmt.Sprintf("there is no gate, which answers the clients: %v; trying again", err), time.Now())
 		return nil
 	}
 	return g
@@ -164,7 +164,7 @@ func (w *proxySupervisor) supervise(g *proxyProcess) (why string) {
 	heard := time.Now()
 	ended := g.Ended()
 	var late <-chan time.Time
-	well := time.AfterFunc(w.stablePeriod(), func() { w.tracker.SetGate("", time.Now()) })
+	well := time.AfterFunc(w.stablePeriod(), func() { w.tracker.SetProxyFailure("", time.Now()) })
 	defer well.Stop()
 	for {
 		w.heartbeat()

@@ -31,7 +31,7 @@ const (
 // each challenge, and a line a minute for everything else.
 type statsRecorder struct {
 	log           *slog.Logger
-	tracker       *report.Board
+	tracker       *report.Tracker
 	causeContext  func() cause.Context
 	onUndelivered func() // called after a challenge that did not reach the ingress
 
@@ -46,7 +46,7 @@ type statsRecorder struct {
 	limitedConnections uint64      // those of them that had to make room for others
 }
 
-func newRecorder(log *slog.Logger, board *report.Board, known func() cause.Context, failed func()) *statsRecorder {
+func newRecorder(log *slog.Logger, board *report.Tracker, known func() cause.Context, failed func()) *statsRecorder {
 	return &statsRecorder{log: log, tracker: board, causeContext: known, onUndelivered: failed, challenges: challengelog.New(), refused: make(map[report.Refusal]uint64)}
 }
 
@@ -55,7 +55,7 @@ func (r *statsRecorder) record(n *protocol.News) {
 	r.recordCounts(n)
 	for i := range n.Challenges {
 		c := r.completeChallenge(&n.Challenges[i])
-		r.tracker.Challenge(c)
+		r.tracker.RecordChallenge(c)
 		r.mu.Lock()
 		lines := r.challenges.Record(c, time.Now())
 		r.mu.Unlock()
@@ -95,11 +95,11 @@ func (r *statsRecorder) recordCounts(n *protocol.News) {
 	for i := range n.Sums {
 		all += n.Sums[i].Count
 	}
-	r.tracker.Count(n.Sums)
+	r.tracker.CountForwarded(n.Sums)
 	r.mu.Lock()
 	n.Refused = r.withoutOwnRequests(n.Refused, time.Now())
 	r.mu.Unlock()
-	r.tracker.Refused(n.Refused)
+	r.tracker.CountRefused(n.Refused)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.endedConnections += all
@@ -133,11 +133,11 @@ func (r *statsRecorder) expectOwnRequest(now time.Time) {
 // withoutOwnRequests returns what was refused but for requests of this service. A gate that
 // tells of fewer than were made has none subtracted that it has not told of. It
 // needs mu.
-func (r *statsRecorder) withoutOwnRequests(refused []report.RefusedSum, now time.Time) []report.RefusedSum {
+func (r *statsRecorder) withoutOwnRequests(refused []report.RefusalCount, now time.Time) []report.RefusalCount {
 	r.pendingOwnRequests = slices.DeleteFunc(r.pendingOwnRequests, func(sent time.Time) bool { return now.Sub(sent) > ownRequestTimeout })
-	others := make([]report.RefusedSum, 0, len(refused))
+	others := make([]report.RefusalCount, 0, len(refused))
 	for _, s := range refused {
-		if s.Refusal == report.NotChallenge && s.Asker == report.OtherAsker {
+		if s.Refusal == report.NotChallenge && s.ClientKind == report.OtherClient {
 			told := min(s.Count, uint64(len(r.pendingOwnRequests)))
 			r.pendingOwnRequests = slices.Delete(r.pendingOwnRequests, 0, int(told)) //nolint:gosec // not above the length
 			s.Count -= told
@@ -241,7 +241,7 @@ func requestAttrs(c *report.Challenge) []slog.Attr {
 		asked = c.Upstream.String()
 	}
 	return []slog.Attr{
-		slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()), slog.String("asker", string(c.Asker)),
+		slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()), slog.String("asker", string(c.ClientKind)),
 		slog.String("method", c.Method), slog.String("host", c.Host), slog.String("token_prefix", c.TokenPrefix),
 		slog.Int("status", c.Status), slog.String("outcome", string(c.Outcome)), slog.String("upstream", asked), slog.String("cause", c.Cause),
 		slog.Float64("duration_ms", float64(c.Duration.Microseconds())/1000),

@@ -19,7 +19,7 @@ import (
 func newStatsRecorderTest() (*statsRecorder, *strings.Builder, *int) {
 	var out strings.Builder
 	failed := 0
-	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), report.NewBoard("test", time.Now(), func(_, _ report.Condition) {}), emptyCauseContext, func() { failed++ })
+	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), report.NewTracker("test", time.Now(), func(_, _ report.Condition) {}), emptyCauseContext, func() { failed++ })
 	return r, &out, &failed
 }
 
@@ -27,12 +27,12 @@ func newStatsRecorderTest() (*statsRecorder, *strings.Builder, *int) {
 func emptyCauseContext() cause.Context { return cause.Context{} }
 
 func recordChallenge(r *statsRecorder, c report.Challenge) {
-	c.Asker = report.OtherAsker
-	r.record(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.Sum{{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+	c.ClientKind = report.OtherClient
+	r.record(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
 func recordRefusal(r *statsRecorder, why report.Refusal) {
-	r.record(&protocol.News{Refused: []report.RefusedSum{{Refusal: why, Asker: report.OtherAsker, Count: 1}}})
+	r.record(&protocol.News{Refused: []report.RefusalCount{{Refusal: why, ClientKind: report.OtherClient, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {
@@ -44,8 +44,8 @@ func TestChallengeLines(t *testing.T) {
 	}
 	recordChallenge(r, c)
 	recordChallenge(r, c)
-	c.Asker = report.OtherAsker
-	c.Status, c.Outcome = 502, report.Failed
+	c.ClientKind = report.OtherClient
+	c.Status, c.Outcome = 502, report.UpstreamError
 	why := &cause.Failure{Cause: "refused", Addr: c.Upstream}
 	r.record(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
 	r.finish()
@@ -100,7 +100,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 func TestCountsAreRecorded(t *testing.T) {
 	t.Parallel()
 	r, _, _ := newStatsRecorderTest()
-	r.record(&protocol.News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Cause: "refused", Count: 7}}})
+	r.record(&protocol.News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Count: 7}}})
 	got := r.tracker.Report(report.Table{}).Traffic
 	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
 		t.Errorf("got %+v", got)
@@ -143,23 +143,23 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 func TestOwnRequestsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := newStatsRecorderTest()
-	count := func(asker report.Asker, why report.Refusal, n uint64) uint64 {
-		r.record(&protocol.News{Refused: []report.RefusedSum{{Refusal: why, Asker: asker, Count: n}}})
+	count := func(asker report.ClientKind, why report.Refusal, n uint64) uint64 {
+		r.record(&protocol.News{Refused: []report.RefusalCount{{Refusal: why, ClientKind: asker, Count: n}}})
 		return r.tracker.Report(report.Table{}).Challenges.Refused[why]
 	}
 	r.expectOwnRequest(time.Now().Add(-2 * ownRequestTimeout))
 	r.expectOwnRequest(time.Now())
 	r.expectOwnRequest(time.Now())
 	for i, step := range []struct {
-		asker    report.Asker
+		asker    report.ClientKind
 		why      report.Refusal
 		n, total uint64
 	}{
-		{report.OtherAsker, report.Evicted, 1, 1},
+		{report.OtherClient, report.Evicted, 1, 1},
 		{report.StepCA, report.NotChallenge, 1, 1},
-		{report.OtherAsker, report.NotChallenge, 1, 1},
-		{report.OtherAsker, report.NotChallenge, 3, 3},
-		{report.OtherAsker, report.NotChallenge, 1, 4},
+		{report.OtherClient, report.NotChallenge, 1, 1},
+		{report.OtherClient, report.NotChallenge, 3, 3},
+		{report.OtherClient, report.NotChallenge, 1, 4},
 	} {
 		if got := count(step.asker, step.why, step.n); got != step.total {
 			t.Errorf("step %d: %d counted, want %d", i, got, step.total)

@@ -67,7 +67,7 @@ func (k *kernelTable) open() error {
 
 // Leave lets the table stand for the next process. After an error there is
 // none.
-func (k *kernelTable) Leave() error {
+func (k *kernelTable) Retain() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {

@@ -28,7 +28,7 @@ const (
 // tells before the next challenge does. It looks only while this host holds a
 // VIP, and the gate looks for it: it does no more than connect.
 type upstreamCheck struct {
-	tracker      *report.Board
+	tracker      *report.Tracker
 	probe        func(context.Context) []protocol.Reachability
 	causeContext func() cause.Context
 	trigger      chan struct{}
@@ -37,7 +37,7 @@ type upstreamCheck struct {
 	targets []netip.AddrPort
 }
 
-func newUpstreamCheck(board *report.Board, probe func(context.Context) []protocol.Reachability, known func() cause.Context) *upstreamCheck {
+func newUpstreamCheck(board *report.Tracker, probe func(context.Context) []protocol.Reachability, known func() cause.Context) *upstreamCheck {
 	return &upstreamCheck{tracker: board, probe: probe, causeContext: known, trigger: make(chan struct{}, 1)}
 }
 

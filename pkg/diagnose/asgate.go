@@ -25,7 +25,7 @@ type trusted struct {
 }
 
 func (h *host) readTrust() (t trusted) {
-	if !h.config.SpeaksTLS() {
+	if !h.config.UsesTLS() {
 		return t
 	}
 	now := time.Now()
@@ -132,7 +132,7 @@ func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, pa
 	settings := settings.Configure(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
 	page, err := h.fetch(ctx, prober.FetchQuestion{
-		Addr: netip.AddrPortFrom(vip, h.config.Upstream.FirstPort()), Host: name, Path: path,
+		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
 		Gate: &prober.Gate{Client: h.clientFor(vip), VIP: h.doorFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
 	})
 	if g.nameless != nil {

@@ -127,14 +127,14 @@ func (p presented) find(id findings.ID, values ...string) findings.Finding {
 // judgeDates says how much of its life a certificate has left.
 func (p presented) judgeDates(now time.Time) []findings.Finding {
 	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(p.Certificate.NotAfter.Sub(now))}
-	switch report.StageOf(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
-	case report.NotYetValid:
+	switch report.CertificateStageAt(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
+	case report.CertificateNotYetValid:
 		return []findings.Finding{p.find(findings.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
-	case report.Expired:
+	case report.CertificateExpired:
 		return []findings.Finding{p.find(findings.CertificateExpired, ends...)}
-	case report.Urgent:
+	case report.CertificateUrgent:
 		return []findings.Finding{p.find(findings.CertificateEnds, ends...)}
-	case report.Expiring:
+	case report.CertificateRenewalLate:
 		return []findings.Finding{p.find(findings.CertificateEndsSoon, ends...)}
 	default:
 		return nil

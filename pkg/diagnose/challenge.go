@@ -20,17 +20,17 @@ import (
 const recent = 5 * time.Minute
 
 // lately is the last challenge of some, if that was lately.
-func (h *host) lately(of func(report.ReportChallenge) bool) (report.ReportChallenge, bool) {
+func (h *host) lately(of func(report.RecentChallenge) bool) (report.RecentChallenge, bool) {
 	for _, c := range slices.Backward(h.challenges()) {
 		if of(c) {
 			return c, time.Since(c.Time) < recent
 		}
 	}
-	return report.ReportChallenge{}, false
+	return report.RecentChallenge{}, false
 }
 
 // challenges are the last ones that the service on this host has passed on.
-func (h *host) challenges() []report.ReportChallenge {
+func (h *host) challenges() []report.RecentChallenge {
 	said, err := h.service()
 	if err != nil {
 		return nil
@@ -40,24 +40,24 @@ func (h *host) challenges() []report.ReportChallenge {
 
 // lastChallenge is the last one for any of these names that was passed on for
 // somebody whose challenges count, and that has ended.
-func (h *host) lastChallenge(names []string) (report.ReportChallenge, bool) {
+func (h *host) lastChallenge(names []string) (report.RecentChallenge, bool) {
 	all := h.challenges()
-	return h.lately(func(c report.ReportChallenge) bool {
-		return slices.Contains(names, c.Host) && c.Outcome != report.Unread && counts(c, all)
+	return h.lately(func(c report.RecentChallenge) bool {
+		return slices.Contains(names, c.Host) && c.Outcome != report.AnswerUnread && counts(c, all)
 	})
 }
 
 // counts reports whether a challenge was asked for by cert-manager or a CA.
 // Strangers make tokens up, and so does check itself.
-func counts(c report.ReportChallenge, all []report.ReportChallenge) bool {
-	switch c.Asker {
+func counts(c report.RecentChallenge, all []report.RecentChallenge) bool {
+	switch c.ClientKind {
 	case report.CertManager, report.LetsEncrypt, report.Pebble:
 		return true
 	case report.StepCA:
 		// Any Go program is taken for it, but a token that cert-manager has asked for
 		// before is known to the CA alone.
-		return slices.ContainsFunc(all, func(o report.ReportChallenge) bool {
-			return o.Asker == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
+		return slices.ContainsFunc(all, func(o report.RecentChallenge) bool {
+			return o.ClientKind == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
 		})
 	default:
 		return false
@@ -66,7 +66,7 @@ func counts(c report.ReportChallenge, all []report.ReportChallenge) bool {
 
 // faultOf is what was wrong with a challenge, as far as it is not for the check of
 // the ingress to see.
-func faultOf(c report.ReportChallenge) (findings.Finding, bool) {
+func faultOf(c report.RecentChallenge) (findings.Finding, bool) {
 	switch causeID := upstream.Cause(c.Cause); causeID {
 	case "":
 		return statusFault(c)
@@ -86,7 +86,7 @@ func faultOf(c report.ReportChallenge) (findings.Finding, bool) {
 	}
 }
 
-func statusFault(c report.ReportChallenge) (findings.Finding, bool) {
+func statusFault(c report.RecentChallenge) (findings.Finding, bool) {
 	switch c.Status {
 	case 0, 200:
 		return findings.Finding{}, false
@@ -99,12 +99,12 @@ func statusFault(c report.ReportChallenge) (findings.Finding, bool) {
 
 // withChallenge adds the fault of a challenge to what was found just now. Where
 // that is the cause it is a problem now, and nothing is said twice.
-func withChallenge(matches []findings.Finding, c report.ReportChallenge) []findings.Finding {
+func withChallenge(matches []findings.Finding, c report.RecentChallenge) []findings.Finding {
 	fault, bad := faultOf(c)
 	if !bad {
 		return matches
 	}
-	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.Asker)
+	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.ClientKind)
 	served := fault.ID == findings.TokenUnknown || fault.ID == findings.AnswerStatus
 	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
 		return f.ID == fault.ID || served && f.ID == findings.NameServed

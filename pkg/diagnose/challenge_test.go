@@ -43,7 +43,7 @@ func gotten(f prober.Fetch) *fetching { return &fetching{known(fetched{page: f})
 
 // routed is a host whose ingress answers a made-up token with answer, and whose
 // service has passed these challenges on, the last one now.
-func routed(answer prober.Fetch, challenges ...report.ReportChallenge) *host {
+func routed(answer prober.Fetch, challenges ...report.RecentChallenge) *host {
 	vip := netip.MustParseAddr("192.0.2.6")
 	said := report.Report{}
 	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (report.Report, error) { return said, nil }}
@@ -66,46 +66,46 @@ func routed(answer prober.Fetch, challenges ...report.ReportChallenge) *host {
 // more than what a made-up token gets, and what strangers got says nothing.
 func TestRouteOfLastChallenges(t *testing.T) {
 	t.Parallel()
-	answered := func(asker report.Asker, outcome report.Outcome, code int, cause string) report.ReportChallenge {
-		return report.ReportChallenge{Asker: asker, Outcome: outcome, Status: code, Cause: cause}
+	answered := func(asker report.ClientKind, outcome report.Outcome, code int, cause string) report.RecentChallenge {
+		return report.RecentChallenge{ClientKind: asker, Outcome: outcome, Status: code, Cause: cause}
 	}
-	noRoute := func(asker report.Asker) report.ReportChallenge {
+	noRoute := func(asker report.ClientKind) report.RecentChallenge {
 		return answered(asker, report.NoRoute, 503, "router-no-route")
 	}
 	good := answered(report.CertManager, report.Answered, 200, "")
 	old, foreign := noRoute(report.CertManager), noRoute(report.CertManager)
 	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
-	cut := answered(report.CertManager, report.Failed, 502, "malformed-answer")
+	cut := answered(report.CertManager, report.UpstreamError, 502, "malformed-answer")
 	cut.Detail = "192.0.2.6:80 sent no valid HTTP/1.x answer (bad status line): check that upstream.port is the router's plain HTTP port; then x"
 	for name, tt := range map[string]struct {
 		page       prober.Fetch
-		challenges []report.ReportChallenge
+		challenges []report.RecentChallenge
 		want       findings.ID // a problem, unless it is name-served-already alone
 		says       string
 	}{
 		"nobody has asked":                 {page: notRouted()},
-		"no route":                         {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager)}, want: findings.RouteNone, says: "for cert-manager)"},
-		"no route for Let's Encrypt":       {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteNone},
-		"well again":                       {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager), good}},
-		"long ago":                         {page: notRouted(), challenges: []report.ReportChallenge{old}},
-		"another name":                     {page: notRouted(), challenges: []report.ReportChallenge{foreign}},
-		"a stranger":                       {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.OtherAsker)}},
-		"check itself":                     {page: notRouted(), challenges: []report.ReportChallenge{noRoute("check")}},
-		"a stranger after cert-manager":    {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.OtherAsker)}},
-		"cert-manager before a stranger":   {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.CertManager), noRoute(report.OtherAsker)}, want: findings.RouteNone},
-		"any Go program":                   {page: notRouted(), challenges: []report.ReportChallenge{noRoute(report.StepCA)}},
-		"step-ca, after cert-manager":      {page: notRouted(), challenges: []report.ReportChallenge{good, noRoute(report.StepCA)}, want: findings.RouteNone},
-		"a redirect":                       {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteToHTTPS},
-		"500":                              {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.OtherCode, 500, "")}, want: findings.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
-		"404":                              {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
-		"a solver that does not answer":    {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Failed, 504, "timeout-answer")}, want: findings.IngressSilent},
-		"no HTTP":                          {page: notRouted(), challenges: []report.ReportChallenge{cut}, want: findings.AnswerMalformed, says: "answer (bad status line) (so it was at"},
-		"an ingress that was down":         {page: notRouted(), challenges: []report.ReportChallenge{answered(report.CertManager, report.Failed, 502, "refused")}},
-		"who went away":                    {page: notRouted(), challenges: []report.ReportChallenge{good, answered(report.CertManager, report.Unread, 0, "")}},
+		"no route":                         {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteNone, says: "for cert-manager)"},
+		"no route for Let's Encrypt":       {page: notRouted(), challenges: []report.RecentChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteNone},
+		"well again":                       {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.CertManager), good}},
+		"long ago":                         {page: notRouted(), challenges: []report.RecentChallenge{old}},
+		"another name":                     {page: notRouted(), challenges: []report.RecentChallenge{foreign}},
+		"a stranger":                       {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.OtherClient)}},
+		"check itself":                     {page: notRouted(), challenges: []report.RecentChallenge{noRoute("check")}},
+		"a stranger after cert-manager":    {page: notRouted(), challenges: []report.RecentChallenge{good, noRoute(report.OtherClient)}},
+		"cert-manager before a stranger":   {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)}, want: findings.RouteNone},
+		"any Go program":                   {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.StepCA)}},
+		"step-ca, after cert-manager":      {page: notRouted(), challenges: []report.RecentChallenge{good, noRoute(report.StepCA)}, want: findings.RouteNone},
+		"a redirect":                       {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteToHTTPS},
+		"500":                              {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
+		"404":                              {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
+		"a solver that does not answer":    {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "timeout-answer")}, want: findings.IngressSilent},
+		"no HTTP":                          {page: notRouted(), challenges: []report.RecentChallenge{cut}, want: findings.AnswerMalformed, says: "answer (bad status line) (so it was at"},
+		"an ingress that was down":         {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "refused")}},
+		"who went away":                    {page: notRouted(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},
 		"a solver":                         {page: ofSolver()},
 		"what is no solver":                {page: ofNginx(), want: findings.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
-		"what is no solver, asked for it":  {page: ofNginx(), challenges: []report.ReportChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
-		"an ingress that does not connect": {page: prober.Fetch{Cause: "refused"}, challenges: []report.ReportChallenge{noRoute(report.CertManager)}},
+		"what is no solver, asked for it":  {page: ofNginx(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
+		"an ingress that does not connect": {page: prober.Fetch{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -159,7 +159,7 @@ func (h *host) askDates(ctx context.Context) []reading {
 			continue
 		}
 		u := h.config.Upstream
-		page, _ := h.fetch(ctx, prober.FetchQuestion{Addr: netip.AddrPortFrom(vip, u.FirstPort()), Host: noName, Path: "/", Secure: u.Scheme == config.SchemeHTTPS})
+		page, _ := h.fetch(ctx, prober.FetchQuestion{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Host: noName, Path: "/", Secure: u.Scheme == config.SchemeHTTPS})
 		add(vip, page, time.Now())
 	}
 	return all

@@ -42,7 +42,7 @@ func refused(problems config.Problems) []findings.Finding {
 		if i == maxProblems {
 			where = fmt.Sprintf("%s, and in %d places more", where, len(problems)-i-1)
 		}
-		all = append(all, findings.Find(findings.ConfigRefused, "problem", where, "mend", p.Mend))
+		all = append(all, findings.Find(findings.ConfigRefused, "problem", where, "mend", p.Fix))
 		if i == maxProblems {
 			break
 		}

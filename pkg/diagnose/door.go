@@ -116,8 +116,8 @@ func (h *host) judgeClosed(d doorSeen, open []doorSeen) (findings.Finding, bool)
 }
 
 // lastClient is the last challenge that came to a VIP lately from another host.
-func (h *host) lastClient(vip netip.Addr) (report.ReportChallenge, bool) {
-	return h.lately(func(c report.ReportChallenge) bool {
+func (h *host) lastClient(vip netip.Addr) (report.RecentChallenge, bool) {
+	return h.lately(func(c report.RecentChallenge) bool {
 		client, err := netip.ParseAddrPort(c.Client)
 		own := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == client.Addr() })
 		return err == nil && !own && c.VIP == vip.String()

@@ -107,10 +107,10 @@ func (h *host) egressRefused() (f findings.Finding, is bool) {
 	switch {
 	case err != nil:
 		return f, false
-	case e.RefusedBy == report.EgressFileRefused && !c.Inline():
-		return refusedFile(c.File, errors.New(e.Why)), true
-	case e.RefusedBy == report.EgressCARefused:
-		return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", c.TrustedCA, "error", e.Why)), true
+	case e.InvalidInput == report.EgressInputFile && !c.Inline():
+		return refusedFile(c.File, errors.New(e.Message)), true
+	case e.InvalidInput == report.EgressInputTrustedCA:
+		return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", c.TrustedCA, "error", e.Message)), true
 	default:
 		return f, false
 	}
@@ -148,14 +148,14 @@ func (h *host) egressCA() (f findings.Finding, is bool) {
 func (h *host) egressWaits() (f findings.Finding, is bool) {
 	said, err := h.service()
 	e := said.EgressProxy
-	if err != nil || !e.Pending || e.Why == "" {
+	if err != nil || !e.Pending || e.Message == "" {
 		return f, false
 	}
 	stays := "nothing goes through a proxy until then"
 	if e.Accepted.HTTPProxy != "" || e.Accepted.HTTPSProxy != "" {
 		stays = "the one before it stays in force until then"
 	}
-	f = findings.Find(findings.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Why, "stays", stays)
+	f = findings.Find(findings.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Message, "stays", stays)
 	return h.unlessUnused(f), true
 }
 

@@ -158,7 +158,7 @@ func owned(addresses []address.Address) []ownership.Address {
 	if err != nil {
 		links = nil
 	}
-	return reconcile.ForOwnership(addresses, links)
+	return reconcile.OwnershipAddresses(addresses, links)
 }
 
 const (
@@ -184,7 +184,7 @@ func (h *host) readConfig() {
 		return
 	}
 	h.configErr = err
-	if h.config, err = config.NewAccepted(h.StateDir).Load(); err != nil {
+	if h.config, err = config.NewLastAccepted(h.StateDir).Load(); err != nil {
 		h.config = config.Default()
 	}
 }

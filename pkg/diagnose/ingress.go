@@ -33,7 +33,7 @@ func (h *host) askIngress(ctx context.Context) []asked {
 		if page, known := h.seen.ingress[vip].wait(ctx); known {
 			at := page.At
 			if at.Addr() != vip { // whatever the child says
-				at = netip.AddrPortFrom(vip, h.config.Upstream.FirstPort())
+				at = netip.AddrPortFrom(vip, h.config.Upstream.InitialPort())
 			}
 			all = append(all, asked{at, page})
 		}
@@ -74,7 +74,7 @@ func (h *host) routerSilent(a asked, cause upstream.Cause) (findings.Finding, bo
 // answers says how an ingress VIP is reached that is well.
 func (h *host) answers(a asked, g asGate) string {
 	text := "answers in " + report.Milliseconds(a.page.FirstByte)
-	if a.addr.Port() != h.config.Upstream.FirstPort() {
+	if a.addr.Port() != h.config.Upstream.InitialPort() {
 		text += ", after a redirect to https"
 	}
 	if proxy := g.through(a.addr); proxy != "" {

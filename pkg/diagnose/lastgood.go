@@ -29,7 +29,7 @@ func (h *host) takeLastGood() {
 // leaves what was found without it.
 func lastGood(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
 	switch said.Condition().Reason {
-	case report.Serving, report.Standby, report.UpstreamUnreachable, report.GateUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
+	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
 	default:
 		return found, false
 	}

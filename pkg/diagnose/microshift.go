@@ -81,7 +81,7 @@ func (h *host) takeMicroShift(ctx context.Context) {
 // guard takes from the VIPs those of which the service catches nothing; last are the
 // internal addresses that it has kept.
 func (h *host) guard(last []netip.Addr) {
-	guarded := reconcile.Guarded(h.edge.Answer, h.edge.computed, owned(h.addresses), last)
+	guarded := reconcile.ExcludedAddresses(h.edge.Answer, h.edge.computed, owned(h.addresses), last)
 	all := h.vips.API
 	is := func(a netip.Addr) bool { return slices.Contains(guarded, a) }
 	h.vips.API = slices.DeleteFunc(slices.Clone(all), is)
@@ -163,7 +163,7 @@ func (h *host) checkEdgeVIPs() Result {
 	case h.edge.reason == report.NotRequired:
 		return fine("%s (from %s)", h.edge.message, h.config.MicroShift.Directory)
 	}
-	return fine("%s; its router is asked at %s, port %d (from %s)", h.edge.message, list(h.vips.Ingress), h.config.Upstream.FirstPort(), h.config.MicroShift.Directory)
+	return fine("%s; its router is asked at %s, port %d (from %s)", h.edge.message, list(h.vips.Ingress), h.config.Upstream.InitialPort(), h.config.MicroShift.Directory)
 }
 
 // microShift reports whether this is a MicroShift host whose configuration is known.

@@ -280,8 +280,8 @@ func (c client) judge(got *prober.Certificate) (findings.Finding, bool) {
 // own by itself, the admin's are somebody else's to renew.
 func (c client) judgeDates(p prober.Presented, now time.Time) []findings.Finding {
 	got := p.Certificate
-	stage := report.StageOf(got.NotBefore, got.NotAfter, now)
-	if signerOf(got.Issuer) == otherSigner || stage == report.NotYetValid {
+	stage := report.CertificateStageAt(got.NotBefore, got.NotAfter, now)
+	if signerOf(got.Issuer) == otherSigner || stage == report.CertificateNotYetValid {
 		return presented{p}.judgeDates(now)
 	}
 	values := []string{
@@ -289,9 +289,9 @@ func (c client) judgeDates(p prober.Presented, now time.Time) []findings.Finding
 		"date", got.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(got.NotAfter.Sub(now)),
 	}
 	switch stage {
-	case report.Expired:
+	case report.CertificateExpired:
 		return []findings.Finding{findings.Find(findings.MicroShiftExpired, values...)}
-	case report.Urgent, report.Expiring:
+	case report.CertificateUrgent, report.CertificateRenewalLate:
 		return []findings.Finding{findings.Find(findings.MicroShiftEnds, values...)}
 	default:
 		return nil

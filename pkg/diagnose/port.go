@@ -77,7 +77,7 @@ func internalPort(h *host) Result {
 	switch {
 	case strings.Contains(who, unitName):
 		return fine("port %d is the service's: %s", port, who)
-	case errors.Is(err, report.ErrUnreadable):
+	case errors.Is(err, report.ErrInvalidReport):
 		return skipped("the service runs, and its report does not say whether it has port %d; %s has", port, who)
 	case h.hangs():
 		return skipped("the service does not answer whether it has port %d; %s has", port, who)

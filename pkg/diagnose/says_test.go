@@ -59,9 +59,9 @@ func TestTheServiceSaysFirst(t *testing.T) {
 	h.config.EgressProxy.TrustedCA = written(t, "")
 	egress(findings.EgressWithoutReadiness)
 	unheard = nil
-	for by, want := range map[report.EgressRefusal]findings.ID{report.EgressFileRefused: findings.ProxyFileRefused, report.EgressCARefused: findings.EgressCARefused} {
-		path := map[report.EgressRefusal]string{report.EgressFileRefused: h.config.EgressProxy.File, report.EgressCARefused: h.config.EgressProxy.TrustedCA}[by]
-		said.EgressProxy = report.EgressProxy{RefusedBy: by, Why: "open " + path + denied}
+	for by, want := range map[report.EgressInput]findings.ID{report.EgressInputFile: findings.ProxyFileRefused, report.EgressInputTrustedCA: findings.EgressCARefused} {
+		path := map[report.EgressInput]string{report.EgressInputFile: h.config.EgressProxy.File, report.EgressInputTrustedCA: h.config.EgressProxy.TrustedCA}[by]
+		said.EgressProxy = report.EgressProxy{InvalidInput: by, Message: "open " + path + denied}
 		if f := egress(want); len(f) == 1 && !strings.Contains(f[0].Says, path+denied) {
 			t.Errorf("it says %q", f[0].Says)
 		}

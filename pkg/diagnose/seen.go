@@ -20,7 +20,7 @@ const (
 	// seenWithin bounds what the checks share, so that they can still judge it.
 	seenWithin = remote - time.Second
 	// agent tells in others' logs who asks.
-	agent = report.CheckAgent
+	agent = report.CheckUserAgent
 	// noName stands for the API's name where that is not known (RFC 6761).
 	noName = "http01-proxyd-check.invalid"
 

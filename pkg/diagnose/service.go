@@ -32,7 +32,7 @@ func checkService(_ context.Context, h *host) Result {
 	case reason == "" && errors.Is(h.unheard(), fs.ErrPermission) && h.maybeRuns():
 		return skipped("only root may ask the service how it is")
 	}
-	if errors.Is(h.unheard(), report.ErrUnreadable) {
+	if errors.Is(h.unheard(), report.ErrInvalidReport) {
 		return found([]findings.Finding{findings.Find(findings.ServiceUnreadable, "error", h.unheard().Error())}, "")
 	}
 	if findings := h.denied(); len(findings) > 0 {
@@ -63,7 +63,7 @@ func (h *host) hangs() bool {
 	err := h.unheard()
 	var late net.Error
 	switch {
-	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrUnreadable):
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrInvalidReport):
 		return false
 	case errors.As(err, &late) && late.Timeout():
 		return true

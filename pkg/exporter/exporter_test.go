@@ -132,7 +132,7 @@ func TestAPageIsRenderedOnce(t *testing.T) {
 
 func busy() *report.Report {
 	r := &report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Serving}}}
-	r.Traffic.Durations.Add(report.Bucket(time.Second), 3, 3*time.Second)
+	r.Traffic.Durations.Add(report.BucketOf(time.Second), 3, 3*time.Second)
 	return r
 }
 

@@ -161,7 +161,7 @@ func TestObeysAndTells(t *testing.T) {
 		if w.News != nil {
 			challenges = append(challenges, w.News.Challenges...)
 			for _, r := range w.News.Refused {
-				if r.Refusal == report.NotChallenge && r.Asker == report.StepCA { // as Go programs look
+				if r.Refusal == report.NotChallenge && r.ClientKind == report.StepCA { // as Go programs look
 					refused += r.Count
 				}
 			}
@@ -302,8 +302,8 @@ func TestTallyIsBounded(t *testing.T) {
 	const n = 10 * protocol.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		tally.Challenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, Asker: report.OtherAsker, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
-		tally.Refused(report.NotChallenge, report.OtherAsker)
+		tally.Challenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
+		tally.Refused(report.NotChallenge, report.OtherClient)
 		tally.Refused(report.ForeignHost, report.CertManager)
 	}
 	tally.trouble(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
@@ -319,16 +319,16 @@ func TestTallyIsBounded(t *testing.T) {
 	if err := got.Check(); err != nil {
 		t.Error(err)
 	}
-	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].Took != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
-		refusedBy(got, report.NotChallenge, report.OtherAsker) != n || refusedBy(got, report.ForeignHost, report.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
+	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
+		refusedBy(got, report.NotChallenge, report.OtherClient) != n || refusedBy(got, report.ForeignHost, report.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
 		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
 	}
 }
 
 // refusedBy is how many of an asker were refused for a reason.
-func refusedBy(n *protocol.News, why report.Refusal, asker report.Asker) uint64 {
+func refusedBy(n *protocol.News, why report.Refusal, asker report.ClientKind) uint64 {
 	for _, r := range n.Refused {
-		if r.Refusal == why && r.Asker == asker {
+		if r.Refusal == why && r.ClientKind == asker {
 			return r.Count
 		}
 	}
@@ -343,8 +343,8 @@ func TestTallyOfManyKinds(t *testing.T) {
 	causes := upstream.Causes()
 	for i := range n {
 		causeID := string(causes[i%len(causes)])
-		took := report.Longest(report.FirstBucket + 1 + i/len(causes))
-		tally.Challenge(report.Challenge{Method: "GET", Asker: report.OtherAsker, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
+		took := report.BucketUpperBound(report.FirstBucket + 1 + i/len(causes))
+		tally.Challenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {
@@ -363,9 +363,9 @@ func TestTallyOfManyKinds(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[report.Outcome]report.Challenge{
-		report.Answered: {Status: 200}, report.NotFound: {Status: 404}, report.OtherCode: {Status: 500}, report.Unread: {},
+		report.Answered: {Status: 200}, report.NotFound: {Status: 404}, report.OtherStatus: {Status: 500}, report.AnswerUnread: {},
 		report.NoRoute: {Status: 503, Cause: "router-no-route"}, report.Redirected: {Status: 302, Cause: "redirect-to-https"},
-		report.Failed: {Status: 502, Cause: "loop"},
+		report.UpstreamError: {Status: 502, Cause: "loop"},
 	} {
 		if got := outcome(&c); got != want {
 			t.Errorf("%+v: %s, want %s", c, got, want)

@@ -33,14 +33,14 @@ type tally struct {
 	news    protocol.News                              // but for the challenges
 	last    [protocol.MaxChallenges]protocol.Challenge // a ring
 	count   uint64                                     // of challenges, since the last flush
-	sums    map[report.Sum]span                        // of the same; keys have neither Count nor Took
-	refused map[report.RefusedSum]uint64               // keys have no Count
+	sums    map[report.ForwardedCount]span             // of the same; keys have neither Count nor Took
+	refused map[report.RefusalCount]uint64             // keys have no Count
 	telling sync.Mutex                                 // held over taking and sending, so that news come in order
 	said    uint64                                     // failures of accept that were told
 }
 
 func newTally() *tally {
-	return &tally{changed: make(chan struct{}, 1), sums: make(map[report.Sum]span), refused: make(map[report.RefusedSum]uint64)}
+	return &tally{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]span), refused: make(map[report.RefusalCount]uint64)}
 }
 
 // span is how many challenges took how long together.
@@ -54,7 +54,7 @@ func (t *tally) Challenge(c report.Challenge, why *cause.Failure) {
 	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.Unzoned(c.Client), cause.Unzoned(c.Upstream)
 	c.Duration = max(0, min(c.Duration, protocol.MaxTook)) // a host may have been paused meanwhile
 	c.Outcome = outcome(&c)
-	key := report.Sum{Asker: c.Asker, Outcome: c.Outcome, Cause: c.Cause, Bucket: report.Bucket(c.Duration)}
+	key := report.ForwardedCount{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Bucket: report.BucketOf(c.Duration)}
 	t.mu.Lock()
 	sum := t.sums[key]
 	t.sums[key] = span{sum.count + 1, sum.took + c.Duration}
@@ -73,15 +73,15 @@ func outcome(c *report.Challenge) report.Outcome {
 	case cause == upstream.RedirectToHTTPS, cause == upstream.RedirectLoop, cause == upstream.RedirectElsewhere:
 		return report.Redirected
 	case cause != "":
-		return report.Failed
+		return report.UpstreamError
 	case c.Status == 0:
-		return report.Unread
+		return report.AnswerUnread
 	case c.Status == 200:
 		return report.Answered
 	case c.Status == 404:
 		return report.NotFound
 	default:
-		return report.OtherCode
+		return report.OtherStatus
 	}
 }
 
@@ -98,9 +98,9 @@ func undelivered(cause string) bool {
 }
 
 // Refused implements gate.Recorder.
-func (t *tally) Refused(why report.Refusal, asker report.Asker) {
+func (t *tally) Refused(why report.Refusal, asker report.ClientKind) {
 	t.mu.Lock()
-	t.refused[report.RefusedSum{Refusal: why, Asker: asker}]++
+	t.refused[report.RefusalCount{Refusal: why, ClientKind: asker}]++
 	t.mu.Unlock()
 	t.touch()
 }
@@ -134,7 +134,7 @@ func (t *tally) flush(tell func(*protocol.News)) {
 
 // take returns the last challenges, oldest first, and the sums of all. It needs
 // mu.
-func (t *tally) take() (last []protocol.Challenge, sums []report.Sum) {
+func (t *tally) take() (last []protocol.Challenge, sums []report.ForwardedCount) {
 	told := min(t.count, protocol.MaxChallenges)
 	for i := t.count - told; i < t.count; i++ {
 		at := &t.last[i%protocol.MaxChallenges]
@@ -148,7 +148,7 @@ func (t *tally) take() (last []protocol.Challenge, sums []report.Sum) {
 			break
 		}
 		delete(t.sums, key)
-		key.Count, key.Took = of.count, of.took
+		key.Count, key.TotalDuration = of.count, of.took
 		sums = append(sums, key)
 	}
 	return last, sums

@@ -4,39 +4,41 @@ package report
 
 import "time"
 
-// Stage is how far a certificate's life has gone.
-type Stage int
+// CertificateStage is how far a certificate's life has gone.
+type CertificateStage int
 
 // The stages. Their bounds are parts of the lifetime: certificates live for 90,
 // 45 or 6 days, so days alone would cry wolf.
 const (
-	Fresh       Stage = iota
-	Expiring          // less than a quarter of the lifetime is left: a renewal is late
-	Urgent            // less than a tenth, or less than a day
-	Expired           // its time is over
-	NotYetValid       // its time has not begun: a clock is wrong
+	CertificateFresh       CertificateStage = iota
+	CertificateRenewalLate                  // less than a quarter of the lifetime is left: a renewal is late
+	CertificateUrgent                       // less than a tenth, or less than a day
+	CertificateExpired                      // its time is over
+	CertificateNotYetValid                  // its time has not begun: a clock is wrong
 )
 
-// lastDay is when it is urgent whatever the lifetime, unless more than a quarter of
+// urgentBelow is when it is urgent whatever the lifetime, unless more than a quarter of
 // it is left then: a certificate that lives for two days is fresh with one to go.
-const lastDay = 24 * time.Hour
+const urgentBelow = 24 * time.Hour
 
-// Stage is the certificate's at that time.
-func (c Certificate) Stage(now time.Time) Stage { return StageOf(c.NotBefore, c.NotAfter, now) }
+// CertificateStage is the certificate's at that time.
+func (c Certificate) Stage(now time.Time) CertificateStage {
+	return CertificateStageAt(c.NotBefore, c.NotAfter, now)
+}
 
-// StageOf is that of a certificate with these dates.
-func StageOf(notBefore, notAfter, now time.Time) Stage {
+// CertificateStageAt is that of a certificate with these dates.
+func CertificateStageAt(notBefore, notAfter, now time.Time) CertificateStage {
 	left, life := notAfter.Sub(now), notAfter.Sub(notBefore)
 	switch {
 	case now.Before(notBefore):
-		return NotYetValid
+		return CertificateNotYetValid
 	case left <= 0:
-		return Expired
-	case left < life/10 || left < lastDay && left < life/4:
-		return Urgent
+		return CertificateExpired
+	case left < life/10 || left < urgentBelow && left < life/4:
+		return CertificateUrgent
 	case left < life/4:
-		return Expiring
+		return CertificateRenewalLate
 	default:
-		return Fresh
+		return CertificateFresh
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Challenge is one challenge request that was under the prefix and went to the
+// RecordChallenge is one challenge request that was under the prefix and went to the
 // ingress, as the gate saw it end.
 type Challenge struct {
 	Time        time.Time      `json:"-"` // when the request head was complete
@@ -21,7 +21,7 @@ type Challenge struct {
 	TokenPrefix string         // first 8 characters, or half of a shorter token: never the whole; printable ASCII
 	Status      int            // what the client got; 0 when it went away before
 	Upstream    netip.AddrPort // the zero value when none was reached
-	Asker       Asker          // who seems to ask
+	ClientKind  ClientKind     // who seems to ask
 	Outcome     Outcome        // how it ended, for a counter
 	Cause       string         `json:"-"` // empty when all went well, else one of the upstream's fixed set
 	Detail      string         `json:"-"` // diagnosis and remediation in one line; empty when all went well
@@ -45,9 +45,9 @@ const (
 	Loop         Refusal = "loop"          // Via names this service: the route of the name leads back to the API VIP: 502
 )
 
-// Judged reports whether requests are refused so that could be read as a whole: of
+// HeadParsed reports whether requests are refused so that could be read as a whole: of
 // these it is known who seems to ask.
-func (r Refusal) Judged() bool {
+func (r Refusal) HeadParsed() bool {
 	switch r {
 	case NotChallenge, ForeignHost, BadMethod, BadRequest, Loop:
 		return true
@@ -56,11 +56,11 @@ func (r Refusal) Judged() bool {
 	}
 }
 
-// RefusedSum is how many connections of an asker were refused for a reason.
-type RefusedSum struct {
-	Refusal Refusal `json:"refusal"`
-	Asker   Asker   `json:"asker"`
-	Count   uint64  `json:"count"`
+// RefusalCount is how many connections of an asker were refused for a reason.
+type RefusalCount struct {
+	Refusal    Refusal    `json:"refusal"`
+	ClientKind ClientKind `json:"asker"`
+	Count      uint64     `json:"count"`
 }
 
 // Refusals is the set.

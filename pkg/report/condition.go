@@ -17,19 +17,19 @@ type Reason string
 const (
 	Serving     Reason = "Serving"     // this host holds an API VIP and answers on it, a request of its own too
 	Standby     Reason = "Standby"     // no API VIP is on this host
-	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no VIPs
+	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no Answered
 )
 
 // The reasons with which it is False.
 const (
 	Starting             Reason = "Starting"             // the first look at the host is not over yet
 	InvalidConfig        Reason = "InvalidConfig"        // the configuration is refused; the last good one is in force, if any
-	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is absent, although keepalived runs here, or unreadable, or gives no VIPs
-	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node
+	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is absent, although keepalived runs here, or unreadable, or gives no Answered
+	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the Answered are user-managed and never on a node
 	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be put into the kernel
 	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
 	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address takes connections
-	GateUnavailable      Reason = "GateUnavailable"      // the process that answers the clients has ended, and no other is well yet; or it does not answer
+	ProxyUnavailable     Reason = "GateUnavailable"      // the process that answers the clients has ended, and no other is well yet; or it does not answer
 	Disabled             Reason = "Disabled"             // mode is ""
 )
 
@@ -65,30 +65,30 @@ func (r Report) Condition() Condition {
 	return Condition{Type: ConditionType, Status: "Unknown"}
 }
 
-// Missing is the report on a service that has not answered since then.
-func Missing(since time.Time, err error) Report {
+// ServiceUnreachable is the report on a service that has not answered since then.
+func ServiceUnreachable(since time.Time, err error) Report {
 	return Report{
 		Conditions: []Condition{{
-			Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: shorten(err.Error(), maxMessage),
+			Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: truncateBytes(err.Error(), maxMessage),
 			LastTransitionTime: since.UTC().Truncate(time.Second),
 		}},
 		VIPs: []VIP{}, Upstreams: []Upstream{}, Certificates: []Certificate{},
-		Trust: Trust{}.report(), EgressProxy: EgressProxy{}.report(),
+		Trust: Trust{}.withEmptyLists(), EgressProxy: EgressProxy{}.withEmptyLists(),
 		Table:      Table{Elements: []netip.Addr{}, Counters: []Counter{}},
-		Challenges: Challenges{Refused: map[Refusal]uint64{}, Recent: []ReportChallenge{}},
+		Challenges: Challenges{Refused: map[Refusal]uint64{}, Recent: []RecentChallenge{}},
 	}
 }
 
-// moved returns the condition after a look that found reason and message.
-func (c Condition) moved(reason Reason, message string, now time.Time) Condition {
+// withReason returns the condition after a look that found reason and message.
+func (c Condition) withReason(reason Reason, message string, now time.Time) Condition {
 	c.Type = ConditionType
-	return c.turned(reason.Ready(), reason, message, now)
+	return c.withReadiness(reason.Ready(), reason, message, now)
 }
 
-// turned returns the condition with these in place of what it said.
-func (c Condition) turned(ready bool, reason Reason, message string, now time.Time) Condition {
+// withReadiness returns the condition with these in place of what it said.
+func (c Condition) withReadiness(ready bool, reason Reason, message string, now time.Time) Condition {
 	next := Condition{
-		Type: c.Type, Status: "False", Reason: reason, Message: shorten(message, maxMessage),
+		Type: c.Type, Status: "False", Reason: reason, Message: truncateBytes(message, maxMessage),
 		LastTransitionTime: c.LastTransitionTime,
 	}
 	if ready {

@@ -24,27 +24,27 @@ const (
 // EgressProxy is the cluster-wide egress proxy: what is asked for, and what is in
 // force. No text of it holds credentials. The zero value: nobody has looked yet.
 type EgressProxy struct {
-	Upstream   string           `json:"upstream"`          // egressProxy.upstream: never or auto
-	Spec       EgressSetting    `json:"spec,omitzero"`     // asked for; absent while that is refused
-	Accepted   EgressSetting    `json:"accepted,omitzero"` // in force; absent: none is, so that nothing goes through a proxy
-	AcceptedAt time.Time        `json:"acceptedAt,omitzero"`
-	NoProxy    string           `json:"noProxy"`        // in force, with the automatic entries
-	Through    []EgressThrough  `json:"through"`        // the ingress addresses that are reached through it
-	Since      time.Time        `json:"since,omitzero"` // what is asked for is as it is
-	Pending    bool             `json:"pending"`        // spec waits for its acceptance
-	Why        string           `json:"why,omitempty"`  // spec is not accepted yet, or is refused
-	RefusedBy  EgressRefusal    `json:"refusedBy,omitempty"`
-	NextTry    time.Time        `json:"nextTry,omitzero"`   // of the readiness endpoints
-	Endpoints  []EgressEndpoint `json:"readinessEndpoints"` // of spec
+	Upstream     string           `json:"upstream"`          // egressProxy.upstream: never or auto
+	Spec         EgressSetting    `json:"spec,omitzero"`     // asked for; absent while that is refused
+	Accepted     EgressSetting    `json:"accepted,omitzero"` // in force; absent: none is, so that nothing goes through a proxy
+	AcceptedAt   time.Time        `json:"acceptedAt,omitzero"`
+	NoProxy      string           `json:"noProxy"`        // in force, with the automatic entries
+	Routes       []EgressRoute    `json:"through"`        // the ingress addresses that are reached through it
+	Since        time.Time        `json:"since,omitzero"` // what is asked for is as it is
+	Pending      bool             `json:"pending"`        // spec waits for its acceptance
+	Message      string           `json:"why,omitempty"`  // spec is not accepted yet, or is refused
+	InvalidInput EgressInput      `json:"refusedBy,omitempty"`
+	NextCheck    time.Time        `json:"nextTry,omitzero"`   // of the readiness endpoints
+	Endpoints    []EgressEndpoint `json:"readinessEndpoints"` // of spec
 }
 
-// EgressRefusal says what of that which is asked for is refused.
-type EgressRefusal string
+// EgressInput says what of that which is asked for is refused.
+type EgressInput string
 
 // What may be.
 const (
-	EgressFileRefused EgressRefusal = "file"
-	EgressCARefused   EgressRefusal = "trustedCA"
+	EgressInputFile      EgressInput = "file"
+	EgressInputTrustedCA EgressInput = "trustedCA"
 )
 
 // EgressSetting is what can be accepted.
@@ -56,11 +56,11 @@ type EgressSetting struct {
 	TrustedCAs int    `json:"trustedCAs"`
 }
 
-// none reports whether no proxy is set.
-func (s EgressSetting) none() bool { return s.HTTPProxy == "" && s.HTTPSProxy == "" }
+// isDirect reports whether no proxy is set.
+func (s EgressSetting) isDirect() bool { return s.HTTPProxy == "" && s.HTTPSProxy == "" }
 
-// EgressThrough is the way to an ingress address.
-type EgressThrough struct {
+// EgressRoute is the way to an ingress address.
+type EgressRoute struct {
 	Ingress   string   `json:"ingress"`
 	Proxy     string   `json:"proxy"`
 	Addresses []string `json:"addresses"` // of the proxy; none while its name is not resolved
@@ -76,51 +76,51 @@ type EgressEndpoint struct {
 }
 
 // SetEgress takes what is so of the egress proxy.
-func (b *Board) SetEgress(e EgressProxy, now time.Time) {
-	reason, message := e.judge()
+func (b *Tracker) SetEgress(e EgressProxy, now time.Time) {
+	reason, message := e.evaluate()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.egress = e
-	b.setAspect(EgressConditionType, reason != EgressNotReady && reason != EgressInvalid, reason, message, now)
+	b.setPartCondition(EgressConditionType, reason != EgressNotReady && reason != EgressInvalid, reason, message, now)
 }
 
-// report makes lists of what is none, as JSON's readers want them.
-func (e EgressProxy) report() EgressProxy {
-	e.Through = append([]EgressThrough{}, e.Through...)
+// withEmptyLists makes lists of what is none, as JSON's readers want them.
+func (e EgressProxy) withEmptyLists() EgressProxy {
+	e.Routes = append([]EgressRoute{}, e.Routes...)
 	e.Endpoints = append([]EgressEndpoint{}, e.Endpoints...)
 	return e
 }
 
-// judge gives the condition's reason and message.
-func (e EgressProxy) judge() (reason Reason, message string) {
+// evaluate gives the condition's reason and message.
+func (e EgressProxy) evaluate() (reason Reason, message string) {
 	switch {
-	case e.RefusedBy != "":
-		return EgressInvalid, fmt.Sprintf("what is asked for is refused: %s; %s", e.Why, e.inForce())
+	case e.InvalidInput != "":
+		return EgressInvalid, fmt.Sprintf("what is asked for is refused: %s; %s", e.Message, e.describeAccepted())
 	case e.Pending:
-		why := e.Why
+		why := e.Message
 		if why == "" {
 			why = "its readiness endpoints are being asked"
 		}
-		return EgressNotReady, fmt.Sprintf("%s is not accepted yet: %s; %s", e.Spec.describe(), why, e.inForce())
-	case e.Accepted.none():
+		return EgressNotReady, fmt.Sprintf("%s is not accepted yet: %s; %s", e.Spec.describe(), why, e.describeAccepted())
+	case e.Accepted.isDirect():
 		return EgressNotConfigured, "there is no egress proxy"
-	case len(e.Through) > 0:
-		return EgressAccepted, e.inForce()
+	case len(e.Routes) > 0:
+		return EgressAccepted, e.describeAccepted()
 	default:
-		return EgressDirect, e.inForce()
+		return EgressDirect, e.describeAccepted()
 	}
 }
 
-// inForce says what is accepted and what goes through it.
-func (e EgressProxy) inForce() string {
-	if e.Accepted.none() {
+// describeAccepted says what is accepted and what goes through it.
+func (e EgressProxy) describeAccepted() string {
+	if e.Accepted.isDirect() {
 		return "no proxy is in force"
 	}
 	text := e.Accepted.describe() + " is in force"
 	switch {
-	case len(e.Through) > 0:
-		ways := make([]string, len(e.Through))
-		for i, t := range e.Through {
+	case len(e.Routes) > 0:
+		ways := make([]string, len(e.Routes))
+		for i, t := range e.Routes {
 			ways[i] = t.Ingress + " through " + t.Proxy
 			if t.Error != "" {
 				ways[i] += " (" + t.Error + ")"
@@ -135,7 +135,7 @@ func (e EgressProxy) inForce() string {
 }
 
 func (s EgressSetting) describe() string {
-	if s.none() {
+	if s.isDirect() {
 		return "no proxy"
 	}
 	text := s.HTTPProxy
@@ -151,24 +151,24 @@ func (s EgressSetting) describe() string {
 }
 
 func (e EgressProxy) describe(now time.Time) (mark span, text string) {
-	reason, message := e.judge()
+	reason, message := e.evaluate()
 	switch reason {
 	case EgressNotConfigured:
 		return span{"-", faint}, message
 	case EgressNotReady:
 		message += "; asked for " + Age(now.Sub(e.Since)) + " ago"
-		if !e.NextTry.IsZero() {
-			message += ", next try in " + Age(max(0, e.NextTry.Sub(now)))
+		if !e.NextCheck.IsZero() {
+			message += ", next try in " + Age(max(0, e.NextCheck.Sub(now)))
 		}
-		return poor(), message
+		return markWarning(), message
 	case EgressInvalid:
-		return bad(), message
+		return markError(), message
 	default:
-		for _, t := range e.Through {
+		for _, t := range e.Routes {
 			if t.Error != "" {
-				return poor(), message
+				return markWarning(), message
 			}
 		}
-		return good(), message
+		return markOK(), message
 	}
 }

@@ -15,8 +15,8 @@ func TestEgressConditionAndRow(t *testing.T) {
 	t.Parallel()
 	proxy := report.EgressSetting{HTTPProxy: "http://p:3128", HTTPSProxy: "http://p:3128", Source: "/etc/mco/proxy.env"}
 	other := report.EgressSetting{HTTPSProxy: "https://xxxxx@q", Source: "configuration"}
-	through := []report.EgressThrough{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Addresses: []string{"192.0.2.9"}}}
-	unresolved := []report.EgressThrough{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Error: "resolve p: no"}}
+	through := []report.EgressRoute{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Addresses: []string{"192.0.2.9"}}}
+	unresolved := []report.EgressRoute{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Error: "resolve p: no"}}
 	for name, tt := range map[string]struct {
 		e       report.EgressProxy
 		ready   string
@@ -30,12 +30,12 @@ func TestEgressConditionAndRow(t *testing.T) {
 			"there is no egress proxy", "- there is no egress proxy",
 		},
 		"used": {
-			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Through: through},
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Routes: through},
 			"True", report.EgressAccepted,
 			"http://p:3128 (of /etc/mco/proxy.env) is in force: 198.51.100.6:443 through http://p:3128", "✓ http://p:3128",
 		},
 		"not resolved": {
-			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Through: unresolved},
+			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Routes: unresolved},
 			"True", report.EgressAccepted,
 			"198.51.100.6:443 through http://p:3128 (resolve p: no)", "! http://p:3128",
 		},
@@ -50,7 +50,7 @@ func TestEgressConditionAndRow(t *testing.T) {
 			"https://xxxxx@q for https (of configuration) is in force, and the ingress is reached directly (no proxy leads there)", "✓ https://xxxxx@q",
 		},
 		"waits": {
-			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: proxy, Pending: true, Why: "https://a is not ready: no", Through: through, Since: start, NextTry: start.Add(90 * time.Second)},
+			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: proxy, Pending: true, Message: "https://a is not ready: no", Routes: through, Since: start, NextCheck: start.Add(90 * time.Second)},
 			"False", report.EgressNotReady,
 			"https://xxxxx@q for https (of configuration) is not accepted yet: https://a is not ready: no; http://p:3128 (of /etc/mco/proxy.env) is in force",
 			"! https://xxxxx@q for https (of configuration) is not accepted yet",
@@ -61,15 +61,15 @@ func TestEgressConditionAndRow(t *testing.T) {
 			"not accepted yet: its readiness endpoints are being asked; no proxy is in force", "! http://p:3128",
 		},
 		"refused": {
-			report.EgressProxy{Upstream: "auto", Accepted: proxy, RefusedBy: report.EgressFileRefused, Why: "proxy.env: line 1: no"},
+			report.EgressProxy{Upstream: "auto", Accepted: proxy, InvalidInput: report.EgressInputFile, Message: "proxy.env: line 1: no"},
 			"False", report.EgressInvalid,
 			"what is asked for is refused: proxy.env: line 1: no; http://p:3128", "✗ what is asked for is refused",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewBoard("v1", start, ignore)
-			b.SetLook(serving(), start)
+			b := report.NewTracker("v1", start, ignoreTransition)
+			b.SetReconcileResult(servingResult(), start)
 			b.SetEgress(tt.e, start)
 			r := b.Report(report.Table{})
 			for _, c := range r.Conditions {
@@ -83,7 +83,7 @@ func TestEgressConditionAndRow(t *testing.T) {
 			if len(r.Conditions) != 2 {
 				t.Errorf("the conditions are %+v", r.Conditions)
 			}
-			shown := text(t, r, start.Add(time.Minute), report.View{})
+			shown := renderText(t, r, start.Add(time.Minute), report.View{})
 			if !strings.Contains(shown, "Egress proxy:   "+tt.row) {
 				t.Errorf("want a row %q:\n%s", tt.row, shown)
 			}

@@ -8,48 +8,48 @@ import (
 	"sync"
 )
 
-// ledger is what the board counts, and what it was told of certificates: the
+// eventCounts is what the board counts, and what it was told of certificates: the
 // condition does not depend on either.
-type ledger struct {
+type eventCounts struct {
 	mu           sync.Mutex
 	events       Events
 	certificates []Certificate
 }
 
-// VIPsMoved counts API VIPs that have come to this host or left it.
-func (b *Board) VIPsMoved(n int) {
-	b.ledger.mu.Lock()
-	defer b.ledger.mu.Unlock()
-	b.ledger.events.VIPTransitions += uint64(n) //nolint:gosec // a length
+// CountVIPTransitions counts API Answered that have come to this host or left it.
+func (b *Tracker) CountVIPTransitions(n int) {
+	b.eventCounts.mu.Lock()
+	defer b.eventCounts.mu.Unlock()
+	b.eventCounts.events.VIPTransitions += uint64(n) //nolint:gosec // a length
 }
 
-// TableRepaired counts that our table was not as it should be, and has been built
+// CountTableRepair counts that our table was not as it should be, and has been built
 // anew.
-func (b *Board) TableRepaired() {
-	b.ledger.mu.Lock()
-	defer b.ledger.mu.Unlock()
-	b.ledger.events.TableRepairs++
+func (b *Tracker) CountTableRepair() {
+	b.eventCounts.mu.Lock()
+	defer b.eventCounts.mu.Unlock()
+	b.eventCounts.events.TableRepairs++
 }
 
-// Reloaded counts a reload by its result, which is one of the constants.
-func (b *Board) Reloaded(result string) {
-	b.ledger.mu.Lock()
-	defer b.ledger.mu.Unlock()
-	if b.ledger.events.Reloads == nil {
-		b.ledger.events.Reloads = make(map[string]uint64)
+// CountReload counts a reload by its result, which is one of the constants.
+func (b *Tracker) CountReload(result string) {
+	b.eventCounts.mu.Lock()
+	defer b.eventCounts.mu.Unlock()
+	if b.eventCounts.events.Reloads == nil {
+		b.eventCounts.events.Reloads = make(map[string]uint64)
 	}
-	b.ledger.events.Reloads[result]++
+	b.eventCounts.events.Reloads[result]++
 }
 
 // SetCertificates takes what the API server presents.
-func (b *Board) SetCertificates(all []Certificate) {
-	b.ledger.mu.Lock()
-	defer b.ledger.mu.Unlock()
-	b.ledger.certificates = slices.Clone(all)
+func (b *Tracker) SetCertificates(all []Certificate) {
+	b.eventCounts.mu.Lock()
+	defer b.eventCounts.mu.Unlock()
+	b.eventCounts.certificates = slices.Clone(all)
 }
 
-// report copies both.
-func (l *ledger) report() (Events, []Certificate) {
+// withEmptyLists copies both.
+func (l *eventCounts) snapshot() (Events, []Certificate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.events

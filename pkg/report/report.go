@@ -56,8 +56,8 @@ type VIP struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// since gives each VIP the time of before if it is as it was, and now otherwise.
-func since(before, vips []VIP, now time.Time) []VIP {
+// carrySince gives each VIP the time of before if it is as it was, and now otherwise.
+func carrySince(before, vips []VIP, now time.Time) []VIP {
 	dated := slices.Clone(vips)
 	for i, v := range dated {
 		same := func(b VIP) bool { return b.Address == v.Address && b.State == v.State }
@@ -75,7 +75,7 @@ type Table struct {
 	Present  bool         `json:"present"`
 	Owned    bool         `json:"owned"`    // by this process: others can neither flush nor change it
 	Port     uint16       `json:"port"`     // where VIP:80 is led; 0 when not present
-	Elements []netip.Addr `json:"elements"` // the VIPs in its sets
+	Elements []netip.Addr `json:"elements"` // the Answered in its sets
 	Counters []Counter    `json:"counters"`
 	Error    string       `json:"error,omitempty"` // why it could not be read
 }
@@ -100,24 +100,24 @@ type Upstream struct {
 type Challenges struct {
 	Total   uint64             `json:"total"`   // forwarded to the ingress
 	Refused map[Refusal]uint64 `json:"refused"` // answered without asking the ingress
-	Recent  []ReportChallenge  `json:"recent"`  // the last 20, oldest first
+	Recent  []RecentChallenge  `json:"recent"`  // the last 20, oldest first
 }
 
-// ReportChallenge is a Challenge in the form in which it is reported.
-type ReportChallenge struct {
-	Time        time.Time `json:"time"`
-	DurationMS  float64   `json:"durationMs"`
-	VIP         string    `json:"vip"`
-	Client      string    `json:"client"`
-	Method      string    `json:"method"`
-	Host        string    `json:"host"`
-	TokenPrefix string    `json:"tokenPrefix"`
-	Asker       Asker     `json:"asker"`
-	Outcome     Outcome   `json:"outcome"`
-	Status      int       `json:"status"`
-	Upstream    string    `json:"upstream,omitempty"`
-	Cause       string    `json:"cause,omitempty"`
-	Detail      string    `json:"detail,omitempty"`
+// RecentChallenge is a Challenge in the form in which it is reported.
+type RecentChallenge struct {
+	Time        time.Time  `json:"time"`
+	DurationMS  float64    `json:"durationMs"`
+	VIP         string     `json:"vip"`
+	Client      string     `json:"client"`
+	Method      string     `json:"method"`
+	Host        string     `json:"host"`
+	TokenPrefix string     `json:"tokenPrefix"`
+	ClientKind  ClientKind `json:"asker"`
+	Outcome     Outcome    `json:"outcome"`
+	Status      int        `json:"status"`
+	Upstream    string     `json:"upstream,omitempty"`
+	Cause       string     `json:"cause,omitempty"`
+	Detail      string     `json:"detail,omitempty"`
 }
 
 // Config says which configuration is in force.
@@ -127,8 +127,8 @@ type Config struct {
 	Error  string `json:"error,omitempty"` // why the file is refused
 }
 
-func (c Challenge) report() ReportChallenge {
-	r := ReportChallenge{
+func (c Challenge) toRecent() RecentChallenge {
+	r := RecentChallenge{
 		Time:        c.Time,
 		DurationMS:  float64(c.Duration.Microseconds()) / 1000,
 		VIP:         c.VIP.String(),
@@ -136,7 +136,7 @@ func (c Challenge) report() ReportChallenge {
 		Method:      c.Method,
 		Host:        c.Host,
 		TokenPrefix: c.TokenPrefix,
-		Asker:       c.Asker,
+		ClientKind:  c.ClientKind,
 		Outcome:     c.Outcome,
 		Status:      c.Status,
 		Cause:       c.Cause,

@@ -16,7 +16,7 @@ type section struct {
 	write func(*page)
 }
 
-// spare says how soon a section is left out where there is no room for all.
+// optional says how soon a section is left out where there is no room for all.
 type spare int
 
 // From what has to be in sight to what is missed least.
@@ -37,11 +37,11 @@ func (r Report) sections(now time.Time) []section {
 		return all
 	}
 	row := func(label string, s spare, mark span, text string) {
-		all = append(all, section{label, s, func(p *page) { p.row(label, mark, text) }})
+		all = append(all, section{label, s, func(p *page) { p.writeRow(label, mark, text) }})
 	}
 	// Of what is well, one can do without.
 	unlessBad := func(mark span, s spare) spare {
-		if mark == good() || mark.ink == faint {
+		if mark == markOK() || mark.style == faint {
 			return s
 		}
 		return trouble
@@ -79,24 +79,24 @@ func (r Report) sections(now time.Time) []section {
 	row("Events", build, span{}, r.Events.describe())
 	row("Challenges", needed, span{}, r.Challenges.describe())
 	if failed := r.failures(); len(failed) > 0 {
-		row("Failed", needed, span{}, listed(failed))
+		row("Failed", needed, span{}, formatCounts(failed))
 	}
-	if mark, text := r.Challenges.last(now); text != "" {
+	if mark, text := r.Challenges.describeLast(now); text != "" {
 		row("Last challenge", needed, mark, text)
 	}
-	return append(all, section{"PACKETS", connections, r.writeRules}, section{"REQUESTS", who, r.writeRequests})
+	return append(all, section{"PACKETS", connections, r.writeRuleCounters}, section{"REQUESTS", who, r.writeRequests})
 }
 
 func (r Report) configuration() section {
 	s := section{"Configuration", setting, nil}
 	mark := span{}
 	if r.Config.Error != "" {
-		mark, s.spare = bad(), trouble
+		mark, s.spare = markError(), trouble
 	}
 	s.write = func(p *page) {
-		p.row(s.name, mark, r.Config.describe())
+		p.writeRow(s.name, mark, r.Config.describe())
 		for problem := range strings.Lines(r.Config.Error) {
-			p.row("", span{}, strings.TrimSuffix(problem, "\n"))
+			p.writeRow("", span{}, strings.TrimSuffix(problem, "\n"))
 		}
 	}
 	return s
@@ -152,7 +152,7 @@ func (r Report) fitting(now time.Time, view View) (kept []section, note []span) 
 func (s section) lines(view View) int {
 	alone := &page{view: view}
 	s.write(alone)
-	return alone.used
+	return alone.lineCount
 }
 
 // failures counts what a validator would not have been content with: by cause,
@@ -163,16 +163,16 @@ func (r Report) failures() map[string]uint64 {
 		all[cause] += n
 	}
 	for _, n := range r.Traffic.Requests {
-		if n.Count > 0 && (n.Outcome == NotFound || n.Outcome == OtherCode) {
+		if n.Count > 0 && (n.Outcome == NotFound || n.Outcome == OtherStatus) {
 			all[string(n.Outcome)] += n.Count
 		}
 	}
 	return all
 }
 
-// last says what came of the last challenge: the table has no room for a whole
+// describeLast says what came of the last challenge: the table has no room for a whole
 // diagnosis and its mend.
-func (c Challenges) last(now time.Time) (mark span, text string) {
+func (c Challenges) describeLast(now time.Time) (mark span, text string) {
 	if len(c.Recent) == 0 {
 		return span{}, ""
 	}
@@ -183,9 +183,9 @@ func (c Challenges) last(now time.Time) (mark span, text string) {
 	case last.Status == 0:
 		said = "the client went before there was an answer"
 	case last.Upstream == "":
-		said = "answered " + last.answer()
+		said = "answered " + last.statusText()
 	default:
-		said = fmt.Sprintf("%s answered %s", last.Upstream, last.answer())
+		said = fmt.Sprintf("%s answered %s", last.Upstream, last.statusText())
 	}
 	return last.mark(), fmt.Sprintf("%s ago: %s", Age(now.Sub(last.Time)), said)
 }

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	socketTimeout  = 5 * time.Second // one report, from connect to the last byte
-	maxReportBytes = 4 << 20
-	socketClients  = 8 // reports written at once; more wait in the backlog
+	socketTimeout        = 5 * time.Second // one report, from connect to the last byte
+	maxReportBytes       = 4 << 20
+	maxConcurrentClients = 8 // reports written at once; more wait in the backlog
 )
 
 // Listen makes the status socket, and its directory when that is absent. Only
@@ -31,7 +31,7 @@ func Listen(ctx context.Context, path string) (*net.UnixListener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a /run directory is world-readable; the socket in it is not
 		return nil, fmt.Errorf("make the status socket's directory: %w", err)
 	}
-	if err := removeDead(ctx, path); err != nil {
+	if err := removeStaleSocket(ctx, path); err != nil {
 		return nil, err
 	}
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -44,8 +44,8 @@ func Listen(ctx context.Context, path string) (*net.UnixListener, error) {
 	return ln, nil
 }
 
-// removeDead removes a socket that nobody listens on.
-func removeDead(ctx context.Context, path string) error {
+// removeStaleSocket removes a socket that nobody listens on.
+func removeStaleSocket(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -75,7 +75,7 @@ func removeDead(ctx context.Context, path string) error {
 func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, failed func(error)) error {
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
 	defer stop()
-	slots := make(chan struct{}, socketClients)
+	slots := make(chan struct{}, maxConcurrentClients)
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -88,7 +88,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 			if ctx.Err() != nil {
 				return nil
 			}
-			if !errors.Is(err, net.ErrClosed) && waitOut(ctx, time.Second) {
+			if !errors.Is(err, net.ErrClosed) && sleep(ctx, time.Second) {
 				continue // descriptors have run out, say; the next second may be better
 			}
 			return fmt.Errorf("accept on the status socket: %w", err)
@@ -109,18 +109,18 @@ func Serve(ctx context.Context, ln *net.UnixListener, report func() Report, fail
 	}
 }
 
-// answered is what a client gets: a report, or why there is none.
+// allHeldAnswered is what a client gets: a report, or why there is none.
 type answered struct {
 	*Report
 
 	Error string `json:"error,omitempty"`
 }
 
-// ErrUnreadable is an answer of the service that is no report: it runs.
-var ErrUnreadable = errors.New("the service answers, and its report is not readable")
+// ErrInvalidReport is an answer of the service that is no report: it runs.
+var ErrInvalidReport = errors.New("the service answers, and its report is not readable")
 
-// waitOut waits for d and reports whether ctx is still alive then.
-func waitOut(ctx context.Context, d time.Duration) bool {
+// sleep waits for d and reports whether ctx is still alive then.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -153,11 +153,11 @@ func Fetch(ctx context.Context, path string) (Report, error) {
 	case errors.As(err, &broken): // it hangs, or ends just now
 		return Report{}, fmt.Errorf("read the service's report from %s: %w", path, err)
 	case errors.Is(err, io.EOF):
-		return Report{}, fmt.Errorf("%w: %s closed the connection without one", ErrUnreadable, path)
+		return Report{}, fmt.Errorf("%w: %s closed the connection without one", ErrInvalidReport, path)
 	case err != nil:
-		return Report{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
+		return Report{}, fmt.Errorf("%w: %w", ErrInvalidReport, err)
 	case got.Error != "":
-		return Report{}, fmt.Errorf("%w: %s", ErrUnreadable, OneLine(got.Error))
+		return Report{}, fmt.Errorf("%w: %s", ErrInvalidReport, OneLine(got.Error))
 	}
 	return r, nil
 }

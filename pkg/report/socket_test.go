@@ -20,8 +20,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// serve answers on a fresh socket until the test or stop ends it.
-func serve(t *testing.T, path string, current func() report.Report) (stop func() error) {
+// startServer answers on a fresh socket until the test or stop ends it.
+func startServer(t *testing.T, path string, current func() report.Report) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ln, err := report.Listen(ctx, path)
@@ -37,17 +37,17 @@ func serve(t *testing.T, path string, current func() report.Report) (stop func()
 	}
 }
 
-func TestReportGoesThroughTheSocket(t *testing.T) {
+func TestFetchReturnsReport(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("v1", start, ignore)
-	b.SetLook(serving(), start)
+	b := report.NewTracker("v1", start, ignoreTransition)
+	b.SetReconcileResult(servingResult(), start)
 	b.SetUpstreams([]report.Upstream{{Address: ingress}}, start)
-	b.Challenge(report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
-	b.Count(answered(1))
-	b.Refused([]report.RefusedSum{{Refusal: report.NotChallenge, Asker: report.OtherAsker, Count: 1}})
+	b.RecordChallenge(report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress})
+	b.CountForwarded(answered(1))
+	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
 	want := b.Report(report.Table{Present: true, Owned: true, Port: 8888})
 	path := filepath.Join(t.TempDir(), "run", "status.sock")
-	stop := serve(t, path, func() report.Report { return want })
+	stop := startServer(t, path, func() report.Report { return want })
 
 	info, err := os.Stat(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	// Larger than a socket buffer, so that writing to a silent client blocks.
 	big := strings.Repeat("x", 1<<20)
-	stop := serve(t, path, func() report.Report {
+	stop := startServer(t, path, func() report.Report {
 		return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Message: big}}}
 	})
 	for range 7 {
@@ -102,7 +102,7 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-func TestListenReplacesADeadSocketOnly(t *testing.T) {
+func TestListenReplacesOnlyStaleSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -111,7 +111,7 @@ func TestListenReplacesADeadSocketOnly(t *testing.T) {
 	}
 	dead.SetUnlinkOnClose(false) // as after SIGKILL
 	dead.Close()
-	stop := serve(t, path, func() report.Report { return report.Report{Version: "alive"} })
+	stop := startServer(t, path, func() report.Report { return report.Report{Version: "alive"} })
 	if _, err := report.Listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another instance") {
 		t.Errorf("a second instance: %v", err)
 	}
@@ -123,7 +123,7 @@ func TestListenReplacesADeadSocketOnly(t *testing.T) {
 	}
 }
 
-func TestListenLeavesOtherFilesAlone(t *testing.T) {
+func TestListenKeepsOtherFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "precious")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
@@ -145,15 +145,15 @@ func TestFetchWithoutService(t *testing.T) {
 	}
 }
 
-// TestReportThatCannotBeEncoded: a client learns why there is none.
-func TestReportThatCannotBeEncoded(t *testing.T) {
+// TestServeReportsEncodingError: a client learns why there is none.
+func TestServeReportsEncodingError(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status.sock")
-	stop := serve(t, path, func() report.Report {
+	stop := startServer(t, path, func() report.Report {
 		return report.Report{VIPs: []report.VIP{{Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}
 	})
 	_, err := report.Fetch(t.Context(), path)
-	if !errors.Is(err, report.ErrUnreadable) || !strings.Contains(err.Error(), "year") {
+	if !errors.Is(err, report.ErrInvalidReport) || !strings.Contains(err.Error(), "year") {
 		t.Errorf("got %v", err)
 	}
 	if err := stop(); err != nil {
@@ -161,9 +161,9 @@ func TestReportThatCannotBeEncoded(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsNoReport: whatever answers in its place is told apart from a service
+// TestFetchInvalidReport: whatever answers in its place is told apart from a service
 // that does not answer.
-func TestAnswerThatIsNoReport(t *testing.T) {
+func TestFetchInvalidReport(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{"nothing": "", "half of one": `{"version":"v`, "no JSON": "hello\n", "another type": `{"vips":1}`} {
 		path := filepath.Join(t.TempDir(), "status.sock")
@@ -177,7 +177,7 @@ func TestAnswerThatIsNoReport(t *testing.T) {
 				_ = conn.Close()
 			}
 		}()
-		if _, err := report.Fetch(t.Context(), path); !errors.Is(err, report.ErrUnreadable) {
+		if _, err := report.Fetch(t.Context(), path); !errors.Is(err, report.ErrInvalidReport) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = ln.Close()

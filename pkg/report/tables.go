@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// writeRules prints what the rules have counted. Of a connection only the first
+// writeRuleCounters prints what the rules have counted. Of a connection only the first
 // packet crosses a nat chain.
-func (r Report) writeRules(p *page) {
+func (r Report) writeRuleCounters(p *page) {
 	if len(r.Table.Counters) == 0 {
 		return
 	}
-	columns := []column{{title: "PACKETS", right: true}, {title: "CHAIN"}, {title: "RULE", least: len("RULE")}}
+	columns := []column{{title: "PACKETS", rightAligned: true}, {title: "CHAIN"}, {title: "RULE", minWidth: len("RULE")}}
 	rows := make([][]span, 0, len(r.Table.Counters))
 	for _, c := range r.Table.Counters {
 		rule := c.Rule
@@ -25,18 +25,18 @@ func (r Report) writeRules(p *page) {
 		}
 		rows = append(rows, []span{{text: strconv.FormatUint(c.Packets, 10)}, {text: c.Chain}, {text: rule}})
 	}
-	p.table(columns, rows)
+	p.writeTable(columns, rows)
 }
 
 // writeRequests prints who asked, and what came of it. The sums of what was refused
 // stand above: here are those that a validator or a self check was among.
 func (r Report) writeRequests(p *page) {
 	var outcomes []Outcome
-	var askers []Asker
-	counts := map[Outcome]map[Asker]uint64{}
+	var askers []ClientKind
+	counts := map[Outcome]map[ClientKind]uint64{}
 	wanted := map[Outcome]bool{}
 	for _, n := range r.Traffic.Requests {
-		if n.Count > 0 && n.Client != OtherAsker {
+		if n.Count > 0 && n.ClientKind != OtherClient {
 			wanted[n.Outcome] = true
 		}
 	}
@@ -45,22 +45,22 @@ func (r Report) writeRequests(p *page) {
 			continue
 		}
 		if counts[n.Outcome] == nil {
-			counts[n.Outcome] = map[Asker]uint64{}
+			counts[n.Outcome] = map[ClientKind]uint64{}
 			outcomes = append(outcomes, n.Outcome)
 		}
-		if !slices.Contains(askers, n.Client) {
-			askers = append(askers, n.Client)
+		if !slices.Contains(askers, n.ClientKind) {
+			askers = append(askers, n.ClientKind)
 		}
-		counts[n.Outcome][n.Client] += n.Count
+		counts[n.Outcome][n.ClientKind] += n.Count
 	}
 	if len(outcomes) == 0 {
 		return
 	}
-	inOrder(outcomes, Outcomes())
-	inOrder(askers, Askers())
+	sortByOrder(outcomes, Outcomes())
+	sortByOrder(askers, ClientKinds())
 	columns := []column{{title: "REQUESTS"}}
 	for _, a := range askers {
-		columns = append(columns, column{title: string(a), right: true})
+		columns = append(columns, column{title: string(a), rightAligned: true})
 	}
 	rows := make([][]span, 0, len(outcomes))
 	for _, o := range outcomes {
@@ -70,11 +70,11 @@ func (r Report) writeRequests(p *page) {
 		}
 		rows = append(rows, row)
 	}
-	p.table(columns, rows)
+	p.writeTable(columns, rows)
 }
 
-// inOrder sorts after the order, and what is not of it to the end, by name.
-func inOrder[T ~string](list, order []T) {
+// sortByOrder sorts after the order, and what is not of it to the end, by name.
+func sortByOrder[T ~string](list, order []T) {
 	place := func(v T) int {
 		if i := slices.Index(order, v); i >= 0 {
 			return i
@@ -106,7 +106,7 @@ func (r Report) writeChallenges(p *page, now time.Time, below int) {
 	slices.Reverse(recent)
 	older := 0
 	if p.view.Height > 0 {
-		if room := p.view.Height - p.used - tableHead - below; len(recent) > room {
+		if room := p.view.Height - p.lineCount - tableHead - below; len(recent) > room {
 			room = max(leastChallenges, room-1) // one line says how many are left out
 			older, recent = len(recent)-min(room, len(recent)), recent[:min(room, len(recent))]
 		}
@@ -114,36 +114,36 @@ func (r Report) writeChallenges(p *page, now time.Time, below int) {
 	columns := []column{
 		{title: "AGE"},
 		{title: "STATUS"},
-		{title: "MS", right: true, spare: true},
-		{title: "HOST", least: 12},
-		{title: "TOKEN", least: 9},
-		{title: "ASKER", least: 8},
-		{title: "CLIENT", least: 12, spare: true},
-		{title: "UPSTREAM", least: 12, spare: true},
-		{title: "DETAIL", least: 12},
+		{title: "MS", rightAligned: true, optional: true},
+		{title: "HOST", minWidth: 12},
+		{title: "TOKEN", minWidth: 9},
+		{title: "ASKER", minWidth: 8},
+		{title: "CLIENT", minWidth: 12, optional: true},
+		{title: "UPSTREAM", minWidth: 12, optional: true},
+		{title: "DETAIL", minWidth: 12},
 	}
 	rows := make([][]span, 0, len(recent))
 	for _, c := range recent {
 		rows = append(rows, []span{
 			{text: Age(now.Sub(c.Time))},
-			{c.answer(), c.mark().ink},
+			{c.statusText(), c.mark().style},
 			{text: fmt.Sprintf("%.1f", c.DurationMS)},
 			{text: c.Host},
 			{text: c.TokenPrefix + "…"},
-			{text: string(c.Asker)},
+			{text: string(c.ClientKind)},
 			{text: c.Client},
 			{text: c.Upstream},
 			{text: c.Detail},
 		})
 	}
-	p.table(columns, rows)
+	p.writeTable(columns, rows)
 	if older > 0 {
-		p.put(span{fmt.Sprintf("… and %d older", older), faint})
+		p.writeLine(span{fmt.Sprintf("… and %d older", older), faint})
 	}
 }
 
-// answer is what the client got.
-func (c ReportChallenge) answer() string {
+// statusText is what the client got.
+func (c RecentChallenge) statusText() string {
 	if c.Status == 0 {
 		return "none"
 	}
@@ -151,13 +151,13 @@ func (c ReportChallenge) answer() string {
 }
 
 // mark tells whether a validator would be content.
-func (c ReportChallenge) mark() span {
+func (c RecentChallenge) mark() span {
 	switch c.Status {
 	case 200:
-		return good()
+		return markOK()
 	case 0, 404:
-		return poor()
+		return markWarning()
 	default:
-		return bad()
+		return markError()
 	}
 }

@@ -21,22 +21,22 @@ func (r Report) WriteText(w io.Writer, now time.Time, view View) error {
 	}
 	r.writeChallenges(p, now, len(note))
 	for _, line := range note {
-		p.put(line)
+		p.writeLine(line)
 	}
 	return p.writeTo(w)
 }
 
 // The marks. A message that nothing is wrong with has none.
-func good() span { return span{"✓", green} }
-func poor() span { return span{"!", yellow} }
-func bad() span  { return span{"✗", red} }
+func markOK() span      { return span{"✓", green} }
+func markWarning() span { return span{"!", yellow} }
+func markError() span   { return span{"✗", red} }
 
 func (r Report) writeState(p *page, now time.Time) {
 	c := r.Condition()
-	p.put(span{text: pad("State:", labelWidth)}, c.mark(), span{text: " "}, span{string(c.Reason), strong},
+	p.writeLine(span{text: pad("State:", labelWidth)}, c.mark(), span{text: " "}, span{string(c.Reason), bold},
 		span{text: fmt.Sprintf(" (%s=%s for %s)", c.Type, c.Status, Age(now.Sub(c.LastTransitionTime)))})
 	if c.Message != "" {
-		p.row("Message", span{}, c.Message)
+		p.writeRow("Message", span{}, c.Message)
 	}
 }
 
@@ -44,11 +44,11 @@ func (r Report) writeState(p *page, now time.Time) {
 func (c Condition) mark() span {
 	switch {
 	case c.Status == "True":
-		return good()
+		return markOK()
 	case c.Reason == Starting || c.Reason == Disabled || c.Reason == ExternalLoadBalancer || c.Status != "False":
-		return poor()
+		return markWarning()
 	default:
-		return bad()
+		return markError()
 	}
 }
 
@@ -74,11 +74,11 @@ func (t Table) describe() string {
 func (u Upstream) describe(now time.Time) (mark span, text string) {
 	switch {
 	case u.Reachable:
-		return good(), fmt.Sprintf("%v reachable, looked at %s ago", u.Address, Age(now.Sub(u.Checked)))
+		return markOK(), fmt.Sprintf("%v reachable, looked at %s ago", u.Address, Age(now.Sub(u.Checked)))
 	case u.Checked.IsZero():
 		return span{"-", faint}, fmt.Sprintf("%v not tried yet", u.Address)
 	default:
-		return bad(), u.Error
+		return markError(), u.Error
 	}
 }
 
@@ -91,21 +91,21 @@ func (c Certificate) describe(now time.Time) (mark span, text string) {
 	who += " at " + c.Address
 	looked := fmt.Sprintf("looked at %s ago", Age(now.Sub(c.Checked)))
 	if c.Error != "" {
-		return bad(), fmt.Sprintf("%s: %s (%s)", who, c.Error, looked)
+		return markError(), fmt.Sprintf("%s: %s (%s)", who, c.Error, looked)
 	}
 	until := fmt.Sprintf("until %s, by %q, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, looked)
 	left := fmt.Sprintf("%s left of %s", Age(c.NotAfter.Sub(now)), Age(c.NotAfter.Sub(c.NotBefore)))
 	switch c.Stage(now) {
-	case Fresh:
-		return good(), fmt.Sprintf("%s: %s, %s", who, left, until)
-	case Expiring:
-		return poor(), fmt.Sprintf("%s: only %s, %s", who, left, until)
-	case Urgent:
-		return bad(), fmt.Sprintf("%s: only %s, %s", who, left, until)
-	case Expired:
-		return bad(), fmt.Sprintf("%s: EXPIRED %s ago, %s", who, Age(now.Sub(c.NotAfter)), until)
+	case CertificateFresh:
+		return markOK(), fmt.Sprintf("%s: %s, %s", who, left, until)
+	case CertificateRenewalLate:
+		return markWarning(), fmt.Sprintf("%s: only %s, %s", who, left, until)
+	case CertificateUrgent:
+		return markError(), fmt.Sprintf("%s: only %s, %s", who, left, until)
+	case CertificateExpired:
+		return markError(), fmt.Sprintf("%s: EXPIRED %s ago, %s", who, Age(now.Sub(c.NotAfter)), until)
 	default:
-		return bad(), fmt.Sprintf("%s: NOT YET VALID for %s, %s", who, Age(c.NotBefore.Sub(now)), until)
+		return markError(), fmt.Sprintf("%s: NOT YET VALID for %s, %s", who, Age(c.NotBefore.Sub(now)), until)
 	}
 }
 
@@ -127,18 +127,18 @@ func (m Metrics) describe() (mark span, text string) {
 	case m.Address == "":
 		return span{"-", faint}, "not served: metrics.listenAddress is not set"
 	case m.Served:
-		return good(), "served on " + m.Address
+		return markOK(), "served on " + m.Address
 	case m.Error == "":
 		return span{"-", faint}, "about to be served on " + m.Address
 	default:
-		return bad(), fmt.Sprintf("not served on %s: %s", m.Address, m.Error)
+		return markError(), fmt.Sprintf("not served on %s: %s", m.Address, m.Error)
 	}
 }
 
 func (e Events) describe() string {
 	text := fmt.Sprintf("VIP transitions: %d, table repairs: %d", e.VIPTransitions, e.TableRepairs)
 	if len(e.Reloads) > 0 {
-		text += ", reloads: " + listed(e.Reloads)
+		text += ", reloads: " + formatCounts(e.Reloads)
 	}
 	return text
 }
@@ -152,8 +152,8 @@ func (c Challenges) describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// listed is "2 of this, 1 of that" in a stable order.
-func listed(counts map[string]uint64) string {
+// formatCounts is "2 of this, 1 of that" in a stable order.
+func formatCounts(counts map[string]uint64) string {
 	parts := make([]string, 0, len(counts))
 	for _, key := range slices.Sorted(maps.Keys(counts)) {
 		parts = append(parts, fmt.Sprintf("%d %s", counts[key], key))

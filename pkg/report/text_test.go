@@ -21,8 +21,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// text is the report as a person gets it.
-func text(t *testing.T, r report.Report, now time.Time, view report.View) string {
+// renderText is the report as a person gets it.
+func renderText(t *testing.T, r report.Report, now time.Time, view report.View) string {
 	t.Helper()
 	var out strings.Builder
 	if err := r.WriteText(&out, now, view); err != nil {
@@ -31,27 +31,27 @@ func text(t *testing.T, r report.Report, now time.Time, view report.View) string
 	return out.String()
 }
 
-// full has something of everything.
-func full() report.Report {
-	b := report.NewBoard("v1", start, ignore)
-	look := serving()
+// fullReport has something of everything.
+func fullReport() report.Report {
+	b := report.NewTracker("v1", start, ignoreTransition)
+	look := servingResult()
 	look.Config = report.Config{Source: "file", Path: "/etc/c.yaml"}
-	b.SetLook(look, start)
+	b.SetReconcileResult(look, start)
 	b.SetUpstreams([]report.Upstream{
 		{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true},
 		{Address: netip.MustParseAddrPort("[2001:db8::6]:80")},
 	}, start)
 	client := netip.MustParseAddrPort("203.0.113.9:40000")
-	b.Challenge(report.Challenge{
+	b.RecordChallenge(report.Challenge{
 		Time: start.Add(20 * time.Second), Duration: 38 * time.Millisecond, Host: "api.example.com", TokenPrefix: "ABCDEFGH",
-		Asker: report.CertManager, Client: client, Upstream: ingress, Status: 200,
+		ClientKind: report.CertManager, Client: client, Upstream: ingress, Status: 200,
 	})
-	b.Challenge(report.Challenge{
+	b.RecordChallenge(report.Challenge{
 		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
-		Asker: report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
+		ClientKind: report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
-	b.Count(answered(2))
-	b.Refused([]report.RefusedSum{{Refusal: report.NotChallenge, Asker: report.OtherAsker, Count: 1}})
+	b.CountForwarded(answered(2))
+	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
 	b.SetMetrics(report.Metrics{Address: "0.0.0.0:9645", Served: true})
 	r := b.Report(report.Table{
 		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},
@@ -63,13 +63,13 @@ func full() report.Report {
 	r.Events = report.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{report.ReloadRefused: 1, report.ReloadAccepted: 2}}
 	r.Traffic = report.Traffic{
 		Requests: []report.RequestCount{
-			{Outcome: report.NoRoute, Client: report.LetsEncrypt, Count: 1},
-			{Outcome: report.Answered, Client: report.LetsEncrypt, Count: 5},
-			{Outcome: report.Answered, Client: report.CertManager, Count: 12},
-			{Outcome: "not-challenge", Client: report.OtherAsker, Count: 1},
-			{Outcome: report.Unread, Client: report.Pebble},
-			{Outcome: "foreign-host", Client: report.CertManager, Count: 2},
-			{Outcome: "foreign-host", Client: report.OtherAsker, Count: 3},
+			{Outcome: report.NoRoute, ClientKind: report.LetsEncrypt, Count: 1},
+			{Outcome: report.Answered, ClientKind: report.LetsEncrypt, Count: 5},
+			{Outcome: report.Answered, ClientKind: report.CertManager, Count: 12},
+			{Outcome: "not-challenge", ClientKind: report.OtherClient, Count: 1},
+			{Outcome: report.AnswerUnread, ClientKind: report.Pebble},
+			{Outcome: "foreign-host", ClientKind: report.CertManager, Count: 2},
+			{Outcome: "foreign-host", ClientKind: report.OtherClient, Count: 3},
 		},
 		UpstreamErrors: map[string]uint64{"router-no-route": 1},
 	}
@@ -112,13 +112,13 @@ AGE  STATUS    MS  HOST             TOKEN      ASKER         CLIENT             
 30s  503      3.1  api.example.com  abcdefgh…  lets-encrypt  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
 40s  200     38.0  api.example.com  ABCDEFGH…  cert-manager  203.0.113.9:40000  192.0.2.6:80
 `
-	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), report.View{})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), report.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestWriteTextIntoATerminal: text is wrapped, cells are cut.
-func TestWriteTextIntoATerminal(t *testing.T) {
+// TestWriteTextToTerminal: text is wrapped, cells are cut.
+func TestWriteTextToTerminal(t *testing.T) {
 	t.Parallel()
 	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
 Message:        holds 192.0.2.5
@@ -154,17 +154,17 @@ AGE  STATUS    MS  HOST          TOKEN      ASKER     CLIENT        DETAIL
 30s  503      3.1  api.example…  abcdefgh…  lets-en…  203.0.113.9…  the router …
 40s  200     38.0  api.example…  ABCDEFGH…  cert-ma…  203.0.113.9…
 `
-	if diff := cmp.Diff(want, text(t, full(), start.Add(time.Minute), report.View{Width: 80})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), report.View{Width: 80})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestWriteTextOfARefusedConfiguration(t *testing.T) {
+func TestWriteTextInvalidConfig(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("v1", start, ignore)
-	look := report.Look{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
+	b := report.NewTracker("v1", start, ignoreTransition)
+	look := report.ReconcileResult{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
 	look.Config = report.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
-	b.SetLook(look, start)
+	b.SetReconcileResult(look, start)
 	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
 Message:        a; b; the last good configuration stays in force
 Table:          absent
@@ -176,26 +176,26 @@ Version:        v1
 Events:         VIP transitions: 0, table repairs: 0
 Challenges:     0 forwarded
 `
-	if diff := cmp.Diff(want, text(t, b.Report(report.Table{}), start, report.View{})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, b.Report(report.Table{}), start, report.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestWriteTextOfNobody(t *testing.T) {
+func TestWriteTextNotReachable(t *testing.T) {
 	t.Parallel()
 	want := `State:          ! NotReachable (HTTP01ChallengeProxyReady=Unknown for 5s)
 Message:        it is gone
 `
-	if diff := cmp.Diff(want, text(t, report.Missing(start, errors.New("it is gone")), start.Add(5*time.Second), report.View{})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, report.ServiceUnreachable(start, errors.New("it is gone")), start.Add(5*time.Second), report.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestWriteTextIntoALowTerminal: on a low one what
+// TestWriteTextLowTerminal: on a low one what
 // challenges wait for is in sight, and what is not is named.
-func TestWriteTextIntoALowTerminal(t *testing.T) {
+func TestWriteTextLowTerminal(t *testing.T) {
 	t.Parallel()
-	r := full()
+	r := fullReport()
 	for range 5 {
 		r.Challenges.Recent = append(r.Challenges.Recent, r.Challenges.Recent[1])
 	}
@@ -210,7 +210,7 @@ func TestWriteTextIntoALowTerminal(t *testing.T) {
 			missed: []string{"Events, Version, Metrics, Configuration, Certificate, Table, PACKETS"},
 		},
 	} {
-		got := text(t, r, start.Add(time.Minute), report.View{Width: 79, Height: height})
+		got := renderText(t, r, start.Add(time.Minute), report.View{Width: 79, Height: height})
 		if n := strings.Count(got, "\n"); n > height {
 			t.Errorf("%d lines in a height of %d:\n%s", n, height, got)
 		}
@@ -227,9 +227,9 @@ func TestWriteTextIntoALowTerminal(t *testing.T) {
 	}
 }
 
-// TestWhatFailed: answers that no validator takes count, too, and the last
+// TestFailureRows: answers that no validator takes count, too, and the last
 // challenge is told of whatever came of it.
-func TestWhatFailed(t *testing.T) {
+func TestFailureRows(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]report.Challenge{
 		"! 5s ago: 192.0.2.6:80 answered 404":             {Status: 404, Upstream: ingress},
@@ -238,17 +238,17 @@ func TestWhatFailed(t *testing.T) {
 		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "no-upstream-for-family", Detail: "no ingress address is known"},
 		"! 5s ago: the client went before there was an a": {Upstream: ingress},
 	} {
-		b := report.NewBoard("v1", start, ignore)
+		b := report.NewTracker("v1", start, ignoreTransition)
 		c.Time = start
-		b.Challenge(c)
-		b.Count([]report.Sum{
-			{Outcome: report.NotFound, Asker: report.CertManager, Count: 2},
-			{Outcome: report.NotFound, Asker: report.Pebble, Count: 1},
-			{Outcome: report.OtherCode, Count: 7},
+		b.RecordChallenge(c)
+		b.CountForwarded([]report.ForwardedCount{
+			{Outcome: report.NotFound, ClientKind: report.CertManager, Count: 2},
+			{Outcome: report.NotFound, ClientKind: report.Pebble, Count: 1},
+			{Outcome: report.OtherStatus, Count: 7},
 			{Outcome: report.Answered, Count: 9},
-			{Outcome: report.Failed, Cause: "refused", Count: 4},
+			{Outcome: report.UpstreamError, Cause: "refused", Count: 4},
 		})
-		got := text(t, b.Report(report.Table{}), start.Add(5*time.Second), report.View{})
+		got := renderText(t, b.Report(report.Table{}), start.Add(5*time.Second), report.View{})
 		if !strings.Contains(got, "\nFailed:         3 not-found, 7 other-status, 4 refused\n") || !strings.Contains(got, "\nLast challenge: "+want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -264,9 +264,9 @@ func TestMetricsRow(t *testing.T) {
 		"✓ served on 0.0.0.0:9645":                       {Address: "0.0.0.0:9645", Served: true},
 		"✗ not served on 0.0.0.0:9645: it is taken by x": {Address: "0.0.0.0:9645", Error: "it is taken by x"},
 	} {
-		b := report.NewBoard("v1", start, ignore)
+		b := report.NewTracker("v1", start, ignoreTransition)
 		b.SetMetrics(m)
-		if got := text(t, b.Report(report.Table{}), start, report.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
+		if got := renderText(t, b.Report(report.Table{}), start, report.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
@@ -274,14 +274,14 @@ func TestMetricsRow(t *testing.T) {
 
 func TestWriteTextFitsEveryTerminal(t *testing.T) {
 	t.Parallel()
-	r := full()
+	r := fullReport()
 	for i := range 30 {
-		r.Challenges.Recent = append(r.Challenges.Recent, report.ReportChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
+		r.Challenges.Recent = append(r.Challenges.Recent, report.RecentChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
 	}
-	whole := strings.Count(text(t, r, start, report.View{}), "\n")
+	whole := strings.Count(renderText(t, r, start, report.View{}), "\n")
 	for width := 1; width < 200; width++ {
 		for _, height := range []int{1, 24, 40, 1000} {
-			got := text(t, r, start, report.View{Width: width, Height: height})
+			got := renderText(t, r, start, report.View{Width: width, Height: height})
 			for line := range strings.Lines(got) {
 				if n := utf8.RuneCountInString(line) - 1; n > width {
 					t.Fatalf("width %d: a line of %d: %s", width, n, line)
@@ -302,22 +302,22 @@ func TestWriteTextFitsEveryTerminal(t *testing.T) {
 
 var sgr = regexp.MustCompile("\x1b\\[(1|2|31|32|33|0)m")
 
-// TestColourSaysNothingAlone: without the colours it is the same text.
-func TestColourSaysNothingAlone(t *testing.T) {
+// TestColourAddsNoInformation: without the colours it is the same text.
+func TestColourAddsNoInformation(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Minute)
-	coloured := text(t, full(), now, report.View{Colour: true})
+	coloured := renderText(t, fullReport(), now, report.View{Colour: true})
 	for _, want := range []string{"\x1b[32m✓\x1b[0m", "\x1b[31m✗\x1b[0m", "\x1b[31m503\x1b[0m", "\x1b[1mServing\x1b[0m"} {
 		if !strings.Contains(coloured, want) {
 			t.Errorf("lacks %q:\n%s", want, coloured)
 		}
 	}
-	if diff := cmp.Diff(text(t, full(), now, report.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
+	if diff := cmp.Diff(renderText(t, fullReport(), now, report.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
 		t.Errorf("(-plain +coloured without colours):\n%s", diff)
 	}
 }
 
-func TestCertificatesNearTheirEnd(t *testing.T) {
+func TestCertificateRows(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	for want, tt := range map[string]struct{ life, left time.Duration }{
@@ -331,7 +331,7 @@ func TestCertificatesNearTheirEnd(t *testing.T) {
 		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
 	} {
 		r := report.Report{Certificates: []report.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
-		if got := text(t, r, start, report.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
+		if got := renderText(t, r, start, report.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
 	}
@@ -340,8 +340,8 @@ func TestCertificatesNearTheirEnd(t *testing.T) {
 // hostile is what a string of others may hold, with a word on both sides.
 const hostile = "hos\x1b[31mt\x1b]0;title\x07\x9b31m\u009b2J\u0085\n\r\tA\u202eB\u2066C\u200bD\u2028E\u00adF\ufeffG\U000e0041H\xff\x7file"
 
-// spoil puts hostile text wherever a report holds text.
-func spoil(t *testing.T, v reflect.Value) {
+// fillWithHostileText puts hostile text wherever a report holds text.
+func fillWithHostileText(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch v.Interface().(type) {
 	case time.Time:
@@ -358,16 +358,16 @@ func spoil(t *testing.T, v reflect.Value) {
 		v.SetString(hostile)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			spoil(t, v.Field(i))
+			fillWithHostileText(t, v.Field(i))
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		spoil(t, v.Index(0))
-		spoil(t, v.Index(1))
+		fillWithHostileText(t, v.Index(0))
+		fillWithHostileText(t, v.Index(1))
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		spoil(t, key)
-		spoil(t, value)
+		fillWithHostileText(t, key)
+		fillWithHostileText(t, value)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.Bool, reflect.Int, reflect.Uint16, reflect.Uint64, reflect.Float64:
@@ -376,12 +376,12 @@ func spoil(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestTerminalObeysNobody: whatever a report says, a terminal gets text, line
+// TestWriteTextReplacesControlCharacters: whatever a report says, a terminal gets text, line
 // ends and our own colours.
-func TestTerminalObeysNobody(t *testing.T) {
+func TestWriteTextReplacesControlCharacters(t *testing.T) {
 	t.Parallel()
 	var worst report.Report
-	spoil(t, reflect.ValueOf(&worst).Elem())
+	fillWithHostileText(t, reflect.ValueOf(&worst).Elem())
 	reachable, present, typed := worst, worst, worst
 	reachable.Upstreams = []report.Upstream{{Address: worst.Upstreams[0].Address, Reachable: true}}
 	present.Table.Error = ""
@@ -390,9 +390,9 @@ func TestTerminalObeysNobody(t *testing.T) {
 	present.Certificates[0].Error = ""
 	present.Traffic.Requests[0].Count = 1
 	typed.Conditions[0].Type = report.ConditionType
-	for name, r := range map[string]report.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": report.Missing(start, errors.New(hostile))} {
+	for name, r := range map[string]report.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": report.ServiceUnreachable(start, errors.New(hostile))} {
 		for _, view := range []report.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
-			out := text(t, r, start, view)
+			out := renderText(t, r, start, view)
 			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {
 				t.Errorf("%s: nothing of the text is left:\n%q", name, out)
 			}
@@ -406,7 +406,7 @@ func TestTerminalObeysNobody(t *testing.T) {
 			}
 		}
 	}
-	if s := worst.Sentence(start); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+	if s := worst.StatusLine(start); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		t.Errorf("the sentence is %q", s)
 	}
 }
@@ -415,7 +415,7 @@ func TestTerminalObeysNobody(t *testing.T) {
 func TestJSONHoldsNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	var worst report.Report
-	spoil(t, reflect.ValueOf(&worst).Elem())
+	fillWithHostileText(t, reflect.ValueOf(&worst).Elem())
 	plain, err := json.Marshal(worst)
 	if err != nil {
 		t.Fatal(err)

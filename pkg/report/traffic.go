@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// Asker is who seems to ask, by User-Agent: good for a story and a label, and
+// ClientKind is who seems to ask, by User-Agent: good for a story and a label, and
 // trusted for nothing. The set is fixed.
-type Asker string
+type ClientKind string
 
-// CheckAgent is the User-Agent of `http01-proxyd check`.
-const CheckAgent = "http01-proxyd-check"
+// CheckUserAgent is the User-Agent of `http01-proxyd check`.
+const CheckUserAgent = "http01-proxyd-check"
 
 // The askers.
 const (
-	CertManager Asker = "cert-manager" // its self check
-	LetsEncrypt Asker = "lets-encrypt" // a validation of Let's Encrypt
-	Pebble      Asker = "pebble"       // a validation of Pebble
-	StepCA      Asker = "step-ca"      // a validation of step-ca
-	OwnCheck    Asker = "check"        // `http01-proxyd check`, of this host or another
-	OtherAsker  Asker = "other"        // anybody else
+	CertManager ClientKind = "cert-manager" // its self check
+	LetsEncrypt ClientKind = "lets-encrypt" // a validation of Let's Encrypt
+	Pebble      ClientKind = "pebble"       // a validation of Pebble
+	StepCA      ClientKind = "step-ca"      // a validation of step-ca
+	CheckClient ClientKind = "check"        // `http01-proxyd check`, of this host or another
+	OtherClient ClientKind = "other"        // anybody else
 )
 
-// Askers is the set, in the order in which it is shown.
-func Askers() []Asker {
-	return []Asker{CertManager, LetsEncrypt, Pebble, StepCA, OwnCheck, OtherAsker}
+// ClientKinds is the set, in the order in which it is shown.
+func ClientKinds() []ClientKind {
+	return []ClientKind{CertManager, LetsEncrypt, Pebble, StepCA, CheckClient, OtherClient}
 }
 
 // Known reports whether the asker is of the set.
-func (a Asker) Known() bool { return slices.Contains(Askers(), a) }
+func (a ClientKind) Known() bool { return slices.Contains(ClientKinds(), a) }
 
 // Outcome is how a connection ended, for a counter: one of these, or a [Refusal]
 // where the ingress was not asked. The set is fixed.
@@ -41,19 +41,19 @@ type Outcome string
 
 // The outcomes of requests that went to the ingress.
 const (
-	Answered   Outcome = "ok"             // 200 from the ingress
-	NotFound   Outcome = "not-found"      // 404: no such challenge, or not any more
-	NoRoute    Outcome = "no-route"       // the router's own 503
-	Redirected Outcome = "redirect"       // the ingress leads the validator to https
-	OtherCode  Outcome = "other-status"   // any other answer of the ingress
-	Failed     Outcome = "upstream-error" // no usable answer: the client got a 502 or 504, or a part
-	Unread     Outcome = "answer-unread"  // the client was gone before it had the answer
+	Answered      Outcome = "ok"             // 200 from the ingress
+	NotFound      Outcome = "not-found"      // 404: no such challenge, or not any more
+	NoRoute       Outcome = "no-route"       // the router's own 503
+	Redirected    Outcome = "redirect"       // the ingress leads the validator to https
+	OtherStatus   Outcome = "other-status"   // any other answer of the ingress
+	UpstreamError Outcome = "upstream-error" // no usable answer: the client got a 502 or 504, or a part
+	AnswerUnread  Outcome = "answer-unread"  // the client was gone before it had the answer
 )
 
 // Outcomes are those of requests that went to the ingress, in the order in which
 // they are shown.
 func Outcomes() []Outcome {
-	return []Outcome{Answered, NotFound, NoRoute, Redirected, OtherCode, Failed, Unread}
+	return []Outcome{Answered, NotFound, NoRoute, Redirected, OtherStatus, UpstreamError, AnswerUnread}
 }
 
 // Known reports whether the outcome is one of a request that went to the ingress.
@@ -61,9 +61,9 @@ func (o Outcome) Known() bool { return slices.Contains(Outcomes(), o) }
 
 // RequestCount is how many requests of an asker ended in a way.
 type RequestCount struct {
-	Outcome Outcome `json:"outcome"`
-	Client  Asker   `json:"client"`
-	Count   uint64  `json:"count"`
+	Outcome    Outcome    `json:"outcome"`
+	ClientKind ClientKind `json:"client"`
+	Count      uint64     `json:"count"`
 }
 
 // Traffic is what the service has counted since it started. The zero value is
@@ -90,16 +90,16 @@ const (
 	LastBucket  = 6 * 8
 )
 
-// Bucket is the index of the bucket that a duration belongs to.
-func Bucket(d time.Duration) int {
+// BucketOf is the index of the bucket that a duration belongs to.
+func BucketOf(d time.Duration) int {
 	if d <= 0 {
 		return FirstBucket
 	}
 	return max(FirstBucket, min(LastBucket, int(math.Ceil(8*math.Log2(d.Seconds())))))
 }
 
-// Longest is the longest duration of a bucket but the last.
-func Longest(bucket int) time.Duration {
+// BucketUpperBound is the longest duration of a bucket but the last.
+func BucketUpperBound(bucket int) time.Duration {
 	return time.Duration(math.Exp2(float64(bucket)/8) * float64(time.Second))
 }
 
@@ -113,34 +113,34 @@ func (h *Histogram) Add(bucket int, n uint64, sum time.Duration) {
 	h.Sum += sum.Seconds()
 }
 
-// Sum is what some requests that went to the ingress have in common, and how many
+// ForwardedCount is what some requests that went to the ingress have in common, and how many
 // they were.
-type Sum struct {
-	Asker   Asker         `json:"asker"`
-	Outcome Outcome       `json:"outcome"`
-	Cause   string        `json:"cause,omitempty"` // as in Challenge
-	Bucket  int           `json:"bucket"`          // of their durations
-	Count   uint64        `json:"count"`
-	Took    time.Duration `json:"took"` // all together
+type ForwardedCount struct {
+	ClientKind    ClientKind    `json:"asker"`
+	Outcome       Outcome       `json:"outcome"`
+	Cause         string        `json:"cause,omitempty"` // as in Challenge
+	Bucket        int           `json:"bucket"`          // of their durations
+	Count         uint64        `json:"count"`
+	TotalDuration time.Duration `json:"took"` // all together
 }
 
-// traffic counts. The zero value is ready.
-type traffic struct {
+// trafficCounts counts. The zero value is ready.
+type trafficCounts struct {
 	requests  map[RequestCount]uint64 // with Count 0
 	durations Histogram
 	errors    map[string]uint64
 }
 
-func (t *traffic) count(client Asker, outcome Outcome, n uint64) {
+func (t *trafficCounts) count(client ClientKind, outcome Outcome, n uint64) {
 	if t.requests == nil {
 		t.requests = make(map[RequestCount]uint64)
 	}
-	t.requests[RequestCount{Outcome: outcome, Client: client}] += n
+	t.requests[RequestCount{Outcome: outcome, ClientKind: client}] += n
 }
 
-func (t *traffic) add(s Sum) {
-	t.count(s.Asker, s.Outcome, s.Count)
-	t.durations.Add(s.Bucket, s.Count, s.Took)
+func (t *trafficCounts) add(s ForwardedCount) {
+	t.count(s.ClientKind, s.Outcome, s.Count)
+	t.durations.Add(s.Bucket, s.Count, s.TotalDuration)
 	if s.Cause == "" {
 		return
 	}
@@ -150,8 +150,8 @@ func (t *traffic) add(s Sum) {
 	t.errors[s.Cause] += s.Count
 }
 
-// report copies what was counted, in a fixed order.
-func (t *traffic) report() Traffic {
+// withEmptyLists copies what was counted, in a fixed order.
+func (t *trafficCounts) snapshot() Traffic {
 	r := Traffic{Requests: make([]RequestCount, 0, len(t.requests)), Durations: t.durations, UpstreamErrors: maps.Clone(t.errors)}
 	r.Durations.Buckets = maps.Clone(t.durations.Buckets)
 	for key, n := range t.requests {
@@ -159,7 +159,7 @@ func (t *traffic) report() Traffic {
 		r.Requests = append(r.Requests, key)
 	}
 	slices.SortFunc(r.Requests, func(a, b RequestCount) int {
-		return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Client, b.Client))
+		return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.ClientKind, b.ClientKind))
 	})
 	return r
 }
@@ -178,7 +178,7 @@ type Certificate struct {
 
 // Events counts what has happened to the service since it started.
 type Events struct {
-	VIPTransitions uint64            `json:"vipTransitions"` // VIPs that came or went
+	VIPTransitions uint64            `json:"vipTransitions"` // Answered that came or went
 	TableRepairs   uint64            `json:"tableRepairs"`   // somebody had changed or removed our table
 	Reloads        map[string]uint64 `json:"reloads"`        // by result
 }

@@ -15,11 +15,11 @@ const TrustConditionType = "UpstreamTrustReady"
 
 // The reasons of that condition besides NotRequired: nothing is asked by TLS.
 const (
-	TrustInForce Reason = "InForce"        // True: the admin's bundle
-	SystemTrust  Reason = "SystemTrust"    // True: what this host trusts, since there is no bundle
-	TrustRefused Reason = "Refused"        // False: the bundle is refused, what was in force before is
-	NothingLeft  Reason = "NothingLeft"    // False: likewise, since no certificate of it can be trusted
-	NoTrust      Reason = "NothingTrusted" // False: nothing is in force, TLS to the ingress fails
+	TrustInForce        Reason = "InForce"        // True: the admin's bundle
+	SystemTrust         Reason = "SystemTrust"    // True: what this host trusts, since there is no bundle
+	TrustRefused        Reason = "Refused"        // False: the bundle is refused, what was in force before is
+	NoUsableCertificate Reason = "NothingLeft"    // False: likewise, since no certificate of it can be trusted
+	NothingTrusted      Reason = "NothingTrusted" // False: nothing is in force, TLS to the ingress fails
 )
 
 // TrustKind says where what is trusted comes from.
@@ -44,18 +44,18 @@ type Trust struct {
 	Subjects     []string  `json:"subjects"`         // of the first of them
 	Since        time.Time `json:"since,omitzero"`   // when these came into force
 	Error        string    `json:"error,omitempty"`  // why the file is refused
-	// NothingLeft: it is refused for want of a certificate that can be trusted.
-	NothingLeft  bool           `json:"nothingLeft,omitempty"`
-	LeftOut      []TrustLeftOut `json:"leftOut"` // of the file as it is, the first 20
-	LeftOutTotal int            `json:"leftOutTotal"`
+	// NoUsableCertificate: it is refused for want of a certificate that can be trusted.
+	NoUsableCertificate bool                 `json:"nothingLeft,omitempty"`
+	Ignored             []IgnoredCertificate `json:"leftOut"` // of the file as it is, the first 20
+	IgnoredTotal        int                  `json:"leftOutTotal"`
 }
 
-// MaxTrustLeftOut bounds what a report, and the journal, list of those that are left
+// MaxIgnoredCertificates bounds what a report, and the journal, list of those that are left
 // out.
-const MaxTrustLeftOut = 20
+const MaxIgnoredCertificates = 20
 
-// TrustLeftOut is a certificate that does not count.
-type TrustLeftOut struct {
+// IgnoredCertificate is a certificate that does not count.
+type IgnoredCertificate struct {
 	Line    int    `json:"line"`
 	Subject string `json:"subject,omitempty"`
 	Serial  string `json:"serial,omitempty"`
@@ -63,64 +63,64 @@ type TrustLeftOut struct {
 }
 
 // SetTrust takes what TLS is verified by.
-func (b *Board) SetTrust(t Trust, now time.Time) {
-	reason, message := t.Judge()
+func (b *Tracker) SetTrust(t Trust, now time.Time) {
+	reason, message := t.Evaluate()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.trust = t
-	b.setAspect(TrustConditionType, reason == TrustInForce || reason == SystemTrust || reason == NotRequired, reason, message, now)
+	b.setPartCondition(TrustConditionType, reason == TrustInForce || reason == SystemTrust || reason == NotRequired, reason, message, now)
 }
 
-// report makes lists of what is none, as JSON's readers want them.
-func (t Trust) report() Trust {
+// withEmptyLists makes lists of what is none, as JSON's readers want them.
+func (t Trust) withEmptyLists() Trust {
 	t.Subjects = append([]string{}, t.Subjects...)
-	t.LeftOut = append([]TrustLeftOut{}, t.LeftOut...)
+	t.Ignored = append([]IgnoredCertificate{}, t.Ignored...)
 	return t
 }
 
-// setAspect takes a condition of a part of the service, beside the one that sums
+// setPartCondition takes a condition of a part of the service, beside the one that sums
 // everything up. It needs mu.
-func (b *Board) setAspect(kind string, ready bool, reason Reason, message string, now time.Time) {
-	i := slices.IndexFunc(b.aspects, func(c Condition) bool { return c.Type == kind })
+func (b *Tracker) setPartCondition(kind string, ready bool, reason Reason, message string, now time.Time) {
+	i := slices.IndexFunc(b.partConditions, func(c Condition) bool { return c.Type == kind })
 	if i < 0 {
-		i = len(b.aspects)
-		b.aspects = append(b.aspects, Condition{Type: kind})
+		i = len(b.partConditions)
+		b.partConditions = append(b.partConditions, Condition{Type: kind})
 	}
-	b.aspects[i] = b.aspects[i].turned(ready, reason, message, now)
-	b.touch()
+	b.partConditions[i] = b.partConditions[i].withReadiness(ready, reason, message, now)
+	b.signalChange()
 }
 
-// Judge gives the condition's reason and message.
-func (t Trust) Judge() (reason Reason, message string) {
+// Evaluate gives the condition's reason and message.
+func (t Trust) Evaluate() (reason Reason, message string) {
 	switch {
 	case t.Kind == TrustUnused:
 		return NotRequired, "the ingress is not asked by TLS"
 	case t.Kind == TrustNone:
-		return NoTrust, t.Error + "; no certificate of an ingress is trusted"
-	case t.NothingLeft:
-		return NothingLeft, fmt.Sprintf("%s; %s stays in force", t.Error, t.what())
+		return NothingTrusted, t.Error + "; no certificate of an ingress is trusted"
+	case t.NoUsableCertificate:
+		return NoUsableCertificate, fmt.Sprintf("%s; %s stays in force", t.Error, t.describeSource())
 	case t.Error != "":
-		return TrustRefused, fmt.Sprintf("%s; %s stays in force", t.Error, t.what())
+		return TrustRefused, fmt.Sprintf("%s; %s stays in force", t.Error, t.describeSource())
 	case t.Kind == TrustSystem:
-		return SystemTrust, fmt.Sprintf("%s is in force, for there is no %s", t.what(), t.Path)
+		return SystemTrust, fmt.Sprintf("%s is in force, for there is no %s", t.describeSource(), t.Path)
 	default:
-		return TrustInForce, t.what() + " is in force"
+		return TrustInForce, t.describeSource() + " is in force"
 	}
 }
 
-// what names what is in force.
-func (t Trust) what() string {
+// describeSource names what is in force.
+func (t Trust) describeSource() string {
 	switch t.Kind {
 	case TrustSystem:
-		return fmt.Sprintf("this host's own %s (%s)", t.Source, t.count())
+		return fmt.Sprintf("this host's own %s (%s)", t.Source, t.describeCount())
 	case TrustLastGood:
-		return fmt.Sprintf("the last good text of %s (%s)", t.Source, t.count())
+		return fmt.Sprintf("the last good text of %s (%s)", t.Source, t.describeCount())
 	default:
-		return fmt.Sprintf("%s (%s)", t.Source, t.count())
+		return fmt.Sprintf("%s (%s)", t.Source, t.describeCount())
 	}
 }
 
-func (t Trust) count() string {
+func (t Trust) describeCount() string {
 	if t.Certificates == 1 {
 		return "1 CA"
 	}
@@ -128,38 +128,38 @@ func (t Trust) count() string {
 }
 
 func (t Trust) describe(now time.Time) (mark span, text string) {
-	reason, message := t.Judge()
+	reason, message := t.Evaluate()
 	if !t.Since.IsZero() {
 		message += fmt.Sprintf(", since %s ago", Age(now.Sub(t.Since)))
 	}
-	if t.LeftOutTotal > 0 && !t.NothingLeft {
-		message += fmt.Sprintf("; left out: %d (%s)", t.LeftOutTotal, t.leftOut())
+	if t.IgnoredTotal > 0 && !t.NoUsableCertificate {
+		message += fmt.Sprintf("; left out: %d (%s)", t.IgnoredTotal, t.describeIgnored())
 	}
 	switch {
 	case reason == NotRequired:
 		return span{"-", faint}, message
 	case reason != TrustInForce && reason != SystemTrust:
-		return bad(), message
-	case t.LeftOutTotal > 0 && t.Kind == TrustAdmin:
-		return poor(), message
+		return markError(), message
+	case t.IgnoredTotal > 0 && t.Kind == TrustAdmin:
+		return markWarning(), message
 	default:
-		return good(), message
+		return markOK(), message
 	}
 }
 
-// firstLeftOut are named where there is not much room.
-const firstLeftOut = 2
+// maxIgnoredShown are named where there is not much room.
+const maxIgnoredShown = 2
 
-func (t Trust) leftOut() string {
+func (t Trust) describeIgnored() string {
 	var parts []string
-	for _, l := range t.LeftOut[:min(firstLeftOut, len(t.LeftOut))] {
+	for _, l := range t.Ignored[:min(maxIgnoredShown, len(t.Ignored))] {
 		name := fmt.Sprintf("line %d", l.Line)
 		if l.Subject != "" {
 			name += " " + l.Subject
 		}
 		parts = append(parts, name+": "+l.Reason)
 	}
-	if t.LeftOutTotal > len(parts) {
+	if t.IgnoredTotal > len(parts) {
 		parts = append(parts, "…")
 	}
 	return strings.Join(parts, "; ")

@@ -11,11 +11,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestTrustIsTold: as a row for a person, and as a condition.
-func TestTrustIsTold(t *testing.T) {
+// TestTrustConditionAndRow: as a row for a person, and as a condition.
+func TestTrustConditionAndRow(t *testing.T) {
 	t.Parallel()
 	const bundle, system = "/etc/b.crt", "/etc/s.pem"
-	out := []report.TrustLeftOut{{Line: 7, Subject: "CN=Old", Serial: "a", Reason: "it has expired"}, {Line: 9, Reason: "no base64"}, {Line: 12, Reason: "no base64"}}
+	out := []report.IgnoredCertificate{{Line: 7, Subject: "CN=Old", Serial: "a", Reason: "it has expired"}, {Line: 9, Reason: "no base64"}, {Line: 12, Reason: "no base64"}}
 	for name, tt := range map[string]struct {
 		trust     report.Trust
 		condition string
@@ -26,7 +26,7 @@ func TestTrustIsTold(t *testing.T) {
 			"True InForce", "✓ /etc/b.crt (2 CAs) is in force, since 3m ago",
 		},
 		"some left out": {
-			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, LeftOut: out, LeftOutTotal: 3},
+			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, Ignored: out, IgnoredTotal: 3},
 			"True InForce", "! /etc/b.crt (1 CA) is in force; left out: 3 (line 7 CN=Old: it has expired; line 9: no base64; …)",
 		},
 		"this host's": {
@@ -42,7 +42,7 @@ func TestTrustIsTold(t *testing.T) {
 			"False Refused", "✗ /etc/b.crt: it is empty: fill it; this host's own /etc/s.pem (140 CAs) stays in force",
 		},
 		"nothing left": {
-			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x", NothingLeft: true, LeftOut: out, LeftOutTotal: 3},
+			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x", NoUsableCertificate: true, Ignored: out, IgnoredTotal: 3},
 			"False NothingLeft", "✗ x; the last good text of /etc/b.crt (2 CAs) stays in force",
 		},
 		"nothing at all": {
@@ -53,10 +53,10 @@ func TestTrustIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewBoard("v1", start, ignore)
+			b := report.NewTracker("v1", start, ignoreTransition)
 			b.SetTrust(tt.trust, start)
 			r := b.Report(report.Table{})
-			if got := text(t, r, start, report.View{}); !strings.Contains(got, "\nTrust:          "+tt.row+"\n") {
+			if got := renderText(t, r, start, report.View{}); !strings.Contains(got, "\nTrust:          "+tt.row+"\n") {
 				t.Errorf("want the row %q in\n%s", tt.row, got)
 			}
 			if len(r.Conditions) != 2 || r.Conditions[0].Type != report.ConditionType || r.Conditions[1].Type != report.TrustConditionType {
@@ -77,10 +77,10 @@ func TestTrustIsTold(t *testing.T) {
 	}
 }
 
-// TestTrustThatIsNotKnown has lists in JSON, and no row.
-func TestTrustThatIsNotKnown(t *testing.T) {
+// TestTrustUnknown has lists in JSON, and no row.
+func TestTrustUnknown(t *testing.T) {
 	t.Parallel()
-	r := report.NewBoard("v1", start, ignore).Report(report.Table{})
+	r := report.NewTracker("v1", start, ignoreTransition).Report(report.Table{})
 	out, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestTrustThatIsNotKnown(t *testing.T) {
 	if want := `"trust":{"kind":"","path":"","certificates":0,"subjects":[],"leftOut":[],"leftOutTotal":0}`; !strings.Contains(string(out), want) {
 		t.Errorf("want %s in\n%s", want, out)
 	}
-	if got := text(t, r, start, report.View{}); strings.Contains(got, "Trust:") || len(r.Conditions) != 1 {
+	if got := renderText(t, r, start, report.View{}); strings.Contains(got, "Trust:") || len(r.Conditions) != 1 {
 		t.Errorf("%+v\n%s", r.Conditions, got)
 	}
 }

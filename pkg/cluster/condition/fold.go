@@ -186,7 +186,7 @@ func holding(hosts []Host, vip netip.Addr) []Host {
 func worst(hosts []Host) Host {
 	order := []report.Reason{
 		report.InvalidConfig, report.NftablesUnavailable, report.PortInUse, report.NoVIPs, report.UpstreamUnreachable,
-		report.GateUnavailable, report.ExternalLoadBalancer, report.Disabled, report.Starting,
+		report.ProxyUnavailable, report.ExternalLoadBalancer, report.Disabled, report.Starting,
 	}
 	// What a newer host says and this program does not know comes first.
 	return slices.MinFunc(hosts, func(a, b Host) int {

@@ -59,4 +59,4 @@ func (b *budgets) of(s *openChallenge) *budget {
 }
 
 // unknownClient holds for who is neither cert-manager nor a CA that names itself.
-func unknownClient(a report.Asker) bool { return a == report.OtherAsker || a == report.StepCA }
+func unknownClient(a report.ClientKind) bool { return a == report.OtherClient || a == report.StepCA }

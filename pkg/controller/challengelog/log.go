@@ -57,7 +57,7 @@ type Challenge struct {
 
 // clientStats is what requests of one kind of client came to.
 type clientStats struct {
-	kind            report.Asker
+	kind            report.ClientKind
 	total, answered uint64
 	last            result
 }
@@ -99,7 +99,7 @@ func New() *ChallengeLog {
 // Record takes a request that has ended just now, and returns the lines that it
 // makes: its own, and the end of a challenge that makes room.
 func (t *ChallengeLog) Record(c report.Challenge, now time.Time) []Entry {
-	if c.Asker == report.OwnCheck {
+	if c.ClientKind == report.CheckClient {
 		return nil // whoever runs it reads what it says
 	}
 	at := key{c.Host, c.Token}
@@ -167,10 +167,10 @@ func (s *openChallenge) add(c report.Challenge) {
 		s.LastRequest = end
 	}
 	s.MaxDuration = max(s.MaxDuration, c.Duration)
-	i := slices.IndexFunc(s.clients, func(a clientStats) bool { return a.kind == c.Asker })
+	i := slices.IndexFunc(s.clients, func(a clientStats) bool { return a.kind == c.ClientKind })
 	if i < 0 {
 		i = len(s.clients)
-		s.clients = append(s.clients, clientStats{kind: c.Asker})
+		s.clients = append(s.clients, clientStats{kind: c.ClientKind})
 	}
 	a := &s.clients[i]
 	a.total++

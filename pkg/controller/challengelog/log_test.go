@@ -16,10 +16,10 @@ import (
 func startTime() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // request is one of asker for a token, at a time after begin.
-func request(asker report.Asker, token uint64, after time.Duration, code int) report.Challenge {
+func request(asker report.ClientKind, token uint64, after time.Duration, code int) report.Challenge {
 	c := report.Challenge{
 		Time: startTime().Add(after), Duration: 3100 * time.Microsecond, Client: netip.MustParseAddrPort("203.0.113.9:1234"),
-		Host: "api.example.com", Token: token, TokenPrefix: "evaGxfAD", Asker: asker, Status: code,
+		Host: "api.example.com", Token: token, TokenPrefix: "evaGxfAD", ClientKind: asker, Status: code,
 		Upstream: netip.MustParseAddrPort("192.0.2.6:80"), Outcome: report.Answered,
 	}
 	switch code {
@@ -28,7 +28,7 @@ func request(asker report.Asker, token uint64, after time.Duration, code int) re
 	case 503:
 		c.Outcome, c.Cause, c.Detail = report.NoRoute, "router-no-route", "no route: mend it"
 	case 502:
-		c.Outcome, c.Cause, c.Detail = report.Failed, "refused", "it refuses: mend it"
+		c.Outcome, c.Cause, c.Detail = report.UpstreamError, "refused", "it refuses: mend it"
 	}
 	return c
 }
@@ -89,14 +89,14 @@ func TestChallenges(t *testing.T) {
 			},
 		},
 		"of a stranger": {
-			[]report.Challenge{request(report.OtherAsker, 1, 0, 404)},
+			[]report.Challenge{request(report.OtherClient, 1, 0, 404)},
 			[]string{
 				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
 			},
 		},
-		"of check": {[]report.Challenge{request(report.OwnCheck, 1, 0, 404)}, nil},
+		"of check": {[]report.Challenge{request(report.CheckClient, 1, 0, 404)}, nil},
 		"of a stubborn stranger": {
-			[]report.Challenge{request(report.OtherAsker, 1, 0, 404), request(report.OtherAsker, 1, 3*time.Second, 404)},
+			[]report.Challenge{request(report.OtherClient, 1, 0, 404), request(report.OtherClient, 1, 3*time.Second, 404)},
 			[]string{
 				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
 				"  " + title + " is over: others 0/2 ok, last → 404, 3.1 ms, 3 s",
@@ -124,8 +124,8 @@ func TestChallenges(t *testing.T) {
 
 func TestClientDisconnects(t *testing.T) {
 	t.Parallel()
-	c := request(report.OtherAsker, 1, 0, 200)
-	c.Status, c.Outcome, c.Duration = 0, report.Unread, 1500*time.Millisecond
+	c := request(report.OtherClient, 1, 0, 200)
+	c.Status, c.Outcome, c.Duration = 0, report.AnswerUnread, 1500*time.Millisecond
 	said := record(c)
 	if want := `  challenge evaGxfAD… for "api.example.com": a client from 203.0.113.9 is answered nothing: it went away after 1500 ms`; said[0] != want {
 		t.Errorf("got %s", said[0])
@@ -213,7 +213,7 @@ func TestFloodSuppressesNoAnsweredChallenge(t *testing.T) {
 	strangers, good := uint64(0), uint64(0)
 	lines, muted := recordOverTime(New(), until, func(after time.Duration) (some []report.Challenge) {
 		for i := range 200 {
-			who := []report.Asker{report.OtherAsker, report.LetsEncrypt, report.CertManager}[i%3]
+			who := []report.ClientKind{report.OtherClient, report.LetsEncrypt, report.CertManager}[i%3]
 			some = append(some, request(who, random.Uint64(), after, 404))
 			strangers++
 		}

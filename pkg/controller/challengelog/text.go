@@ -14,12 +14,12 @@ import (
 
 // startedMessage is the line of a challenge's first request.
 func startedMessage(c *report.Challenge) string {
-	return fmt.Sprintf("%s: %s from %v is answered %s", challengeTitle(c), clientName(c.Asker), c.Client.Addr(), describeAnswer(c))
+	return fmt.Sprintf("%s: %s from %v is answered %s", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c))
 }
 
 // changedMessage is the line of a request that ended otherwise than the one before.
 func changedMessage(c *report.Challenge, before result) string {
-	return fmt.Sprintf("%s: %s from %v is answered %s (before: %s)", challengeTitle(c), clientName(c.Asker), c.Client.Addr(), describeAnswer(c), before.text())
+	return fmt.Sprintf("%s: %s from %v is answered %s (before: %s)", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c), before.text())
 }
 
 func challengeTitle(c *report.Challenge) string {
@@ -27,7 +27,7 @@ func challengeTitle(c *report.Challenge) string {
 }
 
 // clientName is what an asker is called within a sentence.
-func clientName(a report.Asker) string {
+func clientName(a report.ClientKind) string {
 	switch a {
 	case report.CertManager:
 		return "cert-manager's self check"
@@ -62,7 +62,7 @@ func describeAnswer(c *report.Challenge) string {
 
 // fromUpstream holds where it is the ingress's own answer that the client got.
 func fromUpstream(o report.Outcome) bool {
-	return o != report.Failed && o != report.Unread
+	return o != report.UpstreamError && o != report.AnswerUnread
 }
 
 func (e result) statusText() string {
@@ -84,7 +84,7 @@ func (e result) text() string {
 // 5/5 → 200, 38 ms, 2 m 10 s".
 func (s *openChallenge) summary() string {
 	var parts []string
-	for _, who := range report.Askers() {
+	for _, who := range report.ClientKinds() {
 		i := slices.IndexFunc(s.clients, func(a clientStats) bool { return a.kind == who })
 		if i >= 0 {
 			parts = append(parts, s.clients[i].summary())
@@ -95,9 +95,9 @@ func (s *openChallenge) summary() string {
 }
 
 func (a clientStats) summary() string {
-	who := map[report.Asker]string{
+	who := map[report.ClientKind]string{
 		report.CertManager: "self check", report.LetsEncrypt: "CA (Let's Encrypt)", report.Pebble: "CA (Pebble)",
-		report.StepCA: "CA (step-ca or a Go program)", report.OtherAsker: "others",
+		report.StepCA: "CA (step-ca or a Go program)", report.OtherClient: "others",
 	}[a.kind]
 	switch {
 	case a.kind == report.CertManager && a.answered == a.total:

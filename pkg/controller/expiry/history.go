@@ -22,10 +22,10 @@ type Event struct {
 
 // History remembers what was found and said. The zero value knows nothing.
 type History struct {
-	lastSeen   map[endpoint]report.Certificate // the last of each
-	stages     map[identity]report.Stage       // of the certificates that are presented now
-	hostSilent map[string]bool                 // addresses where nobody answers
-	nameSilent map[endpoint]bool               // places that do not answer at an address that does
+	lastSeen   map[endpoint]report.Certificate      // the last of each
+	stages     map[identity]report.CertificateStage // of the certificates that are presented now
+	hostSilent map[string]bool                      // addresses where nobody answers
+	nameSilent map[endpoint]bool                    // places that do not answer at an address that does
 }
 
 // endpoint is where a certificate is presented.
@@ -53,7 +53,7 @@ func (w *History) Record(found []report.Certificate, now time.Time) (known []rep
 		}
 	}
 	groups := groupByCertificate(known)
-	stages := make(map[identity]report.Stage)
+	stages := make(map[identity]report.CertificateStage)
 	for _, g := range groups {
 		if line, is := w.renewalEvent(g); is {
 			lines = append(lines, line)
@@ -115,18 +115,18 @@ func (w *History) renewalEvent(g []report.Certificate) (line Event, is bool) {
 		endpointsText(moved), verb, formatTime(c.NotAfter), formatTime(old.NotAfter), c.Issuer), c}, true
 }
 
-func expiryEvent(g []report.Certificate, stage report.Stage, now time.Time) Event {
+func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time.Time) Event {
 	c := g[0]
 	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ", endpointsText(g), cmp.Or(c.Issuer, "nobody"))
-	if stage == report.NotYetValid {
+	if stage == report.CertificateNotYetValid {
 		return Event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) + ": clients refuse the API until then; look at the clocks of this host and of who has issued it", c}
 	}
-	if stage == report.Expired {
+	if stage == report.CertificateExpired {
 		return Event{slog.LevelError, subject + "has expired at " + formatTime(c.NotAfter) + ": clients refuse the API by now; " + remediation, c}
 	}
 	text := fmt.Sprintf("%sexpires in %s, at %s, of the %s that it lives: whoever renews it is late; %s",
 		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)), remediation)
-	if stage == report.Urgent {
+	if stage == report.CertificateUrgent {
 		return Event{slog.LevelError, text, c}
 	}
 	return Event{slog.LevelWarn, text, c}

@@ -31,7 +31,7 @@ type Decision struct {
 // Decide classifies the API VIPs. Addresses may come in any order, repeated
 // and in their IPv4-mapped form; invalid ones are ignored.
 func Decide(api, ingress []netip.Addr, held []Address) Decision {
-	shared := set(ingress)
+	shared := addrSet(ingress)
 	usable := make(map[netip.Addr]bool, len(held))
 	for _, a := range held {
 		if a.IP.IsValid() && !a.Tentative && !a.DADFailed {
@@ -40,7 +40,7 @@ func Decide(api, ingress []netip.Addr, held []Address) Decision {
 	}
 
 	var d Decision
-	for vip := range set(api) {
+	for vip := range addrSet(api) {
 		switch {
 		case shared[vip]:
 			d.NotRequired = append(d.NotRequired, vip)
@@ -56,7 +56,7 @@ func Decide(api, ingress []netip.Addr, held []Address) Decision {
 	return d
 }
 
-func set(addrs []netip.Addr) map[netip.Addr]bool {
+func addrSet(addrs []netip.Addr) map[netip.Addr]bool {
 	s := make(map[netip.Addr]bool, len(addrs))
 	for _, a := range addrs {
 		if a.IsValid() {

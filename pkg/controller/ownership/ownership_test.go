@@ -21,7 +21,7 @@ func addrs(texts ...string) []netip.Addr {
 	return list
 }
 
-func host(texts ...string) []ownership.Address {
+func hostAddresses(texts ...string) []ownership.Address {
 	var list []ownership.Address
 	for _, a := range addrs(texts...) {
 		list = append(list, ownership.Address{IP: a})
@@ -42,43 +42,43 @@ func TestDecide(t *testing.T) {
 		{
 			name: "held",
 			api:  addrs("192.0.2.5"), ingress: addrs("192.0.2.6"),
-			held: host("127.0.0.1", "192.0.2.5", "fe80::1"),
+			held: hostAddresses("127.0.0.1", "192.0.2.5", "fe80::1"),
 			want: ownership.Decision{Held: addrs("192.0.2.5")},
 		},
 		{
 			name: "standby",
 			api:  addrs("192.0.2.5"), ingress: addrs("192.0.2.6"),
-			held: host("192.0.2.1", "192.0.2.6"),
+			held: hostAddresses("192.0.2.1", "192.0.2.6"),
 			want: ownership.Decision{Standby: addrs("192.0.2.5")},
 		},
 		{
 			name: "one family moved before the other",
 			api:  addrs("2001:db8::5", "192.0.2.5"), ingress: addrs("192.0.2.6", "2001:db8::6"),
-			held: host("2001:db8::5"),
+			held: hostAddresses("2001:db8::5"),
 			want: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
 		},
 		{
 			name: "one address for API and ingress",
 			api:  addrs("192.0.2.5"), ingress: addrs("192.0.2.5"),
-			held: host("192.0.2.5"),
+			held: hostAddresses("192.0.2.5"),
 			want: ownership.Decision{NotRequired: addrs("192.0.2.5")},
 		},
 		{
 			name: "one address for API and ingress, mapped form",
 			api:  addrs("::ffff:192.0.2.5"), ingress: addrs("192.0.2.5"),
-			held: host("192.0.2.5"),
+			held: hostAddresses("192.0.2.5"),
 			want: ownership.Decision{NotRequired: addrs("192.0.2.5")},
 		},
 		{
 			name: "the API VIP of one family is the ingress VIP, the other is not",
 			api:  addrs("192.0.2.5", "2001:db8::5"), ingress: addrs("192.0.2.5", "2001:db8::6"),
-			held: host("192.0.2.5", "2001:db8::5"),
+			held: hostAddresses("192.0.2.5", "2001:db8::5"),
 			want: ownership.Decision{Held: addrs("2001:db8::5"), NotRequired: addrs("192.0.2.5")},
 		},
 		{
 			name: "duplicates and mapped forms, sorted",
 			api:  addrs("192.0.2.9", "::ffff:192.0.2.5", "192.0.2.5", "192.0.2.9"),
-			held: host("::ffff:192.0.2.9", "192.0.2.5"),
+			held: hostAddresses("::ffff:192.0.2.9", "192.0.2.5"),
 			want: ownership.Decision{Held: addrs("192.0.2.5", "192.0.2.9")},
 		},
 		{
@@ -108,7 +108,7 @@ func TestDecide(t *testing.T) {
 		{
 			name: "a link-local address of some link is not the VIP without a zone",
 			api:  addrs("fe80::5"),
-			held: host("fe80::5%eth0"),
+			held: hostAddresses("fe80::5%eth0"),
 			want: ownership.Decision{Standby: addrs("fe80::5")},
 		},
 	}
@@ -123,9 +123,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// draw takes up to n of a small universe, so that collisions between the three
+// randomAddrs takes up to n of a small universe, so that collisions between the three
 // inputs are frequent, some of them in mapped form and some invalid.
-func draw(r *rand.Rand, n int) []netip.Addr {
+func randomAddrs(r *rand.Rand, n int) []netip.Addr {
 	universe := addrs("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "::ffff:192.0.2.3", "2001:db8::1", "2001:db8::2")
 	universe = append(universe, netip.Addr{})
 	list := make([]netip.Addr, r.IntN(n+1))
@@ -141,9 +141,9 @@ func TestDecideProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed1, seed2))
 	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 	for range 20_000 {
-		api, ingress := draw(r, 5), draw(r, 4)
+		api, ingress := randomAddrs(r, 5), randomAddrs(r, 4)
 		var held []ownership.Address
-		for _, ip := range draw(r, 6) {
+		for _, ip := range randomAddrs(r, 6) {
 			held = append(held, ownership.Address{IP: ip, Tentative: r.IntN(4) == 0, DADFailed: r.IntN(4) == 0})
 		}
 		d := ownership.Decide(api, ingress, held)

@@ -17,18 +17,18 @@ import (
 // one when the file is refused.
 type configuration struct {
 	path     string
-	accepted config.Accepted
+	accepted config.LastAccepted
 	log      *slog.Logger
 
-	config config.Config
-	known  bool   // there is one in force
-	source string // where it came from
-	err    error  // why the file is refused
+	active    config.Config
+	hasActive bool   // there is one in force
+	source    string // where it came from
+	err       error  // why the file is refused
 
-	looked bool     // at the file, once at least
-	taken  *content // what was judged last; nil while an earlier run's copy stands in
-	doubt  *content // what the last look found, if that has not settled
-	since  time.Time
+	readOnce       bool     // at the file, once at least
+	evaluated      *content // what was judged last; nil while an earlier run's copy stands in
+	unsettled      *content // what the last look found, if that has not settled
+	unsettledSince time.Time
 }
 
 // The values of status.Config.Source.
@@ -40,111 +40,111 @@ const (
 )
 
 const (
-	// settled is how long a changed file must have had the same text before it
+	// settleDelay is how long a changed file must have had the same text before it
 	// counts: a file that is written in place is cut short for a moment, and a
 	// part of a configuration is a valid one.
-	settled = 100 * time.Millisecond
-	// settledEmpty is the same for a file that is there and empty, which would
+	settleDelay = 100 * time.Millisecond
+	// settleDelayEmpty is the same for a file that is there and empty, which would
 	// undo every setting.
-	settledEmpty = 2 * time.Second
+	settleDelayEmpty = 2 * time.Second
 )
 
 // content is what a look at the file found.
 type content struct {
-	text   string
-	absent bool
-	fail   string // the read error
+	text      string
+	absent    bool
+	readError string // the read error
 }
 
-// look reads the file and reports whether there is a text to take. While a
+// withLock reads the file and reports whether there is a text to take. While a
 // changed file settles it says after how long to look again. asked says that
 // the admin has asked for a reload, who knows that the file is complete.
-func (c *configuration) look(now time.Time, asked bool) (changed bool, again time.Duration) {
+func (c *configuration) read(now time.Time, asked bool) (changed bool, again time.Duration) {
 	text, err := config.Read(c.path)
 	found := content{text: string(text), absent: text == nil && err == nil}
 	if err != nil {
-		found.fail = err.Error()
+		found.readError = err.Error()
 	}
-	first := !c.looked
-	c.looked = true
-	if c.taken != nil && *c.taken == found {
-		c.doubt = nil
+	first := !c.readOnce
+	c.readOnce = true
+	if c.evaluated != nil && *c.evaluated == found {
+		c.unsettled = nil
 		return false, 0
 	}
-	if !asked && !c.atOnce(first, found) {
-		if c.doubt == nil || *c.doubt != found {
-			c.doubt, c.since = &found, now
+	if !asked && !c.immediate(first, found) {
+		if c.unsettled == nil || *c.unsettled != found {
+			c.unsettled, c.unsettledSince = &found, now
 		}
-		if wait := found.settles() - now.Sub(c.since); wait > 0 {
+		if wait := found.settleDelay() - now.Sub(c.unsettledSince); wait > 0 {
 			return false, wait
 		}
 	}
-	c.taken, c.err, c.doubt = &found, err, nil
+	c.evaluated, c.err, c.unsettled = &found, err, nil
 	return true, 0
 }
 
-// atOnce holds for what the first look finds, so that a start waits for
+// immediate holds for what the first look finds, so that a start waits for
 // nothing. But an empty file may be what a power cut has left: if an earlier
 // run has accepted a configuration, that one stands in until it is clear.
-func (c *configuration) atOnce(first bool, found content) bool {
+func (c *configuration) immediate(first bool, found content) bool {
 	if !first {
 		return false
 	}
-	if found.settles() == settledEmpty {
-		c.fallBack()
+	if found.settleDelay() == settleDelayEmpty {
+		c.loadLastAccepted()
 	}
-	return !c.known
+	return !c.hasActive
 }
 
-func (c content) settles() time.Duration {
-	if c.text == "" && c.fail == "" && !c.absent {
-		return settledEmpty
+func (c content) settleDelay() time.Duration {
+	if c.text == "" && c.readError == "" && !c.absent {
+		return settleDelayEmpty
 	}
-	return settled
+	return settleDelay
 }
 
-// take judges what look has found and puts it in force if it is good. That
+// evaluate judges what look has found and puts it in force if it is good. That
 // it is refused, the state says.
-func (c *configuration) take() {
+func (c *configuration) evaluate() {
 	var next config.Config
 	if c.err == nil {
-		next, c.err = config.Parse(c.path, []byte(c.taken.text))
+		next, c.err = config.Parse(c.path, []byte(c.evaluated.text))
 	}
 	if c.err == nil {
 		c.accept(next)
 		return
 	}
-	if !c.known {
-		c.fallBack()
+	if !c.hasActive {
+		c.loadLastAccepted()
 	}
 }
 
 func (c *configuration) accept(next config.Config) {
 	switch {
-	case !c.known: // the start; the state says the rest
-	case c.taken.absent:
+	case !c.hasActive: // the start; the state says the rest
+	case c.evaluated.absent:
 		c.log.Info(fmt.Sprintf("there is no %s any more: the defaults are in force", c.path), slog.String("event", "config"))
 	default:
 		c.log.Info("a new configuration is in force: "+c.path, slog.String("event", "config"))
 	}
-	c.config, c.known, c.source = next, true, sourceFile
-	if c.taken.absent {
+	c.active, c.hasActive, c.source = next, true, sourceFile
+	if c.evaluated.absent {
 		c.source = sourceDefault
 	}
 	// The copy serves a later start; failing to keep it must not stop a good
 	// configuration now.
-	if err := c.accepted.Save([]byte(c.taken.text)); err != nil {
+	if err := c.accepted.Save([]byte(c.evaluated.text)); err != nil {
 		c.log.Warn("a later start with a refused configuration would find no last good one",
 			slog.String("event", "config"), slog.Any("error", err))
 	}
 }
 
-// fallBack takes the last accepted configuration of an earlier run.
-func (c *configuration) fallBack() {
+// loadLastAccepted takes the last accepted configuration of an earlier run.
+func (c *configuration) loadLastAccepted() {
 	last, err := c.accepted.Load()
 	switch {
 	case err == nil:
-		c.config, c.known, c.source = last, true, sourceAccepted
+		c.active, c.hasActive, c.source = last, true, sourceAccepted
 	case !errors.Is(err, fs.ErrNotExist):
 		c.log.Warn("the last accepted configuration cannot be used either",
 			slog.String("event", "config"), slog.Any("error", err))
@@ -160,8 +160,8 @@ func (c *configuration) logUnchanged() {
 	c.log.Info(fmt.Sprintf("reload: %s has not changed", c.path), slog.String("event", "config"))
 }
 
-// result is how a reload counts.
-func (c *configuration) result(changed bool) string {
+// reloadResult is how a reload counts.
+func (c *configuration) reloadResult(changed bool) string {
 	switch {
 	case !changed:
 		return report.ReloadUnchanged
@@ -177,7 +177,7 @@ func (c *configuration) report() report.Config {
 	if c.err != nil {
 		r.Source, r.Error = sourceAccepted, c.err.Error()
 	}
-	if !c.known {
+	if !c.hasActive {
 		r.Source = sourceNone
 	}
 	return r

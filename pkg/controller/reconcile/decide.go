@@ -16,40 +16,40 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// sight is what one look at the host saw.
-type sight struct {
+// observation is what one look at the host saw.
+type observation struct {
 	config      config.Config
 	configKnown bool   // false: refused, and there is no last good one
 	userManaged bool   // kubelet keeps keepalived's static pod among the disabled ones
 	staticPod   string // the path of keepalived's static pod; empty: kubelet has none
 	keepalived  keepalived.Answer
 	microShift  microShift
-	// lastInternal are the internal addresses of the MicroShift that was seen here last.
-	lastInternal []netip.Addr
-	// usualInternal are those by the files where MicroShift's are as a rule, where
+	// rememberedInternal are the internal addresses of the DefaultMicroShiftDir that was seen here last.
+	rememberedInternal []netip.Addr
+	// defaultDirInternal are those by the files where DefaultMicroShiftDir's are as a rule, where
 	// another directory is given, or none.
-	usualInternal []netip.Addr
-	addresses     []ownership.Address
+	defaultDirInternal []netip.Addr
+	addresses          []ownership.Address
 }
 
-// clear holds when all that a plan rests on has been seen once.
-func (s sight) clear() bool {
+// removeTable holds when all that a plan rests on has been seen once.
+func (s observation) complete() bool {
 	seen := !s.configKnown || !s.config.Enabled() || s.config.VIPs.Explicit() || s.userManaged || s.keepalived.Known
 	return seen && (!s.isMicroShift() || s.microShift.err == nil)
 }
 
 // plan is what a sight asks for.
 type plan struct {
-	reason   report.Reason
-	message  string
-	silent   string // the message when the ingress takes no connections; empty: the usual one
-	besides  string // what is to be said whatever the state is
-	decision ownership.Decision
-	listen   bool // there is a front door, with a table that leads to it
-	port     uint16
-	ingress  []netip.Addr
+	reason             report.Reason
+	message            string
+	unreachableMessage string // the message when the ingress takes no connections; empty: the usual one
+	messageSuffix      string // what is to be said whatever the state is
+	decision           ownership.Decision
+	listen             bool // there is a front door, with a table that leads to it
+	port               uint16
+	ingress            []netip.Addr
 
-	http, https uint16 // where the ingress listens; 0: as the configuration has it
+	routerHTTP, routerHTTPS uint16 // where the ingress listens; 0: as the configuration has it
 }
 
 // table is the table that leads the held VIPs to a front door on port.
@@ -58,7 +58,7 @@ func (p plan) table(port uint16) ruleset.Table {
 }
 
 // decide turns a sight into a plan. It is pure.
-func decide(s sight) plan {
+func decide(s observation) plan {
 	switch {
 	case !s.configKnown:
 		return plan{reason: report.InvalidConfig}
@@ -68,22 +68,22 @@ func decide(s sight) plan {
 	if s.isMicroShift() {
 		return decideMicroShift(s)
 	}
-	vips, refusal := locate(s)
+	vips, refusal := locateVIPs(s)
 	if refusal != nil {
 		return *refusal
 	}
-	guarded := s.guarded()
-	internal := without(vips.API, without(vips.API, guarded))
-	d := ownership.Decide(without(vips.API, guarded), vips.Ingress, s.addresses)
+	guarded := s.excluded()
+	internal := exclude(vips.API, exclude(vips.API, guarded))
+	d := ownership.Decide(exclude(vips.API, guarded), vips.Ingress, s.addresses)
 	p := plan{decision: d, port: s.config.InternalPort, ingress: vips.Ingress}
 	switch {
 	case len(d.Held)+len(d.Standby) > 0:
-		p.serve("")
+		p.setServing("")
 	case len(internal) > 0 && len(d.NotRequired) == 0:
-		return plan{reason: report.NoVIPs, message: s.sayInternal(internal) + ": give the address by which clients reach the API as vips.api" + s.mendInternal(internal)}
+		return plan{reason: report.NoVIPs, message: s.describeInternal(internal) + ": give the address by which clients reach the API as vips.api" + s.internalRemediation(internal)}
 	default:
 		p.reason = report.NotRequired
-		p.message = fmt.Sprintf("API and ingress share %s, whose port 80 is the ingress's already", list(d.NotRequired))
+		p.message = fmt.Sprintf("API and ingress share %s, whose port 80 is the ingress's already", joinAddrs(d.NotRequired))
 		return p
 	}
 	if len(internal) > 0 {
@@ -91,7 +91,7 @@ func decide(s sight) plan {
 		if !s.config.VIPs.Explicit() {
 			mend = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or give vips.api and vips.ingress"
 		}
-		p.message += "; " + s.sayInternal(internal) + mend + s.mendInternal(internal)
+		p.message += "; " + s.describeInternal(internal) + mend + s.internalRemediation(internal)
 	}
 	if s.keepalived.Stale && !s.config.VIPs.Explicit() {
 		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in force)", s.keepalived.Err)
@@ -99,22 +99,22 @@ func decide(s sight) plan {
 	return p
 }
 
-// serve has the front door open for what the decision says. of tells whose the
+// setServing has the front door open for what the decision says. of tells whose the
 // addresses are, where they are no VIPs.
-func (p *plan) serve(of string) {
+func (p *plan) setServing(of string) {
 	p.listen = true
 	if len(p.decision.Held) == 0 {
-		p.reason, p.message = report.Standby, "not on this host: "+list(p.decision.Standby)+of
+		p.reason, p.message = report.Standby, "not on this host: "+joinAddrs(p.decision.Standby)+of
 		return
 	}
-	p.reason, p.message = report.Serving, "holds "+list(p.decision.Held)+of
+	p.reason, p.message = report.Serving, "holds "+joinAddrs(p.decision.Held)+of
 	if len(p.decision.Standby) > 0 {
-		p.message += "; not on this host: " + list(p.decision.Standby)
+		p.message += "; not on this host: " + joinAddrs(p.decision.Standby)
 	}
 }
 
-// locate finds the VIPs, or says why there are none.
-func locate(s sight) (keepalived.VIPs, *plan) {
+// locateVIPs finds the VIPs, or says why there are none.
+func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 	if s.config.VIPs.Explicit() {
 		return keepalived.VIPs{API: s.config.VIPs.API, Ingress: s.config.VIPs.Ingress}, nil
 	}
@@ -139,7 +139,7 @@ func locate(s sight) (keepalived.VIPs, *plan) {
 	case len(vips.API) == 0:
 		return none(report.NoVIPs, "%s gives no API VIP: %s", path, mend)
 	}
-	orphan, found := withoutIngress(vips)
+	orphan, found := apiWithoutIngress(vips)
 	switch {
 	case found && s.keepalived.Stale: // what it gave before is no help
 		return none(report.NoVIPs, "%v: %s", err, mend)
@@ -149,16 +149,16 @@ func locate(s sight) (keepalived.VIPs, *plan) {
 	return vips, nil
 }
 
-// withoutIngress finds an API VIP without an ingress VIP of any family. One
+// apiWithoutIngress finds an API VIP without an ingress VIP of any family. One
 // of the other family will do: the gate falls back to it.
-func withoutIngress(vips keepalived.VIPs) (netip.Addr, bool) {
+func apiWithoutIngress(vips keepalived.VIPs) (netip.Addr, bool) {
 	if len(vips.Ingress) == 0 && len(vips.API) > 0 {
 		return vips.API[0], true
 	}
 	return netip.Addr{}, false
 }
 
-func list(addrs []netip.Addr) string {
+func joinAddrs(addrs []netip.Addr) string {
 	texts := make([]string, len(addrs))
 	for i, a := range addrs {
 		texts[i] = a.String()
@@ -166,8 +166,8 @@ func list(addrs []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// describe lists the API VIPs for a report, in their order.
-func describe(d ownership.Decision) []report.VIP {
+// reportVIPs lists the API VIPs for a report, in their order.
+func reportVIPs(d ownership.Decision) []report.VIP {
 	var out []report.VIP
 	add := func(addrs []netip.Addr, state report.VIPState) {
 		for _, a := range addrs {

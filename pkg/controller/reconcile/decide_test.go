@@ -25,7 +25,7 @@ func addrs(texts ...string) []netip.Addr {
 	return out
 }
 
-func configured(t *testing.T, text string) config.Config {
+func parseConfig(t *testing.T, text string) config.Config {
 	t.Helper()
 	c, err := config.Parse("c.yaml", []byte(text))
 	if err != nil {
@@ -34,11 +34,11 @@ func configured(t *testing.T, text string) config.Config {
 	return c
 }
 
-func discovered(api, ingress []netip.Addr) keepalived.Answer {
+func keepalivedVIPs(api, ingress []netip.Addr) keepalived.Answer {
 	return keepalived.Answer{Known: true, Discovery: keepalived.Discovery{VIPs: keepalived.VIPs{API: api, Ingress: ingress}}}
 }
 
-func has(texts ...string) []ownership.Address {
+func hostAddresses(texts ...string) []ownership.Address {
 	var out []ownership.Address
 	for _, a := range addrs(texts...) {
 		out = append(out, ownership.Address{IP: a})
@@ -49,31 +49,31 @@ func has(texts ...string) []ownership.Address {
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	const explicit = "vips: {api: [192.0.2.5], ingress: [192.0.2.6]}"
-	dual := discovered(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.6", "2001:db8::6"))
+	dual := keepalivedVIPs(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.6", "2001:db8::6"))
 	stale := dual
 	stale.Stale, stale.Err = true, fmt.Errorf("k.conf:3:1: %w", keepalived.ErrIncomplete)
-	orphaned := discovered(addrs("192.0.2.5"), nil)
+	orphaned := keepalivedVIPs(addrs("192.0.2.5"), nil)
 	orphaned.Stale, orphaned.Err = true, stale.Err
 	for name, tt := range map[string]struct {
 		config  string
 		refused bool
-		sight   sight
+		sight   observation
 		want    plan
 	}{
 		"configuration refused": {refused: true, want: plan{reason: report.InvalidConfig}},
 		"disabled": {
-			config: `mode: ""`, sight: sight{keepalived: dual, addresses: has("192.0.2.5")},
+			config: `mode: ""`, sight: observation{keepalived: dual, addresses: hostAddresses("192.0.2.5")},
 			want: plan{reason: report.Disabled, message: `mode is "": this host leads nothing to the ingress`},
 		},
 		"explicit, held": {
-			config: explicit, sight: sight{addresses: has("192.0.2.1", "192.0.2.5")},
+			config: explicit, sight: observation{addresses: hostAddresses("192.0.2.1", "192.0.2.5")},
 			want: plan{
 				reason: report.Serving, message: "holds 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
 			},
 		},
 		"explicit outranks keepalived.conf and user-managed": {
-			config: explicit, sight: sight{userManaged: true, keepalived: dual, addresses: has("2001:db8::5")},
+			config: explicit, sight: observation{userManaged: true, keepalived: dual, addresses: hostAddresses("2001:db8::5")},
 			want: plan{
 				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"dual stack, one VIP each on two hosts": {
-			sight: sight{keepalived: dual, addresses: has("2001:db8::5")},
+			sight: observation{keepalived: dual, addresses: hostAddresses("2001:db8::5")},
 			want: plan{
 				reason: report.Serving, message: "holds 2001:db8::5; not on this host: 192.0.2.5", listen: true, port: 8888,
 				decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"last good VIPs": {
-			sight: sight{keepalived: stale, addresses: has("192.0.2.5", "2001:db8::5")},
+			sight: observation{keepalived: stale, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
 			want: plan{
 				reason: report.Serving, listen: true, port: 8888,
 				message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in force)",
@@ -104,16 +104,16 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"API and ingress share an address": {
-			sight: sight{keepalived: discovered(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: has("192.0.2.5")},
+			sight: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason: report.NotRequired, message: "API and ingress share 192.0.2.5, whose port 80 is the ingress's already", port: 8888,
 				decision: ownership.Decision{NotRequired: addrs("192.0.2.5")}, ingress: addrs("192.0.2.5"),
 			},
 		},
 		"one family shares, the other does not": {
-			sight: sight{
-				keepalived: discovered(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.5", "2001:db8::6")),
-				addresses:  has("192.0.2.5", "2001:db8::5"),
+			sight: observation{
+				keepalived: keepalivedVIPs(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.5", "2001:db8::6")),
+				addresses:  hostAddresses("192.0.2.5", "2001:db8::5"),
 			},
 			want: plan{
 				reason: report.Serving, message: "holds 2001:db8::5", listen: true, port: 8888,
@@ -122,14 +122,14 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"no keepalived.conf": {
-			sight: sight{keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			sight: observation{keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.NotRequired,
 				message: "no /etc/keepalived/keepalived.conf and no VIPs given: this platform has no virtual IPs",
 			},
 		},
 		"keepalived's static pod without keepalived.conf": {
-			sight: sight{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			sight: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason: report.NoVIPs,
 				message: "there is no /etc/keepalived/keepalived.conf, although keepalived's static pod is here (/m/keepalived.yaml): " +
@@ -137,42 +137,42 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"API VIP without any ingress VIP, and then half-written": {
-			sight: sight{keepalived: orphaned, addresses: has("192.0.2.5")},
+			sight: observation{keepalived: orphaned, addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"user-managed": {
-			sight: sight{userManaged: true, keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			sight: observation{userManaged: true, keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.ExternalLoadBalancer,
 				message: "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer",
 			},
 		},
 		"no API instance": {
-			sight: sight{keepalived: keepalived.Answer{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
+			sight: observation{keepalived: keepalived.Answer{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"nothing known yet": {
-			sight: sight{keepalived: keepalived.Answer{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
+			sight: observation{keepalived: keepalived.Answer{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"instance without an address": {
-			sight: sight{keepalived: discovered(nil, addrs("192.0.2.6"))},
+			sight: observation{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "/etc/keepalived/keepalived.conf gives no API VIP: correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"API VIP without any ingress VIP": {
-			sight: sight{keepalived: discovered(addrs("192.0.2.5"), nil), addresses: has("192.0.2.5")},
+			sight: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil), addresses: hostAddresses("192.0.2.5")},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "/etc/keepalived/keepalived.conf gives API VIP 192.0.2.5 but no ingress VIP: correct the file, or give vips.api and vips.ingress in the configuration",
@@ -182,7 +182,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := tt.sight
-			s.config, s.configKnown = configured(t, tt.config), !tt.refused
+			s.config, s.configKnown = parseConfig(t, tt.config), !tt.refused
 			got := decide(s)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(plan{}), cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -191,20 +191,20 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestBackOffIsBounded(t *testing.T) {
+func TestRetryDelayIsBounded(t *testing.T) {
 	t.Parallel()
-	last := backOff(0)
-	if last != firstRetry {
+	last := retryDelay(0)
+	if last != minRetryDelay {
 		t.Errorf("the first retry comes after %v", last)
 	}
 	for n := 1; n < 100; n++ {
-		next := backOff(n)
-		if next < last || next > lastRetry {
+		next := retryDelay(n)
+		if next < last || next > maxRetryDelay {
 			t.Fatalf("after %d failures: %v, before it %v", n, next, last)
 		}
 		last = next
 	}
-	if last != lastRetry {
+	if last != maxRetryDelay {
 		t.Errorf("retries settle at %v", last)
 	}
 }

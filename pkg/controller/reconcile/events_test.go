@@ -16,22 +16,22 @@ import (
 )
 
 // What happens is counted once, and a start is no reload.
-func TestWhatHappensIsCounted(t *testing.T) {
+func TestEventCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := run(t, func(*world) {})
+		w := startLoop(t, func(*fixture) {})
 		defer w.stop()
 		want := report.Events{Reloads: map[string]uint64{}}
 		check := func(what string) {
 			t.Helper()
-			if diff := cmp.Diff(want, w.board.Report(report.Table{}).Events); diff != "" {
+			if diff := cmp.Diff(want, w.tracker.Report(report.Table{}).Events); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
 		check("at the start")
 
 		hold := func(addrs ...address.Address) {
-			w.look(func() { w.held = addrs })
-			w.events <- struct{}{}
+			w.withLock(func() { w.held = addrs })
+			w.addressEvents <- struct{}{}
 			synctest.Wait()
 		}
 		vip := address.Address{IP: netip.MustParseAddr("192.0.2.5")}
@@ -41,8 +41,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		want.VIPTransitions = 2
 		check("a VIP that came and went")
 
-		w.look(func() { w.differs = true })
-		quiet(2 * lookAgain)
+		w.withLock(func() { w.differs = true })
+		idle(2 * resyncInterval)
 		want.TableRepairs = 1
 		check("a table that was changed")
 
@@ -52,8 +52,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		check("a reload of the same")
 		configure := func(text string) {
 			w.configure(text)
-			w.hints <- struct{}{}
-			quiet(time.Second)
+			w.fileEvents <- struct{}{}
+			idle(time.Second)
 		}
 		configure("metrics: {listenAddress: ':9645'}\nvips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 		want.Reloads["accepted"] = 1
@@ -62,7 +62,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		want.Reloads["refused"] = 1
 		check("a refused one")
 
-		w.look(func() {
+		w.withLock(func() {
 			if got := w.configured.Metrics.ListenAddress; got != netip.MustParseAddrPort("[::]:9645") {
 				t.Errorf("in force: metrics on %v", got)
 			}
@@ -73,16 +73,16 @@ func TestWhatHappensIsCounted(t *testing.T) {
 // A table that cannot be built anew has not been repaired.
 func TestFailedRepairIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := run(t, func(*world) {})
+		w := startLoop(t, func(*fixture) {})
 		defer w.stop()
-		repairs := func() uint64 { return w.board.Report(report.Table{}).Events.TableRepairs }
-		w.look(func() { w.differs, w.refuses = true, errors.New("no") })
-		quiet(2 * lookAgain)
+		repairs := func() uint64 { return w.tracker.Report(report.Table{}).Events.TableRepairs }
+		w.withLock(func() { w.differs, w.refuses = true, errors.New("no") })
+		idle(2 * resyncInterval)
 		if n := repairs(); n != 0 {
 			t.Errorf("%d repairs while the kernel refuses", n)
 		}
-		w.look(func() { w.refuses = nil })
-		quiet(lookAgain)
+		w.withLock(func() { w.refuses = nil })
+		idle(resyncInterval)
 		if n := repairs(); n != 1 {
 			t.Errorf("%d repairs", n)
 		}

@@ -25,13 +25,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// onMicroShift is a sight of a MicroShift host with one node address of each family.
-func onMicroShift(t *testing.T, config string, change func(*microshift.Computed)) sight {
+// microShiftObservation is a sight of a DefaultMicroShiftDir host with one node address of each family.
+func microShiftObservation(t *testing.T, config string, change func(*microshift.Computed)) observation {
 	t.Helper()
-	s := sight{
-		config: configured(t, config), configKnown: true,
+	s := observation{
+		config: parseConfig(t, config), configKnown: true,
 		keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist},
-		addresses:  has("192.0.2.9", "192.0.2.10", "2001:db8::9", "10.44.0.0"),
+		addresses:  hostAddresses("192.0.2.9", "192.0.2.10", "2001:db8::9", "10.44.0.0"),
 	}
 	s.microShift.Present, s.microShift.Known = true, true
 	s.microShift.computed = microshift.Computed{
@@ -42,8 +42,8 @@ func onMicroShift(t *testing.T, config string, change func(*microshift.Computed)
 	return s
 }
 
-// alone has an address be on a link as a single one, and nowhere else.
-func (s *sight) alone(addr, link string) {
+// setSingleAddress has an address be on a link as a single one, and nowhere else.
+func (s *observation) setSingleAddress(addr, link string) {
 	a := netip.MustParseAddr(addr)
 	s.addresses = slices.DeleteFunc(s.addresses, func(b ownership.Address) bool { return b.IP == a })
 	s.addresses = append(s.addresses, ownership.Address{IP: a, Bits: a.BitLen(), Link: link})
@@ -54,7 +54,7 @@ func TestDecideMicroShift(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config  string
 		change  func(*microshift.Computed)
-		sight   func(*sight)
+		sight   func(*observation)
 		reason  report.Reason
 		says    string
 		held    string
@@ -146,24 +146,24 @@ func TestDecideMicroShift(t *testing.T) {
 			reason: report.NoVIPs, says: "MicroShift's node address 2001:db8::99 is not on this host",
 		},
 		"never read": {
-			sight:  func(s *sight) { s.microShift.Known, s.microShift.Err = false, errors.New("it is broken") },
+			sight:  func(s *observation) { s.microShift.Known, s.microShift.Err = false, errors.New("it is broken") },
 			reason: report.NoVIPs, says: "it is broken",
 		},
 		"no address of the node": {
-			sight:  func(s *sight) { s.microShift.err = microshift.ErrNoNodeAddress },
+			sight:  func(s *observation) { s.microShift.err = microshift.ErrNoNodeAddress },
 			reason: report.NoVIPs, says: "give node.nodeIP",
 		},
 		"broken since": {
-			sight:  func(s *sight) { s.microShift.Err = errors.New("it is broken") },
+			sight:  func(s *observation) { s.microShift.Err = errors.New("it is broken") },
 			reason: report.NotRequired, says: "last good configuration stays in force",
 		},
 		"broken since, and not well": {
 			change: func(c *microshift.Computed) { c.Router.Removed = true },
-			sight:  func(s *sight) { s.microShift.Err = errors.New("it is broken") },
+			sight:  func(s *observation) { s.microShift.Err = errors.New("it is broken") },
 			reason: report.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in force)",
 		},
 		"changed since MicroShift was started": {
-			sight:  func(s *sight) { s.microShift.Changed = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
+			sight:  func(s *observation) { s.microShift.Changed = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
 			reason: report.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: in force after systemctl restart microshift)",
 		},
 		"explicit VIPs win": {
@@ -181,35 +181,35 @@ func TestDecideMicroShift(t *testing.T) {
 		"an internal VIP while the configuration is not known": {
 			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
 			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
-			sight:  func(s *sight) { s.microShift.Known = false },
+			sight:  func(s *observation) { s.microShift.Known = false },
 			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
 		},
 		"one that was known last while the configuration is not known": {
 			config: `vips: {api: ["10.97.0.0"], ingress: [192.0.2.6]}`,
 			change: func(c *microshift.Computed) { *c = microshift.Computed{} },
-			sight:  func(s *sight) { s.microShift.Known, s.lastInternal = false, addrs("10.97.0.0") },
+			sight:  func(s *observation) { s.microShift.Known, s.rememberedInternal = false, addrs("10.97.0.0") },
 			reason: report.NoVIPs, says: "10.97.0.0 is the internal address",
 		},
 		"an internal VIP of keepalived's": {
-			sight: func(s *sight) {
-				s.keepalived = discovered(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
+			sight: func(s *observation) {
+				s.keepalived = keepalivedVIPs(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
 			},
 			reason: report.Serving, says: "; 10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: " +
 				"delete it from /etc/keepalived/keepalived.conf, or give vips.api and vips.ingress", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at, and an internal VIP is alone on lo": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
-			sight:  func(s *sight) { s.microShift = microShift{}; s.alone("10.44.0.0", "lo") },
+			sight:  func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("10.44.0.0", "lo") },
 			reason: report.NoVIPs,
 			says: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, of which nothing is caught: " +
 				"give the address by which clients reach the API as vips.api; if that is 10.44.0.0, put it on another link, or there with its network's prefix length in place of /32",
 		},
 		"not looked at, and two of both families are alone on lo and br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0", "fd02::1:0"], ingress: [192.0.2.6, "2001:db8::6"]}}`,
-			sight: func(s *sight) {
+			sight: func(s *observation) {
 				s.microShift = microShift{}
-				s.alone("10.44.0.0", "lo")
-				s.alone("fd02::1:0", "br-ex")
+				s.setSingleAddress("10.44.0.0", "lo")
+				s.setSingleAddress("fd02::1:0", "br-ex")
 			},
 			reason: report.NoVIPs,
 			says: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
@@ -218,34 +218,34 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"not looked at, and one of two is alone on br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
-			sight:  func(s *sight) { s.microShift = microShift{}; s.alone("fd02::1:0", "br-ex") },
+			sight:  func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("fd02::1:0", "br-ex") },
 			reason: report.Serving, says: "fd02::1:0 is on br-ex as a single address, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at any more, and one that was known last is alone on lo": {
 			config: `{microshift: {directory: ""}, vips: {api: [192.0.2.77], ingress: [192.0.2.6]}}`,
-			sight: func(s *sight) {
-				s.microShift, s.lastInternal = microShift{}, addrs("192.0.2.77")
-				s.alone("192.0.2.77", "lo")
+			sight: func(s *observation) {
+				s.microShift, s.rememberedInternal = microShift{}, addrs("192.0.2.77")
+				s.setSingleAddress("192.0.2.77", "lo")
 			},
 			reason: report.NoVIPs, says: "192.0.2.77 is on lo as a single address",
 		},
 		"keepalived's VIP is another address alone on br-ex": {
-			sight: func(s *sight) {
-				s.microShift, s.keepalived = microShift{}, discovered(addrs("192.0.2.77"), addrs("192.0.2.6"))
-				s.alone("192.0.2.77", "br-ex")
+			sight: func(s *observation) {
+				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("192.0.2.77"), addrs("192.0.2.6"))
+				s.setSingleAddress("192.0.2.77", "br-ex")
 			},
 			reason: report.Serving, held: "[192.0.2.77]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"keepalived's VIP is a default one alone on another link": {
-			sight: func(s *sight) {
-				s.microShift, s.keepalived = microShift{}, discovered(addrs("10.44.0.0"), addrs("192.0.2.6"))
-				s.alone("10.44.0.0", "ens3")
+			sight: func(s *observation) {
+				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("10.44.0.0"), addrs("192.0.2.6"))
+				s.setSingleAddress("10.44.0.0", "ens3")
 			},
 			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"keepalived's VIP is a default one on br-ex with its network": {
-			sight: func(s *sight) {
-				s.microShift, s.keepalived = microShift{}, discovered(addrs("10.44.0.0"), addrs("192.0.2.6"))
+			sight: func(s *observation) {
+				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("10.44.0.0"), addrs("192.0.2.6"))
 				s.addresses = []ownership.Address{{IP: netip.MustParseAddr("10.44.0.0"), Bits: 13, Link: "br-ex"}}
 			},
 			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
@@ -253,16 +253,16 @@ func TestDecideMicroShift(t *testing.T) {
 		"MicroShift has another one, and its former is still alone on lo": {
 			config: `{vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
 			change: func(c *microshift.Computed) { c.Internal = addrs("10.97.0.0") },
-			sight:  func(s *sight) { s.alone("10.44.0.0", "lo") },
+			sight:  func(s *observation) { s.setSingleAddress("10.44.0.0", "lo") },
 			reason: report.NoVIPs, says: "10.44.0.0 is the internal address",
 		},
 		"its directory is not here, and its address is to be managed": {
 			config: "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
-			sight:  func(s *sight) { s.microShift = microShift{} },
+			sight:  func(s *observation) { s.microShift = microShift{} },
 			reason: report.NoVIPs, says: "MicroShift's directory /etc/micro cannot be seen: correct microshift.directory",
 		},
 		"keepalived's pod is here": {
-			sight:  func(s *sight) { s.staticPod = "/k/keepalived.yaml" },
+			sight:  func(s *observation) { s.staticPod = "/k/keepalived.yaml" },
 			reason: report.NoVIPs, says: "keepalived's static pod",
 		},
 	} {
@@ -271,13 +271,13 @@ func TestDecideMicroShift(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*microshift.Computed) {}
 			}
-			s := onMicroShift(t, tt.config, tt.change)
+			s := microShiftObservation(t, tt.config, tt.change)
 			if tt.sight != nil {
 				tt.sight(&s)
 			}
 			p := decide(s)
-			if p.reason != tt.reason || !strings.Contains(p.message+p.besides, tt.says) {
-				t.Errorf("%s: %s%s", p.reason, p.message, p.besides)
+			if p.reason != tt.reason || !strings.Contains(p.message+p.messageSuffix, tt.says) {
+				t.Errorf("%s: %s%s", p.reason, p.message, p.messageSuffix)
 			}
 			held, ingress := fmt.Sprint(p.table(1).VIPs()), fmt.Sprint(p.ingress)
 			if tt.held == "" {
@@ -292,7 +292,7 @@ func TestDecideMicroShift(t *testing.T) {
 			if diff := cmp.Diff(tt.ingress, ingress); diff != "" {
 				t.Errorf("ingress (-want +got):\n%s", diff)
 			}
-			if c := p.lead(s.config); [2]uint16{c.Upstream.Port, c.Upstream.HTTPSPort} != tt.ports {
+			if c := p.withRouterPorts(s.config); [2]uint16{c.Upstream.Port, c.Upstream.HTTPSPort} != tt.ports {
 				t.Errorf("ports %d, %d", c.Upstream.Port, c.Upstream.HTTPSPort)
 			}
 		})
@@ -340,7 +340,7 @@ func TestInternalAddresses(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*microshift.Computed) {}
 			}
-			want, heldBack, known := onMicroShift(t, tt.config, tt.change).internal()
+			want, heldBack, known := microShiftObservation(t, tt.config, tt.change).loopbackAddresses()
 			for _, text := range []*string{&tt.want, &tt.heldBack} {
 				if *text == "" {
 					*text = "[]"
@@ -353,28 +353,28 @@ func TestInternalAddresses(t *testing.T) {
 	}
 }
 
-// TestMicroShiftIsFollowed: its files are taken while the service runs, and lo is
+// TestMicroShiftChangesApplied: its files are taken while the service runs, and lo is
 // kept as they ask.
-func TestMicroShiftIsFollowed(t *testing.T) {
+func TestMicroShiftChangesApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := run(t, func(w *world) {
+		w := startLoop(t, func(w *fixture) {
 			w.microShift("ms", ", manageAdvertiseAddress: true")
-			w.held = prefixes("192.0.2.9/24 eth0", "192.0.2.10/24 eth0")
+			w.held = parsePrefixes("192.0.2.9/24 eth0", "192.0.2.10/24 eth0")
 			w.write("route", defaultRoute)
 		})
 		defer w.stop()
 		kept := func(when, want string) {
 			t.Helper()
-			w.look(func() {
-				if got := fmt.Sprint(w.kept); got != want {
+			w.withLock(func() {
+				if got := fmt.Sprint(w.loopbackWant); got != want {
 					t.Errorf("%s: lo is to have %s, want %s", when, got, want)
 				}
 			})
 		}
 		does := func(do func(), wait time.Duration) {
 			do()
-			w.hints <- struct{}{}
-			quiet(wait)
+			w.fileEvents <- struct{}{}
+			idle(wait)
 		}
 		w.expect("no MicroShift", report.NoVIPs, "/ms cannot be seen")
 		kept("no MicroShift", "[]")
@@ -394,7 +394,7 @@ func TestMicroShiftIsFollowed(t *testing.T) {
 		kept("the node's given", "[172.31.0.0 fd02::1:0]")
 		does(func() { w.write("ms/config.d/20.yaml", "ingress: {ports: {http: nothing}}\n") }, time.Second)
 		w.expect("broken", report.Serving, "last good configuration stays in force")
-		w.look(func() { w.keeps = errors.New("somebody has it") })
+		w.withLock(func() { w.loopbackErr = errors.New("somebody has it") })
 		does(func() { w.write("ms/config.d/20.yaml", "apiServer: {advertiseAddress: 192.0.2.10}\n") }, time.Second)
 		w.expect("collision", report.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or put that address on a link; somebody has it")
 		kept("forced", "[]")
@@ -421,35 +421,35 @@ func TestMicroShiftHost(t *testing.T) {
 	}
 }
 
-// TestNodeAddressElsewhere: where a default route leads to a link without an address, one
+// TestNodeAddressOnOtherLink: where a default route leads to a link without an address, one
 // is waited for, and then another link's is taken, until it comes after all.
-func TestNodeAddressElsewhere(t *testing.T) {
+func TestNodeAddressOnOtherLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := run(t, func(w *world) {
+		w := startLoop(t, func(w *fixture) {
 			w.microShift("ms", "")
-			w.held = prefixes("198.51.100.9/24 eth1")
+			w.held = parsePrefixes("198.51.100.9/24 eth1")
 			must(t, os.Mkdir(filepath.Join(w.dir, "ms"), 0o700))
 			w.write("route", defaultRoute)
 		})
 		defer w.stop()
-		quiet(addressSettles / 2)
+		idle(nodeAddressTimeout / 2)
 		w.expect("no address", report.NoVIPs, "give node.nodeIP")
-		quiet(addressSettles)
+		idle(nodeAddressTimeout)
 		w.expect("another link's", report.NotRequired, "port 80 of 198.51.100.9")
-		w.look(func() { w.held = append(w.held, prefixes("192.0.2.9/24 eth0")...) })
-		w.events <- struct{}{}
-		quiet(time.Second)
+		w.withLock(func() { w.held = append(w.held, parsePrefixes("192.0.2.9/24 eth0")...) })
+		w.addressEvents <- struct{}{}
+		idle(time.Second)
 		w.expect("it comes", report.NotRequired, "port 80 of 192.0.2.9")
-		w.look(func() { w.held = w.held[:1] })
-		w.events <- struct{}{}
-		quiet(addressSettles / 2)
+		w.withLock(func() { w.held = w.held[:1] })
+		w.addressEvents <- struct{}{}
+		idle(nodeAddressTimeout / 2)
 		w.expect("it goes", report.NoVIPs, "give node.nodeIP")
 	})
 }
 
-// TestMicroShiftsStart: what MicroShift has read at its start is in force until its
+// TestMicroShiftStart: what DefaultMicroShiftDir has read at its start is in force until its
 // next one, however its files are changed, and lo is kept for that.
-func TestMicroShiftsStart(t *testing.T) {
+func TestMicroShiftStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var link string
 		starts := func(invocation string) {
@@ -457,10 +457,10 @@ func TestMicroShiftsStart(t *testing.T) {
 			_ = os.Remove(link)
 			must(t, os.Symlink(invocation, link))
 		}
-		w := run(t, func(w *world) {
+		w := startLoop(t, func(w *fixture) {
 			link = filepath.Join(w.dir, "invocation:microshift.service")
 			w.microShift("ms", ", manageAdvertiseAddress: true")
-			w.held = prefixes("192.0.2.9/24 eth0")
+			w.held = parsePrefixes("192.0.2.9/24 eth0")
 			w.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\n")
 			starts("11")
 		})
@@ -468,14 +468,14 @@ func TestMicroShiftsStart(t *testing.T) {
 		step := func(when string, do func(), reason report.Reason, pending bool, lo string) {
 			t.Helper()
 			do()
-			w.hints <- struct{}{}
-			quiet(time.Second)
-			c := w.board.Report(report.Table{}).Condition()
+			w.fileEvents <- struct{}{}
+			idle(time.Second)
+			c := w.tracker.Report(report.Table{}).Condition()
 			if c.Reason != reason || strings.Contains(c.Message, "in force after systemctl restart microshift") != pending {
 				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
 			}
-			w.look(func() {
-				if got := fmt.Sprint(w.kept, w.stays); got != lo {
+			w.withLock(func() {
+				if got := fmt.Sprint(w.loopbackWant, w.loopbackRetain); got != lo {
 					t.Errorf("%s: lo: %s, want %s", when, got, lo)
 				}
 			})

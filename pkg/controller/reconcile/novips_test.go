@@ -15,14 +15,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestWithoutVIPsItSaysWhatIsSo: on a host with keepalived's static pod, while
+// TestNoVIPsMessages: on a host with keepalived's static pod, while
 // keepalived.conf comes, is no good and goes again. Nothing stays in force where
 // nothing was.
-func TestWithoutVIPsItSaysWhatIsSo(t *testing.T) {
+func TestNoVIPsMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		w := run(t, func(w *world) {
+		w := startLoop(t, func(w *fixture) {
 			w.log = slog.New(slog.NewTextHandler(&log, nil))
 			w.configure("vips: {keepalivedConfig: " + filepath.Join(w.dir, "keepalived.conf") + "}\n")
 			w.write("manifests/keepalived.yaml", "kind: Pod\n")
@@ -40,8 +40,8 @@ func TestWithoutVIPsItSaysWhatIsSo(t *testing.T) {
 			} else {
 				w.write("keepalived.conf", step.conf)
 			}
-			w.hints <- struct{}{}
-			quiet(5 * time.Second)
+			w.fileEvents <- struct{}{}
+			idle(5 * time.Second)
 			if c := w.expect(step.does, report.NoVIPs, step.says); strings.Contains(c.Message, step.not) {
 				t.Errorf("%s: %s: %s", step.does, c.Reason, c.Message)
 			}

@@ -16,29 +16,29 @@ import (
 // publish puts the result of a pass on the board.
 func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	reason, message = l.withConfigError(reason, message)
-	look := report.Look{
-		Reason:  reason,
-		Message: message,
-		Silent:  p.silent,
-		Besides: p.besides,
-		VIPs:    describe(p.decision),
-		Config:  l.eyes.configuration.report(),
+	look := report.ReconcileResult{
+		Reason:             reason,
+		Message:            message,
+		UnreachableMessage: p.unreachableMessage,
+		MessageSuffix:      p.messageSuffix,
+		VIPs:               reportVIPs(p.decision),
+		Config:             l.observer.configuration.report(),
 	}
-	old := l.Board.VIPs()
-	l.noteMoves(old, look.VIPs)
-	l.Board.SetLook(look, time.Now())
+	old := l.Tracker.VIPs()
+	l.reportVIPChanges(old, look.VIPs)
+	l.Tracker.SetReconcileResult(look, time.Now())
 }
 
 // withConfigError lets the state say that the configuration is refused, even
 // while the last good one serves.
 func (l *Loop) withConfigError(reason report.Reason, message string) (report.Reason, string) {
-	c := &l.eyes.configuration
+	c := &l.observer.configuration
 	if c.err == nil {
 		return reason, message
 	}
 	refused := strings.ReplaceAll(c.err.Error(), "\n", "; ")
 	switch {
-	case !c.known:
+	case !c.hasActive:
 		return report.InvalidConfig, refused + "; nothing is installed until the file is mended"
 	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
 		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)", refused, reason, message)
@@ -47,12 +47,12 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 	}
 }
 
-// noteMoves names each API VIP that this host has gained or lost.
-func (l *Loop) noteMoves(before, after []report.VIP) {
-	was, is := inState(before, report.VIPHeld), inState(after, report.VIPHeld)
+// reportVIPChanges names each API VIP that this host has gained or lost.
+func (l *Loop) reportVIPChanges(before, after []report.VIP) {
+	was, is := vipsInState(before, report.VIPHeld), vipsInState(after, report.VIPHeld)
 	if !slices.Equal(was, is) {
-		l.Moved()
-		l.Board.VIPsMoved(missing(was, is) + missing(is, was))
+		l.OnVIPChange()
+		l.Tracker.CountVIPTransitions(countMissing(was, is) + countMissing(is, was))
 	}
 	for _, vip := range is {
 		if !slices.Contains(was, vip) {
@@ -60,7 +60,7 @@ func (l *Loop) noteMoves(before, after []report.VIP) {
 				slog.String("event", "vip-gained"), slog.String("vip", vip.String()))
 		}
 	}
-	gone := inState(after, report.VIPStandby)
+	gone := vipsInState(after, report.VIPStandby)
 	for _, vip := range was {
 		switch {
 		case slices.Contains(is, vip):
@@ -74,8 +74,8 @@ func (l *Loop) noteMoves(before, after []report.VIP) {
 	}
 }
 
-// missing is how many of all are not among others.
-func missing(others, all []netip.Addr) (n int) {
+// countMissing is how many of all are not among others.
+func countMissing(others, all []netip.Addr) (n int) {
 	for _, a := range all {
 		if !slices.Contains(others, a) {
 			n++
@@ -84,7 +84,7 @@ func missing(others, all []netip.Addr) (n int) {
 	return n
 }
 
-func inState(vips []report.VIP, state report.VIPState) []netip.Addr {
+func vipsInState(vips []report.VIP, state report.VIPState) []netip.Addr {
 	var out []netip.Addr
 	for _, v := range vips {
 		if v.State == state {

@@ -75,8 +75,8 @@ func requests(r report.Report) *family {
 		}
 	}
 	for _, refusal := range refusals() {
-		f.set(0, refusal, string(report.OtherAsker))
-		if !report.Refusal(refusal).Judged() {
+		f.set(0, refusal, string(report.OtherClient))
+		if !report.Refusal(refusal).HeadParsed() {
 			continue // what cannot be read does not say who asks
 		}
 		for _, client := range askers() {
@@ -84,7 +84,7 @@ func requests(r report.Report) *family {
 		}
 	}
 	for _, c := range r.Traffic.Requests {
-		f.add(float64(c.Count), string(c.Outcome), string(c.Client))
+		f.add(float64(c.Count), string(c.Outcome), string(c.ClientKind))
 	}
 	return f
 }
@@ -149,7 +149,7 @@ func trust(t report.Trust) []*family {
 	refused := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is refused and something else is in force, or nothing.")
 	if t.Kind != "" && t.Kind != report.TrustUnused {
 		in.set(float64(t.Certificates), string(t.Kind))
-		out.set(float64(t.LeftOutTotal))
+		out.set(float64(t.IgnoredTotal))
 		refused.set(truth(t.Error != ""))
 		if !t.Since.IsZero() {
 			loaded.set(seconds(t.Since))
@@ -165,8 +165,8 @@ func egress(e report.EgressProxy) []*family {
 	through := gauge(prefix+"egress_proxy_ingress_addresses", "Ingress addresses and ports that are reached through the egress proxy.")
 	endpoints := gauge(prefix+"egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint has answered through the egress proxy that is asked for, by the endpoint's number in the configuration, from 1.", "endpoint")
 	if e.Upstream != "" {
-		accepted.set(truth(!e.Pending && e.RefusedBy == ""))
-		through.set(float64(len(e.Through)))
+		accepted.set(truth(!e.Pending && e.InvalidInput == ""))
+		through.set(float64(len(e.Routes)))
 		for i, endpoint := range e.Endpoints {
 			endpoints.set(truth(endpoint.OK), strconv.Itoa(i+1))
 		}

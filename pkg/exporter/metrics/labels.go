@@ -14,7 +14,7 @@ func outcomes() []string { return texts(report.Outcomes()) }
 func refusals() []string { return texts(report.Refusals()) }
 
 // askers are all values of the label client.
-func askers() []string { return texts(report.Askers()) }
+func askers() []string { return texts(report.ClientKinds()) }
 
 // causes are all values of that label.
 func causes() []string { return texts(upstream.Causes()) }

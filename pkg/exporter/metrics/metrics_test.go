@@ -30,9 +30,9 @@ var (
 // report has a value of each kind, no two of them alike.
 func sample() report.Report {
 	durations := report.Histogram{}
-	durations.Add(report.Bucket(3*time.Millisecond), 5, 15*time.Millisecond)
-	durations.Add(report.Bucket(time.Second), 2, 2*time.Second)
-	durations.Add(report.Bucket(time.Hour), 1, time.Hour)
+	durations.Add(report.BucketOf(3*time.Millisecond), 5, 15*time.Millisecond)
+	durations.Add(report.BucketOf(time.Second), 2, 2*time.Second)
+	durations.Add(report.BucketOf(time.Hour), 1, time.Hour)
 	return report.Report{
 		Version:    "v1.2.3 go1.26.0",
 		Build:      report.Build{Version: "v1.2.3", Revision: "9daee33a", GoVersion: "go1.26.0"},
@@ -50,10 +50,10 @@ func sample() report.Report {
 		}},
 		Traffic: report.Traffic{
 			Requests: []report.RequestCount{
-				{Outcome: report.Answered, Client: report.CertManager, Count: 6},
-				{Outcome: report.Answered, Client: report.LetsEncrypt, Count: 1},
-				{Outcome: report.Failed, Client: report.OtherAsker, Count: 1},
-				{Outcome: report.Outcome(report.NotChallenge), Client: report.OtherAsker, Count: 31},
+				{Outcome: report.Answered, ClientKind: report.CertManager, Count: 6},
+				{Outcome: report.Answered, ClientKind: report.LetsEncrypt, Count: 1},
+				{Outcome: report.UpstreamError, ClientKind: report.OtherClient, Count: 1},
+				{Outcome: report.Outcome(report.NotChallenge), ClientKind: report.OtherClient, Count: 31},
 			},
 			Durations:      durations,
 			UpstreamErrors: map[string]uint64{string(upstream.Refused): 1},
@@ -66,10 +66,10 @@ func sample() report.Report {
 			{Address: "192.0.2.5:6443", Name: "never.example.com", Error: "connection refused"},
 		},
 		EgressProxy: report.EgressProxy{
-			Upstream: "auto", Pending: true, Through: []report.EgressThrough{{Ingress: "198.51.100.6:80"}},
+			Upstream: "auto", Pending: true, Routes: []report.EgressRoute{{Ingress: "198.51.100.6:80"}},
 			Endpoints: []report.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},
 		},
-		Trust: report.Trust{Kind: report.TrustLastGood, Certificates: 2, Since: from, Error: "it is empty", LeftOutTotal: 4},
+		Trust: report.Trust{Kind: report.TrustLastGood, Certificates: 2, Since: from, Error: "it is empty", IgnoredTotal: 4},
 	}
 }
 
@@ -105,7 +105,7 @@ func TestText(t *testing.T) {
 // of a service either.
 func TestPromtool(t *testing.T) {
 	t.Parallel()
-	board := report.NewBoard("test", from, func(_, _ report.Condition) {})
+	board := report.NewTracker("test", from, func(_, _ report.Condition) {})
 	for name, r := range map[string]report.Report{"full": sample(), "first": board.Report(report.Table{}), "zero": {}} {
 		cmd := exec.Command("promtool", "check", "metrics")
 		cmd.Stdin = strings.NewReader(text(t, r))

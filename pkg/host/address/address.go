@@ -44,7 +44,7 @@ func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	flags := uint32(m.Flags) | m.Attributes.Flags
 	return Address{
 		IP:         ip,
-		Bits:       bits(m, ip),
+		Bits:       prefixLength(m, ip),
 		Link:       m.Index,
 		Tentative:  flags&unix.IFA_F_TENTATIVE != 0 && flags&unix.IFA_F_OPTIMISTIC == 0,
 		DADFailed:  flags&unix.IFA_F_DADFAILED != 0,
@@ -53,9 +53,9 @@ func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	}, true
 }
 
-// bits is the length of the prefix of an own address: where there is a peer, the
+// prefixLength is the length of the prefix of an own address: where there is a peer, the
 // message has that of the peer's.
-func bits(m *rtnetlink.AddressMessage, own netip.Addr) int {
+func prefixLength(m *rtnetlink.AddressMessage, own netip.Addr) int {
 	if other, is := toAddr(m.Attributes.Address); is && other != own {
 		return own.BitLen()
 	}

@@ -67,7 +67,7 @@ func (c *dumpConn) dump() ([]Address, error) {
 			return nil, fmt.Errorf("dump the addresses: %w", err)
 		}
 		list = append(list, d.addresses...)
-		torn = torn || d.torn
+		torn = torn || d.interrupted
 	}
 	if torn {
 		return nil, errInterrupted
@@ -114,11 +114,11 @@ func (c *dumpConn) dumpFamily(ctx context.Context, d *familyDump) error {
 
 // familyDump is what came of one dump so far.
 type familyDump struct {
-	family    uint8
-	sequence  uint32
-	addresses []Address
-	torn      bool // the kernel marked some message as inconsistent with those before
-	done      bool
+	family      uint8
+	sequence    uint32
+	addresses   []Address
+	interrupted bool // the kernel marked some message as inconsistent with those before
+	done        bool
 }
 
 // add takes in one datagram.
@@ -131,15 +131,15 @@ func (d *familyDump) add(datagram []byte) error {
 		if m.Header.Seq != d.sequence {
 			return fmt.Errorf("decode the kernel's answer: it has sequence number %d, not %d", m.Header.Seq, d.sequence)
 		}
-		d.torn = d.torn || netlink.HeaderFlags(m.Header.Flags)&netlink.DumpInterrupted != 0
-		if err := d.message(m); err != nil {
+		d.interrupted = d.interrupted || netlink.HeaderFlags(m.Header.Flags)&netlink.DumpInterrupted != 0
+		if err := d.addMessage(m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *familyDump) message(m syscall.NetlinkMessage) error {
+func (d *familyDump) addMessage(m syscall.NetlinkMessage) error {
 	switch m.Header.Type {
 	case unix.NLMSG_DONE, unix.NLMSG_ERROR:
 		d.done = true
@@ -153,7 +153,7 @@ func (d *familyDump) message(m syscall.NetlinkMessage) error {
 		if err := am.UnmarshalBinary(m.Data); err != nil {
 			return fmt.Errorf("decode an address: %w", err)
 		}
-		metric, err := metricOf(m.Data)
+		metric, err := parseMetric(m.Data)
 		if err != nil {
 			return fmt.Errorf("decode an address: %w", err)
 		}

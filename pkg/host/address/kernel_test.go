@@ -25,9 +25,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// patience bounds how long a test waits for the kernel on a busy machine;
+// testTimeout bounds how long a test waits for the kernel on a busy machine;
 // nothing is asserted about how long it takes.
-const patience = 60 * time.Second
+const testTimeout = 60 * time.Second
 
 func ip(t *testing.T, args ...string) string {
 	t.Helper()
@@ -43,15 +43,15 @@ func link(t *testing.T, name string, args ...string) {
 	ip(t, "link", "set", name, "up")
 }
 
-// running opens a watcher and runs it until the test ends.
-func running(t *testing.T) *Watcher {
+// startWatcher opens a watcher and runs it until the test ends.
+func startWatcher(t *testing.T) *Watcher {
 	t.Helper()
-	w := open(t)
-	start(t, w)
+	w := openWatcher(t)
+	runWatcher(t, w)
 	return w
 }
 
-func open(t *testing.T, options ...Option) *Watcher {
+func openWatcher(t *testing.T, options ...Option) *Watcher {
 	t.Helper()
 	nstest.Need(t)
 	w, err := Open(options...)
@@ -66,7 +66,7 @@ func open(t *testing.T, options ...Option) *Watcher {
 	return w
 }
 
-func start(t *testing.T, w *Watcher) {
+func runWatcher(t *testing.T, w *Watcher) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -83,7 +83,7 @@ func start(t *testing.T, w *Watcher) {
 // until one is as wanted.
 func await(t *testing.T, w *Watcher, what string, ok func([]Address) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	for {
 		list, err := w.Snapshot()
@@ -101,7 +101,7 @@ func await(t *testing.T, w *Watcher, what string, ok func([]Address) bool) {
 	}
 }
 
-func find(list []Address, want string) (Address, bool) {
+func findAddress(list []Address, want string) (Address, bool) {
 	i := slices.IndexFunc(list, func(a Address) bool { return a.IP == netip.MustParseAddr(want) })
 	if i < 0 {
 		return Address{}, false
@@ -109,20 +109,20 @@ func find(list []Address, want string) (Address, bool) {
 	return list[i], true
 }
 
-func holds(want string) func([]Address) bool {
+func contains(want string) func([]Address) bool {
 	return func(list []Address) bool {
-		_, ok := find(list, want)
+		_, ok := findAddress(list, want)
 		return ok
 	}
 }
 
 func lacks(want string) func([]Address) bool {
-	return func(list []Address) bool { return !holds(want)(list) }
+	return func(list []Address) bool { return !contains(want)(list) }
 }
 
-// drained takes the signal of past events away, so that the next one is about
+// clearSignal takes the signal of past events away, so that the next one is about
 // something new.
-func drained(t *testing.T, w *Watcher) {
+func clearSignal(t *testing.T, w *Watcher) {
 	t.Helper()
 	select {
 	case <-w.Changed():
@@ -130,8 +130,8 @@ func drained(t *testing.T, w *Watcher) {
 	}
 }
 
-// fromIP is what ip(8) says about the addresses, which serves as the oracle.
-func fromIP(t *testing.T) []Address {
+// ipAddresses is what ip(8) says about the addresses, which serves as the oracle.
+func ipAddresses(t *testing.T) []Address {
 	t.Helper()
 	var links []struct {
 		Ifindex  uint32 `json:"ifindex"`
@@ -180,7 +180,7 @@ func diffAgainstIP(t *testing.T, w *Watcher) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fromIP(t)
+	want := ipAddresses(t)
 	for _, list := range [][]Address{got, want} {
 		slices.SortFunc(list, func(a, b Address) int {
 			return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Link, b.Link))
@@ -242,20 +242,20 @@ func TestVIPsComeAndGo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := running(t)
+			w := startWatcher(t)
 			link(t, "v0", "type", "veth", "peer", "name", "v1")
 			if tt.setup != nil {
 				tt.setup(t)
 			}
-			drained(t, w)
+			clearSignal(t, w)
 
 			ip(t, append([]string{"addr", "add"}, tt.add...)...)
-			await(t, w, "the VIP is here", holds(tt.ip))
+			await(t, w, "the VIP is here", contains(tt.ip))
 			list, err := w.Snapshot()
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _ := find(list, tt.ip)
+			got, _ := findAddress(list, tt.ip)
 			tt.want.IP, tt.want.Link, tt.want.Bits = netip.MustParseAddr(tt.ip), got.Link, cmp.Or(tt.want.Bits, got.IP.BitLen())
 			if got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
@@ -264,7 +264,7 @@ func TestVIPsComeAndGo(t *testing.T) {
 				t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
 			}
 
-			drained(t, w)
+			clearSignal(t, w)
 			del := []string{"addr", "del", tt.add[0], "dev", tt.add[slices.Index(tt.add, "dev")+1]}
 			if tt.add[1] == "peer" {
 				del = []string{"addr", "del", tt.add[0], "peer", tt.add[2], "dev", "v0"}
@@ -278,7 +278,7 @@ func TestVIPsComeAndGo(t *testing.T) {
 // TestDuplicateAddressDetection: an address that nobody else has becomes final, and
 // one that v1 answers for while v0 still probes for it is marked.
 func TestDuplicateAddressDetection(t *testing.T) {
-	w := running(t)
+	w := startWatcher(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	ip(t, "link", "set", "v1", "up")
 	ip(t, "addr", "add", "2001:db8::8/64", "dev", "v1", "nodad")
@@ -286,7 +286,7 @@ func TestDuplicateAddressDetection(t *testing.T) {
 	ip(t, "addr", "add", "2001:db8::8/64", "dev", "v0")
 	var wasTentative bool
 	await(t, w, "one address is final and the other is marked as failed", func(list []Address) bool {
-		a, ok := find(list, "2001:db8::7")
+		a, ok := findAddress(list, "2001:db8::7")
 		wasTentative = wasTentative || a.Tentative
 		return ok && !a.Tentative && !a.DADFailed && slices.ContainsFunc(list, func(a Address) bool {
 			return a.IP == netip.MustParseAddr("2001:db8::8") && a.DADFailed
@@ -301,14 +301,14 @@ func TestDuplicateAddressDetection(t *testing.T) {
 }
 
 func TestLinkDeleted(t *testing.T) {
-	w := running(t)
+	w := startWatcher(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	ip(t, "addr", "add", "192.0.2.5/32", "dev", "v0")
 	ip(t, "addr", "add", "2001:db8::5/128", "dev", "v0", "nodad")
 	await(t, w, "both VIPs are here", func(list []Address) bool {
-		return holds("192.0.2.5")(list) && holds("2001:db8::5")(list)
+		return contains("192.0.2.5")(list) && contains("2001:db8::5")(list)
 	})
-	drained(t, w)
+	clearSignal(t, w)
 	ip(t, "link", "del", "v0")
 	await(t, w, "both VIPs are gone", func(list []Address) bool {
 		return lacks("192.0.2.5")(list) && lacks("2001:db8::5")(list)
@@ -318,23 +318,23 @@ func TestLinkDeleted(t *testing.T) {
 // keepalived announces an address again and again; each announcement wakes, and
 // none changes what the snapshot says.
 func TestRepeatedAnnouncement(t *testing.T) {
-	w := running(t)
+	w := startWatcher(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	ip(t, "addr", "add", "192.0.2.5/32", "dev", "v0")
-	await(t, w, "the VIP is here", holds("192.0.2.5"))
+	await(t, w, "the VIP is here", contains("192.0.2.5"))
 	for range 3 {
-		drained(t, w)
+		clearSignal(t, w)
 		ip(t, "addr", "replace", "192.0.2.5/32", "dev", "v0")
-		signalled(t, w)
+		expectSignal(t, w)
 		if diff := diffAgainstIP(t, w); diff != "" {
 			t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
 		}
 	}
 }
 
-func signalled(t *testing.T, w *Watcher) {
+func expectSignal(t *testing.T, w *Watcher) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	select {
 	case <-w.Changed():
@@ -345,7 +345,7 @@ func signalled(t *testing.T, w *Watcher) {
 
 func TestOverflow(t *testing.T) {
 	var log nstest.Log
-	w := open(t, WithReceiveBuffer(1), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	w := openWatcher(t, WithReceiveBuffer(1), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	var batch strings.Builder
 	for i := range 500 {
@@ -354,12 +354,12 @@ func TestOverflow(t *testing.T) {
 	batch.WriteString("addr add 192.0.2.5/32 dev v0\n") // its event finds the queue full
 	nstest.Input(t, batch.String(), "ip", "-batch", "-")
 
-	start(t, w)
-	signalled(t, w)
+	runWatcher(t, w)
+	expectSignal(t, w)
 	if diff := diffAgainstIP(t, w); diff != "" {
 		t.Errorf("snapshot differs from ip -j addr (-ip +snapshot):\n%s", diff)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	for log.Count("event=address_overflow") == 0 {
 		select {
@@ -369,7 +369,7 @@ func TestOverflow(t *testing.T) {
 		}
 	}
 
-	drained(t, w)
+	clearSignal(t, w)
 	ip(t, "addr", "del", "192.0.2.5/32", "dev", "v0")
 	await(t, w, "events arrive after an overflow", lacks("192.0.2.5"))
 }
@@ -377,7 +377,7 @@ func TestOverflow(t *testing.T) {
 // Snapshots that are taken while addresses change are each one that ip(8) could
 // have shown: an address that is never touched is in every one of them.
 func TestSnapshotDuringChanges(t *testing.T) {
-	w := running(t)
+	w := startWatcher(t)
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	var add, del strings.Builder
 	for i := range 400 {
@@ -403,7 +403,7 @@ func TestSnapshotDuringChanges(t *testing.T) {
 		case errors.Is(err, errInterrupted): // bounded, and said so
 		case err != nil:
 			t.Fatal(err)
-		case !holds("192.0.2.5")(list):
+		case !contains("192.0.2.5")(list):
 			t.Fatalf("a dump missed an address that was never touched: %d addresses, from %v on", len(list), list[1])
 		}
 		select {
@@ -421,7 +421,7 @@ func TestSnapshotDuringChanges(t *testing.T) {
 // meanwhile is not missed.
 func TestBrokenSocketIsReplaced(t *testing.T) {
 	var log nstest.Log
-	w := open(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	w := openWatcher(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	link(t, "v0", "type", "veth", "peer", "name", "v1")
 	attempts := 0
 	subscribe := w.subscribe
@@ -435,19 +435,19 @@ func TestBrokenSocketIsReplaced(t *testing.T) {
 	if err := w.events.Close(); err != nil {
 		t.Fatal(err)
 	}
-	start(t, w)
-	await(t, w, "the change without a subscription is seen", holds("192.0.2.5"))
+	runWatcher(t, w)
+	await(t, w, "the change without a subscription is seen", contains("192.0.2.5"))
 	if attempts != 3 || log.Count("no sockets left") == 0 {
 		t.Errorf("%d attempts, want 3, each failure logged", attempts)
 	}
-	drained(t, w)
+	clearSignal(t, w)
 	ip(t, "addr", "del", "192.0.2.5/32", "dev", "v0")
 	await(t, w, "events arrive over the new socket", lacks("192.0.2.5"))
 }
 
 // The dump socket is replaced as well.
 func TestSnapshotAfterBrokenDumpSocket(t *testing.T) {
-	w := running(t)
+	w := startWatcher(t)
 	if _, err := w.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +464,7 @@ func TestSnapshotAfterBrokenDumpSocket(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	t.Run("without an error when its context does", func(t *testing.T) {
-		w := open(t)
+		w := openWatcher(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()
@@ -474,7 +474,7 @@ func TestRunEnds(t *testing.T) {
 		}
 	})
 	t.Run("with an error when the watcher is closed", func(t *testing.T) {
-		w := open(t)
+		w := openWatcher(t)
 		done := make(chan error, 1)
 		go func() { done <- w.Run(t.Context()) }()
 		if err := w.Close(); err != nil {

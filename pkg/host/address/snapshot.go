@@ -30,11 +30,11 @@ type dumper struct {
 func (d *dumper) snapshot() ([]Address, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return repeat(d.dump)
+	return retryInterrupted(d.dump)
 }
 
-// repeat calls dump again as long as it was interrupted, at most maxDumps times.
-func repeat(dump func() ([]Address, error)) ([]Address, error) {
+// retryInterrupted calls dump again as long as it was interrupted, at most maxDumps times.
+func retryInterrupted(dump func() ([]Address, error)) ([]Address, error) {
 	var err error
 	for range maxDumps {
 		var list []Address

@@ -125,7 +125,7 @@ func TestFamilyDump(t *testing.T) {
 			t.Parallel()
 			d := familyDump{family: unix.AF_INET6, sequence: 7}
 			err := d.add(datagram(t, tt.messages...))
-			if !errors.Is(err, tt.err) || len(d.addresses) != tt.addresses || d.torn != tt.torn || d.done != tt.done {
+			if !errors.Is(err, tt.err) || len(d.addresses) != tt.addresses || d.interrupted != tt.torn || d.done != tt.done {
 				t.Errorf("%+v, error %v; want %d addresses, torn %v, done %v, error %v", d, err, tt.addresses, tt.torn, tt.done, tt.err)
 			}
 		})
@@ -150,7 +150,7 @@ func TestFamilyDump(t *testing.T) {
 	})
 }
 
-func TestRepeat(t *testing.T) {
+func TestRetryInterrupted(t *testing.T) {
 	t.Parallel()
 	one := []Address{{IP: netip.MustParseAddr("192.0.2.5")}}
 	broken := errors.New("broken")
@@ -171,7 +171,7 @@ func TestRepeat(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			calls := 0
-			got, err := repeat(func() ([]Address, error) {
+			got, err := retryInterrupted(func() ([]Address, error) {
 				if calls++; calls <= tt.interrupted {
 					return nil, errInterrupted
 				}

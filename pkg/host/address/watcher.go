@@ -68,7 +68,7 @@ func Open(options ...Option) (*Watcher, error) {
 	for _, o := range options {
 		o(w)
 	}
-	w.subscribe = w.dial
+	w.subscribe = w.openSubscription
 	events, err := w.subscribe()
 	if err != nil {
 		return nil, err
@@ -77,9 +77,9 @@ func Open(options ...Option) (*Watcher, error) {
 	return w, nil
 }
 
-// dial opens a socket of its own for events: a dump on the same socket would
+// openSubscription opens a socket of its own for events: a dump on the same socket would
 // have to be told apart from them.
-func (w *Watcher) dial() (*netlink.Conn, error) {
+func (w *Watcher) openSubscription() (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{
 		Groups: unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR,
 	})
@@ -106,11 +106,11 @@ func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 // attempts.
 func (w *Watcher) Run(ctx context.Context) error {
 	for {
-		events, err := w.current()
+		events, err := w.currentConn()
 		if err != nil {
 			return err
 		}
-		err = w.read(ctx, events)
+		err = w.receive(ctx, events)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the interrupted read is how the end of ctx shows
 		}
@@ -123,8 +123,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// read notifies for each event until the socket is broken or ctx is done.
-func (w *Watcher) read(ctx context.Context, events *netlink.Conn) error {
+// receive notifies for each event until the socket is broken or ctx is done.
+func (w *Watcher) receive(ctx context.Context, events *netlink.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = events.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
@@ -153,24 +153,24 @@ func (w *Watcher) notify() {
 // when it did or when ctx is done, and an error when the watcher was closed.
 func (w *Watcher) reopen(ctx context.Context, cause error) error {
 	for pause := minBackoff; ; pause = min(2*pause, maxBackoff) {
-		if _, err := w.current(); err != nil {
+		if _, err := w.currentConn(); err != nil {
 			return err
 		}
 		w.log.LogAttrs(ctx, slog.LevelWarn, "the subscription to address events broke: subscribing again",
 			slog.String("event", "address_resubscribe"), slog.Any("error", cause), slog.Duration("pause", pause))
-		if !wait(ctx, pause) {
+		if !sleep(ctx, pause) {
 			return nil
 		}
 		events, err := w.subscribe()
 		if err == nil {
-			return w.replace(events)
+			return w.replaceConn(events)
 		}
 		cause = err
 	}
 }
 
-// wait reports whether the pause was over before ctx was done.
-func wait(ctx context.Context, pause time.Duration) bool {
+// sleep reports whether the pause was over before ctx was done.
+func sleep(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -181,8 +181,8 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// current is the socket in use; it fails when the watcher is closed.
-func (w *Watcher) current() (*netlink.Conn, error) {
+// currentConn is the socket in use; it fails when the watcher is closed.
+func (w *Watcher) currentConn() (*netlink.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -191,7 +191,7 @@ func (w *Watcher) current() (*netlink.Conn, error) {
 	return w.events, nil
 }
 
-func (w *Watcher) replace(events *netlink.Conn) error {
+func (w *Watcher) replaceConn(events *netlink.Conn) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	public   = "api."
-	internal = "api-int."
+	externalPrefix = "api."
+	internalPrefix = "api-int."
 
-	variable = "KUBERNETES_SERVICE_HOST"
-	maxFile  = 4 << 10
+	hostVariable = "KUBERNETES_SERVICE_HOST"
+	maxFileBytes = 4 << 10
 )
 
 // Read returns the API's name outside of the cluster, by the file that tells a
@@ -24,27 +24,27 @@ const (
 // name (machine-config-operator, templates/common/_base/files/apiserver-url-env.yaml):
 // api-int.<cluster> is api.<cluster> for those outside.
 func Read(path string) (string, error) {
-	text, err := textfile.Read(path, maxFile)
+	text, err := textfile.Read(path, maxFileBytes)
 	if err != nil {
 		return "", fmt.Errorf("read the API's name: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
-		value, is := strings.CutPrefix(strings.TrimSpace(line), variable+"=")
+		value, is := strings.CutPrefix(strings.TrimSpace(line), hostVariable+"=")
 		if !is {
 			continue
 		}
-		return outside(path, strings.Trim(value, `"'`))
+		return externalName(path, strings.Trim(value, `"'`))
 	}
-	return "", fmt.Errorf("read the API's name: %s sets no %s", path, variable)
+	return "", fmt.Errorf("read the API's name: %s sets no %s", path, hostVariable)
 }
 
-func outside(path, name string) (string, error) {
+func externalName(path, name string) (string, error) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if cluster, is := strings.CutPrefix(name, internal); is {
-		name = public + cluster
+	if cluster, is := strings.CutPrefix(name, internalPrefix); is {
+		name = externalPrefix + cluster
 	}
-	if !strings.HasPrefix(name, public) || !config.IsHostName(name) {
-		return "", fmt.Errorf("read the API's name: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path, variable, name, internal, public)
+	if !strings.HasPrefix(name, externalPrefix) || !config.IsHostName(name) {
+		return "", fmt.Errorf("read the API's name: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path, hostVariable, name, internalPrefix, externalPrefix)
 	}
 	return name, nil
 }

@@ -29,7 +29,7 @@ func New(log *slog.Logger) *Keeper { return &Keeper{log: log} }
 // that it, or an earlier process, has put there, but for those that are to stay. The
 // error says what is in the way of which address, and what to do; what is there
 // already stays then.
-func (k *Keeper) Keep(want, stay []netip.Addr) error {
+func (k *Keeper) Ensure(want, stay []netip.Addr) error {
 	all, err := address.List()
 	if err != nil {
 		return err

@@ -78,18 +78,18 @@ func must(t *testing.T, err error) {
 func TestKeep(t *testing.T) {
 	k, log := bench(t)
 	both := wanted("10.44.0.0", "fd02::1:0")
-	must(t, k.Keep(both, nil))
+	must(t, k.Ensure(both, nil))
 	expect(t, "at first", "10.44.0.0/32 fd02::1:0/128")
-	must(t, k.Keep(both, nil))
+	must(t, k.Ensure(both, nil))
 	expect(t, "again", "10.44.0.0/32 fd02::1:0/128")
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
-	must(t, k.Keep(both, nil))
+	must(t, k.Ensure(both, nil))
 	expect(t, "once taken away", "10.44.0.0/32 fd02::1:0/128")
-	must(t, k.Keep(nil, both))
+	must(t, k.Ensure(nil, both))
 	expect(t, "given by hand since", "10.44.0.0/32 fd02::1:0/128")
-	must(t, k.Keep(wanted("172.31.0.0"), nil))
+	must(t, k.Ensure(wanted("172.31.0.0"), nil))
 	expect(t, "another network", "172.31.0.0/32")
-	must(t, k.Keep(nil, nil))
+	must(t, k.Ensure(nil, nil))
 	expect(t, "at the end", "")
 	if n := strings.Count(log.String(), "is on lo now"); n != 4 {
 		t.Errorf("logged:\n%s", log.String())
@@ -100,10 +100,10 @@ func TestKeep(t *testing.T) {
 // MicroShift's.
 func TestKeepTellsItsOwn(t *testing.T) {
 	k, _ := bench(t)
-	must(t, k.Keep(wanted("10.44.0.0"), nil))
+	must(t, k.Ensure(wanted("10.44.0.0"), nil))
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "lo")
-	must(t, k.Keep(nil, nil))
+	must(t, k.Ensure(nil, nil))
 	expect(t, "put there by another", "10.44.0.0/32")
 }
 
@@ -126,23 +126,23 @@ func TestKeepRefusesCollisions(t *testing.T) {
 		"10.48.0.0":  "a blackhole, prohibit or unreachable route leads to it",
 		"192.0.2.0":  "the route 192.0.2.0/24 by lan0",
 	} {
-		err := k.Keep(wanted(addr), nil)
+		err := k.Ensure(wanted(addr), nil)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
 	// One that is free before one that is not: MicroShift shall put both.
-	if err := k.Keep(wanted("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(), "the route fd02::/32 by lan0") {
+	if err := k.Ensure(wanted("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(), "the route fd02::/32 by lan0") {
 		t.Errorf("one of two: %v", err)
 	}
 	expect(t, "after collisions", "")
-	if err := k.Keep(wanted("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(), "it is on lan0") {
+	if err := k.Ensure(wanted("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(), "it is on lan0") {
 		t.Errorf("one of two: %v", err)
 	}
 	expect(t, "one behind it", "fd03::1:0/128")
-	must(t, k.Keep(wanted("10.47.0.0", "fd03::1:0"), nil)) // default routes alone lead there
+	must(t, k.Ensure(wanted("10.47.0.0", "fd03::1:0"), nil)) // default routes alone lead there
 	expect(t, "beside them", "10.47.0.0/32 fd03::1:0/128")
-	must(t, k.Keep(nil, nil))
+	must(t, k.Ensure(nil, nil))
 }
 
 func TestKeepOnTheBridge(t *testing.T) {
@@ -150,7 +150,7 @@ func TestKeepOnTheBridge(t *testing.T) {
 	nstest.Run(t, "ip", "link", "add", "br-ex", "type", "bridge")
 	t.Cleanup(func() { clean(t, "ip", "link", "del", "br-ex") })
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "br-ex")
-	must(t, k.Keep(wanted("10.44.0.0"), nil))
+	must(t, k.Ensure(wanted("10.44.0.0"), nil))
 	expect(t, "MicroShift has it on OVN's bridge", "")
 }
 
@@ -169,8 +169,8 @@ func TestBesideOthers(t *testing.T) {
 	} {
 		nstest.Run(t, "ip", strings.Fields(args)...)
 	}
-	must(t, k.Keep(wanted("10.44.0.0", "fd02::1:0"), nil))
-	must(t, k.Keep(nil, nil))
+	must(t, k.Ensure(wanted("10.44.0.0", "fd02::1:0"), nil))
+	must(t, k.Ensure(nil, nil))
 	if gone, err := Cleanup(); err != nil || len(gone) > 0 {
 		t.Errorf("cleanup: %v, %v", gone, err)
 	}
@@ -187,13 +187,13 @@ func TestBesideOthers(t *testing.T) {
 func TestRestartAndCleanup(t *testing.T) {
 	k, _ := bench(t)
 	both := wanted("10.44.0.0", "fd02::1:0")
-	must(t, k.Keep(both, nil))
+	must(t, k.Ensure(both, nil))
 	next := New(k.log)
-	must(t, next.Keep(both, nil))
+	must(t, next.Ensure(both, nil))
 	expect(t, "over a restart", "10.44.0.0/32 fd02::1:0/128")
-	must(t, New(k.log).Keep(both[:1], nil))
+	must(t, New(k.log).Ensure(both[:1], nil))
 	expect(t, "a follower that wants less", "10.44.0.0/32")
-	must(t, next.Keep(both, nil))
+	must(t, next.Ensure(both, nil))
 	gone, err := Cleanup()
 	if err != nil || !slices.Equal(gone, both) {
 		t.Errorf("cleanup: %v, %v", gone, err)

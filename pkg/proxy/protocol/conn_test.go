@@ -270,7 +270,7 @@ func TestLargestNews(t *testing.T) {
 			Failure:   &cause.Failure{Why: cause.Why{Names: []string{name, name, name, name}}, Also: make([]cause.Other, cause.MaxAlso)},
 		})
 	}
-	n.Sums, n.Refused = make([]report.Sum, MaxSums), make([]report.RefusedSum, maxRefusals)
+	n.Sums, n.Refused = make([]report.ForwardedCount, MaxSums), make([]report.RefusalCount, maxRefusals)
 	sent := make(chan error, 1)
 	go func() { sent <- gate.Send(Word{News: n}, -1) }()
 	if w, err := keeper.ReceiveWord(); err != nil || len(w.News.Challenges) != MaxChallenges {
@@ -302,7 +302,7 @@ func TestBudget(t *testing.T) {
 
 func TestNewsThatAreNotBelieved(t *testing.T) {
 	t.Parallel()
-	good := Challenge{Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Asker: report.CertManager, Outcome: report.Answered, Status: 200}}
+	good := Challenge{Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200}}
 	with := func(change func(*Challenge)) News {
 		c := good
 		change(&c)
@@ -333,23 +333,23 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 		"a status of none":    {with(func(c *Challenge) { c.Status = -1 }), false},
 		"a negative time":     {with(func(c *Challenge) { c.Duration = -1 }), false},
 		"too many challenges": {News{Challenges: make([]Challenge, MaxChallenges+1)}, false},
-		"an unknown asker":    {with(func(c *Challenge) { c.Asker = "curl" }), false},
+		"an unknown asker":    {with(func(c *Challenge) { c.ClientKind = "curl" }), false},
 		"an unknown outcome":  {with(func(c *Challenge) { c.Outcome = "fine" }), false},
-		"a sum":               {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Cause: "refused", Bucket: report.FirstBucket, Count: 1, Took: 1}}}, true},
-		"too many at once":    {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
-		"a sum of nobody":     {News{Sums: []report.Sum{{Outcome: report.Failed, Bucket: report.FirstBucket, Count: 1}}}, false},
-		"a sum of nothing":    {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
-		"a bucket of none":    {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Bucket: 1000}}}, false},
-		"a long cause":        {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Bucket: report.FirstBucket, Count: 1, Cause: "mend it now"}}}, false},
-		"a sum of an hour":    {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Bucket: report.LastBucket, Count: 1, Took: time.Hour}}}, false},
-		"a sum in no bucket":  {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Bucket: 0, Count: 1, Took: time.Minute}}}, false},
-		"the end of a bucket": {News{Sums: []report.Sum{{Asker: report.Pebble, Outcome: report.Failed, Bucket: 0, Count: 3, Took: 3 * time.Second}}}, true},
-		"too many sums":       {News{Sums: make([]report.Sum, MaxSums+1)}, false},
-		"a refusal":           {refused(report.Evicted, report.OtherAsker), true},
+		"a sum":               {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
+		"too many at once":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
+		"a sum of nobody":     {News{Sums: []report.ForwardedCount{{Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1}}}, false},
+		"a sum of nothing":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
+		"a bucket of none":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
+		"a long cause":        {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "mend it now"}}}, false},
+		"a sum of an hour":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour}}}, false},
+		"a sum in no bucket":  {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 1, TotalDuration: time.Minute}}}, false},
+		"the end of a bucket": {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second}}}, true},
+		"too many sums":       {News{Sums: make([]report.ForwardedCount, MaxSums+1)}, false},
+		"a refusal":           {refused(report.Evicted, report.OtherClient), true},
 		"a refusal of one":    {refused(report.ForeignHost, report.CertManager), true},
 		"a refusal of nobody": {refused(report.ForeignHost, "curl"), false},
 		"a refusal unread":    {refused(report.Evicted, report.CertManager), false},
-		"a kind of refusal":   {refused("evicted2", report.OtherAsker), false},
+		"a kind of refusal":   {refused("evicted2", report.OtherClient), false},
 		"a complaint":         {News{LastFailure: maxErrno + 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -361,8 +361,8 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-func refused(why report.Refusal, asker report.Asker) News {
-	return News{Refused: []report.RefusedSum{{Refusal: why, Asker: asker, Count: 1}}}
+func refused(why report.Refusal, asker report.ClientKind) News {
+	return News{Refused: []report.RefusalCount{{Refusal: why, ClientKind: asker, Count: 1}}}
 }
 
 // A message that is too large is refused whole: the connection goes on.

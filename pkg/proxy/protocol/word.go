@@ -80,12 +80,12 @@ type Challenge struct {
 
 // News is what has happened since the last News.
 type News struct {
-	Challenges  []Challenge         `json:"challenges,omitempty"`  // the last of them, oldest first
-	Sums        []report.Sum        `json:"sums,omitempty"`        // of all challenges
-	Undelivered bool                `json:"undelivered,omitempty"` // one of all these did not reach the ingress
-	Refused     []report.RefusedSum `json:"refused,omitempty"`
-	Failures    uint64              `json:"failures,omitempty"`    // of accept(2), since the gate started
-	LastFailure uint16              `json:"lastFailure,omitempty"` // the system's number of the last of them
+	Challenges  []Challenge             `json:"challenges,omitempty"`  // the last of them, oldest first
+	Sums        []report.ForwardedCount `json:"sums,omitempty"`        // of all challenges
+	Undelivered bool                    `json:"undelivered,omitempty"` // one of all these did not reach the ingress
+	Refused     []report.RefusalCount   `json:"refused,omitempty"`
+	Failures    uint64                  `json:"failures,omitempty"`    // of accept(2), since the gate started
+	LastFailure uint16                  `json:"lastFailure,omitempty"` // the system's number of the last of them
 }
 
 const (
@@ -112,34 +112,34 @@ func (n *News) Check() error {
 		return fmt.Errorf("%w: %d failures, the last %d", errUnbelievable, n.Failures, n.LastFailure)
 	}
 	for _, r := range n.Refused {
-		if !r.Refusal.Known() || !r.Asker.Known() || r.Asker != report.OtherAsker && !r.Refusal.Judged() || r.Count > maxCount {
+		if !r.Refusal.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Refusal.HeadParsed() || r.Count > maxCount {
 			return fmt.Errorf("%w: %d refusals of a kind", errUnbelievable, r.Count)
 		}
 	}
-	if !slices.ContainsFunc(n.Sums, func(s report.Sum) bool { return !countable(&s) }) {
+	if !slices.ContainsFunc(n.Sums, func(s report.ForwardedCount) bool { return !countable(&s) }) {
 		return n.checkChallenges()
 	}
 	return fmt.Errorf("%w: a sum of requests that cannot have been", errUnbelievable)
 }
 
 // countable holds for a sum that labels of fixed sets can be made of.
-func countable(s *report.Sum) bool {
-	return s.Asker.Known() && s.Outcome.Known() && (s.Cause == "" || cause.KnownCause(s.Cause)) &&
+func countable(s *report.ForwardedCount) bool {
+	return s.ClientKind.Known() && s.Outcome.Known() && (s.Cause == "" || cause.KnownCause(s.Cause)) &&
 		s.Count > 0 && s.Count <= maxCount && s.Bucket >= report.FirstBucket && s.Bucket <= report.LastBucket && plausible(s)
 }
 
 // plausible holds where all requests of a sum can have taken what its bucket says.
 // Durations beyond the last bucket count in it.
-func plausible(s *report.Sum) bool {
+func plausible(s *report.ForwardedCount) bool {
 	most := MaxTook
 	if s.Bucket < report.LastBucket {
-		most = report.Longest(s.Bucket)
+		most = report.BucketUpperBound(s.Bucket)
 	}
 	least := time.Duration(0)
 	if s.Bucket > report.FirstBucket {
-		least = report.Longest(s.Bucket - 1)
+		least = report.BucketUpperBound(s.Bucket - 1)
 	}
-	return s.Took >= 0 && inRange(s.Took.Seconds()/float64(s.Count), least, most)
+	return s.TotalDuration >= 0 && inRange(s.TotalDuration.Seconds()/float64(s.Count), least, most)
 }
 
 // inRange leaves room for what is lost with floating point.
@@ -177,7 +177,7 @@ func (p *Probed) Check() error {
 var errFields = errors.New("a challenge with fields that no request leaves")
 
 func (c *Challenge) check() error {
-	known := c.Asker.Known() && c.Outcome.Known() && (c.Method == "GET" || c.Method == "HEAD") //nolint:usestdlibvars // this process does not link net/http
+	known := c.ClientKind.Known() && c.Outcome.Known() && (c.Method == "GET" || c.Method == "HEAD") //nolint:usestdlibvars // this process does not link net/http
 	if !known || !isHost(c.Host) || !isToken(c.TokenPrefix) || c.Duration < 0 || c.Duration > MaxTook || c.Status < 0 || c.Status >= 1000 {
 		return errFields
 	}

@@ -10,7 +10,7 @@ import (
 
 // askerOf names who seems to ask, by what a User-Agent begins with or holds. It
 // serves the journal and the metrics, and decides nothing: anybody can send it.
-func askerOf(agent []byte) report.Asker {
+func askerOf(agent []byte) report.ClientKind {
 	switch {
 	case bytes.HasPrefix(agent, []byte("cert-manager")): // pkg/util/useragent.go, RestConfigWithUserAgent
 		return report.CertManager
@@ -20,10 +20,10 @@ func askerOf(agent []byte) report.Asker {
 		return report.Pebble
 	case bytes.HasPrefix(agent, []byte("Go-http-client/")): // step-ca names itself no further (acme/client.go)
 		return report.StepCA
-	case bytes.HasPrefix(agent, []byte(report.CheckAgent)):
-		return report.OwnCheck
+	case bytes.HasPrefix(agent, []byte(report.CheckUserAgent)):
+		return report.CheckClient
 	default:
-		return report.OtherAsker
+		return report.OtherClient
 	}
 }
 

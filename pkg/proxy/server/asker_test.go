@@ -10,12 +10,12 @@ import (
 
 func TestAskerOf(t *testing.T) {
 	t.Parallel()
-	for agent, want := range map[string]report.Asker{
-		"": report.OtherAsker, "curl/7.88.1": report.OtherAsker, "my cert-manager": report.OtherAsker,
+	for agent, want := range map[string]report.ClientKind{
+		"": report.OtherClient, "curl/7.88.1": report.OtherClient, "my cert-manager": report.OtherClient,
 		"cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0123abc":                      report.CertManager,
 		"Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)": report.LetsEncrypt,
 		"LetsEncrypt-Pebble-VA (linux; amd64)":                                                    report.Pebble,
-		report.CheckAgent:                                                                         report.OwnCheck,
+		report.CheckUserAgent:                                                                     report.CheckClient,
 		"Go-http-client/1.1":                                                                      report.StepCA,
 	} {
 		if got := askerOf([]byte(agent)); got != want {

@@ -101,7 +101,7 @@ func (g *Gate) begin(c *conversation, unbounded bool) admission {
 	case a.refused:
 		c.abort()
 		g.end(c)
-		g.recorder.Refused(report.SourceLimit, report.OtherAsker)
+		g.recorder.Refused(report.SourceLimit, report.OtherClient)
 	case a.patience == 0:
 		go g.converse(c)
 	}
@@ -156,11 +156,11 @@ func (g *Gate) serve(c *conversation) {
 	length, fault, silent := g.readHead(c)
 	if why := g.live.heard(c, fault == reqhead.HeadTimeout); why != "" {
 		c.abort()
-		g.recorder.Refused(why, report.OtherAsker)
+		g.recorder.Refused(why, report.OtherClient)
 		return
 	}
 	if silent {
-		g.recorder.Refused(refusalOf(fault), report.OtherAsker)
+		g.recorder.Refused(refusalOf(fault), report.OtherClient)
 		_ = c.tcp.Close()
 		return
 	}
@@ -172,7 +172,7 @@ func (g *Gate) serve(c *conversation) {
 		return
 	}
 	c.refuse(fault, length > 0 && c.request.IsHead())
-	asker := report.OtherAsker
+	asker := report.OtherClient
 	if length > 0 {
 		asker = askerOf(c.request.Agent())
 	}
@@ -279,7 +279,7 @@ func (c *conversation) note(begin time.Time) {
 		Host:        string(c.request.Host()),
 		Token:       tokenHash(c.request.Token()),
 		TokenPrefix: tokenPrefix(c.request.Token()),
-		Asker:       askerOf(c.request.Agent()),
+		ClientKind:  askerOf(c.request.Agent()),
 	}
 }
 

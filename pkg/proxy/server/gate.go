@@ -72,7 +72,7 @@ type Recorder interface {
 	Challenge(c report.Challenge, why *cause.Failure)
 	// Refused is called for every other connection, with who seems to ask when
 	// the request could be read, and else [status.OtherAsker].
-	Refused(why report.Refusal, asker report.Asker)
+	Refused(why report.Refusal, asker report.ClientKind)
 }
 
 // Gate is the front door. It is safe for concurrent use.

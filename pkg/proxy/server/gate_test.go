@@ -147,8 +147,8 @@ func TestWhoIsRefused(t *testing.T) {
 			_ = tcp.CloseWrite()
 			_ = receive(t, tcp)
 			wantRefused(t, f, tt.want)
-			asker := report.OtherAsker
-			if tt.want.Judged() && !strings.Contains(tt.request, "Bad Field") {
+			asker := report.OtherClient
+			if tt.want.HeadParsed() && !strings.Contains(tt.request, "Bad Field") {
 				asker = report.CertManager
 			}
 			if f.rec.askers[0] != asker {
@@ -224,7 +224,7 @@ func TestRecordedChallenge(t *testing.T) {
 		Host:        "api.example.com",
 		Token:       server.TokenHash("token-of-more-than-8"),
 		TokenPrefix: "token-of",
-		Asker:       report.CertManager,
+		ClientKind:  report.CertManager,
 		Status:      200,
 		Upstream:    router,
 	}}

@@ -42,7 +42,7 @@ type recorder struct {
 	mu         sync.Mutex
 	challenges []report.Challenge
 	refusals   []report.Refusal
-	askers     []report.Asker // of the refusals
+	askers     []report.ClientKind // of the refusals
 	changed    chan struct{}
 }
 
@@ -58,7 +58,7 @@ func (r *recorder) Challenge(c report.Challenge, why *cause.Failure) {
 	r.wake()
 }
 
-func (r *recorder) Refused(why report.Refusal, asker report.Asker) {
+func (r *recorder) Refused(why report.Refusal, asker report.ClientKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refusals, r.askers = append(r.refusals, why), append(r.askers, asker)

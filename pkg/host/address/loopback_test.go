@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// alone finds an address on lo.
-func alone(t *testing.T, addr netip.Addr) (found Address, there bool) {
+// findOnLoopback finds an address on lo.
+func findOnLoopback(t *testing.T, addr netip.Addr) (found Address, there bool) {
 	t.Helper()
 	all, err := List()
 	if err != nil {
@@ -47,7 +47,7 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, added, err)
 		}
 		shows("put there", shown)
-		a, there := alone(t, addr)
+		a, there := findOnLoopback(t, addr)
 		if a.Tentative = false; !there || a != (Address{IP: addr, Bits: addr.BitLen(), Link: Loopback, Metric: 4711}) {
 			t.Errorf("%+v, %v", a, there)
 		}

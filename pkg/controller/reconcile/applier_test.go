@@ -22,78 +22,78 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// host stands in for the kernel's table and the front door where the order of
+// fakeHost stands in for the kernel's table and the front door where the order of
 // steps and their failures matter; the real ones cannot be made to fail at a
 // chosen step. It keeps the rules that the real ones live by: a table never
 // leads to a port where nobody listens.
-type host struct {
-	t       *testing.T
-	mu      sync.Mutex // a loop's goroutine calls it, a test looks at it
-	listen  []uint16
-	taken   uint16 // by another process
-	table   *ruleset.Table
-	refuses error // what Apply says
-	steps   []string
+type fakeHost struct {
+	t         *testing.T
+	mu        sync.Mutex // a loop's goroutine calls it, a test looks at it
+	listen    []uint16
+	portInUse uint16 // by another process
+	table     *ruleset.Table
+	refuses   error // what Apply says
+	steps     []string
 }
 
-func (h *host) step(format string, args ...any) {
+func (h *fakeHost) recordStep(format string, args ...any) {
 	h.steps = append(h.steps, fmt.Sprintf(format, args...))
 }
 
-func (h *host) Apply(t ruleset.Table) error {
+func (h *fakeHost) Apply(t ruleset.Table) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refuses != nil {
-		h.step("apply fails")
+		h.recordStep("apply fails")
 		return h.refuses
 	}
 	if len(t.VIPs()) > 0 && !slices.Contains(h.listen, t.Port()) {
 		h.t.Errorf("the table leads to port %d, where nobody listens", t.Port())
 	}
-	h.step("apply %d %v", t.Port(), t.VIPs())
+	h.recordStep("apply %d %v", t.Port(), t.VIPs())
 	h.table = &t
 	return nil
 }
 
-func (h *host) Verify() (bool, error) { return false, nil }
+func (h *fakeHost) Verify() (bool, error) { return false, nil }
 
-func (h *host) Remove() error {
+func (h *fakeHost) Remove() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refuses != nil {
-		h.step("remove fails")
+		h.recordStep("remove fails")
 		return h.refuses
 	}
-	h.step("remove")
+	h.recordStep("remove")
 	h.table = nil
 	return nil
 }
 
-func (h *host) Configure(config.Config, []netip.Addr) {}
+func (h *fakeHost) Configure(config.Config, []netip.Addr) {}
 
-func (h *host) Open(port uint16) error {
+func (h *fakeHost) Open(port uint16) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if port == h.taken {
+	if port == h.portInUse {
 		return errors.New("taken")
 	}
 	if !slices.Contains(h.listen, port) {
-		h.step("listen %d", port)
+		h.recordStep("listen %d", port)
 		h.listen = append(h.listen, port)
 	}
 	return nil
 }
 
-func (h *host) Settle(port uint16) {
+func (h *fakeHost) CloseExcept(port uint16) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.listen) > 1 || h.listen[0] != port {
-		h.step("settle %d", port)
+		h.recordStep("settle %d", port)
 	}
 	h.listen = []uint16{port}
 }
 
-func (h *host) Close(ctx context.Context) {
+func (h *fakeHost) Close(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refuses == nil && h.table != nil && len(h.table.VIPs()) > 0 {
@@ -101,72 +101,72 @@ func (h *host) Close(ctx context.Context) {
 	}
 	h.checkDrain(ctx)
 	if len(h.listen) > 0 {
-		h.step("close")
+		h.recordStep("close")
 	}
 	h.listen = nil
 }
 
-func (h *host) Leave() error {
+func (h *fakeHost) Retain() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.step("leave")
+	h.recordStep("leave")
 	return h.refuses
 }
 
-// checkDrain checks that challenges in flight get time, and no more than drainTime.
-func (h *host) checkDrain(ctx context.Context) {
+// checkDrain checks that challenges in flight get time, and no more than defaultDrainTimeout.
+func (h *fakeHost) checkDrain(ctx context.Context) {
 	h.t.Helper()
-	if end, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil || time.Until(end) > drainTime {
+	if end, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil || time.Until(end) > defaultDrainTimeout {
 		h.t.Errorf("challenges in flight get time until %v, which is bounded: %t, %v", end, bounded, ctx.Err())
 	}
 }
 
-func (h *host) Suspend(ctx context.Context) {
+func (h *fakeHost) HandOver(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checkDrain(ctx)
-	h.step("suspend")
+	h.recordStep("suspend")
 }
 
 // What a former process has left is taken over, or taken away.
-func TestTakesOver(t *testing.T) {
+func TestApplierInherits(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16) plan {
 		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs("192.0.2.5")}}
 	}
 	inert := plan{reason: report.NotRequired, message: "n"}
-	all, socket, table := Left{Port: 8888, Table: true}, Left{Port: 8888}, Left{Table: true}
+	all, socket, table := Inherited{Port: 8888, Table: true}, Inherited{Port: 8888}, Inherited{Table: true}
 	for name, tt := range map[string]struct {
-		left  Left
-		do    func(*host)
+		left  Inherited
+		do    func(*fakeHost)
 		plan  plan
 		steps string
 	}{
 		"all, and goes on":               {all, nil, holds(8888), "apply 8888 [192.0.2.5]"},
 		"all, on another port":           {all, nil, holds(9888), "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
-		"all, and the new port is taken": {all, func(h *host) { h.taken = 9888 }, holds(9888), "apply 8888 [192.0.2.5]"},
+		"all, and the new port is taken": {all, func(h *fakeHost) { h.portInUse = 9888 }, holds(9888), "apply 8888 [192.0.2.5]"},
 		"all, and is not wanted":         {all, nil, inert, "apply 8888 [], close, remove"},
-		"all, and nftables fails":        {all, func(h *host) { h.refuses = errors.New("no") }, holds(8888), "apply fails"},
+		"all, and nftables fails":        {all, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), "apply fails"},
 		"a socket":                       {socket, nil, holds(8888), "apply 8888 [192.0.2.5]"},
 		"a socket, and is not wanted":    {socket, nil, inert, "apply 8888 [], close, remove"},
 		// Without the table's rules the port would stand open to all.
-		"a socket, and nftables fails": {socket, func(h *host) { h.refuses = errors.New("no") }, holds(8888), "apply fails, close"},
+		"a socket, and nftables fails": {socket, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), "apply fails, close"},
 		"a table":                      {table, nil, holds(8888), "listen 8888, apply 8888 [192.0.2.5]"},
 		"a table, and is not wanted":   {table, nil, inert, "remove"},
 		"a table, and the port is taken": {
-			table, func(h *host) { h.taken = 8888 }, holds(8888), "remove",
+			table, func(h *fakeHost) { h.portInUse = 8888 }, holds(8888), "remove",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := &host{t: t}
+			h := &fakeHost{t: t}
 			if tt.left.Port != 0 {
 				h.listen = []uint16{tt.left.Port}
 			}
 			if tt.do != nil {
 				tt.do(h)
 			}
-			w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h, Left: tt.left})
+			w := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: tt.left})
 			w.apply(t.Context(), config.Default(), tt.plan)
 			if diff := cmp.Diff(tt.steps, strings.Join(h.steps, ", ")); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
@@ -175,22 +175,22 @@ func TestTakesOver(t *testing.T) {
 	}
 }
 
-func TestSuspend(t *testing.T) {
+func TestHandOver(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as it is when the service ends
-	h := &host{t: t, listen: []uint16{8888}}
-	w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h, Left: Left{Port: 8888, Table: true}})
-	if left, err := w.suspend(ctx); !left || err != nil {
+	h := &fakeHost{t: t, listen: []uint16{8888}}
+	w := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: Inherited{Port: 8888, Table: true}})
+	if left, err := w.handOver(ctx); !left || err != nil {
 		t.Error(left, err)
 	}
-	w = newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h})
-	if left, err := w.suspend(ctx); left || err != nil { // nothing is open
+	w = newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h})
+	if left, err := w.handOver(ctx); left || err != nil { // nothing is open
 		t.Error(left, err)
 	}
 	h.refuses = errors.New("no")
 	w.port = 8888
-	if left, err := w.suspend(ctx); left || err == nil {
+	if left, err := w.handOver(ctx); left || err == nil {
 		t.Error(left, err)
 	}
 	if diff := cmp.Diff("suspend, leave, suspend, leave", strings.Join(h.steps, ", ")); diff != "" {
@@ -198,14 +198,14 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-func TestHands(t *testing.T) {
+func TestApplier(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16, vips ...string) plan {
 		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs(vips...)}}
 	}
 	inert := plan{reason: report.NotRequired, message: "n"}
 	type act struct {
-		do    func(*host)
+		do    func(*fakeHost)
 		plan  plan
 		want  report.Reason
 		steps string
@@ -222,22 +222,22 @@ func TestHands(t *testing.T) {
 		},
 		"new port taken, and freed later": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.taken = 9888 }, holds(9888, "192.0.2.5"), report.PortInUse, "apply 8888 [192.0.2.5]"},
+			{func(h *fakeHost) { h.portInUse = 9888 }, holds(9888, "192.0.2.5"), report.PortInUse, "apply 8888 [192.0.2.5]"},
 			{nil, holds(9888), report.PortInUse, "apply 8888 []"},
-			{func(h *host) { h.taken = 0 }, holds(9888), report.Serving, "listen 9888, apply 9888 [], settle 9888"},
+			{func(h *fakeHost) { h.portInUse = 0 }, holds(9888), report.Serving, "listen 9888, apply 9888 [], settle 9888"},
 		},
 		"port taken at the start": {
-			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, ""},
-			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *fakeHost) { h.portInUse = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, ""},
+			{func(h *fakeHost) { h.portInUse = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"no nftables at the start: no open port either": {
-			{func(h *host) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), report.NftablesUnavailable, "listen 8888, apply fails, close"},
-			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), report.NftablesUnavailable, "listen 8888, apply fails, close"},
+			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"nftables fails later: what stands stays": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, holds(8888), report.NftablesUnavailable, "apply fails"},
-			{func(h *host) { h.refuses = nil }, holds(8888), report.Serving, "apply 8888 []"},
+			{func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), report.NftablesUnavailable, "apply fails"},
+			{func(h *fakeHost) { h.refuses = nil }, holds(8888), report.Serving, "apply 8888 []"},
 		},
 		"withdrawal lets nobody new in, drains, and removes last": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
@@ -246,37 +246,37 @@ func TestHands(t *testing.T) {
 		},
 		"a withdrawal that fails is tried again": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
 			{nil, inert, report.NftablesUnavailable, "remove fails"},
-			{func(h *host) { h.refuses = nil }, inert, report.NotRequired, "remove"},
+			{func(h *fakeHost) { h.refuses = nil }, inert, report.NotRequired, "remove"},
 			{nil, inert, report.NotRequired, ""},
 		},
 		"after a withdrawal that failed the port is another's: the table must not lead there": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
-			{func(h *host) { h.taken = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, "remove fails"},
-			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.PortInUse, "remove"},
-			{func(h *host) { h.taken = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *fakeHost) { h.portInUse = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, "remove fails"},
+			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.PortInUse, "remove"},
+			{func(h *fakeHost) { h.portInUse = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"a port change that fails: the new port does not stay open": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), report.NftablesUnavailable, "listen 9888, apply fails, settle 8888"},
-			{func(h *host) { h.refuses = nil }, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+			{func(h *fakeHost) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), report.NftablesUnavailable, "listen 9888, apply fails, settle 8888"},
+			{func(h *fakeHost) { h.refuses = nil }, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
 			{nil, inert, report.NotRequired, "apply 9888 [], close, remove"},
 		},
 		"a withdrawal that fails, and then the door is wanted again": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *host) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
-			{func(h *host) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
 		},
 		"nothing to withdraw: the kernel is not asked": {
-			{func(h *host) { h.refuses = errors.New("no nftables here") }, inert, report.NotRequired, ""},
+			{func(h *fakeHost) { h.refuses = errors.New("no nftables here") }, inert, report.NotRequired, ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := &host{t: t}
-			w := newHands(Parts{Log: slog.New(slog.DiscardHandler), Table: h, Door: h})
+			h := &fakeHost{t: t}
+			w := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h})
 			for i, a := range acts {
 				if a.do != nil {
 					a.do(h)

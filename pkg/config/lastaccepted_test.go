@@ -13,10 +13,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-func TestAcceptedKeepsTheLastOne(t *testing.T) {
+func TestLastAcceptedRoundTrip(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
-	a := config.NewAccepted(dir)
+	a := config.NewLastAccepted(dir)
 	if _, err := a.Load(); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("Load without a copy: %v", err)
 	}
@@ -45,10 +45,10 @@ func TestAcceptedKeepsTheLastOne(t *testing.T) {
 	}
 }
 
-func TestAcceptedSaveSameIsNoWrite(t *testing.T) {
+func TestLastAcceptedSkipsUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a, copied := config.NewAccepted(dir), filepath.Join(dir, "last-accepted.yaml")
+	a, copied := config.NewLastAccepted(dir), filepath.Join(dir, "last-accepted.yaml")
 	if err := a.Save([]byte("hosts: []")); err != nil {
 		t.Fatal(err)
 	}

@@ -16,61 +16,61 @@ type View struct {
 	Height int  // of the terminal, where all has to be in sight: what matters less is left out; 0: any number of lines
 }
 
-// ink is how a terminal shows a text: SGR parameters, empty for plain.
-type ink string
+// style is how a terminal shows a text: SGR parameters, empty for plain.
+type style string
 
 // All that there are: a colour never says what the text does not.
 const (
-	plain  ink = ""
-	strong ink = "1"
-	faint  ink = "2"
-	red    ink = "31"
-	green  ink = "32"
-	yellow ink = "33"
+	plain  style = ""
+	bold   style = "1"
+	faint  style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
 )
 
 // span is text in one ink.
 type span struct {
-	text string
-	ink  ink
+	text  string
+	style style
 }
 
 // page collects lines. Whatever is printed goes through put, which lets no text
 // pass that is not clean.
 type page struct {
-	view View
-	text strings.Builder
-	used int // lines
+	view      View
+	text      strings.Builder
+	lineCount int // lines
 }
 
 const (
 	labelWidth = 16
 	gap        = 2 // between a table's columns
-	cutMark    = "…"
+	ellipsis   = "…"
 )
 
-// put ends a line that consists of the spans, cut to the width.
-func (p *page) put(spans ...span) {
+// writeLine ends a line that consists of the spans, cut to the width.
+func (p *page) writeLine(spans ...span) {
 	room := p.view.Width
 	for _, s := range spans {
 		text := OneLine(s.text)
 		if p.view.Width > 0 {
-			text = cut(text, room)
+			text = truncateWidth(text, room)
 			room -= utf8.RuneCountInString(text)
 		}
-		if p.view.Colour && s.ink != plain && text != "" {
-			text = "\x1b[" + string(s.ink) + "m" + text + "\x1b[0m"
+		if p.view.Colour && s.style != plain && text != "" {
+			text = "\x1b[" + string(s.style) + "m" + text + "\x1b[0m"
 		}
 		p.text.WriteString(text)
 	}
 	p.text.WriteByte('\n')
-	p.used++
+	p.lineCount++
 }
 
-// row is a line of the kind "label: text", wrapped to the width. mark, with the
+// writeRow is a line of the kind "label: text", wrapped to the width. mark, with the
 // space behind it, stands before the text, which hangs on it. Lines of one
 // subject have one label.
-func (p *page) row(label string, mark span, text string) {
+func (p *page) writeRow(label string, mark span, text string) {
 	if label != "" {
 		label += ":"
 	}
@@ -83,25 +83,25 @@ func (p *page) row(label string, mark span, text string) {
 	}
 	for i, line := range wrap(OneLine(text), p.view.Width-indent) {
 		if i == 0 {
-			p.put(head, mark, span{text: behind + line})
+			p.writeLine(head, mark, span{text: behind + line})
 		} else {
-			p.put(span{text: strings.Repeat(" ", indent) + line})
+			p.writeLine(span{text: strings.Repeat(" ", indent) + line})
 		}
 	}
 }
 
 // column of a table.
 type column struct {
-	title string
-	least int  // it may be cut to this width; 0: never
-	right bool // numbers
-	spare bool // it may be left out
+	title        string
+	minWidth     int  // it may be cut to this width; 0: never
+	rightAligned bool // numbers
+	optional     bool // it may be left out
 }
 
-// table prints rows below titles, after an empty line. Where they are too wide
+// writeTable prints rows below titles, after an empty line. Where they are too wide
 // together, columns are narrowed, the widest first, and where that is not enough,
 // left out, the last first.
-func (p *page) table(columns []column, rows [][]span) {
+func (p *page) writeTable(columns []column, rows [][]span) {
 	titles := make([]span, len(columns))
 	for i, c := range columns {
 		titles[i] = span{c.title, faint}
@@ -115,8 +115,8 @@ func (p *page) table(columns []column, rows [][]span) {
 	}
 	left := columns
 	if p.view.Width > 0 {
-		for i := len(columns) - 1; i >= 0 && !fit(slices.Clone(widths), left, p.view.Width); i-- {
-			if !columns[i].spare {
+		for i := len(columns) - 1; i >= 0 && !fitColumns(slices.Clone(widths), left, p.view.Width); i-- {
+			if !columns[i].optional {
 				continue
 			}
 			left, widths = slices.Concat(left[:i], left[i+1:]), slices.Delete(widths, i, i+1)
@@ -124,17 +124,17 @@ func (p *page) table(columns []column, rows [][]span) {
 				rows[n] = slices.Delete(r, i, i+1)
 			}
 		}
-		fit(widths, left, p.view.Width)
+		fitColumns(widths, left, p.view.Width)
 	}
-	p.put()
+	p.writeLine()
 	for _, r := range rows {
-		p.put(aligned(left, widths, r)...)
+		p.writeLine(alignCells(left, widths, r)...)
 	}
 }
 
-// aligned gives the cells of a row their widths. The last one is not padded, so
+// alignCells gives the cells of a row their widths. The last one is not padded, so
 // that no line ends with spaces.
-func aligned(columns []column, widths []int, row []span) []span {
+func alignCells(columns []column, widths []int, row []span) []span {
 	last := 0
 	for i, s := range row {
 		if s.text != "" {
@@ -143,27 +143,27 @@ func aligned(columns []column, widths []int, row []span) []span {
 	}
 	line := make([]span, 0, 2*len(row))
 	for i, s := range row[:last+1] {
-		text := cut(OneLine(s.text), widths[i])
+		text := truncateWidth(OneLine(s.text), widths[i])
 		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
 		between := strings.Repeat(" ", gap)
 		if i == last {
 			between = ""
 		}
 		switch {
-		case columns[i].right:
-			line = append(line, span{text: space}, span{text, s.ink}, span{text: between})
+		case columns[i].rightAligned:
+			line = append(line, span{text: space}, span{text, s.style}, span{text: between})
 		case i == last:
-			line = append(line, span{text, s.ink})
+			line = append(line, span{text, s.style})
 		default:
-			line = append(line, span{text, s.ink}, span{text: space + between})
+			line = append(line, span{text, s.style}, span{text: space + between})
 		}
 	}
 	return line
 }
 
-// fit narrows columns until all of them together have the width, and reports
+// fitColumns narrows columns until all of them together have the width, and reports
 // whether that goes.
-func fit(widths []int, columns []column, width int) bool {
+func fitColumns(widths []int, columns []column, width int) bool {
 	sum := gap * (len(widths) - 1)
 	for _, w := range widths {
 		sum += w
@@ -171,7 +171,7 @@ func fit(widths []int, columns []column, width int) bool {
 	for ; sum > width; sum-- {
 		widest := -1
 		for i, c := range columns {
-			if c.least > 0 && widths[i] > c.least && (widest < 0 || widths[i] >= widths[widest]) {
+			if c.minWidth > 0 && widths[i] > c.minWidth && (widest < 0 || widths[i] >= widths[widest]) {
 				widest = i
 			}
 		}
@@ -187,23 +187,23 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 }
 
-// cut shortens s to the width, with a mark.
-func cut(s string, width int) string {
+// truncateWidth shortens s to the width, with a mark.
+func truncateWidth(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
 	}
 	if width <= 0 {
 		return ""
 	}
-	return string([]rune(s)[:width-1]) + cutMark
+	return string([]rune(s)[:width-1]) + ellipsis
 }
 
-// leastWrap is the width below which wrapping would only make a mess.
-const leastWrap = 20
+// minWrapWidth is the width below which wrapping would only make a mess.
+const minWrapWidth = 20
 
 // wrap breaks s into lines at spaces.
 func wrap(s string, width int) []string {
-	if width < leastWrap {
+	if width < minWrapWidth {
 		return []string{s}
 	}
 	var lines []string

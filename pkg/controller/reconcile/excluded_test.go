@@ -15,22 +15,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestInternalIsRemembered: what was MicroShift's internal address is left alone where
-// MicroShift has it, although MicroShift is not looked at any more, by this process and
+// TestInternalAddressRemembered: what was DefaultMicroShiftDir's internal address is left alone where
+// DefaultMicroShiftDir has it, although DefaultMicroShiftDir is not looked at any more, by this process and
 // by the next.
-func TestInternalIsRemembered(t *testing.T) {
+func TestInternalAddressRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := t.TempDir()
 		const given = "vips: {api: [10.97.0.0], ingress: [192.0.2.6]}\nmicroshift: {directory: \"\"}\n"
-		begin := func(config string) *world {
-			return run(t, func(w *world) {
-				w.state = state
+		begin := func(config string) *fixture {
+			return startLoop(t, func(w *fixture) {
+				w.stateDir = state
 				w.configure(strings.ReplaceAll(config, "DIR", w.dir))
-				w.held = prefixes("192.0.2.9/24 eth0", "10.97.0.0/32 lo")
+				w.held = parsePrefixes("192.0.2.9/24 eth0", "10.97.0.0/32 lo")
 				w.write("ms/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n")
 			})
 		}
-		leftAlone := func(w *world, when string) {
+		leftAlone := func(w *fixture, when string) {
 			t.Helper()
 			w.expect(when, report.NoVIPs, "10.97.0.0 is on lo as a single address")
 		}
@@ -42,8 +42,8 @@ func TestInternalIsRemembered(t *testing.T) {
 			t.Error(err)
 		}
 		w.configure(given)
-		w.hints <- struct{}{}
-		quiet(time.Second)
+		w.fileEvents <- struct{}{}
+		idle(time.Second)
 		leftAlone(w, "not looked at any more")
 		w.stop()
 
@@ -55,18 +55,18 @@ func TestInternalIsRemembered(t *testing.T) {
 	})
 }
 
-// TestInternalIsLookedUp: where MicroShift's configuration is as a rule it is read for
+// TestInternalAddressFromDefaultDirectory: where DefaultMicroShiftDir's configuration is as a rule it is read for
 // this, although the directory that is given is none, or another one; what was known
 // last counts as before.
-func TestInternalIsLookedUp(t *testing.T) {
+func TestInternalAddressFromDefaultDirectory(t *testing.T) {
 	for directory, vip := range map[string]string{`""`: "10.97.0.0", "/nowhere": "10.97.0.0", "DIR/other": "10.97.0.0", `"" # kept`: "10.99.0.0"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := run(t, func(w *world) {
-				w.held = prefixes(vip + "/32 lo")
+			w := startLoop(t, func(w *fixture) {
+				w.held = parsePrefixes(vip + "/32 lo")
 				for dir, network := range map[string]string{"usual": "10.96.0.0/16", "other": "10.40.0.0/16", "before": "10.98.0.0/16"} {
 					w.write(dir+"/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: ["+network+"]}\n")
 				}
-				before := microshift.NewReader(filepath.Join(w.dir, "before"), w.dir, microshift.NewKeeper(w.state))
+				before := microshift.NewReader(filepath.Join(w.dir, "before"), w.dir, microshift.NewKeeper(w.stateDir))
 				before.Read(time.Now())
 				must(t, before.Keep())
 				w.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", w.dir) + "\n")
@@ -77,16 +77,16 @@ func TestInternalIsLookedUp(t *testing.T) {
 	}
 }
 
-// TestOtherDirectory: what was computed of one directory's MicroShift says nothing of
+// TestMicroShiftDirectoryChange: what was computed of one directory's DefaultMicroShiftDir says nothing of
 // another's.
-func TestOtherDirectory(t *testing.T) {
+func TestMicroShiftDirectoryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		at := func(w *world, dir string) {
+		at := func(w *fixture, dir string) {
 			w.microShift(dir, ", manageAdvertiseAddress: true")
 		}
-		w := run(t, func(w *world) {
+		w := startLoop(t, func(w *fixture) {
 			at(w, "a")
-			w.held = prefixes("192.0.2.9/24 eth0")
+			w.held = parsePrefixes("192.0.2.9/24 eth0")
 			for dir, text := range map[string]string{
 				"a": "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n",
 				"b": "node: [\n",
@@ -95,13 +95,13 @@ func TestOtherDirectory(t *testing.T) {
 			}
 		})
 		defer w.stop()
-		if w.loop.eyes.sight.microShift.computed.Internal == nil {
+		if w.loop.observer.observation.microShift.computed.Internal == nil {
 			t.Fatal("nothing is computed of the first one")
 		}
 		at(w, "b")
-		w.hints <- struct{}{}
-		quiet(time.Second)
-		if got := w.loop.eyes.sight.microShift.computed; got.Internal != nil || w.reason() != report.NoVIPs {
+		w.fileEvents <- struct{}{}
+		idle(time.Second)
+		if got := w.loop.observer.observation.microShift.computed; got.Internal != nil || w.reason() != report.NoVIPs {
 			t.Errorf("%+v, %s", got, w.reason())
 		}
 	})
@@ -111,35 +111,35 @@ func TestOtherDirectory(t *testing.T) {
 // given, as what is on lo hangs on it; no event tells that its time is up.
 func TestNodeAddressBesideVIPs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := run(t, func(w *world) {
+		w := startLoop(t, func(w *fixture) {
 			w.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmicroshift: {directory: " + filepath.Join(w.dir, "usual") + ", manageAdvertiseAddress: true}\n")
-			w.held = prefixes("198.51.100.9/24 eth1")
+			w.held = parsePrefixes("198.51.100.9/24 eth1")
 			must(t, os.Mkdir(filepath.Join(w.dir, "usual"), 0o700))
 			w.write("route", defaultRoute)
 		})
 		defer w.stop()
-		quiet(addressSettles + 2*routeAgain)
-		if c := w.board.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not put on lo") {
+		idle(nodeAddressTimeout + 2*nodeAddressRetry)
+		if c := w.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "10.44.0.0, the internal address of MicroShift's API server, is not put on lo") {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	})
 }
 
-// TestInternalMovesElsewhere: an internal address that goes from lo to another link is
+// TestInternalAddressMovesToOtherLink: an internal address that goes from lo to another link is
 // seen at once, and so is one that comes back with a network.
-func TestInternalMovesElsewhere(t *testing.T) {
+func TestInternalAddressMovesToOtherLink(t *testing.T) {
 	for name, there := range map[string]string{"another link": "10.44.0.0/32 eth1", "a network": "10.44.0.0/24 lo"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := run(t, func(w *world) {
+			w := startLoop(t, func(w *fixture) {
 				w.microShift("usual", ", manageAdvertiseAddress: true")
-				w.held = prefixes("192.0.2.9/24 eth0", "10.44.0.0/32 lo")
+				w.held = parsePrefixes("192.0.2.9/24 eth0", "10.44.0.0/32 lo")
 				w.write("usual/config.yaml", "node: {nodeIP: 192.0.2.9}\n")
 			})
 			defer w.stop()
-			w.look(func() { w.held[1], w.keeps = prefixes(there)[0], errors.New("somebody else has it") })
-			w.events <- struct{}{}
-			quiet(time.Second)
-			if c := w.board.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "somebody else has it") {
+			w.withLock(func() { w.held[1], w.loopbackErr = parsePrefixes(there)[0], errors.New("somebody else has it") })
+			w.addressEvents <- struct{}{}
+			idle(time.Second)
+			if c := w.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "somebody else has it") {
 				t.Errorf("%s: %s: %s", name, c.Reason, c.Message)
 			}
 		})

@@ -20,10 +20,10 @@ var (
 	ingress = netip.MustParseAddrPort("192.0.2.6:80")
 )
 
-func ignore(_, _ report.Condition) {}
+func ignoreTransition(_, _ report.Condition) {}
 
-func serving() report.Look {
-	return report.Look{
+func servingResult() report.ReconcileResult {
+	return report.ReconcileResult{
 		Reason: report.Serving, Message: "holds 192.0.2.5",
 		VIPs: []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld}},
 	}
@@ -32,7 +32,7 @@ func serving() report.Look {
 func TestConditionTransitions(t *testing.T) {
 	t.Parallel()
 	moves := 0
-	b := report.NewBoard("test", start, func(before, after report.Condition) {
+	b := report.NewTracker("test", start, func(before, after report.Condition) {
 		if before == after {
 			t.Errorf("no change from %+v", before)
 		}
@@ -46,7 +46,7 @@ func TestConditionTransitions(t *testing.T) {
 		moved  int // the step whose time is the transition's
 	}
 	set := func(reason report.Reason) func(time.Time) {
-		return func(now time.Time) { b.SetLook(report.Look{Reason: reason, Message: "m"}, now) }
+		return func(now time.Time) { b.SetReconcileResult(report.ReconcileResult{Reason: reason, Message: "m"}, now) }
 	}
 	upstream := func(u report.Upstream) func(time.Time) {
 		return func(now time.Time) { b.SetUpstreams([]report.Upstream{u}, now) }
@@ -82,10 +82,10 @@ func TestConditionTransitions(t *testing.T) {
 	}
 }
 
-// TestVIPsAreDated: each VIP says since when it is what it is.
-func TestVIPsAreDated(t *testing.T) {
+// TestVIPSince: each VIP says since when it is what it is.
+func TestVIPSince(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("test", start, ignore)
+	b := report.NewTracker("test", start, ignoreTransition)
 	for i, tt := range []struct{ look, want string }{
 		{"192.0.2.5 Standby, 2001:db8::5 Standby", "192.0.2.5 0, 2001:db8::5 0"},
 		{"192.0.2.5 Held, 2001:db8::5 Standby", "192.0.2.5 1, 2001:db8::5 0"},
@@ -94,13 +94,13 @@ func TestVIPsAreDated(t *testing.T) {
 		{"2001:db8::5 Standby, 192.0.2.5 Standby", "2001:db8::5 4, 192.0.2.5 4"},
 		{"", ""},
 	} {
-		look := report.Look{Reason: report.Standby, Message: "m"}
+		look := report.ReconcileResult{Reason: report.Standby, Message: "m"}
 		for one := range strings.SplitSeq(tt.look, ", ") {
 			if address, state, is := strings.Cut(one, " "); is {
 				look.VIPs = append(look.VIPs, report.VIP{Address: netip.MustParseAddr(address), State: report.VIPState(state)})
 			}
 		}
-		b.SetLook(look, start.Add(time.Duration(i)*time.Minute+time.Millisecond))
+		b.SetReconcileResult(look, start.Add(time.Duration(i)*time.Minute+time.Millisecond))
 		var got []string
 		for _, v := range b.Report(report.Table{}).VIPs {
 			got = append(got, v.Address.String()+" "+strconv.Itoa(int(v.Since.Sub(start)/time.Minute)))
@@ -119,8 +119,8 @@ func TestVIPsAreDated(t *testing.T) {
 func TestConditionInKubernetesForm(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
-	b := report.NewBoard("test", now, ignore)
-	b.SetLook(report.Look{Reason: report.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
+	b := report.NewTracker("test", now, ignoreTransition)
+	b.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
 	r := b.Report(report.Table{})
 	out, err := json.Marshal(r)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestConditionInKubernetesForm(t *testing.T) {
 	}
 }
 
-func TestAChallengeProvesItsUpstream(t *testing.T) {
+func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 	t.Parallel()
 	other := netip.MustParseAddrPort("192.0.2.7:80")
 	down := []report.Upstream{{Address: ingress, Checked: start, Error: "refused"}, {Address: other, Checked: start, Error: "refused"}}
@@ -152,10 +152,10 @@ func TestAChallengeProvesItsUpstream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewBoard("test", start, ignore)
-			b.SetLook(serving(), start)
+			b := report.NewTracker("test", start, ignoreTransition)
+			b.SetReconcileResult(servingResult(), start)
 			b.SetUpstreams(down, start)
-			b.Challenge(tt.challenge)
+			b.RecordChallenge(tt.challenge)
 			r := b.Report(report.Table{})
 			if r.Condition().Reason != tt.want || r.Upstreams[0].Reachable != (tt.want == report.Serving) || r.Upstreams[1].Reachable {
 				t.Errorf("reason %s, upstreams %+v", r.Condition().Reason, r.Upstreams)
@@ -164,9 +164,9 @@ func TestAChallengeProvesItsUpstream(t *testing.T) {
 	}
 }
 
-func TestChangesAreTold(t *testing.T) {
+func TestChangedFires(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("test", start, ignore)
+	b := report.NewTracker("test", start, ignoreTransition)
 	told := func() bool {
 		select {
 		case <-b.Changed():
@@ -180,12 +180,12 @@ func TestChangesAreTold(t *testing.T) {
 		do   func()
 		want bool
 	}{
-		{"a look", func() { b.SetLook(serving(), start) }, true},
-		{"the same look", func() { b.SetLook(serving(), start) }, false},
+		{"a look", func() { b.SetReconcileResult(servingResult(), start) }, true},
+		{"the same look", func() { b.SetReconcileResult(servingResult(), start) }, false},
 		{"an upstream", func() { b.SetUpstreams([]report.Upstream{{Address: ingress}}, start) }, true},
 		{"the same, tried", func() { b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start) }, false},
 		{"another one", func() { b.SetUpstreams([]report.Upstream{{Address: netip.MustParseAddrPort("192.0.2.7:80")}}, start) }, true},
-		{"a challenge", func() { b.Challenge(report.Challenge{}) }, true},
+		{"a challenge", func() { b.RecordChallenge(report.Challenge{}) }, true},
 	} {
 		s.do()
 		if got := told(); got != s.want {
@@ -196,8 +196,8 @@ func TestChangesAreTold(t *testing.T) {
 
 func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("test", start, ignore)
-	b.SetLook(serving(), start)
+	b := report.NewTracker("test", start, ignoreTransition)
+	b.SetReconcileResult(servingResult(), start)
 	b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
 	if got := b.Report(report.Table{}).Condition().Reason; got != report.Serving {
 		t.Errorf("reason %s", got)
@@ -206,10 +206,10 @@ func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 
 func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("test", start, ignore)
+	b := report.NewTracker("test", start, ignoreTransition)
 	for n := range 47 {
-		b.Challenge(report.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
-		b.Count(answered(1))
+		b.RecordChallenge(report.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
+		b.CountForwarded(answered(1))
 		var want []string
 		for i := max(0, n-19); i <= n; i++ {
 			want = append(want, strconv.Itoa(i))
@@ -227,36 +227,36 @@ func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	}
 }
 
-// answered is n requests that were answered with 200 in 3 ms each.
-func answered(n uint64) []report.Sum {
+// allHeldAnswered is n requests that were answered with 200 in 3 ms each.
+func answered(n uint64) []report.ForwardedCount {
 	const took = 3 * time.Millisecond
-	return []report.Sum{{
-		Asker: report.CertManager, Outcome: report.Answered, Bucket: report.Bucket(took), Count: n, Took: time.Duration(n) * took,
+	return []report.ForwardedCount{{
+		ClientKind: report.CertManager, Outcome: report.Answered, Bucket: report.BucketOf(took), Count: n, TotalDuration: time.Duration(n) * took,
 	}}
 }
 
 func TestTraffic(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("test", start, ignore)
-	b.Count(answered(3))
-	b.Count(append(answered(2), report.Sum{
-		Asker: report.LetsEncrypt, Outcome: report.Failed, Cause: "refused", Bucket: report.Bucket(time.Second), Count: 1, Took: time.Second,
+	b := report.NewTracker("test", start, ignoreTransition)
+	b.CountForwarded(answered(3))
+	b.CountForwarded(append(answered(2), report.ForwardedCount{
+		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
 	}))
-	b.Refused([]report.RefusedSum{{Refusal: report.NotChallenge, Asker: report.OtherAsker, Count: 4}})
+	b.CountRefused([]report.RefusalCount{{Refusal: report.NotChallenge, ClientKind: report.OtherClient, Count: 4}})
 	first := b.Report(report.Table{})
 	want := report.Traffic{
 		Requests: []report.RequestCount{
-			{Outcome: "not-challenge", Client: report.OtherAsker, Count: 4},
-			{Outcome: report.Answered, Client: report.CertManager, Count: 5},
-			{Outcome: report.Failed, Client: report.LetsEncrypt, Count: 1},
+			{Outcome: "not-challenge", ClientKind: report.OtherClient, Count: 4},
+			{Outcome: report.Answered, ClientKind: report.CertManager, Count: 5},
+			{Outcome: report.UpstreamError, ClientKind: report.LetsEncrypt, Count: 1},
 		},
-		Durations:      report.Histogram{Count: 6, Sum: 1.015, Buckets: map[int]uint64{report.Bucket(3 * time.Millisecond): 5, 0: 1}},
+		Durations:      report.Histogram{Count: 6, Sum: 1.015, Buckets: map[int]uint64{report.BucketOf(3 * time.Millisecond): 5, 0: 1}},
 		UpstreamErrors: map[string]uint64{"refused": 1},
 	}
 	if diff := cmp.Diff(want, first.Traffic); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	b.Count(answered(1))
+	b.CountForwarded(answered(1))
 	if diff := cmp.Diff(want, first.Traffic); diff != "" {
 		t.Errorf("a report changes afterwards:\n%s", diff)
 	}
@@ -274,43 +274,43 @@ func TestBucket(t *testing.T) {
 		time.Second: 0, time.Second + 1: 1, time.Second - 1: 0, 2 * time.Second: 8, 250 * time.Millisecond: -16,
 		time.Second / 2: -8, time.Second/2 + 1: -7, 64 * time.Second: report.LastBucket,
 	} {
-		if got := report.Bucket(d); got != want {
+		if got := report.BucketOf(d); got != want {
 			t.Errorf("Bucket(%v) = %d, want %d", d, got, want)
 		}
 	}
 }
 
-func TestSentence(t *testing.T) {
+func TestStatusLine(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Hour)
 	for name, tt := range map[string]struct {
-		do   func(*report.Board)
+		do   func(*report.Tracker)
 		want string
 	}{
-		"starting": {func(*report.Board) {}, "Starting: the first look at this host is not over yet"},
-		"serving": {func(b *report.Board) {
-			b.SetLook(serving(), start)
+		"starting": {func(*report.Tracker) {}, "Starting: the first look at this host is not over yet"},
+		"serving": {func(b *report.Tracker) {
+			b.SetReconcileResult(servingResult(), start)
 			b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start)
-			b.Count(answered(12))
-			b.Challenge(report.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
+			b.CountForwarded(answered(12))
+			b.RecordChallenge(report.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
 		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
-		"one that went away": {func(b *report.Board) {
-			b.SetLook(report.Look{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
-			b.Count([]report.Sum{{Asker: report.OtherAsker, Outcome: report.Unread, Count: 1}})
-			b.Challenge(report.Challenge{Time: now.Add(-30 * time.Second)})
+		"one that went away": {func(b *report.Tracker) {
+			b.SetReconcileResult(report.ReconcileResult{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
+			b.CountForwarded([]report.ForwardedCount{{ClientKind: report.OtherClient, Outcome: report.AnswerUnread, Count: 1}})
+			b.RecordChallenge(report.Challenge{Time: now.Add(-30 * time.Second)})
 		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without an answer 30s ago"},
-		"message over lines": {func(b *report.Board) {
-			b.SetLook(report.Look{Reason: report.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
+		"message over lines": {func(b *report.Tracker) {
+			b.SetReconcileResult(report.ReconcileResult{Reason: report.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
 		}, "InvalidConfig: a READY=1 [31m"},
-		"very long message": {func(b *report.Board) {
-			b.SetLook(report.Look{Reason: report.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
+		"very long message": {func(b *report.Tracker) {
+			b.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
 		}, "NoVIPs: " + strings.Repeat("é", 494) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewBoard("test", start, ignore)
+			b := report.NewTracker("test", start, ignoreTransition)
 			tt.do(b)
-			if got := b.Report(report.Table{}).Sentence(now); got != tt.want {
+			if got := b.Report(report.Table{}).StatusLine(now); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -329,12 +329,12 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestLookSaysItsOwn: a look may have words of its own for an ingress that is silent,
+// TestReconcileResultMessages: a look may have words of its own for an ingress that is silent,
 // and something that is said whatever the state is.
-func TestLookSaysItsOwn(t *testing.T) {
+func TestReconcileResultMessages(t *testing.T) {
 	t.Parallel()
-	b := report.NewBoard("test", start, ignore)
-	b.SetLook(report.Look{Reason: report.Serving, Message: "m", Silent: "the router is silent", Besides: " (besides)"}, start)
+	b := report.NewTracker("test", start, ignoreTransition)
+	b.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router is silent", MessageSuffix: " (besides)"}, start)
 	says := func(want string) {
 		t.Helper()
 		if c := b.Report(report.Table{}).Condition(); string(c.Reason)+": "+c.Message != want {
@@ -348,18 +348,18 @@ func TestLookSaysItsOwn(t *testing.T) {
 
 // The condition is Serving only when the service's own request was answered on each
 // held VIP; until that is known it stays.
-func TestServingOnceItIsAnswered(t *testing.T) {
+func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	t.Parallel()
 	moves := 0
-	b := report.NewBoard("test", start, func(_, _ report.Condition) { moves++ })
-	vip := serving().VIPs[0].Address
+	b := report.NewTracker("test", start, func(_, _ report.Condition) { moves++ })
+	vip := servingResult().VIPs[0].Address
 	other := netip.MustParseAddr("2001:db8::5")
 	look := func(reason report.Reason, vips ...netip.Addr) {
-		l := report.Look{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
+		l := report.ReconcileResult{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
 		for _, v := range vips {
 			l.VIPs = append(l.VIPs, report.VIP{Address: v, State: report.VIPHeld})
 		}
-		b.SetLook(l, start)
+		b.SetReconcileResult(l, start)
 	}
 	want := func(step string, reason report.Reason, message string) {
 		t.Helper()
@@ -367,21 +367,21 @@ func TestServingOnceItIsAnswered(t *testing.T) {
 			t.Errorf("%s: %s: %s; want %s: %s", step, c.Reason, c.Message, reason, message)
 		}
 	}
-	b.SetAnswer(report.Answer{}, start)
+	b.SetVIPProbe(report.VIPProbe{}, start)
 	look(report.Standby)
 	want("without a VIP", report.Standby, "holds 0")
 	look(report.Serving, vip)
 	want("before the first answer", report.Standby, "holds 0")
-	b.SetAnswer(report.Answer{VIPs: []netip.Addr{vip}}, start)
+	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip}}, start)
 	want("after it", report.Serving, "holds 1")
 	look(report.Serving, vip, other)
 	want("before that of a second VIP", report.Serving, "holds 1")
-	b.SetAnswer(report.Answer{VIPs: []netip.Addr{vip}, Failure: "silence"}, start)
-	want("which does not come", report.GateUnavailable, "silence")
-	b.SetGate("gone", start)
-	want("without a gate", report.GateUnavailable, "gone")
-	b.SetGate("", start)
-	b.SetAnswer(report.Answer{VIPs: []netip.Addr{vip, other}, Note: "but"}, start)
+	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
+	want("which does not come", report.ProxyUnavailable, "silence")
+	b.SetProxyFailure("gone", start)
+	want("without a gate", report.ProxyUnavailable, "gone")
+	b.SetProxyFailure("", start)
+	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
 	want("with a note", report.Serving, "holds 2; but")
 	look(report.PortInUse, vip)
 	want("with another reason", report.PortInUse, "holds 1")

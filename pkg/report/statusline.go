@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Sentence sums the report up in one line, for systemd's STATUS=, such as
+// StatusLine sums the report up in one line, for systemd's STATUS=, such as
 // "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m
 // ago".
-func (r Report) Sentence(now time.Time) string {
+func (r Report) StatusLine(now time.Time) string {
 	parts := []string{r.Condition().Message}
 	if r.Condition().Reason == Serving {
 		for _, u := range r.Upstreams {
@@ -20,17 +20,17 @@ func (r Report) Sentence(now time.Time) string {
 		}
 	}
 	if r.Condition().Reason.Ready() || r.Challenges.Total > 0 {
-		parts = append(parts, r.challenges(now))
+		parts = append(parts, r.summarizeChallenges(now))
 	}
-	return shorten(OneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxSentence)
+	return truncateBytes(OneLine(string(r.Condition().Reason)+": "+strings.Join(parts, ", ")), maxStatusLine)
 }
 
-// maxSentence bounds the status line, which is for a glance; the whole message
+// maxStatusLine bounds the status line, which is for a glance; the whole message
 // stands in the journal and in the report.
-const maxSentence = 1000
+const maxStatusLine = 1000
 
-// shorten cuts s to at most limit bytes, with a mark where it does.
-func shorten(s string, limit int) string {
+// truncateBytes cuts s to at most limit bytes, with a mark where it does.
+func truncateBytes(s string, limit int) string {
 	const mark = "…"
 	if len(s) <= limit {
 		return s
@@ -38,7 +38,7 @@ func shorten(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit-len(mark)], "") + mark
 }
 
-func (r Report) challenges(now time.Time) string {
+func (r Report) summarizeChallenges(now time.Time) string {
 	n := len(r.Challenges.Recent)
 	if n == 0 {
 		return "no challenges yet"
@@ -48,10 +48,10 @@ func (r Report) challenges(now time.Time) string {
 	if r.Challenges.Total == 1 {
 		noun = "challenge"
 	}
-	return fmt.Sprintf("%d %s, last %s %s ago", r.Challenges.Total, noun, outcome(last.Status), Age(now.Sub(last.Time)))
+	return fmt.Sprintf("%d %s, last %s %s ago", r.Challenges.Total, noun, statusText(last.Status), Age(now.Sub(last.Time)))
 }
 
-func outcome(status int) string {
+func statusText(status int) string {
 	if status == 0 {
 		return "without an answer"
 	}

@@ -25,7 +25,7 @@ const Loopback = 1
 // as it is, and added is false then.
 func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
 	err = rtnl.Ask(func(c *rtnetlink.Conn) error {
-		_, err := c.Execute(withMetric{single(addr), metric}, unix.RTM_NEWADDR,
+		_, err := c.Execute(messageWithMetric{singleAddressMessage(addr), metric}, unix.RTM_NEWADDR,
 			netlink.Request|netlink.Create|netlink.Excl|netlink.Acknowledge)
 		return err
 	})
@@ -41,15 +41,15 @@ func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
 // RemoveFromLoopback takes a single address from lo; one that is not there is no
 // error. It needs CAP_NET_ADMIN.
 func RemoveFromLoopback(addr netip.Addr) error {
-	err := rtnl.Ask(func(c *rtnetlink.Conn) error { return c.Address.Delete(single(addr)) })
+	err := rtnl.Ask(func(c *rtnetlink.Conn) error { return c.Address.Delete(singleAddressMessage(addr)) })
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 		return fmt.Errorf("take %v from lo: %w", addr, err)
 	}
 	return nil
 }
 
-// single is what MicroShift adds, and ip address add ADDR dev lo does.
-func single(addr netip.Addr) *rtnetlink.AddressMessage {
+// singleAddressMessage is what MicroShift adds, and ip address add ADDR dev lo does.
+func singleAddressMessage(addr netip.Addr) *rtnetlink.AddressMessage {
 	family := uint8(unix.AF_INET)
 	if addr.Is6() {
 		family = unix.AF_INET6
@@ -61,15 +61,15 @@ func single(addr netip.Addr) *rtnetlink.AddressMessage {
 	}
 }
 
-// withMetric is a message with IFA_RT_PRIORITY (Linux 4.18), which the library does
+// messageWithMetric is a message with IFA_RT_PRIORITY (Linux 4.18), which the library does
 // not know.
-type withMetric struct {
+type messageWithMetric struct {
 	*rtnetlink.AddressMessage
 	metric uint32
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler.
-func (m withMetric) MarshalBinary() ([]byte, error) {
+func (m messageWithMetric) MarshalBinary() ([]byte, error) {
 	message, err := m.AddressMessage.MarshalBinary()
 	if err != nil {
 		return nil, err
@@ -80,8 +80,8 @@ func (m withMetric) MarshalBinary() ([]byte, error) {
 	return append(message, more...), err
 }
 
-// metricOf reads the same from a message of the kernel's; 0 where there is none.
-func metricOf(message []byte) (metric uint32, err error) {
+// parseMetric reads the same from a message of the kernel's; 0 where there is none.
+func parseMetric(message []byte) (metric uint32, err error) {
 	if len(message) < unix.SizeofIfAddrmsg {
 		return 0, nil
 	}

@@ -10,20 +10,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// Accepted keeps the text of the last accepted configuration in the state
+// LastAccepted keeps the text of the last accepted configuration in the state
 // directory, for a start at which the present one is refused: a key that an
 // older binary does not know must not take a working service down.
-type Accepted struct {
+type LastAccepted struct {
 	path string
 }
 
-// NewAccepted keeps the copy in dir, which Save makes when it is absent.
-func NewAccepted(dir string) Accepted {
-	return Accepted{path: filepath.Join(dir, "last-accepted.yaml")}
+// NewLastAccepted keeps the copy in dir, which Save makes when it is absent.
+func NewLastAccepted(dir string) LastAccepted {
+	return LastAccepted{path: filepath.Join(dir, "last-accepted.yaml")}
 }
 
 // Load parses the copy. Without one the error is fs.ErrNotExist.
-func (a Accepted) Load() (Config, error) {
+func (a LastAccepted) Load() (Config, error) {
 	if _, err := os.Stat(a.path); err != nil {
 		return Config{}, fmt.Errorf("look for the last accepted configuration: %w", err)
 	}
@@ -35,7 +35,7 @@ func (a Accepted) Load() (Config, error) {
 }
 
 // Save replaces the copy atomically, or does nothing when it is the same.
-func (a Accepted) Save(data []byte) error {
+func (a LastAccepted) Save(data []byte) error {
 	if old, err := os.ReadFile(a.path); err == nil && string(old) == string(data) {
 		return nil
 	}

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// hidden stands for a text that may hold a password: the URL of a proxy that was
+// redacted stands for a text that may hold a password: the URL of a proxy that was
 // written one key off, say. Messages come into the journal.
-const hidden = `"…" (not shown: it may hold a password)`
+const redacted = `"…" (not shown: it may hold a password)`
 
-// quoted is a text of the file for a message.
-func quoted(text string) string {
+// quoteRedacted is a text of the file for a message.
+func quoteRedacted(text string) string {
 	if mayHoldPassword(text) {
-		return hidden
+		return redacted
 	}
 	return strconv.Quote(text)
 }
 
-// plain is quoted for what has no quotes, such as a number.
-func plain(text string) string {
+// redact is quoted for what has no quotes, such as a number.
+func redact(text string) string {
 	if mayHoldPassword(text) {
-		return hidden
+		return redacted
 	}
 	return text
 }
@@ -34,12 +34,12 @@ func mayHoldPassword(text string) bool {
 	return strings.ContainsRune(text, '@') || strings.Contains(text, "://")
 }
 
-// nameless is what the YAML library says, without the name of an anchor: a password
+// redactAnchor is what the YAML library says, without the name of an anchor: a password
 // may begin with "*".
-func nameless(said string) string {
+func redactAnchor(said string) string {
 	before, _, is := strings.Cut(said, "anchor '")
 	if is {
 		return before + "anchor"
 	}
-	return plain(said)
+	return redact(said)
 }

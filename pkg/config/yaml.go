@@ -23,18 +23,18 @@ type reader struct {
 
 // key is one key that an object may have, and what takes its value.
 type key struct {
-	name string
-	take func(*yaml.Node)
+	name  string
+	parse func(*yaml.Node)
 }
 
 func (r *reader) problem(n *yaml.Node, mend, format string, args ...any) {
-	r.at(n.Line, n.Column, mend, format, args...)
+	r.problemAt(n.Line, n.Column, mend, format, args...)
 }
 
-func (r *reader) at(line, column int, mend, format string, args ...any) {
+func (r *reader) problemAt(line, column int, mend, format string, args ...any) {
 	r.problems = append(r.problems, Problem{
 		File: r.file, Line: max(line, 1), Column: max(column, 1),
-		Message: fmt.Sprintf(format, args...), Mend: mend,
+		Message: fmt.Sprintf(format, args...), Fix: mend,
 	})
 }
 
@@ -43,25 +43,25 @@ func (r *reader) at(line, column int, mend, format string, args ...any) {
 func (r *reader) document(data []byte) *yaml.Node {
 	r.lines = bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) + 1
 	if !utf8.Valid(data) {
-		r.encoding(data)
+		r.reportInvalidUTF8(data)
 		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
-		r.syntax(err)
+		r.reportSyntaxError(err)
 		return nil
 	}
 	var doc, second yaml.Node
 	if err := loader.Load(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		r.syntax(err)
+		r.reportSyntaxError(err)
 		return nil
 	}
 	if err := loader.Load(&second); err == nil {
 		r.problem(&second, "keep one document and delete the rest", "a second YAML document")
 	} else if !errors.Is(err, io.EOF) {
-		r.syntax(err)
+		r.reportSyntaxError(err)
 	}
 	if len(doc.Content) == 0 {
 		return nil
@@ -69,9 +69,9 @@ func (r *reader) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// encoding reports the first byte that is not UTF-8, which the YAML library
+// reportInvalidUTF8 reports the first byte that is not UTF-8, which the YAML library
 // gives no place for.
-func (r *reader) encoding(data []byte) {
+func (r *reader) reportInvalidUTF8(data []byte) {
 	line, column := 1, 1
 	for len(data) > 0 {
 		c, size := utf8.DecodeRune(data)
@@ -84,49 +84,49 @@ func (r *reader) encoding(data []byte) {
 		}
 		data = data[size:]
 	}
-	r.at(line, column, "write the file in UTF-8", "not UTF-8: byte 0x%02x", data[0])
+	r.problemAt(line, column, "write the file in UTF-8", "not UTF-8: byte 0x%02x", data[0])
 }
 
-// syntax reports what the YAML library refuses, at the place it names.
-func (r *reader) syntax(err error) {
+// reportSyntaxError reports what the YAML library refuses, at the place it names.
+func (r *reader) reportSyntaxError(err error) {
 	const mend = "correct the YAML syntax there"
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	switch {
 	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines: // it broke at the end: its beginning helps more
-		r.at(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, nameless(e.Message))
+		r.problemAt(e.ContextMark.Line, e.ContextMark.Column, mend, "not valid YAML: %s: %s", e.ContextMsg, redactAnchor(e.Message))
 	case ok && e.ContextMsg != "":
-		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, nameless(e.Message))
+		r.problemAt(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, redactAnchor(e.Message))
 	case ok:
-		r.at(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s", nameless(e.Message))
+		r.problemAt(e.Mark.Line, e.Mark.Column, mend, "not valid YAML: %s", redactAnchor(e.Message))
 	default:
-		r.at(1, 1, mend, "not valid YAML: %s", plain(err.Error()))
+		r.problemAt(1, 1, mend, "not valid YAML: %s", redact(err.Error()))
 	}
 }
 
-// object takes the keys of a mapping. A key without a value (its children
+// mapping takes the keys of a mapping. A key without a value (its children
 // commented out, say) counts as an empty mapping. Anchors, aliases and merge
 // keys are refused: what stands in the file is what is in force, word by word.
-func (r *reader) object(n *yaml.Node, where string, keys ...key) {
+func (r *reader) mapping(n *yaml.Node, where string, keys ...key) {
 	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		r.problem(n, "write keys and values, such as "+keys[0].name+": …", "%s is %s, not a mapping", where, kind(n))
+		r.problem(n, "write keys and values, such as "+keys[0].name+": …", "%s is %s, not a mapping", where, describeNode(n))
 		return
 	}
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if first, again := seen[name.Value]; again {
-			r.problem(name, "keep one of the two", "key %s of %s stands twice, first on line %d", quoted(name.Value), where, first)
+			r.problem(name, "keep one of the two", "key %s of %s stands twice, first on line %d", quoteRedacted(name.Value), where, first)
 			continue
 		}
 		seen[name.Value] = name.Line
-		r.member(name, value, where, keys)
+		r.mappingEntry(name, value, where, keys)
 	}
 }
 
-func (r *reader) member(name, value *yaml.Node, where string, keys []key) {
+func (r *reader) mappingEntry(name, value *yaml.Node, where string, keys []key) {
 	if name.Anchor != "" || value.Anchor != "" || value.Kind == yaml.AliasNode || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
 		place := value
 		if name.Anchor != "" || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
@@ -138,12 +138,12 @@ func (r *reader) member(name, value *yaml.Node, where string, keys []key) {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		if name.Kind == yaml.ScalarNode && k.name == name.Value {
-			k.take(value)
+			k.parse(value)
 			return
 		}
 		names[i] = k.name
 	}
-	r.problem(name, "use one of "+strings.Join(names, ", "), "unknown key %s in %s", quoted(name.Value), where)
+	r.problem(name, "use one of "+strings.Join(names, ", "), "unknown key %s in %s", quoteRedacted(name.Value), where)
 }
 
 // list takes the entries of a sequence; a key without a value is an empty one.
@@ -152,7 +152,7 @@ func (r *reader) list(n *yaml.Node, where, example string, take func(*yaml.Node)
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.problem(n, "write a list, such as "+example, "%s is %s, not a list", where, kind(n))
+		r.problem(n, "write a list, such as "+example, "%s is %s, not a list", where, describeNode(n))
 		return
 	}
 	for _, entry := range n.Content {
@@ -177,14 +177,14 @@ func (r *reader) scalar(n *yaml.Node, where, mend string, tags ...string) (strin
 			}
 		}
 	}
-	r.problem(n, mend, "%s is %s", where, kind(n))
+	r.problem(n, mend, "%s is %s", where, describeNode(n))
 	return "", false
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// kind names what stands in a place, in an admin's words.
-func kind(n *yaml.Node) string {
+// describeNode names what stands in a place, in an admin's words.
+func describeNode(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
@@ -197,12 +197,12 @@ func kind(n *yaml.Node) string {
 	case "!!null":
 		return "empty"
 	case "!!str":
-		return "the text " + quoted(n.Value)
+		return "the text " + quoteRedacted(n.Value)
 	case "!!int", "!!float":
-		return "the number " + plain(n.Value)
+		return "the number " + redact(n.Value)
 	case "!!bool":
-		return "the truth value " + plain(n.Value)
+		return "the truth value " + redact(n.Value)
 	default:
-		return plain(strings.TrimPrefix(n.Tag, "!!")) + " " + quoted(n.Value)
+		return redact(strings.TrimPrefix(n.Tag, "!!")) + " " + quoteRedacted(n.Value)
 	}
 }

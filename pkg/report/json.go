@@ -39,12 +39,12 @@ func WriteJSON(w io.Writer, v any, indent bool) error {
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("write the report as JSON: %w", err)
 	}
-	_, err := io.WriteString(w, escape(text.String()))
+	_, err := io.WriteString(w, escapeUnprintable(text.String()))
 	return err
 }
 
-// escape needs JSON: whatever is no ASCII there stands in a string.
-func escape(text string) string {
+// escapeUnprintable needs JSON: whatever is no ASCII there stands in a string.
+func escapeUnprintable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {

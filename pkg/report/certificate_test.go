@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const day = 24 * time.Hour
+
+func TestCertificateStage(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		life, left time.Duration
+		want       report.CertificateStage
+	}{
+		"90 days, fresh":              {90 * day, 90 * day, report.CertificateFresh},
+		"90 days, a quarter":          {90 * day, 90 * day / 4, report.CertificateFresh},
+		"90 days, less":               {90 * day, 90*day/4 - time.Second, report.CertificateRenewalLate},
+		"90 days, a tenth":            {90 * day, 9 * day, report.CertificateRenewalLate},
+		"90 days, less than a tenth":  {90 * day, 9*day - time.Second, report.CertificateUrgent},
+		"90 days, the last second":    {90 * day, time.Second, report.CertificateUrgent},
+		"90 days, over":               {90 * day, 0, report.CertificateExpired},
+		"45 days, 12 left":            {45 * day, 12 * day, report.CertificateFresh},
+		"45 days, 11 left":            {45 * day, 11 * day, report.CertificateRenewalLate},
+		"45 days, 4 left":             {45 * day, 4 * day, report.CertificateUrgent},
+		"6 days, 2 left":              {6 * day, 2 * day, report.CertificateFresh},
+		"6 days, 30 hours left":       {6 * day, 30 * time.Hour, report.CertificateRenewalLate},
+		"6 days, a day left":          {6 * day, day, report.CertificateRenewalLate},
+		"6 days, less than a day":     {6 * day, day - time.Second, report.CertificateUrgent},
+		"a day, fresh":                {day, day - time.Minute, report.CertificateFresh},
+		"a day, 7 hours left":         {day, 7 * time.Hour, report.CertificateFresh},
+		"a day, 5 hours left":         {day, 5 * time.Hour, report.CertificateUrgent},
+		"ten years, two left":         {3650 * day, 730 * day, report.CertificateRenewalLate},
+		"not begun":                   {90 * day, 91 * day, report.CertificateNotYetValid},
+		"ends before it begins":       {-day, day, report.CertificateNotYetValid},
+		"ends before it begins, over": {-day, -2 * day, report.CertificateExpired},
+	} {
+		after := now.Add(tt.left)
+		if got := report.CertificateStageAt(after.Add(-tt.life), after, now); got != tt.want {
+			t.Errorf("%s: stage %d, want %d", name, got, tt.want)
+		}
+	}
+}
