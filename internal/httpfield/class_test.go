@@ -27,17 +27,17 @@ func TestClasses(t *testing.T) {
 		if got := httpfield.TokenLength([]byte{c}) == 1; got != in(token) {
 			t.Errorf("%#02x in a token: %v", c, got)
 		}
-		if got := httpfield.IsPath(c); got != in(pchar) {
+		if got := httpfield.IsPathByte(c); got != in(pchar) {
 			t.Errorf("%#02x in a path: %v", c, got)
 		}
-		if got := httpfield.IsName(c); got != in(letters+digits+"-_") {
+		if got := httpfield.IsNameByte(c); got != in(letters+digits+"-_") {
 			t.Errorf("%#02x in a name: %v", c, got)
 		}
 		want := c
 		if c >= 'A' && c <= 'Z' {
 			want += 'a' - 'A'
 		}
-		if got := httpfield.Lower(c); got != want {
+		if got := httpfield.LowerByte(c); got != want {
 			t.Errorf("%#02x in lower case: %#02x", c, got)
 		}
 	}

@@ -43,7 +43,7 @@ func IsDigits(b []byte) bool {
 
 // Hex returns the value of one hexadecimal digit, and false for other bytes.
 func Hex(c byte) (value byte, ok bool) {
-	switch c = Lower(c); {
+	switch c = LowerByte(c); {
 	case IsDigit(c):
 		return c - '0', true
 	case c >= 'a' && c <= 'f':
@@ -53,14 +53,14 @@ func Hex(c byte) (value byte, ok bool) {
 	}
 }
 
-// Fold writes name in lower case to buf and returns it there, or nil when it is
+// ToLower writes name in lower case to buf and returns it there, or nil when it is
 // longer than buf and so none of the names that the caller knows.
-func Fold(buf, name []byte) []byte {
+func ToLower(buf, name []byte) []byte {
 	if len(name) > len(buf) {
 		return nil
 	}
 	for i, c := range name {
-		buf[i] = Lower(c)
+		buf[i] = LowerByte(c)
 	}
 	return buf[:len(name)]
 }
@@ -75,7 +75,7 @@ func HasPrefixFold(b []byte, prefix string) bool {
 		return false
 	}
 	for i := range len(prefix) {
-		if Lower(b[i]) != prefix[i] {
+		if LowerByte(b[i]) != prefix[i] {
 			return false
 		}
 	}

@@ -4,20 +4,20 @@ package httpfield
 
 import "bytes"
 
-// Problem is what is wrong with a field line. The set is fixed.
-type Problem uint8
+// Fault is what is wrong with a field line. The set is fixed.
+type Fault uint8
 
 // The problems of a line.
 const (
-	None      Problem = iota
-	Malformed         // not name ":" value
-	Folded            // a continuation of the line before (RFC 9112 section 5.2)
-	BareCR            // a CR that is not part of the line's end
+	NoFault   Fault = iota
+	Malformed       // not name ":" value
+	Folded          // a continuation of the line before (RFC 9112 section 5.2)
+	BareCR          // a CR that is not part of the line's end
 )
 
 // Split checks one line, without its end, by RFC 9112 section 5 and splits it.
 // The value comes without the white space around it.
-func Split(line []byte) (name, value []byte, problem Problem) {
+func Split(line []byte) (name, value []byte, problem Fault) {
 	colon := TokenLength(line)
 	switch {
 	case colon == 0 && len(line) > 0 && isBlank(line[0]):
@@ -29,13 +29,13 @@ func Split(line []byte) (name, value []byte, problem Problem) {
 	}
 	value = line[colon+1:]
 	if !IsText(value) {
-		return nil, nil, problemOf(value)
+		return nil, nil, faultOf(value)
 	}
-	return line[:colon], Trim(value), None
+	return line[:colon], Trim(value), NoFault
 }
 
-// problemOf names what comes first in a value that is no text.
-func problemOf(value []byte) Problem {
+// faultOf names what comes first in a value that is no text.
+func faultOf(value []byte) Fault {
 	for i, c := range value {
 		if c == '\r' {
 			return BareCR
@@ -58,8 +58,8 @@ func Next(lines []byte) (name, value, rest []byte) {
 // Lines finds the lines of a head that arrives in pieces. The zero value stands
 // at its beginning.
 type Lines struct {
-	searched int // for the end of the current line
-	begin    int // of the current line
+	searchedTo int // for the end of the current line
+	lineStart  int // of the current line
 }
 
 // Next returns where the next line is in buf, without its CRLF. buf holds what
@@ -68,19 +68,19 @@ type Lines struct {
 // CRLF: RFC 9112 section 2.2 would allow a bare LF, but does not ask for it, and
 // two readers may differ on it.
 func (l *Lines) Next(buf []byte) (from, to int, found, ok bool) {
-	lf := bytes.IndexByte(buf[l.searched:], '\n')
+	lf := bytes.IndexByte(buf[l.searchedTo:], '\n')
 	if lf < 0 {
-		l.searched = len(buf)
+		l.searchedTo = len(buf)
 		return 0, 0, false, true
 	}
-	lf += l.searched
-	if lf == l.begin || buf[lf-1] != '\r' {
+	lf += l.searchedTo
+	if lf == l.lineStart || buf[lf-1] != '\r' {
 		return 0, 0, true, false
 	}
-	from = l.begin
-	l.searched, l.begin = lf+1, lf+1
+	from = l.lineStart
+	l.searchedTo, l.lineStart = lf+1, lf+1
 	return from, lf - 1, true, true
 }
 
-// Used is how many bytes the lines took that Next has returned.
-func (l *Lines) Used() int { return l.begin }
+// Consumed is how many bytes the lines took that Next has returned.
+func (l *Lines) Consumed() int { return l.lineStart }

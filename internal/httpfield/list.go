@@ -4,9 +4,9 @@ package httpfield
 
 import "bytes"
 
-// ListHas reports whether the comma-separated list (RFC 9110 section 5.6.1) has
+// ListContains reports whether the comma-separated list (RFC 9110 section 5.6.1) has
 // member, whatever the case of its letters.
-func ListHas(list, member []byte) bool {
+func ListContains(list, member []byte) bool {
 	for len(list) > 0 {
 		var item []byte
 		item, list, _ = bytes.Cut(list, []byte{','})
@@ -17,14 +17,14 @@ func ListHas(list, member []byte) bool {
 	return false
 }
 
-// ConnectionNames reports whether a Connection field among lines, as Next reads
+// NamedByConnection reports whether a Connection field among lines, as Next reads
 // them, names the field: such a field ends at this hop (RFC 9110 section
 // 7.6.1).
-func ConnectionNames(lines, field []byte) bool {
+func NamedByConnection(lines, field []byte) bool {
 	for len(lines) > 0 {
 		var name, value []byte
 		name, value, lines = Next(lines)
-		if EqualFold(name, "connection") && ListHas(value, field) {
+		if EqualFold(name, "connection") && ListContains(value, field) {
 			return true
 		}
 	}

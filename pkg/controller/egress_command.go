@@ -36,7 +36,7 @@ func (e *egressWatcher) publish() {
 
 // routes are all that lead through a proxy. A proxy whose name was never tried to be
 // resolved waits, and what the gate goes by meanwhile stays. It needs mu.
-func (e *egressWatcher) routes(automatic []string) []settings.Way {
+func (e *egressWatcher) routes(automatic []string) []settings.EgressRoute {
 	next := appliedEgress{e.appliedConfig.EgressProxy, e.acceptance.InForce()}
 	ways := e.routesWith(next, automatic)
 	if e.applied == nil || e.allSettled(ways) {
@@ -54,16 +54,16 @@ func (e *egressWatcher) routes(automatic []string) []settings.Way {
 	return before
 }
 
-func (e *egressWatcher) routesWith(used appliedEgress, automatic []string) []settings.Way {
+func (e *egressWatcher) routesWith(used appliedEgress, automatic []string) []settings.EgressRoute {
 	c := e.appliedConfig
 	c.EgressProxy = used.egress
-	return settings.Ways(c, used.setting.Settings, e.ingress, automatic)
+	return settings.EgressRoutes(c, used.setting.Settings, e.ingress, automatic)
 }
 
 // allSettled reports whether each proxy has an address, or it is known why not. It needs
 // mu.
-func (e *egressWatcher) allSettled(ways []settings.Way) bool {
-	return !slices.ContainsFunc(ways, func(w settings.Way) bool {
+func (e *egressWatcher) allSettled(ways []settings.EgressRoute) bool {
+	return !slices.ContainsFunc(ways, func(w settings.EgressRoute) bool {
 		r := e.resolutions[w.Proxy.Hostname()]
 		return r == nil || !r.settled()
 	})
@@ -71,7 +71,7 @@ func (e *egressWatcher) allSettled(ways []settings.Way) bool {
 
 // trackNames keeps the names of the proxies that ways lead through, and no others, among
 // those that are resolved. It needs mu.
-func (e *egressWatcher) trackNames(ways []settings.Way) {
+func (e *egressWatcher) trackNames(ways []settings.EgressRoute) {
 	wanted := make(map[string]bool)
 	for _, w := range ways {
 		name := w.Proxy.Hostname()
@@ -91,7 +91,7 @@ func (e *egressWatcher) trackNames(ways []settings.Way) {
 
 // last is what the gate is to do. A proxy whose name cannot be resolved, or of which
 // that is not known in time, has no address. It needs mu.
-func (e *egressWatcher) command(ways []settings.Way) protocol.Egress {
+func (e *egressWatcher) command(ways []settings.EgressRoute) protocol.Egress {
 	addrs := func(name string) []netip.Addr { return e.resolutions[name].addrs }
 	return settings.Egress(ways, addrs, e.applied.setting, e.systemRoots())
 }
@@ -100,7 +100,7 @@ func (e *egressWatcher) command(ways []settings.Way) protocol.Egress {
 const maxReportedNoProxy = 8 << 10
 
 // report is what people and programs are shown. It needs mu.
-func (e *egressWatcher) report(ways []settings.Way, automatic []string) report.EgressProxy {
+func (e *egressWatcher) report(ways []settings.EgressRoute, automatic []string) report.EgressProxy {
 	state := e.acceptance.State()
 	shown := report.EgressProxy{
 		Upstream: string(e.appliedConfig.EgressProxy.Upstream), Since: state.Since, Pending: e.acceptance.Pending(),
@@ -127,7 +127,7 @@ func (e *egressWatcher) report(ways []settings.Way, automatic []string) report.E
 	return shown
 }
 
-func (e *egressWatcher) reportRoute(w settings.Way) report.EgressRoute {
+func (e *egressWatcher) reportRoute(w settings.EgressRoute) report.EgressRoute {
 	t := report.EgressRoute{Ingress: w.Ingress.String(), Proxy: egress.Redact(w.Proxy), Addresses: []string{}}
 	r := e.resolutions[w.Proxy.Hostname()]
 	for _, addr := range r.addrs {

@@ -82,7 +82,7 @@ func causeOf(f prober.Fetch) upstream.Cause {
 	if cause := cmp.Or(f.Cause, f.Verdict); cause != "" {
 		return upstream.Cause(cause)
 	}
-	return upstream.Judge(f.Status, httpfield.HasPrefixFold([]byte(f.Location), "https://"), httpfield.ListHas([]byte(f.ProxyStatus), []byte(httpfield.LoopDetected)))
+	return upstream.AnswerCause(f.Status, httpfield.HasPrefixFold([]byte(f.Location), "https://"), httpfield.ListContains([]byte(f.ProxyStatus), []byte(httpfield.LoopDetected)))
 }
 
 // form is a key authorisation's: the token and the account key's thumbprint, a

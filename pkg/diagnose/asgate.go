@@ -79,7 +79,7 @@ func (h *host) findAsGate(ctx context.Context, t trusted) asGate {
 		return g
 	}
 	// Without an accepted one, as after an error, nothing goes through a proxy.
-	ways := settings.Ways(h.config, setting.Settings, h.vips.Ingress, h.neverThroughProxy())
+	ways := settings.EgressRoutes(h.config, setting.Settings, h.vips.Ingress, h.neverThroughProxy())
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTime)
 		defer cancel()

@@ -90,7 +90,7 @@ func (h *host) followsEgress(f findings.Finding, a asked) findings.Finding {
 		return f
 	}
 	spec, err := h.egressSettings()
-	if err == nil && len(settings.Ways(h.config, spec, []netip.Addr{a.addr.Addr()}, h.neverThroughProxy())) > 0 {
+	if err == nil && len(settings.EgressRoutes(h.config, spec, []netip.Addr{a.addr.Addr()}, h.neverThroughProxy())) > 0 {
 		f.Follows = append(slices.Clone(f.Follows), findings.EgressNotReady, findings.EgressCARefused)
 	}
 	return f
@@ -125,7 +125,7 @@ func unanswered(f prober.Fetch) upstream.Cause {
 	case upstream.ProxyProtocolUnexpected, upstream.EgressLoop:
 		return cause
 	default:
-		if cause.PassedOn() {
+		if cause.IsForwarded() {
 			return ""
 		}
 		return cause

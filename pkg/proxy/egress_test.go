@@ -26,18 +26,18 @@ func TestEgress(t *testing.T) {
 	}))
 	defer proxy.Close()
 	var ingress netip.AddrPort
-	k := employ(t, func(_ http.ResponseWriter, r *http.Request) {
+	k := startProxy(t, func(_ http.ResponseWriter, r *http.Request) {
 		ingress = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // it is one
 	})
-	defer k.dismiss()
+	defer k.stop()
 	k.listen()
 	if code := k.get(token); code != 200 {
 		t.Fatalf("%d directly", code)
 	}
-	k.order(protocol.Order{Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
+	k.command(protocol.Order{Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
 		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: "Basic dTpw",
 	}}}}}, -1)
-	k.obeyed()
+	k.awaitFlushed()
 	if code := k.get(token); code != http.StatusAccepted {
 		t.Fatalf("%d through the proxy", code)
 	}
@@ -46,31 +46,31 @@ func TestEgress(t *testing.T) {
 	if got, want := <-asked, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
 		t.Errorf("the proxy was asked %q, want %q", got, want)
 	}
-	k.order(protocol.Order{Egress: &protocol.Egress{}}, -1)
-	k.obeyed()
+	k.command(protocol.Order{Egress: &protocol.Egress{}}, -1)
+	k.awaitFlushed()
 	if code := k.get(token); code != 200 || len(asked) > 0 {
 		t.Errorf("%d directly again", code)
 	}
 }
 
-// TestEgressAndItsConfigurationAreOne: while the ingress's port changes to and fro
+// TestEgressChangesWithConfiguration: while the ingress's port changes to and fro
 // under load, no challenge goes past the proxy, where nobody answers.
-func TestEgressAndItsConfigurationAreOne(t *testing.T) {
+func TestEgressChangesWithConfiguration(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	defer proxy.Close()
-	k := employ(t, func(http.ResponseWriter, *http.Request) {})
-	defer k.dismiss()
+	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
+	defer k.stop()
 	change := func(port uint16) {
 		ingress := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		k.order(protocol.Order{Hold: true, Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
+		k.command(protocol.Order{Hold: true, Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
 			Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
 		}}}}}, -1)
-		k.obeyed() // so that there are challenges in between
-		k.order(protocol.Order{Configure: &protocol.Configure{
-			MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192,
-			Ingress: []netip.Addr{ingress.Addr()}, Port: port, ConnectTimeout: patience,
+		k.awaitFlushed() // so that there are challenges in between
+		k.command(protocol.Order{Configure: &protocol.Configure{
+			MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
+			Ingress: []netip.Addr{ingress.Addr()}, Port: port, ConnectTimeout: testTimeout,
 		}}, -1)
-		k.obeyed()
+		k.awaitFlushed()
 	}
 	change(1)
 	k.listen()
@@ -120,12 +120,12 @@ func TestProxyProtocol(t *testing.T) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 		}
 	}()
-	k := employ(t, func(http.ResponseWriter, *http.Request) {})
-	defer k.dismiss()
+	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
+	defer k.stop()
 	at := netip.MustParseAddrPort(ln.Addr().String())
-	k.order(protocol.Order{Configure: &protocol.Configure{
-		MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192,
-		Ingress: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: patience, ProxyProtocol: 1,
+	k.command(protocol.Order{Configure: &protocol.Configure{
+		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
+		Ingress: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, ProxyProtocol: 1,
 	}}, -1)
 	k.listen()
 	if code := k.get(token); code != http.StatusAccepted {
@@ -136,9 +136,9 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// obeyed waits until the orders so far were.
-func (k *keeper) obeyed() {
+// awaitFlushed waits until the orders so far were.
+func (k *testController) awaitFlushed() {
 	k.Helper()
-	k.order(protocol.Order{Tell: &protocol.Tell{}}, -1)
-	k.hear("told", func(w protocol.Word) bool { return w.Told != nil })
+	k.command(protocol.Order{Tell: &protocol.Tell{}}, -1)
+	k.awaitEvent("told", func(w protocol.Word) bool { return w.Told != nil })
 }

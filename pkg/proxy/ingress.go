@@ -10,11 +10,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// ingress is the client of package upstream as the gate knows it. Both say the same
+// upstreamAdapter is the client of package upstream as the gate knows it. Both say the same
 // of a request, which the conversion of the one into the other holds.
-type ingress struct{ *upstream.Client }
+type upstreamAdapter struct{ *upstream.Client }
 
 // Exchange implements gate.Upstream.
-func (i ingress) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
+func (i upstreamAdapter) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
 	return i.Client.Exchange((*upstream.Request)(r), client)
 }

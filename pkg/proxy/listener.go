@@ -16,32 +16,32 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 )
 
-// backlogTime is how long a port that is no longer led to goes on accepting: a
+// backlogGracePeriod is how long a port that is no longer led to goes on accepting: a
 // client whose handshake was under way when the table changed is served.
-const backlogTime = time.Second
+const backlogGracePeriod = time.Second
 
 // listener is one port and its accept loop.
 type listener struct {
 	ln     *tcp.Listener
 	cancel context.CancelFunc // ends the accept loop
-	gone   chan struct{}      // closed when this process has closed the port
+	closed chan struct{}      // closed when this process has closed the port
 }
 
 // listen serves a listening socket that the keeper has made.
 func (p *process) listen(port uint16, fd int) error {
-	ln, err := listenerOf(port, fd)
+	ln, err := newListener(port, fd)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
 	l := &listener{ln, cancel, make(chan struct{})}
-	p.serving[port] = l
-	beat, done := p.pulse.Source("accept on port " + strconv.Itoa(int(port)))
+	p.listening[port] = l
+	beat, done := p.heartbeat.Source("accept on port " + strconv.Itoa(int(port)))
 	p.group.Go(func() error {
-		defer close(l.gone)
+		defer close(l.closed)
 		defer done()
 		defer ln.Close()
-		if err := p.gate.Serve(ctx, ln, beat); err != nil {
+		if err := p.server.Serve(ctx, ln, beat); err != nil {
 			return fmt.Errorf("serve port %d: %w", port, err)
 		}
 		if ctx.Err() == nil {
@@ -52,7 +52,7 @@ func (p *process) listen(port uint16, fd int) error {
 	return nil
 }
 
-func listenerOf(port uint16, fd int) (*tcp.Listener, error) {
+func newListener(port uint16, fd int) (*tcp.Listener, error) {
 	if fd < 0 {
 		return nil, fmt.Errorf("serve port %d: no socket came with the order", port)
 	}
@@ -63,24 +63,24 @@ func listenerOf(port uint16, fd int) (*tcp.Listener, error) {
 	return ln, nil
 }
 
-// leave goes on with a port that nobody is led to for backlogTime, and as long again
+// stopListening goes on with a port that nobody is led to for backlogGracePeriod, and as long again
 // while connections wait there.
-func (p *process) leave(port uint16) {
-	p.leaving = slices.DeleteFunc(p.leaving, func(l *listener) bool { return isClosed(l.gone) })
-	l := p.serving[port]
+func (p *process) stopListening(port uint16) {
+	p.stopping = slices.DeleteFunc(p.stopping, func(l *listener) bool { return isClosed(l.closed) })
+	l := p.listening[port]
 	if l == nil {
-		p.say(protocol.Word{Gone: &protocol.Gone{Port: port}})
+		p.send(protocol.Word{Gone: &protocol.Gone{Port: port}})
 		return
 	}
-	delete(p.serving, port)
-	p.leaving = append(p.leaving, l)
-	time.AfterFunc(backlogTime, func() {
-		waitBacklog(p.ctx, l.ln)
+	delete(p.listening, port)
+	p.stopping = append(p.stopping, l)
+	time.AfterFunc(backlogGracePeriod, func() {
+		awaitEmptyBacklog(p.ctx, l.ln)
 		l.cancel()
 	})
 	p.group.Go(func() error {
-		<-l.gone
-		p.say(protocol.Word{Gone: &protocol.Gone{Port: port}})
+		<-l.closed
+		p.send(protocol.Word{Gone: &protocol.Gone{Port: port}})
 		return nil
 	})
 }
@@ -97,33 +97,33 @@ func isClosed(c <-chan struct{}) bool {
 // drain closes every port and lets the challenges in flight end, beside the
 // goroutine that obeys.
 func (p *process) drain(budget time.Duration) {
-	leaving := slices.AppendSeq(p.leaving, maps.Values(p.serving))
-	p.leaving = nil
-	clear(p.serving)
+	leaving := slices.AppendSeq(p.stopping, maps.Values(p.listening))
+	p.stopping = nil
+	clear(p.listening)
 	p.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)
 		defer cancel()
 		for _, l := range leaving {
-			waitBacklog(ctx, l.ln)
+			awaitEmptyBacklog(ctx, l.ln)
 			l.cancel()
-			<-l.gone
+			<-l.closed
 		}
 		drained := protocol.Drained{}
-		drained.Cut = p.gate.Drain(ctx)
-		p.tally.flush(p.news)
-		p.say(protocol.Word{Drained: &drained})
+		drained.Cut = p.server.Drain(ctx)
+		p.stats.flush(p.sendStats)
+		p.send(protocol.Word{Drained: &drained})
 		return nil
 	})
 }
 
-// waitBacklog returns when the accept loop has taken all that was waiting, or
-// after backlogTime: closing a listener resets what is left in its backlog.
-func waitBacklog(ctx context.Context, ln *tcp.Listener) {
-	ctx, cancel := context.WithTimeout(ctx, backlogTime)
+// awaitEmptyBacklog returns when the accept loop has taken all that was waiting, or
+// after backlogGracePeriod: closing a listener resets what is left in its backlog.
+func awaitEmptyBacklog(ctx context.Context, ln *tcp.Listener) {
+	ctx, cancel := context.WithTimeout(ctx, backlogGracePeriod)
 	defer cancel()
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
-	for backlog(ln) > 0 {
+	for backlogLength(ln) > 0 {
 		select {
 		case <-ctx.Done():
 			return
@@ -132,9 +132,9 @@ func waitBacklog(ctx context.Context, ln *tcp.Listener) {
 	}
 }
 
-// backlog is how many connections wait to be accepted: of a listening socket,
+// backlogLength is how many connections wait to be accepted: of a listening socket,
 // tcpi_unacked is that (net/ipv4/tcp.c, tcp_get_info).
-func backlog(ln *tcp.Listener) uint32 {
+func backlogLength(ln *tcp.Listener) uint32 {
 	raw, err := ln.SyscallConn()
 	if err != nil {
 		return 0

@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// aliveEvery is how often the keeper hears from a gate that is well, at the
+	// aliveInterval is how often the keeper hears from a gate that is well, at the
 	// most; at the least it is what the accept loops promise, 3 s.
-	aliveEvery  = time.Second
-	probeWithin = 10 * time.Second // all addresses together, which are asked side by side
+	aliveInterval = time.Second
+	probeTimeout  = 10 * time.Second // all addresses together, which are asked side by side
 )
 
 // Run obeys the keeper until it closes the connection, and returns nil then.
@@ -34,16 +34,16 @@ const (
 func Run(ctx context.Context, conn *protocol.Conn) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{ctx: ctx, group: group, conn: conn, tally: newTally(), upstream: upstream.New(), serving: make(map[uint16]*listener)}
-	p.gate = server.New(server.Settings{MaxConnections: 1}, ingress{p.upstream}, p.tally)
-	p.pulse = systemd.NewPulse(aliveEvery, func() { p.say(protocol.Word{Alive: &protocol.Alive{}}) })
+	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
+	p.server = server.New(server.Settings{MaxConnections: 1}, upstreamAdapter{p.upstream}, p.stats)
+	p.heartbeat = systemd.NewPulse(aliveInterval, func() { p.send(protocol.Word{Alive: &protocol.Alive{}}) })
 	group.Go(func() error {
-		p.tally.report(ctx, p.gate.Stats, p.news)
+		p.stats.run(ctx, p.server.Stats, p.sendStats)
 		return nil
 	})
 	group.Go(func() error {
 		defer cancel()
-		return p.obeyAll()
+		return p.runCommands()
 	})
 	err := group.Wait()
 	p.upstream.Close()
@@ -53,47 +53,47 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 // process is what the front door's process consists of. The goroutine that
 // obeys has it for its own, but for what is safe for all by itself.
 type process struct {
-	ctx      context.Context // ends with the connection to the keeper
-	group    *errgroup.Group
-	conn     *protocol.Conn
-	tally    *tally
-	gate     *server.Gate
-	upstream *upstream.Client
-	way      route.Way // that is in force
-	pulse    *systemd.Watchdog
-	serving  map[uint16]*listener
-	leaving  []*listener // that are accepted from for a moment more
+	ctx       context.Context // ends with the connection to the keeper
+	group     *errgroup.Group
+	conn      *protocol.Conn
+	stats     *statsCollector
+	server    *server.Server
+	upstream  *upstream.Client
+	route     route.Builder // that is in force
+	heartbeat *systemd.Watchdog
+	listening map[uint16]*listener
+	stopping  []*listener // that are accepted from for a moment more
 }
 
-// say tells the keeper a word. A connection that does not take it is of no use
+// send tells the keeper a word. A connection that does not take it is of no use
 // any more, and this process ends with it.
-func (p *process) say(w protocol.Word) {
+func (p *process) send(w protocol.Word) {
 	if err := p.conn.Send(w, -1); err != nil {
 		_ = p.conn.Close()
 	}
 }
 
-// news tells the keeper what has happened. What the keeper would not believe is
+// pending tells the keeper what has happened. What the keeper would not believe is
 // a defect of ours: it costs the news, and not the gate.
-func (p *process) news(n *protocol.News) {
+func (p *process) sendStats(n *protocol.News) {
 	if err := n.Check(); err != nil {
 		n = &protocol.News{Failures: 1, LastFailure: uint16(unix.EBADMSG)}
 	}
-	p.say(protocol.Word{News: n})
+	p.send(protocol.Word{News: n})
 }
 
 type received struct {
-	order protocol.Order
-	fd    int
-	err   error
+	command protocol.Order
+	fd      int
+	err     error
 }
 
-func (p *process) obeyAll() error {
+func (p *process) runCommands() error {
 	orders := make(chan received)
 	go func() {
 		for {
 			var r received
-			r.order, r.fd, r.err = p.conn.ReceiveOrder()
+			r.command, r.fd, r.err = p.conn.ReceiveOrder()
 			select {
 			case orders <- r:
 			case <-p.ctx.Done():
@@ -104,9 +104,9 @@ func (p *process) obeyAll() error {
 			}
 		}
 	}()
-	beat, done := p.pulse.Source("orders")
+	beat, done := p.heartbeat.Source("orders")
 	defer done()
-	tick := time.NewTicker(aliveEvery)
+	tick := time.NewTicker(aliveInterval)
 	defer tick.Stop()
 	for {
 		beat()
@@ -121,15 +121,15 @@ func (p *process) obeyAll() error {
 			if r.err != nil {
 				return r.err
 			}
-			if err := p.obey(r); err != nil {
+			if err := p.runCommand(r); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (p *process) obey(r received) error {
-	o := r.order
+func (p *process) runCommand(r received) error {
+	o := r.command
 	if o.Listen == nil && r.fd >= 0 {
 		return errors.Join(errors.New("a descriptor came with an order that takes none"), unix.Close(r.fd))
 	}
@@ -137,25 +137,25 @@ func (p *process) obey(r received) error {
 	case o.Configure != nil:
 		p.configure(o.Configure)
 	case o.Trust != nil:
-		p.way.Trust(o.Trust)
-		p.upstream.Update(p.way.Settings())
+		p.route.Trust(o.Trust)
+		p.upstream.Update(p.route.Settings())
 	case o.Egress != nil:
-		p.way.Egress(o.Egress)
+		p.route.Egress(o.Egress)
 		if !o.Hold {
-			p.upstream.Update(p.way.Settings())
+			p.upstream.Update(p.route.Settings())
 		}
 	case o.Listen != nil:
 		return p.listen(o.Listen.Port, r.fd)
 	case o.Leave != nil:
-		p.leave(o.Leave.Port)
+		p.stopListening(o.Leave.Port)
 	case o.Drain != nil:
 		p.drain(o.Drain.Budget)
 	case o.Tell != nil:
-		p.tally.flush(p.news)
-		p.say(protocol.Word{Told: &protocol.Told{}})
+		p.stats.flush(p.sendStats)
+		p.send(protocol.Word{Told: &protocol.Told{}})
 	case o.Probe != nil:
 		p.group.Go(func() error {
-			p.probe()
+			p.probeUpstreams()
 			return nil
 		})
 	}
@@ -163,7 +163,7 @@ func (p *process) obey(r received) error {
 }
 
 func (p *process) configure(c *protocol.Configure) {
-	p.gate.Update(server.Settings{
+	p.server.Update(server.Settings{
 		Hosts:          c.Hosts,
 		MaxConnections: c.MaxConnections,
 		PerSource:      c.PerSource,
@@ -171,12 +171,12 @@ func (p *process) configure(c *protocol.Configure) {
 		HeadBytes:      c.HeadBytes,
 		Timeout:        c.Timeout,
 	})
-	p.way.Configure(c)
-	p.upstream.Update(p.way.Settings())
+	p.route.Configure(c)
+	p.upstream.Update(p.route.Settings())
 }
 
-func (p *process) probe() {
-	ctx, cancel := context.WithTimeout(p.ctx, probeWithin)
+func (p *process) probeUpstreams() {
+	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
 	found := []protocol.Reachability{}
 	for _, f := range p.upstream.Probe(ctx) {
@@ -187,7 +187,7 @@ func (p *process) probe() {
 		}
 		found = append(found, r)
 	}
-	p.say(protocol.Word{Probed: &protocol.Probed{Found: found}})
+	p.send(protocol.Word{Probed: &protocol.Probed{Found: found}})
 }
 
 // RunConfined is Run after giving up every system call that it does not need:

@@ -21,12 +21,12 @@ func Configure(u config.Upstream, ingress []netip.Addr) protocol.Configure {
 		Secure:          u.Scheme == config.SchemeHTTPS,
 		HTTPSPort:       u.HTTPSPort,
 		FollowRedirects: u.FollowRedirects,
-		ProxyProtocol:   versionOf(u.ProxyProtocol),
+		ProxyProtocol:   proxyProtocolVersion(u.ProxyProtocol),
 		VerifyNames:     u.VerifyNames,
 	}
 }
 
-func versionOf(p config.ProxyProtocol) int {
+func proxyProtocolVersion(p config.ProxyProtocol) int {
 	switch p {
 	case config.ProxyProtocolV1:
 		return 1

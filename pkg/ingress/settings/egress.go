@@ -14,52 +14,52 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// Way is an ingress address and port, and the proxy through which it is reached. The
+// EgressRoute is an ingress address and port, and the proxy through which it is reached. The
 // URL may hold credentials.
-type Way struct {
+type EgressRoute struct {
 	Ingress netip.AddrPort
 	Proxy   *url.URL
 }
 
-// Ways are all that lead through a proxy. automatic is what never does.
-func Ways(c config.Config, accepted egress.Settings, ingress []netip.Addr, automatic []string) (all []Way) {
+// EgressRoutes are all that lead through a proxy. automatic is what never does.
+func EgressRoutes(c config.Config, accepted egress.Settings, ingress []netip.Addr, automatic []string) (all []EgressRoute) {
 	if c.EgressProxy.Upstream != config.EgressAuto {
 		return nil
 	}
 	for _, addr := range ingress {
-		for _, port := range portsOf(c.Upstream) {
+		for _, port := range upstreamPorts(c.Upstream) {
 			at := netip.AddrPortFrom(addr, port.number)
-			if proxy := accepted.ForIngress(at, port.secure, automatic); proxy != nil {
-				all = append(all, Way{at, proxy})
+			if proxy := accepted.ForIngress(at, port.tls, automatic); proxy != nil {
+				all = append(all, EgressRoute{at, proxy})
 			}
 		}
 	}
 	return all
 }
 
-type port struct {
+type upstreamPort struct {
 	number uint16
-	secure bool
+	tls    bool
 }
 
-// portsOf are those of the ingress that may be connected to: for http, and for https
+// upstreamPorts are those of the ingress that may be connected to: for http, and for https
 // what a redirect leads to.
-func portsOf(u config.Upstream) []port {
-	secure := port{u.HTTPSPort, true}
+func upstreamPorts(u config.Upstream) []upstreamPort {
+	secure := upstreamPort{u.HTTPSPort, true}
 	switch {
 	case u.Scheme == config.SchemeHTTPS:
-		return []port{secure}
+		return []upstreamPort{secure}
 	case u.FollowRedirects && u.HTTPSPort != u.Port:
-		return []port{{u.Port, false}, secure}
+		return []upstreamPort{{u.Port, false}, secure}
 	default:
-		return []port{{u.Port, false}}
+		return []upstreamPort{{u.Port, false}}
 	}
 }
 
 // Egress is what goes through which proxy. addrs are the addresses of a proxy's name:
 // without any nothing goes directly that is to go through it. system are the CAs
 // of this host.
-func Egress(ways []Way, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o protocol.Egress) {
+func Egress(ways []EgressRoute, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o protocol.Egress) {
 	if len(ways) == 0 {
 		return o
 	}
@@ -77,13 +77,13 @@ func Egress(ways []Way, addrs func(name string) []netip.Addr, accepted egress.Se
 	// admin trusts others.
 	o.Beyond = protocol.Trust{Roots: accepted.Roots, About: accepted.About}
 	if secure {
-		o.Proxies = trustBoth(o.Beyond, protocol.Trust{Roots: system, About: AboutCAs(len(system), "this host")})
+		o.Proxies = mergeTrust(o.Beyond, protocol.Trust{Roots: system, About: DescribeCAs(len(system), "this host")})
 	}
 	return o
 }
 
-// trustBoth is the trust in a and in what of b is not in a.
-func trustBoth(a, b protocol.Trust) protocol.Trust {
+// mergeTrust is the trust in a and in what of b is not in a.
+func mergeTrust(a, b protocol.Trust) protocol.Trust {
 	more := slices.DeleteFunc(slices.Clone(b.Roots), func(der []byte) bool {
 		return slices.ContainsFunc(a.Roots, func(has []byte) bool { return bytes.Equal(has, der) })
 	})
@@ -97,9 +97,9 @@ func trustBoth(a, b protocol.Trust) protocol.Trust {
 	}
 }
 
-// AboutCAs says for a diagnosis what is trusted: a number of CAs of whose they are.
+// DescribeCAs says for a diagnosis what is trusted: a number of CAs of whose they are.
 // It is empty for none.
-func AboutCAs(number int, whose string) string {
+func DescribeCAs(number int, whose string) string {
 	switch number {
 	case 0:
 		return ""

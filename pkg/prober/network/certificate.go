@@ -26,7 +26,7 @@ func certificate(ctx context.Context, q *prober.CertificateQuestion) (*prober.Ce
 	// What is presented is the question, whether or not it can be verified.
 	secure := tls.Client(conn, &tls.Config{ServerName: q.Name, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, upstream.TLSWhy(err)
+		return nil, upstream.ExplainTLS(err)
 	}
 	leaf := secure.ConnectionState().PeerCertificates[0]
 	return &prober.Certificate{

@@ -44,7 +44,7 @@ func fetch(ctx context.Context, q *prober.FetchQuestion) *prober.Fetch {
 }
 
 func fail(f *prober.Fetch, e *upstream.Error) {
-	f.Cause, f.Why = string(e.Cause), upstream.Why(e.Err)
+	f.Cause, f.Why = string(e.Cause), upstream.Explain(e.Err)
 }
 
 // exchange writes the request and reads the answer into f.
@@ -110,5 +110,5 @@ func diagnose(q *prober.FetchQuestion, err error, got bool) *upstream.Error {
 	if errors.As(err, &bad) {
 		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: cause.Why{Reason: cause.Malformed}}
 	}
-	return upstream.TalkError(q.Addr, err, got)
+	return upstream.ExchangeError(q.Addr, err, got)
 }

@@ -44,9 +44,9 @@ func asGate(ctx context.Context, q *prober.FetchQuestion) *prober.Fetch {
 	answer.read(f)
 	var found *upstream.Error
 	if errors.As(err, &found) {
-		f.Proxy = found.Proxy != ""
+		f.Proxy = found.EgressProxy != ""
 		fail(f, found)
-		if found.Cause.PassedOn() {
+		if found.Cause.IsForwarded() {
 			f.Verdict, f.Cause = f.Cause, ""
 		}
 	}
@@ -54,7 +54,7 @@ func asGate(ctx context.Context, q *prober.FetchQuestion) *prober.Fetch {
 }
 
 func gateSettings(q *prober.FetchQuestion) upstream.Settings {
-	var w route.Way
+	var w route.Builder
 	if q.Gate.Trust != nil {
 		w.Trust(q.Gate.Trust)
 	}

@@ -64,7 +64,7 @@ func answer(ctx context.Context, conn *protocol.Conn, q prober.Question) {
 	}
 	a.ID = q.ID
 	if err != nil {
-		why := upstream.Why(err)
+		why := upstream.Explain(err)
 		a.Error = &why
 	}
 	// Before it is sent too: texts of the network may be long, and grow as JSON.

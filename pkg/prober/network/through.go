@@ -127,10 +127,10 @@ func handOver(conn net.Conn) func(context.Context, string, string) (net.Conn, er
 // why is why there was no answer. What net/http itself says quotes the network, and
 // may hold a URL with credentials: of its texts none is handed over.
 func why(err error) cause.Why {
-	if about, is := upstream.CertificateWhy(nil, err, time.Now()); is {
+	if about, is := upstream.ExplainCertificate(nil, err, time.Now()); is {
 		return about
 	}
-	switch said := upstream.Why(err); {
+	switch said := upstream.Explain(err); {
 	case said.Reason != cause.Unknown:
 		return said
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):

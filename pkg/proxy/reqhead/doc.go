@@ -20,7 +20,7 @@
 //   - The versions are HTTP/1.0 and HTTP/1.1, spelled so.
 //   - Content-Length comes once and is digits; Transfer-Encoding comes once,
 //     not with Content-Length and not from HTTP/1.0 (section 6.1).
-//   - Of the client's fields a short list goes on, see kindOf, and nothing else.
+//   - Of the client's fields a short list goes on, see fieldKindOf, and nothing else.
 //     RFC 9110 section 5.1 lets a proxy block fields by configuration, and this
 //     one forwards a single kind of request, to which cookies, credentials and
 //     extensions mean nothing. What servers take for routing or for the

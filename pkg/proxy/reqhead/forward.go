@@ -22,14 +22,14 @@ func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, r.Target()...)
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
-	if r.host.all > 0 {
+	if r.host.length > 0 {
 		dst = append(dst, r.Host()...)
 	} else {
 		dst = appendHost(dst, vip)
 	}
 	dst = append(dst, "\r\n"...)
 	dst = r.appendFields(dst)
-	return r.appendOurs(dst, client)
+	return r.appendProxyFields(dst, client)
 }
 
 // appendFields appends the client's fields that are passed on but those that its
@@ -39,7 +39,7 @@ func (r *Request) appendFields(dst []byte) []byte {
 	for rest := lines; len(rest) > 0; {
 		var name, value []byte
 		name, value, rest = httpfield.Next(rest)
-		if k := kindOf(name); k != passed && k != via || r.namesFields && httpfield.ConnectionNames(lines, name) {
+		if k := fieldKindOf(name); k != forwarded && k != via || r.connectionNamesFields && httpfield.NamedByConnection(lines, name) {
 			continue
 		}
 		dst = append(dst, name...)
@@ -50,16 +50,16 @@ func (r *Request) appendFields(dst []byte) []byte {
 	return dst
 }
 
-func (r *Request) appendOurs(dst []byte, client netip.Addr) []byte {
+func (r *Request) appendProxyFields(dst []byte, client netip.Addr) []byte {
 	dst = append(dst, "X-Forwarded-For: "...)
 	dst = client.AppendTo(dst)
-	if r.host.all > 0 {
+	if r.host.length > 0 {
 		dst = append(dst, "\r\nX-Forwarded-Host: "...)
 		dst = append(dst, r.Host()...)
 	}
 	dst = append(dst, "\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for="...)
 	dst = appendNode(dst, client)
-	if r.host.all > 0 {
+	if r.host.length > 0 {
 		dst = append(dst, ";host="...)
 		dst = appendValue(dst, r.Host())
 	}

@@ -23,9 +23,9 @@ const (
 // solver compares Host case-sensitively and routers look the name up as it is,
 // so one name has to have one form.
 type hostname struct {
-	text [maxHost]byte
-	all  int // length with the port
-	name int // length without the port
+	text       [maxHost]byte
+	length     int // length with the port
+	nameLength int // length without the port
 }
 
 // set reads value by RFC 9110 section 7.2 (uri-host [ ":" port ]), with names
@@ -55,7 +55,7 @@ func (h *hostname) setLiteral(value []byte) (rest []byte, ok bool) {
 	}
 	h.text[0] = '['
 	b := append(addr.AppendTo(h.text[:1]), ']')
-	h.name, h.all = len(b), len(b)
+	h.nameLength, h.length = len(b), len(b)
 	return value[end+1:], true
 }
 
@@ -63,9 +63,9 @@ func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
 	label, n := 0, 0
 	for ; n < len(value) && value[n] != ':'; n++ {
 		c := value[n]
-		h.text[n] = httpfield.Lower(c)
+		h.text[n] = httpfield.LowerByte(c)
 		switch {
-		case httpfield.IsName(c) && label < maxLabel:
+		case httpfield.IsNameByte(c) && label < maxLabel:
 			label++
 		case c == '.' && label > 0:
 			label = 0
@@ -77,7 +77,7 @@ func (h *hostname) setName(value []byte) (rest []byte, ok bool) {
 	if n > 0 && h.text[n-1] == '.' {
 		n--
 	}
-	h.name, h.all = n, n
+	h.nameLength, h.length = n, n
 	return rest, n > 0 && n <= maxName
 }
 
@@ -105,8 +105,8 @@ func (h *hostname) setPort(rest []byte) bool {
 		return false
 	}
 	if port != defaultPort {
-		b := append(h.text[:h.name], ':')
-		h.all = len(strconv.AppendUint(b, port, 10))
+		b := append(h.text[:h.nameLength], ':')
+		h.length = len(strconv.AppendUint(b, port, 10))
 	}
 	return true
 }

@@ -20,21 +20,21 @@ type Request struct {
 	buf   []byte
 	lines httpfield.Lines
 
-	fields span // the field lines, without the empty line
-	count  int
+	fields     span // the field lines, without the empty line
+	fieldCount int
 
 	method, target span
 	minor          byte
-	challenge      bool
+	isChallenge    bool
 
-	host  hostname
-	hosts int
+	host      hostname
+	hostCount int
 
-	lengths, codings int
-	hasBody, chunked bool
-	badExpect        bool
-	namesFields      bool // a Connection field does
-	looped           bool // Via says that the request has been here
+	contentLengths, transferCodings int
+	hasBody, chunked                bool
+	badExpect                       bool
+	connectionNamesFields           bool // a Connection field does
+	viaNamesService                 bool // Via says that the request has been here
 }
 
 // Reset forgets the head and the buffer.
@@ -54,15 +54,15 @@ func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 		case !ok:
 			fault = BadLineEnd
 		case !found:
-			return 0, r.early()
+			return 0, r.checkPartialLine()
 		case r.fields.from == 0:
-			fault = r.requestLine(span{from, to})
-			r.fields = span{r.lines.Used(), r.lines.Used()}
+			fault = r.parseRequestLine(span{from, to})
+			r.fields = span{r.lines.Consumed(), r.lines.Consumed()}
 		case from == to:
-			return r.lines.Used(), r.finish()
+			return r.lines.Consumed(), r.checkComplete()
 		default:
-			fault = r.field(buf[from:to])
-			r.fields.to = r.lines.Used()
+			fault = r.parseField(buf[from:to])
+			r.fields.to = r.lines.Consumed()
 		}
 		if fault != None {
 			return 0, fault
@@ -70,9 +70,9 @@ func (r *Request) Parse(buf []byte) (n int, fault Fault) {
 	}
 }
 
-// early finds what can never become a request line, such as a TLS hello, while
+// checkPartialLine finds what can never become a request line, such as a TLS hello, while
 // the client may wait for an answer without ever sending an LF.
-func (r *Request) early() Fault {
+func (r *Request) checkPartialLine() Fault {
 	if r.fields.from != 0 {
 		return None
 	}
@@ -83,7 +83,7 @@ func (r *Request) early() Fault {
 	return BadRequestLine
 }
 
-func (r *Request) requestLine(at span) Fault {
+func (r *Request) parseRequestLine(at span) Fault {
 	line := r.buf[at.from:at.to]
 	sp := httpfield.TokenLength(line)
 	if sp == 0 || sp == len(line) || line[sp] != ' ' {
@@ -96,12 +96,12 @@ func (r *Request) requestLine(at span) Fault {
 	}
 	r.method = span{at.from, at.from + sp}
 	r.target = span{at.from + sp + 1, at.from + sp + 1 + length}
-	r.challenge = underPrefix(rest[:length])
-	return r.version(rest[length+1:])
+	r.isChallenge = underPrefix(rest[:length])
+	return r.parseVersion(rest[length+1:])
 }
 
-// version accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3).
-func (r *Request) version(b []byte) Fault {
+// parseVersion accepts HTTP/1.0 and HTTP/1.1 (RFC 9112 section 2.3).
+func (r *Request) parseVersion(b []byte) Fault {
 	if len(b) != len("HTTP/1.1") || string(b[:5]) != "HTTP/" ||
 		!httpfield.IsDigit(b[5]) || b[6] != '.' || !httpfield.IsDigit(b[7]) {
 		return BadRequestLine
@@ -113,42 +113,42 @@ func (r *Request) version(b []byte) Fault {
 	return None
 }
 
-func (r *Request) field(line []byte) Fault {
-	if r.count++; r.count > MaxFields {
+func (r *Request) parseField(line []byte) Fault {
+	if r.fieldCount++; r.fieldCount > MaxFields {
 		return TooManyFields
 	}
 	name, value, problem := httpfield.Split(line)
-	if problem != httpfield.None {
+	if problem != httpfield.NoFault {
 		return faultOf(problem)
 	}
-	switch kindOf(name) {
+	switch fieldKindOf(name) {
 	case host:
-		if r.hosts++; r.hosts == 1 && !r.host.set(value) {
+		if r.hostCount++; r.hostCount == 1 && !r.host.set(value) {
 			return BadHost
 		}
 	case contentLength:
-		return r.length(value)
+		return r.parseContentLength(value)
 	case transferEncoding:
-		r.codings++
+		r.transferCodings++
 		r.chunked = httpfield.EqualFold(value, "chunked")
 	case connection:
 		// These two, which are nearly all there is, name no field that is passed on.
 		if !httpfield.EqualFold(value, "close") && !httpfield.EqualFold(value, "keep-alive") {
-			r.namesFields = true
+			r.connectionNamesFields = true
 		}
 	case expect:
 		if !httpfield.EqualFold(value, "100-continue") {
 			r.badExpect = true
 		}
 	case via:
-		r.looped = r.looped || httpfield.PassedHere(value)
+		r.viaNamesService = r.viaNamesService || httpfield.ViaNamesService(value)
 	default:
 	}
 	return None
 }
 
-func (r *Request) length(value []byte) Fault {
-	r.lengths++
+func (r *Request) parseContentLength(value []byte) Fault {
+	r.contentLengths++
 	if len(value) == 0 {
 		return BadLength
 	}
@@ -163,14 +163,14 @@ func (r *Request) length(value []byte) Fault {
 	return None
 }
 
-// finish checks what only the whole head shows.
-func (r *Request) finish() Fault {
+// checkComplete checks what only the whole head shows.
+func (r *Request) checkComplete() Fault {
 	switch {
-	case r.hosts > 1:
+	case r.hostCount > 1:
 		return RepeatedHost
-	case r.hosts == 0 && r.minor > 0:
+	case r.hostCount == 0 && r.minor > 0:
 		return MissingHost
-	case r.lengths > 1, r.codings > 1, r.codings > 0 && (r.lengths > 0 || r.minor == 0):
+	case r.contentLengths > 1, r.transferCodings > 1, r.transferCodings > 0 && (r.contentLengths > 0 || r.minor == 0):
 		return BadFraming
 	default:
 		return None
@@ -185,20 +185,20 @@ func (r *Request) Overflow() Fault {
 	return HeadTooLarge
 }
 
-// Judge is the verdict on a complete head: None means that Append's result may
+// Validate is the verdict on a complete head: None means that Append's result may
 // be forwarded. allows is asked for the name in Host, as Hostname returns it;
 // surplus is how many bytes came after the head.
-func (r *Request) Judge(allows func(name []byte) bool, surplus int) Fault {
+func (r *Request) Validate(allows func(name []byte) bool, surplus int) Fault {
 	switch {
-	case !r.challenge:
+	case !r.isChallenge:
 		return NotChallenge
 	case !allows(r.Hostname()):
 		return ForeignHost
 	case !r.IsHead() && string(r.Method()) != "GET":
 		return MethodNotAllowed
-	case r.codings > 0 && !r.chunked:
+	case r.transferCodings > 0 && !r.chunked:
 		return UnknownCoding
-	case r.codings > 0 || r.hasBody:
+	case r.transferCodings > 0 || r.hasBody:
 		return BodyNotAllowed
 	case r.badExpect && r.minor > 0:
 		// An HTTP/1.0 client's expectation is ignored, and 100-continue without a
@@ -206,7 +206,7 @@ func (r *Request) Judge(allows func(name []byte) bool, surplus int) Fault {
 		return UnknownExpect
 	case surplus > 0:
 		return BytesAfterHead
-	case r.looped:
+	case r.viaNamesService:
 		return Loop
 	default:
 		return None
@@ -214,7 +214,7 @@ func (r *Request) Judge(allows func(name []byte) bool, surplus int) Fault {
 }
 
 // HasBody reports whether the head announces a body.
-func (r *Request) HasBody() bool { return r.hasBody || r.codings > 0 }
+func (r *Request) HasBody() bool { return r.hasBody || r.transferCodings > 0 }
 
 // Method is the method as sent.
 func (r *Request) Method() []byte { return r.buf[r.method.from:r.method.to] }
@@ -228,15 +228,15 @@ func (r *Request) Target() []byte { return r.buf[r.target.from:r.target.to] }
 // Token is what follows the prefix in the path of a challenge, and nil for
 // other requests.
 func (r *Request) Token() []byte {
-	if !r.challenge {
+	if !r.isChallenge {
 		return nil
 	}
 	token, _, _ := bytes.Cut(r.Target()[len(Prefix):], []byte{'?'})
 	return token
 }
 
-// Agent is the value of the first User-Agent field, nil without one.
-func (r *Request) Agent() []byte {
+// UserAgent is the value of the first User-Agent field, nil without one.
+func (r *Request) UserAgent() []byte {
 	for rest := r.buf[r.fields.from:r.fields.to]; len(rest) > 0; {
 		var name, value []byte
 		if name, value, rest = httpfield.Next(rest); httpfield.EqualFold(name, "user-agent") {
@@ -251,7 +251,7 @@ func (r *Request) Minor() int { return int(r.minor) }
 
 // Host is the Host field in canonical form, with the port unless it is 80;
 // empty when there was none.
-func (r *Request) Host() []byte { return r.host.text[:r.host.all] }
+func (r *Request) Host() []byte { return r.host.text[:r.host.length] }
 
 // Hostname is Host without the port; an IPv6 address keeps its brackets.
-func (r *Request) Hostname() []byte { return r.host.text[:r.host.name] }
+func (r *Request) Hostname() []byte { return r.host.text[:r.host.nameLength] }

@@ -19,20 +19,20 @@ func underPrefix(target []byte) bool {
 	segment := len(Prefix)
 	for i := segment; i < len(target); i++ {
 		c := target[i]
-		if httpfield.IsPath(c) {
+		if httpfield.IsPathByte(c) {
 			continue
 		}
 		switch c {
 		case '?':
-			return !leavesPath(target[segment:i]) && isQuery(target[i+1:])
+			return !isDotSegment(target[segment:i]) && isQuery(target[i+1:])
 		case '/':
 			// An empty segment lets "//" or "///" be merged or read as an authority.
-			if i == segment || leavesPath(target[segment:i]) {
+			if i == segment || isDotSegment(target[segment:i]) {
 				return false
 			}
 			segment = i + 1
 		case '%':
-			if !harmlessEscape(target[i:]) {
+			if !isSafeEscape(target[i:]) {
 				return false
 			}
 			i += 2
@@ -40,12 +40,12 @@ func underPrefix(target []byte) bool {
 			return false
 		}
 	}
-	return !leavesPath(target[segment:])
+	return !isDotSegment(target[segment:])
 }
 
-// leavesPath reports whether a segment is a dot segment (RFC 3986 section
+// isDotSegment reports whether a segment is a dot segment (RFC 3986 section
 // 3.3), also with parameters: "..;x" is ".." to servers that cut them first.
-func leavesPath(segment []byte) bool {
+func isDotSegment(segment []byte) bool {
 	for i, c := range segment {
 		switch {
 		case c == ';':
@@ -57,12 +57,12 @@ func leavesPath(segment []byte) bool {
 	return len(segment) > 0
 }
 
-// harmlessEscape reports whether b begins with a percent-encoding of a visible
+// isSafeEscape reports whether b begins with a percent-encoding of a visible
 // ASCII character that has no meaning in a path. Dots and slashes would be a
 // dot segment or a separator to whoever decodes first and splits later; a
 // percent sign is a second round of the same; octets from 0x80 on may be an
 // overlong form of either.
-func harmlessEscape(b []byte) bool {
+func isSafeEscape(b []byte) bool {
 	if len(b) < 3 {
 		return false
 	}
@@ -97,7 +97,7 @@ func isQuery(b []byte) bool {
 			}
 			i += 2
 		default:
-			if !httpfield.IsPath(c) {
+			if !httpfield.IsPathByte(c) {
 				return false
 			}
 		}

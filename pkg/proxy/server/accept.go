@@ -15,8 +15,8 @@ import (
 
 const (
 	// Together below the 3 s that Serve promises between beats.
-	beatEvery  = time.Second
-	acceptWait = time.Second
+	heartbeatInterval = time.Second
+	acceptTimeout     = time.Second
 
 	minBackOff = 5 * time.Millisecond
 	maxBackOff = time.Second
@@ -32,7 +32,7 @@ const (
 //
 // beat is called at least every 3 s while the loop is alive, whatever it waits
 // for.
-func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
+func (g *Server) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)
@@ -46,23 +46,23 @@ func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 		_ = ln.SetDeadline(time.Time{})
 	}()
 
-	var held *conversation // accepted, and without a slot
+	var held *connection // accepted, and without a slot
 	defer func() {
 		// The client has been accepted: it is served, though there is no room.
 		if held != nil {
-			g.begin(held, true)
+			g.start(held, true)
 		}
 	}()
-	next := g.memory.get() // for the next connection
-	defer func() { g.memory.put(next) }()
+	next := g.pool.get() // for the next connection
+	defer func() { g.pool.put(next) }()
 	var lastBeat time.Time
 	backOff := minBackOff
 	for {
-		if now := time.Now(); now.Sub(lastBeat) >= beatEvery {
+		if now := time.Now(); now.Sub(lastBeat) >= heartbeatInterval {
 			lastBeat = now
 			beat()
-			if err := ln.SetDeadline(now.Add(acceptWait)); err != nil {
-				return endOf(err)
+			if err := ln.SetDeadline(now.Add(acceptTimeout)); err != nil {
+				return serveError(err)
 			}
 		}
 		// After the deadline was set, so that the one that wakes us is not lost.
@@ -70,7 +70,7 @@ func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 			return nil
 		}
 		if held != nil {
-			if held = g.enter(ctx, held); held != nil {
+			if held = g.admitOrWait(ctx, held); held != nil {
 				continue
 			}
 		}
@@ -79,39 +79,39 @@ func (g *Gate) Serve(ctx context.Context, ln *tcp.Listener, beat func()) error {
 		case err == nil:
 			backOff = minBackOff
 			c := next
-			next = g.memory.get()
-			c.meet()
-			held = g.enter(ctx, c)
+			next = g.pool.get()
+			c.recordAddresses()
+			held = g.admitOrWait(ctx, c)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 		case errors.Is(err, os.ErrClosed):
 			return nil
 		default:
-			g.trouble.note(err)
-			wait(ctx, nil, backOff)
+			g.acceptErrors.record(err)
+			waitForChange(ctx, nil, backOff)
 			backOff = min(2*backOff, maxBackOff)
 		}
 	}
 }
 
-func endOf(err error) error {
+func serveError(err error) error {
 	if errors.Is(err, os.ErrClosed) {
 		return nil
 	}
 	return fmt.Errorf("bound the wait of the accept loop: %w", err)
 }
 
-// enter begins with c, or refuses it, or waits a while for a slot and returns c.
-func (g *Gate) enter(ctx context.Context, c *conversation) (held *conversation) {
-	a := g.begin(c, false)
-	if a.patience == 0 {
+// admitOrWait begins with c, or refuses it, or waits a while for a slot and returns c.
+func (g *Server) admitOrWait(ctx context.Context, c *connection) (held *connection) {
+	a := g.start(c, false)
+	if a.maxWait == 0 {
 		return nil
 	}
-	wait(ctx, a.changed, a.patience)
+	waitForChange(ctx, a.changed, a.maxWait)
 	return c
 }
 
-// wait returns when changed is closed, ctx is done or patience is used up.
-func wait(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
+// changeSignal returns when changed is closed, ctx is done or patience is used up.
+func waitForChange(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
@@ -121,21 +121,21 @@ func wait(ctx context.Context, changed <-chan struct{}, patience time.Duration) 
 	}
 }
 
-// trouble counts what accept complains of.
-type trouble struct {
+// acceptErrors counts what accept complains of.
+type acceptErrors struct {
 	mu    sync.Mutex
 	count uint64
 	last  error
 }
 
-func (t *trouble) note(err error) {
+func (t *acceptErrors) record(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count++
 	t.last = err
 }
 
-func (t *trouble) stats() Stats {
+func (t *acceptErrors) stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Stats{Failures: t.count, LastFailure: t.last}

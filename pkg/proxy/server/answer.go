@@ -11,7 +11,7 @@ import (
 )
 
 // refuse answers a request that is not forwarded.
-func (c *conversation) refuse(f reqhead.Fault, toHead bool) {
+func (c *connection) refuse(f reqhead.Fault, toHead bool) {
 	c.answer(f.Status(), f.String(), extraField(f), toHead)
 }
 
@@ -31,7 +31,7 @@ func extraField(f reqhead.Fault) string {
 
 // answer writes an answer of our own; extra is one more field for its head, with
 // the CRLF before it, or empty. That it cannot be written is remembered by the writer.
-func (c *conversation) answer(code int, text, extra string, toHead bool) {
+func (c *connection) answer(code int, text, extra string, toHead bool) {
 	now := time.Now()
 	b := c.out[:0]
 	b = append(b, "HTTP/1.1 "...)
@@ -50,7 +50,7 @@ func (c *conversation) answer(code int, text, extra string, toHead bool) {
 		b = append(b, text...)
 	}
 	c.out = b
-	_ = c.tcp.SetWriteDeadline(now.Add(answerWrite))
+	_ = c.tcp.SetWriteDeadline(now.Add(answerWriteTimeout))
 	_, _ = c.writer.Write(b)
 }
 

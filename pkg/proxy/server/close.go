@@ -4,12 +4,12 @@ package server
 
 import "time"
 
-// close ends the connection after an answer. A socket that is closed while
+// closeConnection ends the connection after an answer. A socket that is closed while
 // bytes of the client are unread, or still come, sends a reset, and that may
 // throw our answer away before the client has read it (RFC 9112 section 9.6).
 // So it is closed in two steps then; expected says that bytes are to come.
-func (g *Gate) close(c *conversation, expected bool) {
-	if !c.writer.failed && (expected || c.tcp.Unread()) {
+func (g *Server) closeConnection(c *connection, expected bool) {
+	if !c.writer.failed && (expected || c.tcp.HasUnread()) {
 		g.linger(c)
 	}
 	_ = c.tcp.Close()
@@ -18,11 +18,11 @@ func (g *Gate) close(c *conversation, expected bool) {
 // linger ends our side and reads on, within bounds, until the client ends its
 // own. A client that is only waited for so has its answer, and makes room for
 // others first.
-func (g *Gate) linger(c *conversation) {
+func (g *Server) linger(c *connection) {
 	if c.tcp.CloseWrite() != nil || c.tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	g.live.lingers(c) // after the deadline, which that may shorten
+	g.connections.startLingering(c) // after the deadline, which that may shorten
 	waste := c.buf[:cap(c.buf)]
 	for total := 0; total < lingerBytes; {
 		n, err := c.tcp.Read(waste)
@@ -38,6 +38,6 @@ func (g *Gate) linger(c *conversation) {
 // reset leaves nothing of the connection in this host's kernel, neither unread
 // bytes nor a wait for the other side to end it (tcp(7), SO_LINGER), and tells an
 // honest client at once that it may try again.
-func (c *conversation) abort() {
+func (c *connection) abort() {
 	_ = c.tcp.Reset()
 }

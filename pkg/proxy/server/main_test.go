@@ -29,47 +29,47 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// patience bounds what a test waits for; it is reached only when it fails.
-const patience = nstest.Patience
+// testTimeout bounds what a test waits for; it is reached only when it fails.
+const testTimeout = nstest.Patience
 
-// settings are those of the tests: bounds that no correct run reaches.
-func settings() server.Settings {
-	return server.Settings{MaxConnections: 4096, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192}
+// testSettings are those of the tests: bounds that no correct run reaches.
+func testSettings() server.Settings {
+	return server.Settings{MaxConnections: 4096, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192}
 }
 
 // recorder keeps what the gate reports.
 type recorder struct {
-	mu         sync.Mutex
-	challenges []report.Challenge
-	refusals   []report.Refusal
-	askers     []report.ClientKind // of the refusals
-	changed    chan struct{}
+	mu          sync.Mutex
+	challenges  []report.Challenge
+	refusals    []report.Refusal
+	clientKinds []report.ClientKind // of the refusals
+	changed     chan struct{}
 }
 
 func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
 
-func (r *recorder) Challenge(c report.Challenge, why *cause.Failure) {
+func (r *recorder) RecordChallenge(c report.Challenge, why *cause.Failure) {
 	if why != nil {
 		c.Detail = why.Detail(cause.Context{})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.challenges = append(r.challenges, c)
-	r.wake()
+	r.notify()
 }
 
-func (r *recorder) Refused(why report.Refusal, asker report.ClientKind) {
+func (r *recorder) RecordRefusal(why report.Refusal, asker report.ClientKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refusals, r.askers = append(r.refusals, why), append(r.askers, asker)
-	r.wake()
+	r.refusals, r.clientKinds = append(r.refusals, why), append(r.clientKinds, asker)
+	r.notify()
 }
 
-// forget drops the reports so far, which are memory too.
-func (r *recorder) forget() {
+// reset drops the reports so far, which are memory too.
+func (r *recorder) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.challenges, r.refusals, r.askers = nil, nil, nil
+	r.challenges, r.refusals, r.clientKinds = nil, nil, nil
 }
 
 // count is how many refusals of a kind there were.
@@ -84,7 +84,7 @@ func (r *recorder) count(why report.Refusal) (n int) {
 	return n
 }
 
-func (r *recorder) wake() {
+func (r *recorder) notify() {
 	select {
 	case r.changed <- struct{}{}:
 	default:
@@ -94,7 +94,7 @@ func (r *recorder) wake() {
 // await waits until n connections were reported and returns the reports.
 func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Refusal) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(testTimeout)
 	for {
 		r.mu.Lock()
 		challenges, refusals := r.challenges, r.refusals
@@ -110,35 +110,35 @@ func (r *recorder) await(t testing.TB, n int) ([]report.Challenge, []report.Refu
 	}
 }
 
-// front is a running gate with the real upstream client.
-type front struct {
-	*server.Gate
-	rec  *recorder
-	up   *upstream.Client
-	addr netip.AddrPort
-	stop func()
+// testServer is a running gate with the real upstream client.
+type testServer struct {
+	*server.Server
+	rec      *recorder
+	upstream *upstream.Client
+	addr     netip.AddrPort
+	stop     func()
 }
 
-// asked is the real client as the gate knows it (pkg/proxy has the same).
-type asked struct{ *upstream.Client }
+// upstreamAdapter is the real client as the gate knows it (pkg/proxy has the same).
+type upstreamAdapter struct{ *upstream.Client }
 
-func (i asked) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
+func (i upstreamAdapter) Exchange(r *server.Request, client io.Writer) (status int, from netip.AddrPort, err error) {
 	return i.Client.Exchange((*upstream.Request)(r), client)
 }
 
-// start runs a gate on a loopback address of its own; everything ends with the
+// startServer runs a gate on a loopback address of its own; everything ends with the
 // test.
-func start(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *front {
+func startServer(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *testServer {
 	t.Helper()
 	up := upstream.New()
-	us := upstream.Settings{ConnectTimeout: patience}
+	us := upstream.Settings{ConnectTimeout: testTimeout}
 	for _, a := range ingress {
 		us.Ingress, us.Port = append(us.Ingress, a.Addr()), a.Port()
 	}
 	up.Update(us)
-	f := &front{rec: newRecorder(), up: up}
-	f.Gate = server.New(s, asked{up}, f.rec)
-	ln := door(t, "127.0.0.1:0")
+	f := &testServer{rec: newRecorder(), upstream: up}
+	f.Server = server.New(s, upstreamAdapter{up}, f.rec)
+	ln := newListener(t, "127.0.0.1:0")
 	f.addr = ln.Addr().(*net.TCPAddr).AddrPort()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -152,19 +152,19 @@ func start(t testing.TB, s server.Settings, ingress ...netip.AddrPort) *front {
 	})
 	t.Cleanup(func() {
 		f.stop()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		if n := f.Drain(ctx); n != 0 {
 			t.Errorf("%d connections cut", n)
 		}
 		up.Close()
-		noGoroutines(t)
+		checkNoGoroutines(t)
 	})
 	return f
 }
 
-// noGoroutines checks that neither package has left a goroutine behind.
-func noGoroutines(t testing.TB) {
+// checkNoGoroutines checks that neither package has left a goroutine behind.
+func checkNoGoroutines(t testing.TB) {
 	t.Helper()
 	text := ""
 	if !nstest.Poll(func() bool {
@@ -177,14 +177,14 @@ func noGoroutines(t testing.TB) {
 	}
 }
 
-// door is a listener for the front door.
-func door(t testing.TB, addr string) *tcp.Listener {
+// newListener is a listener for the front door.
+func newListener(t testing.TB, addr string) *tcp.Listener {
 	t.Helper()
-	return take(t, listen(t, addr))
+	return takeListener(t, listen(t, addr))
 }
 
-// take makes the front door's of a listener, which it closes.
-func take(t testing.TB, ln *net.TCPListener) *tcp.Listener {
+// takeListener makes the front door's of a listener, which it closes.
+func takeListener(t testing.TB, ln *net.TCPListener) *tcp.Listener {
 	t.Helper()
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -220,7 +220,7 @@ func dial(t testing.TB, addr netip.AddrPort) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tcp.Close() })
-	if err := tcp.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := tcp.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return tcp
@@ -233,8 +233,8 @@ func send(t testing.TB, tcp *net.TCPConn, text string) {
 	}
 }
 
-// receive reads until the other side ends the connection in order.
-func receive(t testing.TB, tcp *net.TCPConn) string {
+// readAll reads until the other side ends the connection in order.
+func readAll(t testing.TB, tcp *net.TCPConn) string {
 	t.Helper()
 	b, err := io.ReadAll(tcp)
 	if err != nil {
@@ -243,22 +243,22 @@ func receive(t testing.TB, tcp *net.TCPConn) string {
 	return string(b)
 }
 
-// ask sends one request and returns the whole answer.
-func ask(t testing.TB, addr netip.AddrPort, request string) string {
+// roundTrip sends one request and returns the whole answer.
+func roundTrip(t testing.TB, addr netip.AddrPort, request string) string {
 	t.Helper()
 	tcp := dial(t, addr)
 	send(t, tcp, request)
-	return receive(t, tcp)
+	return readAll(t, tcp)
 }
 
 const (
-	challenge = "GET /.well-known/acme-challenge/token-of-more-than-8 HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
-	plain     = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
+	challengeRequest = "GET /.well-known/acme-challenge/token-of-more-than-8 HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
+	okAnswer         = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\ntoken.key"
 )
 
-// ingress accepts connections and has each handled by talk, which gets the
+// startIngress accepts connections and has each handled by talk, which gets the
 // connection and a reader of it.
-func ingress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
+func startIngress(t testing.TB, addr string, talk func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
 	t.Helper()
 	ln := listen(t, addr)
 	var all sync.WaitGroup
@@ -312,13 +312,13 @@ func readHead(r *bufio.Reader) string {
 // answering answers each request on a connection with plain.
 func answering(tcp *net.TCPConn, r *bufio.Reader) {
 	for readHead(r) != "" {
-		if _, err := io.WriteString(tcp, plain); err != nil {
+		if _, err := io.WriteString(tcp, okAnswer); err != nil {
 			return
 		}
 	}
 }
 
-func fileText(t testing.TB, name string) string {
+func readFile(t testing.TB, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {

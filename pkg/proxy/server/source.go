@@ -7,59 +7,59 @@ import (
 	"net/netip"
 )
 
-// origin is what connections of one source have in common: an IPv4 address, or
+// sourceKey is what connections of one source have in common: an IPv4 address, or
 // the /64 of an IPv6 address, in which one host takes addresses as it likes (RFC
 // 4291 section 2.5.4, RFC 8981).
-type origin struct {
-	net uint64
-	six bool
+type sourceKey struct {
+	network uint64
+	ipv6    bool
 }
 
-// originOf takes an unmapped address. What a translator with the well-known
+// sourceKeyOf takes an unmapped address. What a translator with the well-known
 // prefix 64:ff9b::/96 (RFC 6052 section 2.1) sends is told apart by the IPv4
 // address inside: all of the IPv4 internet is in that /64.
-func originOf(a netip.Addr) origin {
+func sourceKeyOf(a netip.Addr) sourceKey {
 	if a.Is4() {
 		b := a.As4()
-		return origin{net: uint64(binary.BigEndian.Uint32(b[:]))}
+		return sourceKey{network: uint64(binary.BigEndian.Uint32(b[:]))}
 	}
 	b := a.As16()
 	const translated = 0x0064_ff9b_0000_0000
 	high, low := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
 	if high == translated && low>>32 == 0 {
-		return origin{net: low}
+		return sourceKey{network: low}
 	}
-	return origin{net: high, six: true}
+	return sourceKey{network: high, ipv6: true}
 }
 
 // source is the connections in flight of one origin.
 type source struct {
-	origin
-	n, leaving         int   // all of them, and those of them that were told to leave
-	reading, lingering *list // those whose client is waited for, the longest waited for first
+	sourceKey
+	count, evicted     int             // all of them, and those of them that were told to leave
+	reading, lingering *connectionList // those whose client is waited for, the longest waited for first
 }
 
-// join counts c to its source. It needs mu.
-func (l *live) join(c *conversation) {
-	from := originOf(c.client.Addr())
+// joinSource counts c to its source. It needs mu.
+func (l *connectionTable) joinSource(c *connection) {
+	from := sourceKeyOf(c.client.Addr())
 	s := l.sources[from]
 	if s == nil {
-		s, _ = l.spare.Get().(*source)
-		s.origin = from
+		s, _ = l.sourcePool.Get().(*source)
+		s.sourceKey = from
 		l.sources[from] = s
 	}
-	s.n++
+	s.count++
 	c.source = s
 }
 
-// part takes c out of its source, which ends with the last one. It needs mu.
-func (l *live) part(c *conversation) {
+// leaveSource takes c out of its source, which ends with the last one. It needs mu.
+func (l *connectionTable) leaveSource(c *connection) {
 	s := c.source
 	if c.source = nil; s == nil {
 		return
 	}
-	if s.n--; s.n == 0 {
-		delete(l.sources, s.origin)
-		l.spare.Put(s)
+	if s.count--; s.count == 0 {
+		delete(l.sources, s.sourceKey)
+		l.sourcePool.Put(s)
 	}
 }

@@ -28,24 +28,24 @@ type Conn struct {
 	local  netip.AddrPort
 	remote netip.AddrPort
 
-	mu      sync.Mutex // whoever holds it, and finds the connection open, may use fd
-	opened  bool
-	fd      int
-	file    *os.File // of fd, once that is in the poller
-	readBy  time.Time
-	writeBy time.Time
+	mu            sync.Mutex // whoever holds it, and finds the connection open, may use fd
+	isOpen        bool
+	fd            int
+	file          *os.File // of fd, once that is in the poller
+	readDeadline  time.Time
+	writeDeadline time.Time
 }
 
-// begin makes c the connection fd. It was closed before, or is new.
-func (c *Conn) begin(fd int, remote netip.AddrPort) error {
+// attach makes c the connection fd. It was closed before, or is new.
+func (c *Conn) attach(fd int, remote netip.AddrPort) error {
 	local, err := nonblock.Local(fd)
 	if err != nil {
 		return errors.Join(fmt.Errorf("find the address that a client connected to: %w", err), unix.Close(fd))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened, c.fd, c.file = true, fd, nil
-	c.local, c.remote, c.readBy, c.writeBy = local, remote, time.Time{}, time.Time{}
+	c.isOpen, c.fd, c.file = true, fd, nil
+	c.local, c.remote, c.readDeadline, c.writeDeadline = local, remote, time.Time{}, time.Time{}
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (c *Conn) Remote() netip.AddrPort { return c.remote }
 
 // Read implements [io.Reader]. What has come is read whatever the deadline.
 func (c *Conn) Read(p []byte) (int, error) {
-	n, waits, err := c.try(nonblock.Read, p)
+	n, waits, err := c.tryNonblocking(nonblock.Read, p)
 	if waits == nil {
 		if n == 0 && err == nil && len(p) > 0 {
 			err = io.EOF
@@ -69,12 +69,12 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // Write implements [io.Writer].
 func (c *Conn) Write(p []byte) (int, error) {
-	n, waits, err := c.try(nonblock.Write, p)
+	n, waits, err := c.tryNonblocking(nonblock.Write, p)
 	if waits == nil && (err != nil || n == len(p)) {
 		return n, err
 	}
 	if waits == nil { // a part of it
-		if waits, err = c.poll(); err != nil {
+		if waits, err = c.polled(); err != nil {
 			return n, err
 		}
 	}
@@ -82,48 +82,48 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n + m, err
 }
 
-// try makes a system call that does not block. It returns the file instead when
+// tryNonblocking makes a system call that does not block. It returns the file instead when
 // the socket is in the poller, or has to be since the call would block.
-func (c *Conn) try(call func(int, []byte) (int, error), p []byte) (n int, waits *os.File, err error) {
+func (c *Conn) tryNonblocking(call func(int, []byte) (int, error), p []byte) (n int, waits *os.File, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.opened && c.file == nil {
+	for c.isOpen && c.file == nil {
 		n, err = call(c.fd, p)
 		if !errors.Is(err, unix.EAGAIN) {
 			return n, nil, err
 		}
-		if err := c.enter(); err != nil {
+		if err := c.addToPoller(); err != nil {
 			return 0, nil, err
 		}
 	}
-	return 0, c.file, c.open()
+	return 0, c.file, c.checkOpen()
 }
 
-// poll has the socket in the poller.
-func (c *Conn) poll() (*os.File, error) {
+// polled has the socket in the poller.
+func (c *Conn) polled() (*os.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.opened && c.file == nil {
-		if err := c.enter(); err != nil {
+	if c.isOpen && c.file == nil {
+		if err := c.addToPoller(); err != nil {
 			return nil, err
 		}
 	}
-	return c.file, c.open()
+	return c.file, c.checkOpen()
 }
 
-// enter has the socket enter the poller, on a stack of another goroutine: it takes
+// addToPoller has the socket enter the poller, on a stack of another goroutine: it takes
 // more than the first 2 KiB, which each of thousands that wait would keep. It needs
 // mu.
-func (c *Conn) enter() error {
+func (c *Conn) addToPoller() error {
 	entered := make(chan error)
-	go func() { entered <- c.register() }()
+	go func() { entered <- c.openPolled() }()
 	return <-entered
 }
 
-// register needs mu.
-func (c *Conn) register() error {
+// openPolled needs mu.
+func (c *Conn) openPolled() error {
 	c.file = os.NewFile(uintptr(c.fd), "")
-	err := errors.Join(c.file.SetReadDeadline(c.readBy), c.file.SetWriteDeadline(c.writeBy))
+	err := errors.Join(c.file.SetReadDeadline(c.readDeadline), c.file.SetWriteDeadline(c.writeDeadline))
 	if err != nil {
 		return errors.Join(fmt.Errorf("wait for a client: %w", err), c.close())
 	}
@@ -134,35 +134,35 @@ func (c *Conn) register() error {
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.readBy = t; c.file != nil {
+	if c.readDeadline = t; c.file != nil {
 		return c.file.SetReadDeadline(t)
 	}
-	return c.open()
+	return c.checkOpen()
 }
 
 // SetWriteDeadline ends the wait of a Write with [os.ErrDeadlineExceeded].
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.writeBy = t; c.file != nil {
+	if c.writeDeadline = t; c.file != nil {
 		return c.file.SetWriteDeadline(t)
 	}
-	return c.open()
+	return c.checkOpen()
 }
 
-// open needs mu.
-func (c *Conn) open() error {
-	if !c.opened {
+// checkOpen needs mu.
+func (c *Conn) checkOpen() error {
+	if !c.isOpen {
 		return os.ErrClosed
 	}
 	return nil
 }
 
-// Unread reports whether the client has sent bytes that were not read.
-func (c *Conn) Unread() bool {
+// HasUnread reports whether the client has sent bytes that were not read.
+func (c *Conn) HasUnread() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.opened {
+	if !c.isOpen {
 		return false
 	}
 	n, _ := nonblock.Peek(c.fd)
@@ -178,10 +178,10 @@ func (c *Conn) Close() error {
 
 // close needs mu.
 func (c *Conn) close() error {
-	if err := c.open(); err != nil {
+	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if c.opened = false; c.file != nil {
+	if c.isOpen = false; c.file != nil {
 		return c.file.Close()
 	}
 	return nonblock.Close(c.fd)
@@ -204,7 +204,7 @@ func (c *Conn) Reset() error {
 func (c *Conn) Control(f func(fd int) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.open(); err != nil {
+	if err := c.checkOpen(); err != nil {
 		return err
 	}
 	return f(c.fd)

@@ -28,11 +28,11 @@ type Listener struct {
 	file   *os.File
 	raw    syscall.RawConn
 	accept func(fd uintptr) bool
-	last   accepted
+	result acceptResult
 	closed atomic.Bool
 }
 
-type accepted struct {
+type acceptResult struct {
 	fd     int
 	remote netip.AddrPort
 	err    error
@@ -54,7 +54,7 @@ func NewListener(fd int) (*Listener, error) {
 		return nil, errors.Join(err, l.file.Close())
 	}
 	l.accept = func(fd uintptr) bool {
-		a := &l.last
+		a := &l.result
 		for {
 			a.fd, a.remote, a.err = nonblock.Accept(int(fd))
 			// A connection that was reset in the backlog is no failure of ours.
@@ -70,21 +70,21 @@ func NewListener(fd int) (*Listener, error) {
 // error c is as before.
 func (l *Listener) Accept(c *Conn) error {
 	if err := l.raw.Read(l.accept); err != nil {
-		return l.explain(err)
+		return l.translateError(err)
 	}
-	a := l.last
-	l.last = accepted{}
+	a := l.result
+	l.result = acceptResult{}
 	if a.err != nil {
 		return fmt.Errorf("accept: %w", a.err)
 	}
-	return c.begin(a.fd, a.remote)
+	return c.attach(a.fd, a.remote)
 }
 
 // SetDeadline ends an Accept with [os.ErrDeadlineExceeded].
-func (l *Listener) SetDeadline(t time.Time) error { return l.explain(l.file.SetReadDeadline(t)) }
+func (l *Listener) SetDeadline(t time.Time) error { return l.translateError(l.file.SetReadDeadline(t)) }
 
-// explain names the end of the socket: os does not, of what it does not wrap.
-func (l *Listener) explain(err error) error {
+// translateError names the end of the socket: os does not, of what it does not wrap.
+func (l *Listener) translateError(err error) error {
 	if err != nil && l.closed.Load() {
 		return os.ErrClosed
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/tcp"
 )
 
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 // listen makes a listening socket of package net, takes its descriptor and
 // closes the rest.
@@ -46,8 +46,8 @@ func listen(t *testing.T, address string) *tcp.Listener {
 	return l
 }
 
-// meet connects to l, from both sides.
-func meet(t *testing.T, l *tcp.Listener, address string) (client *net.TCPConn, c *tcp.Conn) {
+// connect connects to l, from both sides.
+func connect(t *testing.T, l *tcp.Listener, address string) (client *net.TCPConn, c *tcp.Conn) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -63,7 +63,7 @@ func meet(t *testing.T, l *tcp.Listener, address string) (client *net.TCPConn, c
 	if !ok {
 		t.Fatalf("it is a %T", conn)
 	}
-	if err := errors.Join(client.SetDeadline(time.Now().Add(patience)), c.SetReadDeadline(time.Now().Add(patience))); err != nil {
+	if err := errors.Join(client.SetDeadline(time.Now().Add(testTimeout)), c.SetReadDeadline(time.Now().Add(testTimeout))); err != nil {
 		t.Fatal(err)
 	}
 	return client, c
@@ -78,17 +78,17 @@ func TestAddresses(t *testing.T) {
 	port := addrOf(l.Addr()).Port()
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		address := netip.AddrPortFrom(netip.MustParseAddr(host), port)
-		client, c := meet(t, l, address.String())
+		client, c := connect(t, l, address.String())
 		if c.Local() != address || c.Remote() != addrOf(client.LocalAddr()) {
 			t.Errorf("%v: local %v, remote %v; the client is %v", address, c.Local(), c.Remote(), client.LocalAddr())
 		}
 	}
 }
 
-func TestConversation(t *testing.T) {
+func TestReadAndWrite(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
-	client, c := meet(t, l, l.Addr().String())
+	client, c := connect(t, l, l.Addr().String())
 	if _, err := client.Write([]byte("request")); err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +113,10 @@ func TestConversation(t *testing.T) {
 }
 
 // What is set on the listener holds for its connections, and nothing else is.
-func TestInherited(t *testing.T) {
+func TestInheritedOptions(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
-	_, c := meet(t, l, l.Addr().String())
+	_, c := connect(t, l, l.Addr().String())
 	if err := c.Control(func(fd int) error {
 		for name, option := range map[string]struct{ level, option, want int }{
 			"TCP_NODELAY":  {unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
@@ -138,7 +138,7 @@ func TestInherited(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
-	_, c := meet(t, l, l.Addr().String())
+	_, c := connect(t, l, l.Addr().String())
 	past := time.Unix(1, 0)
 	if err := c.SetReadDeadline(past); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestDeadlines(t *testing.T) {
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read: %v", err)
 	}
-	_, c = meet(t, l, l.Addr().String())
+	_, c = connect(t, l, l.Addr().String())
 	if err := c.SetWriteDeadline(past); err != nil {
 		t.Fatal(err)
 	}
@@ -163,15 +163,15 @@ func TestDeadlines(t *testing.T) {
 	if err := l.SetDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	meet(t, l, l.Addr().String())
+	connect(t, l, l.Addr().String())
 }
 
 // What has come is read, and what fits is written, without the poller, deadline
 // or not, and without allocations; what has to be waited for goes through it,
 // all of it and in order.
-func TestWaitsOnlyWhenItHasTo(t *testing.T) {
+func TestPollerOnlyWhenBlocked(t *testing.T) {
 	l := listen(t, "127.0.0.1:0")
-	client, c := meet(t, l, l.Addr().String())
+	client, c := connect(t, l, l.Addr().String())
 	if err := errors.Join(c.SetReadDeadline(time.Unix(1, 0)), c.SetWriteDeadline(time.Unix(1, 0))); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestWaitsOnlyWhenItHasTo(t *testing.T) {
 		if _, err := client.Write(request); err != nil {
 			t.Error(err)
 		}
-		for !c.Unread() {
+		for !c.HasUnread() {
 			runtime.Gosched()
 		}
 		if n, err := c.Read(got); string(got[:n]) != "request" || err != nil {
@@ -198,7 +198,7 @@ func TestWaitsOnlyWhenItHasTo(t *testing.T) {
 		t.Errorf("%v allocations", allocations)
 	}
 
-	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Now().Add(patience))); err != nil {
+	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Now().Add(testTimeout))); err != nil {
 		t.Fatal(err)
 	}
 	much := make([]byte, 32<<20)
@@ -228,11 +228,11 @@ func TestWaitsOnlyWhenItHasTo(t *testing.T) {
 
 // Others may look at a connection, shorten its time and close it, while it is
 // read and written.
-func TestFromManyGoroutines(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
 	for i := range 50 {
-		client, c := meet(t, l, l.Addr().String())
+		client, c := connect(t, l, l.Addr().String())
 		var group sync.WaitGroup
 		group.Go(func() {
 			for {
@@ -245,7 +245,7 @@ func TestFromManyGoroutines(t *testing.T) {
 			}
 		})
 		group.Go(func() { _, _ = client.Write([]byte("x")) })
-		group.Go(func() { c.Unread() })
+		group.Go(func() { c.HasUnread() })
 		group.Go(func() {
 			switch i % 3 {
 			case 0:
@@ -260,7 +260,7 @@ func TestFromManyGoroutines(t *testing.T) {
 		if err := c.Close(); i%3 < 2 && !errors.Is(err, os.ErrClosed) {
 			t.Errorf("closed again: %v", err)
 		}
-		if c.Unread() {
+		if c.HasUnread() {
 			t.Error("a closed connection has unread bytes")
 		}
 	}
@@ -270,7 +270,7 @@ func TestFromManyGoroutines(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
-	_, c := meet(t, l, l.Addr().String())
+	_, c := connect(t, l, l.Addr().String())
 	ended := make(chan error, 2)
 	go func() {
 		ended <- l.Accept(new(tcp.Conn))
@@ -295,7 +295,7 @@ func TestClose(t *testing.T) {
 func TestReset(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "127.0.0.1:0")
-	client, c := meet(t, l, l.Addr().String())
+	client, c := connect(t, l, l.Addr().String())
 	if err := c.Reset(); err != nil {
 		t.Error(err)
 	}
@@ -304,7 +304,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-func TestNoSocket(t *testing.T) {
+func TestInvalidDescriptor(t *testing.T) {
 	t.Parallel()
 	if _, err := tcp.NewListener(-1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("got %v", err)

@@ -28,9 +28,9 @@ var errTooLarge = fmt.Errorf("%w", cause.Why{Reason: cause.TooLarge})
 // errMalformed is what every finding about the bytes of an answer wraps.
 var errMalformed = errors.New("malformed answer")
 
-func malformed(reason cause.Reason) error { return malformedBy(cause.Why{Reason: reason}) }
+func malformed(reason cause.Reason) error { return malformedBecause(cause.Why{Reason: reason}) }
 
-func malformedBy(why cause.Why) error { return fmt.Errorf("%w: %w", errMalformed, why) }
+func malformedBecause(why cause.Why) error { return fmt.Errorf("%w: %w", errMalformed, why) }
 
 // framing is how the end of an answer's body is known (RFC 9112 section 6.3).
 type framing uint8
@@ -50,24 +50,24 @@ type answer struct {
 	buf   []byte
 	lines httpfield.Lines
 
-	minor  byte
-	status int
-	reason span
-	fields span
-	count  int
+	minor      byte
+	status     int
+	reason     span
+	fields     span
+	fieldCount int
 
-	lengths, codings int
-	length           int64
-	chunked          bool
-	connections      bool // has a Connection field
-	closes           bool
+	contentLengths, transferCodings int
+	bodyLength                      int64
+	chunked                         bool
+	hasConnection                   bool // has a Connection field
+	connectionClose                 bool
 
-	locations int
-	elsewhere cause.Why // where it leads, when that is not followed
-	looped    bool      // sent back to us: read for the diagnosis only
+	locations      int
+	redirectTarget cause.Why // where it leads, when that is not followed
+	loopDetected   bool      // sent back to us: read for the diagnosis only
 }
 
-// parse goes on reading the head at the beginning of buf. It returns the head's
+// once goes on reading the head at the beginning of buf. It returns the head's
 // length when it is complete and 0 when more bytes are needed.
 func (a *answer) parse(buf []byte) (n int, err error) {
 	a.buf = buf
@@ -77,15 +77,15 @@ func (a *answer) parse(buf []byte) (n int, err error) {
 		case !ok:
 			err = malformed(cause.LineEnd)
 		case !found:
-			return 0, a.early()
+			return 0, a.checkPartialLine()
 		case a.fields.from == 0:
-			err = a.statusLine(span{from, to})
-			a.fields = span{a.lines.Used(), a.lines.Used()}
+			err = a.parseStatusLine(span{from, to})
+			a.fields = span{a.lines.Consumed(), a.lines.Consumed()}
 		case from == to:
-			return a.lines.Used(), nil
+			return a.lines.Consumed(), nil
 		default:
-			err = a.field(buf[from:to])
-			a.fields.to = a.lines.Used()
+			err = a.parseField(buf[from:to])
+			a.fields.to = a.lines.Consumed()
 		}
 		if err != nil {
 			return 0, err
@@ -93,8 +93,8 @@ func (a *answer) parse(buf []byte) (n int, err error) {
 	}
 }
 
-// early finds a peer that does not speak HTTP/1.x without waiting for a line.
-func (a *answer) early() error {
+// checkPartialLine finds a peer that does not speak HTTP/1.x without waiting for a line.
+func (a *answer) checkPartialLine() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
 	if a.fields.from == 0 && string(a.buf[:n]) != version[:n] {
@@ -103,9 +103,9 @@ func (a *answer) early() error {
 	return nil
 }
 
-// statusLine reads RFC 9112 section 4. A missing space before an empty reason
+// parseStatusLine reads RFC 9112 section 4. A missing space before an empty reason
 // is common and harmless.
-func (a *answer) statusLine(at span) error {
+func (a *answer) parseStatusLine(at span) error {
 	line := a.buf[at.from:at.to]
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
@@ -115,82 +115,82 @@ func (a *answer) statusLine(at span) error {
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 	if a.status < 100 || a.status > 599 {
-		return malformedBy(cause.Why{Reason: cause.StatusCode, Number: a.status})
+		return malformedBecause(cause.Why{Reason: cause.StatusCode, Number: a.status})
 	}
 	a.reason = span{min(at.from+least+1, at.to), at.to}
 	return nil
 }
 
-// longestName is the longest field name that matters here.
-const longestName = len("proxy-authenticate")
+// maxKnownName is the longest field name that matters here.
+const maxKnownName = len("proxy-authenticate")
 
-func (a *answer) field(line []byte) error {
-	if a.count++; a.count > maxFields {
+func (a *answer) parseField(line []byte) error {
+	if a.fieldCount++; a.fieldCount > maxFields {
 		return malformed(cause.TooManyFields)
 	}
 	name, value, problem := httpfield.Split(line)
-	if problem != httpfield.None {
+	if problem != httpfield.NoFault {
 		return malformed(cause.FieldLine)
 	}
-	var low [longestName]byte
-	switch string(httpfield.Fold(low[:], name)) {
+	var low [maxKnownName]byte
+	switch string(httpfield.ToLower(low[:], name)) {
 	case "trailer":
-		if namesFraming(value) {
+		if announcesFraming(value) {
 			return malformed(cause.TrailerFraming)
 		}
 	case "location":
 		a.locations++
 	case "connection":
-		a.connections = true
-		a.closes = a.closes || httpfield.ListHas(value, []byte("close"))
+		a.hasConnection = true
+		a.connectionClose = a.connectionClose || httpfield.ListContains(value, []byte("close"))
 	case "proxy-status":
-		a.looped = a.looped || httpfield.ListHas(value, []byte(httpfield.LoopDetected))
+		a.loopDetected = a.loopDetected || httpfield.ListContains(value, []byte(httpfield.LoopDetected))
 	case "content-length":
-		return a.contentLength(value)
+		return a.parseContentLength(value)
 	case "transfer-encoding":
-		a.codings++
+		a.transferCodings++
 		a.chunked = httpfield.EqualFold(value, "chunked")
 	}
 	return nil
 }
 
-func (a *answer) contentLength(value []byte) (err error) {
-	a.lengths++
+func (a *answer) parseContentLength(value []byte) (err error) {
+	a.contentLengths++
 	if !httpfield.IsDigits(value) {
 		return malformed(cause.LengthSyntax)
 	}
-	if a.length, err = strconv.ParseInt(string(value), 10, 64); err != nil {
+	if a.bodyLength, err = strconv.ParseInt(string(value), 10, 64); err != nil {
 		return malformed(cause.LengthRange)
 	}
 	return nil
 }
 
-// namesFraming reports whether a Trailer field announces what a trailer may not
+// announcesFraming reports whether a Trailer field announces what a trailer may not
 // be (RFC 9110 section 6.5.1).
-func namesFraming(list []byte) bool {
-	return httpfield.ListHas(list, []byte("content-length")) || httpfield.ListHas(list, []byte("transfer-encoding")) || httpfield.ListHas(list, []byte("trailer"))
+func announcesFraming(list []byte) bool {
+	return httpfield.ListContains(list, []byte("content-length")) || httpfield.ListContains(list, []byte("transfer-encoding")) || httpfield.ListContains(list, []byte("trailer"))
 }
 
-// interim reports whether a final answer follows.
-func (a *answer) interim() bool { return a.status < 200 }
+// isInterim reports whether a final answer follows.
+func (a *answer) isInterim() bool { return a.status < 200 }
 
-// frame decides how the body ends. toHead says that the request was HEAD. A body
+// bodyFraming decides how the body ends. isHead says that the request was HEAD. A body
 // that announces itself as too large is refused before the client gets a byte.
-func (a *answer) frame(toHead bool) (framing, error) {
+func (a *answer) bodyFraming(toHead bool) (framing, error) {
 	switch {
-	case a.lengths > 1:
+	case a.contentLengths > 1:
 		return noBody, malformed(cause.LengthTwice)
-	case a.lengths > 0 && a.codings > 0:
+	case a.contentLengths > 0 && a.transferCodings > 0:
 		return noBody, malformed(cause.LengthAndCoding)
-	case a.codings > 0 && (!a.chunked || a.codings > 1 || a.minor == 0):
+	case a.transferCodings > 0 && (!a.chunked || a.transferCodings > 1 || a.minor == 0):
 		return noBody, malformed(cause.Coding)
 	case toHead, a.status == 204, a.status == 304:
 		return noBody, nil
-	case a.codings > 0:
+	case a.transferCodings > 0:
 		return byChunks, nil
-	case a.length > maxBody:
+	case a.bodyLength > maxBody:
 		return noBody, errTooLarge
-	case a.lengths > 0:
+	case a.contentLengths > 0:
 		return byLength, nil
 	default:
 		return untilClose, nil
@@ -210,7 +210,7 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 	for rest := lines; len(rest) > 0; {
 		var name, value []byte
 		name, value, rest = httpfield.Next(rest)
-		if !a.passes(name, lines) {
+		if !a.isEndToEnd(name, lines) {
 			continue
 		}
 		dst = append(dst, name...)
@@ -225,11 +225,11 @@ func (a *answer) appendHead(dst []byte, chunked bool) []byte {
 	return append(dst, "Connection: close\r\n\r\n"...)
 }
 
-// passes reports whether a field, one of lines, is end-to-end (RFC 9110 section
+// isEndToEnd reports whether a field, one of lines, is end-to-end (RFC 9110 section
 // 7.6.1).
-func (a *answer) passes(name, lines []byte) bool {
-	var low [longestName]byte
-	switch string(httpfield.Fold(low[:], name)) {
+func (a *answer) isEndToEnd(name, lines []byte) bool {
+	var low [maxKnownName]byte
+	switch string(httpfield.ToLower(low[:], name)) {
 	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
 		return false
 	case "content-length":
@@ -237,6 +237,6 @@ func (a *answer) passes(name, lines []byte) bool {
 		// 9110 section 8.6).
 		return a.status != 204
 	default:
-		return !a.connections || !httpfield.ConnectionNames(lines, name)
+		return !a.hasConnection || !httpfield.NamedByConnection(lines, name)
 	}
 }

@@ -76,9 +76,9 @@ func Causes() []Cause {
 // Known reports whether the cause is of the set.
 func (c Cause) Known() bool { return slices.Contains(Causes(), c) }
 
-// PassedOn reports whether it is the upstream's own answer that the client got,
+// IsForwarded reports whether it is the upstream's own answer that the client got,
 // rather than one that says what is wrong with the upstream.
-func (c Cause) PassedOn() bool {
+func (c Cause) IsForwarded() bool {
 	switch c {
 	case "", NoRoute, RedirectToHTTPS, RedirectLoop, RedirectElsewhere, Loop, ProxyProtocolUnexpected, EgressLoop:
 		return true
@@ -90,21 +90,21 @@ func (c Cause) PassedOn() bool {
 // Error is an exchange with a finding. It is returned for answers as well that
 // were passed on but whose cause an operator wants to know.
 type Error struct {
-	Cause Cause
-	Addr  netip.AddrPort // the zero value when no address is known
-	Proxy string         // through which it was asked, or was to be; empty without one
+	Cause       Cause
+	Addr        netip.AddrPort // the zero value when no address is known
+	EgressProxy string         // through which it was asked, or was to be; empty without one
 	// Status is what the client is to be answered with, 502 or 504; 0 when the
 	// upstream's answer went to the client, all of it or until it broke off.
-	Status int
-	Err    error    // what the system or the parser said; of a complete answer, where it leads, or nil
-	Also   []*Error // what the other addresses said that were asked afterwards
+	ClientStatus int
+	Err          error    // what the system or the parser said; of a complete answer, where it leads, or nil
+	Others       []*Error // what the other addresses said that were asked afterwards
 }
 
 // Error names the address, the cause and what the system said.
 func (e *Error) Error() string {
 	who := e.Addr.String()
-	if e.Proxy != "" {
-		who += " through " + e.Proxy
+	if e.EgressProxy != "" {
+		who += " through " + e.EgressProxy
 	}
 	if e.Err == nil {
 		return fmt.Sprintf("ask upstream %s: %s", who, e.Cause)
@@ -116,25 +116,25 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Label is the cause as text of a fixed set.
-func (e *Error) Label() string { return string(e.Cause) }
+func (e *Error) CauseID() string { return string(e.Cause) }
 
 // Cut reports whether an answer broke off after a part of it went to the
 // client, which must then not take it for a whole one.
-func (e *Error) Cut() bool {
-	return !e.Cause.PassedOn() && e.Status == 0
+func (e *Error) Truncated() bool {
+	return !e.Cause.IsForwarded() && e.ClientStatus == 0
 }
 
 // Answer is what to tell the client when no answer could be passed on: the
 // status and one line that reveals no more than the cause.
-func (e *Error) Answer() (status int, reason string) {
-	return e.Status, findings.Reply(string(e.Cause))
+func (e *Error) ClientAnswer() (status int, reason string) {
+	return e.ClientStatus, findings.Reply(string(e.Cause))
 }
 
 // Failure is the finding as it is reported to the process that writes its sentence:
 // what came from the network is in it only as far as that can be checked.
 func (e *Error) Failure() cause.Failure {
-	f := cause.Failure{Cause: string(e.Cause), Addr: cause.Unzoned(e.Addr), Proxy: e.Proxy != "", Why: Why(e.Err)}
-	for _, other := range e.Also[:min(len(e.Also), cause.MaxAlso)] {
+	f := cause.Failure{Cause: string(e.Cause), Addr: cause.Unzoned(e.Addr), Proxy: e.EgressProxy != "", Why: Explain(e.Err)}
+	for _, other := range e.Others[:min(len(e.Others), cause.MaxAlso)] {
 		f.Also = append(f.Also, cause.Other{Cause: string(other.Cause), Addr: cause.Unzoned(other.Addr)})
 	}
 	return f
@@ -142,12 +142,12 @@ func (e *Error) Failure() cause.Failure {
 
 // dialError tells the ways apart in which a connection attempt fails.
 func dialError(addr netip.AddrPort, err error) *Error {
-	e := &Error{Addr: addr, Status: 502, Err: cleanError(err)}
+	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Cause = Refused
 	case isTimeout(err), errors.Is(err, syscall.ETIMEDOUT):
-		e.Cause, e.Status = ConnectTimeout, 504
+		e.Cause, e.ClientStatus = ConnectTimeout, 504
 	case errors.Is(err, syscall.ECONNRESET):
 		e.Cause = Reset
 	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.EAGAIN):
@@ -162,37 +162,37 @@ func dialError(addr netip.AddrPort, err error) *Error {
 // handshakeError tells the ways apart in which TLS does not come about; heard says
 // whether the other side has said anything.
 func handshakeError(addr netip.AddrPort, err error, heard bool) *Error {
-	var refused *refusal
+	var refused *certificateRefusal
 	switch {
 	case errors.As(err, &refused):
-		return &Error{Cause: refused.cause, Addr: addr, Status: 502, Err: refused}
+		return &Error{Cause: refused.cause, Addr: addr, ClientStatus: 502, Err: refused}
 	case !heard, isTimeout(err), errors.Is(err, net.ErrClosed):
-		return talkError(addr, err, false)
+		return exchangeError(addr, err, false)
 	default:
-		return &Error{Cause: TLSHandshake, Addr: addr, Status: 502, Err: TLSWhy(err)}
+		return &Error{Cause: TLSHandshake, Addr: addr, ClientStatus: 502, Err: ExplainTLS(err)}
 	}
 }
 
-// Why is what an error says in typed parameters: of package failure, of the system,
+// Explain is what an error says in typed parameters: of package failure, of the system,
 // or of TLS.
-func Why(err error) cause.Why {
+func Explain(err error) cause.Why {
 	var own cause.Why
 	var record tls.RecordHeaderError
-	switch number, is := alertOf(err); {
+	switch number, is := alertNumber(err); {
 	case errors.As(err, &own):
 		return own
 	case is:
 		return cause.Why{Reason: cause.Alert, Number: number}
 	case errors.As(err, &record):
-		return TLSWhy(err)
+		return ExplainTLS(err)
 	}
 	return cause.Of(err)
 }
 
-// TLSWhy says why a handshake, or TLS after it, has failed.
-func TLSWhy(err error) cause.Why {
+// ExplainTLS says why a handshake, or TLS after it, has failed.
+func ExplainTLS(err error) cause.Why {
 	var record tls.RecordHeaderError
-	number, is := alertOf(err)
+	number, is := alertNumber(err)
 	switch {
 	case is:
 		return cause.Why{Reason: cause.Alert, Number: number}
@@ -200,7 +200,7 @@ func TLSWhy(err error) cause.Why {
 		return cause.Why{Reason: cause.PlainHTTP}
 	case errors.As(err, &record):
 		return cause.Why{Reason: cause.NotTLS}
-	case isGone(err):
+	case isConnectionLost(err):
 		return cause.Why{Reason: cause.EndedMidway}
 	case strings.Contains(err.Error(), "unsupported protocol version"): // of crypto/tls, which has no type for it
 		return cause.Why{Reason: cause.TLSVersion}
@@ -211,8 +211,8 @@ func TLSWhy(err error) cause.Why {
 	return cause.Why{Reason: cause.TLSFailed}
 }
 
-// alertOf is the number of a TLS alert, for which crypto/tls exports no type.
-func alertOf(err error) (number int, is bool) {
+// alertNumber is the number of a TLS alert, for which crypto/tls exports no type.
+func alertNumber(err error) (number int, is bool) {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" && op.Op != "local error" || op.Err == nil {
 		return 0, false
@@ -224,42 +224,42 @@ func alertOf(err error) (number int, is bool) {
 	return int(v.Uint()), true //nolint:gosec // 8 bits
 }
 
-// isAlert reports whether TLS has failed on a connection that was open: the router
+// isTLSError reports whether TLS has failed on a connection that was open: the router
 // wants a certificate of its client, or goes on in plain text, for example.
-func isAlert(err error) bool {
+func isTLSError(err error) bool {
 	var op *net.OpError
 	var record tls.RecordHeaderError
 	return errors.As(err, &record) || errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// talkError tells the ways apart in which a connection fails that was
+// exchangeError tells the ways apart in which a connection fails that was
 // accepted; got says whether a part of the answer had come.
-func talkError(addr netip.AddrPort, err error, got bool) *Error {
-	e := &Error{Addr: addr, Status: 502, Err: cleanError(err)}
+func exchangeError(addr netip.AddrPort, err error, got bool) *Error {
+	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
 	case errors.Is(err, errTooLarge):
 		e.Cause = AnswerTooLarge
 	case errors.Is(err, errMalformed):
 		e.Cause = MalformedAnswer
 	case isTimeout(err):
-		e.Cause, e.Status = AnswerTimeout, 504
+		e.Cause, e.ClientStatus = AnswerTimeout, 504
 	case errors.Is(err, net.ErrClosed):
 		e.Cause = Stopped
 	case got:
 		e.Cause = AnswerTruncated
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
 		e.Cause = ClosedWithoutAnswer
-	case isAlert(err):
-		e.Cause, e.Err = TLSHandshake, TLSWhy(err)
+	case isTLSError(err):
+		e.Cause, e.Err = TLSHandshake, ExplainTLS(err)
 	default:
 		e.Cause = Reset
 	}
 	return e
 }
 
-// isGone reports whether the peer had given up the connection, as a router does
+// isConnectionLost reports whether the peer had given up the connection, as a router does
 // with one that was idle for too long.
-func isGone(err error) bool {
+func isConnectionLost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
 }
 
@@ -274,9 +274,9 @@ func isAny(err error, numbers ...syscall.Errno) bool {
 	return false
 }
 
-// cleanError cuts the addresses off that the net package puts before the cause:
+// withoutAddresses cuts the addresses off that the net package puts before the cause:
 // ours are named once, where they belong.
-func cleanError(err error) error {
+func withoutAddresses(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return op.Err

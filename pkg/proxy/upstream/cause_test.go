@@ -16,10 +16,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestCausesAndCatalogue: each cause has an entry of its own, which
+// TestEachCauseHasAFinding: each cause has an entry of its own, which
 // docs/troubleshooting.md names beside it, and no entry has a cause that never comes.
 // Its words are complete once they are filled in.
-func TestCausesAndCatalogue(t *testing.T) {
+func TestEachCauseHasAFinding(t *testing.T) {
 	t.Parallel()
 	entries := make(map[string]findings.ID)
 	for _, e := range findings.All() {
@@ -32,7 +32,7 @@ func TestCausesAndCatalogue(t *testing.T) {
 		entries[e.Cause] = e.ID
 	}
 	for _, cause := range Causes() {
-		e := &Error{Cause: cause, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Proxy: "proxy.example:3128", Err: errors.New("what the system said")}
+		e := &Error{Cause: cause, Addr: netip.MustParseAddrPort("192.0.2.6:80"), EgressProxy: "proxy.example:3128", Err: errors.New("what the system said")}
 		f := e.Finding()
 		if entries[string(cause)] == "" || f.ID != entries[string(cause)] {
 			t.Errorf("%s is %q, and has the entry %q", cause, f.ID, entries[string(cause)])
@@ -43,9 +43,9 @@ func TestCausesAndCatalogue(t *testing.T) {
 	}
 }
 
-func TestDetailNamesTheOthers(t *testing.T) {
+func TestDetailNamesOtherAddresses(t *testing.T) {
 	t.Parallel()
-	e := &Error{Cause: Refused, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Also: []*Error{
+	e := &Error{Cause: Refused, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Others: []*Error{
 		{Cause: ConnectTimeout, Addr: netip.MustParseAddrPort("[2001:db8::6]:80")},
 	}}
 	const want = "192.0.2.6:80 refuses connections: check that a router runs there, on a cluster on the holder of the ingress VIP, and that upstream.port is its HTTP port " +
@@ -55,9 +55,9 @@ func TestDetailNamesTheOthers(t *testing.T) {
 	}
 }
 
-// TestHostWithoutPorts: what this host lacks is not the ingress's fault, be it that a
+// TestLocalResources: what this host lacks is not the ingress's fault, be it that a
 // port is wanted before the connection is made.
-func TestHostWithoutPorts(t *testing.T) {
+func TestLocalResources(t *testing.T) {
 	t.Parallel()
 	for _, number := range []syscall.Errno{syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.EMFILE} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("bind", number)}
@@ -67,9 +67,9 @@ func TestHostWithoutPorts(t *testing.T) {
 	}
 }
 
-// TestWhatTheJournalAloneSays: no check finds these, since they are about a challenge
+// TestJournalOnlyFindings: no check finds these, since they are about a challenge
 // that the service itself was asked for.
-func TestWhatTheJournalAloneSays(t *testing.T) {
+func TestJournalOnlyFindings(t *testing.T) {
 	t.Parallel()
 	nowhere, closed := New(), New()
 	t.Cleanup(nowhere.Close)

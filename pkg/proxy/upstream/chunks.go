@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	maxChunkLine = 256       // a chunk size and its extensions
-	maxChunkWrap = piece / 2 // extensions and trailers of one answer: a line has to fit
+	maxChunkLine     = 256                 // a chunk size and its extensions
+	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one answer: a line has to fit
 )
 
-// chunks reads a chunked body (RFC 9112 section 7.1). Extensions and trailers
+// chunkReader reads a chunked body (RFC 9112 section 7.1). Extensions and trailers
 // are checked and dropped. The zero value stands before the first chunk.
-type chunks struct {
-	state chunkState
-	left  int64 // of the current chunk
-	total int64 // of all chunks so far, the current one included
-	wrap  int   // what extensions and trailers have taken
+type chunkReader struct {
+	state     chunkState
+	remaining int64 // of the current chunk
+	total     int64 // of all chunks so far, the current one included
+	overhead  int   // what extensions and trailers have taken
 }
 
 type chunkState uint8
@@ -36,36 +36,36 @@ const (
 // next reads from b and returns how much of it is used up and the body's bytes
 // in it. Nothing used means that more bytes are needed, or that the body is
 // complete.
-func (c *chunks) next(b []byte) (used int, data []byte, err error) {
+func (c *chunkReader) next(b []byte) (used int, data []byte, err error) {
 	switch c.state {
 	case chunkData:
-		n := int(min(c.left, int64(len(b))))
-		if c.left -= int64(n); c.left == 0 {
+		n := int(min(c.remaining, int64(len(b))))
+		if c.remaining -= int64(n); c.remaining == 0 {
 			c.state = chunkEnd
 		}
 		return n, b[:n], nil
 	case chunkEnd:
-		return c.end(b)
+		return c.parseEnd(b)
 	case chunksDone:
 		return 0, nil, nil
 	default:
-		line, used, err := c.lineOf(b)
+		line, used, err := c.readLine(b)
 		if used == 0 || err != nil {
 			return 0, nil, err
 		}
 		if c.state == chunkTrailer {
-			return used, nil, c.trailer(line)
+			return used, nil, c.parseTrailer(line)
 		}
-		return used, nil, c.size(line)
+		return used, nil, c.parseSize(line)
 	}
 }
 
-func (c *chunks) done() bool { return c.state == chunksDone }
+func (c *chunkReader) done() bool { return c.state == chunksDone }
 
-func (c *chunks) lineOf(b []byte) (line []byte, used int, err error) {
+func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
 	limit := maxChunkLine
 	if c.state == chunkTrailer {
-		limit = maxChunkWrap
+		limit = maxChunkOverhead
 	}
 	lf := bytes.IndexByte(b, '\n')
 	switch {
@@ -80,37 +80,37 @@ func (c *chunks) lineOf(b []byte) (line []byte, used int, err error) {
 	}
 }
 
-func (c *chunks) size(line []byte) error {
+func (c *chunkReader) parseSize(line []byte) error {
 	digits, extension, extended := bytes.Cut(line, []byte{';'})
 	// 15 digits stay below the largest int64.
 	if len(digits) == 0 || len(digits) > 15 {
 		return malformed(cause.ChunkSize)
 	}
-	c.left = 0
+	c.remaining = 0
 	for _, d := range digits {
 		value, ok := httpfield.Hex(d)
 		if !ok {
 			return malformed(cause.ChunkSize)
 		}
-		c.left = c.left<<4 | int64(value)
+		c.remaining = c.remaining<<4 | int64(value)
 	}
 	// By what a chunk announces: nothing of one too many goes out.
-	if c.total += c.left; c.total > maxBody {
+	if c.total += c.remaining; c.total > maxBody {
 		return errTooLarge
 	}
 	if extended {
-		if c.wrap += len(extension) + 1; c.wrap > maxChunkWrap || !httpfield.IsText(extension) {
+		if c.overhead += len(extension) + 1; c.overhead > maxChunkOverhead || !httpfield.IsText(extension) {
 			return malformed(cause.ChunkExtension)
 		}
 	}
 	c.state = chunkData
-	if c.left == 0 {
+	if c.remaining == 0 {
 		c.state = chunkTrailer
 	}
 	return nil
 }
 
-func (c *chunks) end(b []byte) (used int, data []byte, err error) {
+func (c *chunkReader) parseEnd(b []byte) (used int, data []byte, err error) {
 	if len(b) == 0 || len(b) == 1 && b[0] == '\r' {
 		return 0, nil, nil
 	}
@@ -121,15 +121,15 @@ func (c *chunks) end(b []byte) (used int, data []byte, err error) {
 	return 2, nil, nil
 }
 
-func (c *chunks) trailer(line []byte) error {
+func (c *chunkReader) parseTrailer(line []byte) error {
 	if len(line) == 0 {
 		c.state = chunksDone
 		return nil
 	}
-	if c.wrap += len(line); c.wrap > maxChunkWrap {
+	if c.overhead += len(line); c.overhead > maxChunkOverhead {
 		return malformed(cause.TrailersTooLong)
 	}
-	if _, _, problem := httpfield.Split(line); problem != httpfield.None {
+	if _, _, problem := httpfield.Split(line); problem != httpfield.NoFault {
 		return malformed(cause.Trailer)
 	}
 	return nil

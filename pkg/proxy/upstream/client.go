@@ -24,9 +24,9 @@ type Settings struct {
 	Ingress         []netip.Addr // in order of preference within a family
 	Port            uint16
 	HTTPSPort       uint16        // for TLS
-	Secure          bool          // TLS from the start
+	TLS             bool          // TLS from the start
 	FollowRedirects bool          // to the same by TLS
-	Trust           *Trust        // by which TLS is verified; nil trusts nothing. The same as before means the same sessions
+	TrustedCAs      *TrustedCAs   // by which TLS is verified; nil trusts nothing. The same as before means the same sessions
 	VerifyNames     []string      // that a router's certificate may be for instead of the request's host
 	ConnectTimeout  time.Duration // of each step of opening a connection
 	ProxyProtocol   ProxyProtocol // which every connection to the ingress begins with
@@ -35,35 +35,35 @@ type Settings struct {
 
 // Client is the way to the ingress. It is safe for concurrent use.
 type Client struct {
-	dialing context.Context // ends with Close
-	stop    context.CancelFunc
-	unused  time.Duration // how long an unused connection is kept: idleTimeout
-	buffers sync.Pool     // of *exchange
+	ctx          context.Context // ends with Close
+	cancel       context.CancelFunc
+	maxIdleTime  time.Duration // how long an unused connection is kept: idleTimeout
+	exchangePool sync.Pool     // of *exchange
 
-	connect func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dial, but for tests
+	dialFunc func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) // dial, but for tests
 
-	mu     sync.Mutex
-	route  *route
-	idle   map[netip.AddrPort][]*conn // the longest unused first
-	busy   map[*conn]struct{}
-	prune  *time.Timer // closes what stays unused; nil while nothing is idle
-	closed bool
+	mu         sync.Mutex
+	active     *activeSettings
+	idle       map[netip.AddrPort][]*conn // the longest unused first
+	busy       map[*conn]struct{}
+	pruneTimer *time.Timer // closes what stays unused; nil while nothing is idle
+	closed     bool
 }
 
 // New returns a client that knows no address yet: Update brings them.
 func New() *Client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
-		dialing: ctx,
-		stop:    cancel,
-		unused:  idleTimeout,
-		buffers: sync.Pool{New: func() any { return newExchange() }},
-		route:   &route{},
+		ctx:          ctx,
+		cancel:       cancel,
+		maxIdleTime:  idleTimeout,
+		exchangePool: sync.Pool{New: func() any { return newExchange() }},
+		active:       &activeSettings{},
 
 		idle: make(map[netip.AddrPort][]*conn),
 		busy: make(map[*conn]struct{}),
 	}
-	c.connect = c.dial
+	c.dialFunc = c.dial
 	return c
 }
 
@@ -73,25 +73,25 @@ func New() *Client {
 func (c *Client) Update(s Settings) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.route = newRoute(s, c.route)
-	c.dropIdle(func(conn *conn) bool { return !c.route.leads(conn.way) })
+	c.active = newActiveSettings(s, c.active)
+	c.closeIdle(func(conn *conn) bool { return !c.active.includes(conn.route) })
 }
 
 // Close closes every connection, those of exchanges under way included, which
 // end with Stopped. The client cannot be used afterwards.
 func (c *Client) Close() {
-	c.stop()
+	c.cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	c.dropIdle(func(*conn) bool { return true })
+	c.closeIdle(func(*conn) bool { return true })
 	for conn := range c.busy {
 		_ = conn.Close()
 	}
 }
 
-// dropIdle closes kept connections. It needs mu.
-func (c *Client) dropIdle(drop func(*conn) bool) {
+// closeIdle closes kept connections. It needs mu.
+func (c *Client) closeIdle(drop func(*conn) bool) {
 	left := false
 	for addr, list := range c.idle {
 		list = slices.DeleteFunc(list, func(conn *conn) bool {
@@ -108,39 +108,39 @@ func (c *Client) dropIdle(drop func(*conn) bool) {
 		c.idle[addr] = list
 		left = true
 	}
-	if !left && c.prune != nil {
-		c.prune.Stop()
-		c.prune = nil
+	if !left && c.pruneTimer != nil {
+		c.pruneTimer.Stop()
+		c.pruneTimer = nil
 	}
 }
 
-// current returns what is in force.
-func (c *Client) current() *route {
+// currentSettings returns what is in force.
+func (c *Client) currentSettings() *activeSettings {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.route
+	return c.active
 }
 
-// reuse takes the kept connection of that way that was used last, or returns nil.
-func (c *Client) reuse(w way, now time.Time) *conn {
+// reuseIdle takes the kept connection of that way that was used last, or returns nil.
+func (c *Client) reuseIdle(w upstreamRoute, now time.Time) *conn {
 	for {
-		kept := c.take(w)
+		kept := c.popIdle(w)
 		if kept == nil {
 			return nil
 		}
-		if now.Sub(kept.since) < c.unused {
+		if now.Sub(kept.idleSince) < c.maxIdleTime {
 			return kept
 		}
 		c.discard(kept)
 	}
 }
 
-func (c *Client) take(w way) *conn {
+func (c *Client) popIdle(w upstreamRoute) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := c.idle[w.addr]
 	for i := len(list) - 1; i >= 0; i-- {
-		if kept := list[i]; kept.way == w {
+		if kept := list[i]; kept.route == w {
 			c.idle[w.addr] = slices.Delete(list, i, i+1)
 			c.busy[kept] = struct{}{}
 			return kept
@@ -149,26 +149,26 @@ func (c *Client) take(w way) *conn {
 	return nil
 }
 
-// keep puts a connection back after a complete answer. One address has room for
+// putIdle puts a connection back after a complete answer. One address has room for
 // maxIdle, of which the one that is unused for the longest makes room.
-func (c *Client) keep(conn *conn, now time.Time) {
+func (c *Client) putIdle(conn *conn, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, conn)
-	if c.closed || conn.way.header != ProxyProtocolOff || !c.route.leads(conn.way) {
+	if c.closed || conn.route.proxyProtocol != ProxyProtocolOff || !c.active.includes(conn.route) {
 		_ = conn.Close()
 		return
 	}
-	addr := conn.way.addr
+	addr := conn.route.addr
 	list := c.idle[addr]
 	if len(list) >= maxIdle {
 		_ = list[0].Close()
 		list = slices.Delete(list, 0, 1)
 	}
-	conn.since = now
+	conn.idleSince = now
 	c.idle[addr] = append(list, conn)
-	if c.prune == nil {
-		c.prune = time.AfterFunc(c.unused, c.closeUnused)
+	if c.pruneTimer == nil {
+		c.pruneTimer = time.AfterFunc(c.maxIdleTime, c.closeExpired)
 	}
 }
 
@@ -179,22 +179,22 @@ func (c *Client) discard(conn *conn) {
 	_ = conn.Close()
 }
 
-// closeUnused runs while connections are kept, so that none waits unused in
+// closeExpired runs while connections are kept, so that none waits unused in
 // CLOSE_WAIT until the next challenge.
-func (c *Client) closeUnused() {
+func (c *Client) closeExpired() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.prune == nil {
+	if c.pruneTimer == nil {
 		return
 	}
-	before := time.Now().Add(-c.unused)
-	c.dropIdle(func(conn *conn) bool { return !conn.since.After(before) })
-	if c.prune != nil {
-		c.prune.Reset(c.unused)
+	before := time.Now().Add(-c.maxIdleTime)
+	c.closeIdle(func(conn *conn) bool { return !conn.idleSince.After(before) })
+	if c.pruneTimer != nil {
+		c.pruneTimer.Reset(c.maxIdleTime)
 	}
 }
 
 // dial opens a TCP connection.
 func (c *Client) dial(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
-	return dialTCP(c.dialing, addr, timeout)
+	return dialTCP(c.ctx, addr, timeout)
 }

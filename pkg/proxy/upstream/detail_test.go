@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// reported is what the controller gets of an error, and what it knows by itself.
-func reported(e *Error) (cause.Failure, cause.Context) {
+// reportedFailure is what the controller gets of an error, and what it knows by itself.
+func reportedFailure(e *Error) (cause.Failure, cause.Context) {
 	text, err := json.Marshal(e.Failure())
 	if err != nil {
 		panic(err)
@@ -31,10 +31,10 @@ func reported(e *Error) (cause.Failure, cause.Context) {
 		panic(string(text))
 	}
 	c := cause.Context{Host: "api.example.com", Trusted: "the CAs of the lab", Proxies: "the CA of the proxy itself"}
-	if e.Proxy != "" {
-		name, _, err := net.SplitHostPort(e.Proxy)
+	if e.EgressProxy != "" {
+		name, _, err := net.SplitHostPort(e.EgressProxy)
 		if err != nil {
-			name = e.Proxy
+			name = e.EgressProxy
 		}
 		c.Via = map[netip.AddrPort]cause.Proxy{f.Addr: {Name: name}}
 	}
@@ -43,13 +43,13 @@ func reported(e *Error) (cause.Failure, cause.Context) {
 
 // Detail is what the controller makes of it.
 func (e *Error) Detail() string {
-	f, c := reported(e)
+	f, c := reportedFailure(e)
 	return f.Detail(c)
 }
 
 // Finding is the same.
 func (e *Error) Finding() findings.Finding {
-	f, c := reported(e)
+	f, c := reportedFailure(e)
 	return f.Finding(c)
 }
 
@@ -63,16 +63,16 @@ func TestLongestDetail(t *testing.T) {
 		names = append(names, strings.Join([]string{strings.Repeat("x", 63), strings.Repeat("y", 63), strings.Repeat("z", 63), strings.Repeat("w", 61)}, "."))
 	}
 	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: long}, Issuer: pkix.Name{CommonName: strings.Repeat("i", 64)}, DNSNames: names}
-	v := newVerifier(NewTrust(nil), nil)
+	v := newVerifier(NewTrustedCAs(nil), nil)
 	for cause, err := range map[Cause]error{
 		TLSName:      v.verifyName(leaf, strings.Repeat("y", 253)),
-		TLSUntrusted: v.refuseChain(leaf, x509.UnhandledCriticalExtension{}, time.Now()),
+		TLSUntrusted: v.chainRefusal(leaf, x509.UnhandledCriticalExtension{}, time.Now()),
 		EgressDenied: &proxyRefusal{403, "ERR_ACCESS_DENIED"},
-		EgressTLS:    v.refuseChain(leaf, x509.UnknownAuthorityError{}, time.Now()),
+		EgressTLS:    v.chainRefusal(leaf, x509.UnknownAuthorityError{}, time.Now()),
 	} {
 		e := &Error{
 			Cause: cause, Addr: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),
-			Proxy: strings.Repeat("p", 253) + ":65535", Err: err,
+			EgressProxy: strings.Repeat("p", 253) + ":65535", Err: err,
 		}
 		if text := e.Detail(); len(text) > 3<<10 || !strings.HasSuffix(text, e.Finding().Mend) {
 			t.Errorf("%s has %d bytes: %s", cause, len(text), text)

@@ -20,9 +20,9 @@ import (
 
 const proxyName = "proxy.example"
 
-// byHTTP are the settings for a router that is asked in plain HTTP.
-func byHTTP(r *router) Settings {
-	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: patience}
+// plainSettings are the settings for a router that is asked in plain HTTP.
+func plainSettings(r *testRouter) Settings {
+	return Settings{Ingress: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}
 }
 
 // TestPlainThroughProxy: the proxy looks the name up, and is asked by it.
@@ -30,61 +30,61 @@ func TestPlainThroughProxy(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	for name, test := range map[string]struct {
-		proxy  *egressOfTest
+		proxy  *fakeEgressProxy
 		secret string
-		talk   talk
+		talk   connHandler
 		want   Cause
 		code   int    // of the client
 		status int    // that was relayed
 		says   string // to the operator
 	}{
-		"open":       {talk: says(good), status: 200},
-		"Basic":      {proxy: &egressOfTest{wants: credentials()}, secret: credentials(), talk: says(good), status: 200},
-		"by TLS":     {proxy: &egressOfTest{secure: p.config(t, proxyName)}, talk: says(good), status: 200},
-		"TLS, Basic": {proxy: &egressOfTest{secure: p.config(t, proxyName), wants: credentials()}, secret: credentials(), talk: says(good), status: 200},
+		"open":       {talk: answersWith(okAnswer), status: 200},
+		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), talk: answersWith(okAnswer), status: 200},
+		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, talk: answersWith(okAnswer), status: 200},
+		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), talk: answersWith(okAnswer), status: 200},
 
-		"other credentials": {proxy: &egressOfTest{wants: "Basic x"}, secret: credentials(), talk: says(good), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
-		"none":              {proxy: &egressOfTest{wants: "Basic x"}, talk: says(good), want: EgressAuth, code: 502, says: "407"},
-		"unknown name":      {proxy: &egressOfTest{names: map[string]netip.AddrPort{}}, talk: says(good), want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_DNS_FAIL)"},
+		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), talk: answersWith(okAnswer), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
+		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, talk: answersWith(okAnswer), want: EgressAuth, code: 502, says: "407"},
+		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_DNS_FAIL)"},
 		"not allowed": {
-			proxy: &egressOfTest{answer: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
-			talk: says(good), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
+			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
+			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden (ERR_ACCESS_DENIED)",
 		},
 		"tells the password": {
-			proxy: &egressOfTest{answer: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
-			talk: says(good), want: EgressDenied, code: 502, says: "403 Forbidden:",
+			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
+			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden:",
 		},
-		"no HTTP":      {proxy: &egressOfTest{answer: "\r\n"}, talk: says(good), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
-		"router's 404": {talk: says("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
-		"router's 503": {talk: says("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: NoRoute, status: 503, says: "through the egress proxy " + proxyName},
+		"no HTTP":      {proxy: &fakeEgressProxy{answer: "\r\n"}, talk: answersWith(okAnswer), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
+		"router's 404": {talk: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
+		"router's 503": {talk: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: NoRoute, status: 503, says: "through the egress proxy " + proxyName},
 		"finds the API VIP": {
-			talk: says("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nContent-Length: 0\r\n\r\n"),
+			talk: answersWith("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nContent-Length: 0\r\n\r\n"),
 			want: EgressLoop, status: 502, says: "upstream.scheme: https",
 		},
 		"a name of its own": {
-			proxy: &egressOfTest{secure: p.config(t, "other.example")}, talk: says(good), want: EgressTLS, code: 502, says: `"other.example"`,
+			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, talk: answersWith(okAnswer), want: EgressTLS, code: 502, says: `"other.example"`,
 		},
-		"not trusted": {proxy: &egressOfTest{secure: newPKI(t).config(t, proxyName)}, talk: says(good), want: EgressTLS, code: 502, says: "egressProxy.trustedCA"},
+		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, talk: answersWith(okAnswer), want: EgressTLS, code: 502, says: "egressProxy.trustedCA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := serve(t, "127.0.0.1:0", test.talk)
-			s := byHTTP(r)
+			r := startRouter(t, "127.0.0.1:0", test.talk)
+			s := plainSettings(r)
 			at := string(appendAuthority(nil, api, s.Port))
 			proxy := test.proxy
 			if proxy == nil {
-				proxy = &egressOfTest{}
+				proxy = &fakeEgressProxy{}
 			}
 			if proxy.names == nil {
 				proxy.names = map[string]netip.AddrPort{at: r.addr}
 			}
 			proxy.start(t)
-			s = proxy.through(s, test.secret)
-			s.Egress.Proxies = [][]byte{p.root.Raw}
-			c := clientBy(t, s)
+			s = proxy.routeThrough(s, test.secret)
+			s.Egress.ProxyCAs = [][]byte{p.root.Raw}
+			c := newClient(t, s)
 			for range 2 {
-				status, body, e := asks(t, c, asking())
-				keepsSecret(t, s, c, e)
+				status, body, e := doExchange(t, c, newRequest())
+				checkSecretHidden(t, s, c, e)
 				if test.want == "" {
 					if e != nil || status != test.status || status == 200 && body != "token.key" {
 						t.Fatalf("%d %q, %v", status, body, e)
@@ -93,8 +93,8 @@ func TestPlainThroughProxy(t *testing.T) {
 				}
 				code := 0
 				if e != nil {
-					code, _ = e.Answer()
-					keepsSecret(t, e.Detail(), e.Error(), e.Err)
+					code, _ = e.ClientAnswer()
+					checkSecretHidden(t, e.Detail(), e.Error(), e.Err)
 				}
 				if e == nil || e.Cause != test.want || status != test.status || code != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
 					t.Errorf("%d, %v: %+v", status, e, e)
@@ -104,7 +104,7 @@ func TestPlainThroughProxy(t *testing.T) {
 			if test.want == EgressTLS {
 				want = nil
 			}
-			if diff := cmp.Diff(want, proxy.lines()); diff != "" {
+			if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
 				t.Errorf("the proxy was asked: %s", diff)
 			}
 			if test.status == 200 && proxy.accepted() != 1 {
@@ -120,10 +120,10 @@ func TestTLSThroughProxy(t *testing.T) {
 	t.Parallel()
 	p, man := newPKI(t), newPKI(t)
 	for name, test := range map[string]struct {
-		proxy  *egressOfTest
+		proxy  *fakeEgressProxy
 		secret string
 		config *tls.Config // of the router
-		talk   secured
+		talk   tlsHandler
 		roots  [][]byte // of Egress.Beyond
 		own    [][]byte // of Egress.Proxies
 		want   Cause
@@ -131,19 +131,19 @@ func TestTLSThroughProxy(t *testing.T) {
 		says   string
 	}{
 		"open":          {},
-		"Basic":         {proxy: &egressOfTest{wants: credentials()}, secret: credentials()},
-		"by TLS":        {proxy: &egressOfTest{secure: p.config(t, proxyName)}, own: [][]byte{p.root.Raw}},
-		"TLS, Basic":    {proxy: &egressOfTest{secure: man.config(t, proxyName), wants: credentials()}, secret: credentials(), own: [][]byte{man.root.Raw}},
-		"looks into it": {proxy: &egressOfTest{bump: man.config(t, api)}, roots: [][]byte{man.root.Raw}},
+		"Basic":         {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials()},
+		"by TLS":        {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, own: [][]byte{p.root.Raw}},
+		"TLS, Basic":    {proxy: &fakeEgressProxy{tls: man.config(t, proxyName), authorization: credentials()}, secret: credentials(), own: [][]byte{man.root.Raw}},
+		"looks into it": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, roots: [][]byte{man.root.Raw}},
 		"by TLS, looks into it": {
-			proxy: &egressOfTest{secure: man.config(t, proxyName), bump: man.config(t, api)}, roots: [][]byte{man.root.Raw}, own: [][]byte{man.root.Raw},
+			proxy: &fakeEgressProxy{tls: man.config(t, proxyName), interception: man.config(t, api)}, roots: [][]byte{man.root.Raw}, own: [][]byte{man.root.Raw},
 		},
 
 		// As Squid does where it does not like the router (ERR_CANNOT_FORWARD).
 		"looks into it, answers": {
-			proxy: &egressOfTest{bump: man.config(t, api)}, roots: [][]byte{man.root.Raw},
+			proxy: &fakeEgressProxy{interception: man.config(t, api)}, roots: [][]byte{man.root.Raw},
 			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
-				requested(b)
+				readRequest(b)
 				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CANNOT_FORWARD 0\r\nContent-Length: 6\r\n\r\n<html>")
 			},
 			want: EgressDenied, code: 502, says: "503 Service Unavailable (ERR_CANNOT_FORWARD)",
@@ -151,27 +151,27 @@ func TestTLSThroughProxy(t *testing.T) {
 		// An ingress may say the same, which nobody can tell apart: the mend says so.
 		"ingress with Proxy-Status": {
 			talk: func(_ int, conn *tls.Conn, b *bufio.Reader) {
-				requested(b)
+				readRequest(b)
 				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nProxy-Status: router; error=destination_unavailable\r\nContent-Length: 0\r\n\r\n")
 			},
 			want: EgressDenied, code: 502, says: "an ingress that names an error in Proxy-Status",
 		},
-		"looks into it, not trusted": {proxy: &egressOfTest{bump: man.config(t, api)}, want: TLSUntrusted, code: 502, says: "egressProxy.trustedCA"},
+		"looks into it, not trusted": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, want: TLSUntrusted, code: 502, says: "egressProxy.trustedCA"},
 		"of another root":            {config: man.config(t, api), want: TLSUntrusted, code: 502, says: "through the egress proxy " + proxyName},
 		"of another name":            {config: p.config(t, "x.example"), want: TLSName, code: 502, says: `"x.example"`},
-		"other credentials":          {proxy: &egressOfTest{wants: "Basic x"}, secret: credentials(), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
+		"other credentials":          {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), want: EgressAuth, code: 502, says: "407 Proxy Authentication Required"},
 		"not allowed": {
-			proxy: &egressOfTest{answer: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, says: "403 Forbidden",
+			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: EgressDenied, code: 502, says: "403 Forbidden",
 		},
-		"no proxy":        {proxy: &egressOfTest{answer: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
-		"proxy untrusted": {proxy: &egressOfTest{secure: man.config(t, proxyName)}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
+		"no proxy":        {proxy: &fakeEgressProxy{answer: "220 mail ESMTP\r\n"}, want: EgressUnreachable, code: 502, says: "bad status line"},
+		"proxy untrusted": {proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
 		// Who vouches for one of both says nothing about the other.
-		"proxy of the ingress's root": {proxy: &egressOfTest{secure: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
+		"proxy of the ingress's root": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: EgressTLS, code: 502, says: "Lab Issuing CA"},
 		"ingress of the proxy's root": {
-			proxy: &egressOfTest{secure: man.config(t, proxyName)}, own: [][]byte{man.root.Raw}, config: man.config(t, api),
+			proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, own: [][]byte{man.root.Raw}, config: man.config(t, api),
 			want: TLSUntrusted, code: 502, says: "Lab Issuing CA",
 		},
-		"expects no TLS": {proxy: &egressOfTest{secure: &tls.Config{}}, want: EgressTLS, code: 502, says: "TLS to the egress proxy"},
+		"expects no TLS": {proxy: &fakeEgressProxy{tls: &tls.Config{}}, want: EgressTLS, code: 502, says: "TLS to the egress proxy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,35 +180,35 @@ func TestTLSThroughProxy(t *testing.T) {
 			}
 			answers := test.talk != nil
 			if !answers {
-				test.talk = repeats
+				test.talk = answersOverTLS
 			}
-			r := serveTLS(t, "127.0.0.1:0", test.config, test.talk)
+			r := startTLSRouter(t, "127.0.0.1:0", test.config, test.talk)
 			proxy := test.proxy
 			if proxy == nil {
-				proxy = &egressOfTest{}
+				proxy = &fakeEgressProxy{}
 			}
 			proxy.start(t)
-			s := proxy.through(byTLS(r.router, p.trust()), test.secret)
-			s.Egress.Beyond, s.Egress.Proxies = test.roots, test.own
-			c := clientBy(t, s)
+			s := proxy.routeThrough(tlsSettings(r.testRouter, p.trustedCAs()), test.secret)
+			s.Egress.AdditionalCAs, s.Egress.ProxyCAs = test.roots, test.own
+			c := newClient(t, s)
 			if test.want == "" {
-				answered(t, c, asking())
-				answered(t, c, asking())
+				wantAnswered(t, c, newRequest())
+				wantAnswered(t, c, newRequest())
 				want := []string{"CONNECT " + r.addr.String()}
-				if diff := cmp.Diff(want, proxy.lines()); diff != "" {
+				if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
 					t.Errorf("the proxy was asked: %s", diff)
 				}
-				if _, asked := r.names.Load(api); !asked && proxy.bump == nil {
+				if _, asked := r.names.Load(api); !asked && proxy.interception == nil {
 					t.Error("the router was not asked for the request's name")
 				}
 				return
 			}
-			_, _, e := asks(t, c, asking())
-			if e == nil || e.Cause != test.want || e.Status != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
+			_, _, e := doExchange(t, c, newRequest())
+			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
 				t.Fatalf("%v: %+v", e, e)
 			}
-			keepsSecret(t, s, c, e, e.Detail(), e.Error(), e.Err)
-			if n := r.bytes.Load(); n > 0 && proxy.bump == nil && !answers {
+			checkSecretHidden(t, s, c, e, e.Detail(), e.Error(), e.Err)
+			if n := r.bytes.Load(); n > 0 && proxy.interception == nil && !answers {
 				t.Errorf("the router was sent %d bytes of a request", n)
 			}
 		})
@@ -218,10 +218,10 @@ func TestTLSThroughProxy(t *testing.T) {
 // TestProxyDoesNotServe: what a connection to the proxy can come to.
 func TestProxyDoesNotServe(t *testing.T) {
 	t.Parallel()
-	gone := serve(t, "127.0.0.1:0", nil)
+	gone := startRouter(t, "127.0.0.1:0", nil)
 	gone.close()
-	silent := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
-	closes := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { requested(b) })
+	silent := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
+	closes := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { readRequest(b) })
 	p := newPKI(t)
 	for name, test := range map[string]struct {
 		addrs  []netip.AddrPort
@@ -240,14 +240,14 @@ func TestProxyDoesNotServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ingress := netip.MustParseAddrPort("127.0.0.1:1")
-			s := Settings{Ingress: []netip.Addr{ingress.Addr()}, Port: 1, HTTPSPort: 1, Secure: test.secure, Trust: p.trust(), ConnectTimeout: patience}
+			s := Settings{Ingress: []netip.Addr{ingress.Addr()}, Port: 1, HTTPSPort: 1, TLS: test.secure, TrustedCAs: p.trustedCAs(), ConnectTimeout: testTimeout}
 			if test.code == 504 {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
-			s.Egress.Through = []Through{{ingress, EgressProxy{Name: proxyName, Addrs: test.addrs}}}
-			c := clientBy(t, s)
-			_, _, e := asks(t, c, asking())
-			if e == nil || e.Cause != EgressUnreachable || e.Status != test.code || !strings.Contains(e.Detail(), test.says) || !strings.Contains(e.Detail(), proxyName) {
+			s.Egress.Routes = []EgressRoute{{ingress, EgressProxy{Name: proxyName, Addrs: test.addrs}}}
+			c := newClient(t, s)
+			_, _, e := doExchange(t, c, newRequest())
+			if e == nil || e.Cause != EgressUnreachable || e.ClientStatus != test.code || !strings.Contains(e.Detail(), test.says) || !strings.Contains(e.Detail(), proxyName) {
 				t.Errorf("%v: %+v", e, e)
 			}
 			if test.secure || !strings.HasPrefix(name, "closes") {
@@ -267,15 +267,15 @@ func TestCloseEndsTunnels(t *testing.T) {
 	for name, secure := range map[string]bool{"CONNECT": false, "TLS with the proxy": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			silent := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
+			silent := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 			at := netip.MustParseAddrPort("127.0.0.1:1")
-			c := clientBy(t, Settings{
-				Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), Secure: true, Trust: p.trust(), ConnectTimeout: patience,
-				Egress: Egress{Through: []Through{{at, EgressProxy{Name: proxyName, Secure: secure, Addrs: []netip.AddrPort{silent.addr}}}}},
+			c := newClient(t, Settings{
+				Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, TrustedCAs: p.trustedCAs(), ConnectTimeout: testTimeout,
+				Egress: Egress{Routes: []EgressRoute{{at, EgressProxy{Name: proxyName, TLS: secure, Addrs: []netip.AddrPort{silent.addr}}}}},
 			})
 			done := make(chan *Error, 1)
 			go func() {
-				_, _, e := asks(t, c, asking())
+				_, _, e := doExchange(t, c, newRequest())
 				done <- e
 			}()
 			nstest.Await(t, "the proxy is asked", func() bool { return silent.accepted() == 1 })
@@ -290,17 +290,17 @@ func TestCloseEndsTunnels(t *testing.T) {
 // TestSecondAddressOfProxy: one address of a proxy that is gone is not the end.
 func TestSecondAddressOfProxy(t *testing.T) {
 	t.Parallel()
-	gone := serve(t, "127.0.0.1:0", nil)
+	gone := startRouter(t, "127.0.0.1:0", nil)
 	gone.close()
 	p := newPKI(t)
-	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), repeats)
-	proxy := (&egressOfTest{}).start(t)
-	s := proxy.through(byTLS(r.router, p.trust()), "")
-	for i := range s.Egress.Through {
-		s.Egress.Through[i].Proxy.Addrs = []netip.AddrPort{gone.addr, proxy.addr}
+	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), answersOverTLS)
+	proxy := (&fakeEgressProxy{}).start(t)
+	s := proxy.routeThrough(tlsSettings(r.testRouter, p.trustedCAs()), "")
+	for i := range s.Egress.Routes {
+		s.Egress.Routes[i].Proxy.Addrs = []netip.AddrPort{gone.addr, proxy.addr}
 	}
-	c := clientBy(t, s)
-	answered(t, c, asking())
+	c := newClient(t, s)
+	wantAnswered(t, c, newRequest())
 	if probed := c.Probe(t.Context()); len(probed) != 1 || probed[0].Err != nil {
 		t.Errorf("the probe finds %+v", probed)
 	}
@@ -314,19 +314,19 @@ func TestRedirectThroughProxy(t *testing.T) {
 	for name, directly := range map[string]bool{"through": false, "directly": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			secure := serveTLS(t, "127.0.0.1:0", p.config(t, api), repeats)
-			plain := serve(t, "127.0.0.1:0", says(same))
-			s := byHTTP(plain)
-			s.HTTPSPort, s.FollowRedirects, s.Trust = secure.addr.Port(), true, p.trust()
+			secure := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), answersOverTLS)
+			plain := startRouter(t, "127.0.0.1:0", answersWith(redirectToSame))
+			s := plainSettings(plain)
+			s.HTTPSPort, s.FollowRedirects, s.TrustedCAs = secure.addr.Port(), true, p.trustedCAs()
 			at := string(appendAuthority(nil, api, s.Port))
-			proxy := (&egressOfTest{names: map[string]netip.AddrPort{at: plain.addr}}).start(t)
-			s = proxy.through(s, "")
+			proxy := (&fakeEgressProxy{names: map[string]netip.AddrPort{at: plain.addr}}).start(t)
+			s = proxy.routeThrough(s, "")
 			want := []string{"GET http://" + at + path, "CONNECT " + secure.addr.String()}
 			if directly {
-				s.Egress.Through, want = s.Egress.Through[:1], want[:1]
+				s.Egress.Routes, want = s.Egress.Routes[:1], want[:1]
 			}
-			answered(t, clientBy(t, s), asking())
-			if diff := cmp.Diff(want, proxy.lines()); diff != "" {
+			wantAnswered(t, newClient(t, s), newRequest())
+			if diff := cmp.Diff(want, proxy.requestLines()); diff != "" {
 				t.Errorf("the proxy was asked: %s", diff)
 			}
 		})
@@ -338,22 +338,22 @@ func TestRedirectThroughProxy(t *testing.T) {
 func TestEgressChanges(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), repeats)
-	first, second := (&egressOfTest{}).start(t), (&egressOfTest{}).start(t)
-	direct := byTLS(r.router, p.trust())
-	through := func(proxy *egressOfTest, change func(*Settings)) Settings {
-		s := proxy.through(direct, credentials())
-		s.Egress.Beyond, s.Egress.Proxies = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
-		for i := range s.Egress.Through { // what is equal need not be the same
-			s.Egress.Through[i].Proxy.Addrs = slices.Clone(s.Egress.Through[i].Proxy.Addrs)
+	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), answersOverTLS)
+	first, second := (&fakeEgressProxy{}).start(t), (&fakeEgressProxy{}).start(t)
+	direct := tlsSettings(r.testRouter, p.trustedCAs())
+	through := func(proxy *fakeEgressProxy, change func(*Settings)) Settings {
+		s := proxy.routeThrough(direct, credentials())
+		s.Egress.AdditionalCAs, s.Egress.ProxyCAs = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
+		for i := range s.Egress.Routes { // what is equal need not be the same
+			s.Egress.Routes[i].Proxy.Addrs = slices.Clone(s.Egress.Routes[i].Proxy.Addrs)
 		}
 		if change != nil {
 			change(&s)
 		}
 		return s
 	}
-	first.wants, second.wants = credentials(), credentials()
-	c := clientBy(t, Settings{})
+	first.authorization, second.authorization = credentials(), credentials()
+	c := newClient(t, Settings{})
 	for _, step := range []struct {
 		name string
 		s    Settings
@@ -363,28 +363,28 @@ func TestEgressChanges(t *testing.T) {
 		{name: "the same", s: through(first, nil), kept: true},
 		{name: "another timeout", s: through(first, func(s *Settings) { s.ConnectTimeout /= 2 }), kept: true},
 		{name: "other credentials", s: through(first, func(s *Settings) {
-			for i := range s.Egress.Through {
-				s.Egress.Through[i].Proxy.Authorization = NewSecret(credentials() + " ")
+			for i := range s.Egress.Routes {
+				s.Egress.Routes[i].Proxy.Authorization = NewSecret(credentials() + " ")
 			}
 		})},
 		{name: "another proxy", s: through(second, nil)},
-		{name: "other roots", s: through(second, func(s *Settings) { s.Egress.Beyond = nil })},
-		{name: "other roots of proxies", s: through(second, func(s *Settings) { s.Egress.Proxies = nil })},
-		{name: "another trust", s: through(second, func(s *Settings) { s.Trust = p.trust() })},
+		{name: "other roots", s: through(second, func(s *Settings) { s.Egress.AdditionalCAs = nil })},
+		{name: "other roots of proxies", s: through(second, func(s *Settings) { s.Egress.ProxyCAs = nil })},
+		{name: "another trust", s: through(second, func(s *Settings) { s.TrustedCAs = p.trustedCAs() })},
 		{name: "directly", s: direct},
 		{name: "directly, still", s: direct, kept: true},
 		{name: "another than this", s: func() Settings {
 			s := direct
-			s.Egress.Through = []Through{{netip.MustParseAddrPort("192.0.2.7:80"), EgressProxy{Name: proxyName, Addrs: []netip.AddrPort{first.addr}}}}
+			s.Egress.Routes = []EgressRoute{{netip.MustParseAddrPort("192.0.2.7:80"), EgressProxy{Name: proxyName, Addrs: []netip.AddrPort{first.addr}}}}
 			return s
 		}(), kept: true},
 	} {
 		c.Update(step.s)
-		if kept := idleOf(c) > 0; kept != step.kept {
+		if kept := idleCount(c) > 0; kept != step.kept {
 			t.Errorf("%s: connections are kept: %v", step.name, kept)
 		}
-		answered(t, c, asking())
-		keeps(t, c, 1, "the exchange of "+step.name)
+		wantAnswered(t, c, newRequest())
+		wantIdle(t, c, 1, "the exchange of "+step.name)
 	}
 }
 
@@ -394,7 +394,7 @@ func TestEgressChanges(t *testing.T) {
 func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	nstest.Need(t)
 	p := newPKI(t)
-	evil := serve(t, "127.0.0.66:0", says(good))
+	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
 	leads := []string{
 		"https://" + evil.addr.String() + path, "http://" + evil.addr.String() + path, "https://api.example.com@" + evil.addr.String() + path,
 		"https://169.254.169.254/latest/meta-data", "https://127.0.0.66" + path, "https://" + api + ":6443" + path, "https://" + api + path,
@@ -402,24 +402,24 @@ func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	for _, lead := range leads {
 		for _, host := range []string{api, "127.0.0.66", "localhost", "[::1]", ""} {
 			for _, plainly := range []bool{true, false} { // through the proxy, too
-				d := redirecting(t, p, found+lead+"\r\n\r\n", found+lead+"\r\n\r\n")
-				s := d.settings(p.trust())
+				d := newRedirectingIngress(t, p, redirectTo+lead+"\r\n\r\n", redirectTo+lead+"\r\n\r\n")
+				s := d.settings(p.trustedCAs())
 				at := string(appendAuthority(nil, host, s.Port))
-				proxy := (&egressOfTest{names: map[string]netip.AddrPort{at: d.http.addr}}).start(t)
-				s = proxy.through(s, "")
+				proxy := (&fakeEgressProxy{names: map[string]netip.AddrPort{at: d.http.addr}}).start(t)
+				s = proxy.routeThrough(s, "")
 				if !plainly {
-					s.Egress.Through = s.Egress.Through[1:]
+					s.Egress.Routes = s.Egress.Routes[1:]
 				}
-				c := clientBy(t, s)
-				seen := watch(c)
-				_, _, _ = asks(t, c, named(host))
+				c := newClient(t, s)
+				seen := recordDials(c)
+				_, _, _ = doExchange(t, c, requestFor(host))
 				seen.check(t, d.http.addr, proxy.addr)
-				for _, line := range proxy.lines() {
+				for _, line := range proxy.requestLines() {
 					if line != "GET http://"+at+path && line != "CONNECT "+d.https.addr.String() {
 						t.Errorf("the proxy was asked %s, led to %s for %s", line, lead, host)
 					}
 				}
-				if plainly && host != "" && len(proxy.lines()) == 0 {
+				if plainly && host != "" && len(proxy.requestLines()) == 0 {
 					t.Errorf("the proxy was not asked, led to %s for %s", lead, host)
 				}
 			}

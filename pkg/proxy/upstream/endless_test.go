@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// sink counts what the client is written.
-type sink struct{ n int }
+// countingWriter counts what the client is written.
+type countingWriter struct{ n int }
 
-func (s *sink) Write(p []byte) (int, error) {
+func (s *countingWriter) Write(p []byte) (int, error) {
 	s.n += len(p)
 	return len(p), nil
 }
@@ -43,8 +43,8 @@ func TestEndlessAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var sent atomic.Int64
 			ended := make(chan error, 1)
-			r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-				if !requested(b) {
+			r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+				if !readRequest(b) {
 					return
 				}
 				_, err := tcp.Write([]byte(test.head))
@@ -55,12 +55,12 @@ func TestEndlessAnswer(t *testing.T) {
 				}
 				ended <- err
 			})
-			c := clientOf(t, r)
-			var out sink
-			status, _, err := c.Exchange(asking(), &out)
+			c := newPlainClient(t, r)
+			var out countingWriter
+			status, _, err := c.Exchange(newRequest(), &out)
 			var e *Error
-			if !errors.As(err, &e) || e.Cause != AnswerTooLarge || e.Cut() != test.begun || (e.Status == 502) == test.begun {
-				t.Fatalf("%v, cut %v", err, e.Cut())
+			if !errors.As(err, &e) || e.Cause != AnswerTooLarge || e.Truncated() != test.begun || (e.ClientStatus == 502) == test.begun {
+				t.Fatalf("%v, cut %v", err, e.Truncated())
 			}
 			checkTexts(t, e)
 			if (status == 200) != test.begun || (out.n > 0) != test.begun || out.n > most {

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// wire is a connection whose other side has said all it will say.
-type wire struct {
+// scriptedStream is a connection whose other side has said all it will say.
+type scriptedStream struct {
 	io.Reader
 }
 
-func (w wire) Ask(_, answer []byte) (int, error) { return w.Read(answer) }
-func (wire) SetDeadline(_ time.Time) error       { return nil }
-func (wire) Close() error                        { return nil }
+func (w scriptedStream) RoundTrip(_, answer []byte) (int, error) { return w.Read(answer) }
+func (scriptedStream) SetDeadline(_ time.Time) error             { return nil }
+func (scriptedStream) Close() error                              { return nil }
 
-// relayed runs the answer through everything between the two sockets.
-func relayed(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
+// relayAnswer runs the answer through everything between the two sockets.
+func relayAnswer(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange, body framing, err error) {
 	x = newExchange()
-	w := wire{answer}
-	if err := x.ask(w, attempt{}, nil); err != nil {
+	w := scriptedStream{answer}
+	if err := x.sendAndReadHead(w, attempt{}, nil); err != nil {
 		return nil, x, 0, err
 	}
-	if body, err = x.answer.frame(toHead); err != nil {
+	if body, err = x.answer.bodyFraming(toHead); err != nil {
 		return nil, x, body, err
 	}
 	var client bytes.Buffer
@@ -35,15 +35,15 @@ func relayed(answer io.Reader, toHead, http10 bool) (out []byte, x *exchange, bo
 	return client.Bytes(), x, body, err
 }
 
-// seen is an answer as net/http reads it.
-type seen struct {
+// parsedAnswer is an answer as net/http reads it.
+type parsedAnswer struct {
 	status     int
 	close      bool
 	body, rest []byte // rest is what comes after it
 }
 
-// reference reads the final answer with net/http.
-func reference(text []byte, method string) (s seen, err error) {
+// readReference reads the final answer with net/http.
+func readReference(text []byte, method string) (s parsedAnswer, err error) {
 	r := bufio.NewReader(bytes.NewReader(text))
 	for s.status < 200 {
 		resp, err := http.ReadResponse(r, &http.Request{Method: method})
@@ -61,10 +61,10 @@ func reference(text []byte, method string) (s seen, err error) {
 	return s, nil
 }
 
-// dribble returns one byte at a time.
-type dribble struct{ *bytes.Reader }
+// byteReader returns one byte at a time.
+type byteReader struct{ *bytes.Reader }
 
-func (d dribble) Read(p []byte) (int, error) { return d.Reader.Read(p[:min(len(p), 1)]) }
+func (d byteReader) Read(p []byte) (int, error) { return d.Reader.Read(p[:min(len(p), 1)]) }
 
 // FuzzAnswer holds what pooling and relaying rest on: what is taken for a
 // complete answer is one to net/http too, with the same status and body; the
@@ -90,26 +90,26 @@ func FuzzAnswer(f *testing.F) {
 		if toHead {
 			method = "HEAD"
 		}
-		out, x, framed, err := relayed(bytes.NewReader(text), toHead, http10)
-		slow, _, _, slowErr := relayed(dribble{bytes.NewReader(text)}, toHead, http10)
+		out, x, framed, err := relayAnswer(bytes.NewReader(text), toHead, http10)
+		slow, _, _, slowErr := relayAnswer(byteReader{bytes.NewReader(text)}, toHead, http10)
 		if (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}
 		if err != nil {
 			return
 		}
-		want, err := reference(text, method)
+		want, err := readReference(text, method)
 		if err != nil {
 			t.Fatalf("net/http refuses %q: %v", text, err)
 		}
 		if want.status != x.answer.status {
 			t.Fatalf("net/http sees status %d, we %d", want.status, x.answer.status)
 		}
-		if framed != untilClose && x.end < len(x.in) && !bytes.Equal(want.rest, x.in[x.start:x.end]) {
-			t.Fatalf("net/http sees %q after the answer, we %q", want.rest, x.in[x.start:x.end])
+		if framed != untilClose && x.end < len(x.input) && !bytes.Equal(want.rest, x.input[x.start:x.end]) {
+			t.Fatalf("net/http sees %q after the answer, we %q", want.rest, x.input[x.start:x.end])
 		}
 		for name, text := range map[string][]byte{"at once": out, "byte by byte": slow} {
-			got, err := reference(text, method)
+			got, err := readReference(text, method)
 			if err != nil {
 				t.Fatalf("%s: net/http refuses what the client gets, %q: %v", name, text, err)
 			}

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// TestMalformedBegin has bodies that are wrong in their first bytes, however
+// TestMalformedBody has bodies that are wrong in their first bytes, however
 // they come: nothing of the answer may have gone out, so that the client can be
 // told.
-func TestMalformedBegin(t *testing.T) {
+func TestMalformedBody(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, body := range map[string]string{
 		"no size":            "x\r\n",
@@ -27,16 +27,16 @@ func TestMalformedBegin(t *testing.T) {
 		"an endless line":    strings.Repeat("1", maxChunkLine+1),
 		"a bad extension":    "5;\x00\r\ntoken\r\n0\r\n\r\n",
 		"a bad trailer":      "0\r\n x\r\n\r\n",
-		"endless trailers":   "0\r\n" + strings.Repeat("X: y\r\n", maxChunkWrap),
+		"endless trailers":   "0\r\n" + strings.Repeat("X: y\r\n", maxChunkOverhead),
 		"ends":               "5\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			for piecewise, answer := range map[string]io.Reader{
 				"at once":      bytes.NewReader([]byte(chunked + body)),
-				"byte by byte": dribble{bytes.NewReader([]byte(chunked + body))},
+				"byte by byte": byteReader{bytes.NewReader([]byte(chunked + body))},
 			} {
-				out, x, _, err := relayed(answer, false, false)
-				var broken *readError
+				out, x, _, err := relayAnswer(answer, false, false)
+				var broken *upstreamReadError
 				if !errors.As(err, &broken) || len(out) > 0 || x.sent {
 					t.Errorf("%s: %v after %q", piecewise, err, out)
 				}
@@ -45,21 +45,21 @@ func TestMalformedBegin(t *testing.T) {
 	}
 }
 
-// measuring is a client that checks, whenever it is written to, what the
+// measuringWriter is a client that checks, whenever it is written to, what the
 // exchange holds.
-type measuring struct {
+type measuringWriter struct {
 	t *testing.T
 	x *exchange
 	n int
 }
 
-func (m *measuring) Write(p []byte) (int, error) {
+func (m *measuringWriter) Write(p []byte) (int, error) {
 	first := m.n == 0
 	m.n += len(p)
 	if first {
 		return len(p), nil // the head, and what came with it
 	}
-	if in, out := len(m.x.in), cap(m.x.out); in > piece || out > 2*piece || len(p) > piece+len("1000\r\n\r\n0\r\n\r\n") {
+	if in, out := len(m.x.input), cap(m.x.output); in > relayBufferSize || out > 2*relayBufferSize || len(p) > relayBufferSize+len("1000\r\n\r\n0\r\n\r\n") {
 		m.t.Errorf("after %d bytes: %d are written, %d held for reading and %d for writing", m.n, len(p), in, out)
 	}
 	return len(p), nil
@@ -79,21 +79,21 @@ func TestRelayMemory(t *testing.T) {
 		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxAnswerHead-200) + "\r\n"} {
 			t.Run(name+filled, func(t *testing.T) {
 				x := newExchange()
-				w := wire{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + answer)}
-				if err := x.ask(w, attempt{}, nil); err != nil {
+				w := scriptedStream{strings.NewReader("HTTP/1.1 200 OK\r\n" + field + answer)}
+				if err := x.sendAndReadHead(w, attempt{}, nil); err != nil {
 					t.Fatal(err)
 				}
-				framed, err := x.answer.frame(false)
+				framed, err := x.answer.bodyFraming(false)
 				if err != nil {
 					t.Fatal(err)
 				}
-				m := &measuring{t: t, x: x}
+				m := &measuringWriter{t: t, x: x}
 				if err := x.relay(w, m, framed, false); err != nil || m.n < size {
 					t.Errorf("%d bytes relayed: %v", m.n, err)
 				}
 				x.reset()
-				if len(x.in) > firstAnswer || cap(x.out) > 2*firstAnswer {
-					t.Errorf("%d and %d bytes are kept for the next exchange", len(x.in), cap(x.out))
+				if len(x.input) > firstReadSize || cap(x.output) > 2*firstReadSize {
+					t.Errorf("%d and %d bytes are kept for the next exchange", len(x.input), cap(x.output))
 				}
 			})
 		}
@@ -105,7 +105,7 @@ func TestWaitingMemory(t *testing.T) {
 	x := newExchange()
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- x.ask(wire{pr}, attempt{}, nil) }()
+	go func() { done <- x.sendAndReadHead(scriptedStream{pr}, attempt{}, nil) }()
 	// The write is taken when the exchange has begun to read.
 	if _, err := pw.Write([]byte("H")); err != nil {
 		t.Fatal(err)
@@ -114,17 +114,17 @@ func TestWaitingMemory(t *testing.T) {
 	if err := <-done; !errors.Is(err, io.EOF) {
 		t.Errorf("ask: %v", err)
 	}
-	if len(x.in) != firstAnswer || cap(x.out) != 0 {
-		t.Errorf("%d and %d bytes", len(x.in), cap(x.out))
+	if len(x.input) != firstReadSize || cap(x.output) != 0 {
+		t.Errorf("%d and %d bytes", len(x.input), cap(x.output))
 	}
 }
 
 // TestSocketBuffers: what the kernel holds for a connection to the ingress is
 // bounded too.
 func TestSocketBuffers(t *testing.T) {
-	r := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
-	c := clientOf(t, r)
-	conn, failure := c.open(attempt{way: way{addr: r.addr}, connect: patience, deadline: time.Now().Add(patience), first: time.Now().Add(patience)})
+	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
+	c := newPlainClient(t, r)
+	conn, failure := c.openConnection(attempt{route: upstreamRoute{addr: r.addr}, connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
 	if failure != nil {
 		t.Fatal(failure)
 	}
@@ -132,14 +132,14 @@ func TestSocketBuffers(t *testing.T) {
 	for name, option := range map[string]int{"receive": syscall.SO_RCVBUF, "send": syscall.SO_SNDBUF} {
 		var size int
 		var err error
-		if err := conn.stream.(*plain).raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
+		if err := conn.stream.(*plainStream).raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
 			t.Fatal(err)
 		}
 		if err != nil || size == 0 || size > 2*socketBuffer {
 			t.Errorf("the %s buffer has %d bytes, %v", name, size, err)
 		}
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,5 +4,5 @@
 
 package upstream
 
-// raceTakes is what the race detector adds to the memory of one that waits.
-const raceTakes = 0
+// raceOverhead is what the race detector adds to the memory of one that waits.
+const raceOverhead = 0

@@ -40,46 +40,46 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*
 	return tcp, nil
 }
 
-// plain is a stream with nothing on top of TCP.
-type plain struct {
+// plainAddrs is a stream with nothing on top of TCP.
+type plainStream struct {
 	*net.TCPConn
 	used bool // it was asked before
 	raw  syscall.RawConn
-	say  func(fd uintptr) bool // made once, so that asking allocates nothing
+	step func(fd uintptr) bool // made once, so that asking allocates nothing
 
 	// Of the request that is being asked, by say.
 	request, answer []byte
 	written, read   int
-	begun           bool
+	started         bool
 	failed          error
 }
 
-func newPlain(tcp *net.TCPConn) (*plain, error) {
+func newPlainStream(tcp *net.TCPConn) (*plainStream, error) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	p := &plain{TCPConn: tcp, raw: raw}
-	p.say = func(fd uintptr) bool {
-		if !p.begun {
-			return !p.begin(int(fd))
+	p := &plainStream{TCPConn: tcp, raw: raw}
+	p.step = func(fd uintptr) bool {
+		if !p.started {
+			return !p.writeRequest(int(fd))
 		}
-		return p.hear(int(fd))
+		return p.readAnswer(int(fd))
 	}
 	return p, nil
 }
 
-// errStale is a kept connection that has ended, or that holds bytes that nobody
+// errStaleConnection is a kept connection that has ended, or that holds bytes that nobody
 // asked for, which would be read as the next answer. Nothing was sent.
-var errStale = errors.New("the kept connection cannot take a request")
+var errStaleConnection = errors.New("the kept connection cannot take a request")
 
-// Ask implements stream. It writes inside of a read: the runtime forgets what the
+// RoundTrip implements stream. It writes inside of a read: the runtime forgets what the
 // poller has said before, and asks the poller as soon as the first try is over. So
 // the usual first read, which finds nothing since no answer can be there yet, is
 // left out.
-func (p *plain) Ask(request, answer []byte) (int, error) {
-	p.request, p.answer, p.written, p.read, p.begun, p.failed = request, answer, 0, 0, false, nil
-	err := p.raw.Read(p.say)
+func (p *plainStream) RoundTrip(request, answer []byte) (int, error) {
+	p.request, p.answer, p.written, p.read, p.started, p.failed = request, answer, 0, 0, false, nil
+	err := p.raw.Read(p.step)
 	p.request, p.answer = nil, nil
 	switch {
 	case p.failed != nil:
@@ -98,13 +98,13 @@ func (p *plain) Ask(request, answer []byte) (int, error) {
 	}
 }
 
-// begin writes the request as far as it goes, and reports whether its answer is
+// writeRequest writes the request as far as it goes, and reports whether its answer is
 // what to wait for now.
-func (p *plain) begin(fd int) (sent bool) {
-	p.begun = true
+func (p *plainStream) writeRequest(fd int) (sent bool) {
+	p.started = true
 	if p.used {
 		if _, err := nonblock.Peek(fd); !errors.Is(err, syscall.EAGAIN) {
-			p.failed = errStale
+			p.failed = errStaleConnection
 			return false
 		}
 	}
@@ -118,8 +118,8 @@ func (p *plain) begin(fd int) (sent bool) {
 	return n == len(p.request)
 }
 
-// hear reads, and reports whether there was anything, be it the end.
-func (p *plain) hear(fd int) bool {
+// readAnswer reads, and reports whether there was anything, be it the end.
+func (p *plainStream) readAnswer(fd int) bool {
 	n, err := nonblock.Read(fd, p.answer)
 	switch {
 	case errors.Is(err, syscall.EAGAIN):

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPortsAreOfEachDestination: a local port that leads to one ingress address can
+// TestPortIsSharedByDestinations: a local port that leads to one ingress address can
 // lead to another at the same time.
-func TestPortsAreOfEachDestination(t *testing.T) {
+func TestPortIsSharedByDestinations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a network namespace of its own")
 	}

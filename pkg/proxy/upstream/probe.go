@@ -20,22 +20,22 @@ type Reachability struct {
 // none, and the connection to the proxy is all. The result is in the order of the
 // settings.
 func (c *Client) Probe(ctx context.Context) []Reachability {
-	r := c.current()
+	r := c.currentSettings()
 	found := make([]Reachability, len(r.addrs(false)))
 	var all sync.WaitGroup
 	for i, addr := range r.addrs(false) {
-		all.Go(func() { found[i] = Reachability{addr, c.probe(ctx, r, addr)} })
+		all.Go(func() { found[i] = Reachability{addr, c.probeAddress(ctx, r, addr)} })
 	}
 	all.Wait()
 	return found
 }
 
-func (c *Client) probe(ctx context.Context, r *route, addr netip.AddrPort) *Error {
-	w := r.way(addr, &Request{}, false)
-	if w.via != nil {
-		return c.probeThrough(ctx, w, r.connect)
+func (c *Client) probeAddress(ctx context.Context, r *activeSettings, addr netip.AddrPort) *Error {
+	w := r.routeTo(addr, &Request{}, false)
+	if w.proxy != nil {
+		return c.probeThroughProxy(ctx, w, r.connectTimeout)
 	}
-	tcp, err := dialTCP(ctx, addr, r.connect)
+	tcp, err := dialTCP(ctx, addr, r.connectTimeout)
 	if err != nil {
 		return dialError(addr, err)
 	}
@@ -43,15 +43,15 @@ func (c *Client) probe(ctx context.Context, r *route, addr netip.AddrPort) *Erro
 	return nil
 }
 
-// probeThrough goes the steps to the proxy, and to the ingress behind it.
-func (c *Client) probeThrough(ctx context.Context, w way, timeout time.Duration) *Error {
-	tcp, failure := c.approach(w, timeout)
+// probeThroughProxy goes the steps to the proxy, and to the ingress behind it.
+func (c *Client) probeThroughProxy(ctx context.Context, w upstreamRoute, timeout time.Duration) *Error {
+	tcp, failure := c.dialRoute(w, timeout)
 	if failure != nil {
 		return failure
 	}
 	defer tcp.Close()
 	defer context.AfterFunc(ctx, func() { _ = tcp.Close() })()
-	bottom, err := newSocket(tcp)
+	bottom, err := newTLSSocket(tcp)
 	if err != nil {
 		return dialError(w.addr, err)
 	}
@@ -59,10 +59,10 @@ func (c *Client) probeThrough(ctx context.Context, w way, timeout time.Duration)
 	if by.IsZero() {
 		by = time.Now().Add(timeout)
 	}
-	a := attempt{way: w, room: w.via.room, connect: timeout, deadline: by, first: by}
-	beneath, _, failure := c.greetProxy(bottom, a)
-	if failure == nil && !w.absolute() {
-		_, failure = a.tunnel(beneath)
+	a := attempt{route: w, handshakes: w.proxy.handshakes, connectTimeout: timeout, deadline: by, firstByteBy: by}
+	beneath, _, failure := c.handshakeProxy(bottom, a)
+	if failure == nil && !w.usesAbsoluteForm() {
+		_, failure = a.openTunnel(beneath)
 	}
 	return failure
 }

@@ -17,12 +17,12 @@ type proxyRefusal struct {
 	code   string // what Squid or a proxy that speaks RFC 9209 gives as error; empty: none
 }
 
-func (r *proxyRefusal) Error() string { return r.why().Error() }
+func (r *proxyRefusal) Error() string { return r.reason().Error() }
 
 // Unwrap returns why.
-func (r *proxyRefusal) Unwrap() error { return r.why() }
+func (r *proxyRefusal) Unwrap() error { return r.reason() }
 
-func (r *proxyRefusal) why() cause.Why {
+func (r *proxyRefusal) reason() cause.Why {
 	if r.code == "" {
 		return cause.Why{Reason: cause.ProxyAnswer, Number: r.status}
 	}
@@ -38,19 +38,19 @@ func (r *proxyRefusal) cause() Cause {
 	return EgressDenied
 }
 
-// refusal is what the answer says to an operator. Its reason phrase is any text, and
+// certificateRefusal is what the answer says to an operator. Its reason phrase is any text, and
 // is dropped; so is an error code that gives away what authorizes us.
-func (a *answer) refusal(authorization Secret) *proxyRefusal {
+func (a *answer) parseProxyRefusal(authorization Secret) *proxyRefusal {
 	r := &proxyRefusal{status: a.status}
 	// Squid's is followed by a number.
 	code, _, _ := strings.Cut(string(httpfield.Trim(a.proxyError())), " ")
-	if cause.IsCode(code) && !authorization.Within(code) {
+	if cause.IsCode(code) && !authorization.AppearsIn(code) {
 		r.code = code
 	}
 	return r
 }
 
-// byProxy reports whether the answer is the proxy's own, and not what the ingress has
+// isFromProxy reports whether the answer is the proxy's own, and not what the ingress has
 // sent through it; absolute says that the proxy was asked in plain HTTP. 407 is a
 // proxy's by definition (RFC 9110 section 15.5.8). An error that Squid makes has
 // X-Squid-Error (its src/errorpage.cc), also where an admin has set `via off`; one of
@@ -62,11 +62,11 @@ func (a *answer) refusal(authorization Secret) *proxyRefusal {
 //
 // Within a tunnel only a proxy that looks into TLS answers by itself, where it does
 // not like the router, for example: what names its error is the only sign then.
-func (a *answer) byProxy(absolute bool) bool {
+func (a *answer) isFromProxy(absolute bool) bool {
 	switch {
 	case absolute && a.status == 407:
 		return true
-	case a.status < 400, a.looped:
+	case a.status < 400, a.loopDetected:
 		return false
 	case a.proxyError() != nil:
 		return true
@@ -75,7 +75,7 @@ func (a *answer) byProxy(absolute bool) bool {
 	}
 	switch a.status {
 	case 403, 502, 503, 504:
-		return a.value("via") == nil && a.value("x-cache") == nil
+		return a.fieldValue("via") == nil && a.fieldValue("x-cache") == nil
 	default:
 		return false
 	}
@@ -84,7 +84,7 @@ func (a *answer) byProxy(absolute bool) bool {
 // proxyError is what a proxy says in a field of why it answers by itself; nil if
 // none does.
 func (a *answer) proxyError() []byte {
-	if squid := a.value("x-squid-error"); squid != nil {
+	if squid := a.fieldValue("x-squid-error"); squid != nil {
 		return squid
 	}
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
@@ -108,7 +108,7 @@ func statusError(list []byte) []byte {
 		var member []byte
 		member, list, _ = bytes.Cut(list, []byte{','})
 		by, parameters, _ := bytes.Cut(member, []byte{';'})
-		if httpfield.EqualFold(httpfield.Trim(by), httpfield.Pseudonym) {
+		if httpfield.EqualFold(httpfield.Trim(by), httpfield.ServiceName) {
 			continue
 		}
 		for len(parameters) > 0 {
@@ -122,9 +122,9 @@ func statusError(list []byte) []byte {
 	return nil
 }
 
-// value is that of the first field with the name, which is in lower case; nil when
+// fieldValue is that of the first field with the name, which is in lower case; nil when
 // there is none. The answer's head must be complete and its buffer there.
-func (a *answer) value(name string) []byte {
+func (a *answer) fieldValue(name string) []byte {
 	for rest := a.buf[a.fields.from:a.fields.to]; len(rest) > 0; {
 		var n, v []byte
 		n, v, rest = httpfield.Next(rest)

@@ -21,12 +21,12 @@ const (
 
 const (
 	// signatureV2 begins each header of version 2, and its command follows.
-	signatureV2  = "\r\n\r\n\x00\r\nQUIT\n"
-	localV2      = 0x20
-	relayedV2    = 0x21
-	tcpOverIPv4  = 0x11
-	tcpOverIPv6  = 0x21
-	maxProxyHead = 107 // of version 1, whose header may be the longer one
+	signatureV2    = "\r\n\r\n\x00\r\nQUIT\n"
+	localV2        = 0x20
+	relayedV2      = 0x21
+	tcpOverIPv4    = 0x11
+	tcpOverIPv6    = 0x21
+	maxProxyHeader = 107 // of version 1, whose header may be the longer one
 )
 
 // appendProxyHeader appends the header that tells the router whose connection
@@ -38,7 +38,7 @@ const (
 // for the connection's own (UNKNOWN in version 1, LOCAL in version 2, which it
 // must accept, unlike an unspecified family).
 func appendProxyHeader(dst []byte, version ProxyProtocol, client, vip netip.AddrPort) []byte {
-	client, vip = plainAddr(client), plainAddr(vip)
+	client, vip = normalizeAddr(client), normalizeAddr(vip)
 	known := client.IsValid() && vip.IsValid() && client.Addr().Is4() == vip.Addr().Is4()
 	switch version {
 	case ProxyProtocolV1:
@@ -50,9 +50,9 @@ func appendProxyHeader(dst []byte, version ProxyProtocol, client, vip netip.Addr
 	}
 }
 
-// plainAddr is the address as a header has it: neither mapped nor with a zone,
+// normalizeAddr is the address as a header has it: neither mapped nor with a zone,
 // which says something on this host alone.
-func plainAddr(a netip.AddrPort) netip.AddrPort {
+func normalizeAddr(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-var headers = []struct {
+var proxyHeaders = []struct {
 	name        string
 	client, vip string
 	v1, v2      string
@@ -76,7 +76,7 @@ func addrPort(text string) netip.AddrPort {
 
 func TestProxyHeader(t *testing.T) {
 	t.Parallel()
-	for _, h := range headers {
+	for _, h := range proxyHeaders {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			for version, want := range map[ProxyProtocol]string{ProxyProtocolOff: "", ProxyProtocolV1: h.v1, ProxyProtocolV2: h.v2} {
@@ -95,15 +95,15 @@ func TestProxyHeaderFits(t *testing.T) {
 	t.Parallel()
 	longest := addrPort("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
 	for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
-		if n := len(appendProxyHeader(nil, version, longest, longest)); n > maxProxyHead {
+		if n := len(appendProxyHeader(nil, version, longest, longest)); n > maxProxyHeader {
 			t.Errorf("version %d has %d bytes", version, n)
 		}
 	}
 }
 
-// haproxy runs the real one on a listener that it gets as descriptor 3, with what
+// startHAProxy runs the real one on a listener that it gets as descriptor 3, with what
 // goes into its front end, and returns where it listens.
-func haproxy(t *testing.T, bind, frontend string) netip.AddrPort {
+func startHAProxy(t *testing.T, bind, frontend string) netip.AddrPort {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -140,17 +140,17 @@ const returnsAddresses = "\thttp-request return status 200 content-type text/pla
 // TestProxyHeaderByHAProxy has the real router say whom it takes for the client.
 func TestProxyHeaderByHAProxy(t *testing.T) {
 	t.Parallel()
-	router := haproxy(t, "accept-proxy", returnsAddresses)
-	for _, h := range headers {
+	router := startHAProxy(t, "accept-proxy", returnsAddresses)
+	for _, h := range proxyHeaders {
 		for _, version := range []ProxyProtocol{ProxyProtocolV1, ProxyProtocolV2} {
 			t.Run(fmt.Sprintf("%s v%d", h.name, version), func(t *testing.T) {
 				t.Parallel()
-				conn, err := net.DialTimeout("tcp", router.String(), patience)
+				conn, err := net.DialTimeout("tcp", router.String(), testTimeout)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(patience))
+				_ = conn.SetDeadline(time.Now().Add(testTimeout))
 				head := appendProxyHeader(nil, version, addrPort(h.client), addrPort(h.vip))
 				if _, err := conn.Write(append(head, request...)); err != nil {
 					t.Fatal(err)

@@ -12,12 +12,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// maxHops bounds the redirects that are followed for one request.
-const maxHops = 3
+// maxRedirects bounds the redirects that are followed for one request.
+const maxRedirects = 3
 
-// redirects reports whether the answer is one that leads elsewhere by its Location
+// isRedirect reports whether the answer is one that leads elsewhere by its Location
 // (RFC 9110 section 15.4).
-func (a *answer) redirects() bool {
+func (a *answer) isRedirect() bool {
 	return a.status >= 300 && a.status < 400 && a.status != 304 && a.locations > 0
 }
 
@@ -36,13 +36,13 @@ func (a *answer) location() []byte {
 	return nil
 }
 
-// SameByTLS reports whether a Location leads from a request by http for host (in
+// SameOverHTTPS reports whether a Location leads from a request by http for host (in
 // canonical form, without a port) and target to the same by https. Whatever else it
 // says is false: another scheme, host, port, path or query, even if they would mean
 // the same, a user, a fragment, or a relative reference.
 //
 // The address is not looked up, then or ever: the request goes to the ingress again.
-func SameByTLS(location []byte, host string, target []byte, httpsPort uint16) bool {
+func SameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16) bool {
 	const scheme = "https://"
 	if host == "" || len(target) == 0 || target[0] != '/' || !httpfield.HasPrefixFold(location, scheme) {
 		return false
@@ -62,9 +62,9 @@ func SameByTLS(location []byte, host string, target []byte, httpsPort uint16) bo
 	return bytes.Equal(rest, target)
 }
 
-// destination is where the answer leads, for an operator: scheme, host and port. Path
+// describeRedirect is where the answer leads, for an operator: scheme, host and port. Path
 // and query are any text, and applications have in them what is nobody's business.
-func (a *answer) destination() cause.Why {
+func (a *answer) describeRedirect() cause.Why {
 	if a.locations > 1 {
 		return cause.Why{Reason: cause.ManyPlaces, Number: a.locations}
 	}
@@ -87,50 +87,50 @@ func (a *answer) destination() cause.Why {
 	return why
 }
 
-// judge names what an operator wants to know about a well-formed answer to r, or
+// classifyAnswer names what an operator wants to know about a well-formed answer to r, or
 // says that it is a redirect to follow; hops have been.
-func (x *exchange) judge(r *Request, route *route, hops int) (cause Cause, follow bool) {
+func (x *exchange) classifyAnswer(r *Request, route *activeSettings, hops int) (cause Cause, follow bool) {
 	a := &x.answer
 	switch {
-	case !a.redirects():
-		return Judge(a.status, false, a.looped), false
-	case !SameByTLS(a.location(), r.Host, r.Target, route.httpsPort):
-		a.elsewhere = a.destination()
+	case !a.isRedirect():
+		return AnswerCause(a.status, false, a.loopDetected), false
+	case !SameOverHTTPS(a.location(), r.Host, r.Target, route.httpsPort):
+		a.redirectTarget = a.describeRedirect()
 		return RedirectElsewhere, false
-	case !route.follow:
+	case !route.followRedirects:
 		return RedirectToHTTPS, false
-	case hops == maxHops:
+	case hops == maxRedirects:
 		return RedirectLoop, false
 	default:
 		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308
 	}
 }
 
-// drop ends with an answer that nobody gets. Its body is not waited for: unless all
+// discardAnswer ends with an answer that nobody gets. Its body is not waited for: unless all
 // of it has come with the head, the connection is not used again.
-func (c *Client) drop(x *exchange, conn *conn, body framing) {
+func (c *Client) discardAnswer(x *exchange, conn *conn, body framing) {
 	whole := body == noBody
-	if body == byLength && x.answer.length <= int64(x.end-x.start) {
-		x.start += int(x.answer.length)
+	if body == byLength && x.answer.bodyLength <= int64(x.end-x.start) {
+		x.start += int(x.answer.bodyLength)
 		whole = true
 	}
-	c.end(x, conn, body, whole)
+	c.finish(x, conn, body, whole)
 }
 
-// hostAndScheme is how the gate ends Forwarded: what is no token stands in quotes
+// forwardedHostAndProto is how the gate ends Forwarded: what is no token stands in quotes
 // (RFC 7239 section 4).
-func hostAndScheme(host, scheme string) []byte {
+func forwardedHostAndProto(host, scheme string) []byte {
 	if strings.Contains(host, ":") {
 		host = `"` + host + `"`
 	}
 	return []byte(";host=" + host + ";proto=" + scheme + "\r\n")
 }
 
-// followed is the request as the client itself would send it when it follows the
+// redirectedToTLS is the request as the client itself would send it when it follows the
 // redirect: to the same host, now by https. So the router's rules, some of which go
 // by what a proxy says of its client, see it led where they wanted. Only the gate has
 // written these fields: those of the client are not passed on.
-func (r *Request) followed() *Request {
+func (r *Request) redirectedToTLS() *Request {
 	led := *r
 	led.Head = make([]byte, 0, len(r.Head)+len(r.Host))
 	authority := "" // of the client, maybe with a port
@@ -147,7 +147,7 @@ func (r *Request) followed() *Request {
 		case "X-Forwarded-Port":
 			line = []byte("X-Forwarded-Port: 443\r\n")
 		case "Forwarded":
-			line = bytes.Replace(line, hostAndScheme(authority, "http"), hostAndScheme(r.Host, "https"), 1)
+			line = bytes.Replace(line, forwardedHostAndProto(authority, "http"), forwardedHostAndProto(r.Host, "https"), 1)
 		}
 		led.Head = append(led.Head, line...)
 	}

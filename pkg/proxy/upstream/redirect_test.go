@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	path  = "/.well-known/acme-challenge/token"
-	found = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: "
+	path       = "/.well-known/acme-challenge/token"
+	redirectTo = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: "
 )
 
-// same is a redirect to the same by https.
-const same = found + "https://" + api + path + "\r\n\r\n"
+// redirectToSame is a redirect to the same by https.
+const redirectToSame = redirectTo + "https://" + api + path + "\r\n\r\n"
 
-// TestSameByTLS is what is followed, byte by byte.
-func TestSameByTLS(t *testing.T) {
+// TestSameOverHTTPS is what is followed, byte by byte.
+func TestSameOverHTTPS(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		location, host, target string
@@ -71,15 +71,15 @@ func TestSameByTLS(t *testing.T) {
 		"no host in the request":       {"https://api.example.com/a", "", "/a", false},
 		"no target":                    {"https://api.example.com", api, "", false},
 	} {
-		if got := SameByTLS([]byte(test.location), test.host, []byte(test.target), 8443); got != test.want {
+		if got := SameOverHTTPS([]byte(test.location), test.host, []byte(test.target), 8443); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-// door is an ingress with a port for each scheme.
-type door struct {
-	http  *router
+// redirectingIngress is an ingress with a port for each scheme.
+type redirectingIngress struct {
+	http  *testRouter
 	https *tlsRouter
 	heads struct {
 		sync.Mutex
@@ -87,12 +87,12 @@ type door struct {
 	}
 }
 
-// redirecting is an ingress that answers first and then, by TLS, each of then in
+// newRedirectingIngress is an ingress that answers first and then, by TLS, each of then in
 // turn.
-func redirecting(t testing.TB, p pki, first string, then ...string) *door {
+func newRedirectingIngress(t testing.TB, p pki, first string, then ...string) *redirectingIngress {
 	t.Helper()
-	d := &door{http: serve(t, "127.0.0.1:0", says(first))}
-	d.https = serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
+	d := &redirectingIngress{http: startRouter(t, "127.0.0.1:0", answersWith(first))}
+	d.https = startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
 		for {
 			head, err := readHead(b)
 			if err != nil {
@@ -108,10 +108,10 @@ func redirecting(t testing.TB, p pki, first string, then ...string) *door {
 	return d
 }
 
-func (d *door) settings(trust *Trust) Settings {
+func (d *redirectingIngress) settings(trust *TrustedCAs) Settings {
 	return Settings{
 		Ingress: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(),
-		FollowRedirects: true, Trust: trust, ConnectTimeout: patience,
+		FollowRedirects: true, TrustedCAs: trust, ConnectTimeout: testTimeout,
 	}
 }
 
@@ -127,32 +127,32 @@ func TestRedirects(t *testing.T) {
 		plain  int // connections, for two exchanges
 		asked  int // by TLS, for two exchanges
 	}{
-		"302":         {first: same, then: []string{good}, status: 200, plain: 1, asked: 2},
-		"301":         {first: strings.Replace(same, "302 Found", "301 Moved", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
-		"303":         {first: strings.Replace(same, "302 Found", "303 See", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
-		"307":         {first: strings.Replace(same, "302 Found", "307 There", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
-		"308":         {first: strings.Replace(same, "302 Found", "308 There", 1), then: []string{good}, status: 200, plain: 1, asked: 2},
-		"300":         {first: strings.Replace(same, "302 Found", "300 Choose", 1), status: 300, plain: 1},
-		"200":         {first: strings.Replace(same, "302 Found", "200 OK", 1), status: 200, plain: 1},
-		"with a page": {first: strings.Replace(same, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{good}, status: 200, plain: 1, asked: 2},
+		"302":         {first: redirectToSame, then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"301":         {first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"303":         {first: strings.Replace(redirectToSame, "302 Found", "303 See", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"307":         {first: strings.Replace(redirectToSame, "302 Found", "307 There", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"308":         {first: strings.Replace(redirectToSame, "302 Found", "308 There", 1), then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
+		"300":         {first: strings.Replace(redirectToSame, "302 Found", "300 Choose", 1), status: 300, plain: 1},
+		"200":         {first: strings.Replace(redirectToSame, "302 Found", "200 OK", 1), status: 200, plain: 1},
+		"with a page": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{okAnswer}, status: 200, plain: 1, asked: 2},
 		"with a page in chunks": {
-			first: strings.Replace(same, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{good}, status: 200, plain: 2, asked: 2,
+			first: strings.Replace(redirectToSame, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{okAnswer}, status: 200, plain: 2, asked: 2,
 		},
-		"with a page that does not come": {first: strings.Replace(same, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{good}, status: 200, plain: 2, asked: 2},
-		"closes":                         {first: strings.Replace(same, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{good}, status: 200, plain: 2, asked: 2},
-		"twice":                          {first: same, then: []string{same, good, same, good}, status: 200, plain: 1, asked: 4},
-		"for ever":                       {first: same, then: []string{same}, status: 302, cause: RedirectLoop, plain: 1, asked: 6},
-		"and then elsewhere":             {first: same, then: []string{found + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: RedirectElsewhere, plain: 1, asked: 2},
-		"and then no route":              {first: same, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: NoRoute, plain: 1, asked: 2},
-		"elsewhere":                      {first: found + "https://evil.example.com/\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
-		"several":                        {first: found + "https://" + api + path + "\r\nLocation: https://" + api + path + "\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
+		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{okAnswer}, status: 200, plain: 2, asked: 2},
+		"closes":                         {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{okAnswer}, status: 200, plain: 2, asked: 2},
+		"twice":                          {first: redirectToSame, then: []string{redirectToSame, okAnswer, redirectToSame, okAnswer}, status: 200, plain: 1, asked: 4},
+		"for ever":                       {first: redirectToSame, then: []string{redirectToSame}, status: 302, cause: RedirectLoop, plain: 1, asked: 6},
+		"and then elsewhere":             {first: redirectToSame, then: []string{redirectTo + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: RedirectElsewhere, plain: 1, asked: 2},
+		"and then no route":              {first: redirectToSame, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: NoRoute, plain: 1, asked: 2},
+		"elsewhere":                      {first: redirectTo + "https://evil.example.com/\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
+		"several":                        {first: redirectTo + "https://" + api + path + "\r\nLocation: https://" + api + path + "\r\n\r\n", status: 302, cause: RedirectElsewhere, plain: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := redirecting(t, p, test.first, test.then...)
-			c := clientBy(t, d.settings(p.trust()))
+			d := newRedirectingIngress(t, p, test.first, test.then...)
+			c := newClient(t, d.settings(p.trustedCAs()))
 			for range 2 {
-				status, body, e := asks(t, c, asking())
+				status, body, e := doExchange(t, c, newRequest())
 				cause := Cause("")
 				if e != nil {
 					cause = e.Cause
@@ -184,9 +184,9 @@ func TestRedirectElsewhereIsNamed(t *testing.T) {
 		"/a\r\nLocation: /b":                   "redirects the challenge to 2 places at once, which",
 		"ftp://{error}.example.com/{upstream}": "redirects the challenge to a Location that is no URL",
 	} {
-		r := serve(t, "127.0.0.1:0", says(found+location+"\r\n\r\n"))
-		_, _, e := asks(t, clientBy(t, byHTTP(r)), asking())
-		if e == nil || e.Cause != RedirectElsewhere || e.Cut() || !strings.Contains(e.Detail(), want) {
+		r := startRouter(t, "127.0.0.1:0", answersWith(redirectTo+location+"\r\n\r\n"))
+		_, _, e := doExchange(t, newClient(t, plainSettings(r)), newRequest())
+		if e == nil || e.Cause != RedirectElsewhere || e.Truncated() || !strings.Contains(e.Detail(), want) {
 			t.Errorf("%q: %v: %+v", location, e, e)
 		}
 	}
@@ -196,10 +196,10 @@ func TestRedirectElsewhereIsNamed(t *testing.T) {
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := redirecting(t, p, same, good)
-	s := d.settings(p.trust())
+	d := newRedirectingIngress(t, p, redirectToSame, okAnswer)
+	s := d.settings(p.trustedCAs())
 	s.FollowRedirects = false
-	if status, _, e := asks(t, clientBy(t, s), asking()); status != 302 || e == nil || e.Cause != RedirectToHTTPS || e.Cut() {
+	if status, _, e := doExchange(t, newClient(t, s), newRequest()); status != 302 || e == nil || e.Cause != RedirectToHTTPS || e.Truncated() {
 		t.Errorf("%d, %v", status, e)
 	}
 	if d.https.accepted() != 0 {
@@ -211,16 +211,16 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestRedirectToUntrusted(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := redirecting(t, p, same, good)
-	status, body, e := asks(t, clientBy(t, d.settings(newPKI(t).trust())), asking())
-	if status != 0 || body != "" || e == nil || e.Cause != TLSUntrusted || e.Status != 502 || e.Addr != d.https.addr {
+	d := newRedirectingIngress(t, p, redirectToSame, okAnswer)
+	status, body, e := doExchange(t, newClient(t, d.settings(newPKI(t).trustedCAs())), newRequest())
+	if status != 0 || body != "" || e == nil || e.Cause != TLSUntrusted || e.ClientStatus != 502 || e.Addr != d.https.addr {
 		t.Errorf("%d %q, %v", status, body, e)
 	}
 }
 
-// TestFollowedHead: what the router is told of a request that it has redirected, the
+// TestRedirectedRequestHead: what the router is told of a request that it has redirected, the
 // same host everywhere.
-func TestFollowedHead(t *testing.T) {
+func TestRedirectedRequestHead(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	for asked, want := range map[string]struct{ forwarded, to, led string }{
@@ -228,15 +228,15 @@ func TestFollowedHead(t *testing.T) {
 		"api.example.com":      {"api.example.com", "api.example.com", "api.example.com"},
 		"[2001:db8::5]:80":     {`"[2001:db8::5]:80"`, "[2001:db8::5]", `"[2001:db8::5]"`},
 	} {
-		lead := strings.Replace(same, api, want.to, 1)
-		d := redirecting(t, p, lead, good)
-		ask := asking()
+		lead := strings.Replace(redirectToSame, api, want.to, 1)
+		d := newRedirectingIngress(t, p, lead, okAnswer)
+		ask := newRequest()
 		ask.Host = want.to
 		ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + asked + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + asked + "\r\n" +
 			"X-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for=192.0.2.9;host=" + want.forwarded + ";proto=http\r\nVia: 1.1 http01-proxyd\r\n\r\n")
-		s := d.settings(p.trust())
+		s := d.settings(p.trustedCAs())
 		s.VerifyNames = []string{api}
-		answered(t, clientBy(t, s), ask)
+		wantAnswered(t, newClient(t, s), ask)
 		head := "GET " + path + " HTTP/1.1\r\nHost: " + want.to + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + want.to + "\r\n" +
 			"X-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\nForwarded: for=192.0.2.9;host=" + want.led + ";proto=https\r\nVia: 1.1 http01-proxyd\r\n\r\n"
 		if got := d.heads.list[0]; got != head {
@@ -250,10 +250,10 @@ func TestFollowedHead(t *testing.T) {
 func TestRedirectFromTLS(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := redirecting(t, p, good, same, good)
-	s := d.settings(p.trust())
-	s.Secure = true
-	answered(t, clientBy(t, s), asking())
+	d := newRedirectingIngress(t, p, okAnswer, redirectToSame, okAnswer)
+	s := d.settings(p.trustedCAs())
+	s.TLS = true
+	wantAnswered(t, newClient(t, s), newRequest())
 	if d.http.accepted() != 0 {
 		t.Error("it was asked without TLS")
 	}
@@ -263,26 +263,26 @@ func TestRedirectFromTLS(t *testing.T) {
 func TestRedirectDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	d := &door{http: serve(t, "127.0.0.1:0", says(same))}
-	d.https = serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
-	ask := asking()
+	d := &redirectingIngress{http: startRouter(t, "127.0.0.1:0", answersWith(redirectToSame))}
+	d.https = startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
+	ask := newRequest()
 	ask.Deadline = time.Now().Add(300 * time.Millisecond)
-	if _, _, e := asks(t, clientBy(t, d.settings(p.trust())), ask); e == nil || e.Cause != AnswerTimeout || e.Status != 504 {
+	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != AnswerTimeout || e.ClientStatus != 504 {
 		t.Errorf("%v", e)
 	}
 }
 
-// dialled is what a client has dialled.
-type dialled struct {
+// dialRecorder is what a client has dialled.
+type dialRecorder struct {
 	sync.Mutex
 	addrs map[netip.AddrPort]bool
 }
 
-// watch notes what c dials.
-func watch(c *Client) *dialled {
-	d := &dialled{addrs: map[netip.AddrPort]bool{}}
-	connect := c.connect
-	c.connect = func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+// recordDials notes what c dials.
+func recordDials(c *Client) *dialRecorder {
+	d := &dialRecorder{addrs: map[netip.AddrPort]bool{}}
+	connect := c.dialFunc
+	c.dialFunc = func(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 		d.Lock()
 		d.addrs[addr] = true
 		d.Unlock()
@@ -291,7 +291,7 @@ func watch(c *Client) *dialled {
 	return d
 }
 
-func (d *dialled) check(t testing.TB, allowed ...netip.AddrPort) {
+func (d *dialRecorder) check(t testing.TB, allowed ...netip.AddrPort) {
 	t.Helper()
 	d.Lock()
 	defer d.Unlock()
@@ -307,7 +307,7 @@ func (d *dialled) check(t testing.TB, allowed ...netip.AddrPort) {
 func TestNothingElseIsDialled(t *testing.T) {
 	nstest.Need(t)
 	p := newPKI(t)
-	evil := serve(t, "127.0.0.66:0", says(good))
+	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
 	leads := []string{
 		"https://" + evil.addr.String() + path, "https://127.0.0.66" + path, "http://" + evil.addr.String() + path, "//" + evil.addr.String() + path,
 		"https://localhost:6443" + path, "https://api.example.com@" + evil.addr.String() + path, "https://api.example.com:" + strconv.Itoa(int(evil.addr.Port())) + path,
@@ -316,10 +316,10 @@ func TestNothingElseIsDialled(t *testing.T) {
 	}
 	for _, lead := range leads {
 		for _, host := range []string{api, "127.0.0.66", evil.addr.String(), "localhost", "169.254.169.254", "[::1]", ""} {
-			d := redirecting(t, p, found+lead+"\r\n\r\n", found+lead+"\r\n\r\n")
-			c := clientBy(t, d.settings(p.trust()))
-			seen := watch(c)
-			if status, body, _ := asks(t, c, named(host)); status != 302 && (status != 200 || body != "token.key") && status != 0 {
+			d := newRedirectingIngress(t, p, redirectTo+lead+"\r\n\r\n", redirectTo+lead+"\r\n\r\n")
+			c := newClient(t, d.settings(p.trustedCAs()))
+			seen := recordDials(c)
+			if status, body, _ := doExchange(t, c, requestFor(host)); status != 302 && (status != 200 || body != "token.key") && status != 0 {
 				t.Errorf("%s for %q: %d %q", lead, host, status, body)
 			}
 			seen.check(t, d.http.addr, d.https.addr)
@@ -346,25 +346,25 @@ func FuzzRedirect(f *testing.F) {
 	p := newPKI(f)
 	var location string
 	var mu sync.Mutex
-	plain := serve(f, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		for requested(b) {
+	plain := startRouter(f, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for readRequest(b) {
 			mu.Lock()
-			text := found + location + "\r\n\r\n"
+			text := redirectTo + location + "\r\n\r\n"
 			mu.Unlock()
 			_, _ = io.WriteString(tcp, text)
 		}
 	})
-	secure := serveTLS(f, "127.0.0.1:0", p.config(f, api), repeats)
+	secure := startTLSRouter(f, "127.0.0.1:0", p.config(f, api), answersOverTLS)
 	f.Fuzz(func(t *testing.T, lead, host, target string) {
 		mu.Lock()
 		location = lead
 		mu.Unlock()
-		c := clientBy(t, Settings{
+		c := newClient(t, Settings{
 			Ingress: []netip.Addr{plain.addr.Addr()}, Port: plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true,
-			Trust: p.trust(), VerifyNames: []string{api}, ConnectTimeout: patience,
+			TrustedCAs: p.trustedCAs(), VerifyNames: []string{api}, ConnectTimeout: testTimeout,
 		})
-		seen := watch(c)
-		ask := asking()
+		seen := recordDials(c)
+		ask := newRequest()
 		ask.Host, ask.Target = host, []byte(target)
 		// An answer may be one that ends with the budget only.
 		ask.Deadline = time.Now().Add(100 * time.Millisecond)

@@ -12,26 +12,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// errNoTime is a budget that was used up before a connection was tried.
-var errNoTime = fmt.Errorf("%w: %w", cause.Why{Reason: cause.NoTime}, os.ErrDeadlineExceeded)
+// errTimeUsedUp is a budget that was used up before a connection was tried.
+var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Why{Reason: cause.NoTime}, os.ErrDeadlineExceeded)
 
-// readError marks what the upstream did wrong while its answer was relayed, to
+// upstreamReadError marks what the upstream did wrong while its answer was relayed, to
 // tell it from what the client did.
-type readError struct{ error }
+type upstreamReadError struct{ error }
 
-// ask sends the request and reads until the head of the final answer is
+// flushAndWait sends the request and reads until the head of the final answer is
 // complete.
-func (x *exchange) ask(conn stream, a attempt, request []byte) error {
-	if err := conn.SetDeadline(a.first); err != nil {
+func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error {
+	if err := conn.SetDeadline(a.firstByteBy); err != nil {
 		return err
 	}
-	x.room(max(firstAnswer, len(x.in)))
-	n, err := conn.Ask(request, x.in[x.end:])
-	if err := x.came(conn, a, n, err); err != nil {
+	x.resizeInput(max(firstReadSize, len(x.input)))
+	n, err := conn.RoundTrip(request, x.input[x.end:])
+	if err := x.recordRead(conn, a, n, err); err != nil {
 		return err
 	}
 	for interim := 0; ; {
-		n, err := x.answer.parse(x.in[x.start:x.end])
+		n, err := x.answer.parse(x.input[x.start:x.end])
 		switch {
 		case err != nil:
 			return err
@@ -39,7 +39,7 @@ func (x *exchange) ask(conn stream, a attempt, request []byte) error {
 			if err := x.readHead(conn, a); err != nil {
 				return err
 			}
-		case !x.answer.interim():
+		case !x.answer.isInterim():
 			x.start += n
 			return nil
 		case x.answer.status == 101:
@@ -60,24 +60,24 @@ func (x *exchange) readHead(conn stream, a attempt) error {
 	switch unused := x.end - x.start; {
 	case unused == maxAnswerHead:
 		return malformed(cause.HeadTooLong)
-	case x.end < len(x.in):
+	case x.end < len(x.input):
 	default:
 		// The parser counts from the head's beginning, so that the head may move.
-		size := max(firstAnswer, len(x.in))
+		size := max(firstReadSize, len(x.input))
 		if unused == size {
 			size = min(2*size, maxAnswerHead)
 		}
-		x.room(size)
+		x.resizeInput(size)
 	}
-	n, err := conn.Read(x.in[x.end:])
-	return x.came(conn, a, n, err)
+	n, err := conn.Read(x.input[x.end:])
+	return x.recordRead(conn, a, n, err)
 }
 
-// came takes note of what was read.
-func (x *exchange) came(conn stream, a attempt, n int, err error) error {
-	if n > 0 && !x.got {
-		x.got = true
-		if a.first.Before(a.deadline) {
+// recordRead takes note of what was read.
+func (x *exchange) recordRead(conn stream, a attempt, n int, err error) error {
+	if n > 0 && !x.received {
+		x.received = true
+		if a.firstByteBy.Before(a.deadline) {
 			if err := conn.SetDeadline(a.deadline); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (x *exchange) came(conn stream, a attempt, n int, err error) error {
 // until it has, another answer can still be given.
 func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 bool) error {
 	rechunk := body == byChunks && !http10
-	x.out = x.answer.appendHead(x.out, rechunk)
+	x.output = x.answer.appendHead(x.output, rechunk)
 	x.answer.buf = nil // it may be larger than what is needed from here on
 	switch body {
 	case byLength:
@@ -103,37 +103,37 @@ func (x *exchange) relay(conn io.Reader, client io.Writer, body framing, http10 
 	case byChunks:
 		return x.relayChunks(conn, client, rechunk)
 	case untilClose:
-		return x.relayRest(conn, client)
+		return x.relayUntilClose(conn, client)
 	default:
 		return x.flush(client)
 	}
 }
 
 func (x *exchange) relayLength(conn io.Reader, client io.Writer) error {
-	for left := x.answer.length; ; {
+	for left := x.answer.bodyLength; ; {
 		n := int(min(left, int64(x.end-x.start)))
-		if err := x.pass(client, n); err != nil {
+		if err := x.relayBytes(client, n); err != nil {
 			return err
 		}
 		if left -= int64(n); left == 0 {
 			return x.flush(client)
 		}
-		if err := x.more(conn); err != nil {
+		if err := x.readMore(conn); err != nil {
 			return err
 		}
 	}
 }
 
-func (x *exchange) relayRest(conn io.Reader, client io.Writer) error {
+func (x *exchange) relayUntilClose(conn io.Reader, client io.Writer) error {
 	for left := maxBody; ; {
 		n := x.end - x.start
 		if left -= n; left < 0 {
-			return &readError{errTooLarge}
+			return &upstreamReadError{errTooLarge}
 		}
-		if err := x.pass(client, n); err != nil {
+		if err := x.relayBytes(client, n); err != nil {
 			return err
 		}
-		switch err := x.more(conn); {
+		switch err := x.readMore(conn); {
 		case err == nil:
 		case isEOF(err):
 			return x.flush(client)
@@ -146,12 +146,12 @@ func (x *exchange) relayRest(conn io.Reader, client io.Writer) error {
 // relayChunks decodes the body and, for a client that reads chunks, wraps it
 // again: what goes out is framed by what was understood of what came in.
 func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) error {
-	var c chunks
+	var c chunkReader
 	begun := false
 	for {
-		used, data, err := c.next(x.in[x.start:x.end])
+		used, data, err := c.next(x.input[x.start:x.end])
 		if err != nil {
-			return &readError{err}
+			return &upstreamReadError{err}
 		}
 		x.start += used
 		if len(data) > 0 {
@@ -160,7 +160,7 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 		}
 		if c.done() {
 			if rechunk {
-				x.out = append(x.out, "0\r\n\r\n"...)
+				x.output = append(x.output, "0\r\n\r\n"...)
 			}
 			return x.flush(client)
 		}
@@ -172,7 +172,7 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 				return err
 			}
 		}
-		if err := x.more(conn); err != nil {
+		if err := x.readMore(conn); err != nil {
 			return err
 		}
 	}
@@ -180,53 +180,53 @@ func (x *exchange) relayChunks(conn io.Reader, client io.Writer, rechunk bool) e
 
 func (x *exchange) appendBody(data []byte, rechunk bool) {
 	if !rechunk {
-		x.out = append(x.out, data...)
+		x.output = append(x.output, data...)
 		return
 	}
-	x.out = strconv.AppendUint(x.out, uint64(len(data)), 16)
-	x.out = append(x.out, "\r\n"...)
-	x.out = append(x.out, data...)
-	x.out = append(x.out, "\r\n"...)
+	x.output = strconv.AppendUint(x.output, uint64(len(data)), 16)
+	x.output = append(x.output, "\r\n"...)
+	x.output = append(x.output, data...)
+	x.output = append(x.output, "\r\n"...)
 }
 
-// pass sends the next n bytes of the body: behind the head if that was not sent
+// relayBytes sends the next n bytes of the body: behind the head if that was not sent
 // yet, else from where they lie.
-func (x *exchange) pass(client io.Writer, n int) error {
-	data := x.in[x.start : x.start+n]
+func (x *exchange) relayBytes(client io.Writer, n int) error {
+	data := x.input[x.start : x.start+n]
 	x.start += n
 	switch {
 	case n == 0:
 		return nil
-	case len(x.out) == 0:
+	case len(x.output) == 0:
 		return x.write(client, data)
 	default:
-		x.out = append(x.out, data...)
+		x.output = append(x.output, data...)
 		return x.flush(client)
 	}
 }
 
-// more reads what comes next. What is left unread fits: of a body, it is less
+// base reads what comes next. What is left unread fits: of a body, it is less
 // than a line of its chunks.
-func (x *exchange) more(conn io.Reader) error {
-	x.room(piece)
-	n, err := conn.Read(x.in[x.end:])
+func (x *exchange) readMore(conn io.Reader) error {
+	x.resizeInput(relayBufferSize)
+	n, err := conn.Read(x.input[x.end:])
 	x.end += n
 	if n > 0 {
 		return nil
 	}
-	return &readError{err}
+	return &upstreamReadError{err}
 }
 
 // flush sends what is ready. A buffer that a long head has made large is given
 // back.
 func (x *exchange) flush(client io.Writer) error {
-	if len(x.out) == 0 {
+	if len(x.output) == 0 {
 		return nil
 	}
-	err := x.write(client, x.out)
-	x.out = x.out[:0]
-	if cap(x.out) > 2*piece {
-		x.out = nil
+	err := x.write(client, x.output)
+	x.output = x.output[:0]
+	if cap(x.output) > 2*relayBufferSize {
+		x.output = nil
 	}
 	return err
 }
@@ -241,6 +241,6 @@ func (x *exchange) write(client io.Writer, b []byte) error {
 }
 
 func isEOF(err error) bool {
-	var broken *readError
+	var broken *upstreamReadError
 	return errors.As(err, &broken) && errors.Is(broken.error, io.EOF)
 }

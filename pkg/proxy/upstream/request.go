@@ -16,6 +16,6 @@ type Request struct {
 	Head     []byte // one complete head of a GET or HEAD, in origin-form
 	Host     string // in canonical form, without a port; empty when the client has named none
 	Target   []byte // as in Head
-	ToHead   bool   // the request is HEAD
+	IsHead   bool   // the request is HEAD
 	HTTP10   bool   // the client cannot read chunks
 }

@@ -51,11 +51,11 @@ func (s Secret) reveal() string {
 	return *s.text
 }
 
-// Within reports whether a text that came from elsewhere, such as the proxy's
+// AppearsIn reports whether a text that came from elsewhere, such as the proxy's
 // reason, gives it away: as it stands, or what Basic has encoded in it, each also in
 // the forms that %q and URLs have for it. The text must be whole: of one that was cut,
 // the end may hold a part of the secret.
-func (s Secret) Within(text string) bool {
+func (s Secret) AppearsIn(text string) bool {
 	if s.text == nil {
 		return false
 	}
@@ -65,12 +65,12 @@ func (s Secret) Within(text string) bool {
 		user, password, _ := strings.Cut(string(plain), ":")
 		hidden = append(hidden, user, password)
 	}
-	return slices.ContainsFunc(hidden, func(h string) bool { return h != "" && shows(text, h) })
+	return slices.ContainsFunc(hidden, func(h string) bool { return h != "" && containsEncoded(text, h) })
 }
 
-func shows(text, hidden string) bool {
+func containsEncoded(text, hidden string) bool {
 	for _, form := range []string{
-		hidden, quoted(strconv.Quote(hidden)), quoted(strconv.QuoteToASCII(hidden)),
+		hidden, trimQuotes(strconv.Quote(hidden)), trimQuotes(strconv.QuoteToASCII(hidden)),
 		url.QueryEscape(hidden), url.PathEscape(hidden), url.User(hidden).String(),
 	} {
 		if strings.Contains(text, form) {
@@ -80,5 +80,5 @@ func shows(text, hidden string) bool {
 	return false
 }
 
-// quoted is what is between the quotes.
-func quoted(text string) string { return text[1 : len(text)-1] }
+// trimQuotes is what is between the quotes.
+func trimQuotes(text string) string { return text[1 : len(text)-1] }

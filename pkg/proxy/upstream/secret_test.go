@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSecretWithin: whatever form a secret is given away in.
-func TestSecretWithin(t *testing.T) {
+// TestSecretAppearsIn: whatever form a secret is given away in.
+func TestSecretAppearsIn(t *testing.T) {
 	t.Parallel()
 	const name, word = "clüster", "pä\"ss\\ w/ord"
 	basic := base64.StdEncoding.EncodeToString([]byte(name + ":" + word))
@@ -19,12 +19,12 @@ func TestSecretWithin(t *testing.T) {
 		name, word, basic, fmt.Sprintf("malformed %q", "for "+word), fmt.Sprintf("malformed %+q", "for "+word),
 		url.UserPassword(name, word).String(), url.QueryEscape(word), url.PathEscape(name),
 	} {
-		if !s.Within("it says " + text + ", and no more") {
+		if !s.AppearsIn("it says " + text + ", and no more") {
 			t.Errorf("%q is not seen", text)
 		}
 	}
 	for _, text := range []string{"", "it says nothing of it", "Basic"} {
-		if s.Within(text) || NewSecret("").Within(text) {
+		if s.AppearsIn(text) || NewSecret("").AppearsIn(text) {
 			t.Errorf("%q is taken for it", text)
 		}
 	}

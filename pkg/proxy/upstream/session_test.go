@@ -21,27 +21,27 @@ const api = "api.example.com"
 
 func (p pki) config(t testing.TB, names ...string) *tls.Config {
 	t.Helper()
-	return &tls.Config{Certificates: []tls.Certificate{presents(t, p.between, nil, names...)}}
+	return &tls.Config{Certificates: []tls.Certificate{serverCertificate(t, p.intermediate, nil, names...)}}
 }
 
-// answered fails the test unless the exchange is answered as it should be.
-func answered(t testing.TB, c *Client, r *Request) {
+// wantAnswered fails the test unless the exchange is answered as it should be.
+func wantAnswered(t testing.TB, c *Client, r *Request) {
 	t.Helper()
-	if status, body, e := asks(t, c, r); status != 200 || body != "token.key" || e != nil {
+	if status, body, e := doExchange(t, c, r); status != 200 || body != "token.key" || e != nil {
 		t.Fatalf("%d %q, %v", status, body, e)
 	}
 }
 
-// named is a request for host.
-func named(host string) *Request {
-	r := asking()
+// requestFor is a request for host.
+func requestFor(host string) *Request {
+	r := newRequest()
 	r.Host, r.Head = host, []byte("GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
 	return r
 }
 
-// eachVersion runs a test with each version of TLS, and a router that presents a
+// forEachTLSVersion runs a test with each version of TLS, and a router that presents a
 // certificate for name.
-func eachVersion(t *testing.T, name string, handle secured, test func(t *testing.T, p pki, r *tlsRouter)) {
+func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t *testing.T, p pki, r *tlsRouter)) {
 	t.Helper()
 	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
 		t.Run(version, func(t *testing.T) {
@@ -49,29 +49,29 @@ func eachVersion(t *testing.T, name string, handle secured, test func(t *testing
 			p := newPKI(t)
 			config := p.config(t, name)
 			config.MaxVersion = most
-			test(t, p, serveTLS(t, "127.0.0.1:0", config, handle))
+			test(t, p, startTLSRouter(t, "127.0.0.1:0", config, handle))
 		})
 	}
 }
 
-// TestSecureConnectionIsKept: the tickets for sessions that follow a handshake of
+// TestTLSConnectionIsReused: the tickets for sessions that follow a handshake of
 // TLS 1.3 lie in the socket with the answer, or come later; neither ends it.
-func TestSecureConnectionIsKept(t *testing.T) {
+func TestTLSConnectionIsReused(t *testing.T) {
 	t.Parallel()
-	eachVersion(t, api, repeats, func(t *testing.T, p pki, r *tlsRouter) {
+	forEachTLSVersion(t, api, answersOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
 		t.Helper()
-		c := clientBy(t, byTLS(r.router, p.trust()))
+		c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
 		for range 5 {
-			answered(t, c, asking())
+			wantAnswered(t, c, newRequest())
 		}
 		r.expect(t, 1)
 	})
 }
 
-// TestKeptSecureConnectionGone: the router ends a connection behind an answer, with
+// TestIdleTLSConnectionLost: the router ends a connection behind an answer, with
 // and without a goodbye, or says something that nobody has asked for: the next
 // request goes out once, on another.
-func TestKeptSecureConnectionGone(t *testing.T) {
+func TestIdleTLSConnectionLost(t *testing.T) {
 	t.Parallel()
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	for name, end := range map[string]func(conn *tls.Conn){
@@ -85,9 +85,9 @@ func TestKeptSecureConnectionGone(t *testing.T) {
 			t.Parallel()
 			p := newPKI(t)
 			goOn, gone := make(chan struct{}), make(chan struct{})
-			r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
-				for requested(b) {
-					_, _ = io.WriteString(conn, good)
+			r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
+				for readRequest(b) {
+					_, _ = io.WriteString(conn, okAnswer)
 					if n == 1 {
 						<-goOn
 						end(conn)
@@ -95,12 +95,12 @@ func TestKeptSecureConnectionGone(t *testing.T) {
 					}
 				}
 			})
-			c := clientBy(t, byTLS(r.router, p.trust()))
-			answered(t, c, asking())
+			c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
+			wantAnswered(t, c, newRequest())
 			close(goOn)
 			<-gone
-			answered(t, c, asking())
-			answered(t, c, asking())
+			wantAnswered(t, c, newRequest())
+			wantAnswered(t, c, newRequest())
 			r.expect(t, 2)
 			if got, want := r.bytes.Load(), int64(3*len(request)); got != want {
 				t.Errorf("the router got %d bytes of requests, want %d", got, want)
@@ -109,20 +109,20 @@ func TestKeptSecureConnectionGone(t *testing.T) {
 	}
 }
 
-// TestKeptSecureConnectionEnds has the router end a connection as the next request
+// TestIdleTLSConnectionEnds has the router end a connection as the next request
 // comes: it is sent again.
-func TestKeptSecureConnectionEnds(t *testing.T) {
+func TestIdleTLSConnectionEnds(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
-		if requested(b) {
-			_, _ = io.WriteString(conn, good)
+	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
+		if readRequest(b) {
+			_, _ = io.WriteString(conn, okAnswer)
 			_, _ = b.ReadByte()
 		}
 	})
-	c := clientBy(t, byTLS(r.router, p.trust()))
+	c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
 	for range 4 {
-		answered(t, c, asking())
+		wantAnswered(t, c, newRequest())
 	}
 	r.expect(t, 4)
 }
@@ -131,23 +131,23 @@ func TestKeptSecureConnectionEnds(t *testing.T) {
 // from the start, and one for another name does.
 func TestSessionsAreResumed(t *testing.T) {
 	t.Parallel()
-	eachVersion(t, "*.example.com", closes, func(t *testing.T, p pki, r *tlsRouter) {
+	forEachTLSVersion(t, "*.example.com", answersOnceOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
 		t.Helper()
-		c := clientBy(t, byTLS(r.router, p.trust()))
+		c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
 		for range 5 {
-			answered(t, c, named("api.example.com"))
+			wantAnswered(t, c, requestFor("api.example.com"))
 		}
-		answered(t, c, named("other.example.com"))
+		wantAnswered(t, c, requestFor("other.example.com"))
 		if full, resumed := r.full.Load(), r.resumed.Load(); full != 2 || resumed != 4 {
 			t.Errorf("%d handshakes from the start, %d resumed", full, resumed)
 		}
 	})
 }
 
-// closes answers one request with Connection: close, and ends the connection.
-func closes(_ int, conn *tls.Conn, b *bufio.Reader) {
-	if requested(b) {
-		_, _ = io.WriteString(conn, strings.Replace(good, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+// answersOnceOverTLS answers one request with Connection: close, and ends the connection.
+func answersOnceOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
+	if readRequest(b) {
+		_, _ = io.WriteString(conn, strings.Replace(okAnswer, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
 	}
 }
 
@@ -156,17 +156,17 @@ func closes(_ int, conn *tls.Conn, b *bufio.Reader) {
 func TestResumedSessionsAreVerified(t *testing.T) {
 	t.Parallel()
 	const apps = "*.apps.example.com"
-	eachVersion(t, apps, closes, func(t *testing.T, p pki, r *tlsRouter) {
+	forEachTLSVersion(t, apps, answersOnceOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
 		t.Helper()
-		c := clientBy(t, byTLS(r.router, p.trust(), apps))
-		answered(t, c, asking())
-		answered(t, c, asking())
+		c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs(), apps))
+		wantAnswered(t, c, newRequest())
+		wantAnswered(t, c, newRequest())
 		sent := r.bytes.Load()
-		v := c.current().verifier
+		v := c.currentSettings().verifier
 		v.names[0] = "other.example.com"
-		fails(t, c, asking(), TLSName)
-		v.names[0], v.trust = apps, newPKI(t).trust()
-		fails(t, c, asking(), TLSUntrusted)
+		wantCause(t, c, newRequest(), TLSName)
+		v.names[0], v.trusted = apps, newPKI(t).trustedCAs()
+		wantCause(t, c, newRequest(), TLSUntrusted)
 		r.close()
 		if n := r.bytes.Load(); n != sent || r.resumed.Load() == 0 {
 			t.Errorf("%d bytes of requests after that; %d sessions were resumed", n-sent, r.resumed.Load())
@@ -179,9 +179,9 @@ func TestResumedSessionsAreVerified(t *testing.T) {
 func TestTrustChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
-	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), repeats)
-	s := byTLS(r.router, p.trust())
-	c := clientBy(t, s)
+	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), answersOverTLS)
+	s := tlsSettings(r.testRouter, p.trustedCAs())
+	c := newClient(t, s)
 	var all sync.WaitGroup
 	var asked atomic.Int64
 	changed := make(chan struct{})
@@ -193,7 +193,7 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				if status, body, e := asks(t, c, asking()); status != 200 || body != "token.key" || e != nil {
+				if status, body, e := doExchange(t, c, newRequest()); status != 200 || body != "token.key" || e != nil {
 					t.Errorf("%d %q, %v", status, body, e)
 				}
 				asked.Add(1)
@@ -201,7 +201,7 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 		})
 	}
 	for n := range 100 {
-		s.Trust = NewTrust([][]byte{p.root.Raw, other.root.Raw}[:1+n%2])
+		s.TrustedCAs = NewTrustedCAs([][]byte{p.root.Raw, other.root.Raw}[:1+n%2])
 		c.Update(s)
 		seen := asked.Load()
 		nstest.Await(t, "requests under this trust", func() bool { return asked.Load() >= seen+4 })
@@ -218,12 +218,12 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 func TestServerNames(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	r := serveTLS(t, "127.0.0.1:0", p.config(t, "*.apps.example.com"), repeats)
-	c := clientBy(t, byTLS(r.router, p.trust(), "*.apps.example.com"))
+	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, "*.apps.example.com"), answersOverTLS)
+	c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs(), "*.apps.example.com"))
 	hosts := []string{"api.example.com", "other.example.com", "192.0.2.5", "[2001:db8::5]", ""}
 	for range 2 {
 		for _, host := range hosts {
-			answered(t, c, named(host))
+			wantAnswered(t, c, requestFor(host))
 		}
 	}
 	r.expect(t, len(hosts))
@@ -237,9 +237,9 @@ func TestServerNames(t *testing.T) {
 	}
 	// Any number of names has room for so many connections.
 	for n := range 2 * maxIdle {
-		answered(t, c, named(fmt.Sprintf("n%d.example.com", n)))
+		wantAnswered(t, c, requestFor(fmt.Sprintf("n%d.example.com", n)))
 	}
-	keeps(t, c, maxIdle, "requests for more names than that")
+	wantIdle(t, c, maxIdle, "requests for more names than that")
 }
 
 // TestTrustChanges: what was trusted before is not after, be it a connection that is
@@ -247,91 +247,91 @@ func TestServerNames(t *testing.T) {
 func TestTrustChanges(t *testing.T) {
 	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
-	both := NewTrust([][]byte{p.root.Raw, other.root.Raw})
+	both := NewTrustedCAs([][]byte{p.root.Raw, other.root.Raw})
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
-		for requested(b) {
+	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(n int, conn *tls.Conn, b *bufio.Reader) {
+		for readRequest(b) {
 			if n == 2 {
 				reached <- struct{}{}
 				<-goOn
 			}
-			_, _ = io.WriteString(conn, good)
+			_, _ = io.WriteString(conn, okAnswer)
 		}
 	})
-	settings := byTLS(r.router, p.trust())
-	c := clientBy(t, settings)
-	w := c.current().way(r.addr, asking(), false)
-	kept, _ := c.open(attempt{way: w, room: c.current().room(w), connect: patience, deadline: time.Now().Add(patience), first: time.Now().Add(patience)})
-	answeredOn(t, kept)
-	c.keep(kept, time.Now())
+	settings := tlsSettings(r.testRouter, p.trustedCAs())
+	c := newClient(t, settings)
+	w := c.currentSettings().routeTo(r.addr, newRequest(), false)
+	kept, _ := c.openConnection(attempt{route: w, handshakes: c.currentSettings().handshakeSlots(w), connectTimeout: testTimeout, deadline: time.Now().Add(testTimeout), firstByteBy: time.Now().Add(testTimeout)})
+	wantAnsweredOn(t, kept)
+	c.putIdle(kept, time.Now())
 
 	// Two at once, so that one is under way on a connection of its own.
-	first := c.take(kept.way)
+	first := c.popIdle(kept.route)
 	under := make(chan *Error, 1)
 	go func() {
-		_, _, e := asks(t, c, asking())
+		_, _, e := doExchange(t, c, newRequest())
 		under <- e
 	}()
 	<-reached
-	c.keep(first, time.Now())
-	keeps(t, c, 1, "one of two exchanges")
-	settings.Trust = both
+	c.putIdle(first, time.Now())
+	wantIdle(t, c, 1, "one of two exchanges")
+	settings.TrustedCAs = both
 	c.Update(settings)
-	keeps(t, c, 0, "a change of the trust")
+	wantIdle(t, c, 0, "a change of the trust")
 	goOn <- struct{}{}
 	if e := <-under; e != nil {
 		t.Errorf("what was under way: %v", e)
 	}
-	keeps(t, c, 0, "the end of the exchange that was under way")
+	wantIdle(t, c, 0, "the end of the exchange that was under way")
 	resumed := r.resumed.Load()
-	answered(t, c, asking())
+	wantAnswered(t, c, newRequest())
 	if n := r.resumed.Load(); n != resumed {
 		t.Error("a session of the old trust was resumed")
 	}
-	settings.Trust = other.trust()
+	settings.TrustedCAs = other.trustedCAs()
 	c.Update(settings)
-	fails(t, c, asking(), TLSUntrusted)
-	settings.Trust = both
+	wantCause(t, c, newRequest(), TLSUntrusted)
+	settings.TrustedCAs = both
 	c.Update(settings)
-	answered(t, c, asking())
+	wantAnswered(t, c, newRequest())
 	settings.VerifyNames = []string{"x.example.com"}
 	c.Update(settings)
-	keeps(t, c, 0, "a change of the names")
-	answered(t, c, asking())
+	wantIdle(t, c, 0, "a change of the names")
+	wantAnswered(t, c, newRequest())
 	c.Update(settings)
-	keeps(t, c, 1, "an update that changes nothing")
+	wantIdle(t, c, 1, "an update that changes nothing")
 }
 
-// answeredOn asks on a connection of the test's own.
-func answeredOn(t testing.TB, conn *conn) {
+// wantAnsweredOn asks on a connection of the test's own.
+func wantAnsweredOn(t testing.TB, conn *conn) {
 	t.Helper()
 	if conn == nil {
 		t.Fatal("no connection")
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
-	answer := make([]byte, len(good))
-	if n, err := conn.Ask([]byte(request), answer); err != nil || string(answer[:n]) != good {
+	answer := make([]byte, len(okAnswer))
+	if n, err := conn.RoundTrip([]byte(request), answer); err != nil || string(answer[:n]) != okAnswer {
 		t.Fatalf("%q, %v", answer[:n], err)
 	}
 }
 
-// TestTrustLeavesPlain: connections without TLS do not care.
-func TestTrustLeavesPlain(t *testing.T) {
+// TestTrustChangeKeepsPlainConnections: connections without TLS do not care.
+func TestTrustChangeKeepsPlainConnections(t *testing.T) {
 	t.Parallel()
-	r := serve(t, "127.0.0.1:0", says(good))
-	s := byHTTP(r)
+	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	s := plainSettings(r)
 	s.FollowRedirects = true
-	c := clientBy(t, s)
-	answered(t, c, asking())
-	s.Trust = newPKI(t).trust()
+	c := newClient(t, s)
+	wantAnswered(t, c, newRequest())
+	s.TrustedCAs = newPKI(t).trustedCAs()
 	c.Update(s)
-	answered(t, c, asking())
+	wantAnswered(t, c, newRequest())
 	r.expect(t, 1)
-	s.Secure = true
+	s.TLS = true
 	c.Update(s)
-	keeps(t, c, 0, "the change to TLS")
+	wantIdle(t, c, 0, "the change to TLS")
 }
 
 // TestNoTLS: what stands at the port instead of a router that speaks TLS.
@@ -342,7 +342,7 @@ func TestNoTLS(t *testing.T) {
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	asksBack := p.config(t, api)
 	asksBack.ClientAuth = tls.RequireAnyClientCert
-	over := func(config *tls.Config) talk {
+	over := func(config *tls.Config) connHandler {
 		return func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			conn := tls.Server(tcp, config)
 			if conn.Handshake() == nil {
@@ -351,7 +351,7 @@ func TestNoTLS(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		talk talk
+		talk connHandler
 		want Cause
 		code int
 		says string
@@ -363,7 +363,7 @@ func TestNoTLS(t *testing.T) {
 		"TLS 1.1":          {over(old), TLSHandshake, 502, "version"},
 		"plain text after the handshake": {func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			conn := tls.Server(tcp, p.config(t, api))
-			if requested(bufio.NewReader(conn)) {
+			if readRequest(bufio.NewReader(conn)) {
 				_, _ = io.WriteString(tcp, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			}
 		}, TLSHandshake, 502, "it answers in plain HTTP"},
@@ -391,49 +391,49 @@ func TestNoTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := serve(t, "127.0.0.1:0", test.talk)
-			s := byTLS(r, p.trust())
+			r := startRouter(t, "127.0.0.1:0", test.talk)
+			s := tlsSettings(r, p.trustedCAs())
 			if test.want == AnswerTimeout {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
-			_, _, e := asks(t, clientBy(t, s), asking())
-			if e == nil || e.Cause != test.want || e.Status != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
+			_, _, e := doExchange(t, newClient(t, s), newRequest())
+			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.says) {
 				t.Errorf("%+v", e)
 			}
 		})
 	}
 }
 
-// TestSecureFamilies: an address whose router cannot be verified, or stays silent,
+// TestTLSFamilies: an address whose router cannot be verified, or stays silent,
 // is not the end.
-func TestSecureFamilies(t *testing.T) {
+func TestTLSFamilies(t *testing.T) {
 	nstest.Need(t)
 	p, other := newPKI(t), newPKI(t)
-	for name, first := range map[string]talk{
+	for name, first := range map[string]connHandler{
 		"not trusted": func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {
 			_ = tls.Server(tcp, other.config(t, api)).Handshake()
 		},
 		"silent": func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) },
-		"no TLS": saysOnce(good),
+		"no TLS": answersOnce(okAnswer),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r4 := serve(t, "127.0.0.1:0", first)
-			r6 := serveTLS(t, fmt.Sprintf("[::1]:%d", r4.addr.Port()), p.config(t, api), repeats)
-			s := byTLS(r4, p.trust())
+			r4 := startRouter(t, "127.0.0.1:0", first)
+			r6 := startTLSRouter(t, fmt.Sprintf("[::1]:%d", r4.addr.Port()), p.config(t, api), answersOverTLS)
+			s := tlsSettings(r4, p.trustedCAs())
 			s.Ingress, s.ConnectTimeout = append(s.Ingress, r6.addr.Addr()), 500*time.Millisecond
-			answered(t, clientBy(t, s), asking())
+			wantAnswered(t, newClient(t, s), newRequest())
 		})
 	}
 }
 
-// TestSecureDeadline: a router that is slow in the middle of everything keeps nobody
+// TestTLSDeadline: a router that is slow in the middle of everything keeps nobody
 // longer than the budget.
-func TestSecureDeadline(t *testing.T) {
+func TestTLSDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	r := serveTLS(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
-		if requested(b) {
-			_, _ = io.WriteString(conn, good[:len(good)-1])
+	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
+		if readRequest(b) {
+			_, _ = io.WriteString(conn, okAnswer[:len(okAnswer)-1])
 			_, _ = io.Copy(io.Discard, b)
 		}
 	})
@@ -441,11 +441,11 @@ func TestSecureDeadline(t *testing.T) {
 	var e *Error
 	// On a busy machine the answer may not have begun when a short time is over.
 	for budget := 300 * time.Millisecond; status == 0 && budget < time.Minute; budget *= 4 {
-		ask := asking()
+		ask := newRequest()
 		ask.Deadline = time.Now().Add(budget)
-		status, _, e = asks(t, clientBy(t, byTLS(r.router, p.trust())), ask)
+		status, _, e = doExchange(t, newClient(t, tlsSettings(r.testRouter, p.trustedCAs())), ask)
 	}
-	if status != 200 || e == nil || e.Cause != AnswerTimeout || !e.Cut() {
+	if status != 200 || e == nil || e.Cause != AnswerTimeout || !e.Truncated() {
 		t.Errorf("%d, %v", status, e)
 	}
 }
@@ -455,17 +455,17 @@ func TestSecureDeadline(t *testing.T) {
 func TestCloseEndsHandshakes(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{}, maxHandshakes)
-	r := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
+	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
 		_, _ = b.ReadByte()
 		heard <- struct{}{}
 		_, _ = io.Copy(io.Discard, b)
 	})
-	c := clientBy(t, byTLS(r, newPKI(t).trust()))
+	c := newClient(t, tlsSettings(r, newPKI(t).trustedCAs()))
 	ended := make(chan *Error)
 	const more = 3
 	for range maxHandshakes + more {
 		go func() {
-			_, _, e := asks(t, c, asking())
+			_, _, e := doExchange(t, c, newRequest())
 			ended <- e
 		}()
 	}
@@ -484,7 +484,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 // BenchmarkExchangeTLS is BenchmarkExchange over a kept connection of TLS.
 func BenchmarkExchangeTLS(b *testing.B) {
 	p := newPKI(b)
-	r := serveTLS(b, "127.0.0.1:0", p.config(b, api), repeats)
-	benchmark(b, clientBy(b, byTLS(r.router, p.trust())))
+	r := startTLSRouter(b, "127.0.0.1:0", p.config(b, api), answersOverTLS)
+	benchmark(b, newClient(b, tlsSettings(r.testRouter, p.trustedCAs())))
 	r.expect(b, 1)
 }

@@ -9,30 +9,30 @@ import (
 	"sync"
 )
 
-// Trust is the set of certificates that a router's has to lead to. Nothing is read
+// TrustedCAs is the set of certificates that a router's has to lead to. Nothing is read
 // from the host: the process that verifies may open no file.
-type Trust struct {
-	more  *Trust // which is trusted besides
-	parse sync.Once
+type TrustedCAs struct {
+	base  *TrustedCAs // which is trusted besides
+	once  sync.Once
 	roots [][]byte // DER, until they are parsed
 	pool  *x509.CertPool
 }
 
-// NewTrust returns the trust in roots, certificates as DER; none trusts nothing.
+// NewTrustedCAs returns the trust in roots, certificates as DER; none trusts nothing.
 // Roots is not changed, and must not be afterwards.
-func NewTrust(roots [][]byte) *Trust { return &Trust{roots: roots} }
+func NewTrustedCAs(roots [][]byte) *TrustedCAs { return &TrustedCAs{roots: roots} }
 
-// authorities parses the roots when the first router is verified: most hosts never
+// certPool parses the roots when the first router is verified: most hosts never
 // speak TLS. The pool then has their subjects and what they are parsed from, and
 // parses those again that a chain leads to: a host's system trust has some 150.
-func (t *Trust) authorities() *x509.CertPool {
+func (t *TrustedCAs) certPool() *x509.CertPool {
 	if t == nil {
 		return x509.NewCertPool()
 	}
-	t.parse.Do(func() {
+	t.once.Do(func() {
 		t.pool = x509.NewCertPool()
-		if t.more != nil {
-			t.pool = t.more.authorities().Clone()
+		if t.base != nil {
+			t.pool = t.base.certPool().Clone()
 		}
 		var text bytes.Buffer
 		for _, der := range t.roots {
@@ -45,12 +45,12 @@ func (t *Trust) authorities() *x509.CertPool {
 	return t.pool
 }
 
-// with is the trust in what t trusts and in other roots. It is t when there are none.
-func (t *Trust) with(roots [][]byte) *Trust {
+// extendedBy is the trust in what t trusts and in other roots. It is t when there are none.
+func (t *TrustedCAs) extendedBy(roots [][]byte) *TrustedCAs {
 	if len(roots) == 0 {
 		return t
 	}
-	both := NewTrust(roots)
-	both.more = t
+	both := NewTrustedCAs(roots)
+	both.base = t
 	return both
 }

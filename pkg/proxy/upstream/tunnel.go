@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// tunnel asks the egress proxy, to which conn is, for a way to an address (RFC 9110
+// openTunnel asks the egress proxy, to which conn is, for a way to an address (RFC 9110
 // section 9.3.6), within conn's deadline. What is beyond the tunnel is conn from
 // then on, or what is returned in its place when some of that has come already.
 // A proxy that says no is a *proxyRefusal.
@@ -19,12 +19,12 @@ func tunnel(conn net.Conn, to netip.AddrPort, authorization Secret) (net.Conn, e
 	if _, err := conn.Write(appendConnect(nil, to, authorization)); err != nil {
 		return nil, err
 	}
-	rest, err := readConnected(conn, authorization)
+	rest, err := readConnectAnswer(conn, authorization)
 	if err != nil {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return &begun{Conn: conn, rest: rest}, nil
+		return &bufferedConn{Conn: conn, buffered: rest}, nil
 	}
 	return conn, nil
 }
@@ -46,13 +46,13 @@ func appendAuthorization(dst []byte, authorization Secret) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// readConnected reads the head of the answer to CONNECT, and returns what came
+// readConnectAnswer reads the head of the answer to CONNECT, and returns what came
 // after it. Framing does not count in a 2xx (RFC 9110 section 9.3.6), and any other
 // answer ends the connection.
-func readConnected(conn io.Reader, authorization Secret) (rest []byte, err error) {
+func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err error) {
 	var (
 		a       answer
-		buf     = make([]byte, firstAnswer)
+		buf     = make([]byte, firstReadSize)
 		end     int
 		interim int
 	)
@@ -62,27 +62,27 @@ func readConnected(conn io.Reader, authorization Secret) (rest []byte, err error
 		case err != nil:
 			return nil, err
 		case n == 0:
-			if buf, end, err = readOn(conn, buf, end); err != nil {
+			if buf, end, err = readMoreHead(conn, buf, end); err != nil {
 				return nil, err
 			}
 		case a.status == 101:
 			return nil, malformed(cause.Switches)
-		case a.interim():
+		case a.isInterim():
 			if interim++; interim > maxInterim {
 				return nil, malformed(cause.Interim)
 			}
 			end = copy(buf, buf[n:end])
 			a = answer{}
 		case a.status > 299:
-			return nil, a.refusal(authorization)
+			return nil, a.parseProxyRefusal(authorization)
 		default:
 			return buf[n:end], nil
 		}
 	}
 }
 
-// readOn reads more behind what is in buf, which grows up to the bound of a head.
-func readOn(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
+// readMoreHead reads more behind what is in buf, which grows up to the bound of a head.
+func readMoreHead(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	if end == maxAnswerHead {
 		return nil, 0, malformed(cause.HeadTooLong)
 	}
@@ -99,20 +99,20 @@ func readOn(conn io.Reader, buf []byte, end int) ([]byte, int, error) {
 	return nil, 0, fmt.Errorf("read its answer to CONNECT: %w", err)
 }
 
-// begun is a connection of which something was read already.
-type begun struct {
+// bufferedConn is a connection of which something was read already.
+type bufferedConn struct {
 	net.Conn
-	rest []byte
+	buffered []byte
 }
 
 // Read returns that first.
-func (b *begun) Read(p []byte) (int, error) {
-	if len(b.rest) == 0 {
+func (b *bufferedConn) Read(p []byte) (int, error) {
+	if len(b.buffered) == 0 {
 		return b.Conn.Read(p)
 	}
-	n := copy(p, b.rest)
-	if b.rest = b.rest[n:]; len(b.rest) == 0 {
-		b.rest = nil
+	n := copy(p, b.buffered)
+	if b.buffered = b.buffered[n:]; len(b.buffered) == 0 {
+		b.buffered = nil
 	}
 	return n, nil
 }

@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-const basic = "Basic dXNlcjpwYXNzd29yZA==" // user:password
+const basicAuth = "Basic dXNlcjpwYXNzd29yZA==" // user:password
 
 var ingress443 = netip.MustParseAddrPort("192.0.2.6:443")
 
-// proxied has a proxy answer one CONNECT with text, and ends the connection unless
+// connectThrough has a proxy answer one CONNECT with text, and ends the connection unless
 // more is to follow. It returns what the proxy was sent.
-func proxied(t *testing.T, text string, secret Secret) (conn net.Conn, sent string, err error) {
+func connectThrough(t *testing.T, text string, secret Secret) (conn net.Conn, sent string, err error) {
 	t.Helper()
 	near, far := net.Pipe()
 	t.Cleanup(func() { _ = near.Close() })
-	_ = near.SetDeadline(time.Now().Add(patience))
-	_ = far.SetDeadline(time.Now().Add(patience))
+	_ = near.SetDeadline(time.Now().Add(testTimeout))
+	_ = far.SetDeadline(time.Now().Add(testTimeout))
 	heard := make(chan string, 1)
 	go func() {
 		defer far.Close()
@@ -49,11 +49,11 @@ func TestConnectRequest(t *testing.T) {
 		want   string
 	}{
 		"without credentials": {Secret{}, want + "\r\n"},
-		"Basic":               {NewSecret(basic), want + "Proxy-Authorization: " + basic + "\r\n\r\n"},
+		"Basic":               {NewSecret(basicAuth), want + "Proxy-Authorization: " + basicAuth + "\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, sent, err := proxied(t, "HTTP/1.1 200 OK\r\n\r\n", c.secret); err != nil || sent != c.want {
+			if _, sent, err := connectThrough(t, "HTTP/1.1 200 OK\r\n\r\n", c.secret); err != nil || sent != c.want {
 				t.Errorf("it was sent %q, %v", sent, err)
 			}
 		})
@@ -104,7 +104,7 @@ func TestConnectAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, _, err := proxied(t, c.answer, NewSecret(basic))
+			conn, _, err := connectThrough(t, c.answer, NewSecret(basicAuth))
 			var no *proxyRefusal
 			switch refused := errors.As(err, &no); {
 			case refused != (c.status != 0), refused && no.status != c.status:
@@ -129,7 +129,7 @@ func TestConnectAnswers(t *testing.T) {
 // is a part of.
 func TestSecretIsHidden(t *testing.T) {
 	t.Parallel()
-	hidden := NewSecret(basic)
+	hidden := NewSecret(basicAuth)
 	within := struct {
 		Exported Secret
 		inner    Secret
@@ -143,7 +143,7 @@ func TestSecretIsHidden(t *testing.T) {
 			}
 		}
 	}
-	if !hidden.Equal(NewSecret(basic)) || hidden.Equal(NewSecret("Basic x")) || hidden.Equal(Secret{}) || !(Secret{}).Equal(NewSecret("")) {
+	if !hidden.Equal(NewSecret(basicAuth)) || hidden.Equal(NewSecret("Basic x")) || hidden.Equal(Secret{}) || !(Secret{}).Equal(NewSecret("")) {
 		t.Error("Equal does not compare what is hidden")
 	}
 	if text, err := hidden.MarshalText(); err != nil || string(text) != "(hidden)" {
@@ -166,12 +166,12 @@ func FuzzConnectAnswer(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		secret := NewSecret(basic)
+		secret := NewSecret(basicAuth)
 		read := bytes.NewReader(text)
-		rest, err := readConnected(read, secret)
+		rest, err := readConnectAnswer(read, secret)
 		left, _ := io.ReadAll(read)
-		slowly := dribble{bytes.NewReader(text)}
-		slowRest, slowErr := readConnected(slowly, secret)
+		slowly := byteReader{bytes.NewReader(text)}
+		slowRest, slowErr := readConnectAnswer(slowly, secret)
 		if (err == nil) != (slowErr == nil) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}

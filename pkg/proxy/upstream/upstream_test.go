@@ -23,13 +23,13 @@ import (
 // TestMain is a router as well, in a process of its own.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "router" {
-		os.Exit(silentRouter(&testing.T{}))
+		os.Exit(runSilentRouter(&testing.T{}))
 	}
 	nstest.Main(m)
 }
 
-// patience bounds what a test waits for; it is reached only when it fails.
-const patience = nstest.Patience
+// testTimeout bounds what a test waits for; it is reached only when it fails.
+const testTimeout = nstest.Patience
 
 const request = "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 
@@ -40,9 +40,9 @@ var (
 	vip6 = netip.MustParseAddr("2001:db8::5")
 )
 
-// router is an ingress on a loopback address. Each connection is handled by
+// testRouter is an ingress on a loopback address. Each connection is handled by
 // talk, with the number of the connection.
-type router struct {
+type testRouter struct {
 	addr  netip.AddrPort
 	close func()
 
@@ -51,14 +51,14 @@ type router struct {
 }
 
 // accepted is the number of connections so far.
-func (r *router) accepted() int {
+func (r *testRouter) accepted() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.count
 }
 
 // expect checks the number of connections so far.
-func (r *router) expect(t testing.TB, want int) {
+func (r *testRouter) expect(t testing.TB, want int) {
 	t.Helper()
 	if n := r.accepted(); n != want {
 		t.Errorf("%d connections, want %d", n, want)
@@ -77,21 +77,21 @@ func readHead(b *bufio.Reader) (string, error) {
 	}
 }
 
-// requested reads one request head and reports whether there was one.
-func requested(b *bufio.Reader) bool {
+// readRequest reads one request head and reports whether there was one.
+func readRequest(b *bufio.Reader) bool {
 	_, err := readHead(b)
 	return err == nil
 }
 
-type talk func(n int, tcp *net.TCPConn, b *bufio.Reader)
+type connHandler func(n int, tcp *net.TCPConn, b *bufio.Reader)
 
-func serve(t testing.TB, addr string, handle talk) *router {
+func startRouter(t testing.TB, addr string, handle connHandler) *testRouter {
 	t.Helper()
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &router{addr: ln.Addr().(*net.TCPAddr).AddrPort()}
+	r := &testRouter{addr: ln.Addr().(*net.TCPAddr).AddrPort()}
 	var all sync.WaitGroup
 	open := map[net.Conn]struct{}{}
 	all.Go(func() {
@@ -124,27 +124,27 @@ func serve(t testing.TB, addr string, handle talk) *router {
 	return r
 }
 
-// says answers every request with text and keeps the connection.
-func says(text string) talk {
+// answersWith answers every request with text and keeps the connection.
+func answersWith(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		for requested(b) {
+		for readRequest(b) {
 			_, _ = io.WriteString(tcp, text)
 		}
 	}
 }
 
-// saysOnce answers one request with text and ends the connection.
-func saysOnce(text string) talk {
+// answersOnce answers one request with text and ends the connection.
+func answersOnce(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		if requested(b) {
+		if readRequest(b) {
 			_, _ = io.WriteString(tcp, text)
 		}
 	}
 }
 
-func bytewise(text string) talk {
+func answersBytewise(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		for requested(b) {
+		for readRequest(b) {
 			for i := range len(text) {
 				_, _ = tcp.Write([]byte{text[i]})
 			}
@@ -153,28 +153,28 @@ func bytewise(text string) talk {
 }
 
 // resetsAfter answers with text and then resets the connection.
-func resetsAfter(text string) talk {
+func resetsAfter(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		if requested(b) {
+		if readRequest(b) {
 			_, _ = io.WriteString(tcp, text)
 			_ = tcp.SetLinger(0)
 		}
 	}
 }
 
-// hangs answers with text and nothing more, until the client gives up.
-func hangs(text string) talk {
+// answersAndHangs answers with text and nothing more, until the client gives up.
+func answersAndHangs(text string) connHandler {
 	return func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		if requested(b) {
+		if readRequest(b) {
 			_, _ = io.WriteString(tcp, text)
 			_, _ = io.Copy(io.Discard, b)
 		}
 	}
 }
 
-func clientOf(t testing.TB, r *router) *Client {
+func newPlainClient(t testing.TB, r *testRouter) *Client {
 	t.Helper()
-	return clientBy(t, byHTTP(r))
+	return newClient(t, plainSettings(r))
 }
 
 // outcome is what an exchange came to.
@@ -187,21 +187,21 @@ type outcome struct {
 	Cut    bool
 }
 
-func exchangeOf(t testing.TB, c *Client, budget time.Duration, vip netip.Addr, toHead, http10 bool) outcome {
+func exchangeOutcome(t testing.TB, c *Client, budget time.Duration, vip netip.Addr, toHead, http10 bool) outcome {
 	t.Helper()
-	r := asking()
-	r.Deadline, r.VIP, r.ToHead, r.HTTP10 = time.Now().Add(budget), netip.AddrPortFrom(vip, 80), toHead, http10
+	r := newRequest()
+	r.Deadline, r.VIP, r.IsHead, r.HTTP10 = time.Now().Add(budget), netip.AddrPortFrom(vip, 80), toHead, http10
 	var o outcome
 	var e *Error
-	if o.Out, o.Status, o.From, e = exchanged(t, c, r); e != nil {
-		o.Cause, o.Cut = e.Cause, e.Cut()
-		o.Code, _ = e.Answer()
+	if o.Out, o.Status, o.From, e = exchangeText(t, c, r); e != nil {
+		o.Cause, o.Cut = e.Cause, e.Truncated()
+		o.Code, _ = e.ClientAnswer()
 	}
 	return o
 }
 
-// exchanged is an exchange, with all that the client gets and the error.
-func exchanged(t testing.TB, c *Client, r *Request) (out string, status int, from netip.AddrPort, e *Error) {
+// exchangeText is an exchange, with all that the client gets and the error.
+func exchangeText(t testing.TB, c *Client, r *Request) (out string, status int, from netip.AddrPort, e *Error) {
 	t.Helper()
 	var client strings.Builder
 	status, from, err := c.Exchange(r, &client)
@@ -215,15 +215,15 @@ func exchanged(t testing.TB, c *Client, r *Request) (out string, status int, fro
 	return client.String(), status, from, e
 }
 
-// asking is a request that has time.
-func asking() *Request {
-	return &Request{Deadline: time.Now().Add(patience), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request), Host: "api.example.com", Target: target}
+// newRequest is a request that has time.
+func newRequest() *Request {
+	return &Request{Deadline: time.Now().Add(testTimeout), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request), Host: "api.example.com", Target: target}
 }
 
 // checkTexts checks that what people read is one line that says something.
 func checkTexts(t testing.TB, e *Error) {
 	t.Helper()
-	code, reason := e.Answer()
+	code, reason := e.ClientAnswer()
 	for name, text := range map[string]string{"reason": reason, "detail": e.Detail(), "error": e.Error()} {
 		if len(text) < 10 || strings.ContainsAny(text, "\r\n") {
 			t.Errorf("%s of %s is %q", name, e.Cause, text)
@@ -232,23 +232,23 @@ func checkTexts(t testing.TB, e *Error) {
 	if code != 0 && strings.ContainsAny(reason, "0123456789") {
 		t.Errorf("the client is told more than the cause: %q", reason)
 	}
-	if e.Label() != string(e.Cause) {
-		t.Errorf("label %q of cause %q", e.Label(), e.Cause)
+	if e.CauseID() != string(e.Cause) {
+		t.Errorf("label %q of cause %q", e.CauseID(), e.Cause)
 	}
 }
 
-const tail = "Via: 1.1 http01-proxyd\r\nConnection: close\r\n\r\n"
+const addedFields = "Via: 1.1 http01-proxyd\r\nConnection: close\r\n\r\n"
 
 type answerTest struct {
-	talk           talk
-	toHead, http10 bool
+	handler        connHandler
+	isHead, http10 bool
 	want           outcome
 	twice          bool // the connection serves the next exchange
 }
 
-// unchanged is a case in which the client gets head and body as the upstream sends them.
-func unchanged(head, body string, status int, cause Cause) answerTest {
-	return answerTest{talk: says(head + "\r\n" + body), want: outcome{Out: head + tail + body, Status: status, Cause: cause}, twice: true}
+// forwardedUnchanged is a case in which the client gets head and body as the upstream sends them.
+func forwardedUnchanged(head, body string, status int, cause Cause) answerTest {
+	return answerTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
 }
 
 func TestAnswers(t *testing.T) {
@@ -256,138 +256,138 @@ func TestAnswers(t *testing.T) {
 	page := "HTTP/1.0 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\n\r\n<html>no route</html>"
 	long := strings.Repeat("x", maxBody) // the longest that is passed on
 	for name, test := range map[string]answerTest{
-		"by length": unchanged(ok+"Content-Length: 9\r\nSet-Cookie: a=b\r\n", "token.key", 200, ""),
+		"by length": forwardedUnchanged(ok+"Content-Length: 9\r\nSet-Cookie: a=b\r\n", "token.key", 200, ""),
 		"byte by byte": {
-			talk:  bytewise(ok + "Content-Length: 9\r\n\r\ntoken.key"),
-			want:  outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token.key", Status: 200},
-			twice: true,
+			handler: answersBytewise(ok + "Content-Length: 9\r\n\r\ntoken.key"),
+			want:    outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token.key", Status: 200},
+			twice:   true,
 		},
-		"an empty body": unchanged(ok+"Content-Length: 0\r\n", "", 200, ""),
-		"a long body":   unchanged(ok+"Content-Length: 65536\r\n", long, 200, ""),
+		"an empty body": forwardedUnchanged(ok+"Content-Length: 0\r\n", "", 200, ""),
+		"a long body":   forwardedUnchanged(ok+"Content-Length: 65536\r\n", long, 200, ""),
 		"a long body in chunks": {
-			talk:  says(ok + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("400\r\n"+long[:1024]+"\r\n", 64) + "0\r\n\r\n"),
-			want:  outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "10000\r\n" + long + "\r\n0\r\n\r\n", Status: 200},
-			twice: true,
+			handler: answersWith(ok + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("400\r\n"+long[:1024]+"\r\n", 64) + "0\r\n\r\n"),
+			want:    outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "10000\r\n" + long + "\r\n0\r\n\r\n", Status: 200},
+			twice:   true,
 		},
 		"a long body until close": {
-			talk: saysOnce(ok + "\r\n" + long),
-			want: outcome{Out: ok + tail + long, Status: 200},
+			handler: answersOnce(ok + "\r\n" + long),
+			want:    outcome{Out: ok + addedFields + long, Status: 200},
 		},
 		"HEAD of what is too long": {
-			talk:   says(ok + "Content-Length: 65537\r\n\r\n"),
-			toHead: true,
-			want:   outcome{Out: ok + "Content-Length: 65537\r\n" + tail, Status: 200},
-			twice:  true,
+			handler: answersWith(ok + "Content-Length: 65537\r\n\r\n"),
+			isHead:  true,
+			want:    outcome{Out: ok + "Content-Length: 65537\r\n" + addedFields, Status: 200},
+			twice:   true,
 		},
-		"too long a body":  {talk: saysOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: AnswerTooLarge, Code: 502}},
-		"too long a chunk": {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: AnswerTooLarge, Code: 502}},
+		"too long a body":  {handler: answersOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: AnswerTooLarge, Code: 502}},
+		"too long a chunk": {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: AnswerTooLarge, Code: 502}},
 		"chunks for HTTP/1.0 are decoded": {
-			talk:   says(ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
-			http10: true,
-			want:   outcome{Out: ok + tail + "token.key", Status: 200},
-			twice:  true,
+			handler: answersWith(ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
+			http10:  true,
+			want:    outcome{Out: ok + addedFields + "token.key", Status: 200},
+			twice:   true,
 		},
 		"chunks go on as chunks": {
-			talk:  says(ok + "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
-			want:  outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n4\r\n.key\r\n0\r\n\r\n", Status: 200},
-			twice: true,
+			handler: answersWith(ok + "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
+			want:    outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n4\r\n.key\r\n0\r\n\r\n", Status: 200},
+			twice:   true,
 		},
 		"to HEAD": {
-			talk:   says(ok + "Content-Length: 9\r\n\r\n"),
-			toHead: true,
-			want:   outcome{Out: ok + "Content-Length: 9\r\n" + tail, Status: 200},
-			twice:  true,
+			handler: answersWith(ok + "Content-Length: 9\r\n\r\n"),
+			isHead:  true,
+			want:    outcome{Out: ok + "Content-Length: 9\r\n" + addedFields, Status: 200},
+			twice:   true,
 		},
-		"204": unchanged("HTTP/1.1 204 No Content\r\nX: y\r\n", "", 204, ""),
-		"304 with the length of what it is not sending": unchanged("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n", "", 304, ""),
+		"204": forwardedUnchanged("HTTP/1.1 204 No Content\r\nX: y\r\n", "", 204, ""),
+		"304 with the length of what it is not sending": forwardedUnchanged("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n", "", 304, ""),
 		"interim answers are dropped": {
-			talk:  says("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 1\r\n\r\nx"),
-			want:  outcome{Out: ok + "Content-Length: 1\r\n" + tail + "x", Status: 200},
-			twice: true,
+			handler: answersWith("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 1\r\n\r\nx"),
+			want:    outcome{Out: ok + "Content-Length: 1\r\n" + addedFields + "x", Status: 200},
+			twice:   true,
 		},
 		"no reason phrase and no space": {
-			talk:  says("HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx"),
-			want:  outcome{Out: "HTTP/1.1 200 \r\nContent-Length: 1\r\n" + tail + "x", Status: 200},
-			twice: true,
+			handler: answersWith("HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx"),
+			want:    outcome{Out: "HTTP/1.1 200 \r\nContent-Length: 1\r\n" + addedFields + "x", Status: 200},
+			twice:   true,
 		},
 		"until close": {
-			talk: saysOnce(ok + "X: y\r\n\r\ntoken.key"),
-			want: outcome{Out: ok + "X: y\r\n" + tail + "token.key", Status: 200},
+			handler: answersOnce(ok + "X: y\r\n\r\ntoken.key"),
+			want:    outcome{Out: ok + "X: y\r\n" + addedFields + "token.key", Status: 200},
 		},
 		"the upstream closes afterwards": {
-			talk: saysOnce(ok + "Content-Length: 9\r\nConnection: close\r\n\r\ntoken.key"),
-			want: outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token.key", Status: 200},
+			handler: answersOnce(ok + "Content-Length: 9\r\nConnection: close\r\n\r\ntoken.key"),
+			want:    outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token.key", Status: 200},
 		},
 		"bytes behind the answer": {
-			talk: says(ok + "Content-Length: 5\r\n\r\ntoken.key"),
-			want: outcome{Out: ok + "Content-Length: 5\r\n" + tail + "token", Status: 200},
+			handler: answersWith(ok + "Content-Length: 5\r\n\r\ntoken.key"),
+			want:    outcome{Out: ok + "Content-Length: 5\r\n" + addedFields + "token", Status: 200},
 		},
 		"hop-by-hop fields end here": {
-			talk:  says(ok + "Connection: keep-alive, X-A, Content-Length\r\nKeep-Alive: timeout=5\r\nX-A: 1\r\nProxy-Connection: x\r\nUpgrade: h2c\r\nTE: x\r\nContent-Length: 1\r\nX-B: 2\r\n\r\nx"),
-			want:  outcome{Out: ok + "Content-Length: 1\r\nX-B: 2\r\n" + tail + "x", Status: 200},
-			twice: true,
+			handler: answersWith(ok + "Connection: keep-alive, X-A, Content-Length\r\nKeep-Alive: timeout=5\r\nX-A: 1\r\nProxy-Connection: x\r\nUpgrade: h2c\r\nTE: x\r\nContent-Length: 1\r\nX-B: 2\r\n\r\nx"),
+			want:    outcome{Out: ok + "Content-Length: 1\r\nX-B: 2\r\n" + addedFields + "x", Status: 200},
+			twice:   true,
 		},
 		"HTTP/1.0": {
-			talk: saysOnce("HTTP/1.0 404 Not Found\r\nContent-Length: 1\r\n\r\nx"),
-			want: outcome{Out: "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\n\r\nx", Status: 404},
+			handler: answersOnce("HTTP/1.0 404 Not Found\r\nContent-Length: 1\r\n\r\nx"),
+			want:    outcome{Out: "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\n\r\nx", Status: 404},
 		},
 		"a router without a route": {
-			talk: saysOnce(page),
+			handler: answersOnce(page),
 			want: outcome{
 				Out:    "HTTP/1.1 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\n\r\n<html>no route</html>",
 				Status: 503, Cause: NoRoute,
 			},
 		},
-		"a 503 with the cluster's own page": unchanged("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, NoRoute),
-		"a redirect to https":               unchanged("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n", "", 302, RedirectToHTTPS),
-		"a redirect elsewhere":              unchanged("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302, RedirectElsewhere),
-		"cut by length":                     {talk: saysOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut within a chunk":                {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut between chunks":                {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + tail + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
-		"cut in the head":                   {talk: saysOnce(ok + "Content-Le"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"no bytes at all":                   {talk: saysOnce(""), want: outcome{Cause: ClosedWithoutAnswer, Code: 502}},
-		"reset":                             {talk: resetsAfter(""), want: outcome{Cause: Reset, Code: 502}},
-		"another protocol":                  {talk: saysOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a TLS alert":                       {talk: saysOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"HTTP/2":                            {talk: saysOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"switching protocols":               {talk: saysOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"endless interim":                   {talk: saysOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"LF":                                {talk: saysOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"status of four digits":             {talk: saysOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"status 600":                        {talk: saysOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a folded field":                    {talk: saysOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a space before colon":              {talk: saysOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a NUL in a value":                  {talk: saysOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"two lengths":                       {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"two lengths alike":                 {talk: saysOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a negative length":                 {talk: saysOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a length out of range":             {talk: saysOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"length and coding":                 {talk: saysOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"another coding":                    {talk: saysOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a coding in HTTP/1.0":              {talk: saysOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"too many fields":                   {talk: saysOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"too long a head":                   {talk: saysOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a bad chunk size":                  {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"a chunk too long":                  {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
-		"cut before the body":               {talk: saysOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"cut before a chunk":                {talk: saysOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
-		"reset before the end":              {talk: resetsAfter(ok + "\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"a 503 with the cluster's own page": forwardedUnchanged("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, NoRoute),
+		"a redirect to https":               forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n", "", 302, RedirectToHTTPS),
+		"a redirect elsewhere":              forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302, RedirectElsewhere),
+		"cut by length":                     {handler: answersOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut within a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut between chunks":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Out: ok + "Transfer-Encoding: chunked\r\n" + addedFields + "5\r\ntoken\r\n", Status: 200, Cause: AnswerTruncated, Cut: true}},
+		"cut in the head":                   {handler: answersOnce(ok + "Content-Le"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"no bytes at all":                   {handler: answersOnce(""), want: outcome{Cause: ClosedWithoutAnswer, Code: 502}},
+		"reset":                             {handler: resetsAfter(""), want: outcome{Cause: Reset, Code: 502}},
+		"another protocol":                  {handler: answersOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a TLS alert":                       {handler: answersOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"HTTP/2":                            {handler: answersOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"switching protocols":               {handler: answersOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"endless interim":                   {handler: answersOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"LF":                                {handler: answersOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"status of four digits":             {handler: answersOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"status 600":                        {handler: answersOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a folded field":                    {handler: answersOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a space before colon":              {handler: answersOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a NUL in a value":                  {handler: answersOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"two lengths":                       {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"two lengths alike":                 {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a negative length":                 {handler: answersOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a length out of range":             {handler: answersOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"length and coding":                 {handler: answersOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"another coding":                    {handler: answersOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a coding in HTTP/1.0":              {handler: answersOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"too many fields":                   {handler: answersOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"too long a head":                   {handler: answersOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a bad chunk size":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"a chunk too long":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: MalformedAnswer, Code: 502}},
+		"cut before the body":               {handler: answersOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"cut before a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
+		"reset before the end":              {handler: resetsAfter(ok + "\r\n"), want: outcome{Cause: AnswerTruncated, Code: 502}},
 		"an empty body until close": {
-			talk: saysOnce(ok + "\r\n"),
-			want: outcome{Out: ok + tail, Status: 200},
+			handler: answersOnce(ok + "\r\n"),
+			want:    outcome{Out: ok + addedFields, Status: 200},
 		},
-		"sent back to us":      unchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n", "x", 502, Loop),
-		"another proxy's loop": unchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n", "x", 502, ""),
+		"sent back to us":      forwardedUnchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n", "x", 502, Loop),
+		"another proxy's loop": forwardedUnchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n", "x", 502, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := serve(t, "127.0.0.1:0", test.talk)
-			c := clientOf(t, r)
-			got := exchangeOf(t, c, patience, vip4, test.toHead, test.http10)
+			r := startRouter(t, "127.0.0.1:0", test.handler)
+			c := newPlainClient(t, r)
+			got := exchangeOutcome(t, c, testTimeout, vip4, test.isHead, test.http10)
 			test.want.From = r.addr
-			if diff := cmp.Diff(rejoin(test.want), rejoin(got), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(joinChunks(test.want), joinChunks(got), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Fatalf("(-want +got):\n%s", diff)
 			}
-			again := exchangeOf(t, c, patience, vip4, test.toHead, test.http10)
+			again := exchangeOutcome(t, c, testTimeout, vip4, test.isHead, test.http10)
 			if again.Status != got.Status || again.Cause != got.Cause {
 				t.Errorf("the second exchange: %+v, the first: %+v", again, got)
 			}
@@ -400,9 +400,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// rejoin makes the size of the relayed chunks, which follows the pieces that
+// joinChunks makes the size of the relayed chunks, which follows the pieces that
 // come from the network, not matter.
-func rejoin(o outcome) outcome {
+func joinChunks(o outcome) outcome {
 	head, body, ok := strings.Cut(o.Out, "\r\n\r\n")
 	if !ok || !strings.Contains(head, "chunked") {
 		return o
@@ -436,12 +436,12 @@ func TestAnswerTimeout(t *testing.T) {
 		"stops in the head":       {ok, outcome{Cause: AnswerTimeout, Code: 504}},
 		"stops behind the head":   {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: AnswerTimeout, Code: 504}},
 		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{Cause: AnswerTimeout, Code: 504}},
-		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
-		"stops before close":      {ok + "\r\ntoken", outcome{Out: ok + tail + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
+		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Out: ok + "Content-Length: 9\r\n" + addedFields + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
+		"stops before close":      {ok + "\r\ntoken", outcome{Out: ok + addedFields + "token", Status: 200, Cause: AnswerTimeout, Cut: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := serve(t, "127.0.0.1:0", hangs(test.text))
-			got := exchangeOf(t, clientOf(t, r), 300*time.Millisecond, vip4, false, false)
+			r := startRouter(t, "127.0.0.1:0", answersAndHangs(test.text))
+			got := exchangeOutcome(t, newPlainClient(t, r), 300*time.Millisecond, vip4, false, false)
 			test.want.From = r.addr
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
@@ -450,26 +450,26 @@ func TestAnswerTimeout(t *testing.T) {
 	}
 }
 
-const good = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
+const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key"
 
-// TestKeptConnectionGone has an upstream that ends each connection after one
+// TestIdleConnectionLost has an upstream that ends each connection after one
 // answer without saying so, just as the next request comes: the request is sent
 // again.
-func TestKeptConnectionGone(t *testing.T) {
+func TestIdleConnectionLost(t *testing.T) {
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
 		t.Run(name, func(t *testing.T) {
-			r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-				if !requested(b) {
+			r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+				if !readRequest(b) {
 					return
 				}
-				_, _ = io.WriteString(tcp, good)
+				_, _ = io.WriteString(tcp, okAnswer)
 				// The next request is read, or its arrival seen, before the end.
 				_, _ = b.ReadByte()
 				_ = tcp.SetLinger(linger)
 			})
-			c := clientOf(t, r)
+			c := newPlainClient(t, r)
 			for i := range 5 {
-				if got := exchangeOf(t, c, patience, vip4, false, false); got.Status != 200 || got.Cause != "" {
+				if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.Status != 200 || got.Cause != "" {
 					t.Fatalf("exchange %d: %+v", i, got)
 				}
 			}
@@ -478,13 +478,13 @@ func TestKeptConnectionGone(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionSpeaks has an upstream that says something unasked on a kept
+// TestUnrequestedAnswerOnIdleConnection has an upstream that says something unasked on a kept
 // connection: it would be read as the next answer.
-func TestKeptConnectionSpeaks(t *testing.T) {
+func TestUnrequestedAnswerOnIdleConnection(t *testing.T) {
 	said := make(chan struct{})
-	r := serve(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
-		for requested(b) {
-			_, _ = io.WriteString(tcp, good)
+	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
+		for readRequest(b) {
+			_, _ = io.WriteString(tcp, okAnswer)
 			if n == 1 {
 				// Behind the client's back: once it has put the connection away.
 				<-said
@@ -493,9 +493,9 @@ func TestKeptConnectionSpeaks(t *testing.T) {
 			}
 		}
 	})
-	c := clientOf(t, r)
+	c := newPlainClient(t, r)
 	for i := range 3 {
-		got := exchangeOf(t, c, patience, vip4, false, false)
+		got := exchangeOutcome(t, c, testTimeout, vip4, false, false)
 		if !strings.HasSuffix(got.Out, "token.key") {
 			t.Fatalf("exchange %d: %+v", i, got)
 		}
@@ -507,7 +507,7 @@ func TestKeptConnectionSpeaks(t *testing.T) {
 	r.expect(t, 2)
 }
 
-func idleOf(c *Client) int {
+func idleCount(c *Client) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
@@ -517,90 +517,90 @@ func idleOf(c *Client) int {
 	return n
 }
 
-// keeps checks how many connections are kept after the event.
-func keeps(t testing.TB, c *Client, want int, event string) {
+// wantIdle checks how many connections are kept after the event.
+func wantIdle(t testing.TB, c *Client, want int, event string) {
 	t.Helper()
-	if n := idleOf(c); n != want {
+	if n := idleCount(c); n != want {
 		t.Errorf("%d connections are kept after %s, want %d", n, event, want)
 	}
 }
 
-func TestUnusedConnectionsAreClosed(t *testing.T) {
+func TestExpiredConnectionsAreClosed(t *testing.T) {
 	ended := make(chan struct{})
-	r := serve(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
-		says(good)(n, tcp, b)
+	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
+		answersWith(okAnswer)(n, tcp, b)
 		close(ended)
 	})
-	c := clientOf(t, r)
-	c.unused = 20 * time.Millisecond
-	exchangeOf(t, c, patience, vip4, false, false)
+	c := newPlainClient(t, r)
+	c.maxIdleTime = 20 * time.Millisecond
+	exchangeOutcome(t, c, testTimeout, vip4, false, false)
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("the connection is still open")
 	}
-	nstest.Await(t, "nothing is kept", func() bool { return idleOf(c) == 0 })
+	nstest.Await(t, "nothing is kept", func() bool { return idleCount(c) == 0 })
 }
 
-func TestKeptConnectionsAreBounded(t *testing.T) {
+func TestIdleConnectionsAreBounded(t *testing.T) {
 	const many = maxIdle + 16
 	var ready sync.WaitGroup
 	ready.Add(many)
-	r := serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		for first := true; requested(b); first = false {
+	r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for first := true; readRequest(b); first = false {
 			if first {
 				ready.Done()
 				ready.Wait() // so that all are open at once
 			}
-			_, _ = io.WriteString(tcp, good)
+			_, _ = io.WriteString(tcp, okAnswer)
 		}
 	})
-	c := clientOf(t, r)
+	c := newPlainClient(t, r)
 	var all sync.WaitGroup
 	for range many {
 		all.Go(func() {
-			if got := exchangeOf(t, c, patience, vip4, false, false); got.Status != 200 {
+			if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.Status != 200 {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
 	all.Wait()
-	keeps(t, c, maxIdle, "as many exchanges at once")
+	wantIdle(t, c, maxIdle, "as many exchanges at once")
 }
 
-func TestUpdateRetiresConnections(t *testing.T) {
-	old := serve(t, "127.0.0.1:0", says(good))
-	next := serve(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), says(good))
-	c := clientOf(t, old)
-	exchangeOf(t, c, patience, vip4, false, false)
-	s := byHTTP(old)
+func TestUpdateClosesConnections(t *testing.T) {
+	old := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	next := startRouter(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), answersWith(okAnswer))
+	c := newPlainClient(t, old)
+	exchangeOutcome(t, c, testTimeout, vip4, false, false)
+	s := plainSettings(old)
 	s.ConnectTimeout /= 2
 	c.Update(s)
-	keeps(t, c, 1, "an update that leaves the addresses")
-	c.Update(byHTTP(next))
-	keeps(t, c, 0, "a change of the addresses")
-	if got := exchangeOf(t, c, patience, vip4, false, false); got.From != next.addr {
+	wantIdle(t, c, 1, "an update that leaves the addresses")
+	c.Update(plainSettings(next))
+	wantIdle(t, c, 0, "a change of the addresses")
+	if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.From != next.addr {
 		t.Errorf("asked %v, want %v", got.From, next.addr)
 	}
 }
 
 func TestCloseEndsExchanges(t *testing.T) {
 	asked := make(chan struct{})
-	r := serve(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
-		if requested(b) {
+	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) {
+		if readRequest(b) {
 			close(asked)
 			_, _ = io.Copy(io.Discard, b)
 		}
 	})
-	c := clientOf(t, r)
+	c := newPlainClient(t, r)
 	done := make(chan outcome)
-	go func() { done <- exchangeOf(t, c, patience, vip4, false, false) }()
+	go func() { done <- exchangeOutcome(t, c, testTimeout, vip4, false, false) }()
 	<-asked
 	c.Close()
 	if got := <-done; got.Cause != Stopped || got.Code != 502 {
 		t.Errorf("%+v", got)
 	}
-	if got := exchangeOf(t, c, patience, vip4, false, false); got.Cause != Stopped {
+	if got := exchangeOutcome(t, c, testTimeout, vip4, false, false); got.Cause != Stopped {
 		t.Errorf("after Close: %+v", got)
 	}
 }
@@ -617,9 +617,9 @@ func TestFamilies(t *testing.T) {
 	defer nstest.Run(t, "ip", "addr", "del", "::9/128", "dev", "lo")
 	defer nstest.Run(t, "nft", "delete", "table", "inet", "blackhole")
 
-	r4 := serve(t, "127.0.0.1:0", says(good))
+	r4 := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
 	port := r4.addr.Port()
-	r6 := serve(t, fmt.Sprintf("[::1]:%d", port), says(good))
+	r6 := startRouter(t, fmt.Sprintf("[::1]:%d", port), answersWith(okAnswer))
 	at := func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, port) }
 	refusing := netip.MustParseAddr("127.0.0.77")
 
@@ -647,8 +647,8 @@ func TestFamilies(t *testing.T) {
 		"none":                            {vip4, nil, netip.AddrPort{}, NoUpstream, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := clientBy(t, Settings{Ingress: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond})
-			got := exchangeOf(t, c, patience, test.vip, false, false)
+			c := newClient(t, Settings{Ingress: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond})
+			got := exchangeOutcome(t, c, testTimeout, test.vip, false, false)
 			if got.From != test.want || got.Cause != test.cause || got.Code != test.code {
 				t.Errorf("got %+v", got)
 			}
@@ -660,21 +660,21 @@ func TestFamilies(t *testing.T) {
 // accepts and never answers: the other one is still asked within the budget.
 func TestSilentFamilyLeavesTime(t *testing.T) {
 	nstest.Need(t)
-	silent := serve(t, "127.0.0.1:0", hangs(""))
-	speaks := serve(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), says(good))
-	s := byHTTP(silent)
+	silent := startRouter(t, "127.0.0.1:0", answersAndHangs(""))
+	speaks := startRouter(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), answersWith(okAnswer))
+	s := plainSettings(silent)
 	s.Ingress = append(s.Ingress, speaks.addr.Addr())
-	c := clientBy(t, s)
-	if got := exchangeOf(t, c, 4*time.Second, vip4, false, false); got.Status != 200 || got.From != speaks.addr {
+	c := newClient(t, s)
+	if got := exchangeOutcome(t, c, 4*time.Second, vip4, false, false); got.Status != 200 || got.From != speaks.addr {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestProbe(t *testing.T) {
 	nstest.Need(t)
-	r := serve(t, "127.0.0.1:0", says(good))
+	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
-	c := clientBy(t, Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: patience})
+	c := newClient(t, Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout})
 	got := map[netip.Addr]Cause{}
 	for _, found := range c.Probe(t.Context()) {
 		cause := Cause("")
@@ -691,12 +691,12 @@ func TestProbe(t *testing.T) {
 
 // TestClientGone has a client that takes nothing: the upstream is not blamed.
 func TestClientGone(t *testing.T) {
-	r := serve(t, "127.0.0.1:0", says(good))
-	c := clientOf(t, r)
+	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
+	c := newPlainClient(t, r)
 	gone := errors.New("gone")
 	pr, pw := io.Pipe()
 	_ = pr.CloseWithError(gone)
-	_, _, err := c.Exchange(asking(), pw)
+	_, _, err := c.Exchange(newRequest(), pw)
 	var e *Error
 	if !errors.Is(err, gone) || errors.As(err, &e) {
 		t.Errorf("got %v", err)
@@ -704,17 +704,17 @@ func TestClientGone(t *testing.T) {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	r := serve(b, "127.0.0.1:0", says(good))
-	benchmark(b, clientOf(b, r))
+	r := startRouter(b, "127.0.0.1:0", answersWith(okAnswer))
+	benchmark(b, newPlainClient(b, r))
 	r.expect(b, 1)
 }
 
 func benchmark(b *testing.B, c *Client) {
 	b.Helper()
-	ask := asking()
+	ask := newRequest()
 	b.ReportAllocs()
 	for b.Loop() {
-		ask.Deadline = time.Now().Add(patience)
+		ask.Deadline = time.Now().Add(testTimeout)
 		if status, _, err := c.Exchange(ask, io.Discard); status != 200 || err != nil {
 			b.Fatal(status, err)
 		}

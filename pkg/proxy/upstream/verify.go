@@ -20,18 +20,18 @@ const maxSessions = 64
 // verifier says which routers are spoken to. Its sessions are resumed under it
 // only: with another, each router is verified from the start.
 type verifier struct {
-	trust    *Trust
+	trusted  *TrustedCAs
 	names    []string
 	sessions tls.ClientSessionCache
 }
 
-func newVerifier(trust *Trust, names []string) *verifier {
+func newVerifier(trust *TrustedCAs, names []string) *verifier {
 	return &verifier{trust, slices.Clone(names), tls.NewLRUClientSessionCache(maxSessions)}
 }
 
-// is reports whether the verifier would be the same with these.
-func (v *verifier) is(trust *Trust, names []string) bool {
-	return v.trust == trust && slices.Equal(v.names, names)
+// equals reports whether the verifier would be the same with these.
+func (v *verifier) equals(trust *TrustedCAs, names []string) bool {
+	return v.trusted == trust && slices.Equal(v.names, names)
 }
 
 // config is for one connection, on which name is asked for; it may be empty.
@@ -63,7 +63,7 @@ func (v *verifier) config(name string) *tls.Config {
 // one of the configured names.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return &refusal{TLSHandshake, cause.Why{Reason: cause.NoCertificate}}
+		return &certificateRefusal{TLSHandshake, cause.Why{Reason: cause.NoCertificate}}
 	}
 	leaf := chain[0]
 	between := x509.NewCertPool()
@@ -72,8 +72,8 @@ func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time)
 	}
 	// Roots is never nil, which would have the system's read. KeyUsages empty is
 	// for servers.
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: v.trust.authorities(), Intermediates: between, CurrentTime: now}); err != nil {
-		return v.refuseChain(leaf, err, now)
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: v.trusted.certPool(), Intermediates: between, CurrentTime: now}); err != nil {
+		return v.chainRefusal(leaf, err, now)
 	}
 	return v.verifyName(leaf, name)
 }
@@ -89,66 +89,66 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 			return nil
 		}
 	}
-	why := describe(cause.OtherNames, leaf)
-	why.Names, why.More = names(leaf)
-	return &refusal{TLSName, why}
+	why := describeCertificate(cause.OtherNames, leaf)
+	why.Names, why.More = certificateNames(leaf)
+	return &certificateRefusal{TLSName, why}
 }
 
-func (v *verifier) refuseChain(leaf *x509.Certificate, err error, now time.Time) error {
-	why, _ := CertificateWhy(leaf, err, now)
+func (v *verifier) chainRefusal(leaf *x509.Certificate, err error, now time.Time) error {
+	why, _ := ExplainCertificate(leaf, err, now)
 	if why.Reason == cause.Expired || why.Reason == cause.NotYetValid {
-		return &refusal{TLSExpired, why}
+		return &certificateRefusal{TLSExpired, why}
 	}
-	return &refusal{TLSUntrusted, why}
+	return &certificateRefusal{TLSUntrusted, why}
 }
 
-// CertificateWhy is why a certificate was refused, which is leaf unless the error has
+// ExplainCertificate is why a certificate was refused, which is leaf unless the error has
 // another. It is false for an error that is not about one.
-func CertificateWhy(leaf *x509.Certificate, err error, now time.Time) (cause.Why, bool) {
+func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause.Why, bool) {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
 	var extension x509.UnhandledCriticalExtension
 	var other x509.HostnameError
 	switch errors.As(err, &invalid); {
 	case invalid.Reason == x509.Expired && invalid.Cert != nil:
-		why, when := describe(cause.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
+		why, when := describeCertificate(cause.NotYetValid, invalid.Cert), invalid.Cert.NotBefore
 		if now.After(invalid.Cert.NotAfter) {
 			why.Reason, when = cause.Expired, invalid.Cert.NotAfter
 		}
 		why.Time = max(0, min(when.Unix(), cause.LastTime))
 		return why, true
 	case invalid.Cert != nil:
-		why := describe(cause.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
+		why := describeCertificate(cause.InvalidCertificate, cmp.Or(leaf, invalid.Cert))
 		why.Number = int(invalid.Reason) + 1
 		return why, true
 	case errors.As(err, &unknown):
-		return describe(cause.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
+		return describeCertificate(cause.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
 	case errors.As(err, &other):
-		why := describe(cause.OtherNames, cmp.Or(leaf, other.Certificate))
-		why.Names, why.More = names(cmp.Or(leaf, other.Certificate))
+		why := describeCertificate(cause.OtherNames, cmp.Or(leaf, other.Certificate))
+		why.Names, why.More = certificateNames(cmp.Or(leaf, other.Certificate))
 		return why, true
 	default:
 		reason := cause.InvalidCertificate
 		if errors.As(err, &extension) {
 			reason = cause.UnknownExtension
 		}
-		return describe(reason, leaf), leaf != nil
+		return describeCertificate(reason, leaf), leaf != nil
 	}
 }
 
-// refusal is a router that is not spoken to.
-type refusal struct {
-	cause Cause
-	why   cause.Why
+// certificateRefusal is a router that is not spoken to.
+type certificateRefusal struct {
+	cause  Cause
+	reason cause.Why
 }
 
-func (r *refusal) Error() string { return r.why.Error() }
+func (r *certificateRefusal) Error() string { return r.reason.Error() }
 
 // Unwrap returns why.
-func (r *refusal) Unwrap() error { return r.why }
+func (r *certificateRefusal) Unwrap() error { return r.reason }
 
-// describe names a certificate by what of its names can be checked.
-func describe(reason cause.Reason, c *x509.Certificate) cause.Why {
+// describeCertificate names a certificate by what of its names can be checked.
+func describeCertificate(reason cause.Reason, c *x509.Certificate) cause.Why {
 	why := cause.Why{Reason: reason}
 	if c == nil {
 		return why
@@ -162,9 +162,9 @@ func describe(reason cause.Reason, c *x509.Certificate) cause.Why {
 	return why
 }
 
-// names are the first of those that a certificate is for, and how many others there
+// certificateNames are the first of those that a certificate is for, and how many others there
 // are.
-func names(c *x509.Certificate) (first []string, more int) {
+func certificateNames(c *x509.Certificate) (first []string, more int) {
 	all := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		all = append(all, ip.String())

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func TestOrigin(t *testing.T) {
+func TestSourceKey(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		a, b string
@@ -35,21 +35,21 @@ func TestOrigin(t *testing.T) {
 		{"::c000:201", "192.0.2.1", false},
 		{"::1", "0.0.0.0", false},
 	} {
-		if got := originOf(netip.MustParseAddr(test.a)) == originOf(netip.MustParseAddr(test.b)); got != test.same {
+		if got := sourceKeyOf(netip.MustParseAddr(test.a)) == sourceKeyOf(netip.MustParseAddr(test.b)); got != test.same {
 			t.Errorf("%s and %s: one source %v", test.a, test.b, got)
 		}
 	}
 }
 
 // held is a conversation that nobody holds, on a connection of its own.
-func held(tb testing.TB, from netip.Addr) *conversation {
+func held(tb testing.TB, from netip.Addr) *connection {
 	tb.Helper()
-	c, _ := pair(tb, from)
+	c, _ := newConnectionPair(tb, from)
 	return c
 }
 
-// pair is such a conversation and the client's end of its connection.
-func pair(tb testing.TB, from netip.Addr) (*conversation, net.Conn) {
+// newConnectionPair is such a conversation and the client's end of its connection.
+func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 	tb.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func pair(tb testing.TB, from netip.Addr) (*conversation, net.Conn) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := newConversation()
+	c := newConnection()
 	if err := ln.Accept(&c.tcp); err != nil {
 		tb.Fatal(err)
 	}
@@ -76,15 +76,15 @@ func pair(tb testing.TB, from netip.Addr) (*conversation, net.Conn) {
 	return c, client
 }
 
-// TestLiveKeepsCount plays conversations in every order against what a naive
+// TestConnectionTableCounts plays conversations in every order against what a naive
 // count says, and looks at all lists after each step.
-func TestLiveKeepsCount(t *testing.T) {
+func TestConnectionTableCounts(t *testing.T) {
 	t.Parallel()
 	const limit, perSource = 12, 4
 	random := rand.New(rand.NewPCG(1, 2))
-	l := newLive()
+	l := newConnectionTable()
 	l.setLimits(limit, perSource)
-	var idle, in []*conversation
+	var idle, in []*connection
 	for i := range 40 {
 		idle = append(idle, held(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)})))
 	}
@@ -93,18 +93,18 @@ func TestLiveKeepsCount(t *testing.T) {
 		now = now.Add(time.Second)
 		if len(idle) > 0 && random.IntN(2) == 0 {
 			c := idle[random.IntN(len(idle))]
-			c.since = now
-			if a := l.admit(c, random.IntN(50) == 0); a.patience == 0 && !a.refused {
+			c.acceptedAt = now
+			if a := l.admit(c, random.IntN(50) == 0); a.maxWait == 0 && !a.refused {
 				in = append(in, c)
 				idle = without(idle, c)
 			}
 		} else if len(in) > 0 {
 			c := in[random.IntN(len(in))]
 			switch {
-			case c.stage == reading, c.stage == leaving && random.IntN(2) == 0:
-				l.heard(c, random.IntN(2) == 0)
+			case c.stage == readingHead, c.stage == evicted && random.IntN(2) == 0:
+				l.finishReading(c, random.IntN(2) == 0)
 			case c.stage == answering && random.IntN(2) == 0:
-				l.lingers(c)
+				l.startLingering(c)
 			default:
 				l.remove(c)
 				in = without(in, c)
@@ -114,18 +114,18 @@ func TestLiveKeepsCount(t *testing.T) {
 		if step%1000 == 999 {
 			l.setLimits(1+random.IntN(limit), random.IntN(perSource))
 		}
-		checkLive(t, l, in)
+		checkConnectionTable(t, l, in)
 	}
 	for _, c := range in {
 		l.remove(c)
 	}
-	if l.n != 0 || l.leaving != 0 || len(l.sources) != 0 {
-		t.Errorf("in the end: %d in flight, %d leaving, %d sources", l.n, l.leaving, len(l.sources))
+	if l.count != 0 || l.evicted != 0 || len(l.sources) != 0 {
+		t.Errorf("in the end: %d in flight, %d leaving, %d sources", l.count, l.evicted, len(l.sources))
 	}
 }
 
-func without(list []*conversation, c *conversation) []*conversation {
-	var rest []*conversation
+func without(list []*connection, c *connection) []*connection {
+	var rest []*connection
 	for _, other := range list {
 		if other != c {
 			rest = append(rest, other)
@@ -134,108 +134,108 @@ func without(list []*conversation, c *conversation) []*conversation {
 	return rest
 }
 
-func checkLive(t *testing.T, l *live, in []*conversation) {
+func checkConnectionTable(t *testing.T, l *connectionTable, in []*connection) {
 	t.Helper()
 	leaves := 0
 	of := map[*source][2]int{} // all, leaving
 	for _, c := range in {
 		sums := of[c.source]
 		sums[0]++
-		if c.stage == leaving {
+		if c.stage == evicted {
 			leaves++
 			sums[1]++
 		}
 		of[c.source] = sums
 	}
 	listed := 0
-	for s, list := range map[stage]*list{reading: l.reading, lingering: l.lingering, answering: l.busy} {
-		list.each(func(c *conversation) {
+	for s, list := range map[stage]*connectionList{readingHead: l.reading, lingering: l.lingering, answering: l.busy} {
+		list.forEach(func(c *connection) {
 			listed++
-			if c.stage != s && (s != answering || c.stage != leaving) {
+			if c.stage != s && (s != answering || c.stage != evicted) {
 				t.Errorf("a connection in stage %d among those of %d", c.stage, s)
 			}
 		})
 	}
-	if l.n != len(in) || listed != len(in) || l.leaving != leaves {
-		t.Fatalf("%d in flight, %d listed, %d leaving; want %d and %d", l.n, listed, l.leaving, len(in), leaves)
+	if l.count != len(in) || listed != len(in) || l.evicted != leaves {
+		t.Fatalf("%d in flight, %d listed, %d leaving; want %d and %d", l.count, listed, l.evicted, len(in), leaves)
 	}
 	delete(of, nil)
 	if len(l.sources) != len(of) {
 		t.Fatalf("%d sources, want %d", len(l.sources), len(of))
 	}
 	for s, sums := range of {
-		if s.n != sums[0] || s.leaving != sums[1] {
-			t.Fatalf("a source of %d, %d leaving; want %v", s.n, s.leaving, sums)
+		if s.count != sums[0] || s.evicted != sums[1] {
+			t.Fatalf("a source of %d, %d leaving; want %v", s.count, s.evicted, sums)
 		}
 	}
 }
 
-// TestUnreadHeadStays: a client whose head has come is not the one that is
+// TestUnreadHeadIsNotEvicted: a client whose head has come is not the one that is
 // late, however late its goroutine is.
-func TestUnreadHeadStays(t *testing.T) {
+func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	for name, perSource := range map[string]int{"of all": 0, "of its source": 2} {
 		t.Run(name, func(t *testing.T) {
-			l := newLive()
+			l := newConnectionTable()
 			l.setLimits(2, perSource)
-			var c [4]*conversation
+			var c [4]*connection
 			var clients [4]net.Conn
 			for i := range c {
-				c[i], clients[i] = pair(t, netip.MustParseAddr("192.0.2.1"))
-				c[i].since = time.Unix(int64(i), 0)
+				c[i], clients[i] = newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
+				c[i].acceptedAt = time.Unix(int64(i), 0)
 			}
 			l.admit(c[0], false)
 			l.admit(c[1], false)
-			say(t, clients[0], c[0])
+			sendByte(t, clients[0], c[0])
 			l.admit(c[2], false)
-			if c[0].stage != reading || c[1].stage != leaving || c[2].stage != reading {
+			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead {
 				t.Fatalf("stages %d, %d, %d", c[0].stage, c[1].stage, c[2].stage)
 			}
 			// When all have spoken, none of them makes room.
-			say(t, clients[2], c[2])
+			sendByte(t, clients[2], c[2])
 			a := l.admit(c[3], false)
-			if perSource > 0 && !a.refused || perSource == 0 && a.patience != catchUp {
+			if perSource > 0 && !a.refused || perSource == 0 && a.maxWait != unreadRetryDelay {
 				t.Errorf("got %+v", a)
 			}
-			if c[0].stage != reading || c[2].stage != reading {
+			if c[0].stage != readingHead || c[2].stage != readingHead {
 				t.Errorf("stages %d, %d", c[0].stage, c[2].stage)
 			}
 		})
 	}
 }
 
-// say has the client send a byte and waits until it is there.
-func say(t *testing.T, client net.Conn, c *conversation) {
+// sendByte has the client send a byte and waits until it is there.
+func sendByte(t *testing.T, client net.Conn, c *connection) {
 	t.Helper()
 	if _, err := client.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	nstest.Await(t, "the byte comes", c.tcp.Unread)
+	nstest.Await(t, "the byte comes", c.tcp.HasUnread)
 }
 
-// TestLeavingAreBounded: as long as those that were told to leave have not,
+// TestEvictionsAreBounded: as long as those that were told to leave have not,
 // no more are told.
-func TestLeavingAreBounded(t *testing.T) {
+func TestEvictionsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := newLive()
+	l := newConnectionTable()
 	l.setLimits(1, 0)
 	from := netip.MustParseAddr("192.0.2.1")
-	var all []*conversation
-	for i := range maxLeaving + 1 {
+	var all []*connection
+	for i := range maxEvicted + 1 {
 		c := held(t, from)
-		c.since = time.Unix(int64(i), 0)
-		if a := l.admit(c, false); a.patience != 0 {
+		c.acceptedAt = time.Unix(int64(i), 0)
+		if a := l.admit(c, false); a.maxWait != 0 {
 			t.Fatalf("connection %d has to wait", i)
 		}
 		all = append(all, c)
 	}
 	c := held(t, from)
-	c.since = time.Unix(maxLeaving+1, 0)
+	c.acceptedAt = time.Unix(maxEvicted+1, 0)
 	a := l.admit(c, false)
-	if a.patience == 0 || l.n != maxLeaving+1 {
-		t.Fatalf("%d in flight, the next one waits %v", l.n, a.patience)
+	if a.maxWait == 0 || l.count != maxEvicted+1 {
+		t.Fatalf("%d in flight, the next one waits %v", l.count, a.maxWait)
 	}
-	if why := l.heard(all[0], true); why != report.Evicted {
+	if why := l.finishReading(all[0], true); why != report.Evicted {
 		t.Errorf("the first leaves for %q", why)
 	}
 	l.remove(all[0])
@@ -244,20 +244,20 @@ func TestLeavingAreBounded(t *testing.T) {
 	default:
 		t.Error("nobody was woken")
 	}
-	if a := l.admit(c, false); a.patience != 0 {
+	if a := l.admit(c, false); a.maxWait != 0 {
 		t.Error("it still has to wait")
 	}
 }
 
 // TestAdmissionAllocatesNothing, while slots are free.
 func TestAdmissionAllocatesNothing(t *testing.T) {
-	l := newLive()
+	l := newConnectionTable()
 	l.setLimits(10, 10)
 	c := held(t, netip.MustParseAddr("192.0.2.1"))
-	l.sources[origin{}] = nil // what the runtime allocates with the first key
+	l.sources[sourceKey{}] = nil // what the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
 		l.admit(c, false)
-		l.heard(c, false)
+		l.finishReading(c, false)
 		l.remove(c)
 	}); n > 0 {
 		t.Errorf("%v allocations for each connection", n)
@@ -265,29 +265,29 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkAdmission(b *testing.B) {
-	l := newLive()
+	l := newConnectionTable()
 	l.setLimits(10, 10)
 	c := held(b, netip.MustParseAddr("192.0.2.1"))
 	b.ReportAllocs()
 	for b.Loop() {
 		l.admit(c, false)
-		l.heard(c, false)
+		l.finishReading(c, false)
 		l.remove(c)
 	}
 }
 
 // BenchmarkEviction is what a connection costs when all slots are taken.
 func BenchmarkEviction(b *testing.B) {
-	l := newLive()
+	l := newConnectionTable()
 	l.setLimits(1, 0)
-	two := [2]*conversation{held(b, netip.MustParseAddr("192.0.2.1")), held(b, netip.MustParseAddr("192.0.2.1"))}
+	two := [2]*connection{held(b, netip.MustParseAddr("192.0.2.1")), held(b, netip.MustParseAddr("192.0.2.1"))}
 	l.admit(two[0], false)
 	b.ReportAllocs()
 	for i := 1; b.Loop(); i++ {
 		next, last := two[i&1], two[i&1^1]
-		next.since = last.since.Add(time.Second)
+		next.acceptedAt = last.acceptedAt.Add(time.Second)
 		l.admit(next, false)
-		l.heard(last, true)
+		l.finishReading(last, true)
 		l.remove(last)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAbsolute(t *testing.T) {
+func TestAbsoluteForm(t *testing.T) {
 	t.Parallel()
 	const rest = "X-Forwarded-For: 198.51.100.7\r\nVia: 1.1 http01-proxyd\r\n\r\n"
 	const head = "GET /.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\n" + rest
@@ -28,8 +28,8 @@ func TestAbsolute(t *testing.T) {
 			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\n" + rest,
 		},
 		"Basic": {
-			head: head, host: "api.example.com", port: 80, secret: NewSecret(basic),
-			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\nProxy-Authorization: " + basic + "\r\n" + rest,
+			head: head, host: "api.example.com", port: 80, secret: NewSecret(basicAuth),
+			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\nProxy-Authorization: " + basicAuth + "\r\n" + rest,
 		},
 		"another port": {
 			head: head, host: "api.example.com", port: 8080,
@@ -41,14 +41,14 @@ func TestAbsolute(t *testing.T) {
 			want: "HEAD http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
 		},
 		"no host":         {head: head, port: 80, says: errNoHost.Error()},
-		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errForm.Error()},
-		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errForm.Error()},
-		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, says: errForm.Error()},
-		"nothing":         {host: "b", port: 80, says: errForm.Error()},
+		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errBadHead.Error()},
+		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, says: errBadHead.Error()},
+		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, says: errBadHead.Error()},
+		"nothing":         {host: "b", port: 80, says: errBadHead.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := appendAbsolute(nil, []byte(c.head), c.host, c.port, c.secret)
+			got, err := appendAbsoluteForm(nil, []byte(c.head), c.host, c.port, c.secret)
 			said := ""
 			if err != nil {
 				said, got = err.Error(), nil
@@ -61,9 +61,9 @@ func TestAbsolute(t *testing.T) {
 	}
 }
 
-// FuzzAbsolute: what net/http reads in the form for a proxy is what it has read
+// FuzzAbsoluteForm: what net/http reads in the form for a proxy is what it has read
 // before, with the host and the authorization that were given, and nothing else.
-func FuzzAbsolute(f *testing.F) {
+func FuzzAbsoluteForm(f *testing.F) {
 	f.Add("/.well-known/acme-challenge/token", "api.example.com", "X-Forwarded-For: 192.0.2.7\r\n", uint16(80))
 	f.Add("//evil.example/x@y?http://z#", "a_b", "", uint16(8080))
 	f.Add("/%2f:80@evil.example", "[2001:db8::1]", "Via: 1.1 x\r\nProxy-Authorization: y\r\n", uint16(443))
@@ -73,7 +73,7 @@ func FuzzAbsolute(f *testing.F) {
 		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host || strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
 			return // the gate lets none of these through
 		}
-		got, err := appendAbsolute(nil, []byte(head), host, port, NewSecret(basic))
+		got, err := appendAbsoluteForm(nil, []byte(head), host, port, NewSecret(basicAuth))
 		if err != nil {
 			t.Fatalf("%q is refused: %v", head, err)
 		}
@@ -90,7 +90,7 @@ func FuzzAbsolute(f *testing.F) {
 		if !strings.HasPrefix(after.RequestURI, "http://"+after.URL.Host+"/") || strings.TrimPrefix(after.RequestURI, "http://"+after.URL.Host) != target {
 			t.Fatalf("%q has the target %q, want that of %q", got, after.RequestURI, target)
 		}
-		if values := after.Header["Proxy-Authorization"]; len(values) == 0 || values[0] != basic {
+		if values := after.Header["Proxy-Authorization"]; len(values) == 0 || values[0] != basicAuth {
 			t.Fatalf("%q is authorized by %q", got, values)
 		} else if len(values) == 1 {
 			delete(after.Header, "Proxy-Authorization")
@@ -103,7 +103,7 @@ func FuzzAbsolute(f *testing.F) {
 	})
 }
 
-func TestByProxy(t *testing.T) {
+func TestIsFromProxy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer  string
@@ -131,13 +131,13 @@ func TestByProxy(t *testing.T) {
 			if n, err := a.parse([]byte(c.answer)); err != nil || n != len(c.answer) {
 				t.Fatalf("%d, %v", n, err)
 			}
-			if got := a.byProxy(true); got != c.byProxy {
+			if got := a.isFromProxy(true); got != c.byProxy {
 				t.Errorf("by the proxy: %v", got)
 			}
-			if got := a.byProxy(false); got != (c.byProxy && strings.Contains(c.says, "(")) {
+			if got := a.isFromProxy(false); got != (c.byProxy && strings.Contains(c.says, "(")) {
 				t.Errorf("by the proxy, within a tunnel: %v", got)
 			}
-			if says := a.refusal(Secret{}).Error(); c.byProxy && says != c.says {
+			if says := a.parseProxyRefusal(Secret{}).Error(); c.byProxy && says != c.says {
 				t.Errorf("it says %q, want %q", says, c.says)
 			}
 		})

@@ -22,16 +22,16 @@ const letsEncrypt = "GET /.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3t
 	"User-Agent: Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)\r\n" +
 	"Accept: */*\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
 
-func anyName([]byte) bool { return true }
+func allowAnyHost([]byte) bool { return true }
 
-// judged parses and judges text as one read.
-func judged(text []byte) (*reqhead.Request, int, reqhead.Fault) {
+// parseAndValidate parses and judges text as one read.
+func parseAndValidate(text []byte) (*reqhead.Request, int, reqhead.Fault) {
 	r := new(reqhead.Request)
 	n, fault := r.Parse(text)
 	if n == 0 || fault != reqhead.None {
 		return r, n, fault
 	}
-	return r, n, r.Judge(anyName, len(text)-n)
+	return r, n, r.Validate(allowAnyHost, len(text)-n)
 }
 
 // TestParseInPieces feeds heads byte by byte, in a buffer that moves, and
@@ -63,21 +63,21 @@ func TestParseInPieces(t *testing.T) {
 			if n == 0 {
 				return
 			}
-			if diff := cmp.Diff(view(whole), view(pieces)); diff != "" {
+			if diff := cmp.Diff(parsedRequestOf(whole), parsedRequestOf(pieces)); diff != "" {
 				t.Errorf("(-at once +in pieces):\n%s", diff)
 			}
 		})
 	}
 }
 
-type seen struct {
+type parsedRequest struct {
 	Method, Target, Host, Hostname, Token string
 	Minor                                 int
 	IsHead, HasBody                       bool
 }
 
-func view(r *reqhead.Request) seen {
-	return seen{
+func parsedRequestOf(r *reqhead.Request) parsedRequest {
+	return parsedRequest{
 		string(r.Method()), string(r.Target()), string(r.Host()), string(r.Hostname()), string(r.Token()),
 		r.Minor(), r.IsHead(), r.HasBody(),
 	}
@@ -86,19 +86,19 @@ func view(r *reqhead.Request) seen {
 func TestAccessors(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
-		want seen
+		want parsedRequest
 	}{
 		"a challenge": {
 			"GET /.well-known/acme-challenge/tok?en HTTP/1.1\r\nHost: API.example.com.:8080\r\n\r\n",
-			seen{Method: "GET", Target: "/.well-known/acme-challenge/tok?en", Host: "api.example.com:8080", Hostname: "api.example.com", Token: "tok", Minor: 1},
+			parsedRequest{Method: "GET", Target: "/.well-known/acme-challenge/tok?en", Host: "api.example.com:8080", Hostname: "api.example.com", Token: "tok", Minor: 1},
 		},
 		"an address": {
 			"HEAD /.well-known/acme-challenge/t HTTP/1.0\r\nHost: [2001:DB8::0:5]:8080\r\n\r\n",
-			seen{Method: "HEAD", Target: "/.well-known/acme-challenge/t", Host: "[2001:db8::5]:8080", Hostname: "[2001:db8::5]", Token: "t", IsHead: true},
+			parsedRequest{Method: "HEAD", Target: "/.well-known/acme-challenge/t", Host: "[2001:db8::5]:8080", Hostname: "[2001:db8::5]", Token: "t", IsHead: true},
 		},
 		"elsewhere": {
 			"PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n",
-			seen{Method: "PUT", Target: "/x", Host: "a", Hostname: "a", Minor: 1, HasBody: true},
+			parsedRequest{Method: "PUT", Target: "/x", Host: "a", Hostname: "a", Minor: 1, HasBody: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestAccessors(t *testing.T) {
 			if n, fault := r.Parse([]byte(test.text)); n != len(test.text) || fault != reqhead.None {
 				t.Fatalf("Parse: %d, %v", n, fault)
 			}
-			if diff := cmp.Diff(test.want, view(r)); diff != "" {
+			if diff := cmp.Diff(test.want, parsedRequestOf(r)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -115,7 +115,7 @@ func TestAccessors(t *testing.T) {
 
 // TestAppendIPv6 checks the fields that address families write differently.
 func TestAppendIPv6(t *testing.T) {
-	r, _, fault := judged([]byte("GET /.well-known/acme-challenge/t HTTP/1.0\r\n\r\n"))
+	r, _, fault := parseAndValidate([]byte("GET /.well-known/acme-challenge/t HTTP/1.0\r\n\r\n"))
 	if fault != reqhead.None {
 		t.Fatal(fault)
 	}
@@ -147,14 +147,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestNothingIsAllocated(t *testing.T) {
+func TestNoAllocations(t *testing.T) {
 	text := []byte(letsEncrypt)
 	r := new(reqhead.Request)
 	out := make([]byte, 0, 4096)
 	client, vip := netip.MustParseAddr("2001:db8::99"), netip.MustParseAddr("2001:db8::5")
 	if n := testing.AllocsPerRun(100, func() {
 		r.Reset()
-		if n, fault := r.Parse(text); n == 0 || fault != reqhead.None || r.Judge(anyName, 0) != reqhead.None {
+		if n, fault := r.Parse(text); n == 0 || fault != reqhead.None || r.Validate(allowAnyHost, 0) != reqhead.None {
 			t.Fatal("not accepted")
 		}
 		out = r.Append(out[:0], client, vip)
@@ -163,7 +163,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-func seed(f *testing.F) {
+func addSeeds(f *testing.F) {
 	f.Helper()
 	for _, text := range []string{
 		letsEncrypt,
@@ -180,8 +180,8 @@ func seed(f *testing.F) {
 	}
 }
 
-// one reads exactly one request without a body, and fails if bytes are left.
-func one(t *testing.T, text []byte) *http.Request {
+// readOne reads exactly one request without a body, and fails if bytes are left.
+func readOne(t *testing.T, text []byte) *http.Request {
 	t.Helper()
 	r := bufio.NewReader(bytes.NewReader(text))
 	req, err := http.ReadRequest(r)
@@ -197,8 +197,8 @@ func one(t *testing.T, text []byte) *http.Request {
 	return req
 }
 
-// plainHost is a second way to the canonical form of a valid Host.
-func plainHost(host string) string {
+// canonicalHost is a second way to the canonical form of a valid Host.
+func canonicalHost(host string) string {
 	host = strings.ToLower(host)
 	name, port := host, ""
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
@@ -219,18 +219,18 @@ func plainHost(host string) string {
 // client's fields nothing outside the list goes on, and what does is unchanged;
 // and what went on is known when it comes back.
 func FuzzHead(f *testing.F) {
-	seed(f)
+	addSeeds(f)
 	client, vip := netip.MustParseAddr("192.0.2.99"), netip.MustParseAddr("192.0.2.5")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, n, fault := judged(text)
+		r, n, fault := parseAndValidate(text)
 		if fault != reqhead.None || n == 0 {
 			return
 		}
 		if n != len(text) {
 			t.Fatalf("accepted with %d bytes left over", len(text)-n)
 		}
-		req := one(t, text)
-		if req.Method != string(r.Method()) || req.RequestURI != string(r.Target()) || plainHost(req.Host) != string(r.Host()) {
+		req := readOne(t, text)
+		if req.Method != string(r.Method()) || req.RequestURI != string(r.Target()) || canonicalHost(req.Host) != string(r.Host()) {
 			t.Fatalf("net/http sees %q %q %q, we %q %q %q", req.Method, req.RequestURI, req.Host, r.Method(), r.Target(), r.Host())
 		}
 		if !strings.HasPrefix(req.URL.Path, reqhead.Prefix) || strings.Contains(req.URL.Path+"/", "/../") || strings.Contains(req.URL.Path+"/", "/./") {
@@ -242,8 +242,8 @@ func FuzzHead(f *testing.F) {
 
 func checkForwarded(t *testing.T, req *http.Request, text []byte) {
 	t.Helper()
-	got := one(t, text)
-	host := plainHost(req.Host)
+	got := readOne(t, text)
+	host := canonicalHost(req.Host)
 	if req.Host == "" {
 		host = "192.0.2.5"
 	}
@@ -272,7 +272,7 @@ func checkForwarded(t *testing.T, req *http.Request, text []byte) {
 		t.Fatalf("X-Forwarded-For (-want +got):\n%s", diff)
 	}
 	// What went out once is well-formed here too, and never goes out again.
-	again, n, fault := judged(text)
+	again, n, fault := parseAndValidate(text)
 	if fault == reqhead.TooManyFields {
 		return // ours came on top of as many as there may be
 	}
@@ -284,20 +284,20 @@ func checkForwarded(t *testing.T, req *http.Request, text []byte) {
 	}
 }
 
-func BenchmarkParseAndJudge(b *testing.B) {
+func BenchmarkParseAndValidate(b *testing.B) {
 	text := []byte(letsEncrypt)
 	r := new(reqhead.Request)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		r.Reset()
-		if n, _ := r.Parse(text); n == 0 || r.Judge(anyName, 0) != reqhead.None {
+		if n, _ := r.Parse(text); n == 0 || r.Validate(allowAnyHost, 0) != reqhead.None {
 			b.Fatal("not accepted")
 		}
 	}
 }
 
-func BenchmarkParseJudgeAppend(b *testing.B) {
+func BenchmarkParseValidateAppend(b *testing.B) {
 	text := []byte(letsEncrypt)
 	r := new(reqhead.Request)
 	out := make([]byte, 0, 4096)
@@ -305,7 +305,7 @@ func BenchmarkParseJudgeAppend(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Reset()
-		if n, _ := r.Parse(text); n == 0 || r.Judge(anyName, 0) != reqhead.None {
+		if n, _ := r.Parse(text); n == 0 || r.Validate(allowAnyHost, 0) != reqhead.None {
 			b.Fatal("not accepted")
 		}
 		out = r.Append(out[:0], client, vip)

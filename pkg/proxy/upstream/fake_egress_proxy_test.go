@@ -26,45 +26,45 @@ func credentials() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// egressOfTest is a proxy that takes what RFC 9112 lets a client send to one, and
+// fakeEgressProxy is a proxy that takes what RFC 9112 lets a client send to one, and
 // nothing else. A real Squid is asked in test/lab, where names resolve and addresses
 // are those of a cluster; here it is about what goes over the wire and what becomes
 // of the answers, some of which no Squid gives.
-type egressOfTest struct {
-	*router
-	names  map[string]netip.AddrPort // its DNS
-	wants  string                    // of Proxy-Authorization
-	secure *tls.Config               // TLS with the proxy itself
-	bump   *tls.Config               // the man in the middle of a tunnel
-	answer string                    // instead of doing anything
+type fakeEgressProxy struct {
+	*testRouter
+	names         map[string]netip.AddrPort // its DNS
+	authorization string                    // of Proxy-Authorization
+	tls           *tls.Config               // TLS with the proxy itself
+	interception  *tls.Config               // the man in the middle of a tunnel
+	answer        string                    // instead of doing anything
 
-	mu    sync.Mutex
-	asked []string
+	mu       sync.Mutex
+	requests []string
 }
 
-func (p *egressOfTest) start(t testing.TB) *egressOfTest {
+func (p *fakeEgressProxy) start(t testing.TB) *fakeEgressProxy {
 	t.Helper()
-	p.router = serve(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		if p.secure == nil {
-			p.talk(t, tcp, b)
+	p.testRouter = startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		if p.tls == nil {
+			p.serveConn(t, tcp, b)
 			return
 		}
-		conn := tls.Server(tcp, p.secure)
+		conn := tls.Server(tcp, p.tls)
 		if conn.Handshake() == nil {
-			p.talk(t, conn, bufio.NewReader(conn))
+			p.serveConn(t, conn, bufio.NewReader(conn))
 			_ = conn.Close()
 		}
 	})
 	return p
 }
 
-func (p *egressOfTest) lines() []string {
+func (p *fakeEgressProxy) requestLines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.asked)
+	return slices.Clone(p.requests)
 }
 
-func (p *egressOfTest) talk(t testing.TB, conn net.Conn, b *bufio.Reader) {
+func (p *fakeEgressProxy) serveConn(t testing.TB, conn net.Conn, b *bufio.Reader) {
 	t.Helper()
 	for {
 		r, err := http.ReadRequest(b)
@@ -72,14 +72,14 @@ func (p *egressOfTest) talk(t testing.TB, conn net.Conn, b *bufio.Reader) {
 			return
 		}
 		p.mu.Lock()
-		p.asked = append(p.asked, r.Method+" "+r.RequestURI)
+		p.requests = append(p.requests, r.Method+" "+r.RequestURI)
 		p.mu.Unlock()
 		authorization := r.Header["Proxy-Authorization"]
 		switch {
 		case p.answer != "":
 			_, _ = io.WriteString(conn, p.answer)
 			return
-		case p.wants == "" && len(authorization) > 0, p.wants != "" && !slices.Equal(authorization, []string{p.wants}):
+		case p.authorization == "" && len(authorization) > 0, p.authorization != "" && !slices.Equal(authorization, []string{p.authorization}):
 			_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 6\r\n\r\n<html>")
 			return
 		case r.Method == http.MethodConnect:
@@ -94,13 +94,13 @@ func (p *egressOfTest) talk(t testing.TB, conn net.Conn, b *bufio.Reader) {
 	}
 }
 
-func (p *egressOfTest) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request) {
+func (p *fakeEgressProxy) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request) {
 	to, err := netip.ParseAddrPort(r.RequestURI)
 	if err != nil || r.Host != r.RequestURI {
 		_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		return
 	}
-	far, err := net.DialTimeout("tcp", to.String(), patience)
+	far, err := net.DialTimeout("tcp", to.String(), testTimeout)
 	if err != nil {
 		_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nContent-Length: 6\r\n\r\n<html>")
 		return
@@ -108,8 +108,8 @@ func (p *egressOfTest) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request) {
 	defer far.Close()
 	_, _ = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
 	near := io.Reader(b)
-	if p.bump != nil {
-		between := tls.Server(conn, p.bump)
+	if p.interception != nil {
+		between := tls.Server(conn, p.interception)
 		conn, near = between, between
 		if between.Handshake() != nil {
 			return
@@ -128,13 +128,13 @@ func (p *egressOfTest) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request) {
 }
 
 // forward reports whether the connection takes another request.
-func (p *egressOfTest) forward(conn net.Conn, r *http.Request) bool {
+func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 	to, known := p.names[r.Host]
 	if !known {
 		_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 egress\r\nContent-Length: 6\r\n\r\n<html>")
 		return true
 	}
-	far, err := net.DialTimeout("tcp", to.String(), patience)
+	far, err := net.DialTimeout("tcp", to.String(), testTimeout)
 	if err != nil {
 		return false
 	}
@@ -152,20 +152,20 @@ func (p *egressOfTest) forward(conn net.Conn, r *http.Request) bool {
 	return answer.Write(conn) == nil
 }
 
-// through are settings by which all of a router is reached through the proxy.
-func (p *egressOfTest) through(s Settings, secret string) Settings {
-	hop := EgressProxy{Name: proxyName, Secure: p.secure != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: NewSecret(secret)}
+// routeThrough are settings by which all of a router is reached through the proxy.
+func (p *fakeEgressProxy) routeThrough(s Settings, secret string) Settings {
+	hop := EgressProxy{Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: NewSecret(secret)}
 	for _, addr := range s.Ingress {
 		for _, port := range []uint16{s.Port, s.HTTPSPort} {
-			s.Egress.Through = append(s.Egress.Through, Through{netip.AddrPortFrom(addr, port), hop})
+			s.Egress.Routes = append(s.Egress.Routes, EgressRoute{netip.AddrPortFrom(addr, port), hop})
 		}
 	}
 	return s
 }
 
-// keepsSecret checks that nothing of what is printed of it gives the credentials
+// checkSecretHidden checks that nothing of what is printed of it gives the credentials
 // away.
-func keepsSecret(t testing.TB, all ...any) {
+func checkSecretHidden(t testing.TB, all ...any) {
 	t.Helper()
 	for _, what := range all {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {

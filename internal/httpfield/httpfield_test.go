@@ -18,20 +18,20 @@ func TestSplit(t *testing.T) {
 	t.Parallel()
 	type parts struct {
 		Name, Value string
-		Problem     httpfield.Problem
+		Problem     httpfield.Fault
 	}
 	for name, test := range map[string]struct {
 		line string
 		want parts
 	}{
-		"a field":                       {"Host: a", parts{"Host", "a", httpfield.None}},
-		"no space":                      {"Host:a", parts{"Host", "a", httpfield.None}},
-		"no value":                      {"X:", parts{"X", "", httpfield.None}},
-		"only white space":              {"X: \t ", parts{"X", "", httpfield.None}},
-		"white space around and within": {"X: \t a \t b\t ", parts{"X", "a \t b", httpfield.None}},
-		"colons in the value":           {"X:::", parts{"X", "::", httpfield.None}},
-		"obs-text":                      {"X: \x80\xff", parts{"X", "\x80\xff", httpfield.None}},
-		"every character of a name":     {"!#$%&'*+-.^_`|~09AZaz: x", parts{"!#$%&'*+-.^_`|~09AZaz", "x", httpfield.None}},
+		"a field":                       {"Host: a", parts{"Host", "a", httpfield.NoFault}},
+		"no space":                      {"Host:a", parts{"Host", "a", httpfield.NoFault}},
+		"no value":                      {"X:", parts{"X", "", httpfield.NoFault}},
+		"only white space":              {"X: \t ", parts{"X", "", httpfield.NoFault}},
+		"white space around and within": {"X: \t a \t b\t ", parts{"X", "a \t b", httpfield.NoFault}},
+		"colons in the value":           {"X:::", parts{"X", "::", httpfield.NoFault}},
+		"obs-text":                      {"X: \x80\xff", parts{"X", "\x80\xff", httpfield.NoFault}},
+		"every character of a name":     {"!#$%&'*+-.^_`|~09AZaz: x", parts{"!#$%&'*+-.^_`|~09AZaz", "x", httpfield.NoFault}},
 		"a folded line":                 {" a: b", parts{Problem: httpfield.Folded}},
 		"folded with a tab":             {"\ta", parts{Problem: httpfield.Folded}},
 		"nothing":                       {"", parts{Problem: httpfield.Malformed}},
@@ -57,7 +57,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestPassedHere(t *testing.T) {
+func TestViaNamesService(t *testing.T) {
 	t.Parallel()
 	for via, want := range map[string]bool{
 		"1.1 http01-proxyd":                              true,
@@ -76,18 +76,18 @@ func TestPassedHere(t *testing.T) {
 		"1.1 router http01-proxyd":                       false,
 		"1.1 http01-proxyd.example.com, 1.0 http01-prox": false,
 	} {
-		if got := httpfield.PassedHere([]byte(via)); got != want {
+		if got := httpfield.ViaNamesService([]byte(via)); got != want {
 			t.Errorf("%q: %v, want %v", via, got, want)
 		}
 	}
 	// What is appended is what is found again.
 	_, value, problem := httpfield.Split(bytes.TrimSuffix(httpfield.AppendVia(nil, 1), []byte("\r\n")))
-	if problem != httpfield.None || !httpfield.PassedHere(value) {
+	if problem != httpfield.NoFault || !httpfield.ViaNamesService(value) {
 		t.Errorf("our own Via %q is not found", value)
 	}
 }
 
-func TestListHas(t *testing.T) {
+func TestListContains(t *testing.T) {
 	t.Parallel()
 	for list, want := range map[string]bool{
 		"close":            true,
@@ -100,31 +100,31 @@ func TestListHas(t *testing.T) {
 		"clos,e":           false,
 		"keep-alive;close": false,
 	} {
-		if got := httpfield.ListHas([]byte(list), []byte("close")); got != want {
+		if got := httpfield.ListContains([]byte(list), []byte("close")); got != want {
 			t.Errorf("%q: %v, want %v", list, got, want)
 		}
 	}
 }
 
-func TestConnectionNames(t *testing.T) {
+func TestNamedByConnection(t *testing.T) {
 	t.Parallel()
 	lines := []byte("X-A: x-c\r\nConnection: x-a, X-B\r\ncONNECTION:X-D\r\nX-E:\r\n")
 	for name, want := range map[string]bool{"X-A": true, "x-b": true, "X-C": false, "X-d": true, "X-E": false, "X": false} {
-		if got := httpfield.ConnectionNames(lines, []byte(name)); got != want {
+		if got := httpfield.NamedByConnection(lines, []byte(name)); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }
 
-func TestFold(t *testing.T) {
+func TestToLower(t *testing.T) {
 	t.Parallel()
 	var buf [4]byte
 	for name, want := range map[string]string{"HoSt": "host", "te": "te", "A-_": "a-_", "Hosts": ""} {
-		if got := string(httpfield.Fold(buf[:], []byte(name))); got != want {
+		if got := string(httpfield.ToLower(buf[:], []byte(name))); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if httpfield.Fold(buf[:], []byte("12345")) != nil {
+	if httpfield.ToLower(buf[:], []byte("12345")) != nil {
 		t.Error("a name that does not fit is not nil")
 	}
 }
@@ -149,8 +149,8 @@ func TestLines(t *testing.T) {
 				got = append(got, part[from:to])
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" || l.Used() != len(text) {
-			t.Errorf("cut at %d, %d used (-want +got):\n%s", cut, l.Used(), diff)
+		if diff := cmp.Diff(want, got); diff != "" || l.Consumed() != len(text) {
+			t.Errorf("cut at %d, %d used (-want +got):\n%s", cut, l.Consumed(), diff)
 		}
 	}
 	for _, bad := range []string{"\n", "a\n", "a\r\n\n", "a\r\nb\n"} {
@@ -167,8 +167,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// plainText is IsText without its haste.
-func plainText(b []byte) bool {
+// isTextReference is IsText without its haste.
+func isTextReference(b []byte) bool {
 	return !bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
@@ -178,7 +178,7 @@ func TestIsTextAtEveryOffset(t *testing.T) {
 		for at := range 20 {
 			b := bytes.Repeat([]byte{'x'}, 20)
 			b[at] = byte(c)
-			if got, want := httpfield.IsText(b), plainText(b); got != want {
+			if got, want := httpfield.IsText(b), isTextReference(b); got != want {
 				t.Errorf("%#02x at %d: %v, want %v", c, at, got, want)
 			}
 		}
@@ -193,13 +193,13 @@ func FuzzSplit(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		name, value, problem := httpfield.Split(line)
-		if problem != httpfield.None {
+		if problem != httpfield.NoFault {
 			if name != nil || value != nil {
 				t.Fatalf("refused, and yet %q %q", name, value)
 			}
 			return
 		}
-		if bytes.ContainsAny(line, "\r\n\x00") || len(bytes.Trim(value, " \t")) != len(value) || !plainText(value) {
+		if bytes.ContainsAny(line, "\r\n\x00") || len(bytes.Trim(value, " \t")) != len(value) || !isTextReference(value) {
 			t.Fatalf("accepted %q as %q %q", line, name, value)
 		}
 		lines := append(bytes.Clone(line), "\r\n"...)
@@ -227,20 +227,20 @@ func checkLists(t *testing.T, name, value []byte) {
 		has = has || strings.EqualFold(item, string(name))
 	}
 	// An empty list has no members.
-	if got := httpfield.ListHas(value, name); got != (has && len(value) > 0) {
+	if got := httpfield.ListContains(value, name); got != (has && len(value) > 0) {
 		t.Fatalf("%q has %q: %v", value, name, got)
 	}
 	here := false
 	for item := range strings.SplitSeq(string(value), ",") {
 		words := strings.FieldsFunc(item, func(r rune) bool { return r == ' ' || r == '\t' })
-		here = here || len(words) > 1 && strings.EqualFold(words[1], httpfield.Pseudonym)
+		here = here || len(words) > 1 && strings.EqualFold(words[1], httpfield.ServiceName)
 	}
-	if got := httpfield.PassedHere(value); got != here {
+	if got := httpfield.ViaNamesService(value); got != here {
 		t.Fatalf("%q has passed here: %v", value, got)
 	}
 }
 
-func TestNothingIsAllocated(t *testing.T) {
+func TestNoAllocations(t *testing.T) {
 	line := []byte("Connection: keep-alive, X-A, 1.1 fred")
 	lines := append(bytes.Clone(line), "\r\n"...)
 	if n := testing.AllocsPerRun(100, func() {
@@ -248,8 +248,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		var l httpfield.Lines
 		_, _, found, _ := l.Next(lines)
 		name, value, problem := httpfield.Split(line)
-		if !found || problem != httpfield.None || httpfield.PassedHere(value) || !httpfield.ListHas(value, []byte("x-a")) ||
-			!httpfield.ConnectionNames(lines, []byte("x-a")) || string(httpfield.Fold(low[:], name)) != "connection" {
+		if !found || problem != httpfield.NoFault || httpfield.ViaNamesService(value) || !httpfield.ListContains(value, []byte("x-a")) ||
+			!httpfield.NamedByConnection(lines, []byte("x-a")) || string(httpfield.ToLower(low[:], name)) != "connection" {
 			t.Fatal("not read as expected")
 		}
 	}); n != 0 {
@@ -261,7 +261,7 @@ func BenchmarkSplit(b *testing.B) {
 	line := []byte("User-Agent: Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, problem := httpfield.Split(line); problem != httpfield.None {
+		if _, _, problem := httpfield.Split(line); problem != httpfield.NoFault {
 			b.Fatal(problem)
 		}
 	}

@@ -26,22 +26,22 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
-	port     = 8888 // a name for the socket; the real one is the kernel's choice
-	token    = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+	testTimeout = 30 * time.Second
+	port        = 8888 // a name for the socket; the real one is the kernel's choice
+	token       = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
 )
 
-// keeper is the other side, in the test's hand.
-type keeper struct {
+// testController is the other side, in the test's hand.
+type testController struct {
 	*testing.T
 	*protocol.Conn
-	words chan protocol.Word
-	ended chan error
-	url   string
+	events chan protocol.Word
+	ended  chan error
+	url    string
 }
 
-// employ starts a front door with a listening socket and an ingress.
-func employ(t *testing.T, ingress http.HandlerFunc) *keeper {
+// startProxy starts a front door with a listening socket and an ingress.
+func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	t.Helper()
 	near, far, err := protocol.Pair()
 	if err != nil {
@@ -51,33 +51,33 @@ func employ(t *testing.T, ingress http.HandlerFunc) *keeper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keeper{T: t, Conn: near, words: make(chan protocol.Word, 100), ended: make(chan error, 1)}
+	k := &testController{T: t, Conn: near, events: make(chan protocol.Word, 100), ended: make(chan error, 1)}
 	go func() {
 		defer theirs.Close()
 		k.ended <- Run(t.Context(), theirs)
 	}()
 	go func() {
-		defer close(k.words)
+		defer close(k.events)
 		for {
 			w, err := near.ReceiveWord()
 			if err != nil {
 				return
 			}
-			k.words <- w
+			k.events <- w
 		}
 	}()
 	server := httptest.NewServer(ingress)
 	t.Cleanup(server.Close)
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
-	k.order(protocol.Order{Configure: &protocol.Configure{
-		MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192,
-		Ingress: []netip.Addr{address.Addr()}, Port: address.Port(), ConnectTimeout: patience,
+	k.command(protocol.Order{Configure: &protocol.Configure{
+		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
+		Ingress: []netip.Addr{address.Addr()}, Port: address.Port(), ConnectTimeout: testTimeout,
 	}}, -1)
 	return k
 }
 
 // listen gives the front door a socket, and closes this side's.
-func (k *keeper) listen() {
+func (k *testController) listen() {
 	k.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -90,23 +90,23 @@ func (k *keeper) listen() {
 		k.Fatal(err)
 	}
 	defer file.Close()
-	k.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, int(file.Fd()))
+	k.command(protocol.Order{Listen: &protocol.Listen{Port: port}}, int(file.Fd()))
 }
 
-func (k *keeper) order(o protocol.Order, fd int) {
+func (k *testController) command(o protocol.Order, fd int) {
 	k.Helper()
 	if err := k.Send(o, fd); err != nil {
 		k.Fatal(err)
 	}
 }
 
-// hear waits for a word that is wanted.
-func (k *keeper) hear(what string, wanted func(protocol.Word) bool) protocol.Word {
+// awaitEvent waits for a word that is wanted.
+func (k *testController) awaitEvent(what string, wanted func(protocol.Word) bool) protocol.Word {
 	k.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(testTimeout)
 	for {
 		select {
-		case w, more := <-k.words:
+		case w, more := <-k.events:
 			if !more {
 				k.Fatalf("the connection ended before %s", what)
 			}
@@ -119,9 +119,9 @@ func (k *keeper) hear(what string, wanted func(protocol.Word) bool) protocol.Wor
 	}
 }
 
-func (k *keeper) get(path string) int {
+func (k *testController) get(path string) int {
 	k.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: testTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(k.url + path)
 	if err != nil {
 		k.Fatal(err)
@@ -130,7 +130,7 @@ func (k *keeper) get(path string) int {
 	return resp.StatusCode
 }
 
-func (k *keeper) dismiss() {
+func (k *testController) stop() {
 	k.Helper()
 	_ = k.Close()
 	select {
@@ -138,16 +138,16 @@ func (k *keeper) dismiss() {
 		if err != nil {
 			k.Error(err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		k.Error("the front door outlives the keeper")
 	}
 }
 
-func answer(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "token.thumbprint") }
+func answerChallenge(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "token.thumbprint") }
 
-func TestObeysAndTells(t *testing.T) {
+func TestCommandsAndEvents(t *testing.T) {
 	t.Parallel()
-	k := employ(t, answer)
+	k := startProxy(t, answerChallenge)
 	k.listen()
 	if code := k.get(token); code != 200 {
 		t.Errorf("a challenge: %d", code)
@@ -157,7 +157,7 @@ func TestObeysAndTells(t *testing.T) {
 	}
 	var challenges []protocol.Challenge
 	refused := uint64(0)
-	k.hear("news of both", func(w protocol.Word) bool {
+	k.awaitEvent("news of both", func(w protocol.Word) bool {
 		if w.News != nil {
 			challenges = append(challenges, w.News.Challenges...)
 			for _, r := range w.News.Refused {
@@ -175,9 +175,9 @@ func TestObeysAndTells(t *testing.T) {
 	for range 3 {
 		k.get(token)
 	}
-	k.order(protocol.Order{Tell: &protocol.Tell{}}, -1)
+	k.command(protocol.Order{Tell: &protocol.Tell{}}, -1)
 	told := 0
-	k.hear("all there is to tell", func(w protocol.Word) bool {
+	k.awaitEvent("all there is to tell", func(w protocol.Word) bool {
 		if w.News != nil {
 			told += len(w.News.Challenges)
 		}
@@ -186,28 +186,28 @@ func TestObeysAndTells(t *testing.T) {
 	if told < 2 { // the last may be on its way into the news
 		t.Errorf("told %d of 3 challenges", told)
 	}
-	k.hear("that it is alive", func(w protocol.Word) bool { return w.Alive != nil })
-	k.order(protocol.Order{Probe: &protocol.Probe{}}, -1)
-	found := k.hear("what was probed", func(w protocol.Word) bool { return w.Probed != nil }).Probed.Found
+	k.awaitEvent("that it is alive", func(w protocol.Word) bool { return w.Alive != nil })
+	k.command(protocol.Order{Probe: &protocol.Probe{}}, -1)
+	found := k.awaitEvent("what was probed", func(w protocol.Word) bool { return w.Probed != nil }).Probed.Found
 	if len(found) != 1 || found[0].Failure != nil {
 		t.Errorf("probed %+v", found)
 	}
-	k.order(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
+	k.command(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
 	if code := k.get(token); code != 200 {
 		t.Errorf("a challenge to a port that is about to be left: %d", code)
 	}
-	k.hear("that the port is gone", func(w protocol.Word) bool { return w.Gone != nil && w.Gone.Port == port })
+	k.awaitEvent("that the port is gone", func(w protocol.Word) bool { return w.Gone != nil && w.Gone.Port == port })
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
 		_ = conn.Close()
 		t.Error("the port still takes connections")
 	}
-	k.dismiss()
+	k.stop()
 }
 
 // The longest name that a request may have is one that the keeper believes.
 func TestLongestHost(t *testing.T) {
 	t.Parallel()
-	k := employ(t, answer)
+	k := startProxy(t, answerChallenge)
 	k.listen()
 	label := strings.Repeat("a", 63)
 	name := strings.Join([]string{label, label, label, label[:61]}, ".") + ":65535"
@@ -222,11 +222,11 @@ func TestLongestHost(t *testing.T) {
 	if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
 		t.Fatalf("%q, %v", got, err)
 	}
-	word := k.hear("the challenge", func(w protocol.Word) bool { return w.News != nil })
+	word := k.awaitEvent("the challenge", func(w protocol.Word) bool { return w.News != nil })
 	if err := word.News.Check(); err != nil || len(word.News.Challenges) != 1 || word.News.Challenges[0].Host != name {
 		t.Errorf("%+v: %v", word.News, err)
 	}
-	k.dismiss()
+	k.stop()
 }
 
 // What is in flight ends before the drain does; what takes too long is named.
@@ -235,19 +235,19 @@ func TestDrain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		budget time.Duration
 		cut    int
-	}{"in time": {patience, 0}, "too late": {50 * time.Millisecond, 1}} {
+	}{"in time": {testTimeout, 0}, "too late": {50 * time.Millisecond, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asked, may := make(chan struct{}), make(chan struct{})
-			k := employ(t, func(w http.ResponseWriter, r *http.Request) {
+			k := startProxy(t, func(w http.ResponseWriter, r *http.Request) {
 				close(asked)
 				<-may
-				answer(w, r)
+				answerChallenge(w, r)
 			})
 			k.listen()
 			code := make(chan int, 1)
 			go func() {
-				client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+				client := http.Client{Timeout: testTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 				resp, err := client.Get(k.url + token)
 				if err != nil {
 					code <- 0
@@ -257,11 +257,11 @@ func TestDrain(t *testing.T) {
 				code <- resp.StatusCode
 			}()
 			<-asked
-			k.order(protocol.Order{Drain: &protocol.Drain{Budget: tt.budget}}, -1)
+			k.command(protocol.Order{Drain: &protocol.Drain{Budget: tt.budget}}, -1)
 			if tt.cut == 0 {
 				close(may)
 			}
-			if cut := k.hear("that it is drained", func(w protocol.Word) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
+			if cut := k.awaitEvent("that it is drained", func(w protocol.Word) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
 				t.Errorf("drained with %d connections cut", cut)
 			}
 			if tt.cut != 0 {
@@ -270,44 +270,44 @@ func TestDrain(t *testing.T) {
 			if got := <-code; (got == 200) != (tt.cut == 0) {
 				t.Errorf("the client got %d", got)
 			}
-			k.dismiss()
+			k.stop()
 		})
 	}
 }
 
 // The front door ends with an order that it does not know, and with the keeper,
 // whatever it is doing.
-func TestEnds(t *testing.T) {
+func TestExit(t *testing.T) {
 	t.Parallel()
-	k := employ(t, answer)
+	k := startProxy(t, answerChallenge)
 	k.listen()
-	k.order(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
-	k.dismiss()
-	k = employ(t, answer)
-	k.order(protocol.Order{Drain: &protocol.Drain{}}, 1) // with a descriptor
+	k.command(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
+	k.stop()
+	k = startProxy(t, answerChallenge)
+	k.command(protocol.Order{Drain: &protocol.Drain{}}, 1) // with a descriptor
 	if err := <-k.ended; err == nil {
 		t.Error("it takes a descriptor that it has no use for")
 	}
-	k = employ(t, answer)
-	k.order(protocol.Order{Listen: &protocol.Listen{Port: port}}, -1)
+	k = startProxy(t, answerChallenge)
+	k.command(protocol.Order{Listen: &protocol.Listen{Port: port}}, -1)
 	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "no socket came with the order") {
 		t.Errorf("a port without its socket: %v", err)
 	}
 }
 
 // However much happens, what is told stays small.
-func TestTallyIsBounded(t *testing.T) {
+func TestStatsAreBounded(t *testing.T) {
 	t.Parallel()
-	tally := newTally()
+	tally := newStatsCollector()
 	const n = 10 * protocol.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		tally.Challenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
-		tally.Refused(report.NotChallenge, report.OtherClient)
-		tally.Refused(report.ForeignHost, report.CertManager)
+		tally.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "refused"}, &cause.Failure{Cause: "refused"})
+		tally.RecordRefusal(report.NotChallenge, report.OtherClient)
+		tally.RecordRefusal(report.ForeignHost, report.CertManager)
 	}
-	tally.trouble(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
-	tally.trouble(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
+	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
 	var news []*protocol.News
 	for range 2 {
 		tally.flush(func(n *protocol.News) { news = append(news, n) })
@@ -320,13 +320,13 @@ func TestTallyIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
-		refusedBy(got, report.NotChallenge, report.OtherClient) != n || refusedBy(got, report.ForeignHost, report.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
+		refusalCount(got, report.NotChallenge, report.OtherClient) != n || refusalCount(got, report.ForeignHost, report.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
 		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
 	}
 }
 
-// refusedBy is how many of an asker were refused for a reason.
-func refusedBy(n *protocol.News, why report.Refusal, asker report.ClientKind) uint64 {
+// refusalCount is how many of an asker were refused for a reason.
+func refusalCount(n *protocol.News, why report.Refusal, asker report.ClientKind) uint64 {
 	for _, r := range n.Refused {
 		if r.Refusal == why && r.ClientKind == asker {
 			return r.Count
@@ -336,15 +336,15 @@ func refusedBy(n *protocol.News, why report.Refusal, asker report.ClientKind) ui
 }
 
 // What has more kinds than one message may tell is told by the next one.
-func TestTallyOfManyKinds(t *testing.T) {
+func TestStatsInSeveralMessages(t *testing.T) {
 	t.Parallel()
-	tally := newTally()
+	tally := newStatsCollector()
 	const n = 3*protocol.MaxSums + 1
 	causes := upstream.Causes()
 	for i := range n {
 		causeID := string(causes[i%len(causes)])
 		took := report.BucketUpperBound(report.FirstBucket + 1 + i/len(causes))
-		tally.Challenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
+		tally.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {
@@ -367,7 +367,7 @@ func TestOutcome(t *testing.T) {
 		report.NoRoute: {Status: 503, Cause: "router-no-route"}, report.Redirected: {Status: 302, Cause: "redirect-to-https"},
 		report.UpstreamError: {Status: 502, Cause: "loop"},
 	} {
-		if got := outcome(&c); got != want {
+		if got := outcomeOf(&c); got != want {
 			t.Errorf("%+v: %s, want %s", c, got, want)
 		}
 	}
@@ -392,7 +392,7 @@ func TestBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if n := backlog(ln); n != 1 {
+	if n := backlogLength(ln); n != 1 {
 		t.Errorf("backlog %d, with one connection waiting", n)
 	}
 	var accepted tcp.Conn
@@ -400,7 +400,7 @@ func TestBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer accepted.Close()
-	if n := backlog(ln); n != 0 {
+	if n := backlogLength(ln); n != 0 {
 		t.Errorf("backlog %d, with none waiting", n)
 	}
 }

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// maxLeaving bounds the connections that were told to leave and have not yet:
+	// maxEvicted bounds the connections that were told to leave and have not yet:
 	// they still hold a descriptor and memory.
-	maxLeaving = 256
-	// chances is how many connections are looked at for one that its client keeps
+	maxEvicted = 256
+	// maxCandidates is how many connections are looked at for one that its client keeps
 	// waiting.
-	chances = 8
-	// catchUp is what the conversations get when it is they who are late, and not
+	maxCandidates = 8
+	// unreadRetryDelay is what the conversations get when it is they who are late, and not
 	// their clients: the accept loop has come too far ahead of them.
-	catchUp = time.Millisecond
-	// grace is what every client gets for its head, slots or no slots. A validator's
+	unreadRetryDelay = time.Millisecond
+	// minHeadTime is what every client gets for its head, slots or no slots. A validator's
 	// comes with the handshake's last packet; so short a time slows a flood down
 	// that takes all of the default's slots 50 times a second, and no smaller one.
-	grace = 20 * time.Millisecond
+	minHeadTime = 20 * time.Millisecond
 )
 
 // admission is what becomes of a new connection.
 type admission struct {
-	refused  bool            // its source has too many
-	changed  <-chan struct{} // closed when there may be room
-	patience time.Duration   // for that; 0 when c is in
+	refused bool            // its source has too many
+	changed <-chan struct{} // closed when there may be room
+	maxWait time.Duration   // for that; 0 when c is in
 }
 
 // admit takes c in, which is new, where need be in the place of another:
@@ -45,7 +45,7 @@ type admission struct {
 // is waited for, since all are being answered, c has to wait.
 //
 // unbounded takes c in without any of that.
-func (l *live) admit(c *conversation, unbounded bool) admission {
+func (l *connectionTable) admit(c *connection, unbounded bool) admission {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !unbounded {
@@ -53,29 +53,29 @@ func (l *live) admit(c *conversation, unbounded bool) admission {
 			return a
 		}
 	}
-	l.n++
+	l.count++
 	if l.perSource > 0 {
-		l.join(c)
+		l.joinSource(c)
 	}
-	l.put(c, reading)
+	l.setStage(c, readingHead)
 	return admission{}
 }
 
 // makeRoom needs mu.
-func (l *live) makeRoom(c *conversation) (a admission, made bool) {
+func (l *connectionTable) makeRoom(c *connection) (a admission, made bool) {
 	var own *source
 	if l.perSource > 0 {
-		own = l.sources[originOf(c.client.Addr())]
+		own = l.sources[sourceKeyOf(c.client.Addr())]
 	}
-	crowded := own != nil && own.n-own.leaving >= l.perSource
-	if !crowded && l.n-l.leaving < l.limit {
+	crowded := own != nil && own.count-own.evicted >= l.perSource
+	if !crowded && l.count-l.evicted < l.limit {
 		return admission{}, true
 	}
-	if l.leaving >= maxLeaving {
-		return admission{changed: l.wait(), patience: acceptWait}, false
+	if l.evicted >= maxEvicted {
+		return admission{changed: l.changeSignal(), maxWait: acceptTimeout}, false
 	}
 	if crowded {
-		old, _ := l.idlest(own.lingering, own.reading, c.since)
+		old, _ := l.evictionCandidate(own.lingering, own.reading, c.acceptedAt)
 		if old == nil {
 			return admission{refused: true}, false
 		}
@@ -83,59 +83,59 @@ func (l *live) makeRoom(c *conversation) (a admission, made bool) {
 	}
 	// Two for one, so that a limit that was lowered is reached.
 	for range 2 {
-		if l.n-l.leaving < l.limit {
+		if l.count-l.evicted < l.limit {
 			return admission{}, true
 		}
-		old, wait := l.idlest(l.lingering, l.reading, c.since.Add(-grace))
+		old, wait := l.evictionCandidate(l.lingering, l.reading, c.acceptedAt.Add(-minHeadTime))
 		if old == nil {
-			return admission{changed: l.wait(), patience: wait}, false
+			return admission{changed: l.changeSignal(), maxWait: wait}, false
 		}
 		l.evict(old, report.Evicted)
 	}
 	return admission{}, true
 }
 
-// idlest returns the connection whose client has the least to lose: that has its
+// evictionCandidate returns the connection whose client has the least to lose: that has its
 // answer, or else that has been waited for longest. A head that lies unread is not
 // waited for, its goroutine is behind: such a connection goes to the end. When
 // there is none that came before the given time, wait is how long that will be so
 // if nothing changes. It needs mu.
-func (l *live) idlest(lingering, waiting *list, before time.Time) (c *conversation, wait time.Duration) {
-	if c := lingering.first(); c != nil {
+func (l *connectionTable) evictionCandidate(lingering, waiting *connectionList, before time.Time) (c *connection, wait time.Duration) {
+	if c := lingering.oldest(); c != nil {
 		return c, 0
 	}
-	for range chances {
-		c := waiting.first()
+	for range maxCandidates {
+		c := waiting.oldest()
 		if c == nil {
-			return nil, acceptWait
+			return nil, acceptTimeout
 		}
-		if young := c.since.Sub(before); young > 0 {
+		if young := c.acceptedAt.Sub(before); young > 0 {
 			return nil, young
 		}
-		if !c.tcp.Unread() {
+		if !c.tcp.HasUnread() {
 			return c, 0
 		}
-		l.put(c, reading)
+		l.setStage(c, readingHead)
 	}
-	return nil, catchUp
+	return nil, unreadRetryDelay
 }
 
 // evict has c leave: the wait for its client ends now. Its goroutine does the
 // rest, so that this never waits for it. It needs mu.
-func (l *live) evict(c *conversation, why report.Refusal) {
-	l.put(c, leaving)
-	c.why = why
-	l.leaving++
+func (l *connectionTable) evict(c *connection, why report.Refusal) {
+	l.setStage(c, evicted)
+	c.evictionReason = why
+	l.evicted++
 	if c.source != nil {
-		c.source.leaving++
+		c.source.evicted++
 	}
 	_ = c.tcp.SetReadDeadline(time.Unix(1, 0))
 }
 
-// left needs mu.
-func (l *live) left(c *conversation) {
-	l.leaving--
+// uncountEvicted needs mu.
+func (l *connectionTable) uncountEvicted(c *connection) {
+	l.evicted--
 	if c.source != nil {
-		c.source.leaving--
+		c.source.evicted--
 	}
 }

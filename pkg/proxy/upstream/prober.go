@@ -11,15 +11,17 @@ var ErrTooLarge = errTooLarge
 // who ask an address by themselves.
 func DialError(addr netip.AddrPort, err error) *Error { return dialError(addr, err) }
 
-// TalkError tells the ways apart in which a connection fails that was accepted;
+// ExchangeError tells the ways apart in which a connection fails that was accepted;
 // got says whether a part of the answer had come.
-func TalkError(addr netip.AddrPort, err error, got bool) *Error { return talkError(addr, err, got) }
+func ExchangeError(addr netip.AddrPort, err error, got bool) *Error {
+	return exchangeError(addr, err, got)
+}
 
-// Judge names what an operator wants to know about a whole answer: https says that
+// AnswerCause names what an operator wants to know about a whole answer: https says that
 // its Location leads there, looped that its Proxy-Status names a loop. A 503 is the
 // router's own, whatever its page is, since that may be the cluster's own
 // (IngressController, spec.httpErrorCodePages): no solver answers so.
-func Judge(status int, https, looped bool) Cause {
+func AnswerCause(status int, https, looped bool) Cause {
 	switch {
 	case status == 503:
 		return NoRoute

@@ -14,14 +14,14 @@ import (
 // address in its place would be that of this front door.
 var errNoHost = fmt.Errorf("%w", cause.Why{Reason: cause.NoHost})
 
-// errForm is a head that is not what the gate writes: origin-form, then Host.
-var errForm = fmt.Errorf("%w", cause.Why{Reason: cause.BadHead})
+// errBadHead is a head that is not what the gate writes: origin-form, then Host.
+var errBadHead = fmt.Errorf("%w", cause.Why{Reason: cause.BadHead})
 
-// appendAbsolute appends a request head in the form for a proxy (RFC 9112 section
+// appendAbsoluteForm appends a request head in the form for a proxy (RFC 9112 section
 // 3.2.2): the target becomes http://host/…, Host the same, and what authorizes us
 // is added. host is without a port; port is the ingress's. Head is what the gate
 // has written: in origin-form, Host first.
-func appendAbsolute(dst, head []byte, host string, port uint16, authorization Secret) ([]byte, error) {
+func appendAbsoluteForm(dst, head []byte, host string, port uint16, authorization Secret) ([]byte, error) {
 	if len(host) == 0 {
 		return dst, errNoHost
 	}
@@ -29,7 +29,7 @@ func appendAbsolute(dst, head []byte, host string, port uint16, authorization Se
 	line, rest, _ := bytes.Cut(rest, []byte("\r\n"))
 	old, rest, found := bytes.Cut(rest, []byte("\r\n"))
 	if !found || len(line) == 0 || line[0] != '/' || !bytes.HasPrefix(old, []byte("Host: ")) {
-		return dst, errForm
+		return dst, errBadHead
 	}
 	dst = append(append(dst, method...), " http://"...)
 	dst = appendAuthority(dst, host, port)

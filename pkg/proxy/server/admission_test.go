@@ -29,7 +29,7 @@ func dialFrom(t testing.TB, source string, to netip.AddrPort) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tcp.Close() })
-	if err := tcp.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := tcp.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return tcp
@@ -46,51 +46,51 @@ func wantReset(t *testing.T, what string, tcp *net.TCPConn) {
 func wantAnswer(t *testing.T, what string, tcp *net.TCPConn) {
 	t.Helper()
 	send(t, tcp, " / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if got := receive(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("%s: answered %q", what, got)
 	}
 }
 
-// begun opens a connection, sends a part of a head, and waits until it was read.
-func begun(t *testing.T, f *front, source string) *net.TCPConn {
+// openHalfSent opens a connection, sends a part of a head, and waits until it was read.
+func openHalfSent(t *testing.T, f *testServer, source string) *net.TCPConn {
 	t.Helper()
-	n := f.Reading()
+	n := f.ReadingHeads()
 	tcp := dialFrom(t, source, f.addr)
 	send(t, tcp, "GET")
-	nstest.Await(t, "it is being read", func() bool { return f.Reading() == n+1 })
+	nstest.Await(t, "it is being read", func() bool { return f.ReadingHeads() == n+1 })
 	return tcp
 }
 
 // TestPerSource: the longest waiting connection of a source makes room for its
 // newest; other sources lose nothing.
 func TestPerSource(t *testing.T) {
-	s := settings()
+	s := testSettings()
 	s.PerSource = 3
-	f := start(t, s)
+	f := startServer(t, s)
 	var other, own [4]*net.TCPConn
 	for i := range 3 {
-		other[i] = begun(t, f, "127.0.0.3")
-		own[i] = begun(t, f, "127.0.0.2")
+		other[i] = openHalfSent(t, f, "127.0.0.3")
+		own[i] = openHalfSent(t, f, "127.0.0.2")
 	}
 	own[3] = dialFrom(t, "127.0.0.2", f.addr)
 	send(t, own[3], "GET")
 	wantReset(t, "the oldest", own[0])
-	wantRefused(t, f, report.SourceLimit)
+	wantRefusal(t, f, report.SourceLimit)
 	for i := range 3 {
 		wantAnswer(t, "another source", other[i])
 		wantAnswer(t, "the newer ones", own[i+1])
 	}
-	wantNoLeftovers(t, f)
+	wantNoConnections(t, f)
 }
 
-func wantNoLeftovers(t *testing.T, f *front) {
+func wantNoConnections(t *testing.T, f *testServer) {
 	t.Helper()
 	nstest.Await(t, "every connection has ended", func() bool { return f.InFlight() == 0 && f.Sources() == 0 })
 }
 
 // TestPerSourceOff: so many as there are slots.
 func TestPerSourceOff(t *testing.T) {
-	f := start(t, settings())
+	f := startServer(t, testSettings())
 	var all []*net.TCPConn
 	for range 300 {
 		all = append(all, dialFrom(t, "127.0.0.2", f.addr))
@@ -107,14 +107,14 @@ func TestPerSourceOff(t *testing.T) {
 // TestPerSourceAnswering: no answer is given up for a newer connection; that is
 // the one that is refused then.
 func TestPerSourceAnswering(t *testing.T) {
-	router, asked, goOn := answersLater(t)
-	s := settings()
+	router, asked, goOn := delayedIngress(t)
+	s := testSettings()
 	s.PerSource = 2
-	f := start(t, s, router)
+	f := startServer(t, s, router)
 	var own [2]*net.TCPConn
 	for i := range own {
 		own[i] = dialFrom(t, "127.0.0.2", f.addr)
-		send(t, own[i], challenge)
+		send(t, own[i], challengeRequest)
 		<-asked
 	}
 	// The reset may be there before connect returns.
@@ -125,63 +125,63 @@ func TestPerSourceAnswering(t *testing.T) {
 	} else if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)
 	}
-	wantRefused(t, f, report.SourceLimit)
-	if got := ask(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+	wantRefusal(t, f, report.SourceLimit)
+	if got := roundTrip(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("another source was answered %q", got)
 	}
 	close(goOn)
 	for _, tcp := range own {
-		if got := receive(t, tcp); !strings.HasSuffix(got, "token.key") {
+		if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
 			t.Errorf("answered %q", got)
 		}
 	}
-	wantNoLeftovers(t, f)
+	wantNoConnections(t, f)
 }
 
 // TestEviction: when all slots are taken, the connection that has waited longest
 // for its head makes room, whatever its source.
 func TestEviction(t *testing.T) {
-	s := settings()
+	s := testSettings()
 	s.MaxConnections = 3
-	f := start(t, s)
+	f := startServer(t, s)
 	var all [4]*net.TCPConn
 	for i := range 3 {
-		all[i] = begun(t, f, "127.0.0.2")
+		all[i] = openHalfSent(t, f, "127.0.0.2")
 	}
 	all[3] = dialFrom(t, "127.0.0.3", f.addr)
 	send(t, all[3], "GET")
 	wantReset(t, "the oldest", all[0])
-	wantRefused(t, f, report.Evicted)
+	wantRefusal(t, f, report.Evicted)
 	for _, tcp := range all[1:] {
 		wantAnswer(t, "a newer one", tcp)
 	}
-	wantNoLeftovers(t, f)
+	wantNoConnections(t, f)
 }
 
-// TestLingeringMakesRoomFirst: a client that has its answer and goes on sending
+// TestLingeringIsEvictedFirst: a client that has its answer and goes on sending
 // costs nobody a slot, and is not counted twice.
-func TestLingeringMakesRoomFirst(t *testing.T) {
-	s := settings()
+func TestLingeringIsEvictedFirst(t *testing.T) {
+	s := testSettings()
 	s.MaxConnections = 2
-	f := start(t, s)
-	slow := begun(t, f, "127.0.0.2")
+	f := startServer(t, s)
+	slow := openHalfSent(t, f, "127.0.0.2")
 	talker := dialFrom(t, "127.0.0.3", f.addr)
 	send(t, talker, "POST /apis HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
 	nstest.Await(t, "it has its answer", func() bool { return f.Lingering() == 1 })
-	if got := ask(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+	if got := roundTrip(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("answered %q", got)
 	}
-	if got := receive(t, talker); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+	if got := readAll(t, talker); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("the one that lingers was answered %q", got)
 	}
 	wantAnswer(t, "the one that has sent no head", slow)
-	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(texts(refusals), " "), string(report.Evicted)) {
+	if _, refusals := f.rec.await(t, 3); len(refusals) != 3 || strings.Contains(strings.Join(refusalTexts(refusals), " "), string(report.Evicted)) {
 		t.Errorf("refusals %v", refusals)
 	}
-	wantNoLeftovers(t, f)
+	wantNoConnections(t, f)
 }
 
-func texts(refusals []report.Refusal) (all []string) {
+func refusalTexts(refusals []report.Refusal) (all []string) {
 	for _, r := range refusals {
 		all = append(all, string(r))
 	}
@@ -190,11 +190,11 @@ func texts(refusals []report.Refusal) (all []string) {
 
 // TestLoweredLimits are reached as new connections come.
 func TestLoweredLimits(t *testing.T) {
-	f := start(t, settings())
+	f := startServer(t, testSettings())
 	for range 20 {
-		begun(t, f, "127.0.0.2")
+		openHalfSent(t, f, "127.0.0.2")
 	}
-	s := settings()
+	s := testSettings()
 	s.MaxConnections = 5
 	f.Update(s)
 	for range 20 {
@@ -221,7 +221,7 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 			continue
 		}
 		_ = tcp.(*net.TCPConn).SetLinger(0) // no TIME_WAIT: ports are few
-		_, _ = io.WriteString(tcp, challenge[:40])
+		_, _ = io.WriteString(tcp, challengeRequest[:40])
 		at := opened % len(open)
 		if open[at] != nil {
 			_ = open[at].Close()
@@ -232,10 +232,10 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 	return opened
 }
 
-// TestHonestDuringFlood has CAs ask while others flood: from addresses of their
+// TestHonestClientsDuringFlood has CAs ask while others flood: from addresses of their
 // own, and from the very address that floods, as behind one translator. None
 // loses its request, with and without a bound for each source.
-func TestHonestDuringFlood(t *testing.T) {
+func TestHonestClientsDuringFlood(t *testing.T) {
 	const requests = 300
 	for name, set := range map[string]func(*server.Settings){
 		"per source":     func(s *server.Settings) { s.PerSource = 256 },
@@ -243,9 +243,9 @@ func TestHonestDuringFlood(t *testing.T) {
 		"both are short": func(s *server.Settings) { s.MaxConnections, s.PerSource = 512, 256 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := settings()
+			s := testSettings()
 			set(&s)
-			f := start(t, s, ingress(t, "127.0.0.1:0", answering))
+			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answering))
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var floods, honest sync.WaitGroup
@@ -262,8 +262,8 @@ func TestHonestDuringFlood(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						_ = tcp.SetDeadline(time.Now().Add(patience))
-						_, _ = io.WriteString(tcp, challenge)
+						_ = tcp.SetDeadline(time.Now().Add(testTimeout))
+						_, _ = io.WriteString(tcp, challengeRequest)
 						if b, err := io.ReadAll(tcp); err != nil || !strings.HasSuffix(string(b), "token.key") {
 							t.Errorf("request %d from %s: answered %q, %v", i, source, b, err)
 						}
@@ -274,7 +274,7 @@ func TestHonestDuringFlood(t *testing.T) {
 			honest.Wait()
 			stop()
 			floods.Wait()
-			wantNoLeftovers(t, f)
+			wantNoConnections(t, f)
 			t.Logf("%d connections of the flood, %d reset for their source, %d for a slot", opened.Load(), f.rec.count(report.SourceLimit), f.rec.count(report.Evicted))
 		})
 	}

@@ -42,18 +42,18 @@ func TestConfinedTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(gate.End)
-	k := &keeper{T: t, Conn: gate.Conn, words: make(chan protocol.Word, 100)}
+	k := &testController{T: t, Conn: gate.Conn, events: make(chan protocol.Word, 100)}
 	go func() {
-		defer close(k.words)
+		defer close(k.events)
 		for {
 			w, err := gate.ReceiveWord()
 			if err != nil {
 				return
 			}
-			k.words <- w
+			k.events <- w
 		}
 	}()
-	secure := httptest.NewTLSServer(http.HandlerFunc(answer))
+	secure := httptest.NewTLSServer(http.HandlerFunc(answerChallenge))
 	t.Cleanup(secure.Close)
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://api.example.com"+r.RequestURI, http.StatusFound)
@@ -61,22 +61,22 @@ func TestConfinedTLS(t *testing.T) {
 	t.Cleanup(plain.Close)
 	of := func(s *httptest.Server) netip.AddrPort { return netip.MustParseAddrPort(s.Listener.Addr().String()) }
 	configure := protocol.Configure{
-		MaxConnections: 100, HeadTimeout: patience, Timeout: patience, HeadBytes: 8192, ConnectTimeout: patience, FollowRedirects: true,
+		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192, ConnectTimeout: testTimeout, FollowRedirects: true,
 		Ingress: []netip.Addr{of(plain).Addr()}, Port: of(plain).Port(), HTTPSPort: of(secure).Port(), VerifyNames: []string{"example.com"},
 	}
-	k.order(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
-	k.order(protocol.Order{Configure: &configure}, -1)
+	k.command(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
+	k.command(protocol.Order{Configure: &configure}, -1)
 	k.listen()
 	expect := func(what string, code int, causeID string) {
 		t.Helper()
 		// The orders before it are obeyed when this is.
-		k.order(protocol.Order{Tell: &protocol.Tell{}}, -1)
-		k.hear("all there is to tell", func(w protocol.Word) bool { return w.Told != nil })
-		if got := k.ask("api.example.com"); got != code {
+		k.command(protocol.Order{Tell: &protocol.Tell{}}, -1)
+		k.awaitEvent("all there is to tell", func(w protocol.Word) bool { return w.Told != nil })
+		if got := k.getForHost("api.example.com"); got != code {
 			t.Errorf("%s: %d, want %d", what, got, code)
 		}
 		var last protocol.Challenge
-		k.hear("the challenge", func(w protocol.Word) bool {
+		k.awaitEvent("the challenge", func(w protocol.Word) bool {
 			if w.News != nil && len(w.News.Challenges) > 0 {
 				last = w.News.Challenges[len(w.News.Challenges)-1]
 			}
@@ -91,23 +91,23 @@ func TestConfinedTLS(t *testing.T) {
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")
-	k.order(protocol.Order{Trust: &protocol.Trust{Roots: [][]byte{secure.Certificate().Raw}, About: "the test's CA"}}, -1)
+	k.command(protocol.Order{Trust: &protocol.Trust{Roots: [][]byte{secure.Certificate().Raw}, About: "the test's CA"}}, -1)
 	expect("after a redirect", 200, "")
 	configure.Secure = true
-	k.order(protocol.Order{Configure: &configure}, -1)
+	k.command(protocol.Order{Configure: &configure}, -1)
 	expect("TLS from the start", 200, "")
-	k.order(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
+	k.command(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
 	expect("nothing is trusted any more", 502, "tls-untrusted")
 	configure.Secure, configure.FollowRedirects = false, false
-	k.order(protocol.Order{Configure: &configure}, -1)
+	k.command(protocol.Order{Configure: &configure}, -1)
 	expect("not followed", 302, "redirect-to-https")
 }
 
-// ask asks for a challenge of host.
-func (k *keeper) ask(host string) int {
+// getForHost asks for a challenge of host.
+func (k *testController) getForHost(host string) int {
 	k.Helper()
 	client := http.Client{
-		Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true},
+		Timeout: testTimeout, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(k.Context(), http.MethodGet, k.url+token, strings.NewReader(""))

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// script is one case of test/requests; its README says what the lines mean.
-type script struct {
+// requestScript is one case of test/requests; its README says what the lines mean.
+type requestScript struct {
 	Name      string
 	Request   string
 	EOF       bool
@@ -28,7 +28,7 @@ type script struct {
 	Body      string
 }
 
-var repeat = regexp.MustCompile(`\{([^{}]+)\*(\d+)\}`)
+var repetition = regexp.MustCompile(`\{([^{}]+)\*(\d+)\}`)
 
 // unescape turns sent text into bytes.
 func unescape(text string) (string, error) {
@@ -37,8 +37,8 @@ func unescape(text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("bad escape in %q: %w", text, err)
 	}
-	return repeat.ReplaceAllStringFunc(s, func(m string) string {
-		part := repeat.FindStringSubmatch(m)
+	return repetition.ReplaceAllStringFunc(s, func(m string) string {
+		part := repetition.FindStringSubmatch(m)
 		n, _ := strconv.Atoi(part[2])
 		return strings.Repeat(part[1], n)
 	}), nil
@@ -55,21 +55,21 @@ func proxyFields(host string) []string {
 	}
 }
 
-func parseScripts(t *testing.T, file string) []script {
+func parseScripts(t *testing.T, file string) []requestScript {
 	t.Helper()
-	var all []script
-	for i, line := range strings.Split(fileText(t, file), "\n") {
+	var all []requestScript
+	for i, line := range strings.Split(readFile(t, file), "\n") {
 		if line == "" || strings.HasPrefix(line, "# ") {
 			continue
 		}
 		if name, ok := strings.CutPrefix(line, "=== "); ok {
-			all = append(all, script{Name: name})
+			all = append(all, requestScript{Name: name})
 			continue
 		}
 		if len(all) == 0 {
 			t.Fatalf("%s:%d: a line before the first case", file, i+1)
 		}
-		if err := all[len(all)-1].line(line); err != nil {
+		if err := all[len(all)-1].parseLine(line); err != nil {
 			t.Fatalf("%s:%d: %v", file, i+1, err)
 		}
 	}
@@ -81,7 +81,7 @@ func parseScripts(t *testing.T, file string) []script {
 	return all
 }
 
-func (s *script) line(line string) error {
+func (s *requestScript) parseLine(line string) error {
 	mark, text, _ := strings.Cut(line, " ")
 	text, err := unescape(text)
 	if err != nil {
@@ -125,30 +125,30 @@ func TestRequests(t *testing.T) {
 		scripts := parseScripts(t, file)
 		count += len(scripts)
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			s := settings()
+			s := testSettings()
 			if strings.HasPrefix(filepath.Base(file), "hosts-") {
 				s.Hosts = []string{"api.example.com"}
 			}
 			reached := make(chan string, 16)
-			router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 				for {
 					request := readHead(r)
 					if request == "" {
 						return
 					}
 					reached <- request
-					answer := plain
+					answer := okAnswer
 					if strings.HasPrefix(request, "HEAD ") {
-						answer = strings.TrimSuffix(plain, "token.key")
+						answer = strings.TrimSuffix(okAnswer, "token.key")
 					}
 					if _, err := io.WriteString(tcp, answer); err != nil {
 						return
 					}
 				}
 			})
-			f := start(t, s, router)
+			f := startServer(t, s, router)
 			for _, c := range scripts {
-				t.Run(c.Name, func(t *testing.T) { play(t, f, c, reached) })
+				t.Run(c.Name, func(t *testing.T) { playScript(t, f, c, reached) })
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func play(t *testing.T, f *front, c script, reached <-chan string) {
+func playScript(t *testing.T, f *testServer, c requestScript, reached <-chan string) {
 	t.Helper()
 	tcp := dial(t, f.addr)
 	send(t, tcp, c.Request)
@@ -167,7 +167,7 @@ func play(t *testing.T, f *front, c script, reached <-chan string) {
 			t.Fatal(err)
 		}
 	}
-	whole := receive(t, tcp)
+	whole := readAll(t, tcp)
 	method := "GET"
 	if strings.HasPrefix(c.Request, "HEAD ") {
 		method = "HEAD"
@@ -181,7 +181,7 @@ func play(t *testing.T, f *front, c script, reached <-chan string) {
 	if err != nil {
 		t.Fatalf("answer %q: %v", whole, err)
 	}
-	got := script{Name: c.Name, Request: c.Request, EOF: c.EOF, Status: answer.StatusCode, Body: string(body)}
+	got := requestScript{Name: c.Name, Request: c.Request, EOF: c.EOF, Status: answer.StatusCode, Body: string(body)}
 	for len(reached) > 0 {
 		got.Forwarded = append(got.Forwarded, strings.Split(strings.TrimSuffix(<-reached, "\r\n\r\n"), "\r\n")...)
 	}
@@ -193,7 +193,7 @@ func play(t *testing.T, f *front, c script, reached <-chan string) {
 }
 
 // checkAnswerHead checks what every answer has in common.
-func checkAnswerHead(t *testing.T, answer *http.Response, c script, whole string) {
+func checkAnswerHead(t *testing.T, answer *http.Response, c requestScript, whole string) {
 	t.Helper()
 	if !answer.Close {
 		t.Errorf("the answer does not say Connection: close:\n%s", whole)

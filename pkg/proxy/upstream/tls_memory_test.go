@@ -20,10 +20,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// silentRouter is a program: it makes a CA, says where it listens and who to trust,
+// runSilentRouter is a program: it makes a CA, says where it listens and who to trust,
 // and takes requests by TLS without answering, until its input ends. So does a proxy
 // that is spoken to by TLS, and leads there.
-func silentRouter(t testing.TB) int {
+func runSilentRouter(t testing.TB) int {
 	t.Helper()
 	p := newPKI(t)
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", p.config(t, api))
@@ -35,11 +35,11 @@ func silentRouter(t testing.TB) int {
 		return 1
 	}
 	fmt.Printf("%s %s %s\n", ln.Addr(), proxy.Addr(), hex.EncodeToString(p.root.Raw))
-	go each(ln, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
-	go each(proxy, func(conn net.Conn) {
+	go acceptEach(ln, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	go acceptEach(proxy, func(conn net.Conn) {
 		b := bufio.NewReader(conn)
-		far, err := net.DialTimeout("tcp", ln.Addr().String(), patience)
-		if err != nil || !requested(b) {
+		far, err := net.DialTimeout("tcp", ln.Addr().String(), testTimeout)
+		if err != nil || !readRequest(b) {
 			return
 		}
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
@@ -50,7 +50,7 @@ func silentRouter(t testing.TB) int {
 	return 0
 }
 
-func each(ln net.Listener, handle func(net.Conn)) {
+func acceptEach(ln net.Listener, handle func(net.Conn)) {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -60,9 +60,9 @@ func each(ln net.Listener, handle func(net.Conn)) {
 	}
 }
 
-// elsewhere has the silent router run in a process of its own, whose memory is not
+// startSilentRouter has the silent router run in a process of its own, whose memory is not
 // counted. The other settings lead there through the proxy.
-func elsewhere(t testing.TB) (s, through Settings) {
+func startSilentRouter(t testing.TB) (s, through Settings) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "router")
 	in, err := cmd.StdinPipe()
@@ -93,30 +93,30 @@ func elsewhere(t testing.TB) (s, through Settings) {
 		t.Fatal(err)
 	}
 	at := netip.MustParseAddrPort(said[0])
-	s = Settings{Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), Secure: true, Trust: NewTrust([][]byte{der}), ConnectTimeout: patience}
+	s = Settings{Ingress: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, TrustedCAs: NewTrustedCAs([][]byte{der}), ConnectTimeout: testTimeout}
 	through = s
 	through.Egress = Egress{
-		Through: []Through{{at, EgressProxy{Name: proxyName, Secure: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
-		Proxies: [][]byte{der},
+		Routes:   []EgressRoute{{at, EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(said[1])}}}},
+		ProxyCAs: [][]byte{der},
 	}
 	return s, through
 }
 
-// TestSecureWaitingMemory: what one challenge of many takes that wait for an answer by
+// TestTLSWaitingMemory: what one challenge of many takes that wait for an answer by
 // TLS, its stack included: some 17 KiB live, 22 with the heap's spans, of which 11 are
 // what one takes without TLS. TLS within TLS, to a router behind a proxy that is itself
 // spoken to by TLS, is some 22 KiB live, and 28 with the spans: 4096 of them stay
 // within 128 MiB, half of what the unit's processes have (GOMEMLIMIT).
-func TestSecureWaitingMemory(t *testing.T) {
-	directly, through := elsewhere(t)
-	t.Run("directly", func(t *testing.T) { waitBy(t, directly, 20<<10+raceTakes) })
-	t.Run("through a proxy by TLS", func(t *testing.T) { waitBy(t, through, 26<<10+raceTakes) })
+func TestTLSWaitingMemory(t *testing.T) {
+	directly, through := startSilentRouter(t)
+	t.Run("directly", func(t *testing.T) { measureWaiting(t, directly, 20<<10+raceOverhead) })
+	t.Run("through a proxy by TLS", func(t *testing.T) { measureWaiting(t, through, 26<<10+raceOverhead) })
 }
 
-func waitBy(t *testing.T, s Settings, most int64) {
+func measureWaiting(t *testing.T, s Settings, most int64) {
 	t.Helper()
 	const clients = 256
-	c := clientBy(t, s)
+	c := newClient(t, s)
 	memory := func() uint64 {
 		runtime.GC()
 		runtime.GC()
@@ -128,7 +128,7 @@ func waitBy(t *testing.T, s Settings, most int64) {
 	ask := func(clients, waiting int) {
 		for range clients {
 			all.Go(func() {
-				if _, _, e := asks(t, c, asking()); e == nil || e.Cause != Stopped {
+				if _, _, e := doExchange(t, c, newRequest()); e == nil || e.Cause != Stopped {
 					t.Errorf("%v", e)
 				}
 			})

@@ -8,7 +8,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func TestAskerOf(t *testing.T) {
+func TestClientKindOf(t *testing.T) {
 	t.Parallel()
 	for agent, want := range map[string]report.ClientKind{
 		"": report.OtherClient, "curl/7.88.1": report.OtherClient, "my cert-manager": report.OtherClient,
@@ -18,7 +18,7 @@ func TestAskerOf(t *testing.T) {
 		report.CheckUserAgent:                                                                     report.CheckClient,
 		"Go-http-client/1.1":                                                                      report.StepCA,
 	} {
-		if got := askerOf([]byte(agent)); got != want {
+		if got := clientKindOf([]byte(agent)); got != want {
 			t.Errorf("%q: %s, want %s", agent, got, want)
 		}
 		if !want.Known() {

@@ -31,8 +31,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// wantRefused waits for one report and expects it to be this refusal.
-func wantRefused(t *testing.T, f *front, want report.Refusal) {
+// wantRefusal waits for one report and expects it to be this refusal.
+func wantRefusal(t *testing.T, f *testServer, want report.Refusal) {
 	t.Helper()
 	challenges, refusals := f.rec.await(t, 1)
 	if len(challenges) != 0 || len(refusals) != 1 || refusals[0] != want {
@@ -40,8 +40,8 @@ func wantRefused(t *testing.T, f *front, want report.Refusal) {
 	}
 }
 
-// hold waits for goOn, or for the end of a test that has failed before.
-func hold(t *testing.T, goOn <-chan struct{}) {
+// waitFor waits for proceed, or for the end of a test that has failed before.
+func waitFor(t *testing.T, goOn <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-goOn:
@@ -49,35 +49,35 @@ func hold(t *testing.T, goOn <-chan struct{}) {
 	}
 }
 
-// answersLater is an ingress that answers nothing until goOn is closed. asked gets a
+// delayedIngress is an ingress that answers nothing until proceed is closed. asked gets a
 // value for each request.
-func answersLater(t *testing.T) (router netip.AddrPort, asked, goOn chan struct{}) {
+func delayedIngress(t *testing.T) (router netip.AddrPort, asked, goOn chan struct{}) {
 	t.Helper()
 	asked, goOn = make(chan struct{}, 2), make(chan struct{})
-	return ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	return startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			asked <- struct{}{}
-			hold(t, goOn)
-			_, _ = io.WriteString(tcp, plain)
+			waitFor(t, goOn)
+			_, _ = io.WriteString(tcp, okAnswer)
 		}
 	}), asked, goOn
 }
 
 func TestSilentClientIsClosed(t *testing.T) {
-	s := settings()
+	s := testSettings()
 	s.HeadTimeout = 50 * time.Millisecond
-	f := start(t, s)
-	if got := ask(t, f.addr, ""); got != "" {
+	f := startServer(t, s)
+	if got := roundTrip(t, f.addr, ""); got != "" {
 		t.Errorf("answered %q", got)
 	}
-	wantRefused(t, f, report.HeadTimeout)
+	wantRefusal(t, f, report.HeadTimeout)
 }
 
 func TestSlowHead(t *testing.T) {
-	s := settings()
+	s := testSettings()
 	s.HeadTimeout = 200 * time.Millisecond
 	for name, feed := range map[string]func(tcp *net.TCPConn){
-		"stops": func(tcp *net.TCPConn) { _, _ = io.WriteString(tcp, challenge[:60]) },
+		"stops": func(tcp *net.TCPConn) { _, _ = io.WriteString(tcp, challengeRequest[:60]) },
 		"drips": func(tcp *net.TCPConn) {
 			// Each byte comes in time; the head as a whole does not.
 			tick := time.NewTicker(10 * time.Millisecond)
@@ -89,7 +89,7 @@ func TestSlowHead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t, s)
+			f := startServer(t, s)
 			tcp := dial(t, f.addr)
 			fed := make(chan struct{})
 			go func() { defer close(fed); feed(tcp) }()
@@ -99,31 +99,31 @@ func TestSlowHead(t *testing.T) {
 			}
 			_ = tcp.Close()
 			<-fed
-			wantRefused(t, f, report.HeadTimeout)
+			wantRefusal(t, f, report.HeadTimeout)
 		})
 	}
 }
 
 func TestClientGone(t *testing.T) {
 	for name, linger := range map[string]int{"closed at once": -1, "reset at once": 0} {
-		for sent, text := range map[string]string{"nothing sent": "", "half a head sent": challenge[:60]} {
+		for sent, text := range map[string]string{"nothing sent": "", "half a head sent": challengeRequest[:60]} {
 			t.Run(name+", "+sent, func(t *testing.T) {
-				f := start(t, settings())
+				f := startServer(t, testSettings())
 				tcp := dial(t, f.addr)
 				send(t, tcp, text)
 				_ = tcp.SetLinger(linger)
 				_ = tcp.Close()
-				wantRefused(t, f, report.ClientGone)
+				wantRefusal(t, f, report.ClientGone)
 			})
 		}
 	}
 }
 
-// TestWhoIsRefused: of a request that could be read it is known who seems to ask, of
+// TestRefusedClientKind: of a request that could be read it is known who seems to ask, of
 // any other it is not.
-func TestWhoIsRefused(t *testing.T) {
+func TestRefusedClientKind(t *testing.T) {
 	const agent = "\r\nUser-Agent: cert-manager-challenges/v1.18\r\n"
-	s := settings()
+	s := testSettings()
 	s.Hosts = []string{"api.example.com"}
 	s.HeadBytes = 512
 	asked := "GET " + "/.well-known/acme-challenge/" + "x HTTP/1.1\r\nHost: "
@@ -141,26 +141,26 @@ func TestWhoIsRefused(t *testing.T) {
 		{asked + "api.example.com" + agent, report.ClientGone},
 	} {
 		t.Run(string(tt.want), func(t *testing.T) {
-			f := start(t, s)
+			f := startServer(t, s)
 			tcp := dial(t, f.addr)
 			send(t, tcp, tt.request)
 			_ = tcp.CloseWrite()
-			_ = receive(t, tcp)
-			wantRefused(t, f, tt.want)
+			_ = readAll(t, tcp)
+			wantRefusal(t, f, tt.want)
 			asker := report.OtherClient
 			if tt.want.HeadParsed() && !strings.Contains(tt.request, "Bad Field") {
 				asker = report.CertManager
 			}
-			if f.rec.askers[0] != asker {
-				t.Errorf("asked by %s, want %s", f.rec.askers[0], asker)
+			if f.rec.clientKinds[0] != asker {
+				t.Errorf("asked by %s, want %s", f.rec.clientKinds[0], asker)
 			}
 		})
 	}
 }
 
-// TestAnswerSurvivesBody has clients that go on sending a body, which nobody
+// TestAnswerIsDeliveredBeforeBodyEnds has clients that go on sending a body, which nobody
 // reads: they must get the answer nevertheless, and no reset before it.
-func TestAnswerSurvivesBody(t *testing.T) {
+func TestAnswerIsDeliveredBeforeBodyEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		head string
 		want int
@@ -170,38 +170,38 @@ func TestAnswerSurvivesBody(t *testing.T) {
 		"an endless head": {"GET / HTTP/1.1\r\nHost: a\r\nX: ", 431},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t, settings())
+			f := startServer(t, testSettings())
 			tcp := dial(t, f.addr)
 			send(t, tcp, test.head+strings.Repeat("x", 128<<10))
-			if got := receive(t, tcp); !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", test.want)) {
+			if got := readAll(t, tcp); !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", test.want)) {
 				t.Errorf("answered %q", got)
 			}
 		})
 	}
 }
 
-// TestLateBytes has a second request arrive after the first was judged: it is
+// TestBytesAfterRequest has a second request arrive after the first was judged: it is
 // neither served nor forwarded, and costs the first nothing.
-func TestLateBytes(t *testing.T) {
+func TestBytesAfterRequest(t *testing.T) {
 	asked, goOn := make(chan string, 2), make(chan struct{})
-	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for {
 			request := readHead(r)
 			if request == "" {
 				return
 			}
 			asked <- request
-			hold(t, goOn)
-			_, _ = io.WriteString(tcp, plain)
+			waitFor(t, goOn)
+			_, _ = io.WriteString(tcp, okAnswer)
 		}
 	})
-	f := start(t, settings(), router)
+	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
-	send(t, tcp, challenge)
+	send(t, tcp, challengeRequest)
 	<-asked
-	send(t, tcp, challenge)
+	send(t, tcp, challengeRequest)
 	close(goOn)
-	if got := receive(t, tcp); strings.Count(got, "HTTP/1.1 ") != 1 || !strings.HasSuffix(got, "token.key") {
+	if got := readAll(t, tcp); strings.Count(got, "HTTP/1.1 ") != 1 || !strings.HasSuffix(got, "token.key") {
 		t.Errorf("answered %q", got)
 	}
 	if len(asked) > 0 {
@@ -210,12 +210,12 @@ func TestLateBytes(t *testing.T) {
 }
 
 func TestRecordedChallenge(t *testing.T) {
-	router := ingress(t, "127.0.0.1:0", answering)
-	f := start(t, settings(), router)
+	router := startIngress(t, "127.0.0.1:0", answering)
+	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
-	send(t, tcp, strings.Replace(strings.Replace(challenge, "api.example.com", "API.example.com.", 1), "\r\n\r\n",
+	send(t, tcp, strings.Replace(strings.Replace(challengeRequest, "api.example.com", "API.example.com.", 1), "\r\n\r\n",
 		"\r\nUser-agent: cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/abc\r\n\r\n", 1))
-	receive(t, tcp)
+	readAll(t, tcp)
 	got, _ := f.rec.await(t, 1)
 	want := []report.Challenge{{
 		VIP:         f.addr.Addr(),
@@ -237,8 +237,8 @@ func TestRecordedChallenge(t *testing.T) {
 	}
 }
 
-// TestUpstreamTrouble checks what the client is told and what is recorded.
-func TestUpstreamTrouble(t *testing.T) {
+// TestUpstreamErrors checks what the client is told and what is recorded.
+func TestUpstreamErrors(t *testing.T) {
 	silent := func(_ *net.TCPConn, r *bufio.Reader) {
 		readHead(r)
 		_, _ = r.ReadByte()
@@ -257,29 +257,29 @@ func TestUpstreamTrouble(t *testing.T) {
 		body   string
 		cause  string
 	}{
-		"refuses":            {nil, patience, 502, "upstream refused the connection", "refused"},
+		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "refused"},
 		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not answer in time", "timeout-answer"},
-		"closes":             {once(""), patience, 502, "upstream closed the connection without an answer", "closed-without-answer"},
-		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
-		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
-		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patience, 502, "upstream sent a malformed answer", "malformed-answer"},
-		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patience, 502, "upstream sent an incomplete answer", "answer-truncated"},
-		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), patience, 503, "<html>", "router-no-route"},
-		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), patience, 302, "", "redirect-to-https"},
+		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without an answer", "closed-without-answer"},
+		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed answer", "malformed-answer"},
+		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete answer", "answer-truncated"},
+		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed answer", "malformed-answer"},
+		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete answer", "answer-truncated"},
+		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "router-no-route"},
+		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "redirect-to-https"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var router netip.AddrPort
 			if test.talk != nil {
-				router = ingress(t, "127.0.0.1:0", test.talk)
+				router = startIngress(t, "127.0.0.1:0", test.talk)
 			} else {
 				ln := listen(t, "127.0.0.1:0")
 				router = ln.Addr().(*net.TCPAddr).AddrPort()
 				_ = ln.Close()
 			}
-			s := settings()
+			s := testSettings()
 			s.Timeout = test.budget
-			f := start(t, s, router)
-			got := ask(t, f.addr, challenge)
+			f := startServer(t, s, router)
+			got := roundTrip(t, f.addr, challengeRequest)
 			top, body, _ := strings.Cut(got, "\r\n\r\n")
 			if !strings.HasPrefix(top, fmt.Sprintf("HTTP/1.1 %d ", test.status)) || body != test.body {
 				t.Errorf("answered %q", got)
@@ -294,7 +294,7 @@ func TestUpstreamTrouble(t *testing.T) {
 
 // TestTokenPrefix: what is recorded of a token never makes up the whole.
 func TestTokenPrefix(t *testing.T) {
-	f := start(t, settings(), ingress(t, "127.0.0.1:0", answering))
+	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answering))
 	for i, test := range []struct{ token, want string }{
 		{"", ""},
 		{"a", ""},
@@ -306,7 +306,7 @@ func TestTokenPrefix(t *testing.T) {
 		{"abcdefghijklmnopqrstuvwxyz", "abcdefgh"},
 		{"ab?cdefghijklmnopqrstuvwxyz", "a"},
 	} {
-		ask(t, f.addr, strings.Replace(challenge, "token-of-more-than-8", test.token, 1))
+		roundTrip(t, f.addr, strings.Replace(challengeRequest, "token-of-more-than-8", test.token, 1))
 		recorded, _ := f.rec.await(t, i+1)
 		if got := recorded[i].TokenPrefix; got != test.want {
 			t.Errorf("of %q: %q, want %q", test.token, got, test.want)
@@ -317,9 +317,9 @@ func TestTokenPrefix(t *testing.T) {
 // TestLoop has an ingress that is the front door itself: the request comes back
 // once and no further, and both ends of the loop are told.
 func TestLoop(t *testing.T) {
-	f := start(t, settings())
-	f.up.Update(upstream.Settings{Ingress: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: patience})
-	got := ask(t, f.addr, challenge)
+	f := startServer(t, testSettings())
+	f.upstream.Update(upstream.Settings{Ingress: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout})
+	got := roundTrip(t, f.addr, challengeRequest)
 	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this name leads back to this front door") ||
 		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {
 		t.Errorf("answered %q", got)
@@ -333,27 +333,27 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// waiting is an upstream that never answers, until it is let go.
-type waiting struct{ asked, goOn chan struct{} }
+// blockingUpstream is an upstream that never answers, until it is let go.
+type blockingUpstream struct{ requested, proceed chan struct{} }
 
-func (w waiting) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
-	w.asked <- struct{}{}
-	<-w.goOn
+func (w blockingUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+	w.requested <- struct{}{}
+	<-w.proceed
 	return 0, netip.AddrPort{}, errors.New("let go")
 }
 
-// noting keeps what it is asked for, and refers to nothing that was only lent.
-type noting chan server.Request
+// recordingUpstream keeps what it is asked for, and refers to nothing that was only lent.
+type recordingUpstream chan server.Request
 
-func (n noting) Exchange(r *server.Request, _ io.Writer) (int, netip.AddrPort, error) {
+func (n recordingUpstream) Exchange(r *server.Request, _ io.Writer) (int, netip.AddrPort, error) {
 	asked := *r
 	asked.Head, asked.Target = slices.Clone(r.Head), slices.Clone(r.Target)
 	n <- asked
 	return 0, netip.AddrPort{}, errors.New("noted")
 }
 
-// TestAsked: what the upstream is told besides the head that it sends.
-func TestAsked(t *testing.T) {
+// TestUpstreamRequest: what the upstream is told besides the head that it sends.
+func TestUpstreamRequest(t *testing.T) {
 	const path = "/.well-known/acme-challenge/token?a=b"
 	for name, test := range map[string]struct {
 		request, host  string
@@ -367,10 +367,10 @@ func TestAsked(t *testing.T) {
 		"no host":            {"GET " + path + " HTTP/1.0\r\n\r\n", "", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := make(noting, 1)
-			g := server.New(settings(), asked, newRecorder())
-			ln := door(t, "127.0.0.1:0")
-			served(t, g, ln, func() {})
+			asked := make(recordingUpstream, 1)
+			g := server.New(testSettings(), asked, newRecorder())
+			ln := newListener(t, "127.0.0.1:0")
+			serveUntilStop(t, g, ln, func() {})
 			tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 			send(t, tcp, test.request)
 			got := <-asked
@@ -378,7 +378,7 @@ func TestAsked(t *testing.T) {
 			if test.toHead {
 				method = "HEAD "
 			}
-			if got.Host != test.host || string(got.Target) != path || got.ToHead != test.toHead || got.HTTP10 != test.http10 ||
+			if got.Host != test.host || string(got.Target) != path || got.IsHead != test.toHead || got.HTTP10 != test.http10 ||
 				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head), "\r\n\r\n") ||
 				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
 				t.Errorf("asked for %+v", got)
@@ -391,15 +391,15 @@ func TestAsked(t *testing.T) {
 // whole, whose answers do not come.
 func TestWaitingMemory(t *testing.T) {
 	const clients, most = 256, 16 << 10 // a head of 7 KiB as it is forwarded, the stack, the sockets; not the head as it came
-	up := waiting{make(chan struct{}, clients), make(chan struct{})}
-	g := server.New(settings(), up, newRecorder())
-	ln := door(t, "127.0.0.1:0")
-	stop := served(t, g, ln, func() {})
+	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
+	g := server.New(testSettings(), up, newRecorder())
+	ln := newListener(t, "127.0.0.1:0")
+	stop := serveUntilStop(t, g, ln, func() {})
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
 	ask := func() {
 		send(t, dial(t, addr), request)
-		<-up.asked
+		<-up.requested
 	}
 	ask() // what is allocated once
 	before := held()
@@ -409,9 +409,9 @@ func TestWaitingMemory(t *testing.T) {
 	if each := (held() - before) / clients; each > most {
 		t.Errorf("each connection holds %d bytes, want %d at most", each, most)
 	}
-	close(up.goOn)
+	close(up.proceed)
 	stop()
-	drained(t, g)
+	wantDrained(t, g)
 }
 
 // held is the memory in use that is not garbage, stacks included.
@@ -423,9 +423,9 @@ func held() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestCutAnswerIsReset has the upstream end in the middle: whatever framing the
+// TestTruncatedAnswerIsReset has the upstream end in the middle: whatever framing the
 // client knows, it must not take the part for the whole.
-func TestCutAnswerIsReset(t *testing.T) {
+func TestTruncatedAnswerIsReset(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, test := range map[string]struct {
 		minor  byte
@@ -436,14 +436,14 @@ func TestCutAnswerIsReset(t *testing.T) {
 		"chunks for HTTP/1.0": {'0', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 				if readHead(r) != "" {
 					_, _ = io.WriteString(tcp, test.answer)
 				}
 			})
-			f := start(t, settings(), router)
+			f := startServer(t, testSettings(), router)
 			tcp := dial(t, f.addr)
-			send(t, tcp, strings.Replace(challenge, "HTTP/1.1", "HTTP/1."+string(test.minor), 1))
+			send(t, tcp, strings.Replace(challengeRequest, "HTTP/1.1", "HTTP/1."+string(test.minor), 1))
 			if b, err := io.ReadAll(tcp); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("read %q, %v; want a reset", b, err)
 			}
@@ -457,7 +457,7 @@ func TestCutAnswerIsReset(t *testing.T) {
 
 // TestSlowReader has an endless answer and a client that reads nothing.
 func TestSlowReader(t *testing.T) {
-	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		if readHead(r) == "" {
 			return
 		}
@@ -466,11 +466,11 @@ func TestSlowReader(t *testing.T) {
 			_, err = tcp.Write(block)
 		}
 	})
-	s := settings()
+	s := testSettings()
 	s.Timeout = 100 * time.Millisecond
-	f := start(t, s, router)
+	f := startServer(t, s, router)
 	tcp := dial(t, f.addr)
-	send(t, tcp, challenge)
+	send(t, tcp, challengeRequest)
 	recorded, _ := f.rec.await(t, 1)
 	if c := recorded[0]; c.Status != 0 && c.Cause != "timeout-answer" && c.Cause != "answer-too-large" {
 		t.Errorf("recorded %+v", c)
@@ -479,10 +479,10 @@ func TestSlowReader(t *testing.T) {
 
 // TestClientResetsWhileWaiting has a client that goes away before the answer.
 func TestClientResetsWhileWaiting(t *testing.T) {
-	router, asked, goOn := answersLater(t)
-	f := start(t, settings(), router)
+	router, asked, goOn := delayedIngress(t)
+	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
-	send(t, tcp, challenge)
+	send(t, tcp, challengeRequest)
 	<-asked
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
@@ -499,19 +499,19 @@ func TestMaxConnections(t *testing.T) {
 	const limit, clients = 4, 200
 	var now, most, sent atomic.Int64
 	goOn := make(chan struct{})
-	router := ingress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			n := now.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-			hold(t, goOn)
+			waitFor(t, goOn)
 			now.Add(-1)
-			_, _ = io.WriteString(tcp, plain)
+			_, _ = io.WriteString(tcp, okAnswer)
 		}
 	})
-	s := settings()
+	s := testSettings()
 	s.MaxConnections = limit
-	f := start(t, s, router)
+	f := startServer(t, s, router)
 	// A second listener shares the bound; it is full before this one begins.
 	var all sync.WaitGroup
 	client := func(addr netip.AddrPort) {
@@ -521,8 +521,8 @@ func TestMaxConnections(t *testing.T) {
 			return
 		}
 		defer func() { _ = tcp.Close() }()
-		_ = tcp.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(tcp, challenge)
+		_ = tcp.SetDeadline(time.Now().Add(testTimeout))
+		_, _ = io.WriteString(tcp, challengeRequest)
 		sent.Add(1)
 		if b, err := io.ReadAll(tcp); err != nil || !strings.HasSuffix(string(b), "token.key") {
 			t.Errorf("answered %q, %v", b, err)
@@ -535,10 +535,10 @@ func TestMaxConnections(t *testing.T) {
 	for range clients - limit {
 		all.Go(func() { client(f.addr) })
 	}
-	ln := door(t, "127.0.0.1:0")
+	ln := newListener(t, "127.0.0.1:0")
 	all.Go(func() { client(ln.Addr().(*net.TCPAddr).AddrPort()) })
-	beat, await := beating(t)
-	served(t, f.Gate, ln, beat)
+	beat, await := heartbeats(t)
+	serveUntilStop(t, f.Server, ln, beat)
 	await(2) // The loop has gone round, with clients waiting, when it beats again.
 	if n := f.InFlight(); n != limit {
 		t.Errorf("%d connections in flight, want %d", n, limit)
@@ -555,51 +555,51 @@ func TestMaxConnections(t *testing.T) {
 // that the next waits until a slot is there, whether by an end or by an update,
 // and that the end of Serve does not cost it its answer.
 func TestBacklog(t *testing.T) {
-	for name, free := range map[string]func(f *front, goOn chan struct{}){
-		"a connection ends":   func(_ *front, goOn chan struct{}) { close(goOn) },
-		"the limit is raised": func(f *front, _ chan struct{}) { f.Update(settings()) },
-		"Serve ends":          func(f *front, _ chan struct{}) { f.stop() },
+	for name, free := range map[string]func(f *testServer, goOn chan struct{}){
+		"a connection ends":   func(_ *testServer, goOn chan struct{}) { close(goOn) },
+		"the limit is raised": func(f *testServer, _ chan struct{}) { f.Update(testSettings()) },
+		"Serve ends":          func(f *testServer, _ chan struct{}) { f.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			router, asked, goOn := answersLater(t)
-			s := settings()
+			router, asked, goOn := delayedIngress(t)
+			s := testSettings()
 			s.MaxConnections = 1
-			f := start(t, s, router)
+			f := startServer(t, s, router)
 			holder := dial(t, f.addr)
-			send(t, holder, challenge)
+			send(t, holder, challengeRequest)
 			<-asked
 			waiting := dial(t, f.addr)
 			send(t, waiting, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-			nstest.Await(t, "the other is accepted", func() bool { return f.Waits() })
+			nstest.Await(t, "the other is accepted", func() bool { return f.HasWaiting() })
 			if n := f.InFlight(); n != 1 {
 				t.Errorf("%d connections in flight", n)
 			}
 			free(f, goOn)
-			if got := receive(t, waiting); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+			if got := readAll(t, waiting); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 				t.Errorf("answered %q", got)
 			}
 			if name != "a connection ends" {
 				close(goOn)
 			}
-			if got := receive(t, holder); !strings.HasSuffix(got, "token.key") {
+			if got := readAll(t, holder); !strings.HasSuffix(got, "token.key") {
 				t.Errorf("answered %q", got)
 			}
 		})
 	}
 }
 
-// serving runs Serve on ln and returns how to stop it and what it returns.
-func serving(g *server.Gate, ln *tcp.Listener, beat func()) (stop func(), ended <-chan error) {
+// startServing runs Serve on ln and returns how to stop it and what it returns.
+func startServing(g *server.Server, ln *tcp.Listener, beat func()) (stop func(), ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan error, 1)
 	go func() { c <- g.Serve(ctx, ln, beat) }()
 	return cancel, c
 }
 
-// served is serving until stop is called, or until the test ends, and checks how it ends.
-func served(t *testing.T, g *server.Gate, ln *tcp.Listener, beat func()) (stop func()) {
+// serveUntilStop is serving until stop is called, or until the test ends, and checks how it ends.
+func serveUntilStop(t *testing.T, g *server.Server, ln *tcp.Listener, beat func()) (stop func()) {
 	t.Helper()
-	cancel, ended := serving(g, ln, beat)
+	cancel, ended := startServing(g, ln, beat)
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -610,8 +610,8 @@ func served(t *testing.T, g *server.Gate, ln *tcp.Listener, beat func()) (stop f
 	return stop
 }
 
-// beating returns a beat for Serve, and what waits for so many.
-func beating(t *testing.T) (beat func(), await func(n int)) {
+// heartbeats returns a beat for Serve, and what waits for so many.
+func heartbeats(t *testing.T) (beat func(), await func(n int)) {
 	t.Helper()
 	beats := make(chan struct{}, 1)
 	beat = func() {
@@ -625,24 +625,24 @@ func beating(t *testing.T) (beat func(), await func(n int)) {
 		for range n {
 			select {
 			case <-beats:
-			case <-time.After(patience):
+			case <-time.After(testTimeout):
 				t.Fatal("no beat")
 			}
 		}
 	}
 }
 
-type nobody struct{}
+type unusedUpstream struct{}
 
-func (nobody) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
+func (unusedUpstream) Exchange(*server.Request, io.Writer) (int, netip.AddrPort, error) {
 	panic("nothing may be forwarded")
 }
 
-// TestNoDescriptors takes the process's descriptors away while a connection
+// TestDescriptorLimit takes the process's descriptors away while a connection
 // waits to be accepted: the loop neither ends nor spins, and still beats.
-func TestNoDescriptors(t *testing.T) {
-	g := server.New(settings(), nobody{}, newRecorder())
-	ln := door(t, "127.0.0.1:0")
+func TestDescriptorLimit(t *testing.T) {
+	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
+	ln := newListener(t, "127.0.0.1:0")
 	tcp := dial(t, ln.Addr().(*net.TCPAddr).AddrPort())
 	send(t, tcp, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 
@@ -667,8 +667,8 @@ func TestNoDescriptors(t *testing.T) {
 	})
 	defer restore()
 
-	beat, await := beating(t)
-	stop := served(t, g, ln, beat)
+	beat, await := heartbeats(t)
+	stop := serveUntilStop(t, g, ln, beat)
 	await(3)
 	s := g.Stats()
 	// Back-off doubles to a second, and beats are at most seconds apart: a loop
@@ -677,42 +677,42 @@ func TestNoDescriptors(t *testing.T) {
 		t.Errorf("%d failures, the last %v", s.Failures, s.LastFailure)
 	}
 	restore()
-	if got := receive(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("answered %q", got)
 	}
 	stop()
 }
 
-// TestBeats shows that the loop beats while it has nothing to accept and while
+// TestHeartbeats shows that the loop beats while it has nothing to accept and while
 // it may not accept.
-func TestBeats(t *testing.T) {
+func TestHeartbeats(t *testing.T) {
 	for name, full := range map[string]bool{"idle": false, "full": true} {
 		t.Run(name, func(t *testing.T) {
-			s := settings()
+			s := testSettings()
 			s.MaxConnections = 1
-			up := waiting{make(chan struct{}, 1), make(chan struct{})}
+			up := blockingUpstream{make(chan struct{}, 1), make(chan struct{})}
 			g := server.New(s, up, newRecorder())
-			ln := door(t, "127.0.0.1:0")
-			beat, await := beating(t)
-			stop := served(t, g, ln, beat)
+			ln := newListener(t, "127.0.0.1:0")
+			beat, await := heartbeats(t)
+			stop := serveUntilStop(t, g, ln, beat)
 			if full {
 				addr := ln.Addr().(*net.TCPAddr).AddrPort()
-				send(t, dial(t, addr), challenge)
-				<-up.asked
+				send(t, dial(t, addr), challengeRequest)
+				<-up.requested
 				_ = dial(t, addr).CloseWrite()
-				nstest.Await(t, "the next one waits", g.Waits)
+				nstest.Await(t, "the next one waits", g.HasWaiting)
 			}
 			await(2)
 			stop()
-			close(up.goOn)
-			drained(t, g)
+			close(up.proceed)
+			wantDrained(t, g)
 		})
 	}
 }
 
-func drained(t *testing.T, g *server.Gate) {
+func wantDrained(t *testing.T, g *server.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if cut := g.Drain(ctx); cut != 0 {
 		t.Errorf("%d connections cut", cut)
@@ -722,32 +722,32 @@ func drained(t *testing.T, g *server.Gate) {
 // TestServeAgain shows that a listener is as it was after Serve: another Serve
 // goes on with it, and a closed one ends Serve without an error.
 func TestServeAgain(t *testing.T) {
-	g := server.New(settings(), nobody{}, newRecorder())
-	ln := door(t, "127.0.0.1:0")
+	g := server.New(testSettings(), unusedUpstream{}, newRecorder())
+	ln := newListener(t, "127.0.0.1:0")
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	for range 3 {
-		stop := served(t, g, ln, func() {})
-		if got := ask(t, addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
+		stop := serveUntilStop(t, g, ln, func() {})
+		if got := roundTrip(t, addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 			t.Errorf("answered %q", got)
 		}
 		stop()
 	}
-	stop, ended := serving(g, ln, func() {})
+	stop, ended := startServing(g, ln, func() {})
 	defer stop()
-	ask(t, addr, "GET / HTTP/1.0\r\n\r\n")
+	roundTrip(t, addr, "GET / HTTP/1.0\r\n\r\n")
 	_ = ln.Close()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	drained(t, g)
+	wantDrained(t, g)
 }
 
 // TestDrainWaits shows that a challenge under way is finished.
 func TestDrainWaits(t *testing.T) {
-	router, asked, goOn := answersLater(t)
-	f := start(t, settings(), router)
+	router, asked, goOn := delayedIngress(t)
+	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
-	send(t, tcp, challenge)
+	send(t, tcp, challengeRequest)
 	<-asked
 	f.stop()
 	ended := make(chan int, 1)
@@ -758,7 +758,7 @@ func TestDrainWaits(t *testing.T) {
 	default:
 	}
 	close(goOn)
-	if got := receive(t, tcp); !strings.HasSuffix(got, "token.key") {
+	if got := readAll(t, tcp); !strings.HasSuffix(got, "token.key") {
 		t.Errorf("answered %q", got)
 	}
 	if cut := <-ended; cut != 0 {
@@ -766,18 +766,18 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
-// TestDrainGivesUp shows what is left when the time for draining is over.
-func TestDrainGivesUp(t *testing.T) {
+// TestDrainTimeout shows what is left when the time for draining is over.
+func TestDrainTimeout(t *testing.T) {
 	asked := make(chan struct{})
-	router := ingress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
 		if readHead(r) != "" {
 			close(asked)
 			_, _ = r.ReadByte()
 		}
 	})
-	f := start(t, settings(), router)
+	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
-	send(t, tcp, challenge)
+	send(t, tcp, challengeRequest)
 	<-asked
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -787,20 +787,20 @@ func TestDrainGivesUp(t *testing.T) {
 	if b, err := io.ReadAll(tcp); len(b) > 0 {
 		t.Errorf("read %q, %v", b, err)
 	}
-	f.up.Close()
+	f.upstream.Close()
 }
 
-// TestDrainHurriesIdle shows that a client which has asked for nothing does not
+// TestDrainShortensIdle shows that a client which has asked for nothing does not
 // hold up the end; its head would have had much longer.
-func TestDrainHurriesIdle(t *testing.T) {
-	s := settings()
+func TestDrainShortensIdle(t *testing.T) {
+	s := testSettings()
 	s.HeadTimeout = time.Hour
-	f := start(t, s)
+	f := startServer(t, s)
 	tcp := dial(t, f.addr)
 	nstest.Await(t, "it is accepted", func() bool { return f.InFlight() == 1 })
 	f.stop()
-	drained(t, f.Gate)
-	if got := receive(t, tcp); got != "" {
+	wantDrained(t, f.Server)
+	if got := readAll(t, tcp); got != "" {
 		t.Errorf("answered %q", got)
 	}
 }
@@ -808,14 +808,14 @@ func TestDrainHurriesIdle(t *testing.T) {
 // TestDualStack has one wildcard listener: addresses of IPv4 come out as such,
 // and each family is asked at its own ingress.
 func TestDualStack(t *testing.T) {
-	r4 := ingress(t, "127.0.0.1:0", answering)
-	r6 := ingress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
-	f := start(t, settings(), r4, r6)
-	ln := door(t, ":0")
-	served(t, f.Gate, ln, func() {})
+	r4 := startIngress(t, "127.0.0.1:0", answering)
+	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answering)
+	f := startServer(t, testSettings(), r4, r6)
+	ln := newListener(t, ":0")
+	serveUntilStop(t, f.Server, ln, func() {})
 	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
 	for i, router := range []netip.AddrPort{r4, r6} {
-		got := ask(t, netip.AddrPortFrom(router.Addr(), port), challenge)
+		got := roundTrip(t, netip.AddrPortFrom(router.Addr(), port), challengeRequest)
 		if !strings.HasSuffix(got, "token.key") {
 			t.Errorf("answered %q", got)
 		}
@@ -829,9 +829,9 @@ func TestDualStack(t *testing.T) {
 // TestUpdateHosts shows that settings hold for connections accepted from then
 // on.
 func TestUpdateHosts(t *testing.T) {
-	router := ingress(t, "127.0.0.1:0", answering)
-	f := start(t, settings(), router)
-	s := settings()
+	router := startIngress(t, "127.0.0.1:0", answering)
+	f := startServer(t, testSettings(), router)
+	s := testSettings()
 	for _, step := range []struct {
 		hosts []string
 		want  string
@@ -842,7 +842,7 @@ func TestUpdateHosts(t *testing.T) {
 	} {
 		s.Hosts = step.hosts
 		f.Update(s)
-		if got := ask(t, f.addr, challenge); !strings.HasSuffix(got, step.want) {
+		if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, step.want) {
 			t.Errorf("hosts %v: answered %q", step.hosts, got)
 		}
 	}
@@ -854,8 +854,8 @@ func TestUpdateHosts(t *testing.T) {
 // BenchmarkChallenge is one challenge over loopback, client and ingress
 // included: a connection each to the gate, a kept one to the ingress.
 func BenchmarkChallenge(b *testing.B) {
-	router := ingress(b, "127.0.0.1:0", answering)
-	f := start(b, settings(), router)
+	router := startIngress(b, "127.0.0.1:0", answering)
+	f := startServer(b, testSettings(), router)
 	to := net.TCPAddrFromAddrPort(f.addr)
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -867,7 +867,7 @@ func BenchmarkChallenge(b *testing.B) {
 				b.Error(err)
 				return
 			}
-			_, _ = io.WriteString(tcp, challenge)
+			_, _ = io.WriteString(tcp, challengeRequest)
 			n, err := io.ReadFull(tcp, buf)
 			if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasSuffix(string(buf[:n]), "token.key") {
 				b.Errorf("answered %q, %v", buf[:n], err)
@@ -882,13 +882,13 @@ func BenchmarkChallenge(b *testing.B) {
 func TestHeadBytes(t *testing.T) {
 	for _, limit := range []int{200, 1024, 3000, 8192} {
 		t.Run(strconv.Itoa(limit), func(t *testing.T) {
-			s := settings()
+			s := testSettings()
 			s.HeadBytes = limit
-			f := start(t, s, ingress(t, "127.0.0.1:0", answering))
-			begin := strings.TrimSuffix(challenge, "\r\n") + "X: "
+			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answering))
+			begin := strings.TrimSuffix(challengeRequest, "\r\n") + "X: "
 			for over, want := range []string{"HTTP/1.1 200 ", "HTTP/1.1 431 "} {
 				request := begin + strings.Repeat("x", limit+over-len(begin)-4) + "\r\n\r\n"
-				if got := ask(t, f.addr, request); !strings.HasPrefix(got, want) {
+				if got := roundTrip(t, f.addr, request); !strings.HasPrefix(got, want) {
 					t.Errorf("%d bytes: answered %q", len(request), got)
 				}
 			}

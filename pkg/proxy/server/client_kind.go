@@ -8,9 +8,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// askerOf names who seems to ask, by what a User-Agent begins with or holds. It
+// clientKindOf names who seems to ask, by what a User-Agent begins with or holds. It
 // serves the journal and the metrics, and decides nothing: anybody can send it.
-func askerOf(agent []byte) report.ClientKind {
+func clientKindOf(agent []byte) report.ClientKind {
 	switch {
 	case bytes.HasPrefix(agent, []byte("cert-manager")): // pkg/util/useragent.go, RestConfigWithUserAgent
 		return report.CertManager

@@ -5,12 +5,12 @@ package httpfield
 import "bytes"
 
 const (
-	// Pseudonym is this service's name in Via (RFC 9110 section 7.6.3).
-	Pseudonym = "http01-proxyd"
+	// ServiceName is this service's name in Via (RFC 9110 section 7.6.3).
+	ServiceName = "http01-proxyd"
 
 	// LoopDetected is what Proxy-Status (RFC 9209) says of a request that has
 	// been here before: it travels back to where the request came in first.
-	LoopDetected = Pseudonym + "; error=proxy_loop_detected"
+	LoopDetected = ServiceName + "; error=proxy_loop_detected"
 )
 
 // AppendVia appends a Via line, with its CRLF, for a message that was received
@@ -18,13 +18,13 @@ const (
 func AppendVia(dst []byte, minor byte) []byte {
 	dst = append(dst, "Via: 1."...)
 	dst = append(dst, '0'+minor)
-	return append(dst, " "+Pseudonym+"\r\n"...)
+	return append(dst, " "+ServiceName+"\r\n"...)
 }
 
-// PassedHere reports whether a Via field names this service. A comma within a
+// ViaNamesService reports whether a Via field names this service. A comma within a
 // comment splits it into members as well, so that a comment can look like a
 // member but no member can hide.
-func PassedHere(via []byte) bool {
+func ViaNamesService(via []byte) bool {
 	for len(via) > 0 {
 		var member []byte
 		member, via, _ = bytes.Cut(via, []byte{','})
@@ -38,7 +38,7 @@ func PassedHere(via []byte) bool {
 		if end := bytes.IndexAny(by, " \t"); end >= 0 {
 			by = by[:end]
 		}
-		if EqualFold(by, Pseudonym) {
+		if EqualFold(by, ServiceName) {
 			return true
 		}
 	}

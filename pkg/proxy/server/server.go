@@ -34,7 +34,7 @@ type Request struct {
 	Head     []byte // one complete head of a GET or HEAD, in origin-form
 	Host     string // in canonical form, without a port; empty when the client has named none
 	Target   []byte // as in Head
-	ToHead   bool   // the request is HEAD
+	IsHead   bool   // the request is HEAD
 	HTTP10   bool   // the client cannot read chunks
 }
 
@@ -49,19 +49,19 @@ type Upstream interface {
 	Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error)
 }
 
-// Finding is an error of Upstream: what was wrong with an answer, or why there
+// UpstreamError is an error of Upstream: what was wrong with an answer, or why there
 // is none.
-type Finding interface {
+type UpstreamError interface {
 	error
 	// Label is the cause, of a fixed set.
-	Label() string
+	CauseID() string
 	// Failure is the finding as it is reported to the controller.
 	Failure() cause.Failure
 	// Answer is the status and the one line that the client is told when nothing
 	// was written to it.
-	Answer() (status int, reason string)
+	ClientAnswer() (status int, reason string)
 	// Cut reports whether the client was written a part of an answer.
-	Cut() bool
+	Truncated() bool
 }
 
 // Recorder learns how each connection ended: exactly one call for each. It is
@@ -69,52 +69,52 @@ type Finding interface {
 type Recorder interface {
 	// Challenge is called for a request that was forwarded, with what was found at
 	// the upstream, or nil.
-	Challenge(c report.Challenge, why *cause.Failure)
+	RecordChallenge(c report.Challenge, why *cause.Failure)
 	// Refused is called for every other connection, with who seems to ask when
 	// the request could be read, and else [status.OtherAsker].
-	Refused(why report.Refusal, asker report.ClientKind)
+	RecordRefusal(why report.Refusal, asker report.ClientKind)
 }
 
-// Gate is the front door. It is safe for concurrent use.
-type Gate struct {
-	upstream Upstream
-	recorder Recorder
-	rules    atomic.Pointer[rules]
-	live     *live
-	memory   memory
-	long     sync.Pool // of *[longRead]byte
-	trouble  trouble
+// Server is the front door. It is safe for concurrent use.
+type Server struct {
+	upstream     Upstream
+	recorder     Recorder
+	settings     atomic.Pointer[activeSettings]
+	connections  *connectionTable
+	pool         connectionPool
+	longBuffers  sync.Pool // of *[longBufferSize]byte
+	acceptErrors acceptErrors
 }
 
-// rules are accepted Settings, as a conversation needs them.
-type rules struct {
+// activeSettings are accepted Settings, as a conversation needs them.
+type activeSettings struct {
 	Settings
-	names map[string]struct{}
+	allowedHosts map[string]struct{}
 }
 
-func newRules(s Settings) *rules {
-	r := &rules{Settings: s, names: make(map[string]struct{}, len(s.Hosts))}
+func newActiveSettings(s Settings) *activeSettings {
+	r := &activeSettings{Settings: s, allowedHosts: make(map[string]struct{}, len(s.Hosts))}
 	for _, name := range s.Hosts {
-		r.names[name] = struct{}{}
+		r.allowedHosts[name] = struct{}{}
 	}
 	return r
 }
 
-func (r *rules) allows(name []byte) bool {
-	if len(r.names) == 0 {
+func (r *activeSettings) allowsHost(name []byte) bool {
+	if len(r.allowedHosts) == 0 {
 		return true
 	}
-	_, ok := r.names[string(name)]
+	_, ok := r.allowedHosts[string(name)]
 	return ok
 }
 
 // New returns a front door that forwards challenges to up.
-func New(s Settings, up Upstream, rec Recorder) *Gate {
-	g := &Gate{
-		upstream: up,
-		recorder: rec,
-		long:     sync.Pool{New: func() any { return new([longRead]byte) }},
-		live:     newLive(),
+func New(s Settings, up Upstream, rec Recorder) *Server {
+	g := &Server{
+		upstream:    up,
+		recorder:    rec,
+		longBuffers: sync.Pool{New: func() any { return new([longBufferSize]byte) }},
+		connections: newConnectionTable(),
 	}
 	g.Update(s)
 	return g
@@ -123,9 +123,9 @@ func New(s Settings, up Upstream, rec Recorder) *Gate {
 // Update puts settings in force for connections accepted from now on, and
 // MaxConnections and PerSource at once; what is in flight then makes room as new
 // connections come.
-func (g *Gate) Update(s Settings) {
-	g.rules.Store(newRules(s))
-	g.live.setLimits(s.MaxConnections, s.PerSource)
+func (g *Server) Update(s Settings) {
+	g.settings.Store(newActiveSettings(s))
+	g.connections.setLimits(s.MaxConnections, s.PerSource)
 }
 
 // Stats is what the front door does now.
@@ -136,30 +136,30 @@ type Stats struct {
 
 // Stats returns what the front door does now. A recent failure such as "too
 // many open files" means that connections wait in the kernel's backlog.
-func (g *Gate) Stats() Stats {
-	return g.trouble.stats()
+func (g *Server) Stats() Stats {
+	return g.acceptErrors.stats()
 }
 
-// drainHead is how long a connection whose request is not complete may still
+// drainHeadTimeout is how long a connection whose request is not complete may still
 // take when the front door is drained.
-const drainHead = time.Second
+const drainHeadTimeout = time.Second
 
 // Drain waits until no connection is in flight. Those whose request head is not
 // complete get a second more. When ctx ends, the connections that are left are
 // closed, and their number is returned; an exchange of theirs with the
 // upstream ends with the upstream's own bounds. Call it after Serve has
 // returned, or new connections keep coming.
-func (g *Gate) Drain(ctx context.Context) (cut int) {
-	g.live.hurry(time.Now().Add(drainHead))
+func (g *Server) Drain(ctx context.Context) (cut int) {
+	g.connections.shortenHeadDeadlines(time.Now().Add(drainHeadTimeout))
 	for {
-		n, changed := g.live.state()
+		n, changed := g.connections.inFlight()
 		if n == 0 {
 			return 0
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return g.live.closeAll()
+			return g.connections.closeAll()
 		}
 	}
 }
