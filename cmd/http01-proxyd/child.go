@@ -23,7 +23,7 @@ func childCommand(name, summary, help string, run func(context.Context, *protoco
 				// Who has started it tells when to end: a service manager and a
 				// terminal signal both.
 				signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-				conn, err := child.Inherited()
+				conn, err := child.InheritedConn()
 				if err != nil {
 					return err
 				}

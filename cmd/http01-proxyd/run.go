@@ -83,9 +83,9 @@ Examples:
 					debug.SetGCPercent(collectAt)
 				}
 				if os.Getenv("GOMEMLIMIT") != "" { // of all processes together
-					debug.SetMemoryLimit(child.KeeperMemory)
+					debug.SetMemoryLimit(child.ControllerMemory)
 				}
-				if err := sandbox.Adopt(); err != nil {
+				if err := sandbox.BecomeSubreaper(); err != nil {
 					return err
 				}
 				log, flush := systemd.NewLogger()

@@ -21,17 +21,17 @@ import (
 // The descriptors of a child's end of the connection: the socket of commands and the
 // pipe of messages.
 const (
-	commands = 3
-	messages = 4
+	commandFD = 3
+	eventFD   = 4
 )
 
-// endTime is what the kernel takes to end a process.
-const endTime = 5 * time.Second
+// killTimeout is what the kernel takes to end a process.
+const killTimeout = 5 * time.Second
 
-// cores bounds the processors that a child runs on at a time. One answers more
+// maxProcs bounds the processors that a child runs on at a time. One answers more
 // than 10,000 challenges a second; a flood from outside is not to take the
 // others from the control plane.
-const cores = 2
+const maxProcs = 2
 
 // Process is a child that was started, and the connection to it. The child ends
 // with either.
@@ -45,7 +45,7 @@ type Process struct {
 // ends. The command takes its end of the connection with [Inherited]. What it writes
 // to its standard error comes to output.
 func Start(command string, output *Output) (*Process, error) {
-	near, far, err := protocol.Pair()
+	near, far, err := protocol.NewPair()
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", command, err)
 	}
@@ -68,7 +68,7 @@ func start(command string, far [2]*os.File, output *Output) (*sandbox.Process, e
 	// its place.
 	cmd := exec.Command("/proc/self/exe", command) //nolint:noctx // it ends with its connection
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = environment(command, os.Environ(), runtime.GOMAXPROCS(0))
+	cmd.Env = childEnvironment(command, os.Environ(), runtime.GOMAXPROCS(0))
 	cmd.Dir = "/"
 	cmd.Stderr = write // never a terminal, nor the journal's stream
 	cmd.ExtraFiles = far[:]
@@ -76,48 +76,48 @@ func start(command string, far [2]*os.File, output *Output) (*sandbox.Process, e
 	if err = errors.Join(err, write.Close()); err != nil {
 		return nil, errors.Join(err, read.Close())
 	}
-	go output.relay(read, process)
+	go output.forwardLines(read, process)
 	return process, nil
 }
 
-// environment leaves what the Go runtime reads, and bounds its processors and its
+// childEnvironment leaves what the Go runtime reads, and bounds its processors and its
 // memory. A child has nobody to talk to but its parent.
-func environment(command string, whole []string, processors int) []string {
+func childEnvironment(command string, whole []string, processors int) []string {
 	memory := ""
 	kept := slices.DeleteFunc(slices.Clone(whole), func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
 		switch name {
 		case "GOGC", "GOTRACEBACK", "GODEBUG", "GORACE", "GOCOVERDIR":
 			return false
-		case memoryVariable:
+		case memoryLimitVariable:
 			memory = value
 		}
 		return true
 	})
-	if entry, is := memoryFor(command, memory); is {
+	if entry, is := memoryLimitEntry(command, memory); is {
 		kept = append(kept, entry)
 	}
-	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, cores)))
+	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, maxProcs)))
 }
 
-// End ends the child and waits for that, and then closes the connection: nothing
+// KillAndClose ends the child and waits for that, and then closes the connection: nothing
 // that the child has done to its end can hold this process up.
-func (p *Process) End() {
+func (p *Process) KillAndClose() {
 	_ = p.Kill()
 	select {
-	case <-p.Ended():
-	case <-time.After(endTime):
+	case <-p.Done():
+	case <-time.After(killTimeout):
 	}
 	_ = p.Close()
 }
 
-// Inherited takes the connection that a child is started with.
-func Inherited() (*protocol.Conn, error) {
-	domain, err := unix.GetsockoptInt(commands, unix.SOL_SOCKET, unix.SO_DOMAIN)
+// InheritedConn takes the connection that a child is started with.
+func InheritedConn() (*protocol.Conn, error) {
+	domain, err := unix.GetsockoptInt(commandFD, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {
-		return nil, fmt.Errorf("descriptor %d is not a socket of the process that starts this command: it is not for the command line", commands)
+		return nil, fmt.Errorf("descriptor %d is not a socket of the process that starts this command: it is not for the command line", commandFD)
 	}
 	// The kernel names a process that is started as /proc/self/exe after that.
 	_ = os.WriteFile("/proc/self/comm", []byte("http01-proxyd"), 0)
-	return protocol.Take([2]*os.File{os.NewFile(commands, "commands"), os.NewFile(messages, "messages")})
+	return protocol.FromFiles([2]*os.File{os.NewFile(commandFD, "commands"), os.NewFile(eventFD, "messages")})
 }

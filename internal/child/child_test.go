@@ -15,20 +15,20 @@ import (
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	for cores, want := range map[int]string{1: "GOMAXPROCS=1", 2: "GOMAXPROCS=2", 64: "GOMAXPROCS=2"} {
-		got := environment("probe", []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
+		got := childEnvironment("probe", []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
 		if diff := cmp.Diff([]string{"GOGC=50", "GOMEMLIMIT=32MiB", want}, got); diff != "" {
 			t.Errorf("%d cores (-want +got):\n%s", cores, diff)
 		}
 	}
 }
 
-func TestMemoryOfTheGate(t *testing.T) {
+func TestProxyMemoryLimit(t *testing.T) {
 	t.Parallel()
 	for whole, want := range map[string]string{
 		"240MiB": "GOMEMLIMIT=128MiB", "1GiB": "GOMEMLIMIT=912MiB", "251658240": "GOMEMLIMIT=128MiB", "245760KiB": "GOMEMLIMIT=128MiB",
 		"100MiB": "GOMEMLIMIT=64MiB", "": "", "off": "", "-1": "", "99999999999TiB": "",
 	} {
-		if got, is := memoryFor("gate", whole); got != want || is != (want != "") {
+		if got, is := memoryLimitEntry("gate", whole); got != want || is != (want != "") {
 			t.Errorf("of %q: %q, want %q", whole, got, want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestMemoryOfTheGate(t *testing.T) {
 
 // What the processes may take together fits into what the unit may have, with
 // something left for what the kernel holds for them.
-func TestMemoryOfTheUnit(t *testing.T) {
+func TestMemoryLimitsFitTheUnit(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile("../../systemd/http01-proxyd.service")
 	if err != nil {
@@ -54,10 +54,10 @@ func TestMemoryOfTheUnit(t *testing.T) {
 		return n << 20
 	}
 	whole, hard := setting("Environment=GOMEMLIMIT="), setting("MemoryMax=")
-	sum := int64(KeeperMemory)
+	sum := int64(ControllerMemory)
 	for _, command := range []string{"gate", "exporter", "probe"} {
-		entry, _ := memoryFor(command, strconv.FormatInt(whole, 10))
-		limit, is := parseMemory(strings.TrimPrefix(entry, memoryVariable+"="))
+		entry, _ := memoryLimitEntry(command, strconv.FormatInt(whole, 10))
+		limit, is := parseMemory(strings.TrimPrefix(entry, memoryLimitVariable+"="))
 		if !is {
 			t.Fatalf("%s: %q", command, entry)
 		}

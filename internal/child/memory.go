@@ -13,27 +13,27 @@ import (
 // them, and not the one that has taken too much. The gate, which clients have hold
 // memory, has what the others leave.
 const (
-	KeeperMemory = 48 << 20
-	smallMemory  = 32 << 20 // of each child but the gate
-	smallAtOnce  = 2        // the exporter, and the probe
-	leastMemory  = 64 << 20 // of the gate
+	ControllerMemory = 48 << 20
+	smallChildMemory = 32 << 20 // of each child but the gate
+	smallChildren    = 2        // the exporter, and the probe
+	minProxyMemory   = 64 << 20 // of the gate
 )
 
-const memoryVariable = "GOMEMLIMIT"
+const memoryLimitVariable = "GOMEMLIMIT"
 
-// memoryFor is the limit for the child that runs a command, as an entry of its
+// memoryLimitEntry is the limit for the child that runs a command, as an entry of its
 // environment; none when whole, the variable's value, sets none and the child is
 // the gate.
-func memoryFor(command, whole string) (entry string, is bool) {
-	limit := int64(smallMemory)
+func memoryLimitEntry(command, whole string) (entry string, is bool) {
+	limit := int64(smallChildMemory)
 	if command == "gate" {
 		all, is := parseMemory(whole)
 		if !is {
 			return "", false
 		}
-		limit = max(leastMemory, all-KeeperMemory-smallAtOnce*smallMemory)
+		limit = max(minProxyMemory, all-ControllerMemory-smallChildren*smallChildMemory)
 	}
-	return fmt.Sprintf("%s=%dMiB", memoryVariable, limit>>20), true
+	return fmt.Sprintf("%s=%dMiB", memoryLimitVariable, limit>>20), true
 }
 
 // parseMemory reads what package runtime reads: a number of bytes, perhaps with a

@@ -18,11 +18,11 @@ import (
 // The bounds of what is reported of a child's standard error. A crash of Go's
 // runtime, or a report of the race detector, has fewer lines.
 const (
-	maxLine        = 512 // bytes; the rest of a longer line is dropped
-	maxLines       = 200 // in each outputWindow
-	outputWindow   = 10 * time.Minute
-	lastOutputTime = 100 * time.Millisecond // for what is in the pipe at the end of the child
-	dropPause      = time.Millisecond       // after each dropped line, or part of one: dropping takes next to no processor time
+	maxLine      = 512 // bytes; the rest of a longer line is dropped
+	maxLines     = 200 // in each outputWindow
+	outputWindow = 10 * time.Minute
+	drainTimeout = 100 * time.Millisecond // for what is in the pipe at the end of the child
+	dropDelay    = time.Millisecond       // after each dropped line, or part of one: dropping takes next to no processor time
 )
 
 // Output is where the standard error of child processes of one kind goes. Their text is
@@ -32,20 +32,20 @@ const (
 type Output struct {
 	report func(line string)
 
-	mu        sync.Mutex
-	since     time.Time
-	count     int
-	announced bool // that lines are dropped
+	mu           sync.Mutex
+	windowStart  time.Time
+	count        int
+	dropReported bool // that lines are dropped
 }
 
 // NewOutput has each line reported: bounded, clean, and the child's own text.
 func NewOutput(report func(line string)) *Output { return &Output{report: report} }
 
-// line reports a line, and whether it was one too many.
-func (o *Output) line(line string) (dropped bool) {
+// reportLine reports a line, and whether it was one too many.
+func (o *Output) reportLine(line string) (dropped bool) {
 	o.mu.Lock()
-	if now := time.Now(); now.Sub(o.since) >= outputWindow {
-		o.since, o.count, o.announced = now, 0, false
+	if now := time.Now(); now.Sub(o.windowStart) >= outputWindow {
+		o.windowStart, o.count, o.dropReported = now, 0, false
 	}
 	o.count++
 	dropped = o.count > maxLines
@@ -56,12 +56,12 @@ func (o *Output) line(line string) (dropped bool) {
 	return dropped
 }
 
-// relay reports the lines of a child's standard error until the child ends.
-func (o *Output) relay(read *os.File, process *sandbox.Process) {
+// forwardLines reports the lines of a child's standard error until the child ends.
+func (o *Output) forwardLines(read *os.File, process *sandbox.Process) {
 	defer read.Close()
 	go func() {
-		<-process.Ended()
-		_ = read.SetReadDeadline(time.Now().Add(lastOutputTime))
+		<-process.Done()
+		_ = read.SetReadDeadline(time.Now().Add(drainTimeout))
 	}()
 	lines := bufio.NewReaderSize(read, maxLine)
 	dropped := 0
@@ -70,22 +70,22 @@ func (o *Output) relay(read *os.File, process *sandbox.Process) {
 		if err != nil && line == "" {
 			break
 		}
-		if o.line(line) {
+		if o.reportLine(line) {
 			dropped++
-			<-time.After(dropPause)
+			<-time.After(dropDelay)
 		}
 	}
-	if dropped > 0 && o.announce() {
+	if dropped > 0 && o.markDropReported() {
 		o.report(fmt.Sprintf("(%d lines were dropped, as all beyond %d in %v are)", dropped, maxLines, outputWindow))
 	}
 }
 
-// announce reports whether this is the first child of the window with too many lines.
-func (o *Output) announce() bool {
+// markDropReported reports whether this is the first child of the window with too many lines.
+func (o *Output) markDropReported() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	first := !o.announced
-	o.announced = true
+	first := !o.dropReported
+	o.dropReported = true
 	return first
 }
 
@@ -95,7 +95,7 @@ func nextLine(lines *bufio.Reader) (string, error) {
 	text, err := lines.ReadSlice('\n')
 	line := report.OneLine(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
 	for errors.Is(err, bufio.ErrBufferFull) {
-		<-time.After(dropPause) // a line may have no end
+		<-time.After(dropDelay) // a line may have no end
 		_, err = lines.ReadSlice('\n')
 	}
 	return line, err

@@ -9,7 +9,7 @@ package docurl
 const (
 	prefix = "https://github.com/http01-proxyd/http01-proxyd/blob/main/"
 
-	Readme          = prefix + "README.md"
-	Troubleshooting = prefix + "docs/troubleshooting.md"
-	Expired         = prefix + "docs/support.md#the-api-certificate-has-expired"
+	Readme             = prefix + "README.md"
+	Troubleshooting    = prefix + "docs/troubleshooting.md"
+	CertificateExpired = prefix + "docs/support.md#the-api-certificate-has-expired"
 )

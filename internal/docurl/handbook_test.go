@@ -15,14 +15,14 @@ import (
 
 const repository = "../.."
 
-// heading is the anchor that GitHub gives a heading.
-func heading(line string) string {
+// anchorOf is the anchor that GitHub gives a heading.
+func anchorOf(line string) string {
 	kept := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(strings.TrimLeft(line, "# ")), "")
 	return strings.ReplaceAll(strings.TrimSpace(kept), " ", "-")
 }
 
-// there reports whether a document, or a section of one, exists.
-func there(t *testing.T, address string) bool {
+// documentExists reports whether a document, or a section of one, exists.
+func documentExists(t *testing.T, address string) bool {
 	t.Helper()
 	path, anchor, _ := strings.Cut(address, "#")
 	text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(path)))
@@ -34,19 +34,19 @@ func there(t *testing.T, address string) bool {
 		return true
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "#") && heading(line) == anchor {
+		if strings.HasPrefix(line, "#") && anchorOf(line) == anchor {
 			return true
 		}
 	}
 	return false
 }
 
-// TestEveryAddressLeadsSomewhere: those here, and those in what is shipped.
-func TestEveryAddressLeadsSomewhere(t *testing.T) {
+// TestEveryURLResolves: those here, and those in what is shipped.
+func TestEveryURLResolves(t *testing.T) {
 	t.Parallel()
 	prefix := strings.TrimSuffix(docurl.Readme, "README.md")
 	address := regexp.MustCompile(regexp.QuoteMeta(prefix) + `([A-Za-z0-9./#-]*[A-Za-z0-9])`)
-	texts := map[string]string{"handbook": strings.Join([]string{docurl.Readme, docurl.Troubleshooting, docurl.Expired}, "\n")}
+	texts := map[string]string{"handbook": strings.Join([]string{docurl.Readme, docurl.Troubleshooting, docurl.CertificateExpired}, "\n")}
 	for path, text := range shipped(t) {
 		texts[path] = text
 	}
@@ -54,7 +54,7 @@ func TestEveryAddressLeadsSomewhere(t *testing.T) {
 	for path, text := range texts {
 		for _, m := range address.FindAllStringSubmatch(text, -1) {
 			found++
-			if !there(t, m[1]) {
+			if !documentExists(t, m[1]) {
 				t.Errorf("%s: %s leads nowhere", path, m[0])
 			}
 		}

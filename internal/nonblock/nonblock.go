@@ -32,8 +32,8 @@ func Accept(fd int) (accepted int, remote netip.AddrPort, err error) {
 	return int(n), a.addrPort(), nil
 }
 
-// Local is the address of this side.
-func Local(fd int) (local netip.AddrPort, err error) {
+// LocalAddr is the address of this side.
+func LocalAddr(fd int) (local netip.AddrPort, err error) {
 	a := newAddress()
 	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.size))) //nolint:gosec // so does getsockname(2)
 	if errno != 0 {
@@ -43,12 +43,12 @@ func Local(fd int) (local netip.AddrPort, err error) {
 }
 
 // Read is read(2), which a signal does not end. It returns 0 at the end.
-func Read(fd int, p []byte) (int, error) { return transfer(unix.SYS_READ, fd, p) }
+func Read(fd int, p []byte) (int, error) { return retryInterrupted(unix.SYS_READ, fd, p) }
 
 // Write is write(2), which a signal does not end.
-func Write(fd int, p []byte) (int, error) { return transfer(unix.SYS_WRITE, fd, p) }
+func Write(fd int, p []byte) (int, error) { return retryInterrupted(unix.SYS_WRITE, fd, p) }
 
-func transfer(call uintptr, fd int, p []byte) (int, error) {
+func retryInterrupted(call uintptr, fd int, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -107,10 +107,10 @@ func (a *address) addrPort() netip.AddrPort {
 	}
 }
 
-// Buffers is the Control of a dialer or listener that bounds what the kernel
+// BufferSizes is the Control of a dialer or listener that bounds what the kernel
 // keeps for a connection in each direction, in bytes: it takes twice as much, for
 // its own bookkeeping (socket(7)).
-func Buffers(size int) func(network, address string, conn syscall.RawConn) error {
+func BufferSizes(size int) func(network, address string, conn syscall.RawConn) error {
 	return func(_, _ string, conn syscall.RawConn) error {
 		var set error
 		err := conn.Control(func(fd uintptr) {

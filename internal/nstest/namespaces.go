@@ -17,18 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside makes the namespaces around a further process of this program and
+// runOutside makes the namespaces around a further process of this program and
 // returns its exit code.
-func outside() int {
-	pass := signals()
+func runOutside() int {
+	pass := notifySignals()
 	// The parent-death signal follows the thread that forked (prctl(2)).
 	runtime.LockOSThread()
-	cmd := again(marker + "=" + strconv.Itoa(os.Getpid()))
+	cmd := reexec(marker + "=" + strconv.Itoa(os.Getpid()))
 	cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET
 	if err := cmd.Start(); err != nil {
-		return failed("make the namespaces", err)
+		return exitWithError("make the namespaces", err)
 	}
-	go forward(pass, cmd.Process)
+	go forwardSignals(pass, cmd.Process)
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	switch {
@@ -37,42 +37,42 @@ func outside() int {
 	case errors.As(err, &exit) && exit.ExitCode() > 0:
 		return exit.ExitCode()
 	default:
-		return failed("run the tests in fresh namespaces", err)
+		return exitWithError("run the tests in fresh namespaces", err)
 	}
 }
 
-// first is what runs as process 1 of the namespace. It is no more than that,
+// runInit is what runs as process 1 of the namespace. It is no more than that,
 // for the kernel treats process 1 differently: signals that it does not handle
 // are lost on it, and whatever loses its parent becomes its child.
-func first() int {
-	pass := signals()
-	if err := settle(); err != nil {
-		return failed("set the namespaces up", err)
+func runInit() int {
+	pass := notifySignals()
+	if err := setUp(); err != nil {
+		return exitWithError("set the namespaces up", err)
 	}
 	runtime.LockOSThread()
-	cmd := again()
+	cmd := reexec()
 	if err := cmd.Start(); err != nil {
-		return failed("run the tests", err)
+		return exitWithError("run the tests", err)
 	}
-	go forward(pass, cmd.Process)
+	go forwardSignals(pass, cmd.Process)
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			return failed("wait for the tests", err)
+			return exitWithError("wait for the tests", err)
 		case pid != cmd.Process.Pid:
 		case status.Signaled():
-			return failed("run the tests", fmt.Errorf("they were ended by signal %v", status.Signal()))
+			return exitWithError("run the tests", fmt.Errorf("they were ended by signal %v", status.Signal()))
 		default:
 			return status.ExitStatus()
 		}
 	}
 }
 
-// again is this program once more, with the same arguments and files.
-func again(env ...string) *exec.Cmd {
+// reexec is this program once more, with the same arguments and files.
+func reexec(env ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -84,22 +84,22 @@ func again(env ...string) *exec.Cmd {
 	return cmd
 }
 
-// signals catches those by which a person or `go test -timeout` ends tests.
-func signals() <-chan os.Signal {
+// notifySignals catches those by which a person or `go test -timeout` ends tests.
+func notifySignals() <-chan os.Signal {
 	caught := make(chan os.Signal, 8)
 	signal.Notify(caught, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP)
 	return caught
 }
 
-// forward passes signals on; what they bring about is the receiver's to say.
-func forward(signals <-chan os.Signal, to *os.Process) {
+// forwardSignals passes signals on; what they bring about is the receiver's to say.
+func forwardSignals(signals <-chan os.Signal, to *os.Process) {
 	for s := range signals {
 		_ = to.Signal(s)
 	}
 }
 
-// settle gives the fresh namespaces what a process expects of them.
-func settle() error {
+// setUp gives the fresh namespaces what a process expects of them.
+func setUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts from spreading: %w", err)
 	}
@@ -112,7 +112,7 @@ func settle() error {
 	return nil
 }
 
-func failed(act string, err error) int {
+func exitWithError(act string, err error) int {
 	fmt.Fprintf(os.Stderr, "nstest: %s: %v\n", act, err)
 	return 1
 }

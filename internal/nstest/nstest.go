@@ -37,9 +37,9 @@ func Main(m *testing.M) {
 	case os.Geteuid() != 0:
 		os.Exit(m.Run())
 	case os.Getenv(marker) == "":
-		os.Exit(outside())
+		os.Exit(runOutside())
 	case os.Getpid() == 1:
-		os.Exit(first())
+		os.Exit(runInit())
 	default:
 		os.Exit(m.Run())
 	}
@@ -49,9 +49,9 @@ func Main(m *testing.M) {
 // time on this machine, which their own process id does not.
 func ID() string { return os.Getenv(marker) }
 
-// Need skips the test where no fresh namespace could be made, which is
+// Require skips the test where no fresh namespace could be made, which is
 // anywhere but as root.
-func Need(t testing.TB) {
+func Require(t testing.TB) {
 	t.Helper()
 	if os.Getenv(marker) == "" {
 		t.Skip("needs root: a network namespace of its own")
@@ -62,7 +62,7 @@ func Need(t testing.TB) {
 // a failure ends the test with what the command printed.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	return Input(t, "", name, args...)
+	return RunWithInput(t, "", name, args...)
 }
 
 // AddAddress gives a link that is up an address, such as 192.0.2.5/24, and waits until
@@ -81,8 +81,8 @@ func AddAddress(t testing.TB, link, address string) {
 	})
 }
 
-// Input is Run with text on the command's standard input.
-func Input(t testing.TB, stdin, name string, args ...string) string {
+// RunWithInput is Run with text on the command's standard input.
+func RunWithInput(t testing.TB, stdin, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Stdin = strings.NewReader(stdin)

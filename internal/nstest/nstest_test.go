@@ -24,56 +24,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds every wait for a condition on a loaded machine.
-const patience = 30 * time.Second
+// testTimeout bounds every wait for a condition on a loaded machine.
+const testTimeout = 30 * time.Second
 
 const (
 	// roleKey makes this test binary a further one, whose tests are a role.
 	roleKey = "HTTP01_PROXYD_NSTEST_ROLE"
 	// roleHold starts a process that nothing ends, says in which PID namespace
-	// it is and waits for a signal; roleLeave exits instead, with exitLeave.
-	roleHold, roleLeave = "hold", "leave"
+	// it is and waits for a signal; roleExit exits instead, with roleExitCode.
+	roleHold, roleExit = "hold", "leave"
 	// roleOrphan is the process that nothing ends.
 	roleOrphan = "orphan"
 
-	exitLeave = 3
+	roleExitCode = 3
 )
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleKey); role != "" && os.Getenv(marker) != "" && os.Getpid() != 1 {
-		os.Exit(play(role))
+		os.Exit(runRole(role))
 	}
 	Main(m)
 }
 
-func play(role string) int {
+func runRole(role string) int {
 	if role == roleOrphan {
 		signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT)
-		return wait()
+		return waitForever()
 	}
 	orphan := exec.Command("/proc/self/exe")
 	orphan.Env = append(os.Environ(), roleKey+"="+roleOrphan)
 	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := orphan.Start()
 	if err != nil {
-		return failed("start the orphan", err)
+		return exitWithError("start the orphan", err)
 	}
 	namespace, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
-		return failed("find the PID namespace", err)
+		return exitWithError("find the PID namespace", err)
 	}
 	fmt.Println(namespace)
-	if role == roleLeave {
-		return exitLeave
+	if role == roleExit {
+		return roleExitCode
 	}
-	return wait()
+	return waitForever()
 }
 
-// wait is for ever: this process holds the end that would have to be closed.
-func wait() int {
+// waitForever is for ever: this process holds the end that would have to be closed.
+func waitForever() int {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return failed("wait", err)
+		return exitWithError("wait", err)
 	}
 	defer w.Close()
 	_, _ = r.Read(make([]byte, 1))
@@ -82,13 +82,13 @@ func wait() int {
 
 // Whatever ends the tests, nothing that they started outlives them.
 func TestEnd(t *testing.T) {
-	Need(t)
+	Require(t)
 	for name, tt := range map[string]struct {
 		role   string
 		signal unix.Signal // 0: they end by themselves
 		code   int
 	}{
-		"by themselves": {role: roleLeave, code: exitLeave},
+		"by themselves": {role: roleExit, code: roleExitCode},
 		"SIGKILL":       {roleHold, unix.SIGKILL, -1},
 		"SIGTERM":       {roleHold, unix.SIGTERM, 1},
 		"Ctrl-C":        {roleHold, unix.SIGINT, 1},
@@ -132,7 +132,7 @@ func TestEnd(t *testing.T) {
 // What the tests see is a process in namespaces of its own: not process 1, and
 // with a /proc that is theirs.
 func TestInside(t *testing.T) {
-	Need(t)
+	Require(t)
 	if os.Getpid() == 1 {
 		t.Error("the tests run as process 1")
 	}
@@ -151,12 +151,12 @@ func TestInside(t *testing.T) {
 // awaitEmpty waits until a PID namespace has no process.
 func awaitEmpty(t *testing.T, namespace string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for {
-		left := members(t, namespace)
+		left := processesIn(t, namespace)
 		if len(left) == 0 {
 			return
 		}
@@ -168,7 +168,7 @@ func awaitEmpty(t *testing.T, namespace string) {
 	}
 }
 
-func members(t *testing.T, namespace string) []string {
+func processesIn(t *testing.T, namespace string) []string {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/ns/pid")
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Patience bounds every wait for a condition on a loaded machine. A test that passes
+// Timeout bounds every wait for a condition on a loaded machine. A test that passes
 // never uses it up.
-const Patience = 30 * time.Second
+const Timeout = 30 * time.Second
 
 // Poll calls done every 5 ms until it returns true, and returns false after Patience.
 func Poll(done func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(Patience); !done(); <-tick.C {
+	for end := time.Now().Add(Timeout); !done(); <-tick.C {
 		if time.Now().After(end) {
 			return done()
 		}
@@ -31,7 +31,7 @@ func Poll(done func() bool) bool {
 func Await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !Poll(done) {
-		t.Fatalf("not within %v: %s", Patience, what)
+		t.Fatalf("not within %v: %s", Timeout, what)
 	}
 }
 

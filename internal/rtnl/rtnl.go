@@ -18,9 +18,9 @@ import (
 // asked.
 const timeout = 2 * time.Second
 
-// Ask puts a question, or several, through a socket of its own, and waits for
+// Do puts a question, or several, through a socket of its own, and waits for
 // the answers for at most 2 s in all.
-func Ask(question func(*rtnetlink.Conn) error) (err error) {
+func Do(question func(*rtnetlink.Conn) error) (err error) {
 	c, err := rtnetlink.Dial(nil)
 	if err != nil {
 		return fmt.Errorf("open a route netlink socket: %w", err)

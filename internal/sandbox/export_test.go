@@ -18,21 +18,21 @@ import (
 
 var update = flag.Bool("update", false, "write the table of system calls")
 
-const document = "../../docs/internals/system-calls.md"
+const systemCallsDocument = "../../docs/internals/system-calls.md"
 
 func kinds() map[string]Kind {
 	return map[string]Kind{"proxy": Proxy, "exporter": Exporter, "prober": Prober}
 }
 
-// Acts are what this test program does as a confined child, by name.
-func Acts() map[string]func() int {
+// ForbiddenActions are what this test program does as a confined child, by name.
+func ForbiddenActions() map[string]func() int {
 	acts := make(map[string]func() int)
 	for name, kind := range kinds() {
 		acts["forbidden to "+name] = func() int {
 			if err := Confine(kind); err != nil {
 				return report(err.Error())
 			}
-			return report(forbidden(kind)...)
+			return report(forbiddenCalls(kind)...)
 		}
 	}
 	return acts
@@ -48,9 +48,9 @@ func report(faults ...string) int {
 // lastCall is beyond the last system call of Linux 6.18 on every architecture.
 const lastCall = 600
 
-// forbidden makes every system call that this kind of process may not make, and those
+// forbiddenCalls makes every system call that this kind of process may not make, and those
 // of which it may make some with other arguments.
-func forbidden(kind Kind) (faults []string) {
+func forbiddenCalls(kind Kind) (faults []string) {
 	want := func(errno unix.Errno, name string, number uint32, arguments ...uintptr) {
 		var a [6]uintptr
 		copy(a[:], arguments)
@@ -60,7 +60,7 @@ func forbidden(kind Kind) (faults []string) {
 		}
 	}
 	may := make(map[uint32]bool)
-	for _, c := range calls() {
+	for _, c := range allowedCalls() {
 		may[c.number] = may[c.number] || c.kinds&kind != 0
 	}
 	may[unix.SYS_CLONE3] = true
@@ -91,7 +91,7 @@ func forbidden(kind Kind) (faults []string) {
 	} {
 		want(unix.EPERM, "clone: "+name, unix.SYS_CLONE, flags(of)...)
 	}
-	for name, of := range map[string]option{
+	for name, of := range map[string]socketOption{
 		"IP_MINTTL": {unix.IPPROTO_IP, unix.IP_MINTTL}, "IPV6_MINHOPCOUNT": {unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT},
 		"SO_BINDTODEVICE": {unix.SOL_SOCKET, unix.SO_BINDTODEVICE}, "SO_ATTACH_FILTER": {unix.SOL_SOCKET, unix.SO_ATTACH_FILTER},
 		"SO_DETACH_FILTER": {unix.SOL_SOCKET, unix.SO_DETACH_FILTER}, "SO_ATTACH_BPF": {unix.SOL_SOCKET, unix.SO_ATTACH_BPF},
@@ -127,18 +127,18 @@ func TestTable(t *testing.T) {
 	if architectureCalls() != nil {
 		t.Skip("the table is that of the other architectures")
 	}
-	text, err := os.ReadFile(document)
+	text, err := os.ReadFile(systemCallsDocument)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const begin = "| system call |"
 	head, old, found := strings.Cut(string(text), begin)
 	if !found {
-		t.Fatalf("%s has no table", document)
+		t.Fatalf("%s has no table", systemCallsDocument)
 	}
 	want := table()
 	if *update {
-		if err := os.WriteFile(document, []byte(head+want), 0o644); err != nil {
+		if err := os.WriteFile(systemCallsDocument, []byte(head+want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -151,7 +151,7 @@ func TestTable(t *testing.T) {
 // table is the list of the system calls in Markdown, by name.
 func table() string {
 	lines := []string{}
-	for _, c := range calls() {
+	for _, c := range allowedCalls() {
 		var who []string
 		for name, kind := range kinds() {
 			if c.kinds&kind != 0 {
@@ -163,35 +163,35 @@ func table() string {
 		if len(who) == len(kinds()) {
 			text = "all"
 		}
-		only := c.only
+		only := c.restriction
 		if only == "" {
 			only = "any"
 		}
-		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", c.name, text, only, c.why))
+		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", c.name, text, only, c.reason))
 	}
 	slices.Sort(lines)
 	return "| system call | processes | arguments | why |\n|---|---|---|---|\n" + strings.Join(lines, "")
 }
 
 // Every call with restrictions says in words which.
-func TestCallsHaveWords(t *testing.T) {
+func TestRestrictedCallsAreDescribed(t *testing.T) {
 	t.Parallel()
-	for _, c := range calls() {
-		if (c.only == "") != (c.checks == nil && c.options == nil) || c.why == "" || c.name == "" {
-			t.Errorf("%s: %q, %q", c.name, c.only, c.why)
+	for _, c := range allowedCalls() {
+		if (c.restriction == "") != (c.checks == nil && c.options == nil) || c.reason == "" || c.name == "" {
+			t.Errorf("%s: %q, %q", c.name, c.restriction, c.reason)
 		}
-		if n := len(c.body()); n > 255 {
+		if n := len(c.instructions()); n > 255 {
 			t.Errorf("%s: a jump over %d instructions", c.name, n)
 		}
 	}
 }
 
 // A limit that is lower already stays.
-func TestLower(t *testing.T) {
+func TestLowerLimitIsKept(t *testing.T) {
 	t.Parallel()
 	var now unix.Rlimit
 	err := unix.Prlimit(0, unix.RLIMIT_CORE, nil, &now)
-	if err = errors.Join(err, lower(unix.RLIMIT_CORE, unix.RLIM_INFINITY)); err != nil {
+	if err = errors.Join(err, lowerLimit(unix.RLIMIT_CORE, unix.RLIM_INFINITY)); err != nil {
 		t.Fatal(err)
 	}
 	var after unix.Rlimit

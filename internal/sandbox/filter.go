@@ -20,7 +20,7 @@ import (
 //
 // The process needs no_new_privs, which [Start] sets (seccomp(2)).
 func Confine(kind Kind) error {
-	if err := limit(kind); err != nil {
+	if err := applyLimits(kind); err != nil {
 		return err
 	}
 	program := filter(kind)
@@ -29,7 +29,7 @@ func Confine(kind Kind) error {
 	tid, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))) //nolint:gosec // seccomp(2) takes a pointer
 	runtime.KeepAlive(program)
 	switch {
-	case errno == unix.EPERM && filtered():
+	case errno == unix.EPERM && hasFilter():
 		return fmt.Errorf("install the system-call filter: %w: the filter of the unit or the container forbids seccomp(2): allow it, in a unit by SystemCallFilter=seccomp", errno)
 	case errno != 0:
 		return fmt.Errorf("install the system-call filter: %w", errno)
@@ -39,8 +39,8 @@ func Confine(kind Kind) error {
 	return nil
 }
 
-// filtered reports whether this process has a filter already (prctl(2)).
-func filtered() bool {
+// hasFilter reports whether this process has a filter already (prctl(2)).
+func hasFilter() bool {
 	mode, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_SECCOMP, 0, 0)
 	return errno == 0 && mode == unix.SECCOMP_MODE_FILTER
 }
@@ -65,23 +65,23 @@ func filter(kind Kind) []unix.SockFilter {
 		// glibc, in a binary built with the race detector, falls back to clone.
 		skipUnless(unix.SYS_CLONE3, 1), refuse(unix.ENOSYS),
 	}
-	for _, c := range calls() {
+	for _, c := range allowedCalls() {
 		if c.kinds&kind == 0 {
 			continue
 		}
-		body := c.body()
+		body := c.instructions()
 		program = append(program, skipUnless(c.number, uint8(len(body)))) //nolint:gosec // fewer than 100
 		program = append(program, body...)
 	}
 	return append(program, refuse(unix.EPERM))
 }
 
-// body decides on one call, whose number has been compared.
-func (c *call) body() []unix.SockFilter {
+// instructions decides on one call, whose number has been compared.
+func (c *allowedCall) instructions() []unix.SockFilter {
 	var body []unix.SockFilter
 	for _, check := range c.checks {
-		body = append(body, load(argument(check.argument)))
-		if check.mask != all {
+		body = append(body, load(argumentOffset(check.argument)))
+		if check.mask != fullMask {
 			body = append(body, unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: check.mask})
 		}
 		for i, value := range check.values {
@@ -95,13 +95,13 @@ func (c *call) body() []unix.SockFilter {
 	}
 	for _, o := range c.options {
 		body = append(body,
-			load(argument(1)), skipUnless(o.level, 3), //nolint:mnd // to the next option
-			load(argument(2)), skipUnless(o.name, 1), ret(unix.SECCOMP_RET_ALLOW)) //nolint:mnd // the option's name
+			load(argumentOffset(1)), skipUnless(o.level, 3), //nolint:mnd // to the next option
+			load(argumentOffset(2)), skipUnless(o.name, 1), ret(unix.SECCOMP_RET_ALLOW)) //nolint:mnd // the option's name
 	}
 	return append(body, refuse(unix.EPERM))
 }
 
-func argument(number uint32) uint32 { return offsetArgs + 8*number + lowWord() }
+func argumentOffset(number uint32) uint32 { return offsetArgs + 8*number + lowWordOffset() }
 
 func ret(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
@@ -124,8 +124,8 @@ func skipIf(k uint32, n uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jt: n}
 }
 
-// lowWord is where the low 32 bits of an argument lie.
-func lowWord() uint32 {
+// lowWordOffset is where the low 32 bits of an argument lie.
+func lowWordOffset() uint32 {
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
 		return 4
 	}

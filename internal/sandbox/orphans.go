@@ -13,39 +13,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children are the processes that [Start] has started and that have not ended.
-var children = struct { //nolint:gochecknoglobals // of the whole process, as its children are
+// childProcesses are the processes that [Start] has started and that have not ended.
+var childProcesses = struct { //nolint:gochecknoglobals // of the whole process, as its children are
 	sync.Mutex
 	adopting bool
 	pids     map[int]bool
 }{pids: make(map[int]bool)}
 
-// Adopt has the kernel make this process the parent of whatever a child leaves
+// BecomeSubreaper has the kernel make this process the parent of whatever a child leaves
 // behind (prctl(2), PR_SET_CHILD_SUBREAPER), and has that ended at the end of the
 // child. A confined child cannot start a process, so this is for one that was taken
 // over before. The caller starts no processes but by [Start].
-func Adopt() error {
+func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of what child processes leave behind: %w", err)
 	}
-	children.Lock()
-	defer children.Unlock()
-	children.adopting = true
+	childProcesses.Lock()
+	defer childProcesses.Unlock()
+	childProcesses.adopting = true
 	return nil
 }
 
-// maxOrphans bounds the rounds of endOrphans: the copies of copies.
+// maxOrphans bounds the rounds of killOrphans: the copies of copies.
 const maxOrphans = 4 * maxThreads
 
-// endOrphans ends the children of this process that it has not started, and theirs.
-func endOrphans() {
-	children.Lock()
-	defer children.Unlock()
-	if !children.adopting {
+// killOrphans ends the children of this process that it has not started, and theirs.
+func killOrphans() {
+	childProcesses.Lock()
+	defer childProcesses.Unlock()
+	if !childProcesses.adopting {
 		return
 	}
 	for range maxOrphans {
-		pid := orphan()
+		pid := findOrphan()
 		if pid == 0 {
 			return
 		}
@@ -54,9 +54,9 @@ func endOrphans() {
 	}
 }
 
-// orphan finds a child of this process that it has not started; 0 if there is none
+// findOrphan finds a child of this process that it has not started; 0 if there is none
 // (proc(5), /proc/pid/task/tid/children). It needs the lock.
-func orphan() int {
+func findOrphan() int {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
@@ -64,7 +64,7 @@ func orphan() int {
 			continue // the thread has ended
 		}
 		for _, field := range bytes.Fields(text) {
-			if pid, err := strconv.Atoi(string(field)); err == nil && !children.pids[pid] {
+			if pid, err := strconv.Atoi(string(field)); err == nil && !childProcesses.pids[pid] {
 				return pid
 			}
 		}

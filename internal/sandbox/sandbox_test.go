@@ -21,30 +21,30 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
-		if act, ok := acts()[os.Args[1]]; ok {
+		if act, ok := childActions()[os.Args[1]]; ok {
 			os.Exit(act())
 		}
 	}
 	os.Exit(m.Run())
 }
 
-// acts are what this program does as a child.
-func acts() map[string]func() int {
+// childActions are what this program does as a child.
+func childActions() map[string]func() int {
 	acts := map[string]func() int{
 		"status": func() int {
 			text, err := os.ReadFile("/proc/self/status")
 			fmt.Print(string(text))
-			return code(err)
+			return exitCode(err)
 		},
-		"confined": confined,
+		"confined": runConfined,
 		"sleep":    func() int { <-time.After(time.Hour); return 0 },
 		"fail":     func() int { return 3 },
 	}
-	maps.Copy(acts, sandbox.Acts())
+	maps.Copy(acts, sandbox.ForbiddenActions())
 	return acts
 }
 
-func code(err error) int {
+func exitCode(err error) int {
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -52,17 +52,17 @@ func code(err error) int {
 	return 0
 }
 
-// confined tries what a gate has no need of, and then what it does.
-func confined() int {
+// runConfined tries what a gate has no need of, and then what it does.
+func runConfined() int {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return code(err)
+		return exitCode(err)
 	}
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
-		return code(err)
+		return exitCode(err)
 	}
 	if err := sandbox.Confine(sandbox.Proxy); !errors.Is(err, unix.EPERM) {
-		return code(fmt.Errorf("once more: %w", err))
+		return exitCode(fmt.Errorf("once more: %w", err))
 	}
 	_, opened := os.Open("/etc/passwd")
 	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -83,14 +83,14 @@ func confined() int {
 		"make a directory": os.Mkdir("/tmp/http01-proxyd-sandbox", 0o700),
 	} {
 		if !errors.Is(err, unix.EPERM) {
-			return code(fmt.Errorf("%s: %v, want EPERM", act, err)) //nolint:errorlint // may be nil
+			return exitCode(fmt.Errorf("%s: %v, want EPERM", act, err)) //nolint:errorlint // may be nil
 		}
 	}
-	return code(converse(ln))
+	return exitCode(exchangeBytes(ln))
 }
 
-// converse is what has to go on working, on many threads.
-func converse(ln net.Listener) error {
+// exchangeBytes is what has to go on working, on many threads.
+func exchangeBytes(ln net.Listener) error {
 	echoed := make(chan error, 64)
 	for range cap(echoed) {
 		go func() {
@@ -131,14 +131,14 @@ func converse(ln net.Listener) error {
 	return nil
 }
 
-func start(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
+func startChild(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
-		readable(t, exe)
+		requireExecutable(t, exe)
 	}
 	cmd := exec.Command("/proc/self/exe", act)
 	var out strings.Builder
@@ -151,8 +151,8 @@ func start(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
 	return p, &out
 }
 
-// readable says why a child could not be run: root's is another user.
-func readable(t *testing.T, path string) {
+// requireExecutable says why a child could not be run: root's is another user.
+func requireExecutable(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o001 == 0 {
@@ -162,8 +162,8 @@ func readable(t *testing.T, path string) {
 
 func TestChildHasNoCapability(t *testing.T) {
 	t.Parallel()
-	p, out := start(t, "status")
-	<-p.Ended()
+	p, out := startChild(t, "status")
+	<-p.Done()
 	if p.Err() != nil {
 		t.Fatalf("%v\n%s", p.Err(), out)
 	}
@@ -185,7 +185,7 @@ func TestParentKeepsItsCapabilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _ := start(t, "sleep")
+	p, _ := startChild(t, "sleep")
 	after, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestParentKeepsItsCapabilities(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Error(err)
 	}
-	<-p.Ended()
+	<-p.Done()
 	if err := p.Kill(); err != nil {
 		t.Errorf("once more: %v", err)
 	}
@@ -212,8 +212,8 @@ func TestParentKeepsItsCapabilities(t *testing.T) {
 
 func TestConfined(t *testing.T) {
 	t.Parallel()
-	p, out := start(t, "confined")
-	<-p.Ended()
+	p, out := startChild(t, "confined")
+	<-p.Done()
 	if p.Err() != nil {
 		t.Errorf("%v\n%s", p.Err(), out)
 	}
@@ -222,11 +222,11 @@ func TestConfined(t *testing.T) {
 // TestForbidden: each call that a kind of child may not make is refused from inside.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	for act := range sandbox.Acts() {
+	for act := range sandbox.ForbiddenActions() {
 		t.Run(act, func(t *testing.T) {
 			t.Parallel()
-			p, out := start(t, act)
-			<-p.Ended()
+			p, out := startChild(t, act)
+			<-p.Done()
 			if p.Err() != nil {
 				t.Errorf("%v\n%s", p.Err(), out)
 			}
@@ -234,10 +234,10 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-func TestEndOfAChild(t *testing.T) {
+func TestChildExit(t *testing.T) {
 	t.Parallel()
-	p, _ := start(t, "fail")
-	<-p.Ended()
+	p, _ := startChild(t, "fail")
+	<-p.Done()
 	var exit *exec.ExitError
 	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
 		t.Errorf("it ended with %v", p.Err())

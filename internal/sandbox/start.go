@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivileged is the user and group that root's child gets: execve(2) would
+// unprivilegedID is the user and group that root's child gets: execve(2) would
 // give the capabilities back to root. Nothing else has this number: systemd
 // lists 65520 to 65533 as unused (docs/UIDS-GIDS.md).
-const unprivileged = 65520
+const unprivilegedID = 65520
 
 // Process is one that [Start] has started.
 type Process struct {
-	cmd   *exec.Cmd
-	ended chan struct{}
-	err   error
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
 }
 
 // Start starts cmd, whose SysProcAttr it sets: without capabilities (permitted,
@@ -36,9 +36,9 @@ type Process struct {
 func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: unprivilegedID, Gid: unprivilegedID}
 	}
-	p := &Process{cmd: cmd, ended: make(chan struct{})}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go p.run(started)
 	return p, <-started
@@ -53,34 +53,34 @@ func (p *Process) run(started chan<- error) {
 	if unix.Gettid() == os.Getpid() {
 		// The main thread cannot be ended, and /proc shows it as the process.
 		go p.run(started)
-		<-p.ended
+		<-p.done
 		runtime.UnlockOSThread()
 		return
 	}
-	err := shed()
+	err := dropCapabilities()
 	if err == nil {
-		children.Lock()
+		childProcesses.Lock()
 		if err = p.cmd.Start(); err == nil {
-			children.pids[p.PID()] = true
+			childProcesses.pids[p.PID()] = true
 		}
-		children.Unlock()
+		childProcesses.Unlock()
 	}
 	if err != nil {
-		close(p.ended)
+		close(p.done)
 		started <- err
 		return
 	}
 	started <- nil
 	p.err = p.cmd.Wait()
-	children.Lock()
-	delete(children.pids, p.PID())
-	children.Unlock()
-	endOrphans()
-	close(p.ended)
+	childProcesses.Lock()
+	delete(childProcesses.pids, p.PID())
+	childProcesses.Unlock()
+	killOrphans()
+	close(p.done)
 }
 
-// shed makes this thread one whose children have no capability.
-func shed() error {
+// dropCapabilities makes this thread one whose children have no capability.
+func dropCapabilities() error {
 	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	if err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
@@ -98,7 +98,7 @@ func shed() error {
 	// privileged calls. What is inheritable is then all that stays: it takes a
 	// program with file capabilities to make anything of it, and no_new_privs
 	// ignores those (capabilities(7), prctl(2)).
-	if err := unix.Capset(&header, &sets[0]); err != nil && (!errors.Is(err, unix.EPERM) || !filtered()) {
+	if err := unix.Capset(&header, &sets[0]); err != nil && (!errors.Is(err, unix.EPERM) || !hasFilter()) {
 		return fmt.Errorf("clear the inheritable capabilities: %w", err)
 	}
 	return nil
@@ -107,8 +107,8 @@ func shed() error {
 // PID is the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Ended is closed when the process has ended.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err says how the process ended: nil for exit code 0. Call it after Ended.
 func (p *Process) Err() error { return p.err }

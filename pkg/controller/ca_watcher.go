@@ -24,7 +24,7 @@ type caWatcher struct {
 	log         *slog.Logger
 	tracker     *report.Tracker
 	files       *filewatch.Watcher
-	setTrust    func(*protocol.Trust) // the gate, and those that follow it
+	setTrust    func(*protocol.CABundle) // the gate, and those that follow it
 	lastGood    trust.Kept
 	systemPaths []string // where this host's own CAs may be
 	wake        chan struct{}
@@ -36,10 +36,10 @@ type caWatcher struct {
 	system       *trust.System // nil where there is an admin's bundle
 	logged       caLog
 	lastReported report.Trust
-	lastSet      *protocol.Trust
+	lastSet      *protocol.CABundle
 }
 
-func newCAWatcher(o Options, board *report.Tracker, tell func(*protocol.Trust)) (*caWatcher, error) {
+func newCAWatcher(o Options, board *report.Tracker, tell func(*protocol.CABundle)) (*caWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (t *caWatcher) publish() {
 }
 
 // summarize sums up what the looks have found. It needs mu.
-func (t *caWatcher) summarize() (report.Trust, *protocol.Trust) {
+func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
 	verdict := t.bundle.Verdict()
 	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), IgnoredTotal: verdict.Dropped}
 	for _, l := range verdict.LeftOut[:min(report.MaxIgnoredCertificates, len(verdict.LeftOut))] {

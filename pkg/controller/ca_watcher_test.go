@@ -106,12 +106,12 @@ func (w *caWatcherTest) start() *caWatcherTest {
 	return w
 }
 
-func (w *caWatcherTest) receive(t *protocol.Trust) {
+func (w *caWatcherTest) receive(t *protocol.CABundle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	about := "none"
 	if t != nil {
-		about = strings.ReplaceAll(t.About, w.dir+"/", "")
+		about = strings.ReplaceAll(t.Description, w.dir+"/", "")
 	}
 	w.received = append(w.received, about)
 }
@@ -345,9 +345,9 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 // newConnPair are both ends of a connection to a gate.
 func newConnPair(t *testing.T) (near, gate *protocol.Conn) {
 	t.Helper()
-	near, far, err := protocol.Pair()
+	near, far, err := protocol.NewPair()
 	must(t, err)
-	gate, err = protocol.Take(far)
+	gate, err = protocol.FromFiles(far)
 	must(t, err)
 	t.Cleanup(func() {
 		_ = near.Close()
@@ -365,7 +365,7 @@ func newProxyManagerTest(t *testing.T) (d *proxyManager, near, gate *protocol.Co
 	must(t, err)
 	t.Cleanup(func() {
 		_ = process.Kill()
-		<-process.Ended()
+		<-process.Done()
 	})
 	d = &proxyManager{log: slog.New(slog.DiscardHandler), onUpstreamChange: func([]netip.Addr, uint16) {}, beforeConfigure: func([]netip.Addr) {}, closing: make(map[uint16]chan struct{})}
 	return d, near, gate, &proxyProcess{&child.Process{Conn: near, Process: process}}
@@ -376,8 +376,8 @@ func newProxyManagerTest(t *testing.T) (d *proxyManager, near, gate *protocol.Co
 func TestEgressIsSentWithConfiguration(t *testing.T) {
 	t.Parallel()
 	d, near, gate, g := newProxyManagerTest(t)
-	ways := func(port uint16) protocol.Egress {
-		return protocol.Egress{Through: []protocol.Through{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), port)}}}
+	ways := func(port uint16) protocol.EgressRoutes {
+		return protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), port)}}}
 	}
 	c := config.Default()
 	d.beforeConfigure = func([]netip.Addr) { d.SetEgress(ways(c.Upstream.Port)) }
@@ -390,10 +390,10 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 	d.Configure(c, nil)
 	d.Configure(c, nil)
 	want := []string{"egress none", "egress 80 true", "configure 80", "egress 81 true", "configure 81", "egress 82 false", "egress 83 false"}
-	expectCommands(t, near, gate, want, func(o protocol.Order) string {
+	expectCommands(t, near, gate, want, func(o protocol.Command) string {
 		switch {
-		case o.Egress != nil && len(o.Egress.Through) > 0:
-			return fmt.Sprint("egress ", o.Egress.Through[0].Ingress.Port(), " ", o.Hold)
+		case o.Egress != nil && len(o.Egress.Routes) > 0:
+			return fmt.Sprint("egress ", o.Egress.Routes[0].Ingress.Port(), " ", o.DeferUntilConfigured)
 		case o.Egress != nil:
 			return "egress none"
 		case o.Configure != nil:
@@ -405,13 +405,13 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 
 // expectCommands sends a last order, and checks those that the gate has received before. An
 // order whose text is "" is left out.
-func expectCommands(t *testing.T, near, gate *protocol.Conn, want []string, text func(protocol.Order) string) {
+func expectCommands(t *testing.T, near, gate *protocol.Conn, want []string, text func(protocol.Command) string) {
 	t.Helper()
-	must(t, near.Send(protocol.Order{Probe: &protocol.Probe{}}, -1))
+	must(t, near.Send(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1))
 	var all []string
 	for {
-		var o protocol.Order
-		if _, err := gate.Receive(&o); err != nil || o.Probe != nil {
+		var o protocol.Command
+		if _, err := gate.Receive(&o); err != nil || o.ProbeIngress != nil {
 			break
 		}
 		if s := text(o); s != "" {
@@ -428,7 +428,9 @@ func expectCommands(t *testing.T, near, gate *protocol.Conn, want []string, text
 func TestTrustIsSentFirst(t *testing.T) {
 	t.Parallel()
 	d, near, gate, g := newProxyManagerTest(t)
-	trusted := func(der byte) *protocol.Trust { return &protocol.Trust{Roots: [][]byte{{der}}, About: "a CA"} }
+	trusted := func(der byte) *protocol.CABundle {
+		return &protocol.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
+	}
 	d.SetTrust(trusted(1))
 	d.Configure(config.Default(), nil)
 	d.attach(g)
@@ -436,7 +438,7 @@ func TestTrustIsSentFirst(t *testing.T) {
 	d.SetTrust(trusted(2))
 	d.SetTrust(nil)
 	d.SetTrust(trusted(3))
-	expectCommands(t, near, gate, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(o protocol.Order) string {
+	expectCommands(t, near, gate, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(o protocol.Command) string {
 		switch {
 		case o.Trust != nil:
 			return fmt.Sprint("trust ", o.Trust.Roots)

@@ -14,7 +14,7 @@ import (
 func (d *proxyManager) causeContext() cause.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return protocol.Context(&protocol.Configure{VerifyNames: d.config.Upstream.VerifyNames}, d.cas, &d.egress)
+	return protocol.CauseContext(&protocol.Configure{VerifyNames: d.config.Upstream.VerifyNames}, d.cas, &d.egress)
 }
 
 // drainMessage says what a drain could not end in time.

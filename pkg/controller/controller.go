@@ -146,7 +146,7 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 	}
 	s.proxy = &proxyManager{log: o.Log, store: store, listeners: kept, closing: make(map[uint16]chan struct{})}
 	if s.cas, err = newCAWatcher(o, s.tracker, s.proxy.SetTrust); err != nil {
-		s.gate.End()
+		s.gate.KillAndClose()
 		return nil, errors.Join(err, s.statusSocket.Close(), s.addresses.Close())
 	}
 	s.upstreamCheck = newUpstreamCheck(s.tracker, s.proxy.ProbeUpstreams, s.proxy.causeContext)
@@ -157,7 +157,7 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 	s.exporter = newExporterSupervisor(o.Log, s.report, s.tracker.SetMetrics, o.timing.ExporterBackOff)
 	s.expiry = newExpiryWatcher(o.Log, s.tracker, o.APIServerURLFile, o.timing.ExpiryTick)
 	if s.egress, err = newEgressWatcher(o, s.tracker, s.addresses.Snapshot, s.proxy.SetEgress); err != nil {
-		s.gate.End()
+		s.gate.KillAndClose()
 		return nil, errors.Join(err, s.statusSocket.Close(), s.addresses.Close())
 	}
 	s.proxy.beforeConfigure = s.egress.setIngress

@@ -30,7 +30,7 @@ const (
 // addLink gives the namespace a link, with the addresses and routes of the ip commands.
 func addLink(t *testing.T, commands ...string) {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
 	t.Cleanup(func() { nstest.Run(withoutTestContext{t}, "ip", "link", "del", "lan0") })
 	for _, args := range append([]string{"link set lan0 up", "link set lan1 up"}, commands...) {

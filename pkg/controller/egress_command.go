@@ -91,7 +91,7 @@ func (e *egressWatcher) trackNames(ways []settings.EgressRoute) {
 
 // last is what the gate is to do. A proxy whose name cannot be resolved, or of which
 // that is not known in time, has no address. It needs mu.
-func (e *egressWatcher) command(ways []settings.EgressRoute) protocol.Egress {
+func (e *egressWatcher) command(ways []settings.EgressRoute) protocol.EgressRoutes {
 	addrs := func(name string) []netip.Addr { return e.resolutions[name].addrs }
 	return settings.Egress(ways, addrs, e.applied.setting, e.systemRoots())
 }

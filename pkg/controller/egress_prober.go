@@ -104,20 +104,20 @@ func (q endpointProbe) run(ctx context.Context, client *prober.Client, r resolve
 	if err != nil {
 		return err.Error()
 	}
-	question := prober.ThroughQuestion{URL: q.target.String(), Proxy: through, Roots: roots}
+	question := prober.EndpointRequest{URL: q.target.String(), Proxy: through, Roots: roots}
 	for _, addr := range addrs {
 		question.Addrs = append(question.Addrs, netip.AddrPortFrom(addr, egress.Port(to)))
 	}
-	a, err := client.Ask(ctx, prober.Question{Through: &question})
+	a, err := client.Query(ctx, prober.Request{Endpoint: &question})
 	if err != nil {
 		return err.Error()
 	}
-	return q.failureReason(a.Through)
+	return q.failureReason(a.Endpoint)
 }
 
 // failureReason says in words why an answer does not count, if it does not.
-func (q endpointProbe) failureReason(t *prober.Through) string {
-	known := cause.Context{Host: q.target.Hostname(), Trusted: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
+func (q endpointProbe) failureReason(t *prober.EndpointResult) string {
+	known := cause.Context{Host: q.target.Hostname(), TrustedCAs: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
 	proxy := "nobody"
 	if q.proxy != nil {
 		proxy = egress.Redact(q.proxy)
@@ -125,15 +125,15 @@ func (q endpointProbe) failureReason(t *prober.Through) string {
 	switch {
 	case t.OK():
 		return ""
-	case q.proxy != nil && (t.Status == proxyAuthRequired || t.Denied == proxyAuthRequired):
+	case q.proxy != nil && (t.Status == proxyAuthRequired || t.ProxyStatus == proxyAuthRequired):
 		return fmt.Sprintf("the proxy %s wants other credentials (407): correct user and password in its URL, percent-encoded", proxy)
-	case t.Denied != 0:
-		return fmt.Sprintf("the proxy %s refuses to connect to it (%d): allow it there", proxy, t.Denied)
+	case t.ProxyStatus != 0:
+		return fmt.Sprintf("the proxy %s refuses to connect to it (%d): allow it there", proxy, t.ProxyStatus)
 	case t.Status != 0:
 		return fmt.Sprintf("the answer is %d, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints", t.Status)
 	case q.proxy != nil:
-		return fmt.Sprintf("through the proxy %s (%v): %s", proxy, t.Tried, t.Why.Text(known))
+		return fmt.Sprintf("through the proxy %s (%v): %s", proxy, t.LastAddr, t.Details.Text(known))
 	default:
-		return fmt.Sprintf("directly (%v), since the no-proxy list has it: %s", t.Tried, t.Why.Text(known))
+		return fmt.Sprintf("directly (%v), since the no-proxy list has it: %s", t.LastAddr, t.Details.Text(known))
 	}
 }

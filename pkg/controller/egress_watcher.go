@@ -43,7 +43,7 @@ type egressWatcher struct {
 	tracker      *report.Tracker
 	store        egress.Keeper
 	addresses    func() ([]address.Address, error)
-	setEgress    func(protocol.Egress) // the gate, through the door
+	setEgress    func(protocol.EgressRoutes) // the gate, through the door
 	prober       networkProber
 	apiServerURL string
 	files        *filewatch.Watcher
@@ -89,7 +89,7 @@ type appliedEgress struct {
 	setting egress.Setting
 }
 
-func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(protocol.Egress)) (*egressWatcher, error) {
+func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(protocol.EgressRoutes)) (*egressWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err

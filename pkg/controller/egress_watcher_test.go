@@ -44,12 +44,12 @@ type egressWatcherTest struct {
 	stop   func() // of what begin has begun
 
 	mu   sync.Mutex
-	last protocol.Egress
+	last protocol.EgressRoutes
 }
 
 func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	w := &egressWatcherTest{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
 	w.config.EgressProxy.File = filepath.Join(dir, "proxy.env")
 	w.config.EgressProxy.TrustedCA = filepath.Join(dir, "proxy-ca.crt")
@@ -71,13 +71,13 @@ func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	return w
 }
 
-func (w *egressWatcherTest) setLastCommand(e protocol.Egress) {
+func (w *egressWatcherTest) setLastCommand(e protocol.EgressRoutes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = e
 }
 
-func (w *egressWatcherTest) lastCommand() protocol.Egress {
+func (w *egressWatcherTest) lastCommand() protocol.EgressRoutes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
@@ -196,7 +196,7 @@ func TestEgressLifecycle(t *testing.T) {
 	w := newEgressWatcherTest(t, t.TempDir()).start()
 	g, addr := startStrictProxy(t)
 	s := w.await(report.EgressNotConfigured, nil)
-	if got := w.lastCommand(); len(got.Through) != 0 || !strings.HasPrefix(s.NoProxy, "localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
+	if got := w.lastCommand(); len(got.Routes) != 0 || !strings.HasPrefix(s.NoProxy, "localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
 		t.Errorf("%v, %+v", got, s)
 	}
 
@@ -205,7 +205,7 @@ func TestEgressLifecycle(t *testing.T) {
 	w.write("proxy.env", env)
 	s = w.await(report.EgressAccepted, nil)
 	want := protocol.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: "Basic dXNlcjpwQHNzOnclcmQ="}
-	wanted := protocol.Egress{Through: []protocol.Through{
+	wanted := protocol.EgressRoutes{Routes: []protocol.EgressRoute{
 		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want}, {Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
 	}}
 	if diff := cmp.Diff(wanted, w.lastCommand(), compareAddrs()); diff != "" {
@@ -222,7 +222,7 @@ func TestEgressLifecycle(t *testing.T) {
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "other.test"))
 	s = w.await(report.EgressNotReady, func(s report.EgressProxy) bool { return s.Message != "" && s.Spec.NoProxy == ".other.test" })
 	if s.Message != "http://ready.test/healthz is not ready: the answer is 503, and not 2xx or 3xx: let its server answer so, or name another URL in egressProxy.readinessEndpoints" || s.NextCheck.IsZero() || s.Accepted.NoProxy != ".example.test" ||
-		len(s.Endpoints) != 1 || s.Endpoints[0].OK || len(w.lastCommand().Through) != 2 {
+		len(s.Endpoints) != 1 || s.Endpoints[0].OK || len(w.lastCommand().Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 	g.setUnavailable(false)
@@ -239,7 +239,7 @@ func TestEgressLifecycle(t *testing.T) {
 	// A file that is refused changes nothing, and says where.
 	w.write("proxy.env", "HTTP_PROXY=\"http://"+credentials)
 	s = w.await(report.EgressInvalid, nil)
-	if s.InvalidInput != report.EgressInputFile || !strings.Contains(s.Message, "proxy.env: line 1: ") || len(w.lastCommand().Through) != 2 {
+	if s.InvalidInput != report.EgressInputFile || !strings.Contains(s.Message, "proxy.env: line 1: ") || len(w.lastCommand().Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 
@@ -257,8 +257,8 @@ func TestEgressLifecycle(t *testing.T) {
 	}
 	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
 	s = w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.TrustedCAs == 1 })
-	if got := w.lastCommand(); len(got.Beyond.Roots) != 1 || got.Beyond.About != "the 1 CA of egressProxy.trustedCA" || len(got.Proxies.Roots) != 0 {
-		t.Errorf("%v, %+v", got.Beyond.About, s)
+	if got := w.lastCommand(); len(got.AdditionalCAs.Roots) != 1 || got.AdditionalCAs.Description != "the 1 CA of egressProxy.trustedCA" || len(got.ProxyCAs.Roots) != 0 {
+		t.Errorf("%v, %+v", got.AdditionalCAs.Description, s)
 	}
 	w.checkNoCredentials()
 
@@ -268,7 +268,7 @@ func TestEgressLifecycle(t *testing.T) {
 	again := newEgressWatcherTest(t, w.dir)
 	again.config = w.config
 	again.start()
-	if got := again.lastCommand(); len(got.Through) != 2 || len(got.Beyond.Roots) != 1 {
+	if got := again.lastCommand(); len(got.Routes) != 2 || len(got.AdditionalCAs.Roots) != 1 {
 		t.Errorf("after a restart: %v", got)
 	}
 	s = again.await(report.EgressNotReady, nil)
@@ -284,7 +284,7 @@ func TestEgressLifecycle(t *testing.T) {
 	again.config.EgressProxy.Upstream = config.EgressNever
 	again.configure(again.config)
 	again.setIngress(again.config.VIPs.Ingress)
-	if got := again.lastCommand(); len(got.Through) != 0 || len(got.Beyond.Roots) != 0 {
+	if got := again.lastCommand(); len(got.Routes) != 0 || len(got.AdditionalCAs.Roots) != 0 {
 		t.Errorf("with never: %v", got)
 	}
 	// A removed file means no proxy, at once, whatever the endpoints say.
@@ -318,13 +318,13 @@ func TestEgressCAFileForRootOnly(t *testing.T) {
 		must(t, os.Chmod(filepath.Join(w.dir, name), mode))
 	}
 	asNobody(func() { w.configure(w.config); w.setIngress(w.config.VIPs.Ingress) })
-	if s := w.status(); w.condition().Reason != report.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.lastCommand().Beyond.Roots) != 0 {
+	if s := w.status(); w.condition().Reason != report.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.lastCommand().AdditionalCAs.Roots) != 0 {
 		t.Errorf("with an empty file: %+v", s)
 	}
 	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
 	asNobody(w.onFileChange)
-	if s, o := w.status(), w.lastCommand(); s.Accepted.TrustedCAs != 2 || o.Beyond.About != "the 2 CAs of this host, among them those of egressProxy.trustedCA" || len(o.Beyond.Roots) != 2 {
-		t.Errorf("with a file for root: %+v, %s, %s", s, o.Beyond.About, w.log.String())
+	if s, o := w.status(), w.lastCommand(); s.Accepted.TrustedCAs != 2 || o.AdditionalCAs.Description != "the 2 CAs of this host, among them those of egressProxy.trustedCA" || len(o.AdditionalCAs.Roots) != 2 {
+		t.Errorf("with a file for root: %+v, %s, %s", s, o.AdditionalCAs.Description, w.log.String())
 	}
 	// Of a file that is no part of the host's trust nobody knows what is in it.
 	w.anchorDirs = nil
@@ -344,7 +344,7 @@ func TestEgressRoutesFollowProxyConfig(t *testing.T) {
 	w.setIngress(w.config.VIPs.Ingress)
 	through := func(ingress, proxy string) {
 		t.Helper()
-		got := w.lastCommand().Through
+		got := w.lastCommand().Routes
 		if len(got) != 1 || got[0].Ingress.String() != ingress || got[0].Proxy.Addrs[0].String() != proxy {
 			t.Errorf("the gate is told %v, want %s through %s", got, ingress, proxy)
 		}
@@ -374,14 +374,14 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	w.config.Upstream.FollowRedirects = false
 	w.start()
 	s := w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Routes[0].Error != "" })
-	if got := w.lastCommand(); len(got.Through) != 1 || len(got.Through[0].Proxy.Addrs) != 0 || !got.Through[0].Proxy.Secure {
+	if got := w.lastCommand(); len(got.Routes) != 1 || len(got.Routes[0].Proxy.Addrs) != 0 || !got.Routes[0].Proxy.TLS {
 		t.Errorf("an address that is not known goes directly: %v", got)
 	}
-	if got := w.lastCommand().Proxies; len(got.Roots) != 3 || got.About != "the 1 CA of egressProxy.trustedCA and the 2 CAs of this host" {
-		t.Errorf("for TLS with the proxy these are trusted: %d, %s", len(got.Roots), got.About)
+	if got := w.lastCommand().ProxyCAs; len(got.Roots) != 3 || got.Description != "the 1 CA of egressProxy.trustedCA and the 2 CAs of this host" {
+		t.Errorf("for TLS with the proxy these are trusted: %d, %s", len(got.Roots), got.Description)
 	}
-	if got := w.lastCommand().Beyond; len(got.Roots) != 1 || got.About != "the 1 CA of egressProxy.trustedCA" {
-		t.Errorf("for what comes through it these are trusted: %d, %s", len(got.Roots), got.About)
+	if got := w.lastCommand().AdditionalCAs; len(got.Roots) != 1 || got.Description != "the 1 CA of egressProxy.trustedCA" {
+		t.Errorf("for what comes through it these are trusted: %d, %s", len(got.Roots), got.Description)
 	}
 	if !strings.Contains(s.Routes[0].Error, "names no DNS server") {
 		t.Errorf("%+v", s)
@@ -391,7 +391,7 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
 		return slices.Equal(s.Routes[0].Addresses, []string{"198.51.100.99"}) && s.Routes[0].Error == ""
 	})
-	if got := w.lastCommand().Through[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
+	if got := w.lastCommand().Routes[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
 		t.Errorf("the gate is told %v", got)
 	}
 	// A slow machine can add another reason: that the server has not answered in time.
@@ -421,7 +421,7 @@ func TestEgressProxyNameIsResolvedBeforeUse(t *testing.T) {
 	w.start()
 	goes := func(w *egressWatcherTest, name, addr string) {
 		t.Helper()
-		got := w.lastCommand().Through
+		got := w.lastCommand().Routes
 		if len(got) != 1 || got[0].Proxy.Name != name || !slices.Equal(got[0].Proxy.Addrs, []netip.AddrPort{netip.MustParseAddrPort(addr)}) {
 			t.Errorf("the gate is told %v, want %s at %s", got, name, addr)
 		}

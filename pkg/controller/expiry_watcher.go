@@ -38,7 +38,7 @@ const (
 type expiryWatcher struct {
 	log              *slog.Logger
 	tracker          *report.Tracker
-	readCertificates func(context.Context, []prober.CertificateQuestion) ([]report.Certificate, error)
+	readCertificates func(context.Context, []prober.CertificateRequest) ([]report.Certificate, error)
 	history          expiry.History
 	lastError        string // why the last look was none
 	lastNameError    string // why the last look was without a name, for run alone
@@ -82,7 +82,7 @@ func (w *expiryWatcher) serverNames() (names []string, why error) {
 
 // queries are what there is to look at: each name, and no name, on each VIP. why
 // tells why there are no names.
-func (w *expiryWatcher) queries() (all []prober.CertificateQuestion, why error) {
+func (w *expiryWatcher) queries() (all []prober.CertificateRequest, why error) {
 	vips := w.tracker.VIPs()
 	if len(vips) == 0 {
 		return nil, nil
@@ -91,10 +91,10 @@ func (w *expiryWatcher) queries() (all []prober.CertificateQuestion, why error) 
 	names = append([]string{""}, names...)
 	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
-			all = append(all, prober.CertificateQuestion{Addr: netip.AddrPortFrom(v.Address, prober.APIPort), Name: name})
+			all = append(all, prober.CertificateRequest{Addr: netip.AddrPortFrom(v.Address, prober.APIPort), Name: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b prober.CertificateQuestion) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(all, func(a, b prober.CertificateRequest) int { return a.Addr.Compare(b.Addr) })
 	return all, why
 }
 
@@ -117,7 +117,7 @@ func (w *expiryWatcher) logMissingName(why error) {
 func (w *expiryWatcher) run(ctx context.Context) error {
 	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
-	var looked, last []prober.CertificateQuestion
+	var looked, last []prober.CertificateRequest
 	var next time.Time
 	again := minCertificateRetry
 	for {
@@ -147,7 +147,7 @@ func (w *expiryWatcher) run(ctx context.Context) error {
 }
 
 // setObservation takes one look, and reports whether every API server has answered.
-func (w *expiryWatcher) readAll(ctx context.Context, questions []prober.CertificateQuestion) bool {
+func (w *expiryWatcher) readAll(ctx context.Context, questions []prober.CertificateRequest) bool {
 	found, err := w.readCertificates(ctx, questions)
 	if ctx.Err() != nil {
 		return false // what our own end has broken off says nothing
@@ -178,7 +178,7 @@ func (w *expiryWatcher) logEvent(l expiry.Event) {
 }
 
 // queryCertificates starts a child, asks it all questions, and ends it.
-func queryCertificates(ctx context.Context, questions []prober.CertificateQuestion) ([]report.Certificate, error) {
+func queryCertificates(ctx context.Context, questions []prober.CertificateRequest) ([]report.Certificate, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -189,7 +189,7 @@ func queryCertificates(ctx context.Context, questions []prober.CertificateQuesti
 	defer client.Close()
 	var found []report.Certificate
 	for _, p := range client.Certificates(ctx, questions) {
-		c := report.Certificate{Address: p.Addr.String(), Name: p.Name, Checked: p.Checked}
+		c := report.Certificate{Address: p.Addr.String(), Name: p.Name, Checked: p.CheckedAt}
 		if p.Err != nil {
 			c.Error = p.Err.Error()
 		} else {

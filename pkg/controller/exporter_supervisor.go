@@ -178,7 +178,7 @@ func (e *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) e
 	if err != nil {
 		return err
 	}
-	defer process.End()
+	defer process.KillAndClose()
 	served, works := make(chan error, 1), make(chan struct{})
 	go func() { served <- e.answerRequests(process.Conn, works) }()
 	var proven <-chan time.Time
@@ -195,7 +195,7 @@ func (e *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) e
 			works, proven = nil, time.After(e.stablePeriod())
 		case <-proven:
 			e.logServed(at)
-		case <-process.Ended():
+		case <-process.Done():
 			return exitError{exitReason(process, nil), process.PID()}
 		case err := <-served:
 			return exitError{exitReason(process, err), process.PID()}
@@ -220,8 +220,8 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Send(protocol.ExporterOrder{Serve: &protocol.Serve{}}, fd); err != nil {
-		process.End()
+	if err := process.Send(protocol.ExporterCommand{Serve: &protocol.Serve{}}, fd); err != nil {
+		process.KillAndClose()
 		return nil, err
 	}
 	return process, nil
@@ -231,7 +231,7 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 // exporter says that it is at work. One that asks more often than ours has to wait.
 func (e *exporterSupervisor) answerRequests(conn *protocol.Conn, works chan<- struct{}) error {
 	for {
-		var ask protocol.Ask
+		var ask protocol.ReportRequest
 		fd, err := conn.Receive(&ask)
 		if fd >= 0 {
 			return errors.Join(errors.New("it has sent a descriptor"), unix.Close(fd))
@@ -239,7 +239,7 @@ func (e *exporterSupervisor) answerRequests(conn *protocol.Conn, works chan<- st
 		if err != nil {
 			return err
 		}
-		if ask.ID == protocol.AtWork {
+		if ask.ID == protocol.ReadyID {
 			if works == nil {
 				return errors.New("it has said twice that it is at work")
 			}
@@ -247,8 +247,8 @@ func (e *exporterSupervisor) answerRequests(conn *protocol.Conn, works chan<- st
 			works = nil
 			continue
 		}
-		next := time.After(protocol.AskEvery)
-		if err := conn.Send(protocol.ExporterOrder{Answer: &protocol.Answer{ID: ask.ID, Report: metricsReport(e.report())}}, -1); err != nil {
+		next := time.After(protocol.MaxReportAge)
+		if err := conn.Send(protocol.ExporterCommand{Report: &protocol.ReportResponse{ID: ask.ID, Report: metricsReport(e.report())}}, -1); err != nil {
 			return err
 		}
 		<-next

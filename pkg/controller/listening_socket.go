@@ -23,7 +23,7 @@ import (
 func listen(port uint16) (fd int, err error) {
 	// The conversations are short and bounded: TCP keep-alive would be set up
 	// for nothing.
-	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.Buffers(socketBuffer)}
+	config := net.ListenConfig{KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
 	return newListeningSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
 }
 
@@ -35,7 +35,7 @@ func listenReusePort(port uint16, old int) (fd int, err error) {
 	if err := unix.SetsockoptInt(old, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return -1, fmt.Errorf("share port %d: %w", port, err)
 	}
-	buffers := nonblock.Buffers(socketBuffer)
+	buffers := nonblock.BufferSizes(socketBuffer)
 	config := net.ListenConfig{KeepAlive: -1, Control: func(network, address string, conn syscall.RawConn) error {
 		var shared error
 		err := conn.Control(func(fd uintptr) {

@@ -118,17 +118,17 @@ func TestTooLargeCommand(t *testing.T) {
 	// There is no process that could be killed.
 	d := &proxyManager{log: slog.New(slog.NewTextHandler(log, nil)), process: &proxyProcess{&child.Process{Conn: near}}}
 	large := [][]byte{make([]byte, 9<<20+1)} // 12 MiB as text, which is what a message holds
-	d.SetTrust(&protocol.Trust{Roots: large})
+	d.SetTrust(&protocol.CABundle{Roots: large})
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
 	}
-	through := []protocol.Through{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: protocol.EgressProxy{Name: "proxy.test"}}}
-	d.SetEgress(protocol.Egress{Through: through, Proxies: protocol.Trust{Roots: large}, Beyond: protocol.Trust{Roots: [][]byte{{1}}}})
+	through := []protocol.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: protocol.EgressProxy{Name: "proxy.test"}}}
+	d.SetEgress(protocol.EgressRoutes{Routes: through, ProxyCAs: protocol.CABundle{Roots: large}, AdditionalCAs: protocol.CABundle{Roots: [][]byte{{1}}}})
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}
-	o, _, err := gate.ReceiveOrder()
-	if err != nil || o.Egress == nil || len(o.Egress.Through) != 1 || len(o.Egress.Beyond.Roots) != 0 {
+	o, _, err := gate.ReceiveCommand()
+	if err != nil || o.Egress == nil || len(o.Egress.Routes) != 1 || len(o.Egress.AdditionalCAs.Roots) != 0 {
 		t.Errorf("the gate is told %+v, %v", o, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestCloseWithoutLinger(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(nstest.Patience):
+	case <-time.After(nstest.Timeout):
 		t.Error("the socket lingers")
 	}
 }
@@ -167,7 +167,7 @@ func TestCloseWithoutLinger(t *testing.T) {
 // taken back the next gate gets another socket, to which clients come at once, and those
 // of the old one are served.
 func TestListenersOfNextProxy(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "d0").Run() })
 	filter := func(fd int) error {
@@ -212,7 +212,7 @@ func TestListenersOfNextProxy(t *testing.T) {
 				d.attach(g)
 				var sockets []int
 				for len(sockets) < want {
-					o, fd, err := gate.ReceiveOrder()
+					o, fd, err := gate.ReceiveCommand()
 					must(t, err)
 					if o.Listen != nil {
 						sockets = append(sockets, fd)

@@ -33,17 +33,17 @@ func runProxy(ctx context.Context, conn *protocol.Conn) error {
 	}
 	go func() {
 		for range time.Tick(time.Second) {
-			_ = conn.Send(protocol.Word{Alive: &protocol.Alive{}}, -1)
+			_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}, -1)
 		}
 	}()
-	_ = conn.Send(protocol.Word{Alive: &protocol.Alive{}}, -1)
+	_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}, -1)
 	for {
-		order, fd, err := conn.ReceiveOrder()
+		order, fd, err := conn.ReceiveCommand()
 		if err != nil {
 			return nil //nolint:nilerr // its end
 		}
-		if order.Tell != nil {
-			_ = conn.Send(protocol.Word{Told: &protocol.Told{}}, -1)
+		if order.Flush != nil {
+			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}}, -1)
 		}
 		if order.Listen == nil {
 			continue
@@ -182,7 +182,7 @@ func TestOwnRequestsAreDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addNetwork(t, writeKey)
-			nstest.Input(t, "table inet foreign {\n"+rules+"\n}\n", "nft", "-f", "-")
+			nstest.RunWithInput(t, "table inet foreign {\n"+rules+"\n}\n", "nft", "-f", "-")
 			s := newService(t, explicit)
 			s.start([]string{shortLivenessTiming})
 			s.awaitReason(report.Standby)

@@ -49,7 +49,7 @@ func children() map[string]func(context.Context, *protocol.Conn) error {
 
 func runChild(run func(context.Context, *protocol.Conn) error) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	conn, err := child.Inherited()
+	conn, err := child.InheritedConn()
 	if err == nil {
 		err = run(context.Background(), conn)
 	}

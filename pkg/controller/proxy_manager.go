@@ -39,11 +39,11 @@ type proxyManager struct {
 	process            *proxyProcess // nil while there is none
 	config             config.Config
 	ingress            []netip.Addr
-	cas                *protocol.Trust // nil until it is known
+	cas                *protocol.CABundle // nil until it is known
 	configured         bool
-	egress             protocol.Egress          // of which a gate is told before it is configured
+	egress             protocol.EgressRoutes    // of which a gate is told before it is configured
 	deferEgress        bool                     // what Egress gets is for the next configuration
-	deferredEgress     *protocol.Egress         // what it got meanwhile
+	deferredEgress     *protocol.EgressRoutes   // what it got meanwhile
 	suspended          bool                     // the listening sockets are the next process's
 	reducedConnections int                      // what maxConnections was last said to be cut to
 	listeners          map[uint16]int           // the listening sockets that the gate serves, once it is configured
@@ -65,7 +65,7 @@ func (d *proxyManager) Configure(c config.Config, ingress []netip.Addr) {
 	}
 	first := !d.configured
 	d.configured, d.config, d.ingress = true, c, slices.Clone(ingress)
-	d.send(protocol.Order{Configure: d.configureCommand()}, -1)
+	d.send(protocol.Command{Configure: d.configureCommand()}, -1)
 	if first {
 		d.sendListeners() // what a former process has left
 	}
@@ -89,28 +89,28 @@ func (d *proxyManager) applyDeferredEgress(hold bool) {
 		return
 	}
 	d.egress = *led
-	d.send(protocol.Order{Egress: led, Hold: hold}, -1)
+	d.send(protocol.Command{Egress: led, DeferUntilConfigured: hold}, -1)
 }
 
 // SetTrust has this trusted for TLS to the ingress, by the gate and those that follow
 // it. Nil: there is no TLS.
-func (d *proxyManager) SetTrust(t *protocol.Trust) {
+func (d *proxyManager) SetTrust(t *protocol.CABundle) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if sameCAs(d.cas, t) {
 		return
 	}
 	if d.cas = t; t != nil {
-		d.send(protocol.Order{Trust: t}, -1)
+		d.send(protocol.Command{Trust: t}, -1)
 	}
 }
 
 // sameCAs spares the gate what it would give its connections up for.
-func sameCAs(a, b *protocol.Trust) bool {
+func sameCAs(a, b *protocol.CABundle) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.About == b.About && slices.EqualFunc(a.Roots, b.Roots, bytes.Equal)
+	return a.Description == b.Description && slices.EqualFunc(a.Roots, b.Roots, bytes.Equal)
 }
 
 // configureCommand needs mu.
@@ -126,7 +126,7 @@ func (d *proxyManager) configureCommand() *protocol.Configure {
 }
 
 // SetEgress takes which ingress addresses are reached through a proxy.
-func (d *proxyManager) SetEgress(e protocol.Egress) {
+func (d *proxyManager) SetEgress(e protocol.EgressRoutes) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.deferEgress {
@@ -137,12 +137,12 @@ func (d *proxyManager) SetEgress(e protocol.Egress) {
 		return
 	}
 	d.egress = e
-	d.send(protocol.Order{Egress: &e}, -1)
+	d.send(protocol.Command{Egress: &e}, -1)
 }
 
 // last needs mu. A gate that does not take it is ended by its warden, and the
 // next one is told everything.
-func (d *proxyManager) send(o protocol.Order, fd int) {
+func (d *proxyManager) send(o protocol.Command, fd int) {
 	if d.process == nil {
 		return
 	}
@@ -157,15 +157,15 @@ func (d *proxyManager) send(o protocol.Order, fd int) {
 // sendReduced tells the gate what it can be told of an order that is too large, which
 // would be so for the next gate as well: what is to go through a proxy never goes
 // directly. It needs mu.
-func (d *proxyManager) sendReduced(o protocol.Order, err error) {
+func (d *proxyManager) sendReduced(o protocol.Command, err error) {
 	const mend = "shorten upstream.trustedCA, egressProxy.trustedCA or the host's own list of CAs"
 	what := "an order to the gate is too large, and not given"
 	switch e := o.Egress; {
 	case o.Trust != nil:
 		what = "the CAs that are trusted for the ingress are too many for the gate, which keeps those that it has: " + mend
-	case e != nil && len(e.Proxies.Roots)+len(e.Beyond.Roots) > 0:
+	case e != nil && len(e.ProxyCAs.Roots)+len(e.AdditionalCAs.Roots) > 0:
 		what = "the CAs that are trusted for the egress proxy are too many for the gate, which trusts none of them: " + mend
-		d.send(protocol.Order{Egress: &protocol.Egress{Through: e.Through}}, -1)
+		d.send(protocol.Command{Egress: &protocol.EgressRoutes{Routes: e.Routes}}, -1)
 	}
 	d.log.Error(what, slog.String("event", "order"), slog.Any("error", err))
 }
@@ -176,11 +176,11 @@ func (d *proxyManager) attach(g *proxyProcess) {
 	defer d.mu.Unlock()
 	d.process = g
 	if d.cas != nil {
-		d.send(protocol.Order{Trust: d.cas}, -1)
+		d.send(protocol.Command{Trust: d.cas}, -1)
 	}
-	d.send(protocol.Order{Egress: &d.egress}, -1)
+	d.send(protocol.Command{Egress: &d.egress}, -1)
 	if d.configured {
-		d.send(protocol.Order{Configure: d.configureCommand()}, -1)
+		d.send(protocol.Command{Configure: d.configureCommand()}, -1)
 		d.sendListeners()
 	}
 }
@@ -196,18 +196,18 @@ func (d *proxyManager) sendListeners() {
 	for port, old := range maps.Clone(d.listeners) {
 		changed := resetOptions(old)
 		if changed == nil {
-			d.send(protocol.Order{Listen: &protocol.Listen{Port: port}}, old)
+			d.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, old)
 			continue
 		}
 		d.log.Warn(fmt.Sprintf("the last gate has changed the listening socket on port %d: another takes its place", port), slog.String("event", "listen"), slog.Any("error", changed))
 		if _, err := listeningPort(old); err == nil {
-			d.send(protocol.Order{Listen: &protocol.Listen{Port: port}}, old)
-			d.send(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
+			d.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, old)
+			d.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 		}
 		fresh, err := listenReusePort(port, old)
 		if err == nil {
 			// Before systemd is asked to keep it, which may take seconds.
-			d.send(protocol.Order{Listen: &protocol.Listen{Port: port}}, fresh)
+			d.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, fresh)
 		}
 		d.releaseListener(port, old)
 		delete(d.listeners, port)
@@ -294,7 +294,7 @@ func (d *proxyManager) Open(port uint16) error {
 	if err != nil {
 		return err
 	}
-	d.send(protocol.Order{Listen: &protocol.Listen{Port: port}}, fd)
+	d.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, fd)
 	return nil
 }
 
@@ -363,7 +363,7 @@ func (d *proxyManager) CloseExcept(port uint16) {
 		delete(d.listeners, other)
 		if d.process != nil {
 			d.closing[other] = make(chan struct{})
-			d.send(protocol.Order{Leave: &protocol.Leave{Port: other}}, -1)
+			d.send(protocol.Command{StopListening: &protocol.StopListening{Port: other}}, -1)
 		}
 		d.releaseListener(other, fd)
 	}
@@ -412,7 +412,7 @@ func (d *proxyManager) drain(ctx context.Context) string {
 		ended <- ""
 	} else {
 		d.drainResult = ended
-		d.send(protocol.Order{Drain: &protocol.Drain{Budget: budget}}, -1)
+		d.send(protocol.Command{Drain: &protocol.Drain{Budget: budget}}, -1)
 	}
 	d.mu.Unlock()
 	select {
@@ -451,7 +451,7 @@ func (d *proxyManager) ProbeUpstreams(ctx context.Context) []protocol.Reachabili
 	}
 	answer := make(chan []protocol.Reachability, 1)
 	d.probeResult = answer
-	d.send(protocol.Order{Probe: &protocol.Probe{}}, -1)
+	d.send(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1)
 	d.mu.Unlock()
 	select {
 	case found := <-answer:
@@ -482,7 +482,7 @@ func (d *proxyManager) FlushStats() {
 	}
 	told := make(chan struct{})
 	d.flushWaiters = append(d.flushWaiters, told)
-	d.send(protocol.Order{Tell: &protocol.Tell{}}, -1)
+	d.send(protocol.Command{Flush: &protocol.Flush{}}, -1)
 	d.mu.Unlock()
 	select {
 	case <-told:

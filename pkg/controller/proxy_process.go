@@ -36,8 +36,8 @@ const proxyStartTimeout = 5 * time.Second
 func (g *proxyProcess) awaitAlive() error {
 	first := make(chan error, 1)
 	go func() {
-		word, err := g.ReceiveWord()
-		if err == nil && word.Alive == nil {
+		word, err := g.ReceiveEvent()
+		if err == nil && word.Heartbeat == nil {
 			err = errors.New("its first word is not that it is alive")
 		}
 		first <- err
@@ -51,7 +51,7 @@ func (g *proxyProcess) awaitAlive() error {
 	if err == nil {
 		return nil
 	}
-	g.End()
+	g.KillAndClose()
 	err = errors.Join(err, g.Err())
 	return fmt.Errorf("the gate, which is to answer the clients, does not get to work: %w; the lines before this one say what it wrote, if anything", err)
 }

@@ -139,14 +139,14 @@ func (w *proxySupervisor) waitBackoff(patience time.Duration) {
 // setProcess listens to the gate until it ends, and returns why it did; "" when it
 // was to.
 func (w *proxySupervisor) supervise(g *proxyProcess) (why string) {
-	words := make(chan protocol.Word)
+	words := make(chan protocol.Event)
 	deaf := make(chan struct{})
 	defer close(deaf)
 	var broken error
 	go func() {
 		defer close(words)
 		for {
-			word, err := g.ReceiveWord()
+			word, err := g.ReceiveEvent()
 			if err != nil {
 				broken = err
 				return
@@ -158,11 +158,11 @@ func (w *proxySupervisor) supervise(g *proxyProcess) (why string) {
 			}
 		}
 	}()
-	defer g.End()
+	defer g.KillAndClose()
 	tick := time.NewTicker(supervisorTick)
 	defer tick.Stop()
 	heard := time.Now()
-	ended := g.Ended()
+	ended := g.Done()
 	var late <-chan time.Time
 	well := time.AfterFunc(w.stablePeriod(), func() { w.tracker.SetProxyFailure("", time.Now()) })
 	defer well.Stop()
@@ -200,7 +200,7 @@ func (w *proxySupervisor) supervise(g *proxyProcess) (why string) {
 // as a rule.
 func exitReason(p *child.Process, broken error) string {
 	select {
-	case <-p.Ended():
+	case <-p.Done():
 		if err := p.Err(); err != nil {
 			return fmt.Sprintf("has ended (%v)", err)
 		}
@@ -211,30 +211,30 @@ func exitReason(p *child.Process, broken error) string {
 }
 
 // receive believes what the gate says, as far as it can be believed.
-func (w *proxySupervisor) handleEvent(word protocol.Word) error {
+func (w *proxySupervisor) handleEvent(word protocol.Event) error {
 	switch {
-	case word.Gone != nil:
-		w.proxy.recordStopped(word.Gone.Port)
+	case word.Stopped != nil:
+		w.proxy.recordStopped(word.Stopped.Port)
 	case word.Drained != nil:
-		if err := word.Drained.Check(); err != nil {
+		if err := word.Drained.Validate(); err != nil {
 			return err
 		}
 		w.proxy.mu.Lock()
 		w.proxy.recordDrained(drainMessage(word.Drained.Cut))
 		w.proxy.mu.Unlock()
-	case word.Probed != nil:
-		if err := word.Probed.Check(); err != nil {
+	case word.IngressProbed != nil:
+		if err := word.IngressProbed.Validate(); err != nil {
 			return err
 		}
 		w.proxy.mu.Lock()
-		w.proxy.recordProbed(word.Probed.Found)
+		w.proxy.recordProbed(word.IngressProbed.Results)
 		w.proxy.mu.Unlock()
-	case word.News != nil:
-		if err := word.News.Check(); err != nil {
+	case word.Stats != nil:
+		if err := word.Stats.Validate(); err != nil {
 			return err
 		}
-		w.stats.record(word.News)
-	case word.Told != nil:
+		w.stats.record(word.Stats)
+	case word.Flushed != nil:
 		w.proxy.mu.Lock()
 		w.proxy.recordFlushed()
 		w.proxy.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 )
 
 // replacementBackoff bounds every wait for a condition on a loaded machine.
-const patience = nstest.Patience
+const patience = nstest.Timeout
 
 // must ends the test on an error.
 func must(t *testing.T, err error) {
@@ -42,7 +42,7 @@ type service struct {
 // newService makes the directory with a configuration; "" is an absent file.
 func newService(t *testing.T, config string) *service {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	s := &service{t: t, dir: t.TempDir(), log: &nstest.Log{}, notify: make(chan string, 1000), exited: make(chan error, 1)}
 	if config != "" {
 		s.configure(config)

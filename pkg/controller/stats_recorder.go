@@ -51,7 +51,7 @@ func newRecorder(log *slog.Logger, board *report.Tracker, known func() cause.Con
 }
 
 // record takes what has happened at the gate.
-func (r *statsRecorder) record(n *protocol.News) {
+func (r *statsRecorder) record(n *protocol.Stats) {
 	r.recordCounts(n)
 	for i := range n.Challenges {
 		c := r.completeChallenge(&n.Challenges[i])
@@ -63,7 +63,7 @@ func (r *statsRecorder) record(n *protocol.News) {
 			logChallenge(r.log, line)
 		}
 	}
-	if n.Undelivered {
+	if n.UpstreamFailed {
 		r.onUndelivered()
 	}
 }
@@ -76,7 +76,7 @@ func (r *statsRecorder) completeChallenge(reported *protocol.Challenge) report.C
 	if why := reported.Failure; why != nil {
 		known := r.causeContext()
 		known.Host = hostname(c.Host)
-		c.Cause, c.Detail = why.Cause, why.Detail(known)
+		c.Cause, c.Detail = why.Cause, why.Summary(known)
 	}
 	return c
 }
@@ -90,7 +90,7 @@ func hostname(host string) string {
 }
 
 // recordCounts takes the numbers.
-func (r *statsRecorder) recordCounts(n *protocol.News) {
+func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 	all := uint64(0)
 	for i := range n.Sums {
 		all += n.Sums[i].Count
@@ -111,9 +111,9 @@ func (r *statsRecorder) recordCounts(n *protocol.News) {
 			r.limitedConnections += s.Count
 		}
 	}
-	if n.Failures > 0 {
-		r.acceptErrors += n.Failures
-		r.lastAcceptErrno = n.LastFailure
+	if n.AcceptFailures > 0 {
+		r.acceptErrors += n.AcceptFailures
+		r.lastAcceptErrno = n.LastAcceptErrno
 	}
 }
 

@@ -28,11 +28,11 @@ func emptyCauseContext() cause.Context { return cause.Context{} }
 
 func recordChallenge(r *statsRecorder, c report.Challenge) {
 	c.ClientKind = report.OtherClient
-	r.record(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+	r.record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
 func recordRefusal(r *statsRecorder, why report.Refusal) {
-	r.record(&protocol.News{Refused: []report.RefusalCount{{Refusal: why, ClientKind: report.OtherClient, Count: 1}}})
+	r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: why, ClientKind: report.OtherClient, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {
@@ -47,7 +47,7 @@ func TestChallengeLines(t *testing.T) {
 	c.ClientKind = report.OtherClient
 	c.Status, c.Outcome = 502, report.UpstreamError
 	why := &cause.Failure{Cause: "refused", Addr: c.Upstream}
-	r.record(&protocol.News{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, Undelivered: true})
+	r.record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, UpstreamFailed: true})
 	r.finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
@@ -100,7 +100,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 func TestCountsAreRecorded(t *testing.T) {
 	t.Parallel()
 	r, _, _ := newStatsRecorderTest()
-	r.record(&protocol.News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Count: 7}}})
+	r.record(&protocol.Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Count: 7}}})
 	got := r.tracker.Report(report.Table{}).Traffic
 	if got.UpstreamErrors["refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
 		t.Errorf("got %+v", got)
@@ -129,8 +129,8 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 	t.Parallel()
 	r, out, _ := newStatsRecorderTest()
 	r.logWindowCounts()
-	r.record(&protocol.News{Failures: 3, LastFailure: uint16(unix.ENOBUFS)})
-	r.record(&protocol.News{Failures: 4, LastFailure: uint16(unix.EMFILE)})
+	r.record(&protocol.Stats{AcceptFailures: 3, LastAcceptErrno: uint16(unix.ENOBUFS)})
+	r.record(&protocol.Stats{AcceptFailures: 4, LastAcceptErrno: uint16(unix.EMFILE)})
 	r.logWindowCounts()
 	r.logWindowCounts()
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") || !strings.Contains(out.String(), "too many open files") {
@@ -144,7 +144,7 @@ func TestOwnRequestsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := newStatsRecorderTest()
 	count := func(asker report.ClientKind, why report.Refusal, n uint64) uint64 {
-		r.record(&protocol.News{Refused: []report.RefusalCount{{Refusal: why, ClientKind: asker, Count: n}}})
+		r.record(&protocol.Stats{Refused: []report.RefusalCount{{Refusal: why, ClientKind: asker, Count: n}}})
 		return r.tracker.Report(report.Table{}).Challenges.Refused[why]
 	}
 	r.expectOwnRequest(time.Now().Add(-2 * ownRequestTimeout))

@@ -140,7 +140,7 @@ func (p *upstreamCheck) probeAll(ctx context.Context) bool {
 		upstreams[i] = report.Upstream{Address: f.Addr, Reachable: f.Failure == nil, Checked: time.Now()}
 		if f.Failure != nil {
 			all = false
-			upstreams[i].Error = f.Failure.Detail(p.causeContext())
+			upstreams[i].Error = f.Failure.Summary(p.causeContext())
 		}
 	}
 	p.mu.Lock()

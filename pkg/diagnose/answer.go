@@ -78,8 +78,8 @@ func (a asked) solver() bool {
 func (a asked) look() string { return words(a.page) + ", " + kind(a.page.Body, a.page.Length, "") }
 
 // causeOf is what package upstream makes of a page, be it whole or not.
-func causeOf(f prober.Fetch) upstream.Cause {
-	if cause := cmp.Or(f.Cause, f.Verdict); cause != "" {
+func causeOf(f prober.FetchResult) upstream.Cause {
+	if cause := cmp.Or(f.Cause, f.ResponseCause); cause != "" {
 		return upstream.Cause(cause)
 	}
 	return upstream.AnswerCause(f.Status, httpfield.HasPrefixFold([]byte(f.Location), "https://"), httpfield.ListContains([]byte(f.ProxyStatus), []byte(httpfield.LoopDetected)))

@@ -46,7 +46,7 @@ func (t trusted) hidden(h *host) error {
 	return t.admin.Err()
 }
 
-func (t trusted) order() *protocol.Trust {
+func (t trusted) order() *protocol.CABundle {
 	if t.admin == nil {
 		return nil
 	}
@@ -56,9 +56,9 @@ func (t trusted) order() *protocol.Trust {
 
 // asGate is how the gate asks the ingress, as far as this process can know.
 type asGate struct {
-	trust    *protocol.Trust
+	trust    *protocol.CABundle
 	hidden   error // why what is trusted is not known
-	egress   protocol.Egress
+	egress   protocol.EgressRoutes
 	nameless error // why there is no address of the egress proxy
 	err      error // why the ingress cannot be asked as the gate does
 }
@@ -125,18 +125,18 @@ func (h *host) neverThroughProxy() []string {
 }
 
 // askAsGate asks an ingress VIP for a challenge as the gate does.
-func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, path string) (prober.Fetch, error) {
+func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, path string) (prober.FetchResult, error) {
 	if g.err != nil {
-		return prober.Fetch{}, g.err
+		return prober.FetchResult{}, g.err
 	}
 	settings := settings.Configure(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
-	page, err := h.fetch(ctx, prober.FetchQuestion{
+	page, err := h.fetch(ctx, prober.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
-		Gate: &prober.Gate{Client: h.clientFor(vip), VIP: h.doorFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
+		ViaProxy: &prober.ProxyExchange{Client: h.clientFor(vip), VIP: h.doorFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
 	})
 	if g.nameless != nil {
-		page.Context.Unresolved = g.nameless.Error()
+		page.Context.ProxyLookupError = g.nameless.Error()
 	}
 	return page, err
 }
@@ -144,11 +144,11 @@ func (h *host) askAsGate(ctx context.Context, g asGate, vip netip.Addr, name, pa
 // through is the egress proxy through which an ingress address is asked; empty
 // without one.
 func (g asGate) through(at netip.AddrPort) string {
-	i := slices.IndexFunc(g.egress.Through, func(t protocol.Through) bool { return t.Ingress == at })
+	i := slices.IndexFunc(g.egress.Routes, func(t protocol.EgressRoute) bool { return t.Ingress == at })
 	if i < 0 {
 		return ""
 	}
-	return g.egress.Through[i].Proxy.Name
+	return g.egress.Routes[i].Proxy.Name
 }
 
 // doorFor is the API VIP of an ingress VIP's family, at which a client would ask.

@@ -25,29 +25,29 @@ func TestIngressAsGate(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.6")
 	secure := netip.AddrPortFrom(vip, 443)
-	through := protocol.Egress{Through: []protocol.Through{{Ingress: secure, Proxy: protocol.EgressProxy{Name: "proxy.lab.test"}}}}
+	through := protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: secure, Proxy: protocol.EgressProxy{Name: "proxy.lab.test"}}}}
 	hidden := errors.New("permission denied")
 	for name, tt := range map[string]struct {
-		page    prober.Fetch
+		page    prober.FetchResult
 		gate    asGate
 		names   []string
 		outcome Outcome
 		id      findings.ID
 		says    string
 	}{
-		"well":                      {page: prober.Fetch{Status: 503}, outcome: Fine, says: "192.0.2.6:80: answers in"},
-		"after a redirect":          {page: prober.Fetch{Status: 503, At: secure}, outcome: Fine, says: "192.0.2.6:443: answers in 0.0 ms, after a redirect to https"},
-		"through a proxy":           {page: prober.Fetch{Status: 503, At: secure}, gate: asGate{egress: through}, outcome: Fine, says: ", through the egress proxy proxy.lab.test"},
-		"an address of the child's": {page: prober.Fetch{Status: 503, At: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
-		"not to be asked":           {page: prober.Fetch{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
-		"not to be verified":        {page: prober.Fetch{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
-		"not trusted":               {page: prober.Fetch{Cause: "tls-untrusted", At: secure, Why: cause.Why{Reason: cause.NoCertificate}}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
-		"not trusted, by a proxy":   {page: prober.Fetch{Cause: "tls-untrusted", At: secure, Proxy: true}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
-		"another name":              {page: prober.Fetch{Cause: "tls-name"}, outcome: Failed, id: findings.IngressTLSName},
-		"another name than none":    {page: prober.Fetch{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
-		"the route's own":           {page: prober.Fetch{Status: 302, Verdict: "redirect-elsewhere"}, outcome: Fine},
-		"the PROXY protocol":        {page: prober.Fetch{Status: 400, Verdict: "proxy-protocol-unexpected"}, outcome: Failed, id: findings.IngressPROXY},
-		"the proxy wants others":    {page: prober.Fetch{Cause: "egress-auth", Proxy: true, Why: cause.Why{Reason: cause.ProxyAnswer, Number: 407}, Context: cause.Context{Via: map[netip.AddrPort]cause.Proxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: findings.EgressAuth, says: "the egress proxy p:1 does not take"},
+		"well":                      {page: prober.FetchResult{Status: 503}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"after a redirect":          {page: prober.FetchResult{Status: 503, UpstreamAddr: secure}, outcome: Fine, says: "192.0.2.6:443: answers in 0.0 ms, after a redirect to https"},
+		"through a proxy":           {page: prober.FetchResult{Status: 503, UpstreamAddr: secure}, gate: asGate{egress: through}, outcome: Fine, says: ", through the egress proxy proxy.lab.test"},
+		"an address of the child's": {page: prober.FetchResult{Status: 503, UpstreamAddr: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: Fine, says: "192.0.2.6:80: answers in"},
+		"not to be asked":           {page: prober.FetchResult{Cause: "refused"}, gate: asGate{err: hidden}, outcome: Skipped, says: "permission denied"},
+		"not to be verified":        {page: prober.FetchResult{Cause: "tls-untrusted"}, gate: asGate{hidden: hidden}, outcome: Fine, says: "cannot be verified: permission denied"},
+		"not trusted":               {page: prober.FetchResult{Cause: "tls-untrusted", UpstreamAddr: secure, Details: cause.Details{Reason: cause.NoCertificate}}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "192.0.2.6:443 is not trusted: it presents no certificate"},
+		"not trusted, by a proxy":   {page: prober.FetchResult{Cause: "tls-untrusted", UpstreamAddr: secure, ViaEgressProxy: true}, outcome: Failed, id: findings.IngressTLSUntrusted, says: "egressProxy.trustedCA"},
+		"another name":              {page: prober.FetchResult{Cause: "tls-name"}, outcome: Failed, id: findings.IngressTLSName},
+		"another name than none":    {page: prober.FetchResult{Cause: "tls-name"}, names: []string{}, outcome: Fine, says: "is not known"},
+		"the route's own":           {page: prober.FetchResult{Status: 302, ResponseCause: "redirect-elsewhere"}, outcome: Fine},
+		"the PROXY protocol":        {page: prober.FetchResult{Status: 400, ResponseCause: "proxy-protocol-unexpected"}, outcome: Failed, id: findings.IngressPROXY},
+		"the proxy wants others":    {page: prober.FetchResult{Cause: "egress-auth", ViaEgressProxy: true, Details: cause.Details{Reason: cause.ProxyAnswer, Number: 407}, Context: cause.Context{EgressProxies: map[netip.AddrPort]cause.EgressProxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: Failed, id: findings.EgressAuth, says: "the egress proxy p:1 does not take"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestFollowsEgress(t *testing.T) {
 			h.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 			h.config.EgressProxy.Upstream, h.config.EgressProxy.HTTPProxy = config.EgressAuto, "http://192.0.2.31:3128"
 			tt.change(&h.config.EgressProxy)
-			a := asked{at, prober.Fetch{Cause: "unreachable"}}
+			a := asked{at, prober.FetchResult{Cause: "unreachable"}}
 			f := h.followsEgress(a.finding(upstream.Unreachable), a)
 			if slices.Contains(f.Follows, findings.EgressNotReady) != tt.want {
 				t.Errorf("it follows from %q", f.Follows)

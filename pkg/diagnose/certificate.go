@@ -16,7 +16,7 @@ import (
 )
 
 // presented is what an API server presents.
-type presented struct{ prober.Presented }
+type presented struct{ prober.CertificateResult }
 
 // named is the name as texts call it.
 func (p presented) named() string {
@@ -39,10 +39,10 @@ func checkCertificate(ctx context.Context, h *host) Result {
 	}
 	names, _ := h.seen.names.wait(ctx)
 	names = append(slices.Clone(names[:min(len(names), maxJudgedNames)]), "")
-	var questions []prober.CertificateQuestion
+	var questions []prober.CertificateRequest
 	for _, addr := range h.apiServers(ctx) {
 		for _, name := range names {
-			questions = append(questions, prober.CertificateQuestion{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
+			questions = append(questions, prober.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
 		}
 	}
 	if len(questions) == 0 {
@@ -109,7 +109,7 @@ func judgeCertificates(all []presented, now time.Time) []findings.Finding {
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
 		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
-		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.Covers {
+		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.CoversName {
 			matches = append(matches, p.find(findings.CertificateNoName))
 		}
 		if !dated[which] {

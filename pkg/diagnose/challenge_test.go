@@ -24,26 +24,26 @@ func known[T any](value T) *later[T] {
 }
 
 // pages of routers and of what is behind them.
-func notRouted() prober.Fetch {
-	return prober.Fetch{Connected: 1, Status: 503, ContentType: "text/html"}
+func notRouted() prober.FetchResult {
+	return prober.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
 }
 
-func ofSolver() prober.Fetch {
+func ofSolver() prober.FetchResult {
 	body := "404 page not found\n"
-	return prober.Fetch{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+	return prober.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
 }
 
-func ofNginx() prober.Fetch {
+func ofNginx() prober.FetchResult {
 	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
-	return prober.Fetch{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+	return prober.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
 }
 
 // gotten is a page that was asked for.
-func gotten(f prober.Fetch) *fetching { return &fetching{known(fetched{page: f})} }
+func gotten(f prober.FetchResult) *fetching { return &fetching{known(fetched{page: f})} }
 
 // routed is a host whose ingress answers a made-up token with answer, and whose
 // service has passed these challenges on, the last one now.
-func routed(answer prober.Fetch, challenges ...report.RecentChallenge) *host {
+func routed(answer prober.FetchResult, challenges ...report.RecentChallenge) *host {
 	vip := netip.MustParseAddr("192.0.2.6")
 	said := report.Report{}
 	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (report.Report, error) { return said, nil }}
@@ -78,7 +78,7 @@ func TestRouteOfLastChallenges(t *testing.T) {
 	cut := answered(report.CertManager, report.UpstreamError, 502, "malformed-answer")
 	cut.Detail = "192.0.2.6:80 sent no valid HTTP/1.x answer (bad status line): check that upstream.port is the router's plain HTTP port; then x"
 	for name, tt := range map[string]struct {
-		page       prober.Fetch
+		page       prober.FetchResult
 		challenges []report.RecentChallenge
 		want       findings.ID // a problem, unless it is name-served-already alone
 		says       string
@@ -105,7 +105,7 @@ func TestRouteOfLastChallenges(t *testing.T) {
 		"a solver":                         {page: ofSolver()},
 		"what is no solver":                {page: ofNginx(), want: findings.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
 		"what is no solver, asked for it":  {page: ofNginx(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
-		"an ingress that does not connect": {page: prober.Fetch{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
+		"an ingress that does not connect": {page: prober.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

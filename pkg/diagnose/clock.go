@@ -100,7 +100,7 @@ func (h *host) askClock(ctx context.Context, name string) reading {
 	if err != nil {
 		return reading{err: err}
 	}
-	a, err := h.network.Ask(ctx, prober.Question{Clock: &prober.ClockQuestion{Addr: netip.AddrPortFrom(addr, ntpPort)}})
+	a, err := h.network.Query(ctx, prober.Request{Clock: &prober.ClockRequest{Addr: netip.AddrPortFrom(addr, ntpPort)}})
 	if err != nil {
 		return reading{err: err}
 	}
@@ -140,7 +140,7 @@ func (h *host) anyAddress(ctx context.Context, s server, name string) (netip.Add
 // the ingress's and the API server's.
 func (h *host) askDates(ctx context.Context) []reading {
 	var all []reading
-	add := func(addr netip.Addr, page prober.Fetch, when time.Time) {
+	add := func(addr netip.Addr, page prober.FetchResult, when time.Time) {
 		here := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
 		if here || page.Date.IsZero() {
 			return
@@ -151,7 +151,7 @@ func (h *host) askDates(ctx context.Context) []reading {
 		if h.seen.troubled(ctx, vip) {
 			continue
 		}
-		page, _ := h.fetch(ctx, prober.FetchQuestion{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: h.seen.name(ctx), Path: "/readyz", Secure: true})
+		page, _ := h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: h.seen.name(ctx), Path: "/readyz", TLS: true})
 		add(vip, page, time.Now())
 	}
 	for _, vip := range h.vips.Ingress {
@@ -159,7 +159,7 @@ func (h *host) askDates(ctx context.Context) []reading {
 			continue
 		}
 		u := h.config.Upstream
-		page, _ := h.fetch(ctx, prober.FetchQuestion{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Host: noName, Path: "/", Secure: u.Scheme == config.SchemeHTTPS})
+		page, _ := h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Host: noName, Path: "/", TLS: u.Scheme == config.SchemeHTTPS})
 		add(vip, page, time.Now())
 	}
 	return all

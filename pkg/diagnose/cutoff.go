@@ -20,7 +20,7 @@ func (h *host) followsLink(ctx context.Context, f findings.Finding, a asked) fin
 	if len(links) == 0 {
 		return f
 	}
-	noWay := a.page.Why.Is(unix.ENETUNREACH) // the routes went with the link
+	noWay := a.page.Details.Is(unix.ENETUNREACH) // the routes went with the link
 	if noWay || slices.ContainsFunc(links, func(name string) bool { return leadsTo(name, a.addr.Addr()) }) {
 		f.Follows = append(slices.Clone(f.Follows), findings.VIPLinkDown)
 	}

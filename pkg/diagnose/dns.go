@@ -82,7 +82,7 @@ func (v view) complete() bool {
 }
 
 func failureText(f prober.LookupFailure) string {
-	if f == prober.ServerFails {
+	if f == prober.ServerError {
 		return "answers with an error, such as SERVFAIL,"
 	}
 	return "does not answer"
@@ -125,10 +125,10 @@ func (h *host) near(addr netip.Addr) bool {
 }
 
 // elsewhere asks an address that is no VIP.
-func (h *host) elsewhere(ctx context.Context, addr netip.Addr) (prober.Fetch, error) {
+func (h *host) elsewhere(ctx context.Context, addr netip.Addr) (prober.FetchResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Second)
 	defer cancel()
-	return h.fetch(ctx, prober.FetchQuestion{Addr: netip.AddrPortFrom(addr, httpPort), Host: noName, Path: "/"})
+	return h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Host: noName, Path: "/"})
 }
 
 // judgeFamilies looks for a VIP of the name that does not work while another

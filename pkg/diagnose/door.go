@@ -21,18 +21,18 @@ import (
 
 // isDoor reports whether a page is what the front door says to whatever is no
 // challenge.
-func isDoor(f prober.Fetch) bool {
+func isDoor(f prober.FetchResult) bool {
 	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == reqhead.OnlyChallenges
 }
 
 // passedOn reports whether an answer came through a front door, which puts itself
 // into Via; not so those that it gives itself.
-func passedOn(f prober.Fetch) bool { return strings.Contains(f.Via, "http01-proxyd") }
+func passedOn(f prober.FetchResult) bool { return strings.Contains(f.Via, "http01-proxyd") }
 
 // doorSeen is what port 80 of an API VIP says to this host.
 type doorSeen struct {
 	vip  netip.Addr
-	page prober.Fetch
+	page prober.FetchResult
 }
 
 func (d doorSeen) String() string { return netip.AddrPortFrom(d.vip, httpPort).String() }
@@ -161,7 +161,7 @@ func (h *host) judgeOpen(ctx context.Context, d doorSeen) ([]findings.Finding, s
 
 // same reports whether two pages say the same. Pages for people may differ each
 // time.
-func same(a, b prober.Fetch) bool {
+func same(a, b prober.FetchResult) bool {
 	return a.Status == b.Status && (a.Status != 200 || strings.HasPrefix(a.ContentType, "text/html") || bytes.Equal(a.Body, b.Body))
 }
 

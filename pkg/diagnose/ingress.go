@@ -19,7 +19,7 @@ import (
 // asked is an ingress VIP that was asked.
 type asked struct {
 	addr netip.AddrPort // whom it was asked last: a redirect may have been followed
-	page prober.Fetch
+	page prober.FetchResult
 }
 
 // askIngress waits for what the ingress VIPs say, but for those that are on no
@@ -31,7 +31,7 @@ func (h *host) askIngress(ctx context.Context) []asked {
 			continue
 		}
 		if page, known := h.seen.ingress[vip].wait(ctx); known {
-			at := page.At
+			at := page.UpstreamAddr
 			if at.Addr() != vip { // whatever the child says
 				at = netip.AddrPortFrom(vip, h.config.Upstream.InitialPort())
 			}
@@ -86,7 +86,7 @@ func (h *host) answers(a asked, g asGate) string {
 // followsEgress has a finding about an ingress that cannot be reached follow from an
 // egress proxy that is not accepted, where that one is to lead there.
 func (h *host) followsEgress(f findings.Finding, a asked) findings.Finding {
-	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.Proxy {
+	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.ViaEgressProxy {
 		return f
 	}
 	spec, err := h.egressSettings()
@@ -118,7 +118,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 
 // unanswered is the cause for which an ingress has not answered, empty where it has:
 // what is in an answer is the route's.
-func unanswered(f prober.Fetch) upstream.Cause {
+func unanswered(f prober.FetchResult) upstream.Cause {
 	switch cause := causeOf(f); cause {
 	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
 		return ""

@@ -74,7 +74,7 @@ func TestNameByConfiguration(t *testing.T) {
 		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, findings.Warning},
 		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
 	} {
-		h := followed(prober.Fetch{}, prober.Fetch{})
+		h := followed(prober.FetchResult{}, prober.FetchResult{})
 		h.Token, h.seen.challenge = "", nil
 		h.Name, h.config.Hosts, h.held = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
 		var got findings.Level
@@ -97,12 +97,12 @@ func TestLinkDown(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.5")
 	down := holders{here: true, link: "lo", down: true}
 	for name, tt := range map[string]struct {
-		page prober.Fetch
+		page prober.FetchResult
 		want Outcome
 	}{
-		"no route":        {prober.Fetch{Cause: "unreachable", Why: cause.Of(unix.ENETUNREACH)}, Skipped},
-		"a firewall":      {prober.Fetch{Cause: "unreachable", Why: cause.Of(unix.EHOSTUNREACH)}, Failed},
-		"nothing listens": {prober.Fetch{Cause: "refused"}, Failed},
+		"no route":        {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, Skipped},
+		"a firewall":      {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, Failed},
+		"nothing listens": {prober.FetchResult{Cause: "refused"}, Failed},
 	} {
 		h := routed(tt.page)
 		h.seen.holders = map[netip.Addr]*later[holders]{vip: known(down)}

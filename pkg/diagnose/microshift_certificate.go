@@ -62,7 +62,7 @@ func (s signer) domain() string {
 
 // client is somebody who asks the API server.
 type client struct {
-	prober.CertificateQuestion
+	prober.CertificateRequest
 
 	inside bool
 	named  bool // there is a certificate of the admin's for the name
@@ -79,14 +79,14 @@ func (c client) asked() string {
 // outside and inside.
 func checkEdgeCertificate(ctx context.Context, h *host) Result {
 	clients, unasked := h.clients()
-	questions := make([]prober.CertificateQuestion, len(clients))
+	questions := make([]prober.CertificateRequest, len(clients))
 	for i, c := range clients {
-		questions[i] = c.CertificateQuestion
+		questions[i] = c.CertificateRequest
 	}
 	answers := askServers(ctx, questions, h.network.Certificates)
 	late := 0
 	var findings []findings.Finding
-	var silent []prober.Presented
+	var silent []prober.CertificateResult
 	var texts bundle
 	dated := make(map[string]bool)
 	for i, p := range answers {
@@ -132,11 +132,11 @@ const slow = time.Second
 // not silent: with all questions to one that drops what it is sent the time is up
 // before others are asked. Those that are not put have the first one's error.
 func askServers(
-	ctx context.Context, questions []prober.CertificateQuestion, ask func(context.Context, []prober.CertificateQuestion) []prober.Presented,
-) []prober.Presented {
-	answers := make([]prober.Presented, len(questions))
+	ctx context.Context, questions []prober.CertificateRequest, ask func(context.Context, []prober.CertificateRequest) []prober.CertificateResult,
+) []prober.CertificateResult {
+	answers := make([]prober.CertificateResult, len(questions))
 	put := func(which []int) {
-		some := make([]prober.CertificateQuestion, len(which))
+		some := make([]prober.CertificateRequest, len(which))
 		for i, at := range which {
 			some[i] = questions[at]
 		}
@@ -157,8 +157,8 @@ func askServers(
 	for i, q := range questions {
 		if one := first[q.Addr]; one == i {
 			continue
-		} else if err := answers[one].Err; err != nil && answers[one].Checked.Sub(begun) > slow {
-			answers[i] = prober.Presented{CertificateQuestion: q, Err: err, Checked: answers[one].Checked}
+		} else if err := answers[one].Err; err != nil && answers[one].CheckedAt.Sub(begun) > slow {
+			answers[i] = prober.CertificateResult{CertificateRequest: q, Err: err, CheckedAt: answers[one].CheckedAt}
 		} else {
 			rest = append(rest, i)
 		}
@@ -174,7 +174,7 @@ func askServers(
 
 // deadServer adds the finding about a server that shows no certificate, once for all
 // that is asked of it.
-func deadServer(matches []findings.Finding, p prober.Presented) []findings.Finding {
+func deadServer(matches []findings.Finding, p prober.CertificateResult) []findings.Finding {
 	at := p.Addr.String()
 	if slices.ContainsFunc(matches, func(f findings.Finding) bool {
 		return f.ID == findings.MicroShiftAPISilent && strings.Contains(f.Says, at)
@@ -199,7 +199,7 @@ func merged(matches []findings.Finding, f findings.Finding) []findings.Finding {
 // clients are all who are to be asked for, and what of it is not.
 func (h *host) clients() (all []client, unasked []string) {
 	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
-		c := client{prober.CertificateQuestion{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+		c := client{prober.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -261,13 +261,13 @@ func (c client) judge(got *prober.Certificate) (findings.Finding, bool) {
 	switch {
 	case c.inside && by != serviceSigner:
 		return find(findings.MicroShiftInsideExternal)
-	case c.inside && !got.Covers:
+	case c.inside && !got.CoversName:
 		return find(findings.MicroShiftInsideAbsent)
 	case c.inside:
 		return findings.Finding{}, false
 	case c.named && by != otherSigner:
 		return find(findings.MicroShiftNamedIgnored)
-	case !got.Covers:
+	case !got.CoversName:
 		return find(findings.MicroShiftNameAbsent)
 	case by == localhostSigner || by == serviceSigner:
 		return find(findings.MicroShiftOutsideInternal)
@@ -278,7 +278,7 @@ func (c client) judge(got *prober.Certificate) (findings.Finding, bool) {
 
 // judgeDates says how much of its life a certificate has left. MicroShift renews its
 // own by itself, the admin's are somebody else's to renew.
-func (c client) judgeDates(p prober.Presented, now time.Time) []findings.Finding {
+func (c client) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
 	got := p.Certificate
 	stage := report.CertificateStageAt(got.NotBefore, got.NotAfter, now)
 	if signerOf(got.Issuer) == otherSigner || stage == report.CertificateNotYetValid {

@@ -53,8 +53,8 @@ func TestHandedCertificate(t *testing.T) {
 		"inside, by localhost's CA":           {name: "10.43.0.1", inside: true, issuer: string(localhostSigner), want: findings.MicroShiftInsideExternal, level: findings.Problem},
 		"inside, by the admin's CA":           {name: "10.43.0.1", inside: true, issuer: "Public CA", want: findings.MicroShiftInsideExternal, level: findings.Problem},
 	} {
-		c := client{prober.CertificateQuestion{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
-		f, is := c.judge(&prober.Certificate{Issuer: tt.issuer, Covers: tt.covers})
+		c := client{prober.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
+		f, is := c.judge(&prober.Certificate{Issuer: tt.issuer, CoversName: tt.covers})
 		if f.ID != tt.want || f.Level != tt.level || is != (tt.want != "") {
 			t.Errorf("%s: %+v", about, f)
 		}
@@ -138,22 +138,22 @@ func TestAskServers(t *testing.T) {
 		at := func(i int) netip.AddrPort {
 			return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), prober.APIPort)
 		}
-		var questions []prober.CertificateQuestion
+		var questions []prober.CertificateRequest
 		for name := range 3 {
 			for i := range servers {
-				questions = append(questions, prober.CertificateQuestion{Addr: at(i), Name: strconv.Itoa(name)})
+				questions = append(questions, prober.CertificateRequest{Addr: at(i), Name: strconv.Itoa(name)})
 			}
 		}
 		// The odd ones are silent, and one refuses the first name. The real child is a process of its own, which takes no part in this clock.
 		asked := make(map[netip.AddrPort]int)
 		begin := time.Now()
-		answers := askServers(ctx, questions, func(_ context.Context, some []prober.CertificateQuestion) []prober.Presented {
-			out := make([]prober.Presented, len(some))
+		answers := askServers(ctx, questions, func(_ context.Context, some []prober.CertificateRequest) []prober.CertificateResult {
+			out := make([]prober.CertificateResult, len(some))
 			var group errgroup.Group
 			for i, q := range some {
 				asked[q.Addr]++
 				group.Go(func() error {
-					out[i] = prober.Presented{CertificateQuestion: q}
+					out[i] = prober.CertificateResult{CertificateRequest: q}
 					switch {
 					case q.Addr.Addr().As4()[3]%2 == 1:
 						<-time.After(each)
@@ -163,7 +163,7 @@ func TestAskServers(t *testing.T) {
 					default:
 						out[i].Certificate = &prober.Certificate{Issuer: q.Name}
 					}
-					out[i].Checked = time.Now()
+					out[i].CheckedAt = time.Now()
 					return nil
 				})
 			}
@@ -176,7 +176,7 @@ func TestAskServers(t *testing.T) {
 		for i, p := range answers {
 			silent := i%servers%2 == 1
 			none := silent || i == refuses
-			if p.CertificateQuestion != questions[i] || (p.Err != nil) != none || !none && p.Certificate.Issuer != p.Name {
+			if p.CertificateRequest != questions[i] || (p.Err != nil) != none || !none && p.Certificate.Issuer != p.Name {
 				t.Errorf("%+v", p)
 			}
 			if want := map[bool]int{true: 1, false: 3}[silent]; asked[p.Addr] != want {
@@ -192,13 +192,13 @@ func TestAskedTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	at := netip.MustParseAddrPort("192.0.2.9:6443")
 	round := 0
-	answers := askServers(ctx, []prober.CertificateQuestion{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
-		func(_ context.Context, some []prober.CertificateQuestion) []prober.Presented {
+	answers := askServers(ctx, []prober.CertificateRequest{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
+		func(_ context.Context, some []prober.CertificateRequest) []prober.CertificateResult {
 			if round++; round == 1 {
-				return []prober.Presented{{CertificateQuestion: some[0], Certificate: &prober.Certificate{}}}
+				return []prober.CertificateResult{{CertificateRequest: some[0], Certificate: &prober.Certificate{}}}
 			}
 			cancel()
-			return []prober.Presented{{CertificateQuestion: some[0], Err: context.Canceled}}
+			return []prober.CertificateResult{{CertificateRequest: some[0], Err: context.Canceled}}
 		})
 	if answers[0].Err != nil || !errors.Is(answers[1].Err, errLate) {
 		t.Errorf("%+v", answers)

@@ -32,9 +32,9 @@ func (h *host) findNames(ctx context.Context) []string {
 	if name := kubeconfigName(h.Kubeconfig); name != "" {
 		return []string{name}
 	}
-	var questions []prober.CertificateQuestion
+	var questions []prober.CertificateRequest
 	for _, vip := range h.vips.API {
-		questions = append(questions, prober.CertificateQuestion{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
+		questions = append(questions, prober.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()

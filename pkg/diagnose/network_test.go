@@ -81,7 +81,7 @@ func TestBestView(t *testing.T) {
 	t.Parallel()
 	own := server{netip.MustParseAddrPort("192.0.2.11:53"), true}
 	first, second := server{netip.MustParseAddrPort("198.51.100.1:53"), false}, server{netip.MustParseAddrPort("198.51.100.2:53"), false}
-	well, silent, fails := record{}, record{Lookup: prober.Lookup{Failure: prober.ServerSilent}}, record{Lookup: prober.Lookup{Failure: prober.ServerFails}}
+	well, silent, fails := record{}, record{LookupResult: prober.LookupResult{Failure: prober.ServerSilent}}, record{LookupResult: prober.LookupResult{Failure: prober.ServerError}}
 	unasked := record{err: errCut}
 	of := func(s server, a, aaaa record) view { return view{server: s, name: "a", a: [2]record{a, aaaa}} }
 	for name, tt := range map[string]struct {
@@ -174,7 +174,7 @@ func TestCertificateDates(t *testing.T) {
 		"expired":                 {90 * day, -time.Second, findings.CertificateExpired},
 		"not yet valid":           {90 * day, 91 * day, findings.CertificateEarly},
 	} {
-		p := presented{prober.Presented{Certificate: &prober.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
+		p := presented{prober.CertificateResult{Certificate: &prober.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got findings.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID
@@ -211,7 +211,7 @@ func TestFamilyOrder(t *testing.T) {
 	t.Parallel()
 	v6, v4 := netip.MustParseAddrPort("[2001:db8::5]:80"), netip.MustParseAddrPort("192.0.2.5:80")
 	key := []byte("tok." + strings.Repeat("x", 43))
-	good := prober.Fetch{Connected: 1, Status: 200, Body: key, Length: len(key)}
+	good := prober.FetchResult{Connected: 1, Status: 200, Body: key, Length: len(key)}
 	h := &host{Options: Options{Token: "tok"}}
 	for name, tt := range map[string]struct {
 		ways []walked
@@ -219,9 +219,9 @@ func TestFamilyOrder(t *testing.T) {
 		to   string
 	}{
 		"both":                        {[]walked{{v6, good}, {v4, good}}, Fine, v6.String()},
-		"IPv6 cannot be connected to": {[]walked{{v6, prober.Fetch{Cause: "refused"}}, {v4, good}}, Fine, v4.String()},
-		"IPv6 connects and is silent": {[]walked{{v6, prober.Fetch{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Failed, v6.String()},
-		"neither":                     {[]walked{{v6, prober.Fetch{Cause: "refused"}}}, Failed, ""},
+		"IPv6 cannot be connected to": {[]walked{{v6, prober.FetchResult{Cause: "refused"}}, {v4, good}}, Fine, v4.String()},
+		"IPv6 connects and is silent": {[]walked{{v6, prober.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Failed, v6.String()},
+		"neither":                     {[]walked{{v6, prober.FetchResult{Cause: "refused"}}}, Failed, ""},
 		"no address":                  {nil, Failed, ""},
 	} {
 		got := h.letsEncrypt(tt.ways)

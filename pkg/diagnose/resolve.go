@@ -16,7 +16,7 @@ const lookupTimeout = 3 * time.Second
 
 // record is what a server knows of a name in one family.
 type record struct {
-	prober.Lookup
+	prober.LookupResult
 	took time.Duration
 	err  error // why it was not asked
 }
@@ -130,10 +130,10 @@ func best(views []view) []view {
 
 func (h *host) lookup(ctx context.Context, s server, name string, ipv6 bool) record {
 	begin := time.Now()
-	a, err := h.network.Ask(ctx, prober.Question{Lookup: &prober.LookupQuestion{Server: s.addr, Name: name, IPv6: ipv6}})
+	a, err := h.network.Query(ctx, prober.Request{Lookup: &prober.LookupRequest{Server: s.addr, Name: name, IPv6: ipv6}})
 	r := record{took: time.Since(begin), err: err}
 	if err == nil {
-		r.Lookup = *a.Lookup
+		r.LookupResult = *a.Lookup
 	}
 	return r
 }

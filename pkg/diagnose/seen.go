@@ -76,19 +76,19 @@ func observe(ctx context.Context, h *host) *seen {
 		})
 		return g
 	})
-	begin := func(ask func(context.Context) (prober.Fetch, error)) *fetching {
+	begin := func(ask func(context.Context) (prober.FetchResult, error)) *fetching {
 		return &fetching{find(func() (f fetched) {
 			within(func(ctx context.Context) { f.page, f.err = ask(ctx) })
 			return f
 		})}
 	}
 	page := func(addr netip.AddrPort, path string, named bool) *fetching {
-		return begin(func(ctx context.Context) (prober.Fetch, error) {
+		return begin(func(ctx context.Context) (prober.FetchResult, error) {
 			name := noName
 			if named {
 				name = s.name(ctx)
 			}
-			return h.fetch(ctx, prober.FetchQuestion{Addr: addr, Host: name, Path: path})
+			return h.fetch(ctx, prober.FetchRequest{Addr: addr, Host: name, Path: path})
 		})
 	}
 	for _, vip := range h.doors() {
@@ -103,10 +103,10 @@ func observe(ctx context.Context, h *host) *seen {
 		token = "http01-proxyd-check-" + rand.Text()
 	}
 	for _, vip := range h.vips.Ingress {
-		s.ingress[vip] = begin(func(ctx context.Context) (prober.Fetch, error) {
+		s.ingress[vip] = begin(func(ctx context.Context) (prober.FetchResult, error) {
 			g, known := s.gate.wait(ctx)
 			if !known {
-				return prober.Fetch{}, errCut
+				return prober.FetchResult{}, errCut
 			}
 			return h.askAsGate(ctx, g, vip, s.name(ctx), acmePath+token)
 		})
@@ -150,7 +150,7 @@ func (h *host) doors() []netip.Addr {
 
 // fetched is a page that was asked for, or why it could not be.
 type fetched struct {
-	page prober.Fetch
+	page prober.FetchResult
 	err  error
 }
 
@@ -159,7 +159,7 @@ type fetching struct{ found *later[fetched] }
 
 // wait waits for the page; known is false when it could not be asked for, or not
 // in time.
-func (f *fetching) wait(ctx context.Context) (page prober.Fetch, known bool) {
+func (f *fetching) wait(ctx context.Context) (page prober.FetchResult, known bool) {
 	got, known := f.found.wait(ctx)
 	return got.page, known && got.err == nil
 }
@@ -169,14 +169,14 @@ var errCut = errors.New("there was no time left to ask")
 
 // fetch asks for a page. An error means that it could not be asked for, which
 // says nothing of who should have answered.
-func (h *host) fetch(ctx context.Context, q prober.FetchQuestion) (prober.Fetch, error) {
-	q.Agent, q.Connect = agent, connectTimeout
-	a, err := h.network.Ask(ctx, prober.Question{Fetch: &q})
+func (h *host) fetch(ctx context.Context, q prober.FetchRequest) (prober.FetchResult, error) {
+	q.UserAgent, q.ConnectTimeout = agent, connectTimeout
+	a, err := h.network.Query(ctx, prober.Request{Fetch: &q})
 	switch {
 	case err != nil:
-		return prober.Fetch{}, err
+		return prober.FetchResult{}, err
 	case upstream.Cause(a.Fetch.Cause) == upstream.ConnectTimeout && a.Fetch.Total < connectTimeout-slack && nearlyOver(ctx):
-		return prober.Fetch{}, errCut
+		return prober.FetchResult{}, errCut
 	default:
 		return *a.Fetch, nil
 	}

@@ -38,7 +38,7 @@ func hop(name, to string, well bool, took time.Duration, format string, args ...
 // walked is what a validator gets at one address.
 type walked struct {
 	addr netip.AddrPort
-	page prober.Fetch
+	page prober.FetchResult
 }
 
 // trace walks the way of one challenge as a validator does: the addresses of the
@@ -105,15 +105,15 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []Hop, addresses
 }
 
 // walk is what the name's address answers to the challenge, if it could be asked.
-func (h *host) walk(ctx context.Context, to netip.AddrPort) (prober.Fetch, bool) {
+func (h *host) walk(ctx context.Context, to netip.AddrPort) (prober.FetchResult, bool) {
 	if l := h.seen.challenge[to.Addr()]; l != nil {
 		return l.wait(ctx)
 	}
-	page, err := h.fetch(ctx, prober.FetchQuestion{Addr: to, Host: h.seen.name(ctx), Path: acmePath + h.Token})
+	page, err := h.fetch(ctx, prober.FetchRequest{Addr: to, Host: h.seen.name(ctx), Path: acmePath + h.Token})
 	return page, err == nil
 }
 
-func connected(f prober.Fetch) string {
+func connected(f prober.FetchResult) string {
 	if f.Connected > 0 {
 		return "connected"
 	}
@@ -121,9 +121,9 @@ func connected(f prober.Fetch) string {
 }
 
 // wholly reports whether the answer is 200, and came to its end.
-func wholly(f prober.Fetch) bool { return f.Status == 200 && f.Cause == "" }
+func wholly(f prober.FetchResult) bool { return f.Status == 200 && f.Cause == "" }
 
-func answered(f prober.Fetch) string {
+func answered(f prober.FetchResult) string {
 	if f.Cause != "" {
 		return words(f)
 	}
@@ -131,7 +131,7 @@ func answered(f prober.Fetch) string {
 }
 
 // behind says whether the front door was met: it puts itself into Via.
-func behind(f prober.Fetch) string {
+func behind(f prober.FetchResult) string {
 	switch {
 	case f.Status == 0:
 		return ""

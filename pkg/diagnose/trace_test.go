@@ -20,14 +20,14 @@ import (
 
 // followed is a host that follows a challenge, of which the front door and the
 // ingress have answered these.
-func followed(door, ingress prober.Fetch) *host {
+func followed(door, ingress prober.FetchResult) *host {
 	h := routed(ingress)
 	vip := netip.MustParseAddr("192.0.2.5")
 	h.Token, h.vips.API = "tok", []netip.Addr{vip}
-	front := prober.Fetch{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}
+	front := prober.FetchResult{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}
 	h.seen.door = map[netip.Addr]*fetching{vip: gotten(front)}
 	h.seen.challenge = map[netip.Addr]*fetching{vip: gotten(door)}
-	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{Lookup: prober.Lookup{Addresses: []netip.Addr{vip}}}}}}})
+	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{LookupResult: prober.LookupResult{Addresses: []netip.Addr{vip}}}}}}})
 	return h
 }
 
@@ -36,15 +36,15 @@ func followed(door, ingress prober.Fetch) *host {
 func TestBrokenAnswer(t *testing.T) {
 	t.Parallel()
 	key := "tok." + strings.Repeat("x", 43)
-	good := prober.Fetch{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
+	good := prober.FetchResult{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
 	through := good
 	through.Via = "1.1 http01-proxyd"
-	large := prober.Fetch{Connected: 1, Status: 200, Cause: "answer-too-large", Why: cause.Why{Reason: cause.TooLarge}, Length: 65536}
-	cut := prober.Fetch{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Why: cause.Why{Reason: cause.Ended}}
-	own := prober.Fetch{Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8", Body: []byte("upstream sent an answer that is too large\n")}
-	other := prober.Fetch{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
+	large := prober.FetchResult{Connected: 1, Status: 200, Cause: "answer-too-large", Details: cause.Details{Reason: cause.TooLarge}, Length: 65536}
+	cut := prober.FetchResult{Connected: 1, Status: 200, Cause: "answer-truncated", Via: "1.1 http01-proxyd", Details: cause.Details{Reason: cause.EndOfStream}}
+	own := prober.FetchResult{Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8", Body: []byte("upstream sent an answer that is too large\n")}
+	other := prober.FetchResult{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
 	for name, tt := range map[string]struct {
-		door, ingress prober.Fetch
+		door, ingress prober.FetchResult
 		want          string // marks of the hops
 		differs       bool
 		says          string // of the self check
@@ -54,7 +54,7 @@ func TestBrokenAnswer(t *testing.T) {
 		"broken off":      {cut, cut, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✗, lets-encrypt ✗, cert-manager ✗", false, "the front door"},
 		"its own 502":     {own, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", false, "to the challenge it answered 502 by itself: \"upstream sent an answer that is too large\""},
 		"something else":  {other, good, "dns ✓, dns ✓, connect ✓, front-door ✓, ingress ✓, solver ✗, lets-encrypt ✗, cert-manager ✗", true, ""},
-		"another's error": {prober.Fetch{Connected: 1, Status: 500}, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", true, ""},
+		"another's error": {prober.FetchResult{Connected: 1, Status: 500}, good, "dns ✓, dns ✓, connect ✓, front-door ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestBrokenAnswer(t *testing.T) {
 // TestTokenWithoutName: a token that cannot be followed is not all well.
 func TestTokenWithoutName(t *testing.T) {
 	t.Parallel()
-	h := followed(prober.Fetch{}, prober.Fetch{})
+	h := followed(prober.FetchResult{}, prober.FetchResult{})
 	h.seen.names = known[[]string](nil)
 	h.root = true
 	if r := h.summed([]Result{fine("well")}, h.trace(t.Context())); r.Outcome != Failed || strings.HasPrefix(r.Summary, "All is well") {
@@ -93,7 +93,7 @@ func TestPresentedText(t *testing.T) {
 		"":             `for clients that send no name: issued by "lab-issuer", until 2027-01-15`,
 		"api.lab.test": `for api.lab.test: issued by "lab-issuer", until 2027-01-15`,
 	} {
-		if got := (presented{prober.Presented{CertificateQuestion: prober.CertificateQuestion{Name: name}, Certificate: cert}}).text(); got != want {
+		if got := (presented{prober.CertificateResult{CertificateRequest: prober.CertificateRequest{Name: name}, Certificate: cert}}).text(); got != want {
 			t.Errorf("%q: got %s", name, got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestDeadServer(t *testing.T) {
 	vip, other := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.11")
 	refused := errors.New("connection refused")
 	at := func(addr netip.Addr, name string, err error) presented {
-		return presented{prober.Presented{CertificateQuestion: prober.CertificateQuestion{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name}, Err: err}}
+		return presented{prober.CertificateResult{CertificateRequest: prober.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name}, Err: err}}
 	}
 	for name, tt := range map[string]struct {
 		held []netip.Addr

@@ -59,8 +59,8 @@ func (n neighbourhood) who(ctx context.Context, addrs []netip.Addr) ([][]string,
 	var all sync.WaitGroup
 	for i, addr := range addrs {
 		all.Go(func() {
-			found, err := n.network.Neighbours(ctx, prober.NeighboursQuestion{
-				Addr: addr, Link: n.link.Index, Own: n.link.HardwareAddr, Mine: n.mine, Source: n.source,
+			found, err := n.network.Neighbours(ctx, prober.NeighboursRequest{
+				Addr: addr, LinkIndex: n.link.Index, LinkHardware: n.link.HardwareAddr, HostHardware: n.mine, Source: n.source,
 			})
 			if errs[i] = err; err == nil {
 				answers[i] = found.Hardware

@@ -9,9 +9,9 @@ import (
 )
 
 // words says in a few how a page was answered.
-func words(f prober.Fetch) string {
+func words(f prober.FetchResult) string {
 	if f.Cause != "" {
-		return f.Failure(f.Cause, f.At).Says("it", f.Context)
+		return f.Failure(f.Cause, f.UpstreamAddr).Message("it", f.Context)
 	}
 	text := fmt.Sprintf("status %d", f.Status)
 	if f.Server != "" {

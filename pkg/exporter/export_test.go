@@ -2,5 +2,5 @@
 
 package exporter
 
-// RunFor is Run with another patience with the keeper.
-var RunFor = run
+// RunWithTimeout is Run with another patience with the keeper.
+var RunWithTimeout = run

@@ -24,29 +24,29 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// keeper is the other side of an exporter's connection.
-type keeper struct {
-	conn  *protocol.Conn
-	url   string
-	asked atomic.Int64
-	ended chan error // what Run returns
+// testController is the other side of an exporter's connection.
+type testController struct {
+	conn     *protocol.Conn
+	url      string
+	requests atomic.Int64
+	done     chan error // what Run returns
 }
 
-// start runs an exporter, in this process. answer is what the keeper says to a
+// startExporter runs an exporter, in this process. answer is what the keeper says to a
 // question; nil says nothing.
-func start(t *testing.T, answer func() *report.Report) *keeper {
+func startExporter(t *testing.T, answer func() *report.Report) *testController {
 	t.Helper()
-	return startBy(t, exporter.Run, answer)
+	return startExporterWith(t, exporter.Run, answer)
 }
 
-// startBy is start of another run.
-func startBy(t *testing.T, run func(context.Context, *protocol.Conn) error, answer func() *report.Report) *keeper {
+// startExporterWith is start of another run.
+func startExporterWith(t *testing.T, run func(context.Context, *protocol.Conn) error, answer func() *report.Report) *testController {
 	t.Helper()
-	near, far, err := protocol.Pair()
+	near, far, err := protocol.NewPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := protocol.Take(far)
+	conn, err := protocol.FromFiles(far)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,34 +58,34 @@ func startBy(t *testing.T, run func(context.Context, *protocol.Conn) error, answ
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keeper{conn: near, url: "http://" + ln.Addr().String() + "/metrics", ended: make(chan error, 1)}
-	if err := near.Send(protocol.ExporterOrder{Serve: &protocol.Serve{}}, int(file.Fd())); err != nil {
+	k := &testController{conn: near, url: "http://" + ln.Addr().String() + "/metrics", done: make(chan error, 1)}
+	if err := near.Send(protocol.ExporterCommand{Serve: &protocol.Serve{}}, int(file.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = file.Close(), ln.Close()
 	go k.serve(answer)
-	go func() { k.ended <- run(t.Context(), conn) }()
+	go func() { k.done <- run(t.Context(), conn) }()
 	t.Cleanup(func() { _ = near.Close() })
 	return k
 }
 
-func (k *keeper) serve(answer func() *report.Report) {
+func (k *testController) serve(answer func() *report.Report) {
 	for {
-		var ask protocol.Ask
+		var ask protocol.ReportRequest
 		if _, err := k.conn.Receive(&ask); err != nil {
 			return
 		}
-		if ask.ID == protocol.AtWork {
+		if ask.ID == protocol.ReadyID {
 			continue
 		}
-		k.asked.Add(1)
+		k.requests.Add(1)
 		if r := answer(); r != nil {
-			_ = k.conn.Send(protocol.ExporterOrder{Answer: &protocol.Answer{ID: ask.ID, Report: *r}}, -1)
+			_ = k.conn.Send(protocol.ExporterCommand{Report: &protocol.ReportResponse{ID: ask.ID, Report: *r}}, -1)
 		}
 	}
 }
 
-func (k *keeper) scrape(t *testing.T, accept string) (code int, header http.Header, body []byte) {
+func (k *testController) scrape(t *testing.T, accept string) (code int, header http.Header, body []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url, nil)
 	if err != nil {
@@ -105,9 +105,9 @@ func (k *keeper) scrape(t *testing.T, accept string) (code int, header http.Head
 }
 
 // The text is rendered once in each format: a scraper more takes no work more.
-func TestAPageIsRenderedOnce(t *testing.T) {
+func TestPageIsRenderedOnce(t *testing.T) {
 	t.Parallel()
-	page, err := metrics.NewPage(*busy())
+	page, err := metrics.NewPage(*busyReport())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAPageIsRenderedOnce(t *testing.T) {
 	}
 }
 
-func busy() *report.Report {
+func busyReport() *report.Report {
 	r := &report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Serving}}}
 	r.Traffic.Durations.Add(report.BucketOf(time.Second), 3, 3*time.Second)
 	return r
@@ -139,9 +139,9 @@ func busy() *report.Report {
 // Who scrapes at the same time, or within a second, gets the same report. There are
 // fewer scrapers than the exporter has places: on a busy machine it ends the
 // connections of others before their requests come.
-func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
+func TestReportIsRequestedOncePerSecond(t *testing.T) {
 	t.Parallel()
-	k := start(t, busy)
+	k := startExporter(t, busyReport)
 	begin := time.Now()
 	var all sync.WaitGroup
 	for range 8 {
@@ -154,7 +154,7 @@ func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if asked, bound := k.asked.Load(), int64(time.Since(begin)/protocol.AskEvery)+1; asked > bound {
+	if asked, bound := k.requests.Load(), int64(time.Since(begin)/protocol.MaxReportAge)+1; asked > bound {
 		t.Errorf("the keeper was asked %d times in %v", asked, time.Since(begin))
 	}
 }
@@ -162,7 +162,7 @@ func TestTheKeeperIsAskedOnceASecond(t *testing.T) {
 // A scraper that takes protobuf gets native buckets, and the classic ones too.
 func TestNativeHistograms(t *testing.T) {
 	t.Parallel()
-	k := start(t, busy)
+	k := startExporter(t, busyReport)
 	_, header, body := k.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.ResponseFormat(header))
 	for {
@@ -183,23 +183,23 @@ func TestNativeHistograms(t *testing.T) {
 
 // A keeper that does not answer is not there for a scraper, which is told so in
 // time; one that answers too late answers no other question.
-func TestSilentKeeper(t *testing.T) {
+func TestSilentController(t *testing.T) {
 	t.Parallel()
 	var late atomic.Bool
 	impatient := func(ctx context.Context, conn *protocol.Conn) error {
-		return exporter.RunFor(ctx, conn, 100*time.Millisecond)
+		return exporter.RunWithTimeout(ctx, conn, 100*time.Millisecond)
 	}
-	var k *keeper
-	k = startBy(t, impatient, func() *report.Report {
+	var k *testController
+	k = startExporterWith(t, impatient, func() *report.Report {
 		if !late.Load() {
 			return nil
 		}
 		// The answer to the question before comes now.
-		wrong := protocol.Answer{ID: uint64(k.asked.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
-		if err := k.conn.Send(protocol.ExporterOrder{Answer: &wrong}, -1); err != nil {
+		wrong := protocol.ReportResponse{ID: uint64(k.requests.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
+		if err := k.conn.Send(protocol.ExporterCommand{Report: &wrong}, -1); err != nil {
 			t.Error(err)
 		}
-		return busy()
+		return busyReport()
 	})
 	if code, _, body := k.scrape(t, ""); code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", code, body)
@@ -216,13 +216,13 @@ func TestSilentKeeper(t *testing.T) {
 	}
 }
 
-func TestEndsWithTheKeeper(t *testing.T) {
+func TestExporterEndsWithController(t *testing.T) {
 	t.Parallel()
-	k := start(t, busy)
+	k := startExporter(t, busyReport)
 	k.scrape(t, "")
 	_ = k.conn.Close()
 	select {
-	case err := <-k.ended:
+	case err := <-k.done:
 		if err != nil {
 			t.Error(err)
 		}

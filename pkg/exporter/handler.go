@@ -5,7 +5,7 @@ package exporter
 import "net/http"
 
 // handler answers a scrape, and nothing else.
-type handler struct{ source *source }
+type handler struct{ source *reportSource }
 
 // ServeHTTP implements http.Handler. A scraper that accepts protobuf gets native
 // histograms too. Nothing is compressed: a scrape is a few kilobytes, for which a

@@ -27,9 +27,9 @@ const (
 	writeTimeout   = 10 * time.Second
 )
 
-// collectAt lets the garbage of some scrapes gather, and not of a hundred: a process
+// gcPercent lets the garbage of some scrapes gather, and not of a hundred: a process
 // that has next to nothing to do is to be small.
-const collectAt = 25
+const gcPercent = 25
 
 // RunConfined is Run after giving up every system call that it does not need.
 func RunConfined(ctx context.Context, conn *protocol.Conn) error {
@@ -37,7 +37,7 @@ func RunConfined(ctx context.Context, conn *protocol.Conn) error {
 		return fmt.Errorf("confine the exporter: %w", err)
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
+		debug.SetGCPercent(gcPercent)
 	}
 	return Run(ctx, conn)
 }
@@ -45,21 +45,21 @@ func RunConfined(ctx context.Context, conn *protocol.Conn) error {
 // Run serves metrics on the socket that comes over the connection to the keeper,
 // until that ends, and returns nil then.
 func Run(ctx context.Context, conn *protocol.Conn) error {
-	return run(ctx, conn, answerTime)
+	return run(ctx, conn, reportTimeout)
 }
 
 // run is Run with another patience with the keeper.
 func run(ctx context.Context, conn *protocol.Conn, patience time.Duration) error {
-	ln, err := await(conn)
+	ln, err := receiveListener(conn)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, r := newSource(conn, patience), newRoom(ln, maxConnections)
+	s, r := newReportSource(conn, patience), newLimitListener(ln, maxConnections)
 	server := &http.Server{
 		Handler:                      handler{s},
-		ConnState:                    r.moved,
+		ConnState:                    r.connState,
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
@@ -78,7 +78,7 @@ func run(ctx context.Context, conn *protocol.Conn, patience time.Duration) error
 		_ = server.Close()
 	}()
 	// The socket is listening already: who connects is served.
-	if err := conn.Send(protocol.Ask{ID: protocol.AtWork}, -1); err != nil {
+	if err := conn.Send(protocol.ReportRequest{ID: protocol.ReadyID}, -1); err != nil {
 		return fmt.Errorf("tell the service that metrics are served: %w", err)
 	}
 	if err := server.Serve(r); !errors.Is(err, http.ErrServerClosed) {
@@ -87,9 +87,9 @@ func run(ctx context.Context, conn *protocol.Conn, patience time.Duration) error
 	return <-ended
 }
 
-// await takes the listening socket, which is the keeper's first word.
-func await(conn *protocol.Conn) (net.Listener, error) {
-	var o protocol.ExporterOrder
+// receiveListener takes the listening socket, which is the keeper's first word.
+func receiveListener(conn *protocol.Conn) (net.Listener, error) {
+	var o protocol.ExporterCommand
 	fd, err := conn.Receive(&o)
 	if err != nil {
 		return nil, fmt.Errorf("wait for the listening socket: %w", err)

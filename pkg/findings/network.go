@@ -255,7 +255,7 @@ func certificateEntries() []Entry {
 			ID: CertificateExpired, Check: check, Level: Problem,
 			Symptom: "Clients refuse the API's certificate: it has expired.",
 			Says:    "the certificate that {server} presents for {asked} (issued by {issuer}) has expired on {date}",
-			Mend:    "log in and renew as " + docurl.Expired + " says; the other checks say why it was not renewed",
+			Mend:    "log in and renew as " + docurl.CertificateExpired + " says; the other checks say why it was not renewed",
 		},
 		{
 			ID: CertificateEnds, Check: check, Level: Problem,

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// ClockQuestion asks an NTP server for the time.
-type ClockQuestion struct {
+// ClockRequest asks an NTP server for the time.
+type ClockRequest struct {
 	Addr netip.AddrPort `json:"addr"`
 }
 
-// Clock is what it said.
-type Clock struct {
+// ClockResult is what it said.
+type ClockResult struct {
 	Offset time.Duration `json:"offset"` // by which this host's clock is behind the server's
 }

@@ -13,33 +13,33 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// FetchQuestion asks for one page, as a validator does: one GET over a connection
+// FetchRequest asks for one page, as a validator does: one GET over a connection
 // of its own, without following what it says.
-type FetchQuestion struct {
-	Addr    netip.AddrPort `json:"addr"`
-	Host    string         `json:"host"`
-	Path    string         `json:"path"`
-	Agent   string         `json:"agent"`   // User-Agent
-	Secure  bool           `json:"secure"`  // over TLS, with Host as SNI; nothing is verified
-	Connect time.Duration  `json:"connect"` // the longest wait for the connection
+type FetchRequest struct {
+	Addr           netip.AddrPort `json:"addr"`
+	Host           string         `json:"host"`
+	Path           string         `json:"path"`
+	UserAgent      string         `json:"agent"`   // User-Agent
+	TLS            bool           `json:"secure"`  // over TLS, with Host as SNI; nothing is verified
+	ConnectTimeout time.Duration  `json:"connect"` // the longest wait for the connection
 
-	Gate *Gate `json:"gate,omitempty"` // Addr is asked as the gate asks it; nil: as it says above
+	ViaProxy *ProxyExchange `json:"gate,omitempty"` // Addr is asked as the gate asks it; nil: as it says above
 }
 
-// Gate is how the gate asks the ingress for a challenge: by TLS or not, with
+// ProxyExchange is how the gate asks the ingress for a challenge: by TLS or not, with
 // redirects that it follows, the PROXY protocol, or through the egress proxy.
-type Gate struct {
+type ProxyExchange struct {
 	Client netip.AddrPort `json:"client"` // for whom
 	VIP    netip.AddrPort `json:"vip"`    // what that one has connected to
 
-	Configure protocol.Configure `json:"configure"` // Ingress is the address that is asked
-	Trust     *protocol.Trust    `json:"trust,omitempty"`
-	Egress    *protocol.Egress   `json:"egress,omitempty"`
+	Configure protocol.Configure     `json:"configure"` // Ingress is the address that is asked
+	Trust     *protocol.CABundle     `json:"trust,omitempty"`
+	Egress    *protocol.EgressRoutes `json:"egress,omitempty"`
 }
 
-// Fetch is how that went. Without an answer Cause says why, in the words of
+// FetchResult is how that went. Without an answer Cause says why, in the words of
 // package upstream.
-type Fetch struct {
+type FetchResult struct {
 	Connected time.Duration `json:"connected"` // since the beginning; 0: never
 	FirstByte time.Duration `json:"firstByte"` // the same
 	Total     time.Duration `json:"total"`
@@ -54,13 +54,13 @@ type Fetch struct {
 	Body        []byte    `json:"body"`   // how it begins, MaxBody bytes: not for printing as it is
 	Length      int       `json:"length"` // of the body, up to MaxLength
 
-	Cause string    `json:"cause"`
-	Why   cause.Why `json:"why,omitzero"` // what the system or the parser said of it, or of Verdict
+	Cause   string        `json:"cause"`
+	Details cause.Details `json:"why,omitzero"` // what the system or the parser said of it, or of Verdict
 
 	// As the gate asks:
-	At      netip.AddrPort `json:"at"`      // whom it was asked last, an ingress address with the port
-	Proxy   bool           `json:"proxy"`   // Cause has to do with the egress proxy
-	Verdict string         `json:"verdict"` // the cause that is read off a whole answer; empty: none
+	UpstreamAddr   netip.AddrPort `json:"at"`      // whom it was asked last, an ingress address with the port
+	ViaEgressProxy bool           `json:"proxy"`   // Cause has to do with the egress proxy
+	ResponseCause  string         `json:"verdict"` // the cause that is read off a whole answer; empty: none
 
 	Context cause.Context `json:"-"` // what this side knows by itself
 }
@@ -73,30 +73,30 @@ const (
 
 // Failure is why there was no answer, or what was found in one, where cause is Cause
 // or Verdict.
-func (f *Fetch) Failure(causeID string, at netip.AddrPort) *cause.Failure {
-	return &cause.Failure{Cause: causeID, Addr: at, Proxy: f.Proxy, Why: f.Why}
+func (f *FetchResult) Failure(causeID string, at netip.AddrPort) *cause.Failure {
+	return &cause.Failure{Cause: causeID, Addr: at, ViaProxy: f.ViaEgressProxy, Details: f.Details}
 }
 
-func (f *Fetch) check() error {
-	if f.Cause != "" && !cause.KnownCause(f.Cause) || f.Verdict != "" && !cause.KnownCause(f.Verdict) {
+func (f *FetchResult) validate() error {
+	if f.Cause != "" && !cause.IsKnown(f.Cause) || f.ResponseCause != "" && !cause.IsKnown(f.ResponseCause) {
 		return fmt.Errorf("%w: an unknown cause", cause.ErrInvalid)
 	}
-	return errors.Join(f.Why.Check(), cause.CheckAddr(f.At.Addr()))
+	return errors.Join(f.Details.Validate(), cause.ValidateAddr(f.UpstreamAddr.Addr()))
 }
 
-// context is what who asks knows of a failure by itself.
-func (q *FetchQuestion) context() cause.Context {
+// causeContext is what who asks knows of a failure by itself.
+func (q *FetchRequest) causeContext() cause.Context {
 	known := cause.Context{}
-	if q.Gate != nil {
-		known = protocol.Context(&q.Gate.Configure, q.Gate.Trust, q.Gate.Egress)
+	if q.ViaProxy != nil {
+		known = protocol.CauseContext(&q.ViaProxy.Configure, q.ViaProxy.Trust, q.ViaProxy.Egress)
 	}
 	known.Host = strings.Trim(q.Host, "[]")
 	return known
 }
 
-func (f *Fetch) tame() {
+func (f *FetchResult) sanitize() {
 	for _, text := range []*string{&f.Server, &f.ProxyStatus, &f.Via, &f.Location, &f.ContentType} {
-		*text = line(*text)
+		*text = sanitizeLine(*text)
 	}
 	f.Body = f.Body[:min(len(f.Body), MaxBody)]
 	for _, d := range []*time.Duration{&f.Connected, &f.FirstByte, &f.Total} {

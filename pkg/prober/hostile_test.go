@@ -25,21 +25,21 @@ import (
 // the kernel refuses for want of a capability, and not the system-call filter.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == prober.Command {
-		_ = hostile()
+		_ = runHostileChild()
 		os.Exit(1)
 	}
 	nstest.Main(m)
 }
 
-// hostile answers each question with the packet and raw sockets that this process
+// runHostileChild answers each question with the packet and raw sockets that this process
 // has or can open, and with what it can do with them.
-func hostile() error {
-	conn, err := child.Inherited()
+func runHostileChild() error {
+	conn, err := child.InheritedConn()
 	if err != nil {
 		return err
 	}
 	for {
-		var q prober.Question
+		var q prober.Request
 		if _, err := conn.Receive(&q); err != nil {
 			return err
 		}
@@ -58,19 +58,19 @@ func hostile() error {
 			report = append(report, fmt.Sprintf("open family %d: %v", family, err))
 		}
 		// No text of a child's reaches the other side.
-		if err := os.WriteFile(reportOf(os.Getppid()), []byte(strings.Join(report, "; ")), 0o600); err != nil {
+		if err := os.WriteFile(reportPath(os.Getppid()), []byte(strings.Join(report, "; ")), 0o600); err != nil {
 			return err
 		}
-		if err := conn.Send(prober.Answer{ID: q.ID, Neighbours: &prober.Neighbours{Hardware: []string{invention}}}, -1); err != nil {
+		if err := conn.Send(prober.Response{ID: q.ID, Neighbours: &prober.NeighboursResult{Hardware: []string{inventedHardware}}}, -1); err != nil {
 			return err
 		}
 	}
 }
 
-const invention = "02:00:00:00:00:01"
+const inventedHardware = "02:00:00:00:00:01"
 
-// reportOf is where the child of a process writes what its attacks have come to.
-func reportOf(parent int) string { return fmt.Sprintf("/tmp/http01-hostile-%d", parent) }
+// reportPath is where the child of a process writes what its attacks have come to.
+func reportPath(parent int) string { return fmt.Sprintf("/tmp/http01-hostile-%d", parent) }
 
 type attack struct {
 	name string
@@ -130,7 +130,7 @@ func capture(fd int) error {
 // neighbours, and cannot open one, and what it answers is a hardware address. It is
 // not asked about paths.
 func TestHostileChild(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	for _, command := range []string{
 		"link add near type veth peer name far", "link set near up", "link set far up", "address add 2001:db8::1/64 dev near nodad",
 		"address add 192.0.2.7/32 dev far", "address add 2001:db8::7/128 dev far nodad",
@@ -146,21 +146,21 @@ func TestHostileChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), nstest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), nstest.Timeout)
 	defer cancel()
 	const want = "user 65520; open family 17: operation not permitted; open family 2: operation not permitted; open family 10: operation not permitted"
 	for _, addr := range []string{"192.0.2.7", "2001:db8::7"} {
-		found, err := c.Neighbours(ctx, prober.NeighboursQuestion{
-			Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Source: netip.MustParseAddr("2001:db8::1"),
+		found, err := c.Neighbours(ctx, prober.NeighboursRequest{
+			Addr: netip.MustParseAddr(addr), LinkIndex: link.Index, LinkHardware: link.HardwareAddr, Source: netip.MustParseAddr("2001:db8::1"),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := os.ReadFile(reportOf(os.Getpid()))
-		if err = errors.Join(err, os.Remove(reportOf(os.Getpid()))); err != nil || string(report) != want {
+		report, err := os.ReadFile(reportPath(os.Getpid()))
+		if err = errors.Join(err, os.Remove(reportPath(os.Getpid()))); err != nil || string(report) != want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", addr, err, report, want)
 		}
-		if diff := cmp.Diff(&prober.Neighbours{Hardware: []string{invention}}, found); diff != "" {
+		if diff := cmp.Diff(&prober.NeighboursResult{Hardware: []string{inventedHardware}}, found); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", addr, diff)
 		}
 	}

@@ -17,37 +17,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Path is what came back.
-type Path struct {
+// PathResult is what came back.
+type PathResult struct {
 	Small  bool // small packets do
 	Large  bool // those of the size in question do
 	TooBig bool // a host on the way says that they are too large: TCP then sends smaller ones
 }
 
 const (
-	smallEcho = 64 // bytes, headers and all
-	echoTimes = 4
-	echoWait  = 400 * time.Millisecond // for the reply, each time
-	maxMTU    = 65535
+	smallEchoSize = 64 // bytes, headers and all
+	echoAttempts  = 4
+	echoTimeout   = 400 * time.Millisecond // for the reply, each time
+	maxMTU        = 65535
 )
 
 // MeasurePath reports whether packets of a size, headers and all, reach an address and
 // come back: by small and large echo requests that may not be fragmented, side by
 // side. Without the capability the error is [unix.EPERM].
-func MeasurePath(ctx context.Context, to netip.Addr, mtu int) (Path, error) {
-	if mtu <= smallEcho || mtu > maxMTU {
-		return Path{}, fmt.Errorf("measure the path to %v: packets of %d bytes", to, mtu)
+func MeasurePath(ctx context.Context, to netip.Addr, mtu int) (PathResult, error) {
+	if mtu <= smallEchoSize || mtu > maxMTU {
+		return PathResult{}, fmt.Errorf("measure the path to %v: packets of %d bytes", to, mtu)
 	}
-	small, large := echo{to: to, size: smallEcho}, echo{to: to, size: mtu}
+	small, large := echo{to: to, size: smallEchoSize}, echo{to: to, size: mtu}
 	var errSmall, errLarge error
 	var both sync.WaitGroup
 	both.Go(func() { errSmall = small.run(ctx) })
 	both.Go(func() { errLarge = large.run(ctx) })
 	both.Wait()
 	if err := errors.Join(errSmall, errLarge); err != nil {
-		return Path{}, fmt.Errorf("measure the path to %v: %w", to, err)
+		return PathResult{}, fmt.Errorf("measure the path to %v: %w", to, err)
 	}
-	return Path{Small: small.answered, Large: large.answered, TooBig: large.tooBig}, nil
+	return PathResult{Small: small.answered, Large: large.answered, TooBig: large.tooBig}, nil
 }
 
 // echo sends requests of one size until one is answered.
@@ -71,22 +71,22 @@ func (e *echo) run(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	for range echoTimes {
+	for range echoAttempts {
 		_, err := s.WriteContext(ctx, request)
-		if err = e.note(err); err == nil {
-			err = e.wait(ctx, s)
+		if err = e.recordError(err); err == nil {
+			err = e.awaitReply(ctx, s)
 		}
 		// A host on the way reports a large packet to the socket for small ones too.
-		if err != nil || e.answered || e.tooBig && e.size > smallEcho {
+		if err != nil || e.answered || e.tooBig && e.size > smallEchoSize {
 			return err
 		}
 	}
 	return nil
 }
 
-// wait waits for a reply. No byte of it is copied: the filter accepts nothing else.
-func (e *echo) wait(ctx context.Context, s *socket.Conn) error {
-	waiting, cancel := context.WithTimeout(ctx, echoWait)
+// awaitReply waits for a reply. No byte of it is copied: the filter accepts nothing else.
+func (e *echo) awaitReply(ctx context.Context, s *socket.Conn) error {
+	waiting, cancel := context.WithTimeout(ctx, echoTimeout)
 	defer cancel()
 	for {
 		_, _, err := s.Recvfrom(waiting, nil, unix.MSG_TRUNC)
@@ -97,15 +97,15 @@ func (e *echo) wait(ctx context.Context, s *socket.Conn) error {
 		case errors.Is(err, context.DeadlineExceeded):
 			return nil
 		}
-		if err := e.note(err); err != nil {
+		if err := e.recordError(err); err != nil {
 			return err
 		}
 	}
 }
 
-// note takes from an error what it says about the path. On a socket that is
+// recordError takes from an error what it says about the path. On a socket that is
 // connected the next call brings what a host on the way has said.
-func (e *echo) note(err error) error {
+func (e *echo) recordError(err error) error {
 	switch {
 	case errors.Is(err, unix.EMSGSIZE):
 		e.tooBig = true
@@ -119,19 +119,19 @@ func (e *echo) note(err error) error {
 
 // The parts of an echo (RFC 792, RFC 4443).
 const (
-	offsetMark = 8
-	header4    = 20 // of IPv4 without options
-	header6    = 40
-	request4   = 8
-	reply4     = 0
-	request6   = 128
-	reply6     = 129
+	markOffset     = 8
+	ipv4HeaderSize = 20 // of IPv4 without options
+	ipv6HeaderSize = 40
+	echoRequest4   = 8
+	echoReply4     = 0
+	echoRequest6   = 128
+	echoReply6     = 129
 )
 
 func (e *echo) open4(ctx context.Context, mark uint32) (*socket.Conn, []byte, error) {
-	request := e.request(request4, header4, mark)
-	binary.BigEndian.PutUint16(request[2:], sum(request)) // for ICMPv6 the kernel sums up
-	filter := append([]bpf.Instruction{bpf.LoadMemShift{Off: 0}}, matching(field{0, 1, reply4}, field{offsetMark, 4, mark})...)
+	request := e.request(echoRequest4, ipv4HeaderSize, mark)
+	binary.BigEndian.PutUint16(request[2:], internetChecksum(request)) // for ICMPv6 the kernel sums up
+	filter := append([]bpf.Instruction{bpf.LoadMemShift{Off: 0}}, matchFields(packetField{0, 1, echoReply4}, packetField{markOffset, 4, mark})...)
 	s, err := openFiltered(unix.AF_INET, unix.IPPROTO_ICMP, filter, func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet4{Addr: e.to.As4()})
 		return errors.Join(err,
@@ -142,7 +142,7 @@ func (e *echo) open4(ctx context.Context, mark uint32) (*socket.Conn, []byte, er
 }
 
 func (e *echo) open6(ctx context.Context, mark uint32) (*socket.Conn, []byte, error) {
-	s, err := openFiltered(unix.AF_INET6, unix.IPPROTO_ICMPV6, matching(field{0, 1, reply6}, field{offsetMark, 4, mark}), func(s *socket.Conn) error {
+	s, err := openFiltered(unix.AF_INET6, unix.IPPROTO_ICMPV6, matchFields(packetField{0, 1, echoReply6}, packetField{markOffset, 4, mark}), func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet6{Addr: e.to.As16()})
 		return errors.Join(err,
 			// Not IPV6_PMTUDISC_PROBE, with which a raw socket is not told what a router
@@ -150,19 +150,19 @@ func (e *echo) open6(ctx context.Context, mark uint32) (*socket.Conn, []byte, er
 			s.SetsockoptInt(unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
 			s.SetsockoptInt(unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1))
 	})
-	return s, e.request(request6, header6, mark), err
+	return s, e.request(echoRequest6, ipv6HeaderSize, mark), err
 }
 
 // request is a sequence number, then a mark, then zeros.
 func (e *echo) request(kind byte, headers int, mark uint32) []byte {
 	message := make([]byte, e.size-headers)
 	message[0], message[7] = kind, 1
-	binary.BigEndian.PutUint32(message[offsetMark:], mark)
+	binary.BigEndian.PutUint32(message[markOffset:], mark)
 	return message
 }
 
-// sum is the Internet checksum (RFC 1071).
-func sum(message []byte) uint16 {
+// internetChecksum is the Internet checksum (RFC 1071).
+func internetChecksum(message []byte) uint16 {
 	var all uint32
 	for ; len(message) >= 2; message = message[2:] {
 		all += uint32(binary.BigEndian.Uint16(message))

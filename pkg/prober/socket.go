@@ -21,8 +21,8 @@ import (
 // the expected answers, and this process interprets no byte of those: the child parses
 // the answers of neighbours, and only the arrival of an echo reply counts.
 
-// maxStale bounds the packets that a socket receives before its filter is attached.
-const maxStale = 1024
+// maxStalePackets bounds the packets that a socket receives before its filter is attached.
+const maxStalePackets = 1024
 
 // openFiltered opens a raw socket that receives only packets that filter accepts.
 func openFiltered(family, protocol int, filter []bpf.Instruction, prepare func(*socket.Conn) error) (*socket.Conn, error) {
@@ -54,7 +54,7 @@ func dropStale(s *socket.Conn) error {
 		return err
 	}
 	return raw.Read(func(fd uintptr) bool {
-		for range maxStale {
+		for range maxStalePackets {
 			if _, _, err := unix.Recvfrom(int(fd), nil, unix.MSG_DONTWAIT); errors.Is(err, unix.EAGAIN) {
 				break
 			}
@@ -63,16 +63,16 @@ func dropStale(s *socket.Conn) error {
 	})
 }
 
-// field is a part of a packet that has an expected value.
-type field struct {
+// packetField is a part of a packet that has an expected value.
+type packetField struct {
 	offset uint32
 	size   int
 	value  uint32
 }
 
-// matching accepts packets with all fields. Offsets are relative to the BPF register
+// matchFields accepts packets with all fields. Offsets are relative to the BPF register
 // X, which is 0 at first.
-func matching(fields ...field) []bpf.Instruction {
+func matchFields(fields ...packetField) []bpf.Instruction {
 	var filter []bpf.Instruction
 	for _, f := range fields {
 		filter = append(filter,

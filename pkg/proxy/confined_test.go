@@ -20,7 +20,7 @@ import (
 // TestMain is the gate as well, as the keeper starts it.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "gate" {
-		conn, err := child.Inherited()
+		conn, err := child.InheritedConn()
 		if err == nil {
 			err = RunConfined(context.Background(), conn)
 		}
@@ -41,12 +41,12 @@ func TestConfinedTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(gate.End)
-	k := &testController{T: t, Conn: gate.Conn, events: make(chan protocol.Word, 100)}
+	t.Cleanup(gate.KillAndClose)
+	k := &testController{T: t, Conn: gate.Conn, events: make(chan protocol.Event, 100)}
 	go func() {
 		defer close(k.events)
 		for {
-			w, err := gate.ReceiveWord()
+			w, err := gate.ReceiveEvent()
 			if err != nil {
 				return
 			}
@@ -64,21 +64,21 @@ func TestConfinedTLS(t *testing.T) {
 		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192, ConnectTimeout: testTimeout, FollowRedirects: true,
 		Ingress: []netip.Addr{of(plain).Addr()}, Port: of(plain).Port(), HTTPSPort: of(secure).Port(), VerifyNames: []string{"example.com"},
 	}
-	k.command(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
-	k.command(protocol.Order{Configure: &configure}, -1)
+	k.command(protocol.Command{Trust: &protocol.CABundle{Description: "no CA"}}, -1)
+	k.command(protocol.Command{Configure: &configure}, -1)
 	k.listen()
 	expect := func(what string, code int, causeID string) {
 		t.Helper()
 		// The orders before it are obeyed when this is.
-		k.command(protocol.Order{Tell: &protocol.Tell{}}, -1)
-		k.awaitEvent("all there is to tell", func(w protocol.Word) bool { return w.Told != nil })
+		k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
+		k.awaitEvent("all there is to tell", func(w protocol.Event) bool { return w.Flushed != nil })
 		if got := k.getForHost("api.example.com"); got != code {
 			t.Errorf("%s: %d, want %d", what, got, code)
 		}
 		var last protocol.Challenge
-		k.awaitEvent("the challenge", func(w protocol.Word) bool {
-			if w.News != nil && len(w.News.Challenges) > 0 {
-				last = w.News.Challenges[len(w.News.Challenges)-1]
+		k.awaitEvent("the challenge", func(w protocol.Event) bool {
+			if w.Stats != nil && len(w.Stats.Challenges) > 0 {
+				last = w.Stats.Challenges[len(w.Stats.Challenges)-1]
 			}
 			return last.Status != 0
 		})
@@ -91,15 +91,15 @@ func TestConfinedTLS(t *testing.T) {
 		}
 	}
 	expect("nothing is trusted", 502, "tls-untrusted")
-	k.command(protocol.Order{Trust: &protocol.Trust{Roots: [][]byte{secure.Certificate().Raw}, About: "the test's CA"}}, -1)
+	k.command(protocol.Command{Trust: &protocol.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
 	expect("after a redirect", 200, "")
-	configure.Secure = true
-	k.command(protocol.Order{Configure: &configure}, -1)
+	configure.TLS = true
+	k.command(protocol.Command{Configure: &configure}, -1)
 	expect("TLS from the start", 200, "")
-	k.command(protocol.Order{Trust: &protocol.Trust{About: "no CA"}}, -1)
+	k.command(protocol.Command{Trust: &protocol.CABundle{Description: "no CA"}}, -1)
 	expect("nothing is trusted any more", 502, "tls-untrusted")
-	configure.Secure, configure.FollowRedirects = false, false
-	k.command(protocol.Order{Configure: &configure}, -1)
+	configure.TLS, configure.FollowRedirects = false, false
+	k.command(protocol.Command{Configure: &configure}, -1)
 	expect("not followed", 302, "redirect-to-https")
 }
 

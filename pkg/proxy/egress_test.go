@@ -34,7 +34,7 @@ func TestEgress(t *testing.T) {
 	if code := k.get(token); code != 200 {
 		t.Fatalf("%d directly", code)
 	}
-	k.command(protocol.Order{Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
+	k.command(protocol.Command{Egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: ingress, Proxy: protocol.EgressProxy{
 		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: "Basic dTpw",
 	}}}}}, -1)
 	k.awaitFlushed()
@@ -46,7 +46,7 @@ func TestEgress(t *testing.T) {
 	if got, want := <-asked, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
 		t.Errorf("the proxy was asked %q, want %q", got, want)
 	}
-	k.command(protocol.Order{Egress: &protocol.Egress{}}, -1)
+	k.command(protocol.Command{Egress: &protocol.EgressRoutes{}}, -1)
 	k.awaitFlushed()
 	if code := k.get(token); code != 200 || len(asked) > 0 {
 		t.Errorf("%d directly again", code)
@@ -62,11 +62,11 @@ func TestEgressChangesWithConfiguration(t *testing.T) {
 	defer k.stop()
 	change := func(port uint16) {
 		ingress := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		k.command(protocol.Order{Hold: true, Egress: &protocol.Egress{Through: []protocol.Through{{Ingress: ingress, Proxy: protocol.EgressProxy{
+		k.command(protocol.Command{DeferUntilConfigured: true, Egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: ingress, Proxy: protocol.EgressProxy{
 			Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
 		}}}}}, -1)
 		k.awaitFlushed() // so that there are challenges in between
-		k.command(protocol.Order{Configure: &protocol.Configure{
+		k.command(protocol.Command{Configure: &protocol.Configure{
 			MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
 			Ingress: []netip.Addr{ingress.Addr()}, Port: port, ConnectTimeout: testTimeout,
 		}}, -1)
@@ -123,7 +123,7 @@ func TestProxyProtocol(t *testing.T) {
 	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
 	defer k.stop()
 	at := netip.MustParseAddrPort(ln.Addr().String())
-	k.command(protocol.Order{Configure: &protocol.Configure{
+	k.command(protocol.Command{Configure: &protocol.Configure{
 		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
 		Ingress: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, ProxyProtocol: 1,
 	}}, -1)
@@ -139,6 +139,6 @@ func TestProxyProtocol(t *testing.T) {
 // awaitFlushed waits until the orders so far were.
 func (k *testController) awaitFlushed() {
 	k.Helper()
-	k.command(protocol.Order{Tell: &protocol.Tell{}}, -1)
-	k.awaitEvent("told", func(w protocol.Word) bool { return w.Told != nil })
+	k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
+	k.awaitEvent("told", func(w protocol.Event) bool { return w.Flushed != nil })
 }

@@ -69,7 +69,7 @@ func (p *process) stopListening(port uint16) {
 	p.stopping = slices.DeleteFunc(p.stopping, func(l *listener) bool { return isClosed(l.closed) })
 	l := p.listening[port]
 	if l == nil {
-		p.send(protocol.Word{Gone: &protocol.Gone{Port: port}})
+		p.send(protocol.Event{Stopped: &protocol.Stopped{Port: port}})
 		return
 	}
 	delete(p.listening, port)
@@ -80,7 +80,7 @@ func (p *process) stopListening(port uint16) {
 	})
 	p.group.Go(func() error {
 		<-l.closed
-		p.send(protocol.Word{Gone: &protocol.Gone{Port: port}})
+		p.send(protocol.Event{Stopped: &protocol.Stopped{Port: port}})
 		return nil
 	})
 }
@@ -111,7 +111,7 @@ func (p *process) drain(budget time.Duration) {
 		drained := protocol.Drained{}
 		drained.Cut = p.server.Drain(ctx)
 		p.stats.flush(p.sendStats)
-		p.send(protocol.Word{Drained: &drained})
+		p.send(protocol.Event{Drained: &drained})
 		return nil
 	})
 }

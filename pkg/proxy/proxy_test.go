@@ -35,7 +35,7 @@ const (
 type testController struct {
 	*testing.T
 	*protocol.Conn
-	events chan protocol.Word
+	events chan protocol.Event
 	ended  chan error
 	url    string
 }
@@ -43,15 +43,15 @@ type testController struct {
 // startProxy starts a front door with a listening socket and an ingress.
 func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	t.Helper()
-	near, far, err := protocol.Pair()
+	near, far, err := protocol.NewPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := protocol.Take(far)
+	theirs, err := protocol.FromFiles(far)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &testController{T: t, Conn: near, events: make(chan protocol.Word, 100), ended: make(chan error, 1)}
+	k := &testController{T: t, Conn: near, events: make(chan protocol.Event, 100), ended: make(chan error, 1)}
 	go func() {
 		defer theirs.Close()
 		k.ended <- Run(t.Context(), theirs)
@@ -59,7 +59,7 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	go func() {
 		defer close(k.events)
 		for {
-			w, err := near.ReceiveWord()
+			w, err := near.ReceiveEvent()
 			if err != nil {
 				return
 			}
@@ -69,7 +69,7 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	server := httptest.NewServer(ingress)
 	t.Cleanup(server.Close)
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
-	k.command(protocol.Order{Configure: &protocol.Configure{
+	k.command(protocol.Command{Configure: &protocol.Configure{
 		MaxConnections: 100, HeadTimeout: testTimeout, Timeout: testTimeout, HeadBytes: 8192,
 		Ingress: []netip.Addr{address.Addr()}, Port: address.Port(), ConnectTimeout: testTimeout,
 	}}, -1)
@@ -90,10 +90,10 @@ func (k *testController) listen() {
 		k.Fatal(err)
 	}
 	defer file.Close()
-	k.command(protocol.Order{Listen: &protocol.Listen{Port: port}}, int(file.Fd()))
+	k.command(protocol.Command{Listen: &protocol.Listen{Port: port}}, int(file.Fd()))
 }
 
-func (k *testController) command(o protocol.Order, fd int) {
+func (k *testController) command(o protocol.Command, fd int) {
 	k.Helper()
 	if err := k.Send(o, fd); err != nil {
 		k.Fatal(err)
@@ -101,7 +101,7 @@ func (k *testController) command(o protocol.Order, fd int) {
 }
 
 // awaitEvent waits for a word that is wanted.
-func (k *testController) awaitEvent(what string, wanted func(protocol.Word) bool) protocol.Word {
+func (k *testController) awaitEvent(what string, wanted func(protocol.Event) bool) protocol.Event {
 	k.Helper()
 	deadline := time.After(testTimeout)
 	for {
@@ -157,10 +157,10 @@ func TestCommandsAndEvents(t *testing.T) {
 	}
 	var challenges []protocol.Challenge
 	refused := uint64(0)
-	k.awaitEvent("news of both", func(w protocol.Word) bool {
-		if w.News != nil {
-			challenges = append(challenges, w.News.Challenges...)
-			for _, r := range w.News.Refused {
+	k.awaitEvent("news of both", func(w protocol.Event) bool {
+		if w.Stats != nil {
+			challenges = append(challenges, w.Stats.Challenges...)
+			for _, r := range w.Stats.Refused {
 				if r.Refusal == report.NotChallenge && r.ClientKind == report.StepCA { // as Go programs look
 					refused += r.Count
 				}
@@ -175,28 +175,28 @@ func TestCommandsAndEvents(t *testing.T) {
 	for range 3 {
 		k.get(token)
 	}
-	k.command(protocol.Order{Tell: &protocol.Tell{}}, -1)
+	k.command(protocol.Command{Flush: &protocol.Flush{}}, -1)
 	told := 0
-	k.awaitEvent("all there is to tell", func(w protocol.Word) bool {
-		if w.News != nil {
-			told += len(w.News.Challenges)
+	k.awaitEvent("all there is to tell", func(w protocol.Event) bool {
+		if w.Stats != nil {
+			told += len(w.Stats.Challenges)
 		}
-		return w.Told != nil
+		return w.Flushed != nil
 	})
 	if told < 2 { // the last may be on its way into the news
 		t.Errorf("told %d of 3 challenges", told)
 	}
-	k.awaitEvent("that it is alive", func(w protocol.Word) bool { return w.Alive != nil })
-	k.command(protocol.Order{Probe: &protocol.Probe{}}, -1)
-	found := k.awaitEvent("what was probed", func(w protocol.Word) bool { return w.Probed != nil }).Probed.Found
+	k.awaitEvent("that it is alive", func(w protocol.Event) bool { return w.Heartbeat != nil })
+	k.command(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1)
+	found := k.awaitEvent("what was probed", func(w protocol.Event) bool { return w.IngressProbed != nil }).IngressProbed.Results
 	if len(found) != 1 || found[0].Failure != nil {
 		t.Errorf("probed %+v", found)
 	}
-	k.command(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
+	k.command(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	if code := k.get(token); code != 200 {
 		t.Errorf("a challenge to a port that is about to be left: %d", code)
 	}
-	k.awaitEvent("that the port is gone", func(w protocol.Word) bool { return w.Gone != nil && w.Gone.Port == port })
+	k.awaitEvent("that the port is gone", func(w protocol.Event) bool { return w.Stopped != nil && w.Stopped.Port == port })
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
 		_ = conn.Close()
 		t.Error("the port still takes connections")
@@ -222,9 +222,9 @@ func TestLongestHost(t *testing.T) {
 	if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
 		t.Fatalf("%q, %v", got, err)
 	}
-	word := k.awaitEvent("the challenge", func(w protocol.Word) bool { return w.News != nil })
-	if err := word.News.Check(); err != nil || len(word.News.Challenges) != 1 || word.News.Challenges[0].Host != name {
-		t.Errorf("%+v: %v", word.News, err)
+	word := k.awaitEvent("the challenge", func(w protocol.Event) bool { return w.Stats != nil })
+	if err := word.Stats.Validate(); err != nil || len(word.Stats.Challenges) != 1 || word.Stats.Challenges[0].Host != name {
+		t.Errorf("%+v: %v", word.Stats, err)
 	}
 	k.stop()
 }
@@ -257,11 +257,11 @@ func TestDrain(t *testing.T) {
 				code <- resp.StatusCode
 			}()
 			<-asked
-			k.command(protocol.Order{Drain: &protocol.Drain{Budget: tt.budget}}, -1)
+			k.command(protocol.Command{Drain: &protocol.Drain{Budget: tt.budget}}, -1)
 			if tt.cut == 0 {
 				close(may)
 			}
-			if cut := k.awaitEvent("that it is drained", func(w protocol.Word) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
+			if cut := k.awaitEvent("that it is drained", func(w protocol.Event) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
 				t.Errorf("drained with %d connections cut", cut)
 			}
 			if tt.cut != 0 {
@@ -281,15 +281,15 @@ func TestExit(t *testing.T) {
 	t.Parallel()
 	k := startProxy(t, answerChallenge)
 	k.listen()
-	k.command(protocol.Order{Leave: &protocol.Leave{Port: port}}, -1)
+	k.command(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	k.stop()
 	k = startProxy(t, answerChallenge)
-	k.command(protocol.Order{Drain: &protocol.Drain{}}, 1) // with a descriptor
+	k.command(protocol.Command{Drain: &protocol.Drain{}}, 1) // with a descriptor
 	if err := <-k.ended; err == nil {
 		t.Error("it takes a descriptor that it has no use for")
 	}
 	k = startProxy(t, answerChallenge)
-	k.command(protocol.Order{Listen: &protocol.Listen{Port: port}}, -1)
+	k.command(protocol.Command{Listen: &protocol.Listen{Port: port}}, -1)
 	if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "no socket came with the order") {
 		t.Errorf("a port without its socket: %v", err)
 	}
@@ -308,25 +308,25 @@ func TestStatsAreBounded(t *testing.T) {
 	}
 	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
 	tally.addAcceptErrors(server.Stats{Failures: 7, LastFailure: os.NewSyscallError("accept", unix.EMFILE)})
-	var news []*protocol.News
+	var news []*protocol.Stats
 	for range 2 {
-		tally.flush(func(n *protocol.News) { news = append(news, n) })
+		tally.flush(func(n *protocol.Stats) { news = append(news, n) })
 	}
 	if len(news) != 1 {
 		t.Fatalf("told %d times", len(news))
 	}
 	got := news[0]
-	if err := got.Check(); err != nil {
+	if err := got.Validate(); err != nil {
 		t.Error(err)
 	}
 	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
-		refusalCount(got, report.NotChallenge, report.OtherClient) != n || refusalCount(got, report.ForeignHost, report.CertManager) != n || !got.Undelivered || got.Failures != 7 || got.LastFailure != uint16(unix.EMFILE) {
+		refusalCount(got, report.NotChallenge, report.OtherClient) != n || refusalCount(got, report.ForeignHost, report.CertManager) != n || !got.UpstreamFailed || got.AcceptFailures != 7 || got.LastAcceptErrno != uint16(unix.EMFILE) {
 		t.Errorf("told %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Refused)
 	}
 }
 
 // refusalCount is how many of an asker were refused for a reason.
-func refusalCount(n *protocol.News, why report.Refusal, asker report.ClientKind) uint64 {
+func refusalCount(n *protocol.Stats, why report.Refusal, asker report.ClientKind) uint64 {
 	for _, r := range n.Refused {
 		if r.Refusal == why && r.ClientKind == asker {
 			return r.Count
@@ -339,7 +339,7 @@ func refusalCount(n *protocol.News, why report.Refusal, asker report.ClientKind)
 func TestStatsInSeveralMessages(t *testing.T) {
 	t.Parallel()
 	tally := newStatsCollector()
-	const n = 3*protocol.MaxSums + 1
+	const n = 3*protocol.MaxRequestSums + 1
 	causes := upstream.Causes()
 	for i := range n {
 		causeID := string(causes[i%len(causes)])
@@ -348,8 +348,8 @@ func TestStatsInSeveralMessages(t *testing.T) {
 	}
 	kinds := 0
 	for range 4 {
-		tally.flush(func(n *protocol.News) {
-			if err := n.Check(); err != nil {
+		tally.flush(func(n *protocol.Stats) {
+			if err := n.Validate(); err != nil {
 				t.Error(err)
 			}
 			kinds += len(n.Sums)

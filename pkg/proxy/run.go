@@ -36,7 +36,7 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
 	p.server = server.New(server.Settings{MaxConnections: 1}, upstreamAdapter{p.upstream}, p.stats)
-	p.heartbeat = systemd.NewPulse(aliveInterval, func() { p.send(protocol.Word{Alive: &protocol.Alive{}}) })
+	p.heartbeat = systemd.NewPulse(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.server.Stats, p.sendStats)
 		return nil
@@ -67,7 +67,7 @@ type process struct {
 
 // send tells the keeper a word. A connection that does not take it is of no use
 // any more, and this process ends with it.
-func (p *process) send(w protocol.Word) {
+func (p *process) send(w protocol.Event) {
 	if err := p.conn.Send(w, -1); err != nil {
 		_ = p.conn.Close()
 	}
@@ -75,15 +75,15 @@ func (p *process) send(w protocol.Word) {
 
 // pending tells the keeper what has happened. What the keeper would not believe is
 // a defect of ours: it costs the news, and not the gate.
-func (p *process) sendStats(n *protocol.News) {
-	if err := n.Check(); err != nil {
-		n = &protocol.News{Failures: 1, LastFailure: uint16(unix.EBADMSG)}
+func (p *process) sendStats(n *protocol.Stats) {
+	if err := n.Validate(); err != nil {
+		n = &protocol.Stats{AcceptFailures: 1, LastAcceptErrno: uint16(unix.EBADMSG)}
 	}
-	p.send(protocol.Word{News: n})
+	p.send(protocol.Event{Stats: n})
 }
 
 type received struct {
-	command protocol.Order
+	command protocol.Command
 	fd      int
 	err     error
 }
@@ -93,7 +93,7 @@ func (p *process) runCommands() error {
 	go func() {
 		for {
 			var r received
-			r.command, r.fd, r.err = p.conn.ReceiveOrder()
+			r.command, r.fd, r.err = p.conn.ReceiveCommand()
 			select {
 			case orders <- r:
 			case <-p.ctx.Done():
@@ -141,19 +141,19 @@ func (p *process) runCommand(r received) error {
 		p.upstream.Update(p.route.Settings())
 	case o.Egress != nil:
 		p.route.Egress(o.Egress)
-		if !o.Hold {
+		if !o.DeferUntilConfigured {
 			p.upstream.Update(p.route.Settings())
 		}
 	case o.Listen != nil:
 		return p.listen(o.Listen.Port, r.fd)
-	case o.Leave != nil:
-		p.stopListening(o.Leave.Port)
+	case o.StopListening != nil:
+		p.stopListening(o.StopListening.Port)
 	case o.Drain != nil:
 		p.drain(o.Drain.Budget)
-	case o.Tell != nil:
+	case o.Flush != nil:
 		p.stats.flush(p.sendStats)
-		p.send(protocol.Word{Told: &protocol.Told{}})
-	case o.Probe != nil:
+		p.send(protocol.Event{Flushed: &protocol.Flushed{}})
+	case o.ProbeIngress != nil:
 		p.group.Go(func() error {
 			p.probeUpstreams()
 			return nil
@@ -180,14 +180,14 @@ func (p *process) probeUpstreams() {
 	defer cancel()
 	found := []protocol.Reachability{}
 	for _, f := range p.upstream.Probe(ctx) {
-		r := protocol.Reachability{Addr: cause.Unzoned(f.Addr)}
+		r := protocol.Reachability{Addr: cause.WithoutZone(f.Addr)}
 		if f.Err != nil {
 			why := f.Err.Failure()
 			r.Failure = &why
 		}
 		found = append(found, r)
 	}
-	p.send(protocol.Word{Probed: &protocol.Probed{Found: found}})
+	p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: found}})
 }
 
 // RunConfined is Run after giving up every system call that it does not need:

@@ -30,7 +30,7 @@ type statsCollector struct {
 	changed chan struct{}
 
 	mu               sync.Mutex
-	pending          protocol.News                              // but for the challenges
+	pending          protocol.Stats                             // but for the challenges
 	challenges       [protocol.MaxChallenges]protocol.Challenge // a ring
 	challengeCount   uint64                                     // of challenges, since the last flush
 	sums             map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor Took
@@ -51,8 +51,8 @@ type durationSum struct {
 
 // Challenge implements gate.Recorder.
 func (t *statsCollector) RecordChallenge(c report.Challenge, why *cause.Failure) {
-	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.Unzoned(c.Client), cause.Unzoned(c.Upstream)
-	c.Duration = max(0, min(c.Duration, protocol.MaxTook)) // a host may have been paused meanwhile
+	c.VIP, c.Client, c.Upstream = c.VIP.WithZone(""), cause.WithoutZone(c.Client), cause.WithoutZone(c.Upstream)
+	c.Duration = max(0, min(c.Duration, protocol.MaxRequestDuration)) // a host may have been paused meanwhile
 	c.Outcome = outcomeOf(&c)
 	key := report.ForwardedCount{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Bucket: report.BucketOf(c.Duration)}
 	t.mu.Lock()
@@ -60,7 +60,7 @@ func (t *statsCollector) RecordChallenge(c report.Challenge, why *cause.Failure)
 	t.sums[key] = durationSum{sum.count + 1, sum.total + c.Duration}
 	t.challenges[t.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: c, Failure: why}
 	t.challengeCount++
-	t.pending.Undelivered = t.pending.Undelivered || isDeliveryFailure(c.Cause)
+	t.pending.UpstreamFailed = t.pending.UpstreamFailed || isDeliveryFailure(c.Cause)
 	t.mu.Unlock()
 	t.notify()
 }
@@ -113,7 +113,7 @@ func (t *statsCollector) notify() {
 }
 
 // flush tells what there is, if anything.
-func (t *statsCollector) flush(tell func(*protocol.News)) {
+func (t *statsCollector) flush(tell func(*protocol.Stats)) {
 	t.sending.Lock()
 	defer t.sending.Unlock()
 	t.mu.Lock()
@@ -124,9 +124,9 @@ func (t *statsCollector) flush(tell func(*protocol.News)) {
 		n.Refused = append(n.Refused, sum)
 	}
 	clear(t.refusals)
-	t.pending = protocol.News{}
+	t.pending = protocol.Stats{}
 	t.mu.Unlock()
-	if len(n.Sums) == 0 && n.Refused == nil && n.Failures == 0 {
+	if len(n.Sums) == 0 && n.Refused == nil && n.AcceptFailures == 0 {
 		return
 	}
 	tell(&n)
@@ -143,7 +143,7 @@ func (t *statsCollector) takeChallenges() (last []protocol.Challenge, sums []rep
 	}
 	t.challengeCount = 0
 	for key, of := range t.sums {
-		if len(sums) == protocol.MaxSums {
+		if len(sums) == protocol.MaxRequestSums {
 			t.notify() // the others are next
 			break
 		}
@@ -161,17 +161,17 @@ func (t *statsCollector) addAcceptErrors(s server.Stats) {
 	if s.Failures == t.reportedFailures {
 		return
 	}
-	t.pending.Failures += s.Failures - t.reportedFailures
-	t.pending.LastFailure = 0
+	t.pending.AcceptFailures += s.Failures - t.reportedFailures
+	t.pending.LastAcceptErrno = 0
 	if number := syscall.Errno(0); errors.As(s.LastFailure, &number) {
-		t.pending.LastFailure = uint16(number)
+		t.pending.LastAcceptErrno = uint16(number)
 	}
 	t.reportedFailures = s.Failures
 	t.notify()
 }
 
 // run tells the news until ctx ends.
-func (t *statsCollector) run(ctx context.Context, stats func() server.Stats, tell func(*protocol.News)) {
+func (t *statsCollector) run(ctx context.Context, stats func() server.Stats, tell func(*protocol.Stats)) {
 	look := time.NewTicker(acceptErrorInterval)
 	defer look.Stop()
 	pause := time.NewTicker(statsInterval)

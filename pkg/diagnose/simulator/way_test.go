@@ -208,7 +208,7 @@ func look(t *testing.T, d Redirect) []string {
 // TestRulesets loads each with the real nft, and where our own clients are
 // concerned connects as one.
 func TestRulesets(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	for _, vip := range []string{"192.0.2.5/32", "2001:db8::5/128"} {
 		nstest.Run(t, "ip", "address", "add", vip, "dev", "lo")
 	}
@@ -220,7 +220,7 @@ func TestRulesets(t *testing.T) {
 	go accept(listener)
 	for name, tt := range rulesets {
 		t.Run(name, func(t *testing.T) {
-			nstest.Input(t, "flush ruleset\n"+ours+tt.text, "nft", "-f", "-")
+			nstest.RunWithInput(t, "flush ruleset\n"+ours+tt.text, "nft", "-f", "-")
 			d := Redirect{
 				VIP: netip.MustParseAddr("192.0.2.5"), From: 80, To: 8888, Priority: -110,
 				Table: Table{INet, "http01-proxyd"}, Link: Link{7, "br-ex"},
@@ -289,7 +289,7 @@ func answers(address string) bool {
 
 // TestIPv6 has rules of both families and of that one alone.
 func TestIPv6(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	for text, want := range map[string][]string{
 		input("ip6 daddr 2001:db8::/32 tcp dport 8888 drop"):                                                              {"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"},
 		input("ip daddr 0.0.0.0/0 drop"):                                                                                  nil,
@@ -300,7 +300,7 @@ func TestIPv6(t *testing.T) {
 		input("ip6 daddr . tcp dport { 2001:db8::-2001:db8::ffff . 8000-9000 } drop"):                                     {"certain outside dropped 8888 inet other input rule 1", "certain local dropped 8888 inet other input rule 1"},
 		table("chain pre { type nat hook prerouting priority -150; ip6 daddr 2001:db8::5 tcp dport 80 redirect to :1; }"): {"certain outside caught 80 inet other pre rule 1"},
 	} {
-		nstest.Input(t, "flush ruleset\n"+ours+text, "nft", "-f", "-")
+		nstest.RunWithInput(t, "flush ruleset\n"+ours+text, "nft", "-f", "-")
 		got := look(t, Redirect{VIP: netip.MustParseAddr("2001:db8::5"), From: 80, To: 8888, Priority: -110, Table: Table{INet, "http01-proxyd"}})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
@@ -311,7 +311,7 @@ func TestIPv6(t *testing.T) {
 // TestXtables has iptables-nft's expressions, which are not looked into but for
 // some.
 func TestXtables(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	if _, err := os.Stat("/usr/sbin/iptables-nft"); err != nil {
 		t.Fatal("iptables-nft is missing: run test/install-packages all")
 	}
@@ -324,7 +324,7 @@ func TestXtables(t *testing.T) {
 		"-t raw -A PREROUTING -p tcp --dport 80 -j CT --zone 7":                             nil,
 		"-A INPUT -p tcp --dport 8888 -j LOG":                                               nil,
 	} {
-		nstest.Input(t, "flush ruleset\n"+ours, "nft", "-f", "-")
+		nstest.RunWithInput(t, "flush ruleset\n"+ours, "nft", "-f", "-")
 		nstest.Run(t, "iptables-nft", strings.Fields(rule)...)
 		if diff := cmp.Diff(want, look(t, d)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", rule, diff)

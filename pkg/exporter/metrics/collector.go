@@ -16,8 +16,8 @@ import (
 // prefix begins all names.
 const prefix = "http01_proxy_"
 
-// New returns a collector of what a report says.
-func New(r report.Report) prometheus.Collector { return collector{r} }
+// NewCollector returns a collector of what a report says.
+func NewCollector(r report.Report) prometheus.Collector { return collector{r} }
 
 type collector struct{ report report.Report }
 
@@ -29,12 +29,12 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, f := range families(c.report) {
 		f.collect(out)
 	}
-	out <- duration(c.report.Traffic.Durations)
+	out <- durationHistogram(c.report.Traffic.Durations)
 }
 
 func gather(r report.Report) ([]*dto.MetricFamily, error) {
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(New(r)); err != nil {
+	if err := registry.Register(NewCollector(r)); err != nil {
 		return nil, fmt.Errorf("collect the metrics: %w", err)
 	}
 	all, err := registry.Gather()

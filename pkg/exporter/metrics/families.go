@@ -18,33 +18,33 @@ func families(r report.Report) []*family {
 	up.set(1)
 	build := gauge(prefix+"build_info", "1, with what the running service was built from.", "version", "revision", "goversion")
 	build.set(1, r.Build.Version, r.Build.Revision, r.Build.GoVersion)
-	all := []*family{up, build, ready(r), held(r.VIPs), redirects(r.Table), requests(r), upstreamErrors(r)}
-	all = append(all, events(r.Events)...)
-	all = append(all, certificates(r.Certificates)...)
-	all = append(all, trust(r.Trust)...)
-	return append(all, egress(r.EgressProxy)...)
+	all := []*family{up, build, readyFamily(r), heldFamily(r.VIPs), redirectFamily(r.Table), requestFamily(r), upstreamErrorFamily(r)}
+	all = append(all, eventFamilies(r.Events)...)
+	all = append(all, certificateFamilies(r.Certificates)...)
+	all = append(all, trustFamilies(r.Trust)...)
+	return append(all, egressFamilies(r.EgressProxy)...)
 }
 
-func ready(r report.Report) *family {
+func readyFamily(r report.Report) *family {
 	f := gauge(prefix+"ready", "1 while the service does all that it is to do on this host, 0 while it does not; the reason is the current one.", "reason")
-	f.set(truth(r.Condition().Reason.Ready()), string(r.Condition().Reason))
+	f.set(boolean(r.Condition().Reason.Ready()), string(r.Condition().Reason))
 	return f
 }
 
-func held(vips []report.VIP) *family {
+func heldFamily(vips []report.VIP) *family {
 	f := gauge(prefix+"vip_held", "1 while this host holds the API VIP, 0 while it does not.", "vip")
 	for _, v := range vips {
-		f.set(truth(v.State == report.VIPHeld), v.Address.String())
+		f.set(boolean(v.State == report.VIPHeld), v.Address.String())
 	}
 	return f
 }
 
-// redirects sums up the rules by which connections of others to the VIPs are led to
+// redirectFamily sums up the rules by which connections of others to the VIPs are led to
 // the gate. Those of the host itself go through the output chain, among them the
 // service's own requests, which are to be in no metric.
 // A rule of a nat chain sees the first packet of a connection only. A table that
 // cannot be read says nothing; the kernel's counters begin at 0 with every new table.
-func redirects(t report.Table) *family {
+func redirectFamily(t report.Table) *family {
 	f := counter(prefix+"redirect_packets_total",
 		"Packets that the table has led from port 80 of the API VIPs to the service: the first of each connection of another host or a pod.", "family")
 	if t.Error != "" {
@@ -66,20 +66,20 @@ func redirects(t report.Table) *family {
 	return f
 }
 
-func requests(r report.Report) *family {
+func requestFamily(r report.Report) *family {
 	f := counter(prefix+"requests_total",
 		"Requests by how they ended, those that were refused without asking the ingress included, and by who seems to have asked.", "outcome", "client")
-	for _, outcome := range outcomes() {
-		for _, client := range askers() {
+	for _, outcome := range outcomeLabels() {
+		for _, client := range clientLabels() {
 			f.set(0, outcome, client)
 		}
 	}
-	for _, refusal := range refusals() {
+	for _, refusal := range refusalLabels() {
 		f.set(0, refusal, string(report.OtherClient))
 		if !report.Refusal(refusal).HeadParsed() {
 			continue // what cannot be read does not say who asks
 		}
-		for _, client := range askers() {
+		for _, client := range clientLabels() {
 			f.set(0, refusal, client)
 		}
 	}
@@ -89,9 +89,9 @@ func requests(r report.Report) *family {
 	return f
 }
 
-func upstreamErrors(r report.Report) *family {
+func upstreamErrorFamily(r report.Report) *family {
 	f := counter(prefix+"upstream_errors_total", "Requests for which the ingress gave no usable answer, or one that does not help, by cause.", "cause")
-	for _, cause := range causes() {
+	for _, cause := range causeLabels() {
 		f.set(0, cause)
 	}
 	for cause, n := range r.Traffic.UpstreamErrors {
@@ -100,7 +100,7 @@ func upstreamErrors(r report.Report) *family {
 	return f
 }
 
-func events(e report.Events) []*family {
+func eventFamilies(e report.Events) []*family {
 	moves := counter(prefix+"vip_transitions_total", "API VIPs that have come to this host or left it.")
 	moves.set(float64(e.VIPTransitions))
 	repairs := counter(prefix+"table_repairs_total", "Times that the nftables table was found changed or gone, and was built anew.")
@@ -115,9 +115,9 @@ func events(e report.Events) []*family {
 	return []*family{moves, repairs, reloads}
 }
 
-// certificates takes, of those that one issuer has made for one name, the one that
+// certificateFamilies takes, of those that one issuer has made for one name, the one that
 // expires first: addresses that present different ones are as bad as the worst.
-func certificates(found []report.Certificate) []*family {
+func certificateFamilies(found []report.Certificate) []*family {
 	type identity struct{ name, issuer string }
 	first := make(map[identity]report.Certificate)
 	for _, c := range found {
@@ -134,15 +134,15 @@ func certificates(found []report.Certificate) []*family {
 	before := gauge(prefix+"api_certificate_not_before_seconds",
 		"When that certificate's lifetime began, in seconds since 1970.", "name", "issuer")
 	for _, id := range slices.SortedFunc(maps.Keys(first), func(a, b identity) int { return strings.Compare(a.name+"\x00"+a.issuer, b.name+"\x00"+b.issuer) }) {
-		after.set(seconds(first[id].NotAfter), id.name, id.issuer)
-		before.set(seconds(first[id].NotBefore), id.name, id.issuer)
+		after.set(unixSeconds(first[id].NotAfter), id.name, id.issuer)
+		before.set(unixSeconds(first[id].NotBefore), id.name, id.issuer)
 	}
 	return []*family{after, before}
 }
 
-// trust is what TLS to the ingress is verified by. Nothing is said of it before the
+// trustFamilies is what TLS to the ingress is verified by. Nothing is said of it before the
 // first look, nor where no TLS is spoken.
-func trust(t report.Trust) []*family {
+func trustFamilies(t report.Trust) []*family {
 	in := gauge(prefix+"trust_certificates", "CAs by which TLS to the ingress is verified, by where they come from.", "source")
 	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are left out.")
 	loaded := gauge(prefix+"trust_loaded_timestamp_seconds", "When these CAs came into force, in seconds since 1970.")
@@ -150,33 +150,33 @@ func trust(t report.Trust) []*family {
 	if t.Kind != "" && t.Kind != report.TrustUnused {
 		in.set(float64(t.Certificates), string(t.Kind))
 		out.set(float64(t.IgnoredTotal))
-		refused.set(truth(t.Error != ""))
+		refused.set(boolean(t.Error != ""))
 		if !t.Since.IsZero() {
-			loaded.set(seconds(t.Since))
+			loaded.set(unixSeconds(t.Since))
 		}
 	}
 	return []*family{in, out, loaded, refused}
 }
 
-// egress is the egress proxy. The endpoints are the configuration's, eight at the
+// egressFamilies is the egress proxy. The endpoints are the configuration's, eight at the
 // most. Nothing is said before the first look.
-func egress(e report.EgressProxy) []*family {
+func egressFamilies(e report.EgressProxy) []*family {
 	accepted := gauge(prefix+"egress_proxy_accepted", "1 while the egress proxy that is asked for, be it none, is the one in force, 0 while it is not accepted yet or refused.")
 	through := gauge(prefix+"egress_proxy_ingress_addresses", "Ingress addresses and ports that are reached through the egress proxy.")
 	endpoints := gauge(prefix+"egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint has answered through the egress proxy that is asked for, by the endpoint's number in the configuration, from 1.", "endpoint")
 	if e.Upstream != "" {
-		accepted.set(truth(!e.Pending && e.InvalidInput == ""))
+		accepted.set(boolean(!e.Pending && e.InvalidInput == ""))
 		through.set(float64(len(e.Routes)))
 		for i, endpoint := range e.Endpoints {
-			endpoints.set(truth(endpoint.OK), strconv.Itoa(i+1))
+			endpoints.set(boolean(endpoint.OK), strconv.Itoa(i+1))
 		}
 	}
 	return []*family{accepted, through, endpoints}
 }
 
-func seconds(t time.Time) float64 { return float64(t.Unix()) }
+func unixSeconds(t time.Time) float64 { return float64(t.Unix()) }
 
-func truth(is bool) float64 {
+func boolean(is bool) float64 {
 	if is {
 		return 1
 	}

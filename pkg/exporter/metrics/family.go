@@ -31,8 +31,8 @@ func counter(name, help string, labels ...string) *family {
 	return &family{name: name, help: help, kind: prometheus.CounterValue, labels: labels}
 }
 
-// at finds the series of these labels, and makes it when there is none.
-func (f *family) at(labels []string) *series {
+// seriesFor finds the series of these labels, and makes it when there is none.
+func (f *family) seriesFor(labels []string) *series {
 	for i, text := range labels {
 		labels[i] = strings.ToValidUTF8(text, "\uFFFD")
 	}
@@ -45,9 +45,9 @@ func (f *family) at(labels []string) *series {
 	return &f.series[len(f.series)-1]
 }
 
-func (f *family) set(value float64, labels ...string) { f.at(labels).value = value }
+func (f *family) set(value float64, labels ...string) { f.seriesFor(labels).value = value }
 
-func (f *family) add(value float64, labels ...string) { f.at(labels).value += value }
+func (f *family) add(value float64, labels ...string) { f.seriesFor(labels).value += value }
 
 func (f *family) collect(out chan<- prometheus.Metric) {
 	desc := prometheus.NewDesc(f.name, f.help, f.labels, nil)

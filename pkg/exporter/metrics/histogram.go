@@ -31,7 +31,7 @@ type histogram struct {
 	counts report.Histogram
 }
 
-func duration(h report.Histogram) histogram {
+func durationHistogram(h report.Histogram) histogram {
 	return histogram{prometheus.NewDesc(prefix+"request_duration_seconds",
 		"Time from a complete request to the end of its answer, for requests that went to the ingress.", nil, nil), h}
 }
@@ -48,7 +48,7 @@ func (h histogram) Write(out *dto.Metric) error {
 		count += n
 	}
 	for power := firstClassic; power <= lastClassic; power++ {
-		classic[math.Ldexp(1, power)] = below(h.counts, power<<schema)
+		classic[math.Ldexp(1, power)] = cumulativeCount(h.counts, power<<schema)
 	}
 	n, err := prometheus.NewConstNativeHistogram(h.desc, count, h.counts.Sum, native, nil, 0, schema, zeroThreshold, time.Time{})
 	if err != nil {
@@ -70,8 +70,8 @@ func (h histogram) Write(out *dto.Metric) error {
 	return nil
 }
 
-// below counts what is in the native buckets up to this one.
-func below(h report.Histogram, last int) (n uint64) {
+// cumulativeCount counts what is in the native buckets up to this one.
+func cumulativeCount(h report.Histogram, last int) (n uint64) {
 	for i, count := range h.Buckets {
 		if i <= last {
 			n += count

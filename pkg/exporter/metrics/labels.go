@@ -7,19 +7,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// outcomes are values of that label, for requests that went to the ingress.
-func outcomes() []string { return texts(report.Outcomes()) }
+// outcomeLabels are values of that label, for requests that went to the ingress.
+func outcomeLabels() []string { return labelValues(report.Outcomes()) }
 
-// refusals are its other values.
-func refusals() []string { return texts(report.Refusals()) }
+// refusalLabels are its other values.
+func refusalLabels() []string { return labelValues(report.Refusals()) }
 
-// askers are all values of the label client.
-func askers() []string { return texts(report.ClientKinds()) }
+// clientLabels are all values of the label client.
+func clientLabels() []string { return labelValues(report.ClientKinds()) }
 
-// causes are all values of that label.
-func causes() []string { return texts(upstream.Causes()) }
+// causeLabels are all values of that label.
+func causeLabels() []string { return labelValues(upstream.Causes()) }
 
-func texts[T ~string](values []T) []string {
+func labelValues[T ~string](values []T) []string {
 	all := make([]string, len(values))
 	for i, v := range values {
 		all[i] = string(v)

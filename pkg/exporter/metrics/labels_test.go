@@ -13,19 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEveryValueIsThere: a value that is added to a set is a series from the start.
-func TestEveryValueIsThere(t *testing.T) {
+// TestEveryLabelValueHasASeries: a value that is added to a set is a series from the start.
+func TestEveryLabelValueHasASeries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		file, kind string
 		got        []string
 	}{
-		"outcomes": {"../status/traffic.go", "Outcome", outcomes()},
-		"refusals": {"../status/challenge.go", "Refusal", refusals()},
-		"askers":   {"../status/traffic.go", "Asker", askers()},
-		"causes":   {"../upstream/cause.go", "Cause", causes()},
+		"outcomes": {"../status/traffic.go", "Outcome", outcomeLabels()},
+		"refusals": {"../status/challenge.go", "Refusal", refusalLabels()},
+		"askers":   {"../status/traffic.go", "Asker", clientLabels()},
+		"causes":   {"../upstream/cause.go", "Cause", causeLabels()},
 	} {
-		want := constants(t, tt.file, tt.kind)
+		want := declaredConstants(t, tt.file, tt.kind)
 		slices.Sort(want)
 		slices.Sort(tt.got)
 		if diff := cmp.Diff(want, tt.got); diff != "" || len(want) < 5 {
@@ -34,8 +34,8 @@ func TestEveryValueIsThere(t *testing.T) {
 	}
 }
 
-// constants are the values of a file's constants of a type.
-func constants(t *testing.T, file, kind string) (values []string) {
+// declaredConstants are the values of a file's constants of a type.
+func declaredConstants(t *testing.T, file, kind string) (values []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {

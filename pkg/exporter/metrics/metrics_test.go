@@ -119,7 +119,7 @@ func TestPromtool(t *testing.T) {
 func gather(t *testing.T, r report.Report) map[string]*dto.MetricFamily {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(metrics.New(r)); err != nil {
+	if err := registry.Register(metrics.NewCollector(r)); err != nil {
 		t.Fatal(err)
 	}
 	all, err := registry.Gather()

@@ -13,21 +13,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// MaxAlso bounds the other addresses of a [Failure]: more ingress addresses than a
+// MaxOthers bounds the other addresses of a [Failure]: more ingress addresses than a
 // host has.
-const MaxAlso = 16
+const MaxOthers = 16
 
 // Failure is an exchange with a finding, as a child process reports it.
 type Failure struct {
-	Cause string         `json:"cause"`          // of an entry of the catalogue
-	Addr  netip.AddrPort `json:"addr,omitzero"`  // of the ingress; the zero value when no address is known
-	Proxy bool           `json:"proxy,omitzero"` // an egress proxy is on the way, which the reader knows
-	Why   Why            `json:"why,omitzero"`
-	Also  []Other        `json:"also,omitempty"` // the other addresses that were tried afterwards
+	Cause    string         `json:"cause"`          // of an entry of the catalogue
+	Addr     netip.AddrPort `json:"addr,omitzero"`  // of the ingress; the zero value when no address is known
+	ViaProxy bool           `json:"proxy,omitzero"` // an egress proxy is on the way, which the reader knows
+	Details  Details        `json:"why,omitzero"`
+	Others   []OtherFailure `json:"also,omitempty"` // the other addresses that were tried afterwards
 }
 
-// Other is what another address has come to.
-type Other struct {
+// OtherFailure is what another address has come to.
+type OtherFailure struct {
 	Cause string         `json:"cause"`
 	Addr  netip.AddrPort `json:"addr,omitzero"`
 }
@@ -35,23 +35,23 @@ type Other struct {
 // Context is what the reader of a [Failure] knows by itself: the names and texts of
 // the configuration. No child sends them.
 type Context struct {
-	Host    string   // that was asked for
-	Names   []string // of upstream.verifyNames
-	Trusted string   // what is trusted of the ingress, in one line
-	Beyond  string   // what is trusted besides, behind an egress proxy; empty: nothing
-	Proxies string   // what is trusted of an egress proxy itself
-	Via     map[netip.AddrPort]Proxy
+	Host          string   // that was asked for
+	VerifyNames   []string // of upstream.verifyNames
+	TrustedCAs    string   // what is trusted of the ingress, in one line
+	AdditionalCAs string   // what is trusted besides, behind an egress proxy; empty: nothing
+	ProxyCAs      string   // what is trusted of an egress proxy itself
+	EgressProxies map[netip.AddrPort]EgressProxy
 	// Unresolved is why no address of the egress proxy is known.
-	Unresolved string
+	ProxyLookupError string
 }
 
-// Proxy is an egress proxy by which an address is reached.
-type Proxy struct {
+// EgressProxy is an egress proxy by which an address is reached.
+type EgressProxy struct {
 	Name string
 	Port uint16 // 0: not known
 }
 
-func (p Proxy) String() string {
+func (p EgressProxy) String() string {
 	if p.Port == 0 {
 		return p.Name
 	}
@@ -61,95 +61,95 @@ func (p Proxy) String() string {
 // ErrInvalid is what no child of ours reports.
 var ErrInvalid = errors.New("invalid failure report")
 
-// KnownCause reports whether the catalogue has an entry for the cause.
-func KnownCause(cause string) bool {
+// IsKnown reports whether the catalogue has an entry for the cause.
+func IsKnown(cause string) bool {
 	_, known := findings.OfCause(cause)
 	return cause != "" && known
 }
 
-// CheckAddr refuses an address with an IPv6 zone, which may be any text.
-func CheckAddr(addr netip.Addr) error {
+// ValidateAddr refuses an address with an IPv6 zone, which may be any text.
+func ValidateAddr(addr netip.Addr) error {
 	if addr.Zone() != "" {
 		return fmt.Errorf("%w: an address with a zone", ErrInvalid)
 	}
 	return nil
 }
 
-// Unzoned is an address as [CheckAddr] accepts it.
-func Unzoned(addr netip.AddrPort) netip.AddrPort {
+// WithoutZone is an address as [ValidateAddr] accepts it.
+func WithoutZone(addr netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(addr.Addr().WithZone(""), addr.Port())
 }
 
-// Check refuses a report that no child of ours sends.
-func (f *Failure) Check() error {
-	if !KnownCause(f.Cause) {
+// Validate refuses a report that no child of ours sends.
+func (f *Failure) Validate() error {
+	if !IsKnown(f.Cause) {
 		return fmt.Errorf("%w: an unknown cause", ErrInvalid)
 	}
-	if len(f.Also) > MaxAlso {
-		return fmt.Errorf("%w: %d other addresses", ErrInvalid, len(f.Also))
+	if len(f.Others) > MaxOthers {
+		return fmt.Errorf("%w: %d other addresses", ErrInvalid, len(f.Others))
 	}
-	for _, other := range f.Also {
-		if !KnownCause(other.Cause) {
+	for _, other := range f.Others {
+		if !IsKnown(other.Cause) {
 			return fmt.Errorf("%w: an unknown cause", ErrInvalid)
 		}
-		if err := CheckAddr(other.Addr.Addr()); err != nil {
+		if err := ValidateAddr(other.Addr.Addr()); err != nil {
 			return err
 		}
 	}
-	if err := CheckAddr(f.Addr.Addr()); err != nil {
+	if err := ValidateAddr(f.Addr.Addr()); err != nil {
 		return err
 	}
-	return f.Why.Check()
+	return f.Details.Validate()
 }
 
 // Finding is the catalogue's entry for it, with the remediation.
 func (f *Failure) Finding(c Context) findings.Finding {
 	who := f.Addr.String()
-	if f.Proxy && !ofEgress(f.Cause) {
-		who += " through the egress proxy " + f.proxy(c)
+	if f.ViaProxy && !isEgressCause(f.Cause) {
+		who += " through the egress proxy " + f.proxyName(c)
 	}
-	return f.find(who, c)
+	return f.findingFor(who, c)
 }
 
-// Says is the catalogue's sentence for it, of what is called who.
-func (f *Failure) Says(who string, c Context) string { return f.find(who, c).Says }
+// Message is the catalogue's sentence for it, of what is called who.
+func (f *Failure) Message(who string, c Context) string { return f.findingFor(who, c).Says }
 
-func (f *Failure) find(who string, c Context) findings.Finding {
+func (f *Failure) findingFor(who string, c Context) findings.Finding {
 	id, known := findings.OfCause(f.Cause)
 	if !known {
 		id = findings.AnswerMalformed
 	}
-	asked := asked{host: c.Host, names: c.Names, trusted: c.Trusted, unresolved: c.Unresolved}
+	asked := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}
 	switch {
-	case f.Cause == egressTLS:
-		asked.host, asked.names, asked.trusted = c.Via[f.Addr].Name, nil, c.Proxies
-	case f.Proxy && c.Beyond != "" && c.Trusted != "":
-		asked.trusted = c.Trusted + " and " + c.Beyond
-	case f.Proxy && c.Beyond != "":
-		asked.trusted = c.Beyond
+	case f.Cause == causeEgressTLS:
+		asked.host, asked.verifyNames, asked.trusted = c.EgressProxies[f.Addr].Name, nil, c.ProxyCAs
+	case f.ViaProxy && c.AdditionalCAs != "" && c.TrustedCAs != "":
+		asked.trusted = c.TrustedCAs + " and " + c.AdditionalCAs
+	case f.ViaProxy && c.AdditionalCAs != "":
+		asked.trusted = c.AdditionalCAs
 	}
-	found := findings.Find(id, "upstream", who, "error", f.Why.text(asked), "proxy", f.proxy(c))
-	if f.Proxy {
+	found := findings.Find(id, "upstream", who, "error", f.Details.sentence(asked), "proxy", f.proxyName(c))
+	if f.ViaProxy {
 		return found.ThroughProxy()
 	}
 	return found
 }
 
-func (f *Failure) proxy(c Context) string {
-	if p, known := c.Via[f.Addr]; known {
+func (f *Failure) proxyName(c Context) string {
+	if p, known := c.EgressProxies[f.Addr]; known {
 		return p.String()
 	}
 	return "of an earlier configuration"
 }
 
-// Detail is the diagnosis and the remediation in one line. The other addresses come
+// Summary is the diagnosis and the remediation in one line. The other addresses come
 // last.
-func (f *Failure) Detail(c Context) string {
+func (f *Failure) Summary(c Context) string {
 	var b strings.Builder
 	b.WriteString(f.Finding(c).String())
-	for _, other := range f.Also {
+	for _, other := range f.Others {
 		reply := findings.Reply(other.Cause)
-		if ofEgress(other.Cause) {
+		if isEgressCause(other.Cause) {
 			fmt.Fprintf(&b, "; then, for %v, %s", other.Addr, reply)
 			continue
 		}
@@ -158,7 +158,7 @@ func (f *Failure) Detail(c Context) string {
 	return b.String()
 }
 
-const egressTLS = "egress-tls"
+const causeEgressTLS = "egress-tls"
 
-// ofEgress holds for the causes whose entries name the proxy themselves.
-func ofEgress(cause string) bool { return strings.HasPrefix(cause, "egress-") }
+// isEgressCause holds for the causes whose entries name the proxy themselves.
+func isEgressCause(cause string) bool { return strings.HasPrefix(cause, "egress-") }

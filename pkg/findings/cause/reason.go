@@ -15,10 +15,10 @@ const (
 	None Reason = iota
 	System
 	Timeout
-	NoTime
+	DeadlinePassed
 	Closed
-	Ended
-	EndedMidway
+	EndOfStream
+	UnexpectedEndOfStream
 	Unknown
 
 	PlainHTTP
@@ -28,7 +28,7 @@ const (
 	TLSFailed
 
 	NoCertificate
-	OtherNames
+	NameMismatch
 	Expired
 	NotYetValid
 	UnknownCA
@@ -45,11 +45,11 @@ const (
 	TrailerFraming
 	LengthSyntax
 	LengthRange
-	LengthTwice
+	LengthRepeated
 	LengthAndCoding
-	Coding
-	Interim
-	Switches
+	TransferCoding
+	TooManyInterim
+	SwitchingProtocols
 	HeadTooLong
 	ChunkLineTooLong
 	ChunkLineEnd
@@ -66,28 +66,28 @@ const (
 	ProxyAnswer
 	ProxyAnswerCode
 
-	ManyPlaces
-	ToHTTP
-	ToHTTPS
-	ToAnything
+	MultipleLocations
+	RedirectToHTTP
+	RedirectToHTTPS
+	RedirectInvalid
 
-	BadQuestion
-	AnswerTooLong
+	InvalidRequest
+	ResponseTooLong
 	NoEthernet
-	BadProxyURL
+	InvalidProxyURL
 )
 
 // sentences are all that is said of reasons. What stands in braces is a parameter.
 var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglobals // a table
 	return map[Reason]string{
-		None:        "",
-		System:      "{errno}",
-		Timeout:     "timeout: there was no answer in time",
-		NoTime:      "timeout: the budget was used up before",
-		Closed:      "the connection was closed here",
-		Ended:       "it ended the connection",
-		EndedMidway: "it ended the connection in the middle",
-		Unknown:     "an error of another kind",
+		None:                  "",
+		System:                "{errno}",
+		Timeout:               "timeout: there was no answer in time",
+		DeadlinePassed:        "timeout: the budget was used up before",
+		Closed:                "the connection was closed here",
+		EndOfStream:           "it ended the connection",
+		UnexpectedEndOfStream: "it ended the connection in the middle",
+		Unknown:               "an error of another kind",
 
 		PlainHTTP:  "it answers in plain HTTP",
 		NotTLS:     "what it says is not TLS",
@@ -96,37 +96,37 @@ var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglob
 		TLSFailed:  "its handshake is not as TLS has it",
 
 		NoCertificate:      "it presents no certificate",
-		OtherNames:         "{certificate} is for {names}, and not for {asked}",
+		NameMismatch:       "{certificate} is for {names}, and not for {asked}",
 		Expired:            "{certificate} has expired on {time}",
 		NotYetValid:        "{certificate} is valid from {time} only",
 		UnknownCA:          "{certificate} leads to none of {trusted}",
 		InvalidCertificate: "{certificate} is refused, since {invalid}; trusted: {trusted}",
 		UnknownExtension:   "{certificate} is refused, since it has a critical extension that is not known; trusted: {trusted}",
 
-		Malformed:        "it is not one HTTP/1.x answer",
-		LineEnd:          "a line does not end in CRLF",
-		NotHTTP:          "it does not begin with HTTP/1.x",
-		StatusLine:       "bad status line",
-		StatusCode:       "bad status code {number}",
-		TooManyFields:    "more than 128 fields",
-		FieldLine:        "bad field line",
-		TrailerFraming:   "framing announced in a trailer",
-		LengthSyntax:     "bad Content-Length",
-		LengthRange:      "Content-Length out of range",
-		LengthTwice:      "repeated Content-Length",
-		LengthAndCoding:  "both Content-Length and Transfer-Encoding",
-		Coding:           "unusable Transfer-Encoding",
-		Interim:          "more than 8 interim answers",
-		Switches:         "it switches protocols, which was not asked for",
-		HeadTooLong:      "its head is longer than 16384 bytes",
-		ChunkLineTooLong: "a chunk's line is too long",
-		ChunkLineEnd:     "a chunk's line does not end in CRLF",
-		ChunkSize:        "bad chunk size",
-		ChunkExtension:   "bad chunk extension",
-		ChunkEnd:         "a chunk does not end where its size says",
-		TrailersTooLong:  "the trailers are too long",
-		Trailer:          "bad trailer",
-		TooLarge:         "sends a body of more than 65536 bytes",
+		Malformed:          "it is not one HTTP/1.x answer",
+		LineEnd:            "a line does not end in CRLF",
+		NotHTTP:            "it does not begin with HTTP/1.x",
+		StatusLine:         "bad status line",
+		StatusCode:         "bad status code {number}",
+		TooManyFields:      "more than 128 fields",
+		FieldLine:          "bad field line",
+		TrailerFraming:     "framing announced in a trailer",
+		LengthSyntax:       "bad Content-Length",
+		LengthRange:        "Content-Length out of range",
+		LengthRepeated:     "repeated Content-Length",
+		LengthAndCoding:    "both Content-Length and Transfer-Encoding",
+		TransferCoding:     "unusable Transfer-Encoding",
+		TooManyInterim:     "more than 8 interim answers",
+		SwitchingProtocols: "it switches protocols, which was not asked for",
+		HeadTooLong:        "its head is longer than 16384 bytes",
+		ChunkLineTooLong:   "a chunk's line is too long",
+		ChunkLineEnd:       "a chunk's line does not end in CRLF",
+		ChunkSize:          "bad chunk size",
+		ChunkExtension:     "bad chunk extension",
+		ChunkEnd:           "a chunk does not end where its size says",
+		TrailersTooLong:    "the trailers are too long",
+		Trailer:            "bad trailer",
+		TooLarge:           "sends a body of more than 65536 bytes",
 
 		NoAddress:       "it has no address",
 		NoHost:          "the request names no host for the egress proxy to ask",
@@ -134,20 +134,20 @@ var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglob
 		ProxyAnswer:     "it answers {status}",
 		ProxyAnswerCode: "it answers {status} ({code})",
 
-		ManyPlaces: "{number} places at once",
-		ToHTTP:     "http://{port}/...",
-		ToHTTPS:    "https://{port}/...",
-		ToAnything: "a Location that is no URL of http or https with a host",
+		MultipleLocations: "{number} places at once",
+		RedirectToHTTP:    "http://{port}/...",
+		RedirectToHTTPS:   "https://{port}/...",
+		RedirectInvalid:   "a Location that is no URL of http or https with a host",
 
-		BadQuestion:   "the question cannot be asked",
-		AnswerTooLong: "the answer is too long to be handed over",
-		NoEthernet:    "the link has no Ethernet address",
-		BadProxyURL:   "invalid URL of the proxy",
+		InvalidRequest:  "the question cannot be asked",
+		ResponseTooLong: "the answer is too long to be handed over",
+		NoEthernet:      "the link has no Ethernet address",
+		InvalidProxyURL: "invalid URL of the proxy",
 	}
 })
 
-// alert names a TLS alert (RFC 8446 section 6).
-func alert(number int) string {
+// alertName names a TLS alert (RFC 8446 section 6).
+func alertName(number int) string {
 	names := map[int]string{
 		0: "close notify", 10: "unexpected message", 20: "bad record MAC", 22: "record overflow", 40: "handshake failure",
 		42: "bad certificate", 43: "unsupported certificate", 44: "revoked certificate", 45: "expired certificate",
@@ -162,8 +162,8 @@ func alert(number int) string {
 	return strconv.Itoa(number)
 }
 
-// status names a status of HTTP that proxies answer with themselves.
-func status(number int) string {
+// statusText names a status of HTTP that proxies answer with themselves.
+func statusText(number int) string {
 	names := map[int]string{
 		302: "Found", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 407: "Proxy Authentication Required",
 		429: "Too Many Requests", 500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
@@ -174,8 +174,8 @@ func status(number int) string {
 	return strconv.Itoa(number)
 }
 
-// invalid is what crypto/x509 means by an InvalidReason, which is number less 1.
-func invalid(number int) string {
+// invalidReason is what crypto/x509 means by an InvalidReason, which is number less 1.
+func invalidReason(number int) string {
 	names := []string{
 		"it was issued by a certificate that may issue none", "it is not valid now", "its CA may not issue for its names", "its chain is longer than a CA in it allows",
 		"it is not for servers", "the names in its chain do not match", "a CA in its chain constrains names, and it has none", "a name in it cannot be constrained",

@@ -53,7 +53,7 @@ func startWatcher(t *testing.T) *Watcher {
 
 func openWatcher(t *testing.T, options ...Option) *Watcher {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	w, err := Open(options...)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestOverflow(t *testing.T) {
 		fmt.Fprintf(&batch, "addr add 198.18.%d.%d/32 dev v0\n", i/250, i%250+1)
 	}
 	batch.WriteString("addr add 192.0.2.5/32 dev v0\n") // its event finds the queue full
-	nstest.Input(t, batch.String(), "ip", "-batch", "-")
+	nstest.RunWithInput(t, batch.String(), "ip", "-batch", "-")
 
 	runWatcher(t, w)
 	expectSignal(t, w)
@@ -385,7 +385,7 @@ func TestSnapshotDuringChanges(t *testing.T) {
 		fmt.Fprintf(&del, "addr del 198.18.%d.%d/32 dev v0\n", i/250, i%250+1)
 	}
 	add.WriteString("addr add 192.0.2.5/32 dev v0\n")
-	nstest.Input(t, add.String(), "ip", "-batch", "-")
+	nstest.RunWithInput(t, add.String(), "ip", "-batch", "-")
 
 	done := make(chan struct{})
 	go func() {
@@ -488,7 +488,7 @@ func TestRunEnds(t *testing.T) {
 
 // BenchmarkSnapshot reads the addresses of a namespace with few addresses.
 func BenchmarkSnapshot(b *testing.B) {
-	nstest.Need(b)
+	nstest.Require(b)
 	w, err := Open()
 	if err != nil {
 		b.Fatal(err)

@@ -24,7 +24,7 @@ type Link struct {
 // Links lists the host's network interfaces as of now.
 func Links() ([]Link, error) {
 	var found []rtnetlink.LinkMessage
-	err := rtnl.Ask(func(c *rtnetlink.Conn) (err error) {
+	err := rtnl.Do(func(c *rtnetlink.Conn) (err error) {
 		found, err = c.Link.List()
 		return err
 	})

@@ -24,7 +24,7 @@ const Loopback = 1
 // can be told from others. It needs CAP_NET_ADMIN. One that is there already stays
 // as it is, and added is false then.
 func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
-	err = rtnl.Ask(func(c *rtnetlink.Conn) error {
+	err = rtnl.Do(func(c *rtnetlink.Conn) error {
 		_, err := c.Execute(messageWithMetric{singleAddressMessage(addr), metric}, unix.RTM_NEWADDR,
 			netlink.Request|netlink.Create|netlink.Excl|netlink.Acknowledge)
 		return err
@@ -41,7 +41,7 @@ func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
 // RemoveFromLoopback takes a single address from lo; one that is not there is no
 // error. It needs CAP_NET_ADMIN.
 func RemoveFromLoopback(addr netip.Addr) error {
-	err := rtnl.Ask(func(c *rtnetlink.Conn) error { return c.Address.Delete(singleAddressMessage(addr)) })
+	err := rtnl.Do(func(c *rtnetlink.Conn) error { return c.Address.Delete(singleAddressMessage(addr)) })
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 		return fmt.Errorf("take %v from lo: %w", addr, err)
 	}

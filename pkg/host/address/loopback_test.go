@@ -30,7 +30,7 @@ func findOnLoopback(t *testing.T, addr netip.Addr) (found Address, there bool) {
 // TestLoopback puts single addresses on lo and takes them away, and has what `ip`
 // says of them as oracle.
 func TestLoopback(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	for text, shown := range map[string]string{
 		"10.44.0.0": "inet 10.44.0.0/32 metric 4711 scope global lo\\       valid_lft forever preferred_lft forever",
 		"fd02::1:0": "inet6 fd02::1:0/128 metric 4711 scope global \\       valid_lft forever preferred_lft forever",
@@ -78,14 +78,14 @@ func TestLoopback(t *testing.T) {
 }
 
 func TestAddToLoopbackRefused(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	if added, err := AddToLoopback(netip.MustParseAddr("ff02::1"), 1); added || err == nil || !strings.HasPrefix(err.Error(), "put ff02::1 on lo: ") {
 		t.Errorf("a multicast address: %v, %v", added, err)
 	}
 }
 
 func TestLinks(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	link(t, "bridge0", "type", "bridge")
 	link(t, "veth0", "type", "veth", "peer", "name", "veth1")
 	ip(t, "link", "set", "veth0", "master", "bridge0")

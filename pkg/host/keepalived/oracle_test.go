@@ -37,7 +37,7 @@ func corpus(t *testing.T) []string {
 // TestAgainstKeepalived has the real keepalived load each file of the corpus
 // and compares what it says it has loaded with what this package finds.
 func TestAgainstKeepalived(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "br-ex", "type", "veth", "peer", "name", "peer0")
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "br-ex").Run() })
 	for _, dev := range []string{"br-ex", "peer0"} {

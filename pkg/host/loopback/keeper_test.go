@@ -40,7 +40,7 @@ func wanted(texts ...string) []netip.Addr {
 // bench is a keeper in a namespace of which lo is as it was at the end.
 func bench(t *testing.T) (*Keeper, *bytes.Buffer) {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	var log bytes.Buffer
 	k := New(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() {

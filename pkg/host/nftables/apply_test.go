@@ -87,7 +87,7 @@ func TestOthersCannotTouchIt(t *testing.T) {
 
 func TestTableEndsWithItsOwner(t *testing.T) {
 	t.Run("SIGKILL", func(t *testing.T) {
-		nstest.Need(t)
+		nstest.Require(t)
 		owner := startChild(t, "own")
 		if !strings.Contains(tables(t), tableName) {
 			t.Fatal("the child has no table")
@@ -161,7 +161,7 @@ func TestLeftOverTable(t *testing.T) {
 			verify(t, c)
 		})
 		t.Run("cleanup of one "+name, func(t *testing.T) {
-			nstest.Need(t)
+			nstest.Require(t)
 			leave(t)
 			for _, want := range []bool{true, false} {
 				if removed, err := Cleanup(); err != nil || removed != want {
@@ -397,7 +397,7 @@ func TestExchangeIsBounded(t *testing.T) {
 }
 
 func TestDescriptorTooHigh(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	for range unix.FD_SETSIZE {
 		f, err := os.Open(os.DevNull)
 		must(t, err)

@@ -25,7 +25,7 @@ import (
 
 // The child really lacks the capability: the kernel refuses it.
 func TestWithoutCapability(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	self, err := os.Executable()
 	must(t, err)
 	cmd := exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", self)

@@ -130,7 +130,7 @@ func must(t testing.TB, err error) {
 // test ends.
 func opened(t testing.TB) *Conn {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	c, err := Open()
 	must(t, err)
 	t.Cleanup(func() {
@@ -159,7 +159,7 @@ func nft(t testing.TB, args ...string) string {
 // load is nft -f with the text, removed again when the test ends.
 func load(t testing.TB, text string) {
 	t.Helper()
-	nstest.Input(t, text, "nft", "-f", "-")
+	nstest.RunWithInput(t, text, "nft", "-f", "-")
 }
 
 // others is the ruleset without our table.

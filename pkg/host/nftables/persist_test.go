@@ -20,7 +20,7 @@ import (
 // openedPersistent has to find persistent tables: Linux 6.9 and later have them.
 func openedPersistent(t *testing.T) *Conn {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	c, persistent, err := OpenPersistent()
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
@@ -34,7 +34,7 @@ func openedPersistent(t *testing.T) *Conn {
 // at no moment there is none, and nobody else can take or change it meanwhile
 // but while nobody owns it.
 func TestPersistentTable(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	t.Cleanup(func() { _, _ = Cleanup() })
 	owner := startChild(t, "persist")
 	before := withoutFlags(listTable(t))
@@ -82,7 +82,7 @@ func withoutFlags(listing string) string {
 }
 
 func TestCleanupOfAnOrphan(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	owner := startChild(t, "persist")
 	if _, err := Cleanup(); !errors.Is(err, ErrOwned) {
 		t.Errorf("Cleanup of a table in use: %v, want ErrOwned", err)

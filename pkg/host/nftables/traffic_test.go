@@ -189,7 +189,7 @@ func newLAN(t *testing.T) *lan {
 // neighbour is a host on the same link, which serves port 80.
 func neighbour(t *testing.T) *netns {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	n := newNetns(t)
 	veth(t, n, "v0", "v1", []string{host4 + "/24", host6 + "/64"}, []string{peer4 + "/24", peer6 + "/64"})
 	serve(t, n, "elsewhere", ":80")

@@ -53,7 +53,7 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 // address: the kernel's answer does not tell which it was.
 func unreachable(addr netip.Addr) (is bool, err error) {
 	var all []rtnetlink.RouteMessage
-	err = rtnl.Ask(func(c *rtnetlink.Conn) (err error) {
+	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
 		all, err = c.Route.List()
 		return err
 	})

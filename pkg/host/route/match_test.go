@@ -20,7 +20,7 @@ import (
 // TestMatch: the longest prefix that leads to an address, as `ip route get fibmatch`
 // tells it.
 func TestMatch(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	if _, _, found, err := route.Match(netip.MustParseAddr("198.51.100.7")); found || err != nil {
 		t.Errorf("without a route: %v, %v", found, err)
 	}

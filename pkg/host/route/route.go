@@ -53,7 +53,7 @@ func lookUp(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, err 
 	if addr.Is6() {
 		request.Family = unix.AF_INET6
 	}
-	err = rtnl.Ask(func(c *rtnetlink.Conn) (err error) {
+	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
 		found, err = c.Route.Get(request)
 		return err
 	})
@@ -69,7 +69,7 @@ type Neighbour struct {
 // Neighbours are those on a link whose hardware addresses are known.
 func Neighbours(link uint32) ([]Neighbour, error) {
 	var found []rtnetlink.NeighMessage
-	err := rtnl.Ask(func(c *rtnetlink.Conn) (err error) {
+	err := rtnl.Do(func(c *rtnetlink.Conn) (err error) {
 		found, err = c.Neigh.List()
 		return err
 	})

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 // TestTo: nodes of a cluster may have single addresses, and learn by routes what
 // is on their network (RFC 4861 section 6.3.4 with DHCPv6).
 func TestTo(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
 	nstest.Run(t, "ip", "link", "set", "lan1", "up")
 	nstest.Run(t, "ip", "link", "set", "lan0", "up")

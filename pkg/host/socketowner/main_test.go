@@ -96,7 +96,7 @@ func childAsk(port string) int {
 // The root is "".
 func cgroup(t testing.TB, path string) string {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	root := cgroupMount()
 	if root == "" {
 		t.Fatal("no cgroup2 is mounted here: mount -t cgroup2 none /sys/fs/cgroup/unified")

@@ -152,7 +152,7 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestWithSocket(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

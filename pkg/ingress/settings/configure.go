@@ -18,7 +18,7 @@ func Configure(u config.Upstream, ingress []netip.Addr) protocol.Configure {
 		Ingress:         ingress,
 		Port:            u.Port,
 		ConnectTimeout:  u.ConnectTimeout,
-		Secure:          u.Scheme == config.SchemeHTTPS,
+		TLS:             u.Scheme == config.SchemeHTTPS,
 		HTTPSPort:       u.HTTPSPort,
 		FollowRedirects: u.FollowRedirects,
 		ProxyProtocol:   proxyProtocolVersion(u.ProxyProtocol),
@@ -39,6 +39,6 @@ func proxyProtocolVersion(p config.ProxyProtocol) int {
 
 // Trust is what is trusted for TLS to the ingress. whose names, for diagnoses, where
 // the roots come from.
-func Trust(whose string, roots []trust.Certificate) *protocol.Trust {
-	return &protocol.Trust{Roots: trust.DER(roots), About: trust.About(whose, roots)}
+func Trust(whose string, roots []trust.Certificate) *protocol.CABundle {
+	return &protocol.CABundle{Roots: trust.DER(roots), Description: trust.About(whose, roots)}
 }

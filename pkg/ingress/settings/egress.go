@@ -59,31 +59,31 @@ func upstreamPorts(u config.Upstream) []upstreamPort {
 // Egress is what goes through which proxy. addrs are the addresses of a proxy's name:
 // without any nothing goes directly that is to go through it. system are the CAs
 // of this host.
-func Egress(ways []EgressRoute, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o protocol.Egress) {
+func Egress(ways []EgressRoute, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o protocol.EgressRoutes) {
 	if len(ways) == 0 {
 		return o
 	}
 	secure := false
 	for _, w := range ways {
-		p := protocol.EgressProxy{Name: w.Proxy.Hostname(), Secure: w.Proxy.Scheme == "https", Authorization: egress.Authorization(w.Proxy)}
-		secure = secure || p.Secure
+		p := protocol.EgressProxy{Name: w.Proxy.Hostname(), TLS: w.Proxy.Scheme == "https", Authorization: egress.Authorization(w.Proxy)}
+		secure = secure || p.TLS
 		for _, addr := range addrs(p.Name) {
 			p.Addrs = append(p.Addrs, netip.AddrPortFrom(addr, egress.Port(w.Proxy)))
 		}
-		o.Through = append(o.Through, protocol.Through{Ingress: w.Ingress, Proxy: p})
+		o.Routes = append(o.Routes, protocol.EgressRoute{Ingress: w.Ingress, Proxy: p})
 	}
 	// A proxy that looks into TLS has a CA of the admin's. The public ones, by which a
 	// proxy may have its own certificate, do not vouch for an ingress for which the
 	// admin trusts others.
-	o.Beyond = protocol.Trust{Roots: accepted.Roots, About: accepted.About}
+	o.AdditionalCAs = protocol.CABundle{Roots: accepted.Roots, Description: accepted.About}
 	if secure {
-		o.Proxies = mergeTrust(o.Beyond, protocol.Trust{Roots: system, About: DescribeCAs(len(system), "this host")})
+		o.ProxyCAs = mergeTrust(o.AdditionalCAs, protocol.CABundle{Roots: system, Description: DescribeCAs(len(system), "this host")})
 	}
 	return o
 }
 
 // mergeTrust is the trust in a and in what of b is not in a.
-func mergeTrust(a, b protocol.Trust) protocol.Trust {
+func mergeTrust(a, b protocol.CABundle) protocol.CABundle {
 	more := slices.DeleteFunc(slices.Clone(b.Roots), func(der []byte) bool {
 		return slices.ContainsFunc(a.Roots, func(has []byte) bool { return bytes.Equal(has, der) })
 	})
@@ -93,7 +93,7 @@ func mergeTrust(a, b protocol.Trust) protocol.Trust {
 	case len(a.Roots) == 0:
 		return b
 	default:
-		return protocol.Trust{Roots: slices.Concat(a.Roots, more), About: a.About + " and " + b.About}
+		return protocol.CABundle{Roots: slices.Concat(a.Roots, more), Description: a.Description + " and " + b.Description}
 	}
 }
 

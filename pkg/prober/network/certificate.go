@@ -15,9 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// certificate looks which certificate a server presents. It asks nothing over the
+// fetchCertificate looks which certificate a server presents. It asks nothing over the
 // connection, so that it does not matter whether the server is who it should be.
-func certificate(ctx context.Context, q *prober.CertificateQuestion) (*prober.Certificate, error) {
+func fetchCertificate(ctx context.Context, q *prober.CertificateRequest) (*prober.Certificate, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", q.Addr.String())
 	if err != nil {
 		return nil, fmt.Errorf("connect to %v: %w", q.Addr, err)
@@ -30,14 +30,14 @@ func certificate(ctx context.Context, q *prober.CertificateQuestion) (*prober.Ce
 	}
 	leaf := secure.ConnectionState().PeerCertificates[0]
 	return &prober.Certificate{
-		Issuer: issuer(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
+		Issuer: issuerName(leaf.Issuer), Serial: leaf.SerialNumber.Text(16),
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
-		Covers: q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
-		Names:  leaf.DNSNames,
+		CoversName: q.Name != "" && leaf.VerifyHostname(q.Name) == nil,
+		Names:      leaf.DNSNames,
 	}, nil
 }
 
-// issuer is how an issuer is called: CAs have a common name as a rule.
-func issuer(n pkix.Name) string {
+// issuerName is how an issuer is called: CAs have a common name as a rule.
+func issuerName(n pkix.Name) string {
 	return cmp.Or(n.CommonName, strings.Join(n.Organization, " "), n.String())
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// serve presents a certificate with these names until the test ends.
-func serve(t *testing.T, names []string) netip.AddrPort {
+// startTLSServer presents a certificate with these names until the test ends.
+func startTLSServer(t *testing.T, names []string) netip.AddrPort {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -39,7 +39,7 @@ func serve(t *testing.T, names []string) netip.AddrPort {
 		t.Fatal(err)
 	}
 	s := &http.Server{
-		ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: testTimeout, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
 	}
 	go func() { _ = s.ServeTLS(l, "", "") }()
@@ -50,18 +50,18 @@ func serve(t *testing.T, names []string) netip.AddrPort {
 // TestHostileCertificate: names that fill the largest handshake, of bytes that
 // JSON makes six of, neither pass nor end the child.
 func TestHostileCertificate(t *testing.T) {
-	c := client(t)
+	c := startClient(t)
 	var names []string
 	for i := range 100 {
 		names = append(names, fmt.Sprintf("%s%d", strings.Repeat("\x01", 2500), i))
 	}
-	hostile, plain := serve(t, names), serve(t, []string{"api.lab.test"})
-	presented := c.Certificates(within(t, patience), []prober.CertificateQuestion{
+	hostile, plain := startTLSServer(t, names), startTLSServer(t, []string{"api.lab.test"})
+	presented := c.Certificates(withTimeout(t, testTimeout), []prober.CertificateRequest{
 		{Addr: hostile, Name: "api.lab.test"}, {Addr: plain, Name: "api.lab.test"}, {Addr: plain},
 	})
 	for _, p := range presented {
 		if p.Err != nil {
-			t.Fatalf("%v: %v", p.CertificateQuestion, p.Err)
+			t.Fatalf("%v: %v", p.CertificateRequest, p.Err)
 		}
 	}
 	for _, name := range presented[0].Certificate.Names {
@@ -69,7 +69,7 @@ func TestHostileCertificate(t *testing.T) {
 			t.Fatalf("a name of %d bytes: %.20q", len(name), name)
 		}
 	}
-	if presented[0].Certificate.Covers || !presented[1].Certificate.Covers || presented[2].Certificate.Covers {
+	if presented[0].Certificate.CoversName || !presented[1].Certificate.CoversName || presented[2].Certificate.CoversName {
 		t.Errorf("the name is found at %+v", presented)
 	}
 }

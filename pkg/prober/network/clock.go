@@ -13,8 +13,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// clock asks an NTP server, once more if the first packet gets lost.
-func clock(ctx context.Context, q *prober.ClockQuestion) (*prober.Clock, error) {
+// queryClock asks an NTP server, once more if the first packet gets lost.
+func queryClock(ctx context.Context, q *prober.ClockRequest) (*prober.ClockResult, error) {
 	o := ntp.QueryOptions{Timeout: time.Second, Dialer: func(_, remote string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", remote)
 	}}
@@ -24,7 +24,7 @@ func clock(ctx context.Context, q *prober.ClockQuestion) (*prober.Clock, error) 
 			err = said.Validate()
 		}
 		if err == nil {
-			return &prober.Clock{Offset: said.ClockOffset}, nil
+			return &prober.ClockResult{Offset: said.ClockOffset}, nil
 		}
 		if deadline, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded || time.Until(deadline) < o.Timeout {
 			return nil, fmt.Errorf("ask %v: %w", q.Addr, err)

@@ -21,15 +21,15 @@ import (
 // headBytes bounds the head of an answer.
 const headBytes = 64 << 10
 
-// fetch asks for one page. What goes wrong is a part of the answer.
-func fetch(ctx context.Context, q *prober.FetchQuestion) *prober.Fetch {
-	f := &prober.Fetch{}
+// fetchPage asks for one page. What goes wrong is a part of the answer.
+func fetchPage(ctx context.Context, q *prober.FetchRequest) *prober.FetchResult {
+	f := &prober.FetchResult{}
 	begin := time.Now()
 	defer func() { f.Total = time.Since(begin) }()
-	dialer := &net.Dialer{Timeout: q.Connect, KeepAlive: -1}
+	dialer := &net.Dialer{Timeout: q.ConnectTimeout, KeepAlive: -1}
 	conn, err := dialer.DialContext(ctx, "tcp", q.Addr.String())
 	if err != nil {
-		fail(f, upstream.DialError(q.Addr, err))
+		setCause(f, upstream.DialError(q.Addr, err))
 		return f
 	}
 	defer conn.Close()
@@ -38,18 +38,18 @@ func fetch(ctx context.Context, q *prober.FetchQuestion) *prober.Fetch {
 		_ = conn.SetDeadline(deadline)
 	}
 	if err := exchange(conn, q, f, begin); err != nil {
-		fail(f, diagnose(q, err, f.FirstByte > 0))
+		setCause(f, classifyError(q, err, f.FirstByte > 0))
 	}
 	return f
 }
 
-func fail(f *prober.Fetch, e *upstream.Error) {
-	f.Cause, f.Why = string(e.Cause), upstream.Explain(e.Err)
+func setCause(f *prober.FetchResult, e *upstream.Error) {
+	f.Cause, f.Details = string(e.Cause), upstream.Explain(e.Err)
 }
 
 // exchange writes the request and reads the answer into f.
-func exchange(conn net.Conn, q *prober.FetchQuestion, f *prober.Fetch, begin time.Time) error {
-	if q.Secure {
+func exchange(conn net.Conn, q *prober.FetchRequest, f *prober.FetchResult, begin time.Time) error {
+	if q.TLS {
 		// Only what the answer says is wanted, and nothing of it is trusted.
 		conn = tls.Client(conn, &tls.Config{ServerName: q.Host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
 	}
@@ -64,21 +64,21 @@ func exchange(conn net.Conn, q *prober.FetchQuestion, f *prober.Fetch, begin tim
 	f.FirstByte = time.Since(begin)
 	answer, err := http.ReadResponse(buffered, nil)
 	if err != nil {
-		return malformed(err)
+		return wrapMalformed(err)
 	}
 	defer answer.Body.Close()
 	bounded.N = prober.MaxLength + headBytes
-	return note(f, answer)
+	return recordResponse(f, answer)
 }
 
 // requestText is how Let's Encrypt asks (boulder, va/http.go).
-func requestText(q *prober.FetchQuestion) string {
-	return "GET " + q.Path + " HTTP/1.1\r\nHost: " + q.Host + "\r\nUser-Agent: " + q.Agent +
+func requestText(q *prober.FetchRequest) string {
+	return "GET " + q.Path + " HTTP/1.1\r\nHost: " + q.Host + "\r\nUser-Agent: " + q.UserAgent +
 		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
 }
 
-// note writes an answer down, and how its body begins.
-func note(f *prober.Fetch, answer *http.Response) error {
+// recordResponse writes an answer down, and how its body begins.
+func recordResponse(f *prober.FetchResult, answer *http.Response) error {
 	f.Status, f.Server, f.Via = answer.StatusCode, answer.Header.Get("Server"), answer.Header.Get("Via")
 	f.Location, f.ContentType = answer.Header.Get("Location"), answer.Header.Get("Content-Type")
 	f.ProxyStatus = answer.Header.Get("Proxy-Status")
@@ -97,7 +97,7 @@ func note(f *prober.Fetch, answer *http.Response) error {
 // ended.
 type errMalformed struct{ error }
 
-func malformed(err error) error {
+func wrapMalformed(err error) error {
 	var timeout net.Error
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &timeout) {
 		return err
@@ -105,10 +105,10 @@ func malformed(err error) error {
 	return errMalformed{err}
 }
 
-func diagnose(q *prober.FetchQuestion, err error, got bool) *upstream.Error {
+func classifyError(q *prober.FetchRequest, err error, got bool) *upstream.Error {
 	var bad errMalformed
 	if errors.As(err, &bad) {
-		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: cause.Why{Reason: cause.Malformed}}
+		return &upstream.Error{Cause: upstream.MalformedAnswer, Addr: q.Addr, Err: cause.Details{Reason: cause.Malformed}}
 	}
 	return upstream.ExchangeError(q.Addr, err, got)
 }

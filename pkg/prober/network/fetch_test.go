@@ -20,8 +20,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// answering is a server that reads a request and then does what f does.
-func answering(t *testing.T, f func(*net.TCPConn, []byte)) netip.AddrPort {
+// startServer is a server that reads a request and then does what f does.
+func startServer(t *testing.T, f func(*net.TCPConn, []byte)) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,14 +45,14 @@ func answering(t *testing.T, f func(*net.TCPConn, []byte)) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-func says(text string) func(*net.TCPConn, []byte) {
+func replyWith(text string) func(*net.TCPConn, []byte) {
 	return func(conn *net.TCPConn, _ []byte) { _, _ = io.WriteString(conn, text) }
 }
 
 // TestFetch: what an answer holds, and the ways in which there is none told
 // apart. The child is as bare as it is in the field.
 func TestFetch(t *testing.T) {
-	c := client(t)
+	c := startClient(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -63,36 +63,36 @@ func TestFetch(t *testing.T) {
 		name string
 		addr netip.AddrPort
 		wait time.Duration
-		want prober.Fetch
+		want prober.FetchResult
 	}{
 		{
 			"an answer",
-			answering(t, says("HTTP/1.1 200 OK\r\nServer: a\u202eb\r\nVia: 1.1 x\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nkey")), patience,
-			prober.Fetch{Status: 200, Server: "a b", Via: "1.1 x", ContentType: "text/plain", Body: []byte("key"), Length: 3},
+			startServer(t, replyWith("HTTP/1.1 200 OK\r\nServer: a\u202eb\r\nVia: 1.1 x\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nkey")), testTimeout,
+			prober.FetchResult{Status: 200, Server: "a b", Via: "1.1 x", ContentType: "text/plain", Body: []byte("key"), Length: 3},
 		},
 		{
-			"a redirect", answering(t, says("HTTP/1.1 302 Found\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n")), patience,
-			prober.Fetch{Status: 302, Location: "https://x/"},
+			"a redirect", startServer(t, replyWith("HTTP/1.1 302 Found\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n")), testTimeout,
+			prober.FetchResult{Status: 302, Location: "https://x/"},
 		},
-		{"nobody listens", refused, patience, prober.Fetch{Cause: "refused"}},
-		{"closed", answering(t, func(*net.TCPConn, []byte) {}), patience, prober.Fetch{Cause: "closed-without-answer"}},
-		{"reset", answering(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), patience, prober.Fetch{Cause: "reset"}},
-		{"silent", answering(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, prober.Fetch{Cause: "timeout-answer"}},
-		{"not HTTP", answering(t, says("SSH-2.0-x\r\n")), patience, prober.Fetch{Cause: "malformed-answer"}},
-		{"a head without an end", answering(t, says("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), patience, prober.Fetch{Cause: "malformed-answer"}},
+		{"nobody listens", refused, testTimeout, prober.FetchResult{Cause: "refused"}},
+		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, prober.FetchResult{Cause: "closed-without-answer"}},
+		{"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout, prober.FetchResult{Cause: "reset"}},
+		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, prober.FetchResult{Cause: "timeout-answer"}},
+		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, prober.FetchResult{Cause: "malformed-answer"}},
+		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, prober.FetchResult{Cause: "malformed-answer"}},
 		{
-			"cut off", answering(t, says("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nkey")), patience,
-			prober.Fetch{Status: 200, Body: []byte("key"), Length: 3, Cause: "answer-truncated"},
+			"cut off", startServer(t, replyWith("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nkey")), testTimeout,
+			prober.FetchResult{Status: 200, Body: []byte("key"), Length: 3, Cause: "answer-truncated"},
 		},
 		{
-			"too large", answering(t, says("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 80000))), patience,
-			prober.Fetch{Status: 200, Body: bytes.Repeat([]byte("x"), prober.MaxBody), Length: prober.MaxLength, Cause: "answer-too-large"},
+			"too large", startServer(t, replyWith("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 80000))), testTimeout,
+			prober.FetchResult{Status: 200, Body: bytes.Repeat([]byte("x"), prober.MaxBody), Length: prober.MaxLength, Cause: "answer-too-large"},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := c.Ask(within(t, tt.wait), prober.Question{Fetch: &prober.FetchQuestion{
-				Addr: tt.addr, Host: "api.example.com", Path: "/x", Agent: "test", Connect: patience,
+			a, err := c.Query(withTimeout(t, tt.wait), prober.Request{Fetch: &prober.FetchRequest{
+				Addr: tt.addr, Host: "api.example.com", Path: "/x", UserAgent: "test", ConnectTimeout: testTimeout,
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -101,10 +101,10 @@ func TestFetch(t *testing.T) {
 			if got.Total <= 0 || (got.Cause != "refused" && got.Connected <= 0) || (got.Status != 0 && got.FirstByte < got.Connected) {
 				t.Errorf("times: %+v", got)
 			}
-			if (got.Cause == "") != got.Why.IsZero() {
-				t.Errorf("cause %q, why %v", got.Cause, got.Why)
+			if (got.Cause == "") != got.Details.IsZero() {
+				t.Errorf("cause %q, why %v", got.Cause, got.Details)
 			}
-			got.Connected, got.FirstByte, got.Total, got.Why, got.Context = 0, 0, 0, cause.Why{}, cause.Context{}
+			got.Connected, got.FirstByte, got.Total, got.Details, got.Context = 0, 0, 0, cause.Details{}, cause.Context{}
 			if diff := cmp.Diff(tt.want, got, cmp.Comparer(bytes.Equal), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -112,13 +112,13 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestFetchAsksAsAValidator: the request as it goes out.
-func TestFetchAsksAsAValidator(t *testing.T) {
-	c := client(t)
-	addr := answering(t, func(conn *net.TCPConn, request []byte) {
+// TestFetchSendsAValidatorsRequest: the request as it goes out.
+func TestFetchSendsAValidatorsRequest(t *testing.T) {
+	c := startClient(t)
+	addr := startServer(t, func(conn *net.TCPConn, request []byte) {
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n\r\n%s", request)
 	})
-	a, err := c.Ask(within(t, patience), prober.Question{Fetch: &prober.FetchQuestion{Addr: addr, Host: "api.example.com", Path: "/x", Agent: "test", Connect: patience}})
+	a, err := c.Query(withTimeout(t, testTimeout), prober.Request{Fetch: &prober.FetchRequest{Addr: addr, Host: "api.example.com", Path: "/x", UserAgent: "test", ConnectTimeout: testTimeout}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,23 +131,23 @@ func TestFetchAsksAsAValidator(t *testing.T) {
 // TestLookup: addresses, none, a failure and no answer. Its own server stands in for a real
 // one, which cannot be made to fail and to keep silent on demand.
 func TestLookup(t *testing.T) {
-	c := client(t)
-	server := dns(t)
-	ask := func(name string, ipv6 bool) (*prober.Lookup, error) {
-		a, err := c.Ask(within(t, 3*time.Second), prober.Question{Lookup: &prober.LookupQuestion{Server: server, Name: name, IPv6: ipv6}})
+	c := startClient(t)
+	server := startDNSServer(t)
+	ask := func(name string, ipv6 bool) (*prober.LookupResult, error) {
+		a, err := c.Query(withTimeout(t, 3*time.Second), prober.Request{Lookup: &prober.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
 		return a.Lookup, err
 	}
 	for _, tt := range []struct {
 		name string
 		ipv6 bool
-		want prober.Lookup
+		want prober.LookupResult
 	}{
-		{"here.test", false, prober.Lookup{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}},
-		{"here.test", true, prober.Lookup{Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}},
-		{"empty.test", false, prober.Lookup{}},
-		{"absent.test", true, prober.Lookup{}},
-		{"failing.test", false, prober.Lookup{Failure: prober.ServerFails}},
-		{"silent.test", false, prober.Lookup{Failure: prober.ServerSilent}},
+		{"here.test", false, prober.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}},
+		{"here.test", true, prober.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}},
+		{"empty.test", false, prober.LookupResult{}},
+		{"absent.test", true, prober.LookupResult{}},
+		{"failing.test", false, prober.LookupResult{Failure: prober.ServerError}},
+		{"silent.test", false, prober.LookupResult{Failure: prober.ServerSilent}},
 	} {
 		got, err := ask(tt.name, tt.ipv6)
 		if err != nil {
@@ -160,8 +160,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// dns answers for a few names.
-func dns(t *testing.T) netip.AddrPort {
+// startDNSServer answers for a few names.
+func startDNSServer(t *testing.T) netip.AddrPort {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -175,7 +175,7 @@ func dns(t *testing.T) netip.AddrPort {
 			if err != nil {
 				return
 			}
-			if answer := zone(packet[:n]); answer != nil {
+			if answer := dnsReply(packet[:n]); answer != nil {
 				_, _ = conn.WriteTo(answer, from)
 			}
 		}
@@ -183,7 +183,7 @@ func dns(t *testing.T) netip.AddrPort {
 	return netip.MustParseAddrPort(conn.LocalAddr().String())
 }
 
-func zone(packet []byte) []byte {
+func dnsReply(packet []byte) []byte {
 	var m dnsmessage.Message
 	if err := m.Unpack(packet); err != nil || len(m.Questions) != 1 {
 		return nil

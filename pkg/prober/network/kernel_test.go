@@ -15,10 +15,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// lan is a bridge here, with addresses of both families on it.
-func lan(t *testing.T) *net.Interface {
+// addLAN is a bridge here, with addresses of both families on it.
+func addLAN(t *testing.T) *net.Interface {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	nstest.Run(t, "sysctl", "-qw", noDAD)
 	nstest.Run(t, "ip", "link", "add", "lan0", "address", "02:00:00:00:00:fe", "type", "bridge")
 	t.Cleanup(func() {
@@ -41,9 +41,9 @@ func lan(t *testing.T) *net.Interface {
 // also when this host has it itself. The queries run side by side, since each waits
 // for late answers.
 func TestNeighbours(t *testing.T) {
-	link := lan(t)
-	c := client(t)
-	one, two := plug(t, "one"), plug(t, "two")
+	link := addLAN(t)
+	c := startClient(t)
+	one, two := addHost(t, "one"), addHost(t, "two")
 	one.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:01")
 	two.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:02")
 	for _, a := range []string{"192.0.2.6/32", "192.0.2.7/32", "192.0.2.8/32", "2001:db8::6/128", "2001:db8::7/128", "2001:db8::8/128", "2001:db8::11/64"} {
@@ -71,12 +71,12 @@ func TestNeighbours(t *testing.T) {
 	} {
 		for _, addr := range []string{"192.0.2." + tt.last, "2001:db8::" + tt.last} {
 			all.Go(func() {
-				found, err := c.Neighbours(within(t, patience), prober.NeighboursQuestion{
-					Addr: netip.MustParseAddr(addr), Link: link.Index, Own: link.HardwareAddr, Mine: tt.mine, Source: netip.MustParseAddr("2001:db8::1"),
+				found, err := c.Neighbours(withTimeout(t, testTimeout), prober.NeighboursRequest{
+					Addr: netip.MustParseAddr(addr), LinkIndex: link.Index, LinkHardware: link.HardwareAddr, HostHardware: tt.mine, Source: netip.MustParseAddr("2001:db8::1"),
 				})
 				if err != nil {
 					t.Errorf("%s, %s: %v", tt.what, addr, err)
-				} else if diff := cmp.Diff(tt.want, found.Hardware, cmp.Transformer("set", set)); diff != "" {
+				} else if diff := cmp.Diff(tt.want, found.Hardware, cmp.Transformer("set", setOf)); diff != "" {
 					t.Errorf("%s, %s (-want +got):\n%s", tt.what, addr, diff)
 				}
 			})
@@ -85,7 +85,7 @@ func TestNeighbours(t *testing.T) {
 	all.Wait()
 }
 
-func set(list []string) map[string]bool {
+func setOf(list []string) map[string]bool {
 	s := make(map[string]bool)
 	for _, each := range list {
 		s[each] = true
@@ -96,16 +96,16 @@ func set(list []string) map[string]bool {
 // TestPath: a path that takes whole packets, one that drops large ones without a
 // word, one where a router says so, and a host that does not answer at all.
 func TestPath(t *testing.T) {
-	lan(t)
-	near := plug(t, "near")
+	addLAN(t)
+	near := addHost(t, "near")
 	near.run("ip", "address", "add", "192.0.2.11/24", "dev", "eth0")
 	near.run("ip", "address", "add", "2001:db8::11/64", "dev", "eth0", "nodad")
-	want := func(what string, want prober.Path, to ...string) {
+	want := func(what string, want prober.PathResult, to ...string) {
 		t.Helper()
 		var both sync.WaitGroup
 		for _, addr := range to {
 			both.Go(func() {
-				got, err := prober.MeasurePath(within(t, patience), netip.MustParseAddr(addr), 1500)
+				got, err := prober.MeasurePath(withTimeout(t, testTimeout), netip.MustParseAddr(addr), 1500)
 				if err != nil {
 					t.Error(err)
 				} else if diff := cmp.Diff(want, got); diff != "" {
@@ -115,15 +115,15 @@ func TestPath(t *testing.T) {
 		}
 		both.Wait()
 	}
-	want("whole", prober.Path{Small: true, Large: true}, "192.0.2.11", "2001:db8::11")
-	want("this host", prober.Path{Small: true, Large: true}, "192.0.2.1", "2001:db8::1")
-	want("nobody", prober.Path{}, "192.0.2.99", "2001:db8::99")
+	want("whole", prober.PathResult{Small: true, Large: true}, "192.0.2.11", "2001:db8::11")
+	want("this host", prober.PathResult{Small: true, Large: true}, "192.0.2.1", "2001:db8::1")
+	want("nobody", prober.PathResult{}, "192.0.2.99", "2001:db8::99")
 
 	near.run("ip", "link", "set", "eth0", "mtu", "1400")
-	want("black hole", prober.Path{Small: true}, "192.0.2.11", "2001:db8::11")
+	want("black hole", prober.PathResult{Small: true}, "192.0.2.11", "2001:db8::11")
 	near.run("ip", "link", "set", "eth0", "mtu", "1500")
 
-	far := plug(t, "far")
+	far := addHost(t, "far")
 	nstest.Run(t, "ip", "link", "set", "far", "nomaster")
 	nstest.Run(t, "ip", "link", "set", "far", "netns", near.path())
 	near.run("ip", "link", "set", "far", "up", "mtu", "1400")
@@ -136,5 +136,5 @@ func TestPath(t *testing.T) {
 	far.run("ip", "route", "add", "default", "via", "2001:db8:f::1")
 	nstest.Run(t, "ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.11")
 	nstest.Run(t, "ip", "route", "add", "2001:db8:f::/64", "via", "2001:db8::11")
-	want("a router that says so", prober.Path{Small: true, TooBig: true}, "198.51.100.9", "2001:db8:f::9")
+	want("a router that says so", prober.PathResult{Small: true, TooBig: true}, "198.51.100.9", "2001:db8:f::9")
 }

@@ -21,7 +21,7 @@ import (
 // TestMain is the child as well, that has no capability and few system calls.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == prober.Command {
-		conn, err := child.Inherited()
+		conn, err := child.InheritedConn()
 		if err == nil {
 			err = network.RunConfined(context.Background(), conn)
 		}
@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// patience bounds what a test waits for; it is reached only when it fails.
-const patience = 30 * time.Second
+// testTimeout bounds what a test waits for; it is reached only when it fails.
+const testTimeout = 30 * time.Second
 
-func client(t *testing.T) *prober.Client {
+func startClient(t *testing.T) *prober.Client {
 	t.Helper()
-	nstest.Need(t)
+	nstest.Require(t)
 	c, err := prober.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func client(t *testing.T) *prober.Client {
 	return c
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
+func withTimeout(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
@@ -64,8 +64,8 @@ type host struct {
 // path is a name of the namespace that other processes can open.
 func (h *host) path() string { return fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), h.tid) }
 
-// plug makes a host and connects it with a bridge here; its link is called eth0.
-func plug(t *testing.T, name string) *host {
+// addHost makes a host and connects it with a bridge here; its link is called eth0.
+func addHost(t *testing.T, name string) *host {
 	t.Helper()
 	started, ended := make(chan int), make(chan struct{})
 	go func() {

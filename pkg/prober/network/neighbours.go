@@ -10,19 +10,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-const hardware = 6 // bytes of an Ethernet address
+const hardwareBytes = 6 // bytes of an Ethernet address
 
-// neighbours finds who sent the packets. The filter of [probe.Client.Neighbours]
+// parseNeighbours finds who sent the packets. The filter of [probe.Client.Neighbours]
 // accepts only answers for the address.
-func neighbours(q *prober.NeighboursQuestion) *prober.Neighbours {
+func parseNeighbours(q *prober.NeighboursRequest) *prober.NeighboursResult {
 	sender := arpSender
 	if q.Addr.Is6() {
 		sender = ndpSender
 	}
-	found := &prober.Neighbours{Hardware: []string{}}
+	found := &prober.NeighboursResult{Hardware: []string{}}
 	for _, packet := range q.Packets {
 		who := sender(packet)
-		if name := net.HardwareAddr(who).String(); who != nil && !mine(q, who) &&
+		if name := net.HardwareAddr(who).String(); who != nil && !isOwnHardware(q, who) &&
 			!slices.Contains(found.Hardware, name) && len(found.Hardware) < prober.MaxNeighbours {
 			found.Hardware = append(found.Hardware, name)
 		}
@@ -31,17 +31,17 @@ func neighbours(q *prober.NeighboursQuestion) *prober.Neighbours {
 }
 
 // mine: a host with several links in one network hears itself on them.
-func mine(q *prober.NeighboursQuestion, who []byte) bool {
-	return slices.ContainsFunc(q.Mine, func(own []byte) bool { return bytes.Equal(own, who) })
+func isOwnHardware(q *prober.NeighboursRequest, who []byte) bool {
+	return slices.ContainsFunc(q.HostHardware, func(own []byte) bool { return bytes.Equal(own, who) })
 }
 
 // arpSender returns the sender's hardware address in an Ethernet frame (RFC 826).
 func arpSender(frame []byte) []byte {
 	const offset = 22
-	if len(frame) < offset+hardware {
+	if len(frame) < offset+hardwareBytes {
 		return nil
 	}
-	return frame[offset : offset+hardware]
+	return frame[offset : offset+hardwareBytes]
 }
 
 // ndpSender finds the sender's hardware address among the options of an advertisement
@@ -61,7 +61,7 @@ func ndpSender(message []byte) []byte {
 			return nil
 		}
 		if options[0] == optionTargetLink {
-			return options[2 : 2+hardware]
+			return options[2 : 2+hardwareBytes]
 		}
 		options = options[size:]
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// atOnce bounds the questions that are looked into at a time; more wait.
-const atOnce = 64
+// maxConcurrent bounds the questions that are looked into at a time; more wait.
+const maxConcurrent = 64
 
 // RunConfined answers questions until the connection ends, after giving up every
 // system call that this does not take.
@@ -35,9 +35,9 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxConcurrent)
 	for {
-		var q prober.Question
+		var q prober.Request
 		_, err := conn.Receive(&q)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
@@ -48,19 +48,19 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			answer(ctx, conn, q)
+			respond(ctx, conn, q)
 		})
 	}
 }
 
-func answer(ctx context.Context, conn *protocol.Conn, q prober.Question) {
-	ctx, cancel := context.WithTimeout(ctx, q.Budget)
+func respond(ctx context.Context, conn *protocol.Conn, q prober.Request) {
+	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
-	var a prober.Answer
+	var a prober.Response
 	// What cannot be asked is told apart from what nobody has answered.
 	err := ctx.Err()
 	if err == nil {
-		a, err = find(ctx, q)
+		a, err = dispatch(ctx, q)
 	}
 	a.ID = q.ID
 	if err != nil {
@@ -68,33 +68,33 @@ func answer(ctx context.Context, conn *protocol.Conn, q prober.Question) {
 		a.Error = &why
 	}
 	// Before it is sent too: texts of the network may be long, and grow as JSON.
-	err = conn.Send(a.Tamed(), -1)
+	err = conn.Send(a.Sanitized(), -1)
 	if errors.Is(err, protocol.ErrTooLarge) {
-		err = conn.Send(prober.Answer{ID: q.ID, Error: &cause.Why{Reason: cause.AnswerTooLong}}, -1)
+		err = conn.Send(prober.Response{ID: q.ID, Error: &cause.Details{Reason: cause.ResponseTooLong}}, -1)
 	}
 	if err != nil {
 		_ = conn.Close()
 	}
 }
 
-func find(ctx context.Context, q prober.Question) (a prober.Answer, err error) {
+func dispatch(ctx context.Context, q prober.Request) (a prober.Response, err error) {
 	switch {
 	case q.Certificate != nil:
-		a.Certificate, err = certificate(ctx, q.Certificate)
+		a.Certificate, err = fetchCertificate(ctx, q.Certificate)
 	case q.Lookup != nil:
-		a.Lookup = lookup(ctx, q.Lookup)
-	case q.Fetch != nil && q.Fetch.Gate != nil:
-		a.Fetch = asGate(ctx, q.Fetch)
+		a.Lookup = lookupName(ctx, q.Lookup)
+	case q.Fetch != nil && q.Fetch.ViaProxy != nil:
+		a.Fetch = viaProxy(ctx, q.Fetch)
 	case q.Fetch != nil:
-		a.Fetch = fetch(ctx, q.Fetch)
+		a.Fetch = fetchPage(ctx, q.Fetch)
 	case q.Neighbours != nil:
-		a.Neighbours = neighbours(q.Neighbours)
+		a.Neighbours = parseNeighbours(q.Neighbours)
 	case q.Clock != nil:
-		a.Clock, err = clock(ctx, q.Clock)
-	case q.Through != nil:
-		a.Through, err = through(ctx, q.Through)
+		a.Clock, err = queryClock(ctx, q.Clock)
+	case q.Endpoint != nil:
+		a.Endpoint, err = queryEndpoint(ctx, q.Endpoint)
 	default:
-		err = cause.Why{Reason: cause.BadQuestion}
+		err = cause.Details{Reason: cause.InvalidRequest}
 	}
 	return a, err
 }

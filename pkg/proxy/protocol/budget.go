@@ -17,17 +17,17 @@ const (
 	maxValues = 8192
 )
 
-// budget counts the messages of a child in the current second.
-type budget struct {
+// rateBudget counts the messages of a child in the current second.
+type rateBudget struct {
 	since    time.Time
 	messages int
 	bytes    int
 }
 
 // spend takes one message of that many bytes out of the budget.
-func (b *budget) spend(length int, now time.Time) error {
+func (b *rateBudget) spend(length int, now time.Time) error {
 	if now.Sub(b.since) >= time.Second {
-		*b = budget{since: now}
+		*b = rateBudget{since: now}
 	}
 	b.messages++
 	b.bytes += length
@@ -37,9 +37,9 @@ func (b *budget) spend(length int, now time.Time) error {
 	return nil
 }
 
-// values counts the values of a JSON text, before anything is decoded: members of
+// countValues counts the values of a JSON text, before anything is decoded: members of
 // objects and lists, be the text valid or not.
-func values(text []byte) (n int) {
+func countValues(text []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

@@ -23,11 +23,11 @@ const (
 	// host's file twice and an admin's (pkg/ingress/trust: 4 MiB and 1 MiB as PEM, which is
 	// longer than what they are here).
 	maxCommand = 12 << 20
-	// maxReport bounds a message of a child, which reads what the network sends, in
+	// maxEvent bounds a message of a child, which reads what the network sends, in
 	// bytes: more than any News or answer has.
-	maxReport = 192 << 10
-	// maxKept is what a Conn keeps for the next message.
-	maxKept = 64 << 10
+	maxEvent = 192 << 10
+	// maxKeptBuffer is what a Conn keeps for the next message.
+	maxKeptBuffer = 64 << 10
 	// sendTimeout bounds the wait for a peer that does not read.
 	sendTimeout = 2 * time.Second
 	headerBytes = 4 // the length of what follows, big-endian
@@ -41,26 +41,26 @@ const (
 //
 // Send may be called from many goroutines, Receive and its kin from one.
 type Conn struct {
-	socket *net.UnixConn // commands
-	pipe   *os.File      // messages
-	parent bool          // this is the controller's end
-	buf    []byte        // of Receive
+	socket     *net.UnixConn // commands
+	pipe       *os.File      // messages
+	controller bool          // this is the controller's end
+	buf        []byte        // of Receive
 
 	// patience is with a peer that does not read.
-	patience time.Duration
+	writeTimeout time.Duration
 
-	queue   *queue     // the controller's end alone
-	budget  budget     // the same
-	sending sync.Mutex // the child's end alone
+	queue   *commandQueue // the controller's end alone
+	budget  rateBudget    // the same
+	writeMu sync.Mutex    // the child's end alone
 }
 
-// Pair makes both ends. The files are the child's, in the order of [Take].
-func Pair() (near *Conn, far [2]*os.File, err error) {
+// NewPair makes both ends. The files are the child's, in the order of [Take].
+func NewPair() (near *Conn, far [2]*os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, far, fmt.Errorf("make a socketpair: %w", err)
 	}
-	near, err = newParent(fds[0])
+	near, err = newControllerEnd(fds[0])
 	socket := os.NewFile(uintptr(fds[1]), "commands")
 	if err != nil {
 		return nil, far, errors.Join(err, socket.Close())
@@ -70,28 +70,28 @@ func Pair() (near *Conn, far [2]*os.File, err error) {
 		return nil, far, errors.Join(fmt.Errorf("make a pipe: %w", err), near.socket.Close(), socket.Close())
 	}
 	near.pipe = read
-	near.queue = newQueue(near)
+	near.queue = newCommandQueue(near)
 	return near, [2]*os.File{socket, write}, nil
 }
 
-// newParent takes the controller's end of a socketpair. Nothing can be received on
+// newControllerEnd takes the controller's end of a socketpair. Nothing can be received on
 // it: the child's send(2) gets EPIPE, and no descriptor of the child's waits there
 // to be closed with it (unix(7)).
-func newParent(fd int) (*Conn, error) {
+func newControllerEnd(fd int) (*Conn, error) {
 	if err := unix.Shutdown(fd, unix.SHUT_RD); err != nil {
 		return nil, errors.Join(fmt.Errorf("shut the socketpair for receiving: %w", err), unix.Close(fd))
 	}
-	socket, err := takeSocket(os.NewFile(uintptr(fd), "commands"))
+	socket, err := unixConnOf(os.NewFile(uintptr(fd), "commands"))
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{socket: socket, parent: true, patience: sendTimeout}, nil
+	return &Conn{socket: socket, controller: true, writeTimeout: sendTimeout}, nil
 }
 
-// Take makes the child's end of its two files, which it closes: the socket of
+// FromFiles makes the child's end of its two files, which it closes: the socket of
 // commands, and the pipe of messages.
-func Take(files [2]*os.File) (*Conn, error) {
-	socket, err := takeSocket(files[0])
+func FromFiles(files [2]*os.File) (*Conn, error) {
+	socket, err := unixConnOf(files[0])
 	if err != nil {
 		return nil, errors.Join(err, files[1].Close())
 	}
@@ -103,10 +103,10 @@ func Take(files [2]*os.File) (*Conn, error) {
 	if err = errors.Join(err, files[1].Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("take the pipe of messages: %w", err), socket.Close())
 	}
-	return &Conn{socket: socket, pipe: os.NewFile(uintptr(fd), "messages"), patience: sendTimeout}, nil
+	return &Conn{socket: socket, pipe: os.NewFile(uintptr(fd), "messages"), writeTimeout: sendTimeout}, nil
 }
 
-func takeSocket(f *os.File) (*net.UnixConn, error) {
+func unixConnOf(f *os.File) (*net.UnixConn, error) {
 	conn, err := net.FileConn(f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("take the control socket: %w", err)
@@ -122,7 +122,7 @@ func takeSocket(f *os.File) (*net.UnixConn, error) {
 // has not sent yet is dropped. End the child before: then nothing can hold the
 // controller up here.
 func (c *Conn) Close() error {
-	if c.parent {
+	if c.controller {
 		c.queue.close()
 	}
 	return errors.Join(c.socket.Close(), c.pipe.Close())
@@ -132,7 +132,7 @@ func (c *Conn) Close() error {
 // sent.
 var ErrTooLarge = errors.New("the message is too large")
 
-var errForeign = errors.New("receive a control message: no child of this program sends such a message")
+var errUnknownMessage = errors.New("receive a control message: no child of this program sends such a message")
 
 // Send sends a message, such as an [Order] or a [Word], with fd unless that is
 // negative; a child sends no descriptors. The controller's end does not wait for
@@ -143,8 +143,8 @@ func (c *Conn) Send(message any, fd int) error {
 	if err != nil {
 		return fmt.Errorf("write a control message: %w", err)
 	}
-	most := maxReport
-	if c.parent {
+	most := maxEvent
+	if c.controller {
 		most = maxCommand
 	}
 	if len(text) > most {
@@ -152,7 +152,7 @@ func (c *Conn) Send(message any, fd int) error {
 	}
 	framed := append(binary.BigEndian.AppendUint32(make([]byte, 0, headerBytes+len(text)), uint32(len(text))), text...) //nolint:gosec // bounded above
 	switch {
-	case c.parent:
+	case c.controller:
 		err = c.queue.add(framed, fd)
 	case fd >= 0:
 		err = errors.New("a child sends no descriptors")
@@ -167,24 +167,24 @@ func (c *Conn) Send(message any, fd int) error {
 
 // write is the child's way to send.
 func (c *Conn) write(framed []byte) error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	if err := c.pipe.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	if err := c.pipe.SetWriteDeadline(time.Now().Add(c.writeTimeout)); err != nil {
 		return err
 	}
 	_, err := c.pipe.Write(framed)
 	return err
 }
 
-// ReceiveOrder waits for the next order. fd is the descriptor that came with
+// ReceiveCommand waits for the next order. fd is the descriptor that came with
 // it, or negative; it is the caller's.
-func (c *Conn) ReceiveOrder() (o Order, fd int, err error) {
+func (c *Conn) ReceiveCommand() (o Command, fd int, err error) {
 	fd, err = c.Receive(&o)
 	return o, fd, err
 }
 
-// ReceiveWord waits for the next word. Words bring no descriptors.
-func (c *Conn) ReceiveWord() (w Word, err error) {
+// ReceiveEvent waits for the next word. Words bring no descriptors.
+func (c *Conn) ReceiveEvent() (w Event, err error) {
 	_, err = c.Receive(&w)
 	return w, err
 }
@@ -201,29 +201,29 @@ func (c *Conn) Receive(message any) (fd int, err error) {
 			_ = unix.Close(fd)
 			fd = -1
 		}
-		if err != nil && c.parent && c.queue.failure() != nil {
-			err = c.queue.failure()
+		if err != nil && c.controller && c.queue.lastError() != nil {
+			err = c.queue.lastError()
 		}
 	}()
 	var header [headerBytes]byte
-	if c.parent {
-		err = c.receiveReport(header[:])
+	if c.controller {
+		err = c.readEventHeader(header[:])
 	} else {
-		fd, err = c.receiveCommand(header[:])
+		fd, err = c.readCommandHeader(header[:])
 	}
 	if err != nil {
 		return fd, err
 	}
 	length := int(binary.BigEndian.Uint32(header[:]))
-	text, err := c.body(length)
+	text, err := c.readBody(length)
 	if err != nil {
 		return fd, err
 	}
-	if c.parent {
+	if c.controller {
 		if err = c.budget.spend(length, time.Now()); err != nil {
 			return fd, err
 		}
-		if n := values(text); n > maxValues {
+		if n := countValues(text); n > maxValues {
 			return fd, fmt.Errorf("receive a control message: it has %d values, more than %d", n, maxValues)
 		}
 	}
@@ -233,18 +233,18 @@ func (c *Conn) Receive(message any) (fd int, err error) {
 	switch {
 	case err == nil:
 		return fd, nil
-	case c.parent:
-		return fd, errForeign // a decoder's error quotes what the child has sent
+	case c.controller:
+		return fd, errUnknownMessage // a decoder's error quotes what the child has sent
 	default:
 		return fd, fmt.Errorf("read a control message: %w", err)
 	}
 }
 
-// body reads what follows a header. It is valid until the next call.
-func (c *Conn) body(length int) ([]byte, error) {
+// readBody reads what follows a header. It is valid until the next call.
+func (c *Conn) readBody(length int) ([]byte, error) {
 	most, from := maxCommand, io.Reader(c.socket)
-	if c.parent {
-		most, from = maxReport, c.pipe
+	if c.controller {
+		most, from = maxEvent, c.pipe
 	}
 	if length > most {
 		return nil, fmt.Errorf("receive a control message: it has %d bytes, more than %d", length, most)
@@ -253,7 +253,7 @@ func (c *Conn) body(length int) ([]byte, error) {
 		c.buf = make([]byte, length)
 	}
 	text := c.buf[:length]
-	if length > maxKept {
+	if length > maxKeptBuffer {
 		c.buf = nil
 	}
 	if _, err := io.ReadFull(from, text); err != nil {
@@ -262,8 +262,8 @@ func (c *Conn) body(length int) ([]byte, error) {
 	return text, nil
 }
 
-// receiveReport reads the length of a child's message.
-func (c *Conn) receiveReport(header []byte) error {
+// readEventHeader reads the length of a child's message.
+func (c *Conn) readEventHeader(header []byte) error {
 	_, err := io.ReadFull(c.pipe, header)
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -271,12 +271,12 @@ func (c *Conn) receiveReport(header []byte) error {
 	return fmt.Errorf("receive a control message: %w", err)
 }
 
-// receiveCommand reads the length of a command, and the descriptor that comes with
+// readCommandHeader reads the length of a command, and the descriptor that comes with
 // its first byte.
-func (c *Conn) receiveCommand(header []byte) (fd int, err error) {
+func (c *Conn) readCommandHeader(header []byte) (fd int, err error) {
 	rights := make([]byte, unix.CmsgSpace(4))
 	n, oobn, flags, _, err := c.socket.ReadMsgUnix(header, rights)
-	fd = descriptor(rights[:oobn])
+	fd = firstDescriptor(rights[:oobn])
 	switch {
 	case errors.Is(err, unix.ECONNRESET): // it ended without having read all
 		return fd, io.EOF
@@ -293,8 +293,8 @@ func (c *Conn) receiveCommand(header []byte) (fd int, err error) {
 	return fd, nil
 }
 
-// descriptor returns the one in the rights, and closes any other.
-func descriptor(rights []byte) int {
+// firstDescriptor returns the one in the rights, and closes any other.
+func firstDescriptor(rights []byte) int {
 	fd := -1
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {

@@ -23,13 +23,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func pair(t *testing.T) (keeper, gate *Conn) {
+func newTestPair(t *testing.T) (keeper, gate *Conn) {
 	t.Helper()
-	keeper, far, err := Pair()
+	keeper, far, err := NewPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err = Take(far)
+	gate, err = FromFiles(far)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +41,10 @@ func pair(t *testing.T) (keeper, gate *Conn) {
 }
 
 // Whatever the size of a message, it arrives whole, and the descriptor with it.
-func TestOrders(t *testing.T) {
+func TestCommands(t *testing.T) {
 	t.Parallel()
-	keeper, gate := pair(t)
-	keeper.patience = time.Minute // with the race detector megabytes take seconds to decode
+	keeper, gate := newTestPair(t)
+	keeper.writeTimeout = time.Minute // with the race detector megabytes take seconds to decode
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -59,10 +59,10 @@ func TestOrders(t *testing.T) {
 	for i := range many {
 		many[i] = strings.Repeat("a", 60)
 	}
-	orders := []Order{
-		{Trust: &Trust{Roots: [][]byte{make([]byte, 100<<10)}}},
-		{Egress: &Egress{
-			Proxies: Trust{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}}, Beyond: Trust{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
+	orders := []Command{
+		{Trust: &CABundle{Roots: [][]byte{make([]byte, 100<<10)}}},
+		{Egress: &EgressRoutes{
+			ProxyCAs: CABundle{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}}, AdditionalCAs: CABundle{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
 		}},
 		{Configure: &Configure{Hosts: many, Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6")}, HeadTimeout: time.Second}},
 		{Listen: &Listen{Port: 8888}},
@@ -84,7 +84,7 @@ func TestOrders(t *testing.T) {
 		sent <- nil
 	}()
 	for _, want := range orders {
-		got, fd, err := gate.ReceiveOrder()
+		got, fd, err := gate.ReceiveCommand()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,19 +108,19 @@ func TestOrders(t *testing.T) {
 	if err := errors.Join(<-sent, keeper.Close()); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := gate.ReceiveOrder(); !errors.Is(err, io.EOF) {
+	if _, _, err := gate.ReceiveCommand(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
 // What does not come from a gate of ours ends the connection.
-func TestBadWords(t *testing.T) {
+func TestInvalidEvents(t *testing.T) {
 	t.Parallel()
 	framed := func(text string) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	}
 	for name, bytes := range map[string][]byte{
-		"longer than any word": binary.BigEndian.AppendUint32(nil, maxReport+1),
+		"longer than any word": binary.BigEndian.AppendUint32(nil, maxEvent+1),
 		"cut in the length":    {0, 0},
 		"cut in the text":      framed(`{"alive":{}}`)[:8],
 		"no JSON":              framed("alive"),
@@ -129,12 +129,12 @@ func TestBadWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keeper, gate := pair(t)
+			keeper, gate := newTestPair(t)
 			if _, err := gate.pipe.Write(bytes); err != nil {
 				t.Fatal(err)
 			}
 			_ = gate.Close()
-			if w, err := keeper.ReceiveWord(); err == nil {
+			if w, err := keeper.ReceiveEvent(); err == nil {
 				t.Errorf("taken as %+v", w)
 			}
 		})
@@ -144,8 +144,8 @@ func TestBadWords(t *testing.T) {
 // A child can have no descriptor wait for the controller: neither its pipe nor its
 // end of the socket carries one there.
 func TestNoDescriptorReachesTheController(t *testing.T) {
-	keeper, gate := pair(t)
-	if err := gate.Send(Word{Alive: &Alive{}}, 1); err == nil {
+	keeper, gate := newTestPair(t)
+	if err := gate.Send(Event{Heartbeat: &Heartbeat{}}, 1); err == nil {
 		t.Error("a child's message takes a descriptor")
 	}
 	if _, _, err := gate.socket.WriteMsgUnix([]byte{0}, unix.UnixRights(1), nil); !errors.Is(err, unix.EPIPE) {
@@ -160,10 +160,10 @@ func TestNoDescriptorReachesTheController(t *testing.T) {
 	if !errors.Is(sent, unix.ENOTSOCK) {
 		t.Errorf("over the pipe: %v, want ENOTSOCK", sent)
 	}
-	if err := gate.Send(Word{Alive: &Alive{}}, -1); err != nil {
+	if err := gate.Send(Event{Heartbeat: &Heartbeat{}}, -1); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := keeper.ReceiveWord(); err != nil || w.Alive == nil {
+	if w, err := keeper.ReceiveEvent(); err != nil || w.Heartbeat == nil {
 		t.Errorf("after that: %+v, %v", w, err)
 	}
 }
@@ -172,22 +172,22 @@ func TestNoDescriptorReachesTheController(t *testing.T) {
 // once, and the child's end is reported to whoever receives.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	keeper, gate := pair(t)
-	if keeper.patience != sendTimeout || gate.patience != sendTimeout {
-		t.Errorf("a connection waits %v and %v", keeper.patience, gate.patience)
+	keeper, gate := newTestPair(t)
+	if keeper.writeTimeout != sendTimeout || gate.writeTimeout != sendTimeout {
+		t.Errorf("a connection waits %v and %v", keeper.writeTimeout, gate.writeTimeout)
 	}
-	keeper.patience, gate.patience = time.Millisecond, time.Millisecond
-	big := Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}} // more than the socket's buffer holds
+	keeper.writeTimeout, gate.writeTimeout = time.Millisecond, time.Millisecond
+	big := Command{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}} // more than the socket's buffer holds
 	if err := keeper.Send(big, 1); err != nil {
 		t.Errorf("queue a command: %v", err)
 	}
-	if _, err := keeper.ReceiveWord(); !errors.Is(err, errOverflow) {
+	if _, err := keeper.ReceiveEvent(); !errors.Is(err, errNotReading) {
 		t.Errorf("receive: %v", err)
 	}
-	if err := keeper.Send(big, 1); !errors.Is(err, errOverflow) {
+	if err := keeper.Send(big, 1); !errors.Is(err, errNotReading) {
 		t.Errorf("the next command: %v", err)
 	}
-	if err := gate.Send(strings.Repeat("a", maxReport/2), -1); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := gate.Send(strings.Repeat("a", maxEvent/2), -1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a message: %v", err)
 	}
 }
@@ -195,14 +195,14 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 // The queue is bounded in commands and in bytes; the descriptors in it are closed with
 // it.
 func TestOverflow(t *testing.T) {
-	for name, command := range map[string]Order{
-		"commands": {Tell: &Tell{}},
+	for name, command := range map[string]Command{
+		"commands": {Flush: &Flush{}},
 		"bytes":    {Configure: &Configure{Hosts: []string{strings.Repeat("a", maxCommand-1000)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keeper, _ := pair(t)
-			before := descriptors(t)
-			if err := keeper.Send(Order{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}}, 1); err != nil {
+			keeper, _ := newTestPair(t)
+			before := openDescriptors(t)
+			if err := keeper.Send(Command{Configure: &Configure{Hosts: []string{strings.Repeat("a", 1<<20)}}}, 1); err != nil {
 				t.Fatal(err)
 			}
 			queued := 0
@@ -210,19 +210,19 @@ func TestOverflow(t *testing.T) {
 			for ; err == nil && queued <= maxQueued+1; queued++ {
 				err = keeper.Send(command, 1)
 			}
-			if !errors.Is(err, errOverflow) {
+			if !errors.Is(err, errNotReading) {
 				t.Errorf("after %d commands: %v", queued, err)
 			}
-			if _, err := keeper.ReceiveWord(); !errors.Is(err, errOverflow) {
+			if _, err := keeper.ReceiveEvent(); !errors.Is(err, errNotReading) {
 				t.Errorf("receive: %v", err)
 			}
 			_ = keeper.Close()
-			nstest.Await(t, "the descriptors are closed", func() bool { return descriptors(t) <= before })
+			nstest.Await(t, "the descriptors are closed", func() bool { return openDescriptors(t) <= before })
 		})
 	}
 }
 
-func descriptors(t *testing.T) int {
+func openDescriptors(t *testing.T) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -242,38 +242,38 @@ func TestManyValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keeper, gate := pair(t)
+			keeper, gate := newTestPair(t)
 			if _, err := gate.pipe.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := keeper.ReceiveWord(); err == nil || !strings.Contains(err.Error(), "values") {
+			if _, err := keeper.ReceiveEvent(); err == nil || !strings.Contains(err.Error(), "values") {
 				t.Errorf("received: %v", err)
 			}
 		})
 	}
 	for text, want := range map[string]int{``: 0, `{}`: 1, `[1,2,3]`: 3, `"a,b{[\",["`: 0, `{"a\\":[{},{}]}`: 5} {
-		if got := values([]byte(text)); got != want {
+		if got := countValues([]byte(text)); got != want {
 			t.Errorf("%s has %d values, want %d", text, got, want)
 		}
 	}
 }
 
 // The largest news that a gate tells pass.
-func TestLargestNews(t *testing.T) {
+func TestLargestStats(t *testing.T) {
 	t.Parallel()
-	keeper, gate := pair(t)
-	n := &News{Undelivered: true, Failures: 1}
+	keeper, gate := newTestPair(t)
+	n := &Stats{UpstreamFailed: true, AcceptFailures: 1}
 	for range MaxChallenges {
 		name := strings.Repeat("a", 253)
 		n.Challenges = append(n.Challenges, Challenge{
 			Challenge: report.Challenge{Host: name},
-			Failure:   &cause.Failure{Why: cause.Why{Names: []string{name, name, name, name}}, Also: make([]cause.Other, cause.MaxAlso)},
+			Failure:   &cause.Failure{Details: cause.Details{Names: []string{name, name, name, name}}, Others: make([]cause.OtherFailure, cause.MaxOthers)},
 		})
 	}
-	n.Sums, n.Refused = make([]report.ForwardedCount, MaxSums), make([]report.RefusalCount, maxRefusals)
+	n.Sums, n.Refused = make([]report.ForwardedCount, MaxRequestSums), make([]report.RefusalCount, maxRefusalSums)
 	sent := make(chan error, 1)
-	go func() { sent <- gate.Send(Word{News: n}, -1) }()
-	if w, err := keeper.ReceiveWord(); err != nil || len(w.News.Challenges) != MaxChallenges {
+	go func() { sent <- gate.Send(Event{Stats: n}, -1) }()
+	if w, err := keeper.ReceiveEvent(); err != nil || len(w.Stats.Challenges) != MaxChallenges {
 		t.Errorf("received: %v", err)
 	}
 	if err := <-sent; err != nil {
@@ -285,8 +285,8 @@ func TestLargestNews(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for name, length := range map[string]int{"messages": 20, "bytes": maxReport} {
-		var b budget
+	for name, length := range map[string]int{"messages": 20, "bytes": maxEvent} {
+		var b rateBudget
 		count := 0
 		for b.spend(length, now) == nil {
 			count++
@@ -300,16 +300,16 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-func TestNewsThatAreNotBelieved(t *testing.T) {
+func TestInvalidStats(t *testing.T) {
 	t.Parallel()
 	good := Challenge{Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200}}
-	with := func(change func(*Challenge)) News {
+	with := func(change func(*Challenge)) Stats {
 		c := good
 		change(&c)
-		return News{Challenges: []Challenge{good, c}}
+		return Stats{Challenges: []Challenge{good, c}}
 	}
 	for name, tt := range map[string]struct {
-		news News
+		news Stats
 		ok   bool
 	}{
 		"good":                {with(func(*Challenge) {}), true},
@@ -326,49 +326,49 @@ func TestNewsThatAreNotBelieved(t *testing.T) {
 		"a zone":              {with(func(c *Challenge) { c.VIP = netip.MustParseAddr("fe80::1%x\ny") }), false},
 		"a client's zone":     {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
 		"an ingress's zone":   {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
-		"a long time":         {with(func(c *Challenge) { c.Duration = MaxTook + 1 }), false},
+		"a long time":         {with(func(c *Challenge) { c.Duration = MaxRequestDuration + 1 }), false},
 		"a failure":           {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "refused"} }), true},
 		"a failure of none":   {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "mend it now"} }), false},
 		"a whole token":       {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
 		"a status of none":    {with(func(c *Challenge) { c.Status = -1 }), false},
 		"a negative time":     {with(func(c *Challenge) { c.Duration = -1 }), false},
-		"too many challenges": {News{Challenges: make([]Challenge, MaxChallenges+1)}, false},
+		"too many challenges": {Stats{Challenges: make([]Challenge, MaxChallenges+1)}, false},
 		"an unknown asker":    {with(func(c *Challenge) { c.ClientKind = "curl" }), false},
 		"an unknown outcome":  {with(func(c *Challenge) { c.Outcome = "fine" }), false},
-		"a sum":               {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
-		"too many at once":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
-		"a sum of nobody":     {News{Sums: []report.ForwardedCount{{Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1}}}, false},
-		"a sum of nothing":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
-		"a bucket of none":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
-		"a long cause":        {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "mend it now"}}}, false},
-		"a sum of an hour":    {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour}}}, false},
-		"a sum in no bucket":  {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 1, TotalDuration: time.Minute}}}, false},
-		"the end of a bucket": {News{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second}}}, true},
-		"too many sums":       {News{Sums: make([]report.ForwardedCount, MaxSums+1)}, false},
-		"a refusal":           {refused(report.Evicted, report.OtherClient), true},
-		"a refusal of one":    {refused(report.ForeignHost, report.CertManager), true},
-		"a refusal of nobody": {refused(report.ForeignHost, "curl"), false},
-		"a refusal unread":    {refused(report.Evicted, report.CertManager), false},
-		"a kind of refusal":   {refused("evicted2", report.OtherClient), false},
-		"a complaint":         {News{LastFailure: maxErrno + 1}, false},
+		"a sum":               {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
+		"too many at once":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
+		"a sum of nobody":     {Stats{Sums: []report.ForwardedCount{{Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1}}}, false},
+		"a sum of nothing":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
+		"a bucket of none":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
+		"a long cause":        {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "mend it now"}}}, false},
+		"a sum of an hour":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour}}}, false},
+		"a sum in no bucket":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 1, TotalDuration: time.Minute}}}, false},
+		"the end of a bucket": {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second}}}, true},
+		"too many sums":       {Stats{Sums: make([]report.ForwardedCount, MaxRequestSums+1)}, false},
+		"a refusal":           {refusalStats(report.Evicted, report.OtherClient), true},
+		"a refusal of one":    {refusalStats(report.ForeignHost, report.CertManager), true},
+		"a refusal of nobody": {refusalStats(report.ForeignHost, "curl"), false},
+		"a refusal unread":    {refusalStats(report.Evicted, report.CertManager), false},
+		"a kind of refusal":   {refusalStats("evicted2", report.OtherClient), false},
+		"a complaint":         {Stats{LastAcceptErrno: maxErrno + 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := tt.news.Check(); (err == nil) != tt.ok {
+			if err := tt.news.Validate(); (err == nil) != tt.ok {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-func refused(why report.Refusal, asker report.ClientKind) News {
-	return News{Refused: []report.RefusalCount{{Refusal: why, ClientKind: asker, Count: 1}}}
+func refusalStats(why report.Refusal, asker report.ClientKind) Stats {
+	return Stats{Refused: []report.RefusalCount{{Refusal: why, ClientKind: asker, Count: 1}}}
 }
 
 // A message that is too large is refused whole: the connection goes on.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	keeper, gate := pair(t)
+	keeper, gate := newTestPair(t)
 	if err := keeper.Send(strings.Repeat("a", maxCommand), -1); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("got %v", err)
 	}

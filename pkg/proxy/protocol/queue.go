@@ -20,45 +20,45 @@ const (
 )
 
 var (
-	errOverflow = errors.New("the child does not read its commands")
-	errClosed   = errors.New("the connection is closed")
+	errNotReading = errors.New("the child does not read its commands")
+	errClosed     = errors.New("the connection is closed")
 )
 
-// queue holds the commands for a child and sends them in a goroutine of its own, so
+// commandQueue holds the commands for a child and sends them in a goroutine of its own, so
 // that a child that does not read holds nobody up. When it overflows, or a command
 // is not read within sendTimeout, the connection ends: Receive returns why.
-type queue struct {
+type commandQueue struct {
 	conn *Conn
 
 	mu      sync.Mutex
-	waiting []command
+	pending []queuedCommand
 	bytes   int
-	broken  error
+	err     error
 	wake    chan struct{} // yields a value after something was queued, or the queue was closed
 }
 
-// command is a framed message, and a descriptor of the queue's or a negative number.
-type command struct {
+// queuedCommand is a framed message, and a descriptor of the queue's or a negative number.
+type queuedCommand struct {
 	framed []byte
 	fd     int
 }
 
-func newQueue(conn *Conn) *queue {
-	q := &queue{conn: conn, wake: make(chan struct{}, 1)}
+func newCommandQueue(conn *Conn) *commandQueue {
+	q := &commandQueue{conn: conn, wake: make(chan struct{}, 1)}
 	go q.run()
 	return q
 }
 
 // add queues a message with a duplicate of fd unless that is negative.
-func (q *queue) add(framed []byte, fd int) error {
+func (q *commandQueue) add(framed []byte, fd int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.broken != nil {
-		return q.broken
+	if q.err != nil {
+		return q.err
 	}
-	if len(q.waiting) == maxQueued || q.bytes+len(framed) > maxQueuedBytes {
-		q.fail(errOverflow)
-		return errOverflow
+	if len(q.pending) == maxQueued || q.bytes+len(framed) > maxQueuedBytes {
+		q.fail(errNotReading)
+		return errNotReading
 	}
 	if fd >= 0 {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -67,13 +67,13 @@ func (q *queue) add(framed []byte, fd int) error {
 		}
 		fd = own
 	}
-	q.waiting = append(q.waiting, command{framed, fd})
+	q.pending = append(q.pending, queuedCommand{framed, fd})
 	q.bytes += len(framed)
-	q.touch()
+	q.signal()
 	return nil
 }
 
-func (q *queue) touch() {
+func (q *commandQueue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -81,34 +81,34 @@ func (q *queue) touch() {
 }
 
 // fail ends the connection. It needs mu.
-func (q *queue) fail(why error) {
-	if q.broken != nil {
+func (q *commandQueue) fail(why error) {
+	if q.err != nil {
 		return
 	}
-	q.broken = why
-	for _, c := range q.waiting {
-		c.release()
+	q.err = why
+	for _, c := range q.pending {
+		c.closeDescriptor()
 	}
-	q.waiting = nil
-	q.touch()
+	q.pending = nil
+	q.signal()
 	// Receive returns, and with it who attends the child. The pipe is closed by
 	// Close alone.
 	_ = q.conn.pipe.SetReadDeadline(time.Unix(1, 0))
 }
 
-func (q *queue) failure() error {
+func (q *commandQueue) lastError() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.broken
+	return q.err
 }
 
-func (q *queue) close() {
+func (q *commandQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.fail(errClosed)
 }
 
-func (q *queue) run() {
+func (q *commandQueue) run() {
 	for range q.wake {
 		for {
 			c, more, broken := q.next()
@@ -118,8 +118,8 @@ func (q *queue) run() {
 			if !more {
 				break
 			}
-			err := q.conn.transmit(c)
-			c.release()
+			err := q.conn.writeCommand(c)
+			c.closeDescriptor()
 			if err != nil {
 				q.mu.Lock()
 				q.fail(err)
@@ -131,28 +131,28 @@ func (q *queue) run() {
 }
 
 // next takes the oldest command.
-func (q *queue) next() (c command, more, broken bool) {
+func (q *commandQueue) next() (c queuedCommand, more, broken bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.broken != nil || len(q.waiting) == 0 {
-		return command{}, false, q.broken != nil
+	if q.err != nil || len(q.pending) == 0 {
+		return queuedCommand{}, false, q.err != nil
 	}
-	c = q.waiting[0]
-	q.waiting = q.waiting[1:]
+	c = q.pending[0]
+	q.pending = q.pending[1:]
 	q.bytes -= len(c.framed)
 	return c, true, false
 }
 
-// release closes the descriptor, which the kernel holds for the child by then.
-func (c command) release() {
+// closeDescriptor closes the descriptor, which the kernel holds for the child by then.
+func (c queuedCommand) closeDescriptor() {
 	if c.fd >= 0 {
 		_ = unix.Close(c.fd)
 	}
 }
 
-// transmit sends one command to the child.
-func (c *Conn) transmit(m command) error {
-	if err := c.socket.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+// writeCommand sends one command to the child.
+func (c *Conn) writeCommand(m queuedCommand) error {
+	if err := c.socket.SetWriteDeadline(time.Now().Add(c.writeTimeout)); err != nil {
 		return err
 	}
 	var rights []byte
@@ -167,7 +167,7 @@ func (c *Conn) transmit(m command) error {
 		n += more
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errOverflow
+		return errNotReading
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (w *Builder) Configure(c *protocol.Configure) {
 		Ingress:         c.Ingress,
 		Port:            c.Port,
 		HTTPSPort:       c.HTTPSPort,
-		TLS:             c.Secure,
+		TLS:             c.TLS,
 		FollowRedirects: c.FollowRedirects,
 		VerifyNames:     c.VerifyNames,
 		ConnectTimeout:  c.ConnectTimeout,
@@ -35,21 +35,21 @@ func (w *Builder) Configure(c *protocol.Configure) {
 
 // Trust takes which CAs are trusted. It comes before the first configuration, which
 // says where the ingress is, and whenever other CAs are to be trusted.
-func (w *Builder) Trust(t *protocol.Trust) {
+func (w *Builder) Trust(t *protocol.CABundle) {
 	w.settings.TrustedCAs = upstream.NewTrustedCAs(t.Roots)
 }
 
 // Egress takes what is reached through a proxy: from here on, nothing that is
 // printed shows what authorizes the proxy's use.
-func (w *Builder) Egress(e *protocol.Egress) {
-	through := make([]upstream.EgressRoute, 0, len(e.Through))
-	for _, t := range e.Through {
+func (w *Builder) Egress(e *protocol.EgressRoutes) {
+	through := make([]upstream.EgressRoute, 0, len(e.Routes))
+	for _, t := range e.Routes {
 		through = append(through, upstream.EgressRoute{Ingress: t.Ingress, Proxy: upstream.EgressProxy{
 			Name:          t.Proxy.Name,
-			TLS:           t.Proxy.Secure,
+			TLS:           t.Proxy.TLS,
 			Addrs:         t.Proxy.Addrs,
 			Authorization: upstream.NewSecret(t.Proxy.Authorization),
 		}})
 	}
-	w.settings.Egress = upstream.Egress{Routes: through, ProxyCAs: e.Proxies.Roots, AdditionalCAs: e.Beyond.Roots}
+	w.settings.Egress = upstream.Egress{Routes: through, ProxyCAs: e.ProxyCAs.Roots, AdditionalCAs: e.AdditionalCAs.Roots}
 }

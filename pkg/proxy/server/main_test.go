@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 // testTimeout bounds what a test waits for; it is reached only when it fails.
-const testTimeout = nstest.Patience
+const testTimeout = nstest.Timeout
 
 // testSettings are those of the tests: bounds that no correct run reaches.
 func testSettings() server.Settings {
@@ -50,7 +50,7 @@ func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)}
 
 func (r *recorder) RecordChallenge(c report.Challenge, why *cause.Failure) {
 	if why != nil {
-		c.Detail = why.Detail(cause.Context{})
+		c.Detail = why.Summary(cause.Context{})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,7 @@ type Conn struct {
 
 // attach makes c the connection fd. It was closed before, or is new.
 func (c *Conn) attach(fd int, remote netip.AddrPort) error {
-	local, err := nonblock.Local(fd)
+	local, err := nonblock.LocalAddr(fd)
 	if err != nil {
 		return errors.Join(fmt.Errorf("find the address that a client connected to: %w", err), unix.Close(fd))
 	}

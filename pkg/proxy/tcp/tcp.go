@@ -103,6 +103,6 @@ func (l *Listener) SyscallConn() (syscall.RawConn, error) { return l.raw, nil }
 // Addr is the address that the socket listens on.
 func (l *Listener) Addr() net.Addr {
 	var local netip.AddrPort
-	_ = l.raw.Control(func(fd uintptr) { local, _ = nonblock.Local(int(fd)) })
+	_ = l.raw.Control(func(fd uintptr) { local, _ = nonblock.LocalAddr(int(fd)) })
 	return net.TCPAddrFromAddrPort(local)
 }

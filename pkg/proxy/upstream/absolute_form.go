@@ -12,10 +12,10 @@ import (
 
 // errNoHost is a request that no proxy can be asked for: it names no host, and the
 // address in its place would be that of this front door.
-var errNoHost = fmt.Errorf("%w", cause.Why{Reason: cause.NoHost})
+var errNoHost = fmt.Errorf("%w", cause.Details{Reason: cause.NoHost})
 
 // errBadHead is a head that is not what the gate writes: origin-form, then Host.
-var errBadHead = fmt.Errorf("%w", cause.Why{Reason: cause.BadHead})
+var errBadHead = fmt.Errorf("%w", cause.Details{Reason: cause.BadHead})
 
 // appendAbsoluteForm appends a request head in the form for a proxy (RFC 9112 section
 // 3.2.2): the target becomes http://host/…, Host the same, and what authorizes us

@@ -23,14 +23,14 @@ const (
 )
 
 // errTooLarge is an answer that is not passed on, or not to its end.
-var errTooLarge = fmt.Errorf("%w", cause.Why{Reason: cause.TooLarge})
+var errTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
 // errMalformed is what every finding about the bytes of an answer wraps.
 var errMalformed = errors.New("malformed answer")
 
-func malformed(reason cause.Reason) error { return malformedBecause(cause.Why{Reason: reason}) }
+func malformed(reason cause.Reason) error { return malformedBecause(cause.Details{Reason: reason}) }
 
-func malformedBecause(why cause.Why) error { return fmt.Errorf("%w: %w", errMalformed, why) }
+func malformedBecause(why cause.Details) error { return fmt.Errorf("%w: %w", errMalformed, why) }
 
 // framing is how the end of an answer's body is known (RFC 9112 section 6.3).
 type framing uint8
@@ -63,8 +63,8 @@ type answer struct {
 	connectionClose                 bool
 
 	locations      int
-	redirectTarget cause.Why // where it leads, when that is not followed
-	loopDetected   bool      // sent back to us: read for the diagnosis only
+	redirectTarget cause.Details // where it leads, when that is not followed
+	loopDetected   bool          // sent back to us: read for the diagnosis only
 }
 
 // once goes on reading the head at the beginning of buf. It returns the head's
@@ -115,7 +115,7 @@ func (a *answer) parseStatusLine(at span) error {
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 	if a.status < 100 || a.status > 599 {
-		return malformedBecause(cause.Why{Reason: cause.StatusCode, Number: a.status})
+		return malformedBecause(cause.Details{Reason: cause.StatusCode, Number: a.status})
 	}
 	a.reason = span{min(at.from+least+1, at.to), at.to}
 	return nil
@@ -179,11 +179,11 @@ func (a *answer) isInterim() bool { return a.status < 200 }
 func (a *answer) bodyFraming(toHead bool) (framing, error) {
 	switch {
 	case a.contentLengths > 1:
-		return noBody, malformed(cause.LengthTwice)
+		return noBody, malformed(cause.LengthRepeated)
 	case a.contentLengths > 0 && a.transferCodings > 0:
 		return noBody, malformed(cause.LengthAndCoding)
 	case a.transferCodings > 0 && (!a.chunked || a.transferCodings > 1 || a.minor == 0):
-		return noBody, malformed(cause.Coding)
+		return noBody, malformed(cause.TransferCoding)
 	case toHead, a.status == 204, a.status == 304:
 		return noBody, nil
 	case a.transferCodings > 0:

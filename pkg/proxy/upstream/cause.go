@@ -133,9 +133,9 @@ func (e *Error) ClientAnswer() (status int, reason string) {
 // Failure is the finding as it is reported to the process that writes its sentence:
 // what came from the network is in it only as far as that can be checked.
 func (e *Error) Failure() cause.Failure {
-	f := cause.Failure{Cause: string(e.Cause), Addr: cause.Unzoned(e.Addr), Proxy: e.EgressProxy != "", Why: Explain(e.Err)}
-	for _, other := range e.Others[:min(len(e.Others), cause.MaxAlso)] {
-		f.Also = append(f.Also, cause.Other{Cause: string(other.Cause), Addr: cause.Unzoned(other.Addr)})
+	f := cause.Failure{Cause: string(e.Cause), Addr: cause.WithoutZone(e.Addr), ViaProxy: e.EgressProxy != "", Details: Explain(e.Err)}
+	for _, other := range e.Others[:min(len(e.Others), cause.MaxOthers)] {
+		f.Others = append(f.Others, cause.OtherFailure{Cause: string(other.Cause), Addr: cause.WithoutZone(other.Addr)})
 	}
 	return f
 }
@@ -175,40 +175,40 @@ func handshakeError(addr netip.AddrPort, err error, heard bool) *Error {
 
 // Explain is what an error says in typed parameters: of package failure, of the system,
 // or of TLS.
-func Explain(err error) cause.Why {
-	var own cause.Why
+func Explain(err error) cause.Details {
+	var own cause.Details
 	var record tls.RecordHeaderError
 	switch number, is := alertNumber(err); {
 	case errors.As(err, &own):
 		return own
 	case is:
-		return cause.Why{Reason: cause.Alert, Number: number}
+		return cause.Details{Reason: cause.Alert, Number: number}
 	case errors.As(err, &record):
 		return ExplainTLS(err)
 	}
-	return cause.Of(err)
+	return cause.DetailsOf(err)
 }
 
 // ExplainTLS says why a handshake, or TLS after it, has failed.
-func ExplainTLS(err error) cause.Why {
+func ExplainTLS(err error) cause.Details {
 	var record tls.RecordHeaderError
 	number, is := alertNumber(err)
 	switch {
 	case is:
-		return cause.Why{Reason: cause.Alert, Number: number}
+		return cause.Details{Reason: cause.Alert, Number: number}
 	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
-		return cause.Why{Reason: cause.PlainHTTP}
+		return cause.Details{Reason: cause.PlainHTTP}
 	case errors.As(err, &record):
-		return cause.Why{Reason: cause.NotTLS}
+		return cause.Details{Reason: cause.NotTLS}
 	case isConnectionLost(err):
-		return cause.Why{Reason: cause.EndedMidway}
+		return cause.Details{Reason: cause.UnexpectedEndOfStream}
 	case strings.Contains(err.Error(), "unsupported protocol version"): // of crypto/tls, which has no type for it
-		return cause.Why{Reason: cause.TLSVersion}
+		return cause.Details{Reason: cause.TLSVersion}
 	}
-	if why := cause.Of(err); why.Reason != cause.Unknown {
+	if why := cause.DetailsOf(err); why.Reason != cause.Unknown {
 		return why
 	}
-	return cause.Why{Reason: cause.TLSFailed}
+	return cause.Details{Reason: cause.TLSFailed}
 }
 
 // alertNumber is the number of a TLS alert, for which crypto/tls exports no type.

@@ -27,16 +27,16 @@ func reportedFailure(e *Error) (cause.Failure, cause.Context) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		panic(err)
 	}
-	if err := f.Check(); err != nil || !reflect.DeepEqual(f, e.Failure()) {
+	if err := f.Validate(); err != nil || !reflect.DeepEqual(f, e.Failure()) {
 		panic(string(text))
 	}
-	c := cause.Context{Host: "api.example.com", Trusted: "the CAs of the lab", Proxies: "the CA of the proxy itself"}
+	c := cause.Context{Host: "api.example.com", TrustedCAs: "the CAs of the lab", ProxyCAs: "the CA of the proxy itself"}
 	if e.EgressProxy != "" {
 		name, _, err := net.SplitHostPort(e.EgressProxy)
 		if err != nil {
 			name = e.EgressProxy
 		}
-		c.Via = map[netip.AddrPort]cause.Proxy{f.Addr: {Name: name}}
+		c.EgressProxies = map[netip.AddrPort]cause.EgressProxy{f.Addr: {Name: name}}
 	}
 	return f, c
 }
@@ -44,7 +44,7 @@ func reportedFailure(e *Error) (cause.Failure, cause.Context) {
 // Detail is what the controller makes of it.
 func (e *Error) Detail() string {
 	f, c := reportedFailure(e)
-	return f.Detail(c)
+	return f.Summary(c)
 }
 
 // Finding is the same.

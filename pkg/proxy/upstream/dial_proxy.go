@@ -27,7 +27,7 @@ func (c *Client) dialRoute(w upstreamRoute, timeout time.Duration) (*net.TCPConn
 // has an even share of the time that is left.
 func (c *Client) dialProxy(w upstreamRoute, timeout time.Duration) (*net.TCPConn, *Error) {
 	addrs, by := w.proxy.Addrs, time.Now().Add(timeout)
-	last := error(cause.Why{Reason: cause.NoAddress})
+	last := error(cause.Details{Reason: cause.NoAddress})
 	for i, addr := range addrs {
 		var tcp *net.TCPConn
 		if tcp, last = c.dialFunc(addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); last == nil {
@@ -166,7 +166,7 @@ func (w upstreamRoute) routeCause(cause Cause, status int) Cause {
 func (w upstreamRoute) withProxyProtocol(e *Error) *Error {
 	if w.proxyProtocol != ProxyProtocolOff && e.Cause == TLSHandshake {
 		why := Explain(e.Err)
-		why.Header = int(w.proxyProtocol)
+		why.ProxyHeader = int(w.proxyProtocol)
 		e.Err = why
 	}
 	return e

@@ -392,7 +392,7 @@ func TestEgressChanges(t *testing.T) {
 // besides the ingress, and what it is asked for is the ingress by address, or by the
 // name that the gate has let through. No redirect and no Host changes that.
 func TestNothingElseIsDialledThroughProxy(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	p := newPKI(t)
 	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
 	leads := []string{

@@ -28,7 +28,7 @@ const socketBuffer = 8 << 10
 // binds the socket before it knows the peer: a port would then be taken from all
 // destinations.
 func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
-	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: nonblock.Buffers(socketBuffer)}
+	dialer := &net.Dialer{Timeout: timeout, KeepAlive: -1, Control: nonblock.BufferSizes(socketBuffer)}
 	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
 		return nil, err

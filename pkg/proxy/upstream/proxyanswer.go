@@ -22,11 +22,11 @@ func (r *proxyRefusal) Error() string { return r.reason().Error() }
 // Unwrap returns why.
 func (r *proxyRefusal) Unwrap() error { return r.reason() }
 
-func (r *proxyRefusal) reason() cause.Why {
+func (r *proxyRefusal) reason() cause.Details {
 	if r.code == "" {
-		return cause.Why{Reason: cause.ProxyAnswer, Number: r.status}
+		return cause.Details{Reason: cause.ProxyAnswer, Number: r.status}
 	}
-	return cause.Why{Reason: cause.ProxyAnswerCode, Number: r.status, Code: r.code}
+	return cause.Details{Reason: cause.ProxyAnswerCode, Number: r.status, Code: r.code}
 }
 
 // cause is the one of a refusal: 407 is about our credentials or that there are

@@ -64,25 +64,25 @@ func SameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16
 
 // describeRedirect is where the answer leads, for an operator: scheme, host and port. Path
 // and query are any text, and applications have in them what is nobody's business.
-func (a *answer) describeRedirect() cause.Why {
+func (a *answer) describeRedirect() cause.Details {
 	if a.locations > 1 {
-		return cause.Why{Reason: cause.ManyPlaces, Number: a.locations}
+		return cause.Details{Reason: cause.MultipleLocations, Number: a.locations}
 	}
 	to, err := url.Parse(string(a.location()))
-	if err != nil || !cause.IsName(to.Hostname()) {
-		return cause.Why{Reason: cause.ToAnything}
+	if err != nil || !cause.IsHostname(to.Hostname()) {
+		return cause.Details{Reason: cause.RedirectInvalid}
 	}
-	why := cause.Why{Names: []string{to.Hostname()}}
+	why := cause.Details{Names: []string{to.Hostname()}}
 	if port, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {
 		why.Number = int(port)
 	}
 	switch to.Scheme {
 	case "http":
-		why.Reason = cause.ToHTTP
+		why.Reason = cause.RedirectToHTTP
 	case "https":
-		why.Reason = cause.ToHTTPS
+		why.Reason = cause.RedirectToHTTPS
 	default:
-		return cause.Why{Reason: cause.ToAnything}
+		return cause.Details{Reason: cause.RedirectInvalid}
 	}
 	return why
 }

@@ -305,7 +305,7 @@ func (d *dialRecorder) check(t testing.TB, allowed ...netip.AddrPort) {
 // TestNothingElseIsDialled: wherever a redirect, the request's target or its Host
 // leads, and whatever listens there. This process runs on a control-plane node.
 func TestNothingElseIsDialled(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	p := newPKI(t)
 	evil := startRouter(t, "127.0.0.66:0", answersWith(okAnswer))
 	leads := []string{
@@ -334,7 +334,7 @@ func TestNothingElseIsDialled(t *testing.T) {
 // dialled, it is dialled by TLS only where net/url, too, sees the same host and path by
 // https.
 func FuzzRedirect(f *testing.F) {
-	nstest.Need(f)
+	nstest.Require(f)
 	for _, location := range []string{
 		"https://api.example.com" + path, "https://api.example.com.:443" + path, "https://user@api.example.com" + path, "/", "//evil" + path, "https://127.0.0.66" + path,
 		"https://api.example.com" + path + "\r\nLocation: https://x", "HTTPS://API.EXAMPLE.COM" + path + "#x", "https://api.example.com:8443/",

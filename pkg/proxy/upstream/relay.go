@@ -13,7 +13,7 @@ import (
 )
 
 // errTimeUsedUp is a budget that was used up before a connection was tried.
-var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Why{Reason: cause.NoTime}, os.ErrDeadlineExceeded)
+var errTimeUsedUp = fmt.Errorf("%w: %w", cause.Details{Reason: cause.DeadlinePassed}, os.ErrDeadlineExceeded)
 
 // upstreamReadError marks what the upstream did wrong while its answer was relayed, to
 // tell it from what the client did.
@@ -43,10 +43,10 @@ func (x *exchange) sendAndReadHead(conn stream, a attempt, request []byte) error
 			x.start += n
 			return nil
 		case x.answer.status == 101:
-			return malformed(cause.Switches)
+			return malformed(cause.SwitchingProtocols)
 		default:
 			if interim++; interim > maxInterim {
-				return malformed(cause.Interim)
+				return malformed(cause.TooManyInterim)
 			}
 			x.start += n
 			x.answer = answer{}

@@ -407,7 +407,7 @@ func TestNoTLS(t *testing.T) {
 // TestTLSFamilies: an address whose router cannot be verified, or stays silent,
 // is not the end.
 func TestTLSFamilies(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	p, other := newPKI(t), newPKI(t)
 	for name, first := range map[string]connHandler{
 		"not trusted": func(_ int, tcp *net.TCPConn, _ *bufio.Reader) {

@@ -66,10 +66,10 @@ func readConnectAnswer(conn io.Reader, authorization Secret) (rest []byte, err e
 				return nil, err
 			}
 		case a.status == 101:
-			return nil, malformed(cause.Switches)
+			return nil, malformed(cause.SwitchingProtocols)
 		case a.isInterim():
 			if interim++; interim > maxInterim {
-				return nil, malformed(cause.Interim)
+				return nil, malformed(cause.TooManyInterim)
 			}
 			end = copy(buf, buf[n:end])
 			a = answer{}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // testTimeout bounds what a test waits for; it is reached only when it fails.
-const testTimeout = nstest.Patience
+const testTimeout = nstest.Timeout
 
 const request = "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 
@@ -608,12 +608,12 @@ func TestCloseEndsExchanges(t *testing.T) {
 // TestFamilies has one router on each loopback address, on one port, and takes
 // them away in every way that a network knows.
 func TestFamilies(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	v4, v6 := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
 	unroutable4, unroutable6 := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:ffff::1")
 	dropped4, dropped6 := netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("::9")
 	nstest.AddAddress(t, "lo", "::9/128")
-	nstest.Input(t, "table inet blackhole {\nchain output {\ntype filter hook input priority 0\nip daddr 127.0.0.9 drop\nip6 daddr ::9 drop\n}\n}\n", "nft", "-f", "-")
+	nstest.RunWithInput(t, "table inet blackhole {\nchain output {\ntype filter hook input priority 0\nip daddr 127.0.0.9 drop\nip6 daddr ::9 drop\n}\n}\n", "nft", "-f", "-")
 	defer nstest.Run(t, "ip", "addr", "del", "::9/128", "dev", "lo")
 	defer nstest.Run(t, "nft", "delete", "table", "inet", "blackhole")
 
@@ -659,7 +659,7 @@ func TestFamilies(t *testing.T) {
 // TestSilentFamilyLeavesTime has an upstream of the request's family that
 // accepts and never answers: the other one is still asked within the budget.
 func TestSilentFamilyLeavesTime(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	silent := startRouter(t, "127.0.0.1:0", answersAndHangs(""))
 	speaks := startRouter(t, fmt.Sprintf("[::1]:%d", silent.addr.Port()), answersWith(okAnswer))
 	s := plainSettings(silent)
@@ -671,7 +671,7 @@ func TestSilentFamilyLeavesTime(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	nstest.Need(t)
+	nstest.Require(t)
 	r := startRouter(t, "127.0.0.1:0", answersWith(okAnswer))
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
 	c := newClient(t, Settings{Ingress: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout})

@@ -63,7 +63,7 @@ func (v *verifier) config(name string) *tls.Config {
 // one of the configured names.
 func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return &certificateRefusal{TLSHandshake, cause.Why{Reason: cause.NoCertificate}}
+		return &certificateRefusal{TLSHandshake, cause.Details{Reason: cause.NoCertificate}}
 	}
 	leaf := chain[0]
 	between := x509.NewCertPool()
@@ -89,7 +89,7 @@ func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
 			return nil
 		}
 	}
-	why := describeCertificate(cause.OtherNames, leaf)
+	why := describeCertificate(cause.NameMismatch, leaf)
 	why.Names, why.More = certificateNames(leaf)
 	return &certificateRefusal{TLSName, why}
 }
@@ -104,7 +104,7 @@ func (v *verifier) chainRefusal(leaf *x509.Certificate, err error, now time.Time
 
 // ExplainCertificate is why a certificate was refused, which is leaf unless the error has
 // another. It is false for an error that is not about one.
-func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause.Why, bool) {
+func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause.Details, bool) {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
 	var extension x509.UnhandledCriticalExtension
@@ -124,7 +124,7 @@ func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause
 	case errors.As(err, &unknown):
 		return describeCertificate(cause.UnknownCA, cmp.Or(leaf, unknown.Cert)), true
 	case errors.As(err, &other):
-		why := describeCertificate(cause.OtherNames, cmp.Or(leaf, other.Certificate))
+		why := describeCertificate(cause.NameMismatch, cmp.Or(leaf, other.Certificate))
 		why.Names, why.More = certificateNames(cmp.Or(leaf, other.Certificate))
 		return why, true
 	default:
@@ -139,7 +139,7 @@ func ExplainCertificate(leaf *x509.Certificate, err error, now time.Time) (cause
 // certificateRefusal is a router that is not spoken to.
 type certificateRefusal struct {
 	cause  Cause
-	reason cause.Why
+	reason cause.Details
 }
 
 func (r *certificateRefusal) Error() string { return r.reason.Error() }
@@ -148,8 +148,8 @@ func (r *certificateRefusal) Error() string { return r.reason.Error() }
 func (r *certificateRefusal) Unwrap() error { return r.reason }
 
 // describeCertificate names a certificate by what of its names can be checked.
-func describeCertificate(reason cause.Reason, c *x509.Certificate) cause.Why {
-	why := cause.Why{Reason: reason}
+func describeCertificate(reason cause.Reason, c *x509.Certificate) cause.Details {
+	why := cause.Details{Reason: reason}
 	if c == nil {
 		return why
 	}
@@ -170,7 +170,7 @@ func certificateNames(c *x509.Certificate) (first []string, more int) {
 		all = append(all, ip.String())
 	}
 	for _, name := range all {
-		if len(first) < cause.MaxNames && cause.IsName(name) {
+		if len(first) < cause.MaxNames && cause.IsHostname(name) {
 			first = append(first, name)
 		}
 	}

@@ -11,26 +11,26 @@ import (
 	"syscall"
 )
 
-// Of is what an error of the system or of the table says, in a child process. One of
+// DetailsOf is what an error of the system or of the table says, in a child process. One of
 // TLS is for those who speak it.
-func Of(err error) Why {
-	var why Why
+func DetailsOf(err error) Details {
+	var why Details
 	var number syscall.Errno
 	switch {
 	case err == nil:
-		return Why{}
+		return Details{}
 	case errors.As(err, &why):
 		return why
 	case errors.As(err, &number):
-		return Why{Reason: System, Number: int(number)}
+		return Details{Reason: System, Number: int(number)}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err), isTimeout(err):
-		return Why{Reason: Timeout}
+		return Details{Reason: Timeout}
 	case errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
-		return Why{Reason: Closed}
+		return Details{Reason: Closed}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrNoProgress):
-		return Why{Reason: Ended}
+		return Details{Reason: EndOfStream}
 	default:
-		return Why{Reason: Unknown}
+		return Details{Reason: Unknown}
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLine: no control characters, also those of 8 bits, nothing that turns the
+// TestSanitizeLine: no control characters, also those of 8 bits, nothing that turns the
 // direction of writing, and no end of it.
-func TestLine(t *testing.T) {
+func TestSanitizeLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"a\r\nb\x1b[31m":         "a  b [31m",
@@ -19,7 +19,7 @@ func TestLine(t *testing.T) {
 		"\xff\xfe":               "\ufffd\ufffd",
 		"":                       "",
 	} {
-		if got := line(text); got != want {
+		if got := sanitizeLine(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

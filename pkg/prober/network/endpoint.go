@@ -19,18 +19,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// through asks one URL once, through a proxy. A redirect is an answer, and is not
+// queryEndpoint asks one URL once, through a proxy. A redirect is an answer, and is not
 // followed; no body is read.
-func through(ctx context.Context, q *prober.ThroughQuestion) (*prober.Through, error) {
+func queryEndpoint(ctx context.Context, q *prober.EndpointRequest) (*prober.EndpointResult, error) {
 	target, err := url.Parse(q.URL)
 	if err != nil {
-		return nil, cause.Why{Reason: cause.BadQuestion}
+		return nil, cause.Details{Reason: cause.InvalidRequest}
 	}
-	t := &prober.Through{}
+	t := &prober.EndpointResult{}
 	begin := time.Now()
-	conn, err := dialAny(ctx, q.Addrs, t)
+	conn, err := dialFirst(ctx, q.Addrs, t)
 	if err != nil {
-		t.Why, t.Total = why(err), time.Since(begin)
+		t.Details, t.Total = errorDetails(err), time.Since(begin)
 		return t, nil
 	}
 	defer conn.Close()
@@ -44,20 +44,20 @@ func through(ctx context.Context, q *prober.ThroughQuestion) (*prober.Through, e
 		Method: http.MethodGet, URL: target, Host: target.Host, Header: http.Header{"User-Agent": {"http01-proxyd"}},
 	}).WithContext(ctx)
 	answer, err := transport.RoundTrip(request)
-	t.Total, t.Denied = time.Since(begin), int(denied.Load())
+	t.Total, t.ProxyStatus = time.Since(begin), int(denied.Load())
 	switch {
 	case err == nil:
 		t.Status = answer.StatusCode
 		_ = answer.Body.Close()
-	case t.Denied == 0: // else the error is the proxy's reason phrase, which may be anything
-		t.Why = why(err)
+	case t.ProxyStatus == 0: // else the error is the proxy's reason phrase, which may be anything
+		t.Details = errorDetails(err)
 	}
 	return t, nil
 }
 
 // transportFor leads one request over conn. Denied gets the status with which the
 // proxy does not connect, from a goroutine that may outlive the request.
-func transportFor(q *prober.ThroughQuestion, conn net.Conn, denied *atomic.Int32) (*http.Transport, error) {
+func transportFor(q *prober.EndpointRequest, conn net.Conn, denied *atomic.Int32) (*http.Transport, error) {
 	roots := x509.NewCertPool()
 	for _, der := range q.Roots {
 		if c, err := x509.ParseCertificate(der); err == nil {
@@ -65,7 +65,7 @@ func transportFor(q *prober.ThroughQuestion, conn net.Conn, denied *atomic.Int32
 		}
 	}
 	transport := &http.Transport{
-		DialContext:            handOver(conn),
+		DialContext:            dialOnce(conn),
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
@@ -82,29 +82,29 @@ func transportFor(q *prober.ThroughQuestion, conn net.Conn, denied *atomic.Int32
 	}
 	proxy, err := url.Parse(q.Proxy)
 	if err != nil {
-		return nil, cause.Why{Reason: cause.BadProxyURL} // what the parser says has it
+		return nil, cause.Details{Reason: cause.InvalidProxyURL} // what the parser says has it
 	}
 	transport.Proxy = http.ProxyURL(proxy)
 	return transport, nil
 }
 
-// dialAny connects to the first address that takes the connection, whatever is asked
+// dialFirst connects to the first address that takes the connection, whatever is asked
 // for: names were resolved before. The transport would dial without ctx's deadline
 // (dialConnFor of net/http), so that one silent address kept the others from being
 // asked. It writes down whom it tries.
-func dialAny(ctx context.Context, addrs []netip.AddrPort, t *prober.Through) (conn net.Conn, err error) {
-	err = cause.Why{Reason: cause.NoAddress}
+func dialFirst(ctx context.Context, addrs []netip.AddrPort, t *prober.EndpointResult) (conn net.Conn, err error) {
+	err = cause.Details{Reason: cause.NoAddress}
 	for i, addr := range addrs {
-		t.Tried = cause.Unzoned(addr)
-		if conn, err = dialOne(ctx, addr, len(addrs)-i); err == nil {
+		t.LastAddr = cause.WithoutZone(addr)
+		if conn, err = dialWithShare(ctx, addr, len(addrs)-i); err == nil {
 			return conn, nil
 		}
 	}
 	return nil, err
 }
 
-// dialOne leaves time for the addresses after it.
-func dialOne(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
+// dialWithShare leaves time for the addresses after it.
+func dialWithShare(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
 	if end, bounded := ctx.Deadline(); bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
@@ -113,8 +113,8 @@ func dialOne(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, erro
 	return (&net.Dialer{}).DialContext(ctx, "tcp", addr.String())
 }
 
-// handOver gives a transport the connection that there is, once.
-func handOver(conn net.Conn) func(context.Context, string, string) (net.Conn, error) {
+// dialOnce gives a transport the connection that there is, once.
+func dialOnce(conn net.Conn) func(context.Context, string, string) (net.Conn, error) {
 	var taken atomic.Bool
 	return func(context.Context, string, string) (net.Conn, error) {
 		if taken.Swap(true) {
@@ -124,9 +124,9 @@ func handOver(conn net.Conn) func(context.Context, string, string) (net.Conn, er
 	}
 }
 
-// why is why there was no answer. What net/http itself says quotes the network, and
+// errorDetails is why there was no answer. What net/http itself says quotes the network, and
 // may hold a URL with credentials: of its texts none is handed over.
-func why(err error) cause.Why {
+func errorDetails(err error) cause.Details {
 	if about, is := upstream.ExplainCertificate(nil, err, time.Now()); is {
 		return about
 	}
@@ -134,8 +134,8 @@ func why(err error) cause.Why {
 	case said.Reason != cause.Unknown:
 		return said
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return cause.Why{Reason: cause.PlainHTTP}
+		return cause.Details{Reason: cause.PlainHTTP}
 	default:
-		return cause.Why{Reason: cause.Malformed}
+		return cause.Details{Reason: cause.Malformed}
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Order is what the keeper wants of the gate: one field is set, besides Hold.
-type Order struct {
-	Configure *Configure `json:"configure,omitempty"`
-	Trust     *Trust     `json:"trust,omitempty"`
-	Egress    *Egress    `json:"egress,omitempty"`
-	Listen    *Listen    `json:"listen,omitempty"` // comes with the listening socket
-	Leave     *Leave     `json:"leave,omitempty"`
-	Drain     *Drain     `json:"drain,omitempty"`
-	Probe     *Probe     `json:"probe,omitempty"`
-	Tell      *Tell      `json:"tell,omitempty"`
+// Command is what the keeper wants of the gate: one field is set, besides Hold.
+type Command struct {
+	Configure     *Configure     `json:"configure,omitempty"`
+	Trust         *CABundle      `json:"trust,omitempty"`
+	Egress        *EgressRoutes  `json:"egress,omitempty"`
+	Listen        *Listen        `json:"listen,omitempty"` // comes with the listening socket
+	StopListening *StopListening `json:"leave,omitempty"`
+	Drain         *Drain         `json:"drain,omitempty"`
+	ProbeIngress  *ProbeIngress  `json:"probe,omitempty"`
+	Flush         *Flush         `json:"tell,omitempty"`
 
 	// Hold has what Egress says count together with the next Configure, and not
 	// before: one without the other leads nowhere, or past the proxy.
-	Hold bool `json:"hold,omitempty"`
+	DeferUntilConfigured bool `json:"hold,omitempty"`
 }
 
 // Configure puts settings in force for connections that are accepted from now
@@ -38,29 +38,29 @@ type Configure struct {
 	Port           uint16        `json:"port"`
 	ConnectTimeout time.Duration `json:"connectTimeout"`
 
-	Secure          bool     `json:"secure,omitempty"` // TLS from the start, to HTTPSPort
+	TLS             bool     `json:"secure,omitempty"` // TLS from the start, to HTTPSPort
 	HTTPSPort       uint16   `json:"httpsPort"`
 	FollowRedirects bool     `json:"followRedirects,omitempty"`
 	ProxyProtocol   int      `json:"proxyProtocol,omitempty"` // its version; 0: none
 	VerifyNames     []string `json:"verifyNames,omitempty"`
 }
 
-// Trust says which CAs an ingress that speaks TLS may have its certificate from.
-type Trust struct {
-	Roots [][]byte `json:"roots"` // certificates in DER; without any nothing is trusted
-	About string   `json:"-"`     // what they are, in one line, for diagnoses: the controller writes these
+// CABundle says which CAs an ingress that speaks TLS may have its certificate from.
+type CABundle struct {
+	Roots       [][]byte `json:"roots"` // certificates in DER; without any nothing is trusted
+	Description string   `json:"-"`     // what they are, in one line, for diagnoses: the controller writes these
 }
 
-// Egress says which ingress addresses are reached through a proxy: those that are
+// EgressRoutes says which ingress addresses are reached through a proxy: those that are
 // not named are reached directly.
-type Egress struct {
-	Through []Through `json:"through,omitempty"`
-	Proxies Trust     `json:"proxies,omitzero"` // for TLS with a proxy itself; what an ingress has to lead to is of no use there
-	Beyond  Trust     `json:"beyond,omitzero"`  // besides the [Trust] of all, for what comes through a proxy, which may look into TLS
+type EgressRoutes struct {
+	Routes        []EgressRoute `json:"through,omitempty"`
+	ProxyCAs      CABundle      `json:"proxies,omitzero"` // for TLS with a proxy itself; what an ingress has to lead to is of no use there
+	AdditionalCAs CABundle      `json:"beyond,omitzero"`  // besides the [Trust] of all, for what comes through a proxy, which may look into TLS
 }
 
-// Through is the way to one ingress address and port.
-type Through struct {
+// EgressRoute is the way to one ingress address and port.
+type EgressRoute struct {
 	Ingress netip.AddrPort `json:"ingress"`
 	Proxy   EgressProxy    `json:"proxy"`
 }
@@ -68,7 +68,7 @@ type Through struct {
 // EgressProxy is a proxy and what it wants to know. Its Authorization is a secret.
 type EgressProxy struct {
 	Name          string           `json:"name"`             // of its host, for TLS with it and for diagnoses
-	Secure        bool             `json:"secure,omitempty"` // TLS with the proxy itself
+	TLS           bool             `json:"secure,omitempty"` // TLS with the proxy itself
 	Addrs         []netip.AddrPort `json:"addrs"`            // the gate resolves no names
 	Authorization string           `json:"authorization,omitempty"`
 }
@@ -83,9 +83,9 @@ type Listen struct {
 	Port uint16 `json:"port"`
 }
 
-// Leave tells that nobody is led to this port any more: what waits in its
+// StopListening tells that nobody is led to this port any more: what waits in its
 // backlog is still served, then the gate closes it and says [Gone].
-type Leave struct {
+type StopListening struct {
 	Port uint16 `json:"port"`
 }
 
@@ -95,8 +95,8 @@ type Drain struct {
 	Budget time.Duration `json:"budget"`
 }
 
-// Probe asks which ingress addresses take connections; [Probed] answers.
-type Probe struct{}
+// ProbeIngress asks which ingress addresses take connections; [Probed] answers.
+type ProbeIngress struct{}
 
-// Tell asks for the [News] that there is, if any, and then for [Told].
-type Tell struct{}
+// Flush asks for the [News] that there is, if any, and then for [Told].
+type Flush struct{}

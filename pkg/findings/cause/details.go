@@ -25,44 +25,44 @@ const (
 	lastHeader    = 2
 )
 
-// Why is why an exchange failed: a sentence of the table and its parameters. A
+// Details is why an exchange failed: a sentence of the table and its parameters. A
 // parameter for which the sentence has no place is invalid. The zero value says
 // nothing.
 //
 // Issuer and Subject are what a certificate itself says. They are the finding, so
 // that they are kept as data: letters, digits, spaces and a few marks within 64 bytes,
 // and quoted behind "the certificate" and "issued by".
-type Why struct {
-	Reason  Reason   `json:"reason,omitzero"`
-	Number  int      `json:"number,omitzero"`  // of the system's error, a TLS alert, a status, a port, or a count
-	Code    string   `json:"code,omitzero"`    // by which an egress proxy names its error: letters, digits, "-" and "_"
-	Names   []string `json:"names,omitempty"`  // host names and addresses
-	More    int      `json:"more,omitzero"`    // how many others there are
-	Subject string   `json:"subject,omitzero"` // common name of a certificate
-	Issuer  string   `json:"issuer,omitzero"`
-	Time    int64    `json:"time,omitzero"`   // in seconds since 1970
-	Header  int      `json:"header,omitzero"` // version of the PROXY protocol with which the connection began
+type Details struct {
+	Reason      Reason   `json:"reason,omitzero"`
+	Number      int      `json:"number,omitzero"`  // of the system's error, a TLS alert, a status, a port, or a count
+	Code        string   `json:"code,omitzero"`    // by which an egress proxy names its error: letters, digits, "-" and "_"
+	Names       []string `json:"names,omitempty"`  // host names and addresses
+	More        int      `json:"more,omitzero"`    // how many others there are
+	Subject     string   `json:"subject,omitzero"` // common name of a certificate
+	Issuer      string   `json:"issuer,omitzero"`
+	Time        int64    `json:"time,omitzero"`   // in seconds since 1970
+	ProxyHeader int      `json:"header,omitzero"` // version of the PROXY protocol with which the connection began
 }
 
 // Error is the sentence. A child's own errors are made of it.
-func (w Why) Error() string { return w.text(asked{}) }
+func (w Details) Error() string { return w.sentence(sentenceContext{}) }
 
 // Text is the sentence, with what the reader knows by itself.
-func (w Why) Text(c Context) string {
-	return w.text(asked{host: c.Host, names: c.Names, trusted: c.Trusted, unresolved: c.Unresolved})
+func (w Details) Text(c Context) string {
+	return w.sentence(sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError})
 }
 
 // Is reports whether it is an error of the system.
-func (w Why) Is(err error) bool {
+func (w Details) Is(err error) bool {
 	number, is := err.(syscall.Errno)
 	return is && w.Reason == System && w.Number == int(number)
 }
 
 // IsZero holds for one that says nothing.
-func (w Why) IsZero() bool { return w.Reason == None }
+func (w Details) IsZero() bool { return w.Reason == None }
 
-// Check refuses what no sentence is made of.
-func (w Why) Check() error {
+// Validate refuses what no sentence is made of.
+func (w Details) Validate() error {
 	template, known := sentences()[w.Reason]
 	if !known {
 		return fmt.Errorf("%w: an unknown reason", ErrInvalid)
@@ -78,10 +78,10 @@ func (w Why) Check() error {
 		w.Time != 0 && !takes("{time}"):
 		return fmt.Errorf("%w: a parameter that its sentence has no place for", ErrInvalid)
 	}
-	return w.checkValues()
+	return w.validateValues()
 }
 
-func (w Why) checkValues() error {
+func (w Details) validateValues() error {
 	switch {
 	case w.Number < 0 || w.Number > 1<<16, w.Reason == System && (w.Number < 1 || w.Number > maxErrno):
 		return fmt.Errorf("%w: number %d", ErrInvalid, w.Number)
@@ -89,20 +89,20 @@ func (w Why) checkValues() error {
 		return fmt.Errorf("%w: a code with other characters", ErrInvalid)
 	case len(w.Names) > MaxNames || w.More < 0 || w.More > MaxMore:
 		return fmt.Errorf("%w: %d names and %d more", ErrInvalid, len(w.Names), w.More)
-	case slices.ContainsFunc(w.Names, func(n string) bool { return !IsName(n) }):
+	case slices.ContainsFunc(w.Names, func(n string) bool { return !IsHostname(n) }):
 		return fmt.Errorf("%w: a name that no host has", ErrInvalid)
 	case w.Subject != "" && !IsCommonName(w.Subject), w.Issuer != "" && !IsCommonName(w.Issuer):
 		return fmt.Errorf("%w: a common name with other characters", ErrInvalid)
-	case w.Time < 0 || w.Time > LastTime, w.Header < 0 || w.Header > lastHeader:
+	case w.Time < 0 || w.Time > LastTime, w.ProxyHeader < 0 || w.ProxyHeader > lastHeader:
 		return fmt.Errorf("%w: a time or a version out of range", ErrInvalid)
 	}
 	return nil
 }
 
-// IsName holds for a host name by the rules for letters, digits and hyphens, with
+// IsHostname holds for a host name by the rules for letters, digits and hyphens, with
 // underscores as DNS has them and an asterisk as first label, and for an address
 // without a zone.
-func IsName(s string) bool {
+func IsHostname(s string) bool {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Zone() == ""
 	}
@@ -110,7 +110,7 @@ func IsName(s string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(strings.TrimPrefix(s, "*."), ".") {
-		if label == "" || len(label) > maxLabel || !consists(label, "-_") {
+		if label == "" || len(label) > maxLabel || !consistsOf(label, "-_") {
 			return false
 		}
 	}
@@ -119,54 +119,54 @@ func IsName(s string) bool {
 
 // IsCommonName holds for what may be shown of a certificate's common name.
 func IsCommonName(s string) bool {
-	return s != "" && len(s) <= maxCommonName && consists(s, " -_.@*()'")
+	return s != "" && len(s) <= maxCommonName && consistsOf(s, " -_.@*()'")
 }
 
 // IsCode holds for an error code, such as ERR_ACCESS_DENIED or dns_timeout.
-func IsCode(s string) bool { return s != "" && len(s) <= maxCode && consists(s, "-_") }
+func IsCode(s string) bool { return s != "" && len(s) <= maxCode && consistsOf(s, "-_") }
 
-// consists reports whether all is letters and digits of ASCII, or of marks.
-func consists(s, marks string) bool {
+// consistsOf reports whether all is letters and digits of ASCII, or of marks.
+func consistsOf(s, marks string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		return !letter && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
 	})
 }
 
-// asked is a [Context] for one certificate.
-type asked struct {
-	host       string
-	names      []string
-	trusted    string
-	unresolved string
+// requestedNames is a [Context] for one certificate.
+type sentenceContext struct {
+	host        string
+	verifyNames []string
+	trusted     string
+	lookupError string
 }
 
-// text fills the sentence.
-func (w Why) text(a asked) string {
-	if w.Reason == NoAddress && a.unresolved != "" {
-		return a.unresolved
+// sentence fills the sentence.
+func (w Details) sentence(a sentenceContext) string {
+	if w.Reason == NoAddress && a.lookupError != "" {
+		return a.lookupError
 	}
 	text := strings.NewReplacer(
 		"{errno}", syscall.Errno(max(0, w.Number)).Error(),
-		"{alert}", alert(w.Number),
-		"{status}", status(w.Number),
+		"{alert}", alertName(w.Number),
+		"{status}", statusText(w.Number),
 		"{number}", strconv.Itoa(w.Number),
-		"{invalid}", invalid(w.Number),
+		"{invalid}", invalidReason(w.Number),
 		"{code}", w.Code,
-		"{names}", w.names(),
+		"{names}", w.nameList(),
 		"{port}", w.authority(),
 		"{certificate}", w.certificate(),
 		"{time}", time.Unix(w.Time, 0).UTC().Format("2006-01-02 15:04 MST"),
-		"{asked}", a.asked(),
-		"{trusted}", a.about(),
+		"{asked}", a.requestedNames(),
+		"{trusted}", a.trustedText(),
 	).Replace(sentences()[w.Reason])
-	if w.Header != 0 {
-		text += fmt.Sprintf(", after a header of the PROXY protocol (upstream.proxyProtocol: v%d), which it may not expect", w.Header)
+	if w.ProxyHeader != 0 {
+		text += fmt.Sprintf(", after a header of the PROXY protocol (upstream.proxyProtocol: v%d), which it may not expect", w.ProxyHeader)
 	}
 	return text
 }
 
-func (w Why) certificate() string {
+func (w Details) certificate() string {
 	text := "the certificate"
 	if w.Subject != "" {
 		text += " " + strconv.Quote(w.Subject) + ","
@@ -177,7 +177,7 @@ func (w Why) certificate() string {
 	return text
 }
 
-func (w Why) names() string {
+func (w Details) nameList() string {
 	text := quoted(w.Names)
 	switch {
 	case text == "" && w.More == 0:
@@ -192,7 +192,7 @@ func (w Why) names() string {
 }
 
 // authority is a host and its port, as in a URL.
-func (w Why) authority() string {
+func (w Details) authority() string {
 	host := strings.Join(w.Names[:min(1, len(w.Names))], "")
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -211,22 +211,22 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-func (a asked) asked() string {
+func (a sentenceContext) requestedNames() string {
 	text := "the request, which has no name,"
 	if a.host != "" {
 		text = strconv.Quote(a.host)
 	}
-	if len(a.names) == 0 {
+	if len(a.verifyNames) == 0 {
 		return text
 	}
-	text += " and " + quoted(a.names[:min(len(a.names), MaxNames)])
-	if more := len(a.names) - MaxNames; more > 0 {
+	text += " and " + quoted(a.verifyNames[:min(len(a.verifyNames), MaxNames)])
+	if more := len(a.verifyNames) - MaxNames; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-func (a asked) about() string {
+func (a sentenceContext) trustedText() string {
 	if a.trusted == "" {
 		return "what is trusted: nothing is"
 	}

@@ -17,88 +17,88 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// asGate asks the ingress for one page by the gate's own means: what it meets is what
+// viaProxy asks the ingress for one page by the gate's own means: what it meets is what
 // challenges meet, and in the same words.
-func asGate(ctx context.Context, q *prober.FetchQuestion) *prober.Fetch {
-	f := &prober.Fetch{At: cause.Unzoned(q.Addr)}
+func viaProxy(ctx context.Context, q *prober.FetchRequest) *prober.FetchResult {
+	f := &prober.FetchResult{UpstreamAddr: cause.WithoutZone(q.Addr)}
 	begin := time.Now()
 	defer func() { f.Total = time.Since(begin) }()
-	request, err := gateRequest(ctx, q)
+	request, err := proxyRequest(ctx, q)
 	if err != nil {
-		fail(f, &upstream.Error{Cause: upstream.MalformedAnswer, Err: err})
+		setCause(f, &upstream.Error{Cause: upstream.MalformedAnswer, Err: err})
 		return f
 	}
 	client := upstream.New()
 	defer client.Close()
-	client.Update(gateSettings(q))
+	client.Update(proxySettings(q))
 	defer context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) { // else the request's own deadline says it
 			client.Close()
 		}
 	})()
-	answer := gathered{begin: begin}
+	answer := responseRecorder{begin: begin}
 	_, at, err := client.Exchange(request, &answer)
 	if at.IsValid() {
-		f.At = cause.Unzoned(at)
+		f.UpstreamAddr = cause.WithoutZone(at)
 	}
-	answer.read(f)
+	answer.writeTo(f)
 	var found *upstream.Error
 	if errors.As(err, &found) {
-		f.Proxy = found.EgressProxy != ""
-		fail(f, found)
+		f.ViaEgressProxy = found.EgressProxy != ""
+		setCause(f, found)
 		if found.Cause.IsForwarded() {
-			f.Verdict, f.Cause = f.Cause, ""
+			f.ResponseCause, f.Cause = f.Cause, ""
 		}
 	}
 	return f
 }
 
-func gateSettings(q *prober.FetchQuestion) upstream.Settings {
+func proxySettings(q *prober.FetchRequest) upstream.Settings {
 	var w route.Builder
-	if q.Gate.Trust != nil {
-		w.Trust(q.Gate.Trust)
+	if q.ViaProxy.Trust != nil {
+		w.Trust(q.ViaProxy.Trust)
 	}
-	if q.Gate.Egress != nil {
-		w.Egress(q.Gate.Egress)
+	if q.ViaProxy.Egress != nil {
+		w.Egress(q.ViaProxy.Egress)
 	}
-	w.Configure(&q.Gate.Configure)
+	w.Configure(&q.ViaProxy.Configure)
 	return w.Settings()
 }
 
-// gateRequest is what the gate makes of a client's request.
-func gateRequest(ctx context.Context, q *prober.FetchQuestion) (*upstream.Request, error) {
+// proxyRequest is what the gate makes of a client's request.
+func proxyRequest(ctx context.Context, q *prober.FetchRequest) (*upstream.Request, error) {
 	var asked reqhead.Request
 	text := []byte(requestText(q))
 	if _, fault := asked.Parse(text); fault != reqhead.None {
-		return nil, cause.Why{Reason: cause.BadQuestion}
+		return nil, cause.Details{Reason: cause.InvalidRequest}
 	}
 	deadline, _ := ctx.Deadline()
 	return &upstream.Request{
 		Deadline: deadline,
-		VIP:      q.Gate.VIP,
-		Client:   q.Gate.Client,
-		Head:     asked.Append(nil, q.Gate.Client.Addr(), q.Gate.VIP.Addr()),
+		VIP:      q.ViaProxy.VIP,
+		Client:   q.ViaProxy.Client,
+		Head:     asked.Append(nil, q.ViaProxy.Client.Addr(), q.ViaProxy.VIP.Addr()),
 		Host:     string(asked.Hostname()),
 		Target:   asked.Target(),
 	}, nil
 }
 
-// gathered is an answer as a client gets it. Package upstream bounds it.
-type gathered struct {
+// responseRecorder is an answer as a client gets it. Package upstream bounds it.
+type responseRecorder struct {
 	begin     time.Time
 	firstByte time.Duration
 	text      bytes.Buffer
 }
 
-func (g *gathered) Write(p []byte) (int, error) {
+func (g *responseRecorder) Write(p []byte) (int, error) {
 	if g.firstByte == 0 {
 		g.firstByte = time.Since(g.begin)
 	}
 	return g.text.Write(p)
 }
 
-// read writes the answer down, be it a part of one.
-func (g *gathered) read(f *prober.Fetch) {
+// writeTo writes the answer down, be it a part of one.
+func (g *responseRecorder) writeTo(f *prober.FetchResult) {
 	if g.text.Len() == 0 {
 		return
 	}
@@ -108,6 +108,6 @@ func (g *gathered) read(f *prober.Fetch) {
 		return // a part of it, of which the exchange has said why
 	}
 	defer answer.Body.Close()
-	_ = note(f, answer) // the same
-	f.Via = ""          // the last is our own
+	_ = recordResponse(f, answer) // the same
+	f.Via = ""                    // the last is our own
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// unanswering is an address that drops what opens a connection: the backlog of
+// silentAddress is an address that drops what opens a connection: the backlog of
 // a socket that nobody accepts on is full.
-func unanswering(t *testing.T) netip.AddrPort {
+func silentAddress(t *testing.T) netip.AddrPort {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -52,28 +52,28 @@ func unanswering(t *testing.T) netip.AddrPort {
 	return addr
 }
 
-// TestThroughSilentAddress: an address that is silent leaves time for the next.
-func TestThroughSilentAddress(t *testing.T) {
+// TestEndpointSilentAddress: an address that is silent leaves time for the next.
+func TestEndpointSilentAddress(t *testing.T) {
 	t.Parallel()
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(proxy.Close)
 	there := netip.MustParseAddrPort(proxy.Listener.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	got, err := through(ctx, &prober.ThroughQuestion{
-		URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{unanswering(t), there},
+	got, err := queryEndpoint(ctx, &prober.EndpointRequest{
+		URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{silentAddress(t), there},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Status != 200 || got.Tried != there {
+	if got.Status != 200 || got.LastAddr != there {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestThroughLateRefusal: a proxy that refuses at the very moment at which nobody
+// TestEndpointLateRefusal: a proxy that refuses at the very moment at which nobody
 // waits any more writes into no answer that is read (for the race detector).
-func TestThroughLateRefusal(t *testing.T) {
+func TestEndpointLateRefusal(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestThroughLateRefusal(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
 		_, _ = io.Copy(io.Discard, conn)
 	}()
-	got, err := through(ctx, &prober.ThroughQuestion{
+	got, err := queryEndpoint(ctx, &prober.EndpointRequest{
 		URL: "https://secure.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{netip.MustParseAddrPort(ln.Addr().String())},
 	})
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// TestGateRequestHasTheQuestionsDeadline: the exchange gets the time of the question,
+// TestProxyRequestHasTheRequestsDeadline: the exchange gets the time of the question,
 // and neither more nor less.
-func TestGateRequestHasTheQuestionsDeadline(t *testing.T) {
+func TestProxyRequestHasTheRequestsDeadline(t *testing.T) {
 	t.Parallel()
 	want := time.Now().Add(time.Hour)
 	ctx, cancel := context.WithDeadline(t.Context(), want)
 	defer cancel()
-	request, err := gateRequest(ctx, &prober.FetchQuestion{
-		Host: "example.com", Path: "/.well-known/acme-challenge/token", Agent: "test",
-		Gate: &prober.Gate{Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80")},
+	request, err := proxyRequest(ctx, &prober.FetchRequest{
+		Host: "example.com", Path: "/.well-known/acme-challenge/token", UserAgent: "test",
+		ViaProxy: &prober.ProxyExchange{Client: netip.MustParseAddrPort("192.0.2.10:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80")},
 	})
 	if err != nil {
 		t.Fatal(err)

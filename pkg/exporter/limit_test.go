@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// TestRoomEvictsASilentConnection uses a room for one connection. A connection that
+// TestSilentConnectionIsClosed uses a room for one connection. A connection that
 // has sent no request is closed when another one needs its place.
-func TestRoomEvictsASilentConnection(t *testing.T) {
+func TestSilentConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	r := newRoom(ln, 1)
+	r := newLimitListener(ln, 1)
 	dial := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", ln.Addr().String())
