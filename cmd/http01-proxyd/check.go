@@ -48,15 +48,15 @@ Examples:
 			flags.StringVar(&o.ConfigPath, "config", defaultConfig, "configuration `FILE` of the service")
 			flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` that keeps the service's last accepted configuration")
 			flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "unix `SOCKET` of the service")
-			flags.StringVar(&o.Manifests, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
-			flags.StringVar(&o.DisabledManifests, "disabled-manifests", defaultDisabledManifests,
+			flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "kubelet's `DIR` of static pods, keepalived's among them")
+			flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
 				"`DIR` where keepalived's lies instead when the VIPs are user-managed")
-			flags.StringVar(&o.ProxyEnv, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy that the cluster's pods use")
+			flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy that the cluster's pods use")
 			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` that names the DNS servers")
-			flags.StringVar(&o.Hosts, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
+			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
 			flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` that names the time servers")
 			flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node that names the API")
-			flags.StringVar(&o.Name, "name", "", "`NAME` of the API; else hosts of the configuration, or the one of --kubeconfig, or the serving certificate's")
+			flags.StringVar(&o.APIName, "name", "", "`NAME` of the API; else hosts of the configuration, or the one of --kubeconfig, or the serving certificate's")
 			flags.StringVar(&o.Token, "token", "", "`TOKEN` of a challenge that is open now, to be followed hop by hop")
 			format := flags.String("output", "text", "output `FORMAT`: text or json")
 			flags.StringVar(format, "o", "text", "short for --output `FORMAT`")
@@ -64,11 +64,11 @@ Examples:
 				if *format != "text" && *format != "json" {
 					return command.UsageError(fmt.Sprintf("output format %q: use text or json", *format))
 				}
-				if mistake := o.Mistake(); mistake != "" {
+				if mistake := o.Validate(); mistake != "" {
 					return command.UsageError(mistake)
 				}
-				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.ProxyEnv,
-					&o.ResolvConf, &o.Hosts, &o.ChronyConf, &o.Kubeconfig); err != nil {
+				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.ProxyEnvFile,
+					&o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig); err != nil {
 					return err
 				}
 				return runCheck(ctx, o, *format, s)
@@ -91,9 +91,9 @@ func runCheck(ctx context.Context, o diagnose.Options, format string, s command.
 		return couldNotRun
 	}
 	switch report.Outcome {
-	case diagnose.Failed:
+	case diagnose.Problem:
 		return problemsFound
-	case diagnose.Nothing:
+	case diagnose.NotApplicable:
 		return nothingToDo
 	default:
 		return nil
@@ -105,7 +105,7 @@ func writeReport(result diagnose.Report, format string, w io.Writer) error {
 		return report.WriteJSON(w, result, true)
 	}
 	width, _ := command.Size(w)
-	return result.WriteText(w, diagnose.Style{Colour: command.Colour(w), Width: width})
+	return result.WriteText(w, diagnose.TextOptions{Colour: command.Colour(w), Width: width})
 }
 
 // progressLine is one line on a terminal that is refreshed in place.
@@ -120,9 +120,9 @@ func (l progressLine) show(p diagnose.Progress) {
 	if !l.on {
 		return
 	}
-	text := fmt.Sprintf("checking: %d of %d", p.Over, p.All)
-	if len(p.Waiting) > 0 {
-		text += ", waiting for " + strings.Join(p.Waiting, ", ")
+	text := fmt.Sprintf("checking: %d of %d", p.Done, p.Total)
+	if len(p.Pending) > 0 {
+		text += ", waiting for " + strings.Join(p.Pending, ", ")
 	}
 	// A line that is as long as the terminal is wide would go on in the next.
 	if room := l.width - 1; l.width > 0 && len(text) > room {

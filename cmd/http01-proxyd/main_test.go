@@ -77,7 +77,7 @@ func nothingOfOurs(t *testing.T) []string {
 // TestProgressLine: it never takes more than the one line that it clears.
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
-	p := diagnose.Progress{Over: 3, All: 17, Waiting: []string{"dns", "holder", "certificate"}}
+	p := diagnose.Progress{Done: 3, Total: 17, Pending: []string{"dns", "holder", "certificate"}}
 	for name, tt := range map[string]struct {
 		line progressLine
 		want string

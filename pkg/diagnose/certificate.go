@@ -15,87 +15,87 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// presented is what an API server presents.
-type presented struct{ prober.CertificateResult }
+// presentedCertificate is what an API server presents.
+type presentedCertificate struct{ prober.CertificateResult }
 
-// named is the name as texts call it.
-func (p presented) named() string {
+// hasCertificate is the name as texts call it.
+func (p presentedCertificate) clientText() string {
 	if p.Name == "" {
 		return "clients that send no name"
 	}
 	return p.Name
 }
 
-// text says what is presented, to whom.
-func (p presented) text() string {
-	return fmt.Sprintf("for %s: issued by %q, until %s", p.named(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
+// describe says what is presented, to whom.
+func (p presentedCertificate) describe() string {
+	return fmt.Sprintf("for %s: issued by %q, until %s", p.clientText(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
 }
 
 // checkCertificate looks at what the API server presents on each VIP, for each
 // name and for none.
 func checkCertificate(ctx context.Context, h *host) Result {
-	if h.microShift() {
-		return checkEdgeCertificate(ctx, h)
+	if h.microShiftKnown() {
+		return checkMicroShiftCertificate(ctx, h)
 	}
-	names, _ := h.seen.names.wait(ctx)
-	names = append(slices.Clone(names[:min(len(names), maxJudgedNames)]), "")
+	names, _ := h.observed.names.await(ctx)
+	names = append(slices.Clone(names[:min(len(names), maxNames)]), "")
 	var questions []prober.CertificateRequest
-	for _, addr := range h.apiServers(ctx) {
+	for _, addr := range h.apiServerAddresses(ctx) {
 		for _, name := range names {
 			questions = append(questions, prober.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
 		}
 	}
 	if len(questions) == 0 {
-		return skipped("there is no VIP to ask")
+		return skippedResult("there is no VIP to ask")
 	}
-	all := make([]presented, 0, len(questions))
-	for _, p := range h.network.Certificates(ctx, questions) {
-		all = append(all, presented{p})
+	all := make([]presentedCertificate, 0, len(questions))
+	for _, p := range h.prober.Certificates(ctx, questions) {
+		all = append(all, presentedCertificate{p})
 	}
-	dead, at := h.deadServers(all)
-	var silent bundle
-	all = slices.DeleteFunc(all, func(p presented) bool {
+	dead, at := h.unreachableAPIServers(all)
+	var silent groupedTexts
+	all = slices.DeleteFunc(all, func(p presentedCertificate) bool {
 		if p.Err != nil && !slices.Contains(at, p.Addr) {
 			silent.add(p.Addr, "%v", p.Err)
 		}
 		return p.Err != nil
 	})
 	if len(all) == 0 && len(dead) == 0 {
-		return skipped("no API server shows one: %v", &silent)
+		return skippedResult("no API server shows one: %v", &silent)
 	}
 	if len(all) == 0 {
-		return found(dead, "")
+		return findingsResult(dead, "")
 	}
-	return found(append(dead, judgeCertificates(all, time.Now())...),
-		"%s", all[0].text()).but(silent.String())
+	return findingsResult(append(dead, judgeCertificates(all, time.Now())...),
+		"%s", all[0].describe()).withNotChecked(silent.String())
 }
 
-// deadServers are the VIPs on this host where no question for a certificate was
+// unreachableAPIServers are the VIPs on this host where no question for a certificate was
 // answered.
-func (h *host) deadServers(all []presented) (matches []findings.Finding, at []netip.AddrPort) {
-	for _, vip := range h.held.Held {
+func (h *host) unreachableAPIServers(all []presentedCertificate) (matches []findings.Finding, at []netip.AddrPort) {
+	for _, vip := range h.ownership.Held {
 		addr := netip.AddrPortFrom(vip, prober.APIPort)
-		here := slices.DeleteFunc(slices.Clone(all), func(p presented) bool { return p.Addr != addr })
-		if len(here) > 0 && !slices.ContainsFunc(here, func(p presented) bool { return p.Err == nil }) {
-			matches = alsoAt(matches, findings.Find(findings.APIServerAbsent, "server", addr.String(), "error", here[0].Err.Error()), addr)
+		here := slices.DeleteFunc(slices.Clone(all), func(p presentedCertificate) bool { return p.Addr != addr })
+		if len(here) > 0 && !slices.ContainsFunc(here, func(p presentedCertificate) bool { return p.Err == nil }) {
+			matches = mergeFinding(matches, findings.New(findings.APIServerUnreachable, "server", addr.String(), "error", here[0].Err.Error()), addr)
 			at = append(at, addr)
 		}
 	}
 	return matches, at
 }
 
-// apiServers are the VIPs that can be reached, and this host's own addresses
+// apiServerAddresses are the VIPs that can be reached, and this host's own addresses
 // beside them: behind a VIP is one API server, and behind the host's own address
 // the one on this host, if it is a master.
-func (h *host) apiServers(ctx context.Context) []netip.Addr {
+func (h *host) apiServerAddresses(ctx context.Context) []netip.Addr {
 	var all []netip.Addr
 	for _, vip := range h.vips.API {
-		if !h.seen.troubled(ctx, vip) {
+		if !h.observed.vipFaulty(ctx, vip) {
 			all = append(all, vip)
 		}
 	}
 	for _, vip := range h.vips.API {
-		if w, err := h.wayTo(vip, h.addresses); err == nil && w.source.IsValid() && !slices.Contains(all, w.source) {
+		if w, err := h.pathTo(vip, h.addresses); err == nil && w.source.IsValid() && !slices.Contains(all, w.source) {
 			all = append(all, w.source)
 		}
 	}
@@ -104,47 +104,47 @@ func (h *host) apiServers(ctx context.Context) []netip.Addr {
 
 // judgeCertificates judges each certificate once, wherever it is presented, and
 // then what differs.
-func judgeCertificates(all []presented, now time.Time) []findings.Finding {
+func judgeCertificates(all []presentedCertificate, now time.Time) []findings.Finding {
 	var matches []findings.Finding
 	dated, named := make(map[string]bool), make(map[string]bool)
 	for _, p := range all {
 		which := p.Certificate.Issuer + "\n" + p.Certificate.Serial
 		if !named[which+"\n"+p.Name] && p.Name != "" && !p.Certificate.CoversName {
-			matches = append(matches, p.find(findings.CertificateNoName))
+			matches = append(matches, p.newFinding(findings.CertificateNameMissing))
 		}
 		if !dated[which] {
 			matches = append(matches, p.judgeDates(now)...)
 		}
 		named[which+"\n"+p.Name], dated[which] = true, true
 	}
-	return append(matches, differences(all)...)
+	return append(matches, issuerDifferences(all)...)
 }
 
-func (p presented) find(id findings.ID, values ...string) findings.Finding {
-	return findings.Find(id, append(values, "server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer))...)
+func (p presentedCertificate) newFinding(id findings.ID, values ...string) findings.Finding {
+	return findings.New(id, append(values, "server", p.Addr.String(), "asked", p.clientText(), "issuer", strconv.Quote(p.Certificate.Issuer))...)
 }
 
 // judgeDates says how much of its life a certificate has left.
-func (p presented) judgeDates(now time.Time) []findings.Finding {
+func (p presentedCertificate) judgeDates(now time.Time) []findings.Finding {
 	ends := []string{"date", p.Certificate.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(p.Certificate.NotAfter.Sub(now))}
 	switch report.CertificateStageAt(p.Certificate.NotBefore, p.Certificate.NotAfter, now) {
 	case report.CertificateNotYetValid:
-		return []findings.Finding{p.find(findings.CertificateEarly, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
+		return []findings.Finding{p.newFinding(findings.CertificateNotYetValid, "date", p.Certificate.NotBefore.UTC().Format(time.RFC3339))}
 	case report.CertificateExpired:
-		return []findings.Finding{p.find(findings.CertificateExpired, ends...)}
+		return []findings.Finding{p.newFinding(findings.CertificateExpired, ends...)}
 	case report.CertificateUrgent:
-		return []findings.Finding{p.find(findings.CertificateEnds, ends...)}
+		return []findings.Finding{p.newFinding(findings.CertificateExpiryUrgent, ends...)}
 	case report.CertificateRenewalLate:
-		return []findings.Finding{p.find(findings.CertificateEndsSoon, ends...)}
+		return []findings.Finding{p.newFinding(findings.CertificateExpiresSoon, ends...)}
 	default:
 		return nil
 	}
 }
 
-// differences compares the issuers: of one name at several addresses, and of
+// issuerDifferences compares the issuers: of one name at several addresses, and of
 // several names at one address. Without a name the API server presents a
 // certificate of its own, which is as it should be.
-func differences(all []presented) []findings.Finding {
+func issuerDifferences(all []presentedCertificate) []findings.Finding {
 	var matches []findings.Finding
 	add := func(f findings.Finding) {
 		if !slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID }) {
@@ -153,13 +153,13 @@ func differences(all []presented) []findings.Finding {
 	}
 	for i, p := range all {
 		for _, q := range all[i+1:] {
-			values := []string{"server", p.Addr.String(), "asked", p.named(), "issuer", strconv.Quote(p.Certificate.Issuer), "otherIssuer", strconv.Quote(q.Certificate.Issuer)}
+			values := []string{"server", p.Addr.String(), "asked", p.clientText(), "issuer", strconv.Quote(p.Certificate.Issuer), "otherIssuer", strconv.Quote(q.Certificate.Issuer)}
 			switch {
 			case p.Certificate.Issuer == q.Certificate.Issuer:
 			case p.Name == q.Name:
-				add(findings.Find(findings.CertificateByAddress, append(values, "other", q.Addr.String())...))
+				add(findings.New(findings.CertificateDiffersByAddress, append(values, "other", q.Addr.String())...))
 			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
-				add(findings.Find(findings.CertificateByName, append(values, "other", q.named())...))
+				add(findings.New(findings.CertificateDiffersByName, append(values, "other", q.clientText())...))
 			}
 		}
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// recent is how old a challenge may be that says something of now: cert-manager
+// recentAge is how old a challenge may be that says something of now: cert-manager
 // asks every ten seconds while one is pending.
-const recent = 5 * time.Minute
+const recentAge = 5 * time.Minute
 
-// lately is the last challenge of some, if that was lately.
-func (h *host) lately(of func(report.RecentChallenge) bool) (report.RecentChallenge, bool) {
+// recentChallenge is the last challenge of some, if that was lately.
+func (h *host) recentChallenge(of func(report.RecentChallenge) bool) (report.RecentChallenge, bool) {
 	for _, c := range slices.Backward(h.challenges()) {
 		if of(c) {
-			return c, time.Since(c.Time) < recent
+			return c, time.Since(c.Time) < recentAge
 		}
 	}
 	return report.RecentChallenge{}, false
@@ -31,7 +31,7 @@ func (h *host) lately(of func(report.RecentChallenge) bool) (report.RecentChalle
 
 // challenges are the last ones that the service on this host has passed on.
 func (h *host) challenges() []report.RecentChallenge {
-	said, err := h.service()
+	said, err := h.report()
 	if err != nil {
 		return nil
 	}
@@ -42,14 +42,14 @@ func (h *host) challenges() []report.RecentChallenge {
 // somebody whose challenges count, and that has ended.
 func (h *host) lastChallenge(names []string) (report.RecentChallenge, bool) {
 	all := h.challenges()
-	return h.lately(func(c report.RecentChallenge) bool {
-		return slices.Contains(names, c.Host) && c.Outcome != report.AnswerUnread && counts(c, all)
+	return h.recentChallenge(func(c report.RecentChallenge) bool {
+		return slices.Contains(names, c.Host) && c.Outcome != report.AnswerUnread && isRelevant(c, all)
 	})
 }
 
-// counts reports whether a challenge was asked for by cert-manager or a CA.
+// isRelevant reports whether a challenge was asked for by cert-manager or a CA.
 // Strangers make tokens up, and so does check itself.
-func counts(c report.RecentChallenge, all []report.RecentChallenge) bool {
+func isRelevant(c report.RecentChallenge, all []report.RecentChallenge) bool {
 	switch c.ClientKind {
 	case report.CertManager, report.LetsEncrypt, report.Pebble:
 		return true
@@ -64,12 +64,12 @@ func counts(c report.RecentChallenge, all []report.RecentChallenge) bool {
 	}
 }
 
-// faultOf is what was wrong with a challenge, as far as it is not for the check of
+// challengeFinding is what was wrong with a challenge, as far as it is not for the check of
 // the ingress to see.
-func faultOf(c report.RecentChallenge) (findings.Finding, bool) {
+func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
 	switch causeID := upstream.Cause(c.Cause); causeID {
 	case "":
-		return statusFault(c)
+		return statusFinding(c)
 	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped,
 		upstream.TLSUntrusted, upstream.TLSName, upstream.TLSExpired, upstream.TLSHandshake, upstream.ProxyProtocolUnexpected,
 		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied, upstream.EgressLoop:
@@ -79,40 +79,40 @@ func faultOf(c report.RecentChallenge) (findings.Finding, bool) {
 		why := cause.Failure{Cause: c.Cause, Addr: addr}
 		f := why.Finding(cause.Context{})
 		// The service has said it with what the system or the parser told.
-		if says, _, is := strings.Cut(c.Detail, ": "+f.Mend); is {
-			f.Says = says
+		if says, _, is := strings.Cut(c.Detail, ": "+f.Remediation); is {
+			f.Message = says
 		}
 		return f, true
 	}
 }
 
-func statusFault(c report.RecentChallenge) (findings.Finding, bool) {
+func statusFinding(c report.RecentChallenge) (findings.Finding, bool) {
 	switch c.Status {
 	case 0, 200:
 		return findings.Finding{}, false
 	case 404:
-		return findings.Find(findings.TokenUnknown, "upstream", c.Upstream, "name", c.Host), true
+		return findings.New(findings.TokenUnknown, "upstream", c.Upstream, "name", c.Host), true
 	default:
-		return findings.Find(findings.AnswerStatus, "upstream", c.Upstream, "name", c.Host, "how", fmt.Sprintf("status %d", c.Status)), true
+		return findings.New(findings.ResponseStatus, "upstream", c.Upstream, "name", c.Host, "how", fmt.Sprintf("status %d", c.Status)), true
 	}
 }
 
-// withChallenge adds the fault of a challenge to what was found just now. Where
+// addChallengeFinding adds the fault of a challenge to what was found just now. Where
 // that is the cause it is a problem now, and nothing is said twice.
-func withChallenge(matches []findings.Finding, c report.RecentChallenge) []findings.Finding {
-	fault, bad := faultOf(c)
+func addChallengeFinding(matches []findings.Finding, c report.RecentChallenge) []findings.Finding {
+	fault, bad := challengeFinding(c)
 	if !bad {
 		return matches
 	}
 	about := fmt.Sprintf(" (so it was at %s with the challenge %s…, for %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.ClientKind)
-	served := fault.ID == findings.TokenUnknown || fault.ID == findings.AnswerStatus
+	served := fault.ID == findings.TokenUnknown || fault.ID == findings.ResponseStatus
 	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
-		return f.ID == fault.ID || served && f.ID == findings.NameServed
+		return f.ID == fault.ID || served && f.ID == findings.NameAlreadyServed
 	})
 	if i < 0 {
 		i, matches = len(matches), append(matches, fault)
 	}
-	matches[i].Says += about
+	matches[i].Message += about
 	matches[i].Level = findings.Problem
 	return matches
 }

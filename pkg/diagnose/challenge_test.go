@@ -16,39 +16,41 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// known is a value that has been found out.
-func known[T any](value T) *later[T] {
-	l := &later[T]{done: make(chan struct{}), value: value}
+// completed is a value that has been found out.
+func completed[T any](value T) *future[T] {
+	l := &future[T]{done: make(chan struct{}), value: value}
 	close(l.done)
 	return l
 }
 
 // pages of routers and of what is behind them.
-func notRouted() prober.FetchResult {
+func noRoutePage() prober.FetchResult {
 	return prober.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
 }
 
-func ofSolver() prober.FetchResult {
+func solverPage() prober.FetchResult {
 	body := "404 page not found\n"
 	return prober.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
 }
 
-func ofNginx() prober.FetchResult {
+func nginxPage() prober.FetchResult {
 	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
 	return prober.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
 }
 
-// gotten is a page that was asked for.
-func gotten(f prober.FetchResult) *fetching { return &fetching{known(fetched{page: f})} }
+// completedFetch is a page that was asked for.
+func completedFetch(f prober.FetchResult) *fetchFuture {
+	return &fetchFuture{completed(fetchResult{page: f})}
+}
 
-// routed is a host whose ingress answers a made-up token with answer, and whose
+// hostWithIngress is a host whose ingress answers a made-up token with answer, and whose
 // service has passed these challenges on, the last one now.
-func routed(answer prober.FetchResult, challenges ...report.RecentChallenge) *host {
+func hostWithIngress(answer prober.FetchResult, challenges ...report.RecentChallenge) *host {
 	vip := netip.MustParseAddr("192.0.2.6")
 	said := report.Report{}
-	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, service: func() (report.Report, error) { return said, nil }}
+	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, report: func() (report.Report, error) { return said, nil }}
 	h.config.Upstream.Port = 80
-	h.seen = &seen{names: known([]string{"api.lab.test"}), gate: known(asGate{}), ingress: map[netip.Addr]*fetching{vip: gotten(answer)}}
+	h.observed = &observations{names: completed([]string{"api.lab.test"}), viaProxy: completed(viaProxy{}), ingressPages: map[netip.Addr]*fetchFuture{vip: completedFetch(answer)}}
 	for i, c := range challenges {
 		if c.Time.IsZero() {
 			c.Time = time.Now().Add(time.Duration(i-len(challenges)) * time.Second)
@@ -62,9 +64,9 @@ func routed(answer prober.FetchResult, challenges ...report.RecentChallenge) *ho
 	return h
 }
 
-// TestRouteOfLastChallenges: what cert-manager and the CAs got a moment ago says
+// TestRouteUsesLastChallenges: what cert-manager and the CAs got a moment ago says
 // more than what a made-up token gets, and what strangers got says nothing.
-func TestRouteOfLastChallenges(t *testing.T) {
+func TestRouteUsesLastChallenges(t *testing.T) {
 	t.Parallel()
 	answered := func(asker report.ClientKind, outcome report.Outcome, code int, cause string) report.RecentChallenge {
 		return report.RecentChallenge{ClientKind: asker, Outcome: outcome, Status: code, Cause: cause}
@@ -83,38 +85,38 @@ func TestRouteOfLastChallenges(t *testing.T) {
 		want       findings.ID // a problem, unless it is name-served-already alone
 		says       string
 	}{
-		"nobody has asked":                 {page: notRouted()},
-		"no route":                         {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteNone, says: "for cert-manager)"},
-		"no route for Let's Encrypt":       {page: notRouted(), challenges: []report.RecentChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteNone},
-		"well again":                       {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.CertManager), good}},
-		"long ago":                         {page: notRouted(), challenges: []report.RecentChallenge{old}},
-		"another name":                     {page: notRouted(), challenges: []report.RecentChallenge{foreign}},
-		"a stranger":                       {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.OtherClient)}},
-		"check itself":                     {page: notRouted(), challenges: []report.RecentChallenge{noRoute("check")}},
-		"a stranger after cert-manager":    {page: notRouted(), challenges: []report.RecentChallenge{good, noRoute(report.OtherClient)}},
-		"cert-manager before a stranger":   {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)}, want: findings.RouteNone},
-		"any Go program":                   {page: notRouted(), challenges: []report.RecentChallenge{noRoute(report.StepCA)}},
-		"step-ca, after cert-manager":      {page: notRouted(), challenges: []report.RecentChallenge{good, noRoute(report.StepCA)}, want: findings.RouteNone},
-		"a redirect":                       {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteToHTTPS},
-		"500":                              {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.AnswerStatus, says: "192.0.2.6:80 answered status 500"},
-		"404":                              {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
-		"a solver that does not answer":    {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "timeout-answer")}, want: findings.IngressSilent},
-		"no HTTP":                          {page: notRouted(), challenges: []report.RecentChallenge{cut}, want: findings.AnswerMalformed, says: "answer (bad status line) (so it was at"},
-		"an ingress that was down":         {page: notRouted(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "refused")}},
-		"who went away":                    {page: notRouted(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},
-		"a solver":                         {page: ofSolver()},
-		"what is no solver":                {page: ofNginx(), want: findings.NameServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
-		"what is no solver, asked for it":  {page: ofNginx(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameServed, says: "with the challenge evaGxfAD…"},
+		"nobody has asked":                 {page: noRoutePage()},
+		"no route":                         {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteMissing, says: "for cert-manager)"},
+		"no route for Let's Encrypt":       {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteMissing},
+		"well again":                       {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), good}},
+		"long ago":                         {page: noRoutePage(), challenges: []report.RecentChallenge{old}},
+		"another name":                     {page: noRoutePage(), challenges: []report.RecentChallenge{foreign}},
+		"a stranger":                       {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.OtherClient)}},
+		"check itself":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute("check")}},
+		"a stranger after cert-manager":    {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.OtherClient)}},
+		"cert-manager before a stranger":   {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)}, want: findings.RouteMissing},
+		"any Go program":                   {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.StepCA)}},
+		"step-ca, after cert-manager":      {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.StepCA)}, want: findings.RouteMissing},
+		"a redirect":                       {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "redirect-to-https")}, want: findings.RouteRedirectsHTTPS},
+		"500":                              {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.ResponseStatus, says: "192.0.2.6:80 answered status 500"},
+		"404":                              {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
+		"a solver that does not answer":    {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "timeout-answer")}, want: findings.IngressNoResponse},
+		"no HTTP":                          {page: noRoutePage(), challenges: []report.RecentChallenge{cut}, want: findings.ResponseMalformed, says: "answer (bad status line) (so it was at"},
+		"an ingress that was down":         {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "refused")}},
+		"who went away":                    {page: noRoutePage(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},
+		"a solver":                         {page: solverPage()},
+		"what is no solver":                {page: nginxPage(), want: findings.NameAlreadyServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
+		"what is no solver, asked for it":  {page: nginxPage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameAlreadyServed, says: "with the challenge evaGxfAD…"},
 		"an ingress that does not connect": {page: prober.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := checkRoute(t.Context(), routed(tt.page, tt.challenges...))
+			r := checkRoute(t.Context(), hostWithIngress(tt.page, tt.challenges...))
 			var got []findings.ID
 			for _, f := range r.Findings {
 				got = append(got, f.ID)
-				if (f.Level == findings.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Says, tt.says) {
-					t.Errorf("%s %s: want %q", f.Level, f.Says, tt.says)
+				if (f.Level == findings.Problem) != (len(tt.challenges) > 0) || !strings.Contains(f.Message, tt.says) {
+					t.Errorf("%s %s: want %q", f.Level, f.Message, tt.says)
 				}
 			}
 			var want []findings.ID

@@ -16,65 +16,65 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestChecksRunSideBySide: each has its own limit, the order is that of the list,
+// TestChecksRunConcurrently: each has its own limit, the order is that of the list,
 // and one that heeds nothing is left behind.
-func TestChecksRunSideBySide(t *testing.T) {
+func TestChecksRunConcurrently(t *testing.T) {
 	t.Parallel()
 	other := make(chan struct{})
 	forever := make(chan struct{})
 	t.Cleanup(func() { close(forever) })
 	var seen []Progress
 	got := runAll(t.Context(), &host{}, []check{
-		{"first", time.Minute, func(context.Context, *host) Result { <-other; return fine("well") }},
-		{"second", time.Minute, func(context.Context, *host) Result { close(other); return fine("well") }},
-		{"bounded", time.Millisecond, func(ctx context.Context, _ *host) Result { <-ctx.Done(); return skipped("%v", ctx.Err()) }},
-		{"deaf", time.Millisecond, func(context.Context, *host) Result { <-forever; return fine("never") }},
-	}, func(p Progress) { seen = append(seen, Progress{p.Over, p.All, slices.Clone(p.Waiting)}) })
+		{"first", time.Minute, func(context.Context, *host) Result { <-other; return okResult("well") }},
+		{"second", time.Minute, func(context.Context, *host) Result { close(other); return okResult("well") }},
+		{"bounded", time.Millisecond, func(ctx context.Context, _ *host) Result { <-ctx.Done(); return skippedResult("%v", ctx.Err()) }},
+		{"deaf", time.Millisecond, func(context.Context, *host) Result { <-forever; return okResult("never") }},
+	}, func(p Progress) { seen = append(seen, Progress{p.Done, p.Total, slices.Clone(p.Pending)}) })
 	want := []Result{
-		{Name: "first", Outcome: Fine, Text: "well"},
-		{Name: "second", Outcome: Fine, Text: "well"},
+		{Name: "first", Outcome: OK, Text: "well"},
+		{Name: "second", Outcome: OK, Text: "well"},
 		{Name: "bounded", Outcome: Skipped, Text: "context deadline exceeded"},
 		{Name: "deaf", Outcome: Skipped, Text: "it did not end within 1ms"},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Result{}, "Took")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if len(seen) != 5 || seen[0].Over != 0 || seen[4].Over != 4 || len(seen[4].Waiting) != 0 {
+	if len(seen) != 5 || seen[0].Done != 0 || seen[4].Done != 4 || len(seen[4].Pending) != 0 {
 		t.Errorf("progress %v", seen)
 	}
-	if last := seen[3].Waiting; len(last) != 1 || last[0] != "deaf" {
+	if last := seen[3].Pending; len(last) != 1 || last[0] != "deaf" {
 		t.Errorf("the last to wait for is %v", last)
 	}
 }
 
-// TestProgressFromTheBeginning: whoever waits sees that something happens before
+// TestProgressStartsAtOnce: whoever waits sees that something happens before
 // the first check begins, and how long it all took.
-func TestProgressFromTheBeginning(t *testing.T) {
+func TestProgressStartsAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := Options{
 		ConfigPath: filepath.Join(dir, "config.yaml"), StateDir: dir, StatusSocket: filepath.Join(dir, "status.sock"),
-		Manifests: dir, DisabledManifests: dir,
+		ManifestDir: dir, DisabledManifestDir: dir,
 	}
 	if err := os.WriteFile(o.ConfigPath, []byte("vips: {keepalivedConfig: "+dir+"/keepalived.conf}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var seen []Progress
 	r, err := Run(t.Context(), o, func(p Progress) { seen = append(seen, p) })
-	if err != nil || r.Outcome != Nothing || r.Took <= 0 {
+	if err != nil || r.Outcome != NotApplicable || r.DurationMs <= 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if want := []Progress{{All: len(checks())}}; !cmp.Equal(want, seen) {
+	if want := []Progress{{Total: len(allChecks())}}; !cmp.Equal(want, seen) {
 		t.Errorf("progress %+v", seen)
 	}
 }
 
-// TestCatalogueAndChecksAgree: each entry names a check that there is, in the
+// TestFindingsNameChecks: each entry names a check that there is, in the
 // order of the checks, and says what an admin needs.
-func TestCatalogueAndChecksAgree(t *testing.T) {
+func TestFindingsNameChecks(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, c := range checks() {
+	for _, c := range allChecks() {
 		if slices.Contains(names, c.name) {
 			t.Errorf("two checks are called %s", c.name)
 		}
@@ -95,7 +95,7 @@ func TestCatalogueAndChecksAgree(t *testing.T) {
 			t.Errorf("%s is there twice", e.ID)
 		}
 		seen[e.ID] = true
-		if e.Symptom == "" || e.Says == "" || e.Mend == "" || (e.Level != findings.Problem && e.Level != findings.Warning) {
+		if e.Symptom == "" || e.Message == "" || e.Remediation == "" || (e.Level != findings.Problem && e.Level != findings.Warning) {
 			t.Errorf("%s is not complete", e.ID)
 		}
 	}

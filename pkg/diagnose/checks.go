@@ -8,39 +8,39 @@ import (
 )
 
 const (
-	local  = 2 * time.Second     // a check that looks at this host
-	remote = 10 * time.Second    // one that asks the network
-	asking = serviceTime + local // one that looks at this host, and asks the service
+	localTimeout        = 2 * time.Second              // a check that looks at this host
+	networkTimeout      = 10 * time.Second             // one that asks the network
+	serviceCheckTimeout = statusTimeout + localTimeout // one that looks at this host, and asks the service
 )
 
-// checksOn are those that are for a host: one that is not MicroShift's is not to hear
+// applicableChecks are those that are for a host: one that is not MicroShift's is not to hear
 // of it.
-func checksOn(h *host) []check {
-	return slices.DeleteFunc(checks(), func(c check) bool { return c.name == internalCheck && !h.edge.Present })
+func applicableChecks(h *host) []check {
+	return slices.DeleteFunc(allChecks(), func(c check) bool { return c.name == internalAddressCheck && !h.microShiftState.Present })
 }
 
-const internalCheck = "internal-address"
+const internalAddressCheck = "internal-address"
 
-// checks are all there are, in the order in which they are printed.
-func checks() []check {
+// allChecks are all there are, in the order in which they are printed.
+func allChecks() []check {
 	return []check{
-		{"nftables", asking, checkNftables},
-		{"port", asking, checkPort},
-		{"vips", local, checkVIPs},
-		{internalCheck, local, checkInternal},
-		{"vip-holder", remote, checkHolders},
-		{"ruleset", 2 * local, checkRuleset},
-		{"ingress", remote, checkIngress},
-		{"route", remote, checkRoute},
-		{"dns", remote, checkDNS},
-		{"egress-proxy", asking, checkProxy},
-		{"self-check", remote, checkSelf},
-		{"certificate", remote, checkCertificate},
-		{"mtu", remote, checkPath},
-		{"conntrack", local, checkConntrack},
-		{"clock", remote, checkClock},
-		{"config", local, checkConfig},
-		{"trust", local, checkTrust},
-		{"service", asking, checkService},
+		{"nftables", serviceCheckTimeout, checkNftables},
+		{"port", serviceCheckTimeout, checkPorts},
+		{"vips", localTimeout, checkVIPs},
+		{internalAddressCheck, localTimeout, checkInternalAddress},
+		{"vip-holder", networkTimeout, checkVIPHolders},
+		{"ruleset", 2 * localTimeout, checkRuleset},
+		{"ingress", networkTimeout, checkIngress},
+		{"route", networkTimeout, checkRoute},
+		{"dns", networkTimeout, checkDNS},
+		{"egress-proxy", serviceCheckTimeout, checkEgressProxy},
+		{"self-check", networkTimeout, checkSelfCheck},
+		{"certificate", networkTimeout, checkCertificate},
+		{"mtu", networkTimeout, checkMTU},
+		{"conntrack", localTimeout, checkConntrack},
+		{"clock", networkTimeout, checkClock},
+		{"config", localTimeout, checkConfig},
+		{"trust", localTimeout, checkTrust},
+		{"service", serviceCheckTimeout, checkService},
 	}
 }

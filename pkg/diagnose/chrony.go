@@ -23,7 +23,7 @@ func timeServers(path string) []string {
 	if err != nil {
 		return nil
 	}
-	names := sources(string(text))
+	names := serverDirectives(string(text))
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || !strings.EqualFold(fields[0], "sourcedir") {
@@ -35,7 +35,7 @@ func timeServers(path string) []string {
 		}
 		for _, file := range files[:min(len(files), maxSourceFiles)] {
 			if text, err := textfile.Read(file, maxChrony); err == nil {
-				names = append(names, sources(string(text))...)
+				names = append(names, serverDirectives(string(text))...)
 			}
 		}
 	}
@@ -44,8 +44,8 @@ func timeServers(path string) []string {
 	return names[:min(len(names), maxTimeServers)]
 }
 
-// sources are the servers of some lines; directives are not case-sensitive.
-func sources(text string) []string {
+// serverDirectives are the servers of some lines; directives are not case-sensitive.
+func serverDirectives(text string) []string {
 	var names []string
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

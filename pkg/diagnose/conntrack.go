@@ -18,58 +18,58 @@ import (
 )
 
 const (
-	nearlyFull = 90 // percent
-	// sample is how long drops are counted.
-	sample = 500 * time.Millisecond
+	nearlyFullPercent = 90 // percent
+	// sampleTime is how long drops are counted.
+	sampleTime = 500 * time.Millisecond
 )
 
-// connections is what the kernel's table of connections has to say.
-type connections struct {
+// conntrackStats is what the kernel's table of connections has to say.
+type conntrackStats struct {
 	count, max uint64
 	dropped    uint64 // since the boot, for want of room
 }
 
 func checkConntrack(ctx context.Context, _ *host) Result {
-	before, err := readConnections()
+	before, err := readConntrackStats()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fine("the kernel keeps no table of connections yet")
+		return okResult("the kernel keeps no table of connections yet")
 	case err != nil:
-		return skipped("%v", err)
+		return skippedResult("%v", err)
 	}
-	timer := time.NewTimer(sample)
+	timer := time.NewTimer(sampleTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	after, err := readConnections()
+	after, err := readConntrackStats()
 	if err != nil {
-		return skipped("%v", err)
+		return skippedResult("%v", err)
 	}
-	return judgeConnections(before, after)
+	return judgeConntrack(before, after)
 }
 
-// judgeConnections judges two looks that are a sample apart.
-func judgeConnections(before, after connections) Result {
+// judgeConntrack judges two looks that are a sample apart.
+func judgeConntrack(before, after conntrackStats) Result {
 	values := []string{
 		"count", strconv.FormatUint(after.count, 10), "max", strconv.FormatUint(after.max, 10),
-		"dropped", strconv.FormatUint(after.dropped-before.dropped, 10), "time", sample.String(),
+		"dropped", strconv.FormatUint(after.dropped-before.dropped, 10), "time", sampleTime.String(),
 	}
 	switch {
 	case after.dropped > before.dropped:
-		return found([]findings.Finding{findings.Find(findings.ConntrackDrops, values...)}, "")
-	case after.max > 0 && after.count*100 >= after.max*nearlyFull:
-		return found([]findings.Finding{findings.Find(findings.ConntrackFull, values...)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.ConntrackDrops, values...)}, "")
+	case after.max > 0 && after.count*100 >= after.max*nearlyFullPercent:
+		return findingsResult([]findings.Finding{findings.New(findings.ConntrackFull, values...)}, "")
 	}
 	text := fmt.Sprintf("%d of %d connections are in use", after.count, after.max)
 	if after.dropped > 0 {
 		text += fmt.Sprintf("; %d packets were dropped for want of room since the boot, none now", after.dropped)
 	}
-	return fine("%s", text)
+	return okResult("%s", text)
 }
 
-func readConnections() (c connections, err error) {
+func readConntrackStats() (c conntrackStats, err error) {
 	const dir = "/proc/sys/net/netfilter/"
 	if c.count, err = readNumber(dir + "nf_conntrack_count"); err != nil {
 		return c, err
@@ -85,7 +85,7 @@ func readConnections() (c connections, err error) {
 		return c, fmt.Errorf("read the statistics of connections: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	c.dropped, err = countDropped(f)
+	c.dropped, err = sumDropped(f)
 	return c, err
 }
 
@@ -101,10 +101,10 @@ func readNumber(path string) (uint64, error) {
 	return n, nil
 }
 
-// countDropped adds the column "drop" of all processors, which counts the packets
+// sumDropped adds the column "drop" of all processors, which counts the packets
 // that began a connection for which there was no room (nf_conntrack_standalone.c).
 // Its numbers are hexadecimal.
-func countDropped(statistics io.Reader) (uint64, error) {
+func sumDropped(statistics io.Reader) (uint64, error) {
 	lines := bufio.NewScanner(io.LimitReader(statistics, 1<<20))
 	lines.Scan()
 	at := -1

@@ -9,7 +9,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-func TestCountDropped(t *testing.T) {
+func TestSumDropped(t *testing.T) {
 	t.Parallel()
 	const head = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error\n"
 	for text, want := range map[string]uint64{
@@ -18,31 +18,31 @@ func TestCountDropped(t *testing.T) {
 		head + "0000abcd 0\n": 0, // cut off: an error
 		"":                    0,
 	} {
-		got, err := countDropped(strings.NewReader(text))
+		got, err := sumDropped(strings.NewReader(text))
 		if got != want || (err != nil) != strings.HasSuffix(text, "cd 0\n") {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}
 }
 
-func TestJudgeConnections(t *testing.T) {
+func TestJudgeConntrack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		before, after connections
+		before, after conntrackStats
 		id            findings.ID
 		says          string
 	}{
-		"room":          {connections{count: 89, max: 100}, connections{count: 89, max: 100}, "", "89 of 100"},
-		"room by now":   {connections{count: 1, max: 100, dropped: 7}, connections{count: 1, max: 100, dropped: 7}, "", "7 packets were dropped"},
-		"little room":   {connections{count: 1, max: 100}, connections{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
-		"none":          {connections{count: 100, max: 100, dropped: 7}, connections{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
-		"without bound": {connections{count: 1}, connections{count: 1}, "", "1 of 0"},
+		"room":          {conntrackStats{count: 89, max: 100}, conntrackStats{count: 89, max: 100}, "", "89 of 100"},
+		"room by now":   {conntrackStats{count: 1, max: 100, dropped: 7}, conntrackStats{count: 1, max: 100, dropped: 7}, "", "7 packets were dropped"},
+		"little room":   {conntrackStats{count: 1, max: 100}, conntrackStats{count: 90, max: 100}, findings.ConntrackFull, "90 of 100"},
+		"none":          {conntrackStats{count: 100, max: 100, dropped: 7}, conntrackStats{count: 100, max: 100, dropped: 9}, findings.ConntrackDrops, "2 within 500ms"},
+		"without bound": {conntrackStats{count: 1}, conntrackStats{count: 1}, "", "1 of 0"},
 	} {
-		r := judgeConnections(tt.before, tt.after)
+		r := judgeConntrack(tt.before, tt.after)
 		text := r.Text
 		var id findings.ID
 		for _, f := range r.Findings {
-			id, text = f.ID, f.Says
+			id, text = f.ID, f.Message
 		}
 		if id != tt.id || !strings.Contains(text, tt.says) {
 			t.Errorf("%s: %+v", name, r)

@@ -11,13 +11,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestEveryEntryHasATest: for each entry a test injects the fault with real parts
+// TestEveryFindingHasTest: for each entry a test injects the fault with real parts
 // and wants it by name. What no check finds, and what cannot be made for real, is
 // named by a unit test.
-func TestEveryEntryHasATest(t *testing.T) {
+func TestEveryFindingHasTest(t *testing.T) {
 	t.Parallel()
-	lab := tests(t, "../../test/check", "../../test/host", "../../test/microshift")
-	ingress := tests(t, "../../test/ingress")
+	lab := readTests(t, "../../test/check", "../../test/host", "../../test/microshift")
+	ingress := readTests(t, "../../test/ingress")
 	// The hosts of the tests have no SELinux policy.
 	unreal := map[findings.ID]string{findings.SELinuxLabel: ".", findings.SELinuxDenies: "."}
 	for _, e := range findings.All() {
@@ -28,10 +28,10 @@ func TestEveryEntryHasATest(t *testing.T) {
 		found := regexp.MustCompile(`finds:\s*"(?:[^"]*\|)?` + id + `["|]|p\.check\(t, \[\]string\{"` + id + `"`)
 		var tested bool
 		switch folder := unreal[e.ID]; {
-		case e.Journal:
-			tested = named.Match(tests(t, "../upstream"))
+		case e.JournalOnly:
+			tested = named.Match(readTests(t, "../upstream"))
 		case folder != "":
-			tested = named.Match(tests(t, folder))
+			tested = named.Match(readTests(t, folder))
 		default:
 			tested = named.Match(lab) || found.Match(ingress)
 		}
@@ -41,8 +41,8 @@ func TestEveryEntryHasATest(t *testing.T) {
 	}
 }
 
-// tests is the text of the tests of some folders.
-func tests(t *testing.T, folders ...string) []byte {
+// readTests is the text of the tests of some folders.
+func readTests(t *testing.T, folders ...string) []byte {
 	t.Helper()
 	var all []byte
 	for _, folder := range folders {

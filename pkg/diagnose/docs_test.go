@@ -49,7 +49,7 @@ func TestTroubleshooting(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := template.Must(template.New("").Parse(string(text))).Execute(&b, pageOf(t)); err != nil {
+	if err := template.Must(template.New("").Parse(string(text))).Execute(&b, newPage(t)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join("..", "..", "docs", "troubleshooting.md")
@@ -67,7 +67,7 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-func pageOf(t *testing.T) page {
+func newPage(t *testing.T) page {
 	t.Helper()
 	var p page
 	for _, e := range findings.All() {
@@ -81,20 +81,20 @@ func pageOf(t *testing.T) page {
 			p.Checks = append(p.Checks, section{Name: e.Check})
 		}
 		at := &p.Checks[len(p.Checks)-1]
-		at.Entries = append(at.Entries, paragraph{e, printed(t, e)})
+		at.Entries = append(at.Entries, paragraph{e, renderFinding(t, e)})
 	}
 	return p
 }
 
-func printed(t *testing.T, e findings.Entry) string {
+func renderFinding(t *testing.T, e findings.Entry) string {
 	t.Helper()
-	f := findings.Find(e.ID)
-	if e.Journal {
+	f := findings.New(e.ID)
+	if e.JournalOnly {
 		return f.String() + "\n"
 	}
 	var text strings.Builder
 	r := Report{Checks: []Result{{Name: e.Check, Findings: []findings.Finding{f}}}}
-	if err := r.WriteText(&text, Style{Width: 110}); err != nil {
+	if err := r.WriteText(&text, TextOptions{Width: 110}); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(text.String()) + "\n"

@@ -19,10 +19,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// checkProxy finds out whether cert-manager's self check leaves the cluster, and how
+// checkEgressProxy finds out whether cert-manager's self check leaves the cluster, and how
 // the service is with the egress proxy.
-func checkProxy(ctx context.Context, h *host) Result {
-	r := h.checkNodeProxy(ctx)
+func checkEgressProxy(ctx context.Context, h *host) Result {
+	r := h.checkClusterProxy(ctx)
 	findings := h.egressFindings(r.Findings)
 	if len(findings) == 0 {
 		return r
@@ -31,86 +31,86 @@ func checkProxy(ctx context.Context, h *host) Result {
 	if r.Outcome == Skipped {
 		unseen = r.Text
 	}
-	return found(append(r.Findings, findings...), "").but(unseen)
+	return findingsResult(append(r.Findings, findings...), "").withNotChecked(unseen)
 }
 
-// checkNodeProxy looks at the proxy that the cluster's pods have, too.
-func (h *host) checkNodeProxy(ctx context.Context) Result {
-	settings, err := egress.ReadFile(h.ProxyEnv)
+// checkClusterProxy looks at the proxy that the cluster's pods have, too.
+func (h *host) checkClusterProxy(ctx context.Context) Result {
+	settings, err := egress.ReadFile(h.ProxyEnvFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fine("there is no egress proxy (%s)", h.ProxyEnv)
-	case errors.Is(err, fs.ErrPermission) && !h.root:
-		return skipped("%v", err)
+		return okResult("there is no egress proxy (%s)", h.ProxyEnvFile)
+	case errors.Is(err, fs.ErrPermission) && !h.privileged:
+		return skippedResult("%v", err)
 	case err != nil:
-		return found([]findings.Finding{refusedFile(h.ProxyEnv, err)}, "")
+		return findingsResult([]findings.Finding{invalidProxyFile(h.ProxyEnvFile, err)}, "")
 	case settings.RedactedHTTP() == "":
-		return fine("%s names no proxy for http", h.ProxyEnv)
+		return okResult("%s names no proxy for http", h.ProxyEnvFile)
 	}
 	names := h.apiNames(ctx)
 	if len(names) == 0 {
-		return skipped("the API's name is not known: give it with --name")
+		return skippedResult("the API's name is not known: give it with --name")
 	}
 	var matches []findings.Finding
 	for _, name := range names {
 		// Pods have the cluster's list alone, without what this service adds.
 		proxy := settings.Proxy(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
 		if proxy != nil {
-			matches = append(matches, findings.Find(findings.ProxyTakesAPI, "path", h.ProxyEnv, "name", name, "proxy", egress.Redact(proxy)))
+			matches = append(matches, findings.New(findings.NoProxyLacksAPI, "path", h.ProxyEnvFile, "name", name, "proxy", egress.Redact(proxy)))
 		}
 	}
-	return found(matches, "NO_PROXY in %s covers %s", h.ProxyEnv, strings.Join(names, ", "))
+	return findingsResult(matches, "NO_PROXY in %s covers %s", h.ProxyEnvFile, strings.Join(names, ", "))
 }
 
-func refusedFile(path string, err error) findings.Finding {
-	return findings.Find(findings.ProxyFileRefused, "path", path, "error", strings.TrimPrefix(err.Error(), path+": "))
+func invalidProxyFile(path string, err error) findings.Finding {
+	return findings.New(findings.ProxyFileInvalid, "path", path, "error", strings.TrimPrefix(err.Error(), path+": "))
 }
 
 // egressFindings are about the proxy that this service is to use, besides what is
 // known already.
 func (h *host) egressFindings(known []findings.Finding) (matches []findings.Finding) {
 	settings, err := h.egressSettings()
-	isRefusal := func(f findings.Finding) bool { return f.ID == findings.ProxyFileRefused }
+	isRefusal := func(f findings.Finding) bool { return f.ID == findings.ProxyFileInvalid }
 	switch {
-	case errors.Is(err, fs.ErrPermission) && !h.root:
+	case errors.Is(err, fs.ErrPermission) && !h.privileged:
 		return nil
-	case err != nil && slices.ContainsFunc(known, isRefusal) && h.config.EgressProxy.File == h.ProxyEnv:
+	case err != nil && slices.ContainsFunc(known, isRefusal) && h.config.EgressProxy.File == h.ProxyEnvFile:
 		return nil
 	case err != nil:
-		return []findings.Finding{refusedFile(h.config.EgressProxy.File, err)}
+		return []findings.Finding{invalidProxyFile(h.config.EgressProxy.File, err)}
 	}
-	f, refused := h.egressRefused()
+	f, refused := h.rejectedEgress()
 	switch {
 	case refused:
 		return []findings.Finding{f}
 	case settings.None():
 		return nil
 	}
-	if f, is := h.egressCA(); is {
+	if f, is := h.egressCAFinding(); is {
 		matches = append(matches, f)
-	} else if f, is := h.egressWaits(); is {
+	} else if f, is := h.pendingEgress(); is {
 		matches = append(matches, f)
 	}
 	// A cluster that has a proxy and leaves this service its defaults does not use it.
 	c := h.config.EgressProxy
 	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
-		matches = append(matches, findings.Find(findings.EgressWithoutReadiness))
+		matches = append(matches, findings.New(findings.EgressNoReadinessEndpoints))
 	}
 	return matches
 }
 
-// egressRefused is what the running service refuses of what it is asked to use. It is
+// rejectedEgress is what the running service refuses of what it is asked to use. It is
 // not root, and cannot read all that root can.
-func (h *host) egressRefused() (f findings.Finding, is bool) {
-	said, err := h.service()
+func (h *host) rejectedEgress() (f findings.Finding, is bool) {
+	said, err := h.report()
 	e, c := said.EgressProxy, h.config.EgressProxy
 	switch {
 	case err != nil:
 		return f, false
 	case e.InvalidInput == report.EgressInputFile && !c.Inline():
-		return refusedFile(c.File, errors.New(e.Message)), true
+		return invalidProxyFile(c.File, errors.New(e.Message)), true
 	case e.InvalidInput == report.EgressInputTrustedCA:
-		return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", c.TrustedCA, "error", e.Message)), true
+		return h.warnIfUnused(findings.New(findings.EgressCAInvalid, "path", c.TrustedCA, "error", e.Message)), true
 	default:
 		return f, false
 	}
@@ -129,8 +129,8 @@ func (h *host) egressSettings() (egress.Settings, error) {
 	return s, err
 }
 
-// egressCA judges the bundle of the proxy's CAs as the service does.
-func (h *host) egressCA() (f findings.Finding, is bool) {
+// egressCAFinding judges the bundle of the proxy's CAs as the service does.
+func (h *host) egressCAFinding() (f findings.Finding, is bool) {
 	path := h.config.EgressProxy.TrustedCA
 	if egress.Blank(path) {
 		return f, false // as OpenShift has it without a bundle
@@ -138,15 +138,15 @@ func (h *host) egressCA() (f findings.Finding, is bool) {
 	file := trust.NewSource(path, trust.Kept{})
 	file.Look(time.Now(), true)
 	err := file.Err()
-	if err == nil || (errors.Is(err, fs.ErrPermission) && !h.root) {
+	if err == nil || (errors.Is(err, fs.ErrPermission) && !h.privileged) {
 		return f, false
 	}
-	return h.unlessUnused(findings.Find(findings.EgressCARefused, "path", path, "error", err.Error())), true
+	return h.warnIfUnused(findings.New(findings.EgressCAInvalid, "path", path, "error", err.Error())), true
 }
 
-// egressWaits is what the service says of a proxy that is not accepted yet.
-func (h *host) egressWaits() (f findings.Finding, is bool) {
-	said, err := h.service()
+// pendingEgress is what the service says of a proxy that is not accepted yet.
+func (h *host) pendingEgress() (f findings.Finding, is bool) {
+	said, err := h.report()
 	e := said.EgressProxy
 	if err != nil || !e.Pending || e.Message == "" {
 		return f, false
@@ -155,12 +155,12 @@ func (h *host) egressWaits() (f findings.Finding, is bool) {
 	if e.Accepted.HTTPProxy != "" || e.Accepted.HTTPSProxy != "" {
 		stays = "the one before it stays in force until then"
 	}
-	f = findings.Find(findings.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Message, "stays", stays)
-	return h.unlessUnused(f), true
+	f = findings.New(findings.EgressNotReady, "proxy", cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "source", e.Spec.Source, "error", e.Message, "stays", stays)
+	return h.warnIfUnused(f), true
 }
 
-// unlessUnused makes a finding a warning where nothing is to go through the proxy.
-func (h *host) unlessUnused(f findings.Finding) findings.Finding {
+// warnIfUnused makes a finding a warning where nothing is to go through the proxy.
+func (h *host) warnIfUnused(f findings.Finding) findings.Finding {
 	if h.config.EgressProxy.Upstream == config.EgressNever {
 		f.Level = findings.Warning
 	}
@@ -169,6 +169,6 @@ func (h *host) unlessUnused(f findings.Finding) findings.Finding {
 
 // apiNames are the names for which there are challenges.
 func (h *host) apiNames(ctx context.Context) []string {
-	names, _ := h.seen.names.wait(ctx)
+	names, _ := h.observed.names.await(ctx)
 	return names
 }

@@ -27,133 +27,133 @@ import (
 
 // Options are what the command line decides.
 type Options struct {
-	ConfigPath        string
-	StateDir          string
-	StatusSocket      string
-	Manifests         string
-	DisabledManifests string
-	ProxyEnv          string // the cluster's egress proxy, as the host's services get it
-	ResolvConf        string // names the DNS servers
-	Hosts             string // names of addresses, before the DNS is asked
-	ChronyConf        string // names the time servers
-	Kubeconfig        string // of this node, for the API's name
-	Name              string // of the API; empty: found out
-	Token             string // of a challenge to trace; empty: none
+	ConfigPath          string
+	StateDir            string
+	StatusSocket        string
+	ManifestDir         string
+	DisabledManifestDir string
+	ProxyEnvFile        string // the cluster's egress proxy, as the host's services get it
+	ResolvConf          string // names the DNS servers
+	HostsFile           string // names of addresses, before the DNS is asked
+	ChronyConf          string // names the time servers
+	Kubeconfig          string // of this node, for the API's name
+	APIName             string // of the API; empty: found out
+	Token               string // of a challenge to trace; empty: none
 }
 
-// Mistake says what is wrong with the options that a person gives, if anything:
+// Validate says what is wrong with the options that a person gives, if anything:
 // they become parts of a request.
-func (o Options) Mistake() string {
+func (o Options) Validate() string {
 	switch {
-	case o.Token != "" && !tokenForm().MatchString(o.Token):
+	case o.Token != "" && !tokenPattern().MatchString(o.Token):
 		return fmt.Sprintf("token %q: it has letters, digits, - and _ only (oc get challenge -A -o yaml shows it as spec.token)", o.Token)
-	case o.Name != "" && (!config.IsHostName(o.Name) || len(namesOf([]string{o.Name})) == 0):
-		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.Name)
+	case o.APIName != "" && (!config.IsHostName(o.APIName) || len(withoutAddresses([]string{o.APIName})) == 0):
+		return fmt.Sprintf("name %q: give a name such as api.cluster.example.com, in lower case and without port", o.APIName)
 	default:
 		return ""
 	}
 }
 
-// tokenForm is base64url (RFC 8555 section 8.3), and longer than any CA's.
-func tokenForm() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
+// tokenPattern is base64url (RFC 8555 section 8.3), and longer than any CA's.
+func tokenPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
 
-// namesOf leaves out IPv4 addresses, which the configuration's hosts may be, and
+// withoutAddresses leaves out IPv4 addresses, which the configuration's hosts may be, and
 // which the DNS does not know.
-func namesOf(hosts []string) []string {
+func withoutAddresses(hosts []string) []string {
 	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
 		_, err := netip.ParseAddr(host)
 		return err == nil
 	})
 }
 
-// host is what the checks share: what was found before they began. They only
+// system is what the checks share: what was found before they began. They only
 // read it.
 type host struct {
 	Options
-	name       string
-	root       bool          // may look at the kernel's tables and at others' processes
-	config     config.Config // the file's; when it is refused the last accepted one, or the defaults
-	configErr  error         // why the file is refused
-	vips       keepalived.VIPs
-	vipsErr    error             // why there are none
-	lastGood   bool              // they are those that the service goes on with, although there is vipsErr
-	addresses  []address.Address // of this host
-	addressErr error             // why they are not known
-	held       ownership.Decision
-	internal   []netip.Addr   // given as VIPs: those of MicroShift's API server, of which nothing is caught
-	edge       edge           // what MicroShift is to this host
-	names      []string       // of the API, as far as they are known without asking the network
-	network    *prober.Client // once the checks run
-	seen       *seen          // what the network says to what several checks ask
-	unit       func() (systemd.Unit, error)
-	ask        func() (report.Report, error)     // the service how it is, each time
-	service    func() (report.Report, error)     // what it says of itself; asked from the beginning, after the addresses
-	own        func() ([]address.Address, error) // the addresses of this host, each time
-	overlooked func() []netip.Addr               // see findOverlooked
+	name            string
+	privileged      bool          // may look at the kernel's tables and at others' processes
+	config          config.Config // the file's; when it is refused the last accepted one, or the defaults
+	configErr       error         // why the file is refused
+	vips            keepalived.VIPs
+	vipsErr         error             // why there are none
+	lastGoodInForce bool              // they are those that the service goes on with, although there is vipsErr
+	addresses       []address.Address // of this host
+	addressErr      error             // why they are not known
+	ownership       ownership.Decision
+	internalVIPs    []netip.Addr    // given as VIPs: those of MicroShift's API server, of which nothing is caught
+	microShiftState microShiftState // what MicroShift is to this host
+	names           []string        // of the API, as far as they are known without asking the network
+	prober          *prober.Client  // once the checks run
+	observed        *observations   // what the network says to what several checks ask
+	unit            func() (systemd.Unit, error)
+	fetchReport     func() (report.Report, error)     // the service how it is, each time
+	report          func() (report.Report, error)     // what it says of itself; asked from the beginning, after the addresses
+	readAddresses   func() ([]address.Address, error) // the addresses of this host, each time
+	stillUnnoticed  func() []netip.Addr               // see findStillUnnoticed
 }
 
-// state is what the running service says of itself; empty when none answers.
-func (h *host) state() (report.Reason, string) {
-	said, err := h.service()
+// serviceState is what the running service says of itself; empty when none answers.
+func (h *host) serviceState() (report.Reason, string) {
+	said, err := h.report()
 	if err != nil {
 		return "", ""
 	}
 	return said.Condition().Reason, said.Condition().Message
 }
 
-// look finds out what the checks share.
-func look(ctx context.Context, o Options) (*host, error) {
-	h := &host{Options: o, root: mayLook()}
+// describe finds out what the checks share.
+func inspectHost(ctx context.Context, o Options) (*host, error) {
+	h := &host{Options: o, privileged: hasNetAdmin()}
 	var err error
 	if h.name, err = os.Hostname(); err != nil {
 		return nil, fmt.Errorf("read the host's name: %w", err)
 	}
-	h.readConfig()
+	h.loadConfig()
 	h.vips, h.vipsErr = findVIPs(ctx, o, h.config.VIPs)
-	h.own = addresses
-	h.addresses, h.addressErr = h.own()
-	h.takeMicroShift(ctx)
-	h.ask = func() (report.Report, error) {
-		ctx, cancel := context.WithTimeout(ctx, serviceTime)
+	h.readAddresses = listAddresses
+	h.addresses, h.addressErr = h.readAddresses()
+	h.loadMicroShift(ctx)
+	h.fetchReport = func() (report.Report, error) {
+		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
 		return report.Fetch(ctx, o.StatusSocket)
 	}
-	h.service = sync.OnceValues(h.ask)
-	go func() { _, _ = h.service() }()
-	h.takeLastGood()
-	h.held = h.decide()
-	h.overlooked = sync.OnceValue(func() []netip.Addr { return h.findOverlooked(ctx) })
-	h.names = namesOf(h.config.Hosts)
-	if len(h.names) == 0 && h.edge.is {
-		h.names = h.edgeNames()
+	h.report = sync.OnceValues(h.fetchReport)
+	go func() { _, _ = h.report() }()
+	h.useLastGoodVIPs()
+	h.ownership = h.decideOwnership()
+	h.stillUnnoticed = sync.OnceValue(func() []netip.Addr { return h.findStillUnnoticed(ctx) })
+	h.names = withoutAddresses(h.config.Hosts)
+	if len(h.names) == 0 && h.microShiftState.active {
+		h.names = h.microShiftChallengeNames()
 	}
-	if o.Name != "" {
-		h.names = []string{o.Name}
+	if o.APIName != "" {
+		h.names = []string{o.APIName}
 	}
 	h.unit = sync.OnceValues(func() (systemd.Unit, error) {
-		ctx, cancel := context.WithTimeout(ctx, unitTime)
+		ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 		defer cancel()
 		return systemd.Look(ctx, unitName)
 	})
 	return h, nil
 }
 
-// decide puts the VIPs into classes as the service does. A MicroShift's router may
+// decideOwnership puts the VIPs into classes as the service does. A MicroShift's router may
 // well be on another port of an address that stands for a VIP.
-func (h *host) decide() ownership.Decision {
+func (h *host) decideOwnership() ownership.Decision {
 	switch {
-	case h.edge.is && h.lastGood:
-		return ownership.Decide(h.vips.API, nil, owned(h.addresses))
-	case h.edge.is:
-		return h.edge.decision
+	case h.microShiftState.active && h.lastGoodInForce:
+		return ownership.Decide(h.vips.API, nil, ownershipAddresses(h.addresses))
+	case h.microShiftState.active:
+		return h.microShiftState.decision
 	default:
-		return ownership.Decide(h.vips.API, h.vips.Ingress, owned(h.addresses))
+		return ownership.Decide(h.vips.API, h.vips.Ingress, ownershipAddresses(h.addresses))
 	}
 }
 
-// owned is what a decision needs of the addresses. Where the links cannot be listed,
+// ownershipAddresses is what a decision needs of the addresses. Where the links cannot be listed,
 // any may be one of those whose names matter, as in the service.
-func owned(addresses []address.Address) []ownership.Address {
+func ownershipAddresses(addresses []address.Address) []ownership.Address {
 	links, err := address.Links()
 	if err != nil {
 		links = nil
@@ -162,20 +162,20 @@ func owned(addresses []address.Address) []ownership.Address {
 }
 
 const (
-	unitTime    = local - 500*time.Millisecond // for the question to systemd
-	serviceTime = 3 * time.Second              // for that to the service, which answers at once unless it hangs
+	unitTimeout   = localTimeout - 500*time.Millisecond // for the question to systemd
+	statusTimeout = 3 * time.Second                     // for that to the service, which answers at once unless it hangs
 )
 
-// isNoNode holds for a host that has nothing to do with the API's VIPs, such as an
+// notApplicable holds for a host that has nothing to do with the API's VIPs, such as an
 // admin's own machine or a worker. One with a configuration that is refused is
 // meant to be a master.
-func (h *host) isNoNode() bool {
+func (h *host) notApplicable() bool {
 	return h.configErr == nil && (errors.Is(h.vipsErr, errNoNode) || errors.Is(h.vipsErr, errWorker))
 }
 
-// readConfig takes what the service would: the file, or where that is refused
+// loadConfig takes what the service would: the file, or where that is refused
 // the last one that was accepted.
-func (h *host) readConfig() {
+func (h *host) loadConfig() {
 	text, err := config.Read(h.ConfigPath)
 	if err == nil {
 		h.config, err = config.Parse(h.ConfigPath, text)
@@ -189,16 +189,16 @@ func (h *host) readConfig() {
 	}
 }
 
-// mayLook reports whether this process has the capability that the kernel asks
+// hasNetAdmin reports whether this process has the capability that the kernel asks
 // for before it shows its tables.
-func mayLook() bool {
+func hasNetAdmin() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	err := unix.Capget(&header, &data[0])
 	return err == nil && data[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
 }
 
-func addresses() (list []address.Address, err error) {
+func listAddresses() (list []address.Address, err error) {
 	w, err := address.Open()
 	if err != nil {
 		return nil, err

@@ -16,26 +16,26 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// asked is an ingress VIP that was asked.
-type asked struct {
+// displayName is an ingress VIP that was asked.
+type ingressResponse struct {
 	addr netip.AddrPort // whom it was asked last: a redirect may have been followed
 	page prober.FetchResult
 }
 
-// askIngress waits for what the ingress VIPs say, but for those that are on no
+// ingressResponses waits for what the ingress VIPs say, but for those that are on no
 // host.
-func (h *host) askIngress(ctx context.Context) []asked {
-	var all []asked
+func (h *host) ingressResponses(ctx context.Context) []ingressResponse {
+	var all []ingressResponse
 	for _, vip := range h.vips.Ingress {
-		if h.seen.troubled(ctx, vip) {
+		if h.observed.vipFaulty(ctx, vip) {
 			continue
 		}
-		if page, known := h.seen.ingress[vip].wait(ctx); known {
+		if page, known := h.observed.ingressPages[vip].await(ctx); known {
 			at := page.UpstreamAddr
 			if at.Addr() != vip { // whatever the child says
 				at = netip.AddrPortFrom(vip, h.config.Upstream.InitialPort())
 			}
-			all = append(all, asked{at, page})
+			all = append(all, ingressResponse{at, page})
 		}
 	}
 	return all
@@ -43,55 +43,55 @@ func (h *host) askIngress(ctx context.Context) []asked {
 
 // checkIngress looks whether the routers answer at all.
 func checkIngress(ctx context.Context, h *host) Result {
-	return eachIngress(ctx, h, func(a asked) ([]findings.Finding, string) {
-		g, _ := h.seen.gate.wait(ctx)
-		cause := unanswered(a.page)
+	return judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
+		g, _ := h.observed.viaProxy.await(ctx)
+		cause := connectionCause(a.page)
 		switch {
 		case cause == "":
-			return nil, h.answers(a, g)
-		case cause == upstream.TLSUntrusted && g.hidden != nil:
-			return nil, fmt.Sprintf("cannot be verified: %v", g.hidden)
-		case cause == upstream.TLSName && h.seen.name(ctx) == noName:
+			return nil, h.describeIngress(a, g)
+		case cause == upstream.TLSUntrusted && g.trustUnreadable != nil:
+			return nil, fmt.Sprintf("cannot be verified: %v", g.trustUnreadable)
+		case cause == upstream.TLSName && h.observed.apiName(ctx) == placeholderName:
 			return nil, "speaks TLS; whether its certificate is for the API's name is not known: give that with --name"
 		}
-		if f, is := h.routerSilent(a, cause); is {
+		if f, is := h.routerUnreachable(a, cause); is {
 			return []findings.Finding{f}, ""
 		}
-		f := h.followsLink(ctx, a.finding(cause), a)
-		return []findings.Finding{h.followsEgress(f, a)}, ""
+		f := h.attributeToLink(ctx, a.newFinding(cause), a)
+		return []findings.Finding{h.attributeToEgress(f, a)}, ""
 	})
 }
 
-// routerSilent is the finding about a MicroShift's router that cannot be connected to,
+// routerUnreachable is the finding about a MicroShift's router that cannot be connected to,
 // where it is to listen.
-func (h *host) routerSilent(a asked, cause upstream.Cause) (findings.Finding, bool) {
-	if !h.edge.is || cause != upstream.Refused && cause != upstream.ConnectTimeout && cause != upstream.Unreachable {
+func (h *host) routerUnreachable(a ingressResponse, cause upstream.Cause) (findings.Finding, bool) {
+	if !h.microShiftState.active || cause != upstream.Refused && cause != upstream.ConnectTimeout && cause != upstream.Unreachable {
 		return findings.Finding{}, false
 	}
-	return findings.Find(findings.MicroShiftRouterSilent, "upstream", a.addr.String(), "how", words(a.page)), true
+	return findings.New(findings.MicroShiftRouterUnreachable, "upstream", a.addr.String(), "how", describeFetch(a.page)), true
 }
 
-// answers says how an ingress VIP is reached that is well.
-func (h *host) answers(a asked, g asGate) string {
+// describeIngress says how an ingress VIP is reached that is well.
+func (h *host) describeIngress(a ingressResponse, g viaProxy) string {
 	text := "answers in " + report.Milliseconds(a.page.FirstByte)
 	if a.addr.Port() != h.config.Upstream.InitialPort() {
 		text += ", after a redirect to https"
 	}
-	if proxy := g.through(a.addr); proxy != "" {
+	if proxy := g.egressProxy(a.addr); proxy != "" {
 		text += ", through the egress proxy " + proxy
 	}
 	return text
 }
 
-// followsEgress has a finding about an ingress that cannot be reached follow from an
+// attributeToEgress has a finding about an ingress that cannot be reached follow from an
 // egress proxy that is not accepted, where that one is to lead there.
-func (h *host) followsEgress(f findings.Finding, a asked) findings.Finding {
+func (h *host) attributeToEgress(f findings.Finding, a ingressResponse) findings.Finding {
 	if h.config.EgressProxy.Upstream != config.EgressAuto || a.page.ViaEgressProxy {
 		return f
 	}
 	spec, err := h.egressSettings()
-	if err == nil && len(settings.EgressRoutes(h.config, spec, []netip.Addr{a.addr.Addr()}, h.neverThroughProxy())) > 0 {
-		f.Follows = append(slices.Clone(f.Follows), findings.EgressNotReady, findings.EgressCARefused)
+	if err == nil && len(settings.EgressRoutes(h.config, spec, []netip.Addr{a.addr.Addr()}, h.automaticNoProxy())) > 0 {
+		f.CausedBy = append(slices.Clone(f.CausedBy), findings.EgressNotReady, findings.EgressCAInvalid)
 	}
 	return f
 }
@@ -99,27 +99,27 @@ func (h *host) followsEgress(f findings.Finding, a asked) findings.Finding {
 // checkRoute looks what the router answers to a challenge, and what it has answered
 // to those that were asked for.
 func checkRoute(ctx context.Context, h *host) Result {
-	name := h.seen.name(ctx)
-	if name == noName {
-		return skipped("no name of the API is known: give one with --name")
+	name := h.observed.apiName(ctx)
+	if name == placeholderName {
+		return skippedResult("no name of the API is known: give one with --name")
 	}
-	r := eachIngress(ctx, h, func(a asked) ([]findings.Finding, string) {
-		if unanswered(a.page) != "" {
+	r := judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
+		if connectionCause(a.page) != "" {
 			return nil, "" // the ingress, of which that check speaks
 		}
-		v := a.judge(name, h.Token)
+		v := a.judgeChallenge(name, h.Token)
 		return v.findings, v.text
 	})
 	if c, is := h.lastChallenge(h.apiNames(ctx)); is && h.Token == "" && r.Outcome != Skipped {
-		return found(withChallenge(r.Findings, c), "%s", r.Text)
+		return findingsResult(addChallengeFinding(r.Findings, c), "%s", r.Text)
 	}
 	return r
 }
 
-// unanswered is the cause for which an ingress has not answered, empty where it has:
+// connectionCause is the cause for which an ingress has not answered, empty where it has:
 // what is in an answer is the route's.
-func unanswered(f prober.FetchResult) upstream.Cause {
-	switch cause := causeOf(f); cause {
+func connectionCause(f prober.FetchResult) upstream.Cause {
+	switch cause := pageCause(f); cause {
 	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
 		return ""
 	case upstream.ProxyProtocolUnexpected, upstream.EgressLoop:
@@ -132,46 +132,46 @@ func unanswered(f prober.FetchResult) upstream.Cause {
 	}
 }
 
-func (a asked) finding(cause upstream.Cause) findings.Finding {
+func (a ingressResponse) newFinding(cause upstream.Cause) findings.Finding {
 	f := a.page.Failure(string(cause), a.addr).Finding(a.page.Context)
 	if a.page.Location != "" {
-		f.Says += fmt.Sprintf(" (its Location is %q)", a.page.Location)
+		f.Message += fmt.Sprintf(" (its Location is %q)", a.page.Location)
 	}
 	return f
 }
 
-// alsoAt adds a finding, unless it is one that another address had: then it names
+// mergeFinding adds a finding, unless it is one that another address had: then it names
 // this one too.
-func alsoAt(matches []findings.Finding, f findings.Finding, at netip.AddrPort) []findings.Finding {
+func mergeFinding(matches []findings.Finding, f findings.Finding, at netip.AddrPort) []findings.Finding {
 	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID })
 	if i < 0 {
 		return append(matches, f)
 	}
-	matches[i].Says += fmt.Sprintf("; the same with %v", at)
+	matches[i].Message += fmt.Sprintf("; the same with %v", at)
 	return matches
 }
 
-// eachIngress judges all ingress VIPs.
-func eachIngress(ctx context.Context, h *host, judge func(asked) ([]findings.Finding, string)) Result {
+// judgeEachIngress judges all ingress VIPs.
+func judgeEachIngress(ctx context.Context, h *host, judge func(ingressResponse) ([]findings.Finding, string)) Result {
 	if len(h.vips.Ingress) == 0 {
-		return skipped("no ingress VIP is known")
+		return skippedResult("no ingress VIP is known")
 	}
-	if g, known := h.seen.gate.wait(ctx); known && g.err != nil {
-		return skipped("%v", g.err)
+	if g, known := h.observed.viaProxy.await(ctx); known && g.err != nil {
+		return skippedResult("%v", g.err)
 	}
 	var findings []findings.Finding
-	var well bundle
-	for _, a := range h.askIngress(ctx) {
+	var well groupedTexts
+	for _, a := range h.ingressResponses(ctx) {
 		more, text := judge(a)
 		for _, f := range more {
-			findings = alsoAt(findings, f, a.addr)
+			findings = mergeFinding(findings, f, a.addr)
 		}
 		if text != "" && len(more) == 0 {
 			well.add(a.addr, "%s", text)
 		}
 	}
 	if len(findings) == 0 && well.empty() {
-		return skipped("no ingress VIP could be asked")
+		return skippedResult("no ingress VIP could be asked")
 	}
-	return found(findings, "%v", &well)
+	return findingsResult(findings, "%v", &well)
 }

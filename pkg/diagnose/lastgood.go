@@ -9,25 +9,25 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// takeLastGood takes the VIPs that the service goes on with where keepalived.conf
+// useLastGoodVIPs takes the VIPs that the service goes on with where keepalived.conf
 // has become unusable: the fault is said, and the rest is looked at as it is.
-func (h *host) takeLastGood() {
+func (h *host) useLastGoodVIPs() {
 	if _, faulty := h.vipsFault(); !faulty {
 		return
 	}
-	said, err := h.service()
+	said, err := h.report()
 	if err != nil {
 		return
 	}
-	h.vips, h.lastGood = lastGood(said, h.vips)
-	if h.edge.is && h.lastGood {
+	h.vips, h.lastGoodInForce = lastGoodVIPs(said, h.vips)
+	if h.microShiftState.active && h.lastGoodInForce {
 		h.config.Upstream.Port = said.Upstreams[0].Address.Port()
 	}
 }
 
-// lastGood are the VIPs that a service has in force. One that has none in force
+// lastGoodVIPs are the VIPs that a service has in force. One that has none in force
 // leaves what was found without it.
-func lastGood(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
+func lastGoodVIPs(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool) {
 	switch said.Condition().Reason {
 	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable, report.PortInUse, report.NftablesUnavailable, report.InvalidConfig:
 	default:
@@ -48,5 +48,5 @@ func lastGood(said report.Report, found keepalived.VIPs) (keepalived.VIPs, bool)
 	return v, true
 }
 
-// vipless reports whether no VIPs are known that the service could serve.
-func (h *host) vipless() bool { return h.vipsErr != nil && !h.lastGood }
+// noUsableVIPs reports whether no VIPs are known that the service could serve.
+func (h *host) noUsableVIPs() bool { return h.vipsErr != nil && !h.lastGoodInForce }

@@ -18,9 +18,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestLastGood: where keepalived.conf has become unusable, the rest is looked at
+// TestLastGoodVIPs: where keepalived.conf has become unusable, the rest is looked at
 // with what the service goes on with, if it does.
-func TestLastGood(t *testing.T) {
+func TestLastGoodVIPs(t *testing.T) {
 	t.Parallel()
 	api, ingress := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.6")
 	whole := keepalived.VIPs{API: []netip.Addr{api}, Ingress: []netip.Addr{ingress}}
@@ -44,22 +44,22 @@ func TestLastGood(t *testing.T) {
 		"half-written, and it stands by": {keepalived.ErrIncomplete, said(report.Standby, whole), whole},
 		"half-written from the start":    {keepalived.ErrIncomplete, said(report.NoVIPs, none), none},
 		"it has none any more":           {keepalived.ErrNoAPIInstance, said(report.NoVIPs, whole), none},
-		"user-managed":                   {errUserManaged, said(report.ExternalLoadBalancer, none), none},
+		"user-managed":                   {errVIPsUserManaged, said(report.ExternalLoadBalancer, none), none},
 		"no node":                        {errNoNode, said(report.Serving, whole), none},
 	} {
-		h := &host{vipsErr: tt.err, service: func() (report.Report, error) { return tt.report, nil }}
-		h.takeLastGood()
+		h := &host{vipsErr: tt.err, report: func() (report.Report, error) { return tt.report, nil }}
+		h.useLastGoodVIPs()
 		if diff := cmp.Diff(tt.want, h.vips, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if got, want := len(h.doors()) > 0, len(tt.want.API) > 0; got != want || h.vipless() == want {
-			t.Errorf("%s: doors %v", name, h.doors())
+		if got, want := len(h.servedVIPs()) > 0, len(tt.want.API) > 0; got != want || h.noUsableVIPs() == want {
+			t.Errorf("%s: doors %v", name, h.servedVIPs())
 		}
 	}
 }
 
-// TestNameByConfiguration: that hosts does not list the name takes no token to see.
-func TestNameByConfiguration(t *testing.T) {
+// TestNameNotAllowed: that hosts does not list the name takes no token to see.
+func TestNameNotAllowed(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.5")
 	for name, tt := range map[string]struct {
@@ -74,11 +74,11 @@ func TestNameByConfiguration(t *testing.T) {
 		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, findings.Warning},
 		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
 	} {
-		h := followed(prober.FetchResult{}, prober.FetchResult{})
-		h.Token, h.seen.challenge = "", nil
-		h.Name, h.config.Hosts, h.held = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
+		h := hostWithChallenge(prober.FetchResult{}, prober.FetchResult{})
+		h.Token, h.observed.challengePages = "", nil
+		h.APIName, h.config.Hosts, h.ownership = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
 		var got findings.Level
-		for _, f := range checkSelf(t.Context(), h).Findings {
+		for _, f := range checkSelfCheck(t.Context(), h).Findings {
 			if f.ID != findings.NameNotAllowed || got != "" {
 				t.Errorf("%s: %+v", name, f)
 			}
@@ -95,21 +95,21 @@ func TestNameByConfiguration(t *testing.T) {
 func TestLinkDown(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.5")
-	down := holders{here: true, link: "lo", down: true}
+	down := vipHolders{local: true, link: "lo", linkDown: true}
 	for name, tt := range map[string]struct {
 		page prober.FetchResult
 		want Outcome
 	}{
 		"no route":        {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, Skipped},
-		"a firewall":      {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, Failed},
-		"nothing listens": {prober.FetchResult{Cause: "refused"}, Failed},
+		"a firewall":      {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, Problem},
+		"nothing listens": {prober.FetchResult{Cause: "refused"}, Problem},
 	} {
-		h := routed(tt.page)
-		h.seen.holders = map[netip.Addr]*later[holders]{vip: known(down)}
+		h := hostWithIngress(tt.page)
+		h.observed.vipHolders = map[netip.Addr]*future[vipHolders]{vip: completed(down)}
 		f, _ := down.judge(vip, "API")
-		cause := found([]findings.Finding{f}, "")
+		cause := findingsResult([]findings.Finding{f}, "")
 		cause.Name = "vip-holder"
-		all := causes([]Result{cause, checkIngress(t.Context(), h)})
+		all := withoutConsequences([]Result{cause, checkIngress(t.Context(), h)})
 		if all[1].Outcome != tt.want {
 			t.Errorf("%s: %+v", name, all[1])
 		}

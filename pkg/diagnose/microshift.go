@@ -21,28 +21,28 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// edge is what was seen of a MicroShift on this host.
-type edge struct {
+// microShiftState is what was seen of a MicroShift on this host.
+type microShiftState struct {
 	microshift.Answer
-	is       bool // there is neither keepalived nor a VIP given: MicroShift's configuration decides
-	computed microshift.Computed
-	err      error // why computed is not whole
-	absent   bool  // no address of the node's is on this host
-	reason   report.Reason
-	message  string
-	decision ownership.Decision
+	active             bool // there is neither keepalived nor a VIP given: MicroShift's configuration decides
+	computed           microshift.Computed
+	err                error // why computed is not whole
+	nodeAddressMissing bool  // no address of the node's is on this host
+	reason             report.Reason
+	message            string
+	decision           ownership.Decision
 }
 
-// errMicroShift is why a MicroShift's configuration gives the service nothing to do.
-type errMicroShift struct {
+// microShiftError is why a MicroShift's configuration gives the service nothing to do.
+type microShiftError struct {
 	id   findings.ID
 	text string
 	err  error
 }
 
-func (e *errMicroShift) Error() string { return e.text }
+func (e *microShiftError) Error() string { return e.text }
 
-func (e *errMicroShift) Unwrap() error { return e.err }
+func (e *microShiftError) Unwrap() error { return e.err }
 
 // routesDir is where the kernel tells of the default routes.
 const routesDir = "/proc/net"
@@ -50,52 +50,52 @@ const routesDir = "/proc/net"
 // errInternalVIP is why there is no VIP where all that were given are guarded.
 var errInternalVIP = errors.New("no VIP beside the internal address of MicroShift's API server")
 
-// takeMicroShift takes addresses, router and ports as the service would: by what
+// loadMicroShift takes addresses, router and ports as the service would: by what
 // MicroShift has read as it was started, where the service has kept that.
-func (h *host) takeMicroShift(ctx context.Context) {
+func (h *host) loadMicroShift(ctx context.Context) {
 	kept := microshift.NewKeeper(h.StateDir)
-	e := &h.edge
+	e := &h.microShiftState
 	if dir := h.config.MicroShift.Directory; dir != "" && microshift.Present(dir) {
-		e.is = errors.Is(h.vipsErr, errNoNode)
-		e.Answer = readMicroShift(ctx, dir, kept)
+		e.active = errors.Is(h.vipsErr, errNoNode)
+		e.Answer = readMicroShiftConfig(ctx, dir, kept)
 	}
 	if e.Known {
-		e.computed, e.err = h.compute(e.Config)
+		e.computed, e.err = h.computeMicroShift(e.Config)
 	}
-	if !e.is {
-		h.guard(append(kept.Internal(), microshift.Internal(config.Default().MicroShift.Directory)...))
+	if !e.active {
+		h.excludeInternalVIPs(append(kept.Internal(), microshift.Internal(config.Default().MicroShift.Directory)...))
 		return
 	}
-	p := reconcile.DecideMicroShift(h.config, e.Answer, e.computed, e.err, owned(h.addresses))
+	p := reconcile.DecideMicroShift(h.config, e.Answer, e.computed, e.err, ownershipAddresses(h.addresses))
 	e.reason, e.message, e.decision, h.config = p.Reason, p.Message, p.Decision, p.Config
 	h.vips, h.vipsErr = keepalived.VIPs{Ingress: p.Ingress}, nil
-	e.absent = !slices.ContainsFunc(e.computed.NodeIPs, h.has)
+	e.nodeAddressMissing = !slices.ContainsFunc(e.computed.NodeIPs, h.hasAddress)
 	for _, addrs := range [][]netip.Addr{e.decision.Held, e.decision.Standby, e.decision.NotRequired} {
 		h.vips.API = append(h.vips.API, addrs...)
 	}
 	if len(h.vips.API) == 0 {
-		h.vipsErr = e.fault()
+		h.vipsErr = e.vipsError()
 	}
 }
 
-// guard takes from the VIPs those of which the service catches nothing; last are the
+// excludeInternalVIPs takes from the VIPs those of which the service catches nothing; last are the
 // internal addresses that it has kept.
-func (h *host) guard(last []netip.Addr) {
-	guarded := reconcile.ExcludedAddresses(h.edge.Answer, h.edge.computed, owned(h.addresses), last)
+func (h *host) excludeInternalVIPs(last []netip.Addr) {
+	guarded := reconcile.ExcludedAddresses(h.microShiftState.Answer, h.microShiftState.computed, ownershipAddresses(h.addresses), last)
 	all := h.vips.API
 	is := func(a netip.Addr) bool { return slices.Contains(guarded, a) }
 	h.vips.API = slices.DeleteFunc(slices.Clone(all), is)
-	h.internal = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !is(a) })
-	if len(h.internal) > 0 && len(h.vips.API) == 0 && h.vipsErr == nil {
+	h.internalVIPs = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !is(a) })
+	if len(h.internalVIPs) > 0 && len(h.vips.API) == 0 && h.vipsErr == nil {
 		h.vipsErr = errInternalVIP
 	}
 }
 
-// readMicroShift reads files again that look half-written.
-func readMicroShift(ctx context.Context, dir string, kept microshift.Keeper) microshift.Answer {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+// readMicroShiftConfig reads files again that look half-written.
+func readMicroShiftConfig(ctx context.Context, dir string, kept microshift.Keeper) microshift.Answer {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	tick := time.NewTicker(readEvery)
+	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	for {
 		answer := microshift.NewReader(dir, microshift.Units, kept).Read(time.Now())
@@ -110,7 +110,7 @@ func readMicroShift(ctx context.Context, dir string, kept microshift.Keeper) mic
 	}
 }
 
-func (h *host) compute(c microshift.Config) (microshift.Computed, error) {
+func (h *host) computeMicroShift(c microshift.Config) (microshift.Computed, error) {
 	if h.addressErr != nil {
 		return microshift.Computed{}, h.addressErr
 	}
@@ -126,45 +126,45 @@ func (h *host) compute(c microshift.Config) (microshift.Computed, error) {
 	return c.Compute(on)
 }
 
-// fault is why there is nothing that the service could lead anywhere.
-func (e *edge) fault() error {
-	f := &errMicroShift{text: e.message, err: errors.Join(e.Err, e.err), id: findings.MicroShiftRefused}
+// vipsError is why there is nothing that the service could lead anywhere.
+func (e *microShiftState) vipsError() error {
+	f := &microShiftError{text: e.message, err: errors.Join(e.Err, e.err), id: findings.MicroShiftConfigInvalid}
 	switch {
 	case f.err != nil:
 	case e.computed.Router.Removed:
-		f.id = findings.MicroShiftNoRouter
+		f.id = findings.MicroShiftRouterRemoved
 	case e.reason == report.UpstreamUnreachable:
-		f.id = findings.MicroShiftNowhere
-	case e.absent:
-		f.id = findings.MicroShiftNodeAbsent
+		f.id = findings.MicroShiftRouterNoAddress
+	case e.nodeAddressMissing:
+		f.id = findings.MicroShiftNodeAddressMissing
 	default:
-		f.id = findings.MicroShiftNodeInternal
+		f.id = findings.MicroShiftNodeAddressInternal
 	}
 	return f
 }
 
-// edgeFault is the finding for that.
-func (h *host) edgeFault() (findings.Finding, bool) {
-	if e := h.edge; e.Known && e.Err != nil { // the last good one is in force
-		return findings.Find(findings.MicroShiftRefused, "dir", h.config.MicroShift.Directory, "error", e.Err.Error()), true
+// microShiftFinding is the finding for that.
+func (h *host) microShiftFinding() (findings.Finding, bool) {
+	if e := h.microShiftState; e.Known && e.Err != nil { // the last good one is in force
+		return findings.New(findings.MicroShiftConfigInvalid, "dir", h.config.MicroShift.Directory, "error", e.Err.Error()), true
 	}
-	var f *errMicroShift
-	if !errors.As(h.vipsErr, &f) || errors.Is(f, fs.ErrPermission) && !h.root {
+	var f *microShiftError
+	if !errors.As(h.vipsErr, &f) || errors.Is(f, fs.ErrPermission) && !h.privileged {
 		return findings.Finding{}, false
 	}
-	return findings.Find(f.id, "dir", h.config.MicroShift.Directory, "error", fmt.Sprint(f.err), "node", list(h.edge.computed.NodeIPs)), true
+	return findings.New(f.id, "dir", h.config.MicroShift.Directory, "error", fmt.Sprint(f.err), "node", joinAddresses(h.microShiftState.computed.NodeIPs)), true
 }
 
-// checkEdgeVIPs tells what stands for VIPs on a MicroShift host.
-func (h *host) checkEdgeVIPs() Result {
+// checkMicroShiftVIPs tells what stands for VIPs on a MicroShift host.
+func (h *host) checkMicroShiftVIPs() Result {
 	switch {
 	case h.vipsErr != nil:
-		return skipped("%v", h.vipsErr)
-	case h.edge.reason == report.NotRequired:
-		return fine("%s (from %s)", h.edge.message, h.config.MicroShift.Directory)
+		return skippedResult("%v", h.vipsErr)
+	case h.microShiftState.reason == report.NotRequired:
+		return okResult("%s (from %s)", h.microShiftState.message, h.config.MicroShift.Directory)
 	}
-	return fine("%s; its router is asked at %s, port %d (from %s)", h.edge.message, list(h.vips.Ingress), h.config.Upstream.InitialPort(), h.config.MicroShift.Directory)
+	return okResult("%s; its router is asked at %s, port %d (from %s)", h.microShiftState.message, joinAddresses(h.vips.Ingress), h.config.Upstream.InitialPort(), h.config.MicroShift.Directory)
 }
 
-// microShift reports whether this is a MicroShift host whose configuration is known.
-func (h *host) microShift() bool { return h.edge.Present && h.edge.Known }
+// microShiftKnown reports whether this is a MicroShift host whose configuration is known.
+func (h *host) microShiftKnown() bool { return h.microShiftState.Present && h.microShiftState.Known }

@@ -15,24 +15,24 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 )
 
-// checkInternal looks where the addresses are by which pods reach MicroShift's API
+// checkInternalAddress looks where the addresses are by which pods reach MicroShift's API
 // server.
-func checkInternal(_ context.Context, h *host) Result {
-	e := h.edge
+func checkInternalAddress(_ context.Context, h *host) Result {
+	e := h.microShiftState
 	switch {
 	case !e.Known:
-		return skipped("MicroShift's configuration is not known: %v", e.Err)
+		return skippedResult("MicroShift's configuration is not known: %v", e.Err)
 	case len(e.computed.Internal) == 0:
-		return skipped("the address is not known: %v", e.err)
+		return skippedResult("the address is not known: %v", e.err)
 	}
 	var findings []findings.Finding
-	var well, unknown bundle
+	var well, unknown groupedTexts
 	internal := e.computed.Internal
 	if e.computed.Forced {
 		internal = internal[:1] // MicroShift puts no other one anywhere either
 	}
 	for _, addr := range internal {
-		f, text, err := h.judgeInternal(addr, e.computed.Forced)
+		f, text, err := h.judgeInternalAddress(addr, e.computed.Forced)
 		switch {
 		case err != nil:
 			unknown.add(addr, "%v", err)
@@ -42,18 +42,18 @@ func checkInternal(_ context.Context, h *host) Result {
 			well.add(addr, "%s", text)
 		}
 	}
-	return found(findings, "%v", &well).but(unknown.String())
+	return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
 }
 
-// judgeInternal judges one of the addresses; forced says that it was given.
-func (h *host) judgeInternal(addr netip.Addr, forced bool) (f findings.Finding, text string, err error) {
+// judgeInternalAddress judges one of the addresses; forced says that it was given.
+func (h *host) judgeInternalAddress(addr netip.Addr, forced bool) (f findings.Finding, text string, err error) {
 	if forced {
-		links, known := h.linksOf(addr)
+		links, known := h.linkNames(addr)
 		switch {
 		case !known:
 			return f, "", h.addressErr
 		case len(links) == 0:
-			return findings.Find(findings.MicroShiftForcedAbsent, "address", addr.String()), "", nil
+			return findings.New(findings.MicroShiftAdvertiseAddressMissing, "address", addr.String()), "", nil
 		}
 		return f, "on " + strings.Join(links, " and ") + ", as apiServer.advertiseAddress gives it; nothing is caught of it", nil
 	}
@@ -61,23 +61,23 @@ func (h *host) judgeInternal(addr netip.Addr, forced bool) (f findings.Finding, 
 	var taken *loopback.Collision
 	switch {
 	case errors.As(err, &taken):
-		return findings.Find(findings.MicroShiftInternalTaken, "address", addr.String(), "why", taken.Why), "", nil
+		return findings.New(findings.MicroShiftInternalAddressConflict, "address", addr.String(), "why", taken.Why), "", nil
 	case err != nil:
 		return f, "", err
-	case link == "" && h.heldBack().IsValid():
-		return findings.Find(findings.MicroShiftHeldBack, "address", addr.String(), "mistaken", h.heldBack().String(),
-			"key", reconcile.NodeKey(h.edge.Config, h.edge.computed, h.heldBack())), "", nil
+	case link == "" && h.mistakenNodeAddress().IsValid():
+		return findings.New(findings.MicroShiftInternalAddressWithheld, "address", addr.String(), "mistaken", h.mistakenNodeAddress().String(),
+			"key", reconcile.NodeKey(h.microShiftState.Config, h.microShiftState.computed, h.mistakenNodeAddress())), "", nil
 	case link == "":
-		return findings.Find(findings.MicroShiftInternalAbsent, "address", addr.String()), "", nil
+		return findings.New(findings.MicroShiftInternalAddressMissing, "address", addr.String()), "", nil
 	}
 	return f, "on " + link + ", the first address behind the service network; nothing is caught of it", nil
 }
 
-// heldBack is the address for which the service puts none on lo, if there is one.
-func (h *host) heldBack() netip.Addr {
+// mistakenNodeAddress is the address for which the service puts none on lo, if there is one.
+func (h *host) mistakenNodeAddress() netip.Addr {
 	if h.config.MicroShift.ManageAdvertiseAddress {
-		for _, a := range h.edge.computed.Mistaken {
-			if !h.has(a) {
+		for _, a := range h.microShiftState.computed.Mistaken {
+			if !h.hasAddress(a) {
 				return a
 			}
 		}
@@ -85,8 +85,8 @@ func (h *host) heldBack() netip.Addr {
 	return netip.Addr{}
 }
 
-// linksOf names the links that have an address.
-func (h *host) linksOf(addr netip.Addr) (names []string, known bool) {
+// linkNames names the links that have an address.
+func (h *host) linkNames(addr netip.Addr) (names []string, known bool) {
 	links, err := address.Links()
 	if err != nil || h.addressErr != nil {
 		return nil, false

@@ -46,8 +46,8 @@ func signerOf(issuer string) signer {
 	return otherSigner
 }
 
-// domain says whose clients trust a signer.
-func (s signer) domain() string {
+// clientGroup says whose clients trust a signer.
+func (s signer) clientGroup() string {
 	switch s {
 	case externalSigner:
 		return "clients outside"
@@ -60,40 +60,40 @@ func (s signer) domain() string {
 	}
 }
 
-// client is somebody who asks the API server.
-type client struct {
+// certificateClient is somebody who asks the API server.
+type certificateClient struct {
 	prober.CertificateRequest
 
-	inside bool
-	named  bool // there is a certificate of the admin's for the name
+	internal            bool
+	hasNamedCertificate bool // there is a certificate of the admin's for the name
 }
 
-func (c client) asked() string {
+func (c certificateClient) displayName() string {
 	if _, err := netip.ParseAddr(c.Name); err == nil {
 		return c.Name + " (without SNI)"
 	}
 	return c.Name
 }
 
-// checkEdgeCertificate looks at what a MicroShift's API server presents to clients
+// checkMicroShiftCertificate looks at what a MicroShift's API server presents to clients
 // outside and inside.
-func checkEdgeCertificate(ctx context.Context, h *host) Result {
-	clients, unasked := h.clients()
+func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
+	clients, unasked := h.certificateClients()
 	questions := make([]prober.CertificateRequest, len(clients))
 	for i, c := range clients {
 		questions[i] = c.CertificateRequest
 	}
-	answers := askServers(ctx, questions, h.network.Certificates)
+	answers := queryServers(ctx, questions, h.prober.Certificates)
 	late := 0
 	var findings []findings.Finding
 	var silent []prober.CertificateResult
-	var texts bundle
+	var texts groupedTexts
 	dated := make(map[string]bool)
 	for i, p := range answers {
 		c := clients[i]
 		if p.Err != nil {
 			switch {
-			case errors.Is(p.Err, errLate):
+			case errors.Is(p.Err, errTimeUp):
 				late++
 			case c.isService():
 				texts.add(p.Addr, "not asked, since only pods have a way there (%v)", p.Err)
@@ -103,9 +103,9 @@ func checkEdgeCertificate(ctx context.Context, h *host) Result {
 			continue
 		}
 		if f, is := c.judge(p.Certificate); is {
-			findings = merged(findings, f)
+			findings = appendUnique(findings, f)
 		} else {
-			texts.add(named(c.asked()), "issued by %q, until %s", p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
+			texts.add(label(c.displayName()), "issued by %q, until %s", p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly))
 		}
 		if which := p.Certificate.Issuer + "\n" + p.Certificate.Serial; !dated[which] {
 			dated[which] = true
@@ -113,25 +113,25 @@ func checkEdgeCertificate(ctx context.Context, h *host) Result {
 		}
 	}
 	for _, p := range silent {
-		findings = deadServer(findings, p)
+		findings = appendUnreachable(findings, p)
 	}
 	if late > 0 {
 		unasked = append(unasked, fmt.Sprintf("%d questions more, for which there was no time", late))
 	}
-	return found(findings, "%v", &texts).but(strings.Join(unasked, "; "))
+	return findingsResult(findings, "%v", &texts).withNotChecked(strings.Join(unasked, "; "))
 }
 
-// errLate is about a question that came too late to be answered.
-var errLate = errors.New("there was no time")
+// errTimeUp is about a question that came too late to be answered.
+var errTimeUp = errors.New("there was no time")
 
-// slow is how long a server that answers anything, be it that it refuses, does not
+// slowAnswer is how long a server that answers anything, be it that it refuses, does not
 // take.
-const slow = time.Second
+const slowAnswer = time.Second
 
-// askServers puts one question to each server first, and the others to those that are
+// queryServers puts one question to each server first, and the others to those that are
 // not silent: with all questions to one that drops what it is sent the time is up
 // before others are asked. Those that are not put have the first one's error.
-func askServers(
+func queryServers(
 	ctx context.Context, questions []prober.CertificateRequest, ask func(context.Context, []prober.CertificateRequest) []prober.CertificateResult,
 ) []prober.CertificateResult {
 	answers := make([]prober.CertificateResult, len(questions))
@@ -157,7 +157,7 @@ func askServers(
 	for i, q := range questions {
 		if one := first[q.Addr]; one == i {
 			continue
-		} else if err := answers[one].Err; err != nil && answers[one].CheckedAt.Sub(begun) > slow {
+		} else if err := answers[one].Err; err != nil && answers[one].CheckedAt.Sub(begun) > slowAnswer {
 			answers[i] = prober.CertificateResult{CertificateRequest: q, Err: err, CheckedAt: answers[one].CheckedAt}
 		} else {
 			rest = append(rest, i)
@@ -166,64 +166,64 @@ func askServers(
 	put(rest)
 	for _, i := range rest {
 		if answers[i].Err != nil && ctx.Err() != nil {
-			answers[i].Err = errLate // the server has answered before
+			answers[i].Err = errTimeUp // the server has answered before
 		}
 	}
 	return answers
 }
 
-// deadServer adds the finding about a server that shows no certificate, once for all
+// appendUnreachable adds the finding about a server that shows no certificate, once for all
 // that is asked of it.
-func deadServer(matches []findings.Finding, p prober.CertificateResult) []findings.Finding {
+func appendUnreachable(matches []findings.Finding, p prober.CertificateResult) []findings.Finding {
 	at := p.Addr.String()
 	if slices.ContainsFunc(matches, func(f findings.Finding) bool {
-		return f.ID == findings.MicroShiftAPISilent && strings.Contains(f.Says, at)
+		return f.ID == findings.MicroShiftAPIServerUnreachable && strings.Contains(f.Message, at)
 	}) {
 		return matches
 	}
-	return alsoAt(matches, findings.Find(findings.MicroShiftAPISilent, "server", at, "error", p.Err.Error()), p.Addr)
+	return mergeFinding(matches, findings.New(findings.MicroShiftAPIServerUnreachable, "server", at, "error", p.Err.Error()), p.Addr)
 }
 
-type named string
+type label string
 
-func (n named) String() string { return string(n) }
+func (n label) String() string { return string(n) }
 
-// merged adds a finding that is not there yet.
-func merged(matches []findings.Finding, f findings.Finding) []findings.Finding {
-	if slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID && g.Says == f.Says }) {
+// appendUnique adds a finding that is not there yet.
+func appendUnique(matches []findings.Finding, f findings.Finding) []findings.Finding {
+	if slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID && g.Message == f.Message }) {
 		return matches
 	}
 	return append(matches, f)
 }
 
-// clients are all who are to be asked for, and what of it is not.
-func (h *host) clients() (all []client, unasked []string) {
+// certificateClients are all who are to be asked for, and what of it is not.
+func (h *host) certificateClients() (all []certificateClient, unasked []string) {
 	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
-		c := client{prober.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+		c := certificateClient{prober.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
 	}
-	e := h.edge.computed
-	names, why := h.externals()
+	e := h.microShiftState.computed
+	names, why := h.externalNames()
 	if why != nil {
 		unasked = append(unasked, why.Error())
 	}
-	if over := len(names) - maxEdgeNames; over > 0 {
+	if over := len(names) - maxMicroShiftNames; over > 0 {
 		unasked = append(unasked, fmt.Sprintf("%d names more", over))
-		names = names[:maxEdgeNames]
+		names = names[:maxMicroShiftNames]
 	}
 	for _, node := range e.NodeIPs {
 		for _, n := range names {
 			at := node
 			if addr, err := netip.ParseAddr(n.name); err == nil {
-				if h.has(addr) {
+				if h.hasAddress(addr) {
 					at = addr
 				} else if addr.Is4() != node.Is4() {
 					continue // whoever calls it comes to the other one
 				}
 			}
-			add(at, prober.APIPort, n.name, false, n.named)
+			add(at, prober.APIPort, n.name, false, n.hasCertificate)
 		}
 		add(node, prober.APIPort, node.String(), false, false)
 	}
@@ -231,7 +231,7 @@ func (h *host) clients() (all []client, unasked []string) {
 		return all, unasked
 	}
 	// That is where a connection to the service ends, by which pods call it.
-	if internal := e.Internal[0]; h.has(internal) {
+	if internal := e.Internal[0]; h.hasAddress(internal) {
 		add(internal, prober.APIPort, serviceName, true, false)
 		add(internal, prober.APIPort, e.ServiceIP.String(), true, false)
 	} else {
@@ -241,36 +241,36 @@ func (h *host) clients() (all []client, unasked []string) {
 	return all, unasked
 }
 
-func (h *host) has(addr netip.Addr) bool {
+func (h *host) hasAddress(addr netip.Addr) bool {
 	return slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
 }
 
 // isService holds for the service's own address, to which only pods may have a way.
-func (c client) isService() bool { return c.Addr.Port() == servicePort }
+func (c certificateClient) isService() bool { return c.Addr.Port() == servicePort }
 
-// judge is the finding about what a client is handed, if there is one.
-func (c client) judge(got *prober.Certificate) (findings.Finding, bool) {
+// result is the finding about what a client is handed, if there is one.
+func (c certificateClient) judge(got *prober.Certificate) (findings.Finding, bool) {
 	by := signerOf(got.Issuer)
 	find := func(id findings.ID) (findings.Finding, bool) {
-		f := findings.Find(id, "server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer), "domain", by.domain())
-		if _, err := netip.ParseAddr(c.Name); err == nil && !c.inside {
+		f := findings.New(id, "server", c.Addr.String(), "asked", c.displayName(), "issuer", strconv.Quote(got.Issuer), "domain", by.clientGroup())
+		if _, err := netip.ParseAddr(c.Name); err == nil && !c.internal {
 			f.Level = findings.Warning // clients have names too
 		}
 		return f, true
 	}
 	switch {
-	case c.inside && by != serviceSigner:
-		return find(findings.MicroShiftInsideExternal)
-	case c.inside && !got.CoversName:
-		return find(findings.MicroShiftInsideAbsent)
-	case c.inside:
+	case c.internal && by != serviceSigner:
+		return find(findings.MicroShiftInternalClientGetsExternal)
+	case c.internal && !got.CoversName:
+		return find(findings.MicroShiftServiceNameMissing)
+	case c.internal:
 		return findings.Finding{}, false
-	case c.named && by != otherSigner:
-		return find(findings.MicroShiftNamedIgnored)
+	case c.hasNamedCertificate && by != otherSigner:
+		return find(findings.MicroShiftNamedCertificateIgnored)
 	case !got.CoversName:
-		return find(findings.MicroShiftNameAbsent)
+		return find(findings.MicroShiftNameMissing)
 	case by == localhostSigner || by == serviceSigner:
-		return find(findings.MicroShiftOutsideInternal)
+		return find(findings.MicroShiftExternalClientGetsInternal)
 	default:
 		return findings.Finding{}, false
 	}
@@ -278,21 +278,21 @@ func (c client) judge(got *prober.Certificate) (findings.Finding, bool) {
 
 // judgeDates says how much of its life a certificate has left. MicroShift renews its
 // own by itself, the admin's are somebody else's to renew.
-func (c client) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
+func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
 	got := p.Certificate
 	stage := report.CertificateStageAt(got.NotBefore, got.NotAfter, now)
 	if signerOf(got.Issuer) == otherSigner || stage == report.CertificateNotYetValid {
-		return presented{p}.judgeDates(now)
+		return presentedCertificate{p}.judgeDates(now)
 	}
 	values := []string{
-		"server", c.Addr.String(), "asked", c.asked(), "issuer", strconv.Quote(got.Issuer),
+		"server", c.Addr.String(), "asked", c.displayName(), "issuer", strconv.Quote(got.Issuer),
 		"date", got.NotAfter.UTC().Format(time.RFC3339), "left", report.Age(got.NotAfter.Sub(now)),
 	}
 	switch stage {
 	case report.CertificateExpired:
-		return []findings.Finding{findings.Find(findings.MicroShiftExpired, values...)}
+		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpired, values...)}
 	case report.CertificateUrgent, report.CertificateRenewalLate:
-		return []findings.Finding{findings.Find(findings.MicroShiftEnds, values...)}
+		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpiresSoon, values...)}
 	default:
 		return nil
 	}

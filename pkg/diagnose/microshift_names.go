@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// maxEdgeNames bounds the names for which a MicroShift's API server is asked.
-	maxEdgeNames = 8
-	maxNamedFile = 256 << 10
-	// baseDomain is the one that MicroShift has where none is given, and that nobody
+	// maxMicroShiftNames bounds the names for which a MicroShift's API server is asked.
+	maxMicroShiftNames = 8
+	maxNamedFile       = 256 << 10
+	// defaultBaseDomain is the one that MicroShift has where none is given, and that nobody
 	// has in the DNS.
-	baseDomain = "example.com"
+	defaultBaseDomain = "example.com"
 )
 
-// external is a name, or an address, by which clients outside call MicroShift's API
+// externalName is a name, or an address, by which clients outside call MicroShift's API
 // server.
-type external struct {
-	name  string
-	named bool // apiServer.namedCertificates has a certificate for it
+type externalName struct {
+	name           string
+	hasCertificate bool // apiServer.namedCertificates has a certificate for it
 }
 
-// externals are all that are known of, once each, and why others are not. Those of
+// externalNames are all that are known of, once each, and why others are not. Those of
 // the API server's own certificate are as MicroShift has them (certSetup in
 // pkg/cmd/init.go).
-func (h *host) externals() (all []external, why error) {
+func (h *host) externalNames() (all []externalName, why error) {
 	add := func(name string, named bool) {
 		name = strings.ToLower(name)
 		_, notAddress := netip.ParseAddr(name)
@@ -42,14 +42,14 @@ func (h *host) externals() (all []external, why error) {
 		if notAddress != nil && !config.IsHostName(name) || name == "localhost" {
 			return
 		}
-		i := slices.IndexFunc(all, func(e external) bool { return e.name == name })
+		i := slices.IndexFunc(all, func(e externalName) bool { return e.name == name })
 		if i < 0 {
-			all = append(all, external{name, named})
+			all = append(all, externalName{name, named})
 		}
 	}
-	c := h.edge.Config
+	c := h.microShiftState.Config
 	for _, n := range c.NamedCertificates {
-		names, err := namesIn(n)
+		names, err := certificateNames(n)
 		if err != nil {
 			why = err
 		}
@@ -75,9 +75,9 @@ func (h *host) externals() (all []external, why error) {
 	return all, why
 }
 
-// namesIn are those for which a named certificate counts: the given ones, else its
+// certificateNames are those for which a named certificate counts: the given ones, else its
 // own (getCertificateNames of k8s.io/apiserver).
-func namesIn(n microshift.NamedCertificate) ([]string, error) {
+func certificateNames(n microshift.NamedCertificate) ([]string, error) {
 	if len(n.Names) > 0 {
 		return n.Names, nil
 	}
@@ -96,9 +96,9 @@ func namesIn(n microshift.NamedCertificate) ([]string, error) {
 	return leaf.DNSNames, nil
 }
 
-// edgeNames are those of the API for which a challenge is likely: others of a
+// microShiftChallengeNames are those of the API for which a challenge is likely: others of a
 // MicroShift are in no DNS as a rule.
-func (h *host) edgeNames() []string {
+func (h *host) microShiftChallengeNames() []string {
 	var names []string
 	add := func(more ...string) {
 		for _, name := range more {
@@ -107,15 +107,15 @@ func (h *host) edgeNames() []string {
 			}
 		}
 	}
-	c := h.edge.Config
+	c := h.microShiftState.Config
 	for _, n := range c.NamedCertificates {
-		if found, err := namesIn(n); err == nil {
+		if found, err := certificateNames(n); err == nil {
 			add(found...)
 		}
 	}
 	add(c.SubjectAltNames...)
-	if c.BaseDomain != baseDomain && c.BaseDomain != "" {
+	if c.BaseDomain != defaultBaseDomain && c.BaseDomain != "" {
 		add(apiPrefix + c.BaseDomain)
 	}
-	return namesOf(names)
+	return withoutAddresses(names)
 }

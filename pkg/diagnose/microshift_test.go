@@ -24,8 +24,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestHandedCertificate: who may be handed what.
-func TestHandedCertificate(t *testing.T) {
+// TestPresentedCertificate: who may be handed what.
+func TestPresentedCertificate(t *testing.T) {
 	t.Parallel()
 	name, addr := "api.edge.test", "192.0.2.9"
 	for about, tt := range map[string]struct {
@@ -39,21 +39,21 @@ func TestHandedCertificate(t *testing.T) {
 		"a name outside":                      {name: name, issuer: string(externalSigner), covers: true},
 		"the same with a time":                {name: name, issuer: string(externalSigner) + "@1700000000", covers: true},
 		"a name outside, of the admin's CA":   {name: name, issuer: "Public CA", covers: true},
-		"a name that is missing":              {name: name, issuer: string(serviceSigner), want: findings.MicroShiftNameAbsent, level: findings.Problem},
-		"an address that is missing":          {name: addr, issuer: string(serviceSigner), want: findings.MicroShiftNameAbsent, level: findings.Warning},
-		"a name outside, by the services' CA": {name: name, issuer: string(serviceSigner), covers: true, want: findings.MicroShiftOutsideInternal, level: findings.Problem},
-		"a name outside, by localhost's CA":   {name: name, issuer: string(localhostSigner) + "@1", covers: true, want: findings.MicroShiftOutsideInternal, level: findings.Problem},
-		"an address, by the services' CA":     {name: addr, issuer: string(serviceSigner), covers: true, want: findings.MicroShiftOutsideInternal, level: findings.Warning},
+		"a name that is missing":              {name: name, issuer: string(serviceSigner), want: findings.MicroShiftNameMissing, level: findings.Problem},
+		"an address that is missing":          {name: addr, issuer: string(serviceSigner), want: findings.MicroShiftNameMissing, level: findings.Warning},
+		"a name outside, by the services' CA": {name: name, issuer: string(serviceSigner), covers: true, want: findings.MicroShiftExternalClientGetsInternal, level: findings.Problem},
+		"a name outside, by localhost's CA":   {name: name, issuer: string(localhostSigner) + "@1", covers: true, want: findings.MicroShiftExternalClientGetsInternal, level: findings.Problem},
+		"an address, by the services' CA":     {name: addr, issuer: string(serviceSigner), covers: true, want: findings.MicroShiftExternalClientGetsInternal, level: findings.Warning},
 		"a named certificate":                 {name: name, named: true, issuer: "Public CA", covers: true},
-		"a named certificate for others":      {name: name, named: true, issuer: "Public CA", want: findings.MicroShiftNameAbsent, level: findings.Problem},
-		"a named certificate that is ignored": {name: name, named: true, issuer: string(externalSigner), covers: true, want: findings.MicroShiftNamedIgnored, level: findings.Problem},
+		"a named certificate for others":      {name: name, named: true, issuer: "Public CA", want: findings.MicroShiftNameMissing, level: findings.Problem},
+		"a named certificate that is ignored": {name: name, named: true, issuer: string(externalSigner), covers: true, want: findings.MicroShiftNamedCertificateIgnored, level: findings.Problem},
 		"inside":                              {name: serviceName, inside: true, issuer: string(serviceSigner), covers: true},
-		"inside, not for that":                {name: serviceName, inside: true, issuer: string(serviceSigner), want: findings.MicroShiftInsideAbsent, level: findings.Problem},
-		"inside, by the external CA":          {name: "10.43.0.1", inside: true, issuer: string(externalSigner), covers: true, want: findings.MicroShiftInsideExternal, level: findings.Problem},
-		"inside, by localhost's CA":           {name: "10.43.0.1", inside: true, issuer: string(localhostSigner), want: findings.MicroShiftInsideExternal, level: findings.Problem},
-		"inside, by the admin's CA":           {name: "10.43.0.1", inside: true, issuer: "Public CA", want: findings.MicroShiftInsideExternal, level: findings.Problem},
+		"inside, not for that":                {name: serviceName, inside: true, issuer: string(serviceSigner), want: findings.MicroShiftServiceNameMissing, level: findings.Problem},
+		"inside, by the external CA":          {name: "10.43.0.1", inside: true, issuer: string(externalSigner), covers: true, want: findings.MicroShiftInternalClientGetsExternal, level: findings.Problem},
+		"inside, by localhost's CA":           {name: "10.43.0.1", inside: true, issuer: string(localhostSigner), want: findings.MicroShiftInternalClientGetsExternal, level: findings.Problem},
+		"inside, by the admin's CA":           {name: "10.43.0.1", inside: true, issuer: "Public CA", want: findings.MicroShiftInternalClientGetsExternal, level: findings.Problem},
 	} {
-		c := client{prober.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
+		c := certificateClient{prober.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
 		f, is := c.judge(&prober.Certificate{Issuer: tt.issuer, CoversName: tt.covers})
 		if f.ID != tt.want || f.Level != tt.level || is != (tt.want != "") {
 			t.Errorf("%s: %+v", about, f)
@@ -61,28 +61,28 @@ func TestHandedCertificate(t *testing.T) {
 	}
 }
 
-// TestClients: who is asked for, where. Addresses are asked for without a name, which
+// TestCertificateClients: who is asked for, where. Addresses are asked for without a name, which
 // a client of Go's sends by itself.
-func TestClients(t *testing.T) {
+func TestCertificateClients(t *testing.T) {
 	t.Parallel()
 	addr := netip.MustParseAddr
 	h := &host{name: "Edge", addresses: []address.Address{{IP: addr("192.0.2.9")}, {IP: addr("2001:db8::9")}, {IP: addr("192.0.2.40")}, {IP: addr("10.44.0.0")}}}
 	h.config = config.Config{Hosts: []string{"api.edge.test", "*.apps.edge.test"}}
-	h.edge.Config = microshift.Config{
+	h.microShiftState.Config = microshift.Config{
 		BaseDomain: "edge.test", SubjectAltNames: []string{"192.0.2.40", "198.51.100.7", "API.edge.test", "*.edge.test"},
 		NamedCertificates: []microshift.NamedCertificate{{Names: []string{"public.edge.test"}}, {CertPath: t.TempDir() + "/absent"}},
 	}
-	h.edge.computed = microshift.Computed{
+	h.microShiftState.computed = microshift.Computed{
 		NodeIPs: []netip.Addr{addr("192.0.2.9"), addr("2001:db8::9")}, Internal: []netip.Addr{addr("10.44.0.0"), addr("fd02::1:0")}, ServiceIP: addr("10.43.0.1"),
 	}
-	all, unasked := h.clients()
+	all, unasked := h.certificateClients()
 	var got []string
 	for _, c := range all {
-		text := fmt.Sprintf("%v %s", c.Addr, c.asked())
-		if c.inside {
+		text := fmt.Sprintf("%v %s", c.Addr, c.displayName())
+		if c.internal {
 			text += " inside"
 		}
-		if c.named {
+		if c.hasNamedCertificate {
 			text += " named"
 		}
 		got = append(got, text)
@@ -108,32 +108,32 @@ func TestClients(t *testing.T) {
 	if len(unasked) != 1 {
 		t.Errorf("the certificate that is not there: %q", unasked)
 	}
-	if diff := cmp.Diff([]string{"public.edge.test", "api.edge.test"}, h.edgeNames()); diff != "" {
+	if diff := cmp.Diff([]string{"public.edge.test", "api.edge.test"}, h.microShiftChallengeNames()); diff != "" {
 		t.Errorf("names of challenges (-want +got):\n%s", diff)
 	}
 }
 
-// TestForcedInternal: of what is given MicroShift puts nothing anywhere, the other
+// TestAdvertiseAddress: of what is given MicroShift puts nothing anywhere, the other
 // family's neither, and so that is not missed.
-func TestForcedInternal(t *testing.T) {
+func TestAdvertiseAddress(t *testing.T) {
 	t.Parallel()
 	here := netip.MustParseAddr("127.0.0.1") // on lo, everywhere
 	h := &host{addresses: []address.Address{{IP: here, Bits: 8, Link: 1}}}
-	h.edge.Known = true
-	h.edge.computed = microshift.Computed{Internal: []netip.Addr{here, netip.MustParseAddr("fd02::1:0")}, Forced: true}
-	r := checkInternal(t.Context(), h)
-	if want := "127.0.0.1: on lo, as apiServer.advertiseAddress gives it; nothing is caught of it"; r.Text != want || len(r.Findings) > 0 || r.Unseen != "" {
+	h.microShiftState.Known = true
+	h.microShiftState.computed = microshift.Computed{Internal: []netip.Addr{here, netip.MustParseAddr("fd02::1:0")}, Forced: true}
+	r := checkInternalAddress(t.Context(), h)
+	if want := "127.0.0.1: on lo, as apiServer.advertiseAddress gives it; nothing is caught of it"; r.Text != want || len(r.Findings) > 0 || r.NotChecked != "" {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestAskServers: a silent server is asked once, however much is to be asked of it, and
+// TestQueryServers: a silent server is asked once, however much is to be asked of it, and
 // costs the others no time.
-func TestAskServers(t *testing.T) {
+func TestQueryServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const each, servers, refuses = 5 * time.Second, 12, 6
-		ctx, cancel := context.WithTimeout(t.Context(), remote)
+		ctx, cancel := context.WithTimeout(t.Context(), networkTimeout)
 		defer cancel()
 		at := func(i int) netip.AddrPort {
 			return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), prober.APIPort)
@@ -147,7 +147,7 @@ func TestAskServers(t *testing.T) {
 		// The odd ones are silent, and one refuses the first name. The real child is a process of its own, which takes no part in this clock.
 		asked := make(map[netip.AddrPort]int)
 		begin := time.Now()
-		answers := askServers(ctx, questions, func(_ context.Context, some []prober.CertificateRequest) []prober.CertificateResult {
+		answers := queryServers(ctx, questions, func(_ context.Context, some []prober.CertificateRequest) []prober.CertificateResult {
 			out := make([]prober.CertificateResult, len(some))
 			var group errgroup.Group
 			for i, q := range some {
@@ -186,13 +186,13 @@ func TestAskServers(t *testing.T) {
 	})
 }
 
-// TestAskedTooLate: a server that has answered is not silent because the time is up.
-func TestAskedTooLate(t *testing.T) {
+// TestQueryServersTimeout: a server that has answered is not silent because the time is up.
+func TestQueryServersTimeout(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	at := netip.MustParseAddrPort("192.0.2.9:6443")
 	round := 0
-	answers := askServers(ctx, []prober.CertificateRequest{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
+	answers := queryServers(ctx, []prober.CertificateRequest{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
 		func(_ context.Context, some []prober.CertificateRequest) []prober.CertificateResult {
 			if round++; round == 1 {
 				return []prober.CertificateResult{{CertificateRequest: some[0], Certificate: &prober.Certificate{}}}
@@ -200,30 +200,30 @@ func TestAskedTooLate(t *testing.T) {
 			cancel()
 			return []prober.CertificateResult{{CertificateRequest: some[0], Err: context.Canceled}}
 		})
-	if answers[0].Err != nil || !errors.Is(answers[1].Err, errLate) {
+	if answers[0].Err != nil || !errors.Is(answers[1].Err, errTimeUp) {
 		t.Errorf("%+v", answers)
 	}
 }
 
-// TestEdgeFault: what only root may read is no fault for others.
-func TestEdgeFault(t *testing.T) {
+// TestMicroShiftFinding: what only root may read is no fault for others.
+func TestMicroShiftFinding(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		edge edge
+		edge microShiftState
 		root bool
 		want findings.ID
 	}{
-		"not readable":        {edge: edge{Answer: microshift.Answer{Err: fs.ErrPermission}}},
-		"not readable, root":  {edge: edge{Answer: microshift.Answer{Err: fs.ErrPermission}}, root: true, want: findings.MicroShiftRefused},
-		"not computed":        {edge: edge{err: errors.New("overflow")}, want: findings.MicroShiftRefused},
-		"removed":             {edge: edge{computed: microshift.Computed{Router: microshift.Router{Removed: true}}, reason: report.UpstreamUnreachable}, want: findings.MicroShiftNoRouter},
-		"nowhere":             {edge: edge{reason: report.UpstreamUnreachable}, want: findings.MicroShiftNowhere},
-		"not on this host":    {edge: edge{reason: report.NoVIPs, absent: true}, want: findings.MicroShiftNodeAbsent},
-		"the internal as its": {edge: edge{reason: report.NoVIPs}, want: findings.MicroShiftNodeInternal},
+		"not readable":        {edge: microShiftState{Answer: microshift.Answer{Err: fs.ErrPermission}}},
+		"not readable, root":  {edge: microShiftState{Answer: microshift.Answer{Err: fs.ErrPermission}}, root: true, want: findings.MicroShiftConfigInvalid},
+		"not computed":        {edge: microShiftState{err: errors.New("overflow")}, want: findings.MicroShiftConfigInvalid},
+		"removed":             {edge: microShiftState{computed: microshift.Computed{Router: microshift.Router{Removed: true}}, reason: report.UpstreamUnreachable}, want: findings.MicroShiftRouterRemoved},
+		"nowhere":             {edge: microShiftState{reason: report.UpstreamUnreachable}, want: findings.MicroShiftRouterNoAddress},
+		"not on this host":    {edge: microShiftState{reason: report.NoVIPs, nodeAddressMissing: true}, want: findings.MicroShiftNodeAddressMissing},
+		"the internal as its": {edge: microShiftState{reason: report.NoVIPs}, want: findings.MicroShiftNodeAddressInternal},
 	} {
-		h := &host{edge: tt.edge, root: tt.root}
-		h.edge.is = true
-		h.vipsErr = h.edge.fault()
+		h := &host{microShiftState: tt.edge, privileged: tt.root}
+		h.microShiftState.active = true
+		h.vipsErr = h.microShiftState.vipsError()
 		f, is := h.vipsFault()
 		if f.ID != tt.want || is != (tt.want != "") {
 			t.Errorf("%s: %+v", name, f)

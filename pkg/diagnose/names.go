@@ -23,9 +23,9 @@ const (
 	maxKubeconfig     = 1 << 20
 )
 
-// findNames finds the names of the API: those that were given, or the one that
+// findAPINames finds the names of the API: those that were given, or the one that
 // the kubelet's server has, or those in the certificate that the API presents.
-func (h *host) findNames(ctx context.Context) []string {
+func (h *host) findAPINames(ctx context.Context) []string {
 	if len(h.names) > 0 {
 		return h.names
 	}
@@ -38,7 +38,7 @@ func (h *host) findNames(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()
-	for _, p := range h.network.Certificates(ctx, questions) {
+	for _, p := range h.prober.Certificates(ctx, questions) {
 		if p.Err != nil {
 			continue
 		}
@@ -86,8 +86,8 @@ func publicNames(names []string) []string {
 			api = append(api, name)
 		}
 	}
-	return api[:min(len(api), maxJudgedNames)]
+	return api[:min(len(api), maxNames)]
 }
 
-// maxJudgedNames bounds the names that are looked at.
-const maxJudgedNames = 4
+// maxNames bounds the names that are looked at.
+const maxNames = 4

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-func written(t *testing.T, text string) string {
+func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -37,7 +37,7 @@ func TestKubeconfigName(t *testing.T) {
 		"server: :::\n- server: https://api-int.x.y\n":   "api.x.y",
 		"users:\n- name: api-int.lab.test\n  user: {}\n": "",
 	} {
-		if got := kubeconfigName(written(t, text)); got != want {
+		if got := kubeconfigName(writeFile(t, text)); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
@@ -54,18 +54,18 @@ func TestPublicNames(t *testing.T) {
 	}
 }
 
-func TestServers(t *testing.T) {
+func TestDNSServers(t *testing.T) {
 	t.Parallel()
 	h := &host{addresses: []address.Address{{IP: netip.MustParseAddr("192.0.2.11")}}}
-	h.ResolvConf = written(t, "# of a node\nsearch a.b\nnameserver 192.0.2.11\nnameserver 198.51.100.1\nnameserver ::1\nnameserver nonsense\nnameserver 2001:db8::1\noptions edns0\n")
-	got, err := h.servers()
+	h.ResolvConf = writeFile(t, "# of a node\nsearch a.b\nnameserver 192.0.2.11\nnameserver 198.51.100.1\nnameserver ::1\nnameserver nonsense\nnameserver 2001:db8::1\noptions edns0\n")
+	got, err := h.dnsServers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
 	for _, s := range got {
 		own := ""
-		if s.own {
+		if s.local {
 			own = " own"
 		}
 		texts = append(texts, s.addr.String()+own)
@@ -75,36 +75,38 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestBestView: OpenShift's own DNS on each node knows the VIPs whatever the world
+// TestBestViews: OpenShift's own DNS on each node knows the VIPs whatever the world
 // is told, so that it counts only when nobody else says anything.
-func TestBestView(t *testing.T) {
+func TestBestViews(t *testing.T) {
 	t.Parallel()
-	own := server{netip.MustParseAddrPort("192.0.2.11:53"), true}
-	first, second := server{netip.MustParseAddrPort("198.51.100.1:53"), false}, server{netip.MustParseAddrPort("198.51.100.2:53"), false}
-	well, silent, fails := record{}, record{LookupResult: prober.LookupResult{Failure: prober.ServerSilent}}, record{LookupResult: prober.LookupResult{Failure: prober.ServerError}}
-	unasked := record{err: errCut}
-	of := func(s server, a, aaaa record) view { return view{server: s, name: "a", a: [2]record{a, aaaa}} }
+	own := dnsServer{netip.MustParseAddrPort("192.0.2.11:53"), true}
+	first, second := dnsServer{netip.MustParseAddrPort("198.51.100.1:53"), false}, dnsServer{netip.MustParseAddrPort("198.51.100.2:53"), false}
+	well, silent, fails := dnsRecord{}, dnsRecord{LookupResult: prober.LookupResult{Failure: prober.ServerSilent}}, dnsRecord{LookupResult: prober.LookupResult{Failure: prober.ServerError}}
+	unasked := dnsRecord{err: errNoTime}
+	of := func(s dnsServer, a, aaaa dnsRecord) dnsView {
+		return dnsView{server: s, name: "a", records: [2]dnsRecord{a, aaaa}}
+	}
 	for name, tt := range map[string]struct {
-		views []view
-		want  server
+		views []dnsView
+		want  dnsServer
 	}{
-		"the first outside":             {[]view{of(own, well, well), of(first, well, well), of(second, well, well)}, first},
-		"one that answers wholly":       {[]view{of(first, well, silent), of(second, well, well)}, second},
-		"one outside, be it half":       {[]view{of(own, well, well), of(first, well, fails)}, first},
-		"half of it lost":               {[]view{of(own, well, well), of(first, silent, well)}, first},
-		"one outside that fails":        {[]view{of(own, well, well), of(first, fails, fails)}, first},
-		"only its own answers":          {[]view{of(first, silent, silent), of(own, well, well)}, own},
-		"the one outside was not asked": {[]view{of(first, unasked, unasked), of(own, well, well)}, own},
-		"half before failure":           {[]view{of(first, fails, fails), of(second, well, fails)}, second},
+		"the first outside":             {[]dnsView{of(own, well, well), of(first, well, well), of(second, well, well)}, first},
+		"one that answers wholly":       {[]dnsView{of(first, well, silent), of(second, well, well)}, second},
+		"one outside, be it half":       {[]dnsView{of(own, well, well), of(first, well, fails)}, first},
+		"half of it lost":               {[]dnsView{of(own, well, well), of(first, silent, well)}, first},
+		"one outside that fails":        {[]dnsView{of(own, well, well), of(first, fails, fails)}, first},
+		"only its own answers":          {[]dnsView{of(first, silent, silent), of(own, well, well)}, own},
+		"the one outside was not asked": {[]dnsView{of(first, unasked, unasked), of(own, well, well)}, own},
+		"half before failure":           {[]dnsView{of(first, fails, fails), of(second, well, fails)}, second},
 	} {
-		if got := best(tt.views); len(got) != 1 || got[0].server != tt.want {
+		if got := bestViews(tt.views); len(got) != 1 || got[0].server != tt.want {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
-	if got := best([]view{{server: first, name: "a"}, {server: first, name: "b"}}); len(got) != 2 {
+	if got := bestViews([]dnsView{{server: first, name: "a"}, {server: first, name: "b"}}); len(got) != 2 {
 		t.Errorf("each name: got %+v", got)
 	}
-	if !(resolved{views: []view{of(first, silent, silent)}}).silent() || (resolved{views: []view{of(first, silent, fails)}}).silent() {
+	if !(dnsResult{views: []dnsView{of(first, silent, silent)}}).unanswered() || (dnsResult{views: []dnsView{of(first, silent, fails)}}).unanswered() {
 		t.Error("who fails is not silent")
 	}
 }
@@ -115,13 +117,13 @@ func TestTimeServers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "dhcp.sources"), []byte("server 192.0.2.123 iburst\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	path := written(t, "# server commented\nPool 2.rhel.pool.ntp.org iburst\nserver time.example.com\nserver time.example.com nts\npeer 2001:db8::123\nsourcedir "+dir+"\nsourcedir /absent\nmakestep 1.0 3\n")
+	path := writeFile(t, "# server commented\nPool 2.rhel.pool.ntp.org iburst\nserver time.example.com\nserver time.example.com nts\npeer 2001:db8::123\nsourcedir "+dir+"\nsourcedir /absent\nmakestep 1.0 3\n")
 	if diff := cmp.Diff([]string{"192.0.2.123", "2.rhel.pool.ntp.org", "2001:db8::123", "time.example.com"}, timeServers(path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestMisform(t *testing.T) {
+func TestKeyFault(t *testing.T) {
 	t.Parallel()
 	thumbprint := strings.Repeat("x", 43)
 	for name, tt := range map[string]struct {
@@ -131,19 +133,19 @@ func TestMisform(t *testing.T) {
 		what string
 	}{
 		"the key":               {"tok." + thumbprint, 0, "", ""},
-		"a line break":          {"tok." + thumbprint + "\n", 0, findings.AnswerTrailing, "a line break"},
-		"another line break":    {"tok." + thumbprint + "\r\n", 0, findings.AnswerTrailing, "a line break"},
-		"blanks":                {"tok." + thumbprint + "  \n\n", 0, findings.AnswerTrailing, "white space of 4 bytes"},
-		"too long":              {"tok." + thumbprint + strings.Repeat("y", 90), 0, findings.AnswerTooLong, "137"},
-		"far too long":          {"tok." + thumbprint, 5000, findings.AnswerTooLong, "5047"},
-		"a longer thumbprint":   {"tok." + thumbprint + "y", 0, findings.AnswerNotKey, "the token and something else than a thumbprint, 48 bytes in all"},
-		"of another token":      {"other." + thumbprint, 0, findings.AnswerNotKey, "a text of 49 bytes"},
-		"a longer token":        {"tokk." + thumbprint, 0, findings.AnswerNotKey, "a text of 48 bytes"},
-		"nothing":               {"", 0, findings.AnswerNotKey, "empty"},
-		"HTML":                  {"\n<!DOCTYPE HTML>\n<html></html>", 0, findings.AnswerNotKey, "an HTML page of 30 bytes"},
-		"what only looks right": {"tok." + strings.Repeat("x", 42) + "=", 0, findings.AnswerNotKey, "the token and something else than a thumbprint, 47 bytes in all"},
+		"a line break":          {"tok." + thumbprint + "\n", 0, findings.ResponseTrailingSpace, "a line break"},
+		"another line break":    {"tok." + thumbprint + "\r\n", 0, findings.ResponseTrailingSpace, "a line break"},
+		"blanks":                {"tok." + thumbprint + "  \n\n", 0, findings.ResponseTrailingSpace, "white space of 4 bytes"},
+		"too long":              {"tok." + thumbprint + strings.Repeat("y", 90), 0, findings.ResponseTooLong, "137"},
+		"far too long":          {"tok." + thumbprint, 5000, findings.ResponseTooLong, "5047"},
+		"a longer thumbprint":   {"tok." + thumbprint + "y", 0, findings.ResponseNotKey, "the token and something else than a thumbprint, 48 bytes in all"},
+		"of another token":      {"other." + thumbprint, 0, findings.ResponseNotKey, "a text of 49 bytes"},
+		"a longer token":        {"tokk." + thumbprint, 0, findings.ResponseNotKey, "a text of 48 bytes"},
+		"nothing":               {"", 0, findings.ResponseNotKey, "empty"},
+		"HTML":                  {"\n<!DOCTYPE HTML>\n<html></html>", 0, findings.ResponseNotKey, "an HTML page of 30 bytes"},
+		"what only looks right": {"tok." + strings.Repeat("x", 42) + "=", 0, findings.ResponseNotKey, "the token and something else than a thumbprint, 47 bytes in all"},
 	} {
-		id, values := misform([]byte(tt.body), len(tt.body)+tt.more, "tok")
+		id, values := keyFault([]byte(tt.body), len(tt.body)+tt.more, "tok")
 		what := ""
 		if len(values) > 0 {
 			what = values[1]
@@ -164,17 +166,17 @@ func TestCertificateDates(t *testing.T) {
 	}{
 		"90 days, a third left":   {90 * day, 30 * day, ""},
 		"90 days, a quarter left": {90 * day, 23 * day, ""},
-		"90 days, less":           {90 * day, 22 * day, findings.CertificateEndsSoon},
-		"90 days, a tenth left":   {90 * day, 10 * day, findings.CertificateEndsSoon},
-		"90 days, less than that": {90 * day, 8 * day, findings.CertificateEnds},
-		"45 days, less than 24 h": {45 * day, 23 * time.Hour, findings.CertificateEnds},
+		"90 days, less":           {90 * day, 22 * day, findings.CertificateExpiresSoon},
+		"90 days, a tenth left":   {90 * day, 10 * day, findings.CertificateExpiresSoon},
+		"90 days, less than that": {90 * day, 8 * day, findings.CertificateExpiryUrgent},
+		"45 days, less than 24 h": {45 * day, 23 * time.Hour, findings.CertificateExpiryUrgent},
 		"6 days, two left":        {6 * day, 2 * day, ""},
-		"6 days, 30 h left":       {6 * day, 30 * time.Hour, findings.CertificateEndsSoon},
-		"6 days, less than 24 h":  {6 * day, 23 * time.Hour, findings.CertificateEnds},
+		"6 days, 30 h left":       {6 * day, 30 * time.Hour, findings.CertificateExpiresSoon},
+		"6 days, less than 24 h":  {6 * day, 23 * time.Hour, findings.CertificateExpiryUrgent},
 		"expired":                 {90 * day, -time.Second, findings.CertificateExpired},
-		"not yet valid":           {90 * day, 91 * day, findings.CertificateEarly},
+		"not yet valid":           {90 * day, 91 * day, findings.CertificateNotYetValid},
 	} {
-		p := presented{prober.CertificateResult{Certificate: &prober.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
+		p := presentedCertificate{prober.CertificateResult{Certificate: &prober.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got findings.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID
@@ -185,21 +187,21 @@ func TestCertificateDates(t *testing.T) {
 	}
 }
 
-func TestMistake(t *testing.T) {
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	for o, bad := range map[Options]bool{
 		{}: false,
-		{Name: "api.cluster.example.com", Token: "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"}: false,
-		{Name: "api.cluster.example.com:6443"}:                                                  true,
-		{Name: "https://api.x.y"}:                                                               true,
-		{Name: "192.0.2.5"}:                                                                     true,
-		{Name: "a_b"}:                                                                           false, // as hosts may have it
-		{Name: "*.x.y"}:                                                                         true,
-		{Token: "a b"}:                                                                          true,
-		{Token: "x\r\nHost: y"}:                                                                 true,
-		{Token: "../x"}:                                                                         true,
+		{APIName: "api.cluster.example.com", Token: "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"}: false,
+		{APIName: "api.cluster.example.com:6443"}:                                                  true,
+		{APIName: "https://api.x.y"}:                                                               true,
+		{APIName: "192.0.2.5"}:                                                                     true,
+		{APIName: "a_b"}:                                                                           false, // as hosts may have it
+		{APIName: "*.x.y"}:                                                                         true,
+		{Token: "a b"}:                                                                             true,
+		{Token: "x\r\nHost: y"}:                                                                    true,
+		{Token: "../x"}:                                                                            true,
 	} {
-		if got := o.Mistake(); (got != "") != bad {
+		if got := o.Validate(); (got != "") != bad {
 			t.Errorf("%+v: %q", o, got)
 		}
 	}
@@ -214,17 +216,17 @@ func TestFamilyOrder(t *testing.T) {
 	good := prober.FetchResult{Connected: 1, Status: 200, Body: key, Length: len(key)}
 	h := &host{Options: Options{Token: "tok"}}
 	for name, tt := range map[string]struct {
-		ways []walked
+		ways []addressResponse
 		want Outcome
 		to   string
 	}{
-		"both":                        {[]walked{{v6, good}, {v4, good}}, Fine, v6.String()},
-		"IPv6 cannot be connected to": {[]walked{{v6, prober.FetchResult{Cause: "refused"}}, {v4, good}}, Fine, v4.String()},
-		"IPv6 connects and is silent": {[]walked{{v6, prober.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Failed, v6.String()},
-		"neither":                     {[]walked{{v6, prober.FetchResult{Cause: "refused"}}}, Failed, ""},
-		"no address":                  {nil, Failed, ""},
+		"both":                        {[]addressResponse{{v6, good}, {v4, good}}, OK, v6.String()},
+		"IPv6 cannot be connected to": {[]addressResponse{{v6, prober.FetchResult{Cause: "refused"}}, {v4, good}}, OK, v4.String()},
+		"IPv6 connects and is silent": {[]addressResponse{{v6, prober.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Problem, v6.String()},
+		"neither":                     {[]addressResponse{{v6, prober.FetchResult{Cause: "refused"}}}, Problem, ""},
+		"no address":                  {nil, Problem, ""},
 	} {
-		got := h.letsEncrypt(tt.ways)
+		got := h.letsEncryptStep(tt.ways)
 		if got.Outcome != tt.want || got.To != tt.to {
 			t.Errorf("%s: %+v", name, got)
 		}

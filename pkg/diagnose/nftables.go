@@ -15,29 +15,29 @@ import (
 // checkNftables hears the service. Where that has no table in place, it tries
 // whether the kernel takes what the table is made of.
 func checkNftables(_ context.Context, h *host) Result {
-	said, unheard := h.service()
+	said, unheard := h.report()
 	switch {
 	case unheard == nil && said.Table.Present && said.Table.Owned:
-		return fine("the service's table is in place")
-	case !h.root:
-		return skipped("only a process with %s can tell: run it as root", capability)
+		return okResult("the service's table is in place")
+	case !h.privileged:
+		return skippedResult("only a process with %s can tell: run it as root", capability)
 	}
 	err := nftables.Try()
-	reason, message := h.state()
+	reason, message := h.serviceState()
 	switch {
 	case errors.Is(err, nftables.ErrUnsupported):
 		_, what, _ := strings.Cut(err.Error(), ": ") // what was tried goes without saying
-		return found([]findings.Finding{findings.Find(findings.NftablesMissing, "error", what)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.NftablesUnsupported, "error", what)}, "")
 	case err != nil:
-		return skipped("%v", err)
+		return skippedResult("%v", err)
 	case reason != report.NftablesUnavailable:
-		return fine("the kernel takes all that the service's table needs")
-	case len(h.kept()) > 0:
-		return fine("the kernel takes all that the service's table needs; the unit keeps the service from it")
+		return okResult("the kernel takes all that the service's table needs")
+	case len(h.deniedBySandbox()) > 0:
+		return okResult("the kernel takes all that the service's table needs; the unit keeps the service from it")
 	case strings.Contains(message, capability):
-		return found([]findings.Finding{findings.Find(findings.NftablesDenied, "error", message)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.NftablesPermissionDenied, "error", message)}, "")
 	default:
-		return found([]findings.Finding{findings.Find(findings.NftablesRefused, "error", message)}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.NftablesRejected, "error", message)}, "")
 	}
 }
 

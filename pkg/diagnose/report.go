@@ -14,17 +14,17 @@ import (
 
 // Report is what all checks found, in the order of the catalogue.
 type Report struct {
-	Host    string   `json:"host"`
-	Outcome Outcome  `json:"outcome"`          // the worst
-	Summary string   `json:"summary"`          // one sentence
-	Advice  []string `json:"advice,omitempty"` // what to do next, a sentence or two each
-	Checks  []Result `json:"checks"`
-	Trace   []Hop    `json:"trace,omitempty"` // of the challenge of --token
-	Took    float64  `json:"durationMs"`
+	Host       string      `json:"host"`
+	Outcome    Outcome     `json:"outcome"`          // the worst
+	Summary    string      `json:"summary"`          // one sentence
+	Advice     []string    `json:"advice,omitempty"` // what to do next, a sentence or two each
+	Checks     []Result    `json:"checks"`
+	Trace      []TraceStep `json:"trace,omitempty"` // of the challenge of --token
+	DurationMs float64     `json:"durationMs"`
 }
 
-func worst(results []Result) Outcome {
-	order := []Outcome{Skipped, Fine, Warned, Failed}
+func worstOutcome(results []Result) Outcome {
+	order := []Outcome{Skipped, OK, Warning, Problem}
 	at := 0
 	for _, r := range results {
 		at = max(at, slices.Index(order, r.Outcome))
@@ -32,25 +32,25 @@ func worst(results []Result) Outcome {
 	return order[at]
 }
 
-// causes leaves out what is a consequence of something else that was found. What
+// withoutConsequences leaves out what is a consequence of something else that was found. What
 // is itself a consequence causes nothing more.
-func causes(results []Result) []Result {
+func withoutConsequences(results []Result) []Result {
 	found := make(map[findings.ID]string) // by which check
-	each(results, func(r Result, f findings.Finding) { found[f.ID] = r.Name })
+	forEachFinding(results, func(r Result, f findings.Finding) { found[f.ID] = r.Name })
 	roots := maps.Clone(found)
-	each(results, func(_ Result, f findings.Finding) {
-		if because(f, found) != "" {
+	forEachFinding(results, func(_ Result, f findings.Finding) {
+		if causeCheck(f, found) != "" {
 			delete(roots, f.ID)
 		}
 	})
 	out := slices.Clone(results)
 	for i, r := range results {
-		out[i] = r.without(roots)
+		out[i] = r.withoutCausedBy(roots)
 	}
 	return out
 }
 
-func each(results []Result, do func(Result, findings.Finding)) {
+func forEachFinding(results []Result, do func(Result, findings.Finding)) {
 	for _, r := range results {
 		for _, f := range r.Findings {
 			do(r, f)
@@ -58,10 +58,10 @@ func each(results []Result, do func(Result, findings.Finding)) {
 	}
 }
 
-// because is the check that has found what a finding follows from, empty when
+// causeCheck is the check that has found what a finding follows from, empty when
 // none has.
-func because(f findings.Finding, found map[findings.ID]string) string {
-	for _, cause := range f.Follows {
+func causeCheck(f findings.Finding, found map[findings.ID]string) string {
+	for _, cause := range f.CausedBy {
 		if check := found[cause]; check != "" {
 			return check
 		}
@@ -69,11 +69,11 @@ func because(f findings.Finding, found map[findings.ID]string) string {
 	return ""
 }
 
-// without is the result without what follows from these findings.
-func (r Result) without(roots map[findings.ID]string) Result {
+// withoutCausedBy is the result without what follows from these findings.
+func (r Result) withoutCausedBy(roots map[findings.ID]string) Result {
 	why := ""
 	kept := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
-		check := because(f, roots)
+		check := causeCheck(f, roots)
 		if check != "" {
 			why = check
 		}
@@ -82,21 +82,21 @@ func (r Result) without(roots map[findings.ID]string) Result {
 	if why == "" {
 		return r
 	}
-	next := found(kept, "")
+	next := findingsResult(kept, "")
 	if len(kept) == 0 {
-		next = skipped("it follows from what the check %q has found", why)
+		next = skippedResult("it follows from what the check %q has found", why)
 	}
-	next.Name, next.Took, next.Unseen = r.Name, r.Took, r.Unseen
+	next.Name, next.DurationMs, next.NotChecked = r.Name, r.DurationMs, r.NotChecked
 	return next
 }
 
-// summed is the report of these results and of the way of a challenge, if one was
+// newReport is the report of these results and of the way of a challenge, if one was
 // followed.
-func (h *host) summed(results []Result, hops []Hop) Report {
-	results = causes(results)
-	r := Report{Host: h.name, Outcome: worst(results), Checks: results, Trace: hops}
-	if lost(hops) {
-		r.Outcome = Failed
+func (h *host) newReport(results []Result, hops []TraceStep) Report {
+	results = withoutConsequences(results)
+	r := Report{Host: h.name, Outcome: worstOutcome(results), Checks: results, Trace: hops}
+	if challengeFails(hops) {
+		r.Outcome = Problem
 	}
 	problems, warnings, skipped := 0, 0, 0
 	for _, c := range results {
@@ -111,36 +111,36 @@ func (h *host) summed(results []Result, hops []Hop) Report {
 			}
 		}
 	}
-	r.Summary = fmt.Sprintf("%s, by %s", h.headline(results, problems, warnings, lost(hops)), counted(len(results)-skipped, "check"))
+	r.Summary = fmt.Sprintf("%s, by %s", h.headline(results, problems, warnings, challengeFails(hops)), countNoun(len(results)-skipped, "check"))
 	if skipped > 0 {
 		r.Summary += fmt.Sprintf("; %d could not look, or had nothing to look at (-)", skipped)
 	}
 	r.Summary += "."
-	if lost(hops) {
+	if challengeFails(hops) {
 		r.Summary += " The challenge does not get through: see where it ends (✗)."
 	}
-	if !h.root {
+	if !h.privileged {
 		r.Advice = []string{"Run it as root to have everything looked at."}
 	}
 	return r
 }
 
-func counted(n int, what string) string {
+func countNoun(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// nothing is the report of a host that has nothing to do with the API's VIPs.
-func (h *host) nothing() Report {
+// notApplicableReport is the report of a host that has nothing to do with the API's VIPs.
+func (h *host) notApplicableReport() Report {
 	const onMasters = "oc debug node/MASTER -- chroot /host http01-proxyd check"
-	r := Report{Host: h.name, Outcome: Nothing, Checks: []Result{}}
+	r := Report{Host: h.name, Outcome: NotApplicable, Checks: []Result{}}
 	if errors.Is(h.vipsErr, errWorker) {
 		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, and the API's virtual IP is kept on the masters.", h.name)
 		r.Advice = []string{
 			fmt.Sprintf("Here %s has ingress VIPs alone, and no static pod in %s is the API server's: for a worker that is as it should be.",
-				h.config.VIPs.KeepalivedConfig, h.Manifests),
+				h.config.VIPs.KeepalivedConfig, h.ManifestDir),
 			"To check the cluster, run this on its masters, for example: " + onMasters,
 		}
 		return r
@@ -149,7 +149,7 @@ func (h *host) nothing() Report {
 	r.Advice = []string{
 		"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
 			fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs, and MicroShift is not here: for a host of another kind that is as it should be.",
-				h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.Manifests), h.ConfigPath),
+				h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.ManifestDir), h.ConfigPath),
 		"To check a cluster, run this on its masters, for example: " + onMasters,
 		"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
 	}

@@ -17,21 +17,21 @@ const (
 	maxResolvConf = 64 << 10
 )
 
-// server is a DNS server that this host asks.
-type server struct {
+// dnsServer is a DNS server that this host asks.
+type dnsServer struct {
 	addr netip.AddrPort
 	// own is one on this host: OpenShift's answers with the VIPs by itself, whatever
 	// those outside are told.
-	own bool
+	local bool
 }
 
-// servers reads resolv.conf.
-func (h *host) servers() ([]server, error) {
+// dnsServers reads resolv.conf.
+func (h *host) dnsServers() ([]dnsServer, error) {
 	text, err := textfile.Read(h.ResolvConf, maxResolvConf)
 	if err != nil {
 		return nil, err
 	}
-	var all []server
+	var all []dnsServer
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || fields[0] != "nameserver" {
@@ -42,7 +42,7 @@ func (h *host) servers() ([]server, error) {
 			continue
 		}
 		own := addr.IsLoopback() || slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr.Unmap() })
-		all = append(all, server{netip.AddrPortFrom(addr.Unmap(), dnsPort), own})
+		all = append(all, dnsServer{netip.AddrPortFrom(addr.Unmap(), dnsPort), own})
 	}
 	return all, nil
 }

@@ -17,42 +17,42 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// readings bounds how often the rulesets are read again because somebody has
+// maxReads bounds how often the rulesets are read again because somebody has
 // changed one meanwhile.
-const readings = 3
+const maxReads = 3
 
 // challengePort is the port of a VIP to which validators connect.
 const challengePort = 80
 
 // checkRuleset follows a challenge through the host's rulesets.
 func checkRuleset(ctx context.Context, h *host) Result {
-	vips := slices.Concat(h.held.Held, h.held.Standby)
+	vips := slices.Concat(h.ownership.Held, h.ownership.Standby)
 	switch {
 	case len(vips) == 0:
-		return skipped("there is no API VIP that this service would answer on")
-	case !h.root:
-		return skipped("only a process with %s can read the rulesets: run it as root", capability)
+		return skippedResult("there is no API VIP that this service would answer on")
+	case !h.privileged:
+		return skippedResult("only a process with %s can read the rulesets: run it as root", capability)
 	}
 	var all obstacles
 	var err error
-	for range readings {
+	for range maxReads {
 		var steady bool
-		if all, steady, err = h.follow(ctx, vips, h.config.InternalPort); err == nil && steady {
+		if all, steady, err = h.simulate(ctx, vips, h.config.InternalPort); err == nil && steady {
 			break
 		}
 	}
 	if err != nil {
-		return skipped("%v", err)
+		return skippedResult("%v", err)
 	}
-	return found(all.findings(ctx, h.config.InternalPort),
-		"nothing keeps connections to the API VIPs from port %d", h.config.InternalPort).but(all.unseen())
+	return findingsResult(all.findings(ctx, h.config.InternalPort),
+		"nothing keeps connections to the API VIPs from port %d", h.config.InternalPort).withNotChecked(all.notChecked())
 }
 
-// unseen is what was not looked into.
-func (a *obstacles) unseen() string {
+// notChecked is what was not looked into.
+func (a *obstacles) notChecked() string {
 	var parts []string
-	if n := len(a.unclear); n > 0 {
-		parts = append(parts, a.unclear[0])
+	if n := len(a.undecided); n > 0 {
+		parts = append(parts, a.undecided[0])
 		if n > 1 {
 			parts[0] += fmt.Sprintf(", and %d more", n-1)
 		}
@@ -65,21 +65,21 @@ func (a *obstacles) unseen() string {
 
 // obstacle is a rule, or a policy, that keeps connections from the service.
 type obstacle struct {
-	id   findings.ID
-	at   simulator.Outcome
-	vips []netip.Addr
+	id      findings.ID
+	outcome simulator.Outcome
+	vips    []netip.Addr
 }
 
 type obstacles struct {
-	list    []obstacle
-	unclear []string
+	items     []obstacle
+	undecided []string
 }
 
-// follow reads the rulesets once. steady is false when they were changed in
+// simulate reads the rulesets once. steady is false when they were changed in
 // between.
-func (h *host) follow(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles, steady bool, err error) {
+func (h *host) simulate(ctx context.Context, vips []netip.Addr, port uint16) (all obstacles, steady bool, err error) {
 	deadline, _ := ctx.Deadline()
-	k, err := simulator.Open(deadline)
+	k, err := simulator.OpenKernelRuleset(deadline)
 	if err != nil {
 		return all, false, err
 	}
@@ -90,10 +90,10 @@ func (h *host) follow(ctx context.Context, vips []netip.Addr, port uint16) (all 
 	}
 	for _, vip := range vips {
 		d := simulator.Redirect{
-			VIP: vip, From: challengePort, To: port, Priority: ruleset.NATPriority,
-			Table: simulator.Table{Family: simulator.INet, Name: ruleset.Name}, Link: h.linkOf(vip),
+			VIP: vip, Port: challengePort, TargetPort: port, Priority: ruleset.NATPriority,
+			OwnTable: simulator.Table{Family: simulator.INet, Name: ruleset.Name}, Link: h.inputLink(vip),
 		}
-		certain, possible, err := d.Check(k)
+		certain, possible, err := d.Simulate(k)
 		if err != nil {
 			return all, false, err
 		}
@@ -101,10 +101,10 @@ func (h *host) follow(ctx context.Context, vips []netip.Addr, port uint16) (all 
 			all.add(vip, f)
 		}
 		for _, f := range possible {
-			if f.Why&simulator.Opaque == 0 && !f.Local {
+			if f.Uncertainty&simulator.NotSimulated == 0 && !f.Local {
 				all.add(vip, f)
-			} else if text := fmt.Sprintf("%s in chain %s", place(f.Outcome), f.Place()); !slices.Contains(all.unclear, text) {
-				all.unclear = append(all.unclear, text)
+			} else if text := fmt.Sprintf("%s in chain %s", ruleOrPolicy(f.Outcome), f.Chain()); !slices.Contains(all.undecided, text) {
+				all.undecided = append(all.undecided, text)
 			}
 		}
 	}
@@ -114,35 +114,35 @@ func (h *host) follow(ctx context.Context, vips []netip.Addr, port uint16) (all 
 
 // add puts obstacles of several VIPs, and of clients from outside and from this
 // host, together.
-func (a *obstacles) add(vip netip.Addr, f simulator.Finding) {
-	id := obstacleOf(f)
+func (a *obstacles) add(vip netip.Addr, f simulator.Obstacle) {
+	id := obstacleID(f)
 	same := func(o obstacle) bool {
-		return o.at.Base == f.Base && o.at.In == f.In && o.at.Handle == f.Handle && (o.id == id || f.Local)
+		return o.outcome.BaseChain == f.BaseChain && o.outcome.ChainName == f.ChainName && o.outcome.Handle == f.Handle && (o.id == id || f.Local)
 	}
-	i := slices.IndexFunc(a.list, same)
+	i := slices.IndexFunc(a.items, same)
 	if i < 0 {
-		a.list = append(a.list, obstacle{id: id, at: f.Outcome, vips: []netip.Addr{vip}})
+		a.items = append(a.items, obstacle{id: id, outcome: f.Outcome, vips: []netip.Addr{vip}})
 		return
 	}
-	if !slices.Contains(a.list[i].vips, vip) {
-		a.list[i].vips = append(a.list[i].vips, vip)
+	if !slices.Contains(a.items[i].vips, vip) {
+		a.items[i].vips = append(a.items[i].vips, vip)
 	}
 }
 
-func obstacleOf(f simulator.Finding) findings.ID {
+func obstacleID(f simulator.Obstacle) findings.ID {
 	switch {
 	case f.Local:
-		return findings.OwnClientsStray
-	case f.Kind == simulator.Caught && f.Why == 0:
-		return findings.NATBeforeUs
-	case f.Kind == simulator.Caught:
-		return findings.NATBeforeSome
-	case f.Kind == simulator.Untracked && f.Why == 0:
-		return findings.Untracked
+		return findings.LocalTrafficBlocked
+	case f.Kind == simulator.Translated && f.Uncertainty == 0:
+		return findings.EarlierNAT
+	case f.Kind == simulator.Translated:
+		return findings.EarlierNATForSome
+	case f.Kind == simulator.Untracked && f.Uncertainty == 0:
+		return findings.VIPPortUntracked
 	case f.Kind == simulator.Untracked:
-		return findings.UntrackedSome
-	case f.Why != 0:
-		return findings.InputDropsSome
+		return findings.VIPPortUntrackedForSome
+	case f.Uncertainty != 0:
+		return findings.InputDropsForSome
 	case f.Port == challengePort:
 		return findings.VIPPortDropped
 	default:
@@ -152,17 +152,17 @@ func obstacleOf(f simulator.Finding) findings.ID {
 
 func (a *obstacles) findings(ctx context.Context, port uint16) []findings.Finding {
 	var matches []findings.Finding
-	for _, o := range a.list {
-		matches = append(matches, findings.Find(o.id,
-			"chain", o.at.Place().String(), "rule", ruleText(ctx, o.at), "vip", list(o.vips), "port", strconv.Itoa(int(port))))
+	for _, o := range a.items {
+		matches = append(matches, findings.New(o.id,
+			"chain", o.outcome.Chain().String(), "rule", ruleText(ctx, o.outcome), "vip", joinAddresses(o.vips), "port", strconv.Itoa(int(port))))
 	}
 	return matches
 }
 
-// linkOf is the link by which packets for a VIP come from outside: the one that
+// inputLink is the link by which packets for a VIP come from outside: the one that
 // has it, or the one that leads to it.
-func (h *host) linkOf(vip netip.Addr) simulator.Link {
-	w, err := h.wayTo(vip, h.addresses)
+func (h *host) inputLink(vip netip.Addr) simulator.Link {
+	w, err := h.pathTo(vip, h.addresses)
 	if err != nil || w.link.Flags&net.FlagLoopback != 0 {
 		return simulator.Link{} // then rules that ask for it are not looked into
 	}

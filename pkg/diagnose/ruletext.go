@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	nftTime    = time.Second
+	nftTimeout = time.Second
 	maxListing = 8 << 20
 )
 
-// place is a rule by its handle, or a policy.
-func place(o simulator.Outcome) string {
+// ruleOrPolicy is a rule by its handle, or a policy.
+func ruleOrPolicy(o simulator.Outcome) string {
 	if o.Handle == 0 {
 		return "the policy"
 	}
@@ -33,26 +33,26 @@ func ruleText(ctx context.Context, o simulator.Outcome) string {
 	if o.Handle == 0 {
 		return "its policy is drop, and no rule accepts them"
 	}
-	if text := askNft(ctx, o); text != "" {
+	if text := nftRuleText(ctx, o); text != "" {
 		return fmt.Sprintf("%s (handle %d)", text, o.Handle)
 	}
-	return fmt.Sprintf("the rule with handle %d (nft -a list chain %s)", o.Handle, o.Place())
+	return fmt.Sprintf("the rule with handle %d (nft -a list chain %s)", o.Handle, o.Chain())
 }
 
-// askNft finds the rule in nft's listing of its chain.
-func askNft(ctx context.Context, o simulator.Outcome) string {
-	chain := o.Place()
+// nftRuleText finds the rule in nft's listing of its chain.
+func nftRuleText(ctx context.Context, o simulator.Outcome) string {
+	chain := o.Chain()
 	// nft takes its arguments for a program: names that could be more are left out.
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	if !name.MatchString(chain.Table.Name) || !name.MatchString(chain.Name) {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, nftTime)
+	ctx, cancel := context.WithTimeout(ctx, nftTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nft", "-s", "-a", "list", "chain", chain.Table.Family.String(), chain.Table.Name, chain.Name)
-	cmd.WaitDelay = nftTime
+	cmd.WaitDelay = nftTimeout
 	var out bytes.Buffer
-	cmd.Stdout = &limited{&out, maxListing}
+	cmd.Stdout = &limitedWriter{&out, maxListing}
 	if cmd.Run() != nil {
 		return ""
 	}
@@ -65,13 +65,13 @@ func askNft(ctx context.Context, o simulator.Outcome) string {
 	return ""
 }
 
-// limited takes so many bytes and refuses more.
-type limited struct {
+// limitedWriter takes so many bytes and refuses more.
+type limitedWriter struct {
 	to   io.Writer
 	left int
 }
 
-func (l *limited) Write(b []byte) (int, error) {
+func (l *limitedWriter) Write(b []byte) (int, error) {
 	if l.left -= len(b); l.left < 0 {
 		return 0, io.ErrShortWrite
 	}

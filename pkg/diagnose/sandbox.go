@@ -23,9 +23,9 @@ func sandboxFaults(u systemd.Unit) []string {
 	root := !u.DynamicUser && (u.User == "" || u.User == "root" || u.User == "0")
 	add(u.BoundingSet&needed == 0, "CapabilityBoundingSet= lacks %s", capability)
 	add(u.BoundingSet&needed != 0 && !root && u.Ambient&needed == 0, "AmbientCapabilities= lacks %s", capability)
-	families := deniedOf(u.Families, "AF_NETLINK", "AF_UNIX", "AF_INET", "AF_INET6")
+	families := deniedNames(u.Families, "AF_NETLINK", "AF_UNIX", "AF_INET", "AF_INET6")
 	add(len(families) > 0, "RestrictAddressFamilies= denies %s", strings.Join(families, " "))
-	calls := deniedOf(u.SystemCalls, neededCalls()...)
+	calls := deniedNames(u.SystemCalls, requiredSyscalls()...)
 	add(len(calls) > 0, "SystemCallFilter= denies %s", strings.Join(calls, " "))
 	add(u.PrivateNetwork, "PrivateNetwork=yes hides the host's network")
 	add(u.PrivateUsers, "PrivateUsers=yes leaves %s without effect", capability)
@@ -43,16 +43,16 @@ func killedByFilter(u systemd.Unit) bool {
 	return (u.Code == 2 || u.Code == 3) && u.Status == int(unix.SIGSYS)
 }
 
-// neededCalls are some that the service makes on every machine, whichever way it
+// requiredSyscalls are some that the service makes on every machine, whichever way it
 // takes: a filter that denies one of these is not meant for it.
-func neededCalls() []string {
+func requiredSyscalls() []string {
 	return []string{
 		"accept4", "bind", "clone", "close", "connect", "epoll_ctl", "execve", "futex", "inotify_add_watch",
 		"listen", "mmap", "openat", "prctl", "read", "recvmsg", "seccomp", "sendmsg", "setsockopt", "socket", "socketpair", "write",
 	}
 }
 
-func deniedOf(f systemd.Filter, names ...string) []string {
+func deniedNames(f systemd.Filter, names ...string) []string {
 	var all []string
 	for _, n := range names {
 		if f.Denies(n) {

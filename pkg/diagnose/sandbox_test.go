@@ -17,14 +17,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// shipped is the unit that is shipped, as far as it matters. What systemd really
+// shippedUnit is the unit that is shipped, as far as it matters. What systemd really
 // says of it is looked at in test/host.
-func shipped() systemd.Unit {
+func shippedUnit() systemd.Unit {
 	return systemd.Unit{
 		Load: "loaded", Active: "active", Enabled: "enabled", Result: "success", Path: programPath, DynamicUser: true,
 		BoundingSet: 1 << unix.CAP_NET_ADMIN, Ambient: 1 << unix.CAP_NET_ADMIN,
 		Families:    systemd.Filter{Allow: true, Names: []string{"AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX"}},
-		SystemCalls: systemd.Filter{Allow: true, Names: neededCalls()},
+		SystemCalls: systemd.Filter{Allow: true, Names: requiredSyscalls()},
 	}
 }
 
@@ -51,7 +51,7 @@ func TestSandboxFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := shipped()
+			u := shippedUnit()
 			tt.change(&u)
 			if diff := cmp.Diff(tt.want, sandboxFaults(u)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -60,7 +60,7 @@ func TestSandboxFaults(t *testing.T) {
 	}
 }
 
-func TestHowItIsDown(t *testing.T) {
+func TestUnitState(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*systemd.Unit){
 		"http01-proxyd.service is not installed on this host": func(u *systemd.Unit) { u.Load = "not-found" },
@@ -72,18 +72,18 @@ func TestHowItIsDown(t *testing.T) {
 		},
 		"and enabled, and its last run ended by signal 9": func(u *systemd.Unit) { u.Active, u.Result, u.Code, u.Status = "failed", "signal", 2, 9 },
 	} {
-		u := shipped()
+		u := shippedUnit()
 		change(&u)
 		h := &host{unit: func() (systemd.Unit, error) { return u, nil }}
-		if got := h.downState(); !strings.Contains(got, want) {
+		if got := h.unitState(); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-// TestHangs tells a service that runs and does not answer from one that does not
+// TestServiceUnresponsive tells a service that runs and does not answer from one that does not
 // run, and from one that may not be asked.
-func TestHangs(t *testing.T) {
+func TestServiceUnresponsive(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		err    error
@@ -105,28 +105,28 @@ func TestHangs(t *testing.T) {
 				}
 				return systemd.Unit{Active: tt.active}, nil
 			},
-			service: func() (report.Report, error) { return report.Report{}, tt.err },
+			report: func() (report.Report, error) { return report.Report{}, tt.err },
 		}
-		if got := h.hangs(); got != tt.want {
+		if got := h.serviceUnresponsive(); got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
 
-// TestSandboxOfWhatIsWell: a service that serves is denied nothing that it needs,
+// TestNoSandboxFaultsWhenReady: a service that serves is denied nothing that it needs,
 // whatever its unit says.
-func TestSandboxOfWhatIsWell(t *testing.T) {
+func TestNoSandboxFaultsWhenReady(t *testing.T) {
 	t.Parallel()
-	u := shipped()
+	u := shippedUnit()
 	u.BoundingSet = 0
 	for reason, want := range map[report.Reason]int{report.Serving: 0, report.Standby: 0, report.NftablesUnavailable: 1} {
 		h := &host{
 			unit: func() (systemd.Unit, error) { return u, nil },
-			service: func() (report.Report, error) {
+			report: func() (report.Report, error) {
 				return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}, nil
 			},
 		}
-		if got := h.kept(); len(got) != want {
+		if got := h.deniedBySandbox(); len(got) != want {
 			t.Errorf("%s: %q", reason, got)
 		}
 	}

@@ -26,9 +26,9 @@ const (
 
 // selinux is what it has to do with a program.
 type selinux struct {
-	enforces bool
-	label    string // of the program; empty when it is not known
-	audit    []byte // the end of the audit log; empty when it cannot be read
+	enforcing bool
+	label     string // of the program; empty when it is not known
+	audit     []byte // the end of the audit log; empty when it cannot be read
 }
 
 func readSELinux(path string) selinux {
@@ -36,17 +36,17 @@ func readSELinux(path string) selinux {
 	if err != nil || strings.TrimSpace(string(text)) != "1" {
 		return selinux{}
 	}
-	s := selinux{enforces: true}
+	s := selinux{enforcing: true}
 	label := make([]byte, 512)
 	if n, err := unix.Getxattr(path, "security.selinux", label); err == nil {
 		s.label = string(bytes.TrimRight(label[:n], "\x00"))
 	}
-	s.audit, _ = readEnd(auditLog, maxAudit)
+	s.audit, _ = readTail(auditLog, maxAudit)
 	return s
 }
 
-// readEnd reads the last bytes of a file.
-func readEnd(path string, size int64) (text []byte, err error) {
+// readTail reads the last bytes of a file.
+func readTail(path string, size int64) (text []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -60,21 +60,21 @@ func readEnd(path string, size int64) (text []byte, err error) {
 }
 
 func (s selinux) findings(path string, now time.Time) []findings.Finding {
-	if !s.enforces {
+	if !s.enforcing {
 		return nil
 	}
 	var matches []findings.Finding
-	if kind := s.kind(); kind != "" && !startable(kind) {
-		matches = append(matches, findings.Find(findings.SELinuxLabel, "path", path, "type", kind))
+	if kind := s.labelType(); kind != "" && !isExecutableType(kind) {
+		matches = append(matches, findings.New(findings.SELinuxLabel, "path", path, "type", kind))
 	}
-	if denial := s.denial(now); denial != "" && len(matches) == 0 {
-		matches = append(matches, findings.Find(findings.SELinuxDenies, "denial", denial))
+	if denial := s.lastDenial(now); denial != "" && len(matches) == 0 {
+		matches = append(matches, findings.New(findings.SELinuxDenies, "denial", denial))
 	}
 	return matches
 }
 
-// kind is the third field of user:role:type:level.
-func (s selinux) kind() string {
+// labelType is the third field of user:role:type:level.
+func (s selinux) labelType() string {
 	fields := strings.Split(s.label, ":")
 	if len(fields) < 3 {
 		return ""
@@ -82,12 +82,12 @@ func (s selinux) kind() string {
 	return fields[2]
 }
 
-// startable holds for the type that programs have by their place, and for those
+// isExecutableType holds for the type that programs have by their place, and for those
 // that a policy has for programs of its own.
-func startable(kind string) bool { return kind == "bin_t" || strings.HasSuffix(kind, "_exec_t") }
+func isExecutableType(kind string) bool { return kind == "bin_t" || strings.HasSuffix(kind, "_exec_t") }
 
-// denial is the last denial of something to this program, in one line.
-func (s selinux) denial(now time.Time) string {
+// lastDenial is the last denial of something to this program, in one line.
+func (s selinux) lastDenial(now time.Time) string {
 	line := regexp.MustCompile(`(?m)^type=AVC msg=audit\((\d+)\.\d+:\d+\): avc:  denied  (\{[^}]*\}) for .*comm="http01-proxyd.*$`)
 	all := line.FindAllSubmatch(s.audit, -1)
 	if len(all) == 0 {

@@ -27,21 +27,21 @@ func TestSELinux(t *testing.T) {
 		says string
 	}{
 		"none":               {selinux{label: "system_u:object_r:container_file_t:s0"}, "", ""},
-		"its place's type":   {selinux{enforces: true, label: "system_u:object_r:bin_t:s0"}, "", ""},
-		"a type of its own":  {selinux{enforces: true, label: "system_u:object_r:http01_proxyd_exec_t:s0"}, "", ""},
-		"out of a container": {selinux{enforces: true, label: "system_u:object_r:container_file_t:s0:c1,c2"}, "selinux-label", "/usr/local/bin/http01-proxyd has the type container_file_t"},
-		"copied from a home": {selinux{enforces: true, label: "unconfined_u:object_r:user_home_t:s0"}, "selinux-label", "user_home_t"},
-		"no label":           {selinux{enforces: true}, "", ""},
-		"a denial":           {selinux{enforces: true, audit: record(time.Hour, "http01-proxyd")}, "selinux-denies", "{ name_bind } for  pid=4242"},
-		"an old denial":      {selinux{enforces: true, audit: record(48*time.Hour, "http01-proxyd")}, "", ""},
-		"another's denial":   {selinux{enforces: true, audit: record(time.Hour, "nginx")}, "", ""},
+		"its place's type":   {selinux{enforcing: true, label: "system_u:object_r:bin_t:s0"}, "", ""},
+		"a type of its own":  {selinux{enforcing: true, label: "system_u:object_r:http01_proxyd_exec_t:s0"}, "", ""},
+		"out of a container": {selinux{enforcing: true, label: "system_u:object_r:container_file_t:s0:c1,c2"}, "selinux-label", "/usr/local/bin/http01-proxyd has the type container_file_t"},
+		"copied from a home": {selinux{enforcing: true, label: "unconfined_u:object_r:user_home_t:s0"}, "selinux-label", "user_home_t"},
+		"no label":           {selinux{enforcing: true}, "", ""},
+		"a denial":           {selinux{enforcing: true, audit: record(time.Hour, "http01-proxyd")}, "selinux-denies", "{ name_bind } for  pid=4242"},
+		"an old denial":      {selinux{enforcing: true, audit: record(48*time.Hour, "http01-proxyd")}, "", ""},
+		"another's denial":   {selinux{enforcing: true, audit: record(time.Hour, "nginx")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := tt.s.findings(programPath, now)
 			switch {
 			case tt.id == "" && len(got) == 0:
-			case len(got) != 1 || got[0].ID != tt.id || !strings.Contains(got[0].Says, tt.says):
+			case len(got) != 1 || got[0].ID != tt.id || !strings.Contains(got[0].Message, tt.says):
 				t.Errorf("got %+v, want %s", got, tt.id)
 			}
 		})

@@ -21,46 +21,46 @@ import (
 // checkService judges the service by what it says itself and, where it is not
 // well, by what its unit and SELinux leave it.
 func checkService(_ context.Context, h *host) Result {
-	reason, message := h.state()
+	reason, message := h.serviceState()
 	said := fmt.Sprintf("%s: %s", reason, message)
-	if unnoticed := h.unnoticed(); len(unnoticed) > 0 {
-		said += "; but this host holds " + list(unnoticed)
+	if unnoticed := h.unnoticedVIPs(); len(unnoticed) > 0 {
+		said += "; but this host holds " + joinAddresses(unnoticed)
 	}
 	switch {
-	case h.well():
-		return fine("%s", said)
-	case reason == "" && errors.Is(h.unheard(), fs.ErrPermission) && h.maybeRuns():
-		return skipped("only root may ask the service how it is")
+	case h.serviceReady():
+		return okResult("%s", said)
+	case reason == "" && errors.Is(h.reportError(), fs.ErrPermission) && h.mayRun():
+		return skippedResult("only root may ask the service how it is")
 	}
-	if errors.Is(h.unheard(), report.ErrInvalidReport) {
-		return found([]findings.Finding{findings.Find(findings.ServiceUnreadable, "error", h.unheard().Error())}, "")
+	if errors.Is(h.reportError(), report.ErrInvalidReport) {
+		return findingsResult([]findings.Finding{findings.New(findings.ServiceReportUnreadable, "error", h.reportError().Error())}, "")
 	}
-	if findings := h.denied(); len(findings) > 0 {
-		return found(findings, "")
+	if findings := h.sandboxFindings(); len(findings) > 0 {
+		return findingsResult(findings, "")
 	}
 	switch {
-	case h.hangs():
-		return found([]findings.Finding{findings.Find(findings.ServiceHangs, "state", h.unheard().Error())}, "")
+	case h.serviceUnresponsive():
+		return findingsResult([]findings.Finding{findings.New(findings.ServiceUnresponsive, "state", h.reportError().Error())}, "")
 	case reason == "":
-		return found([]findings.Finding{findings.Find(findings.ServiceDown, "state", h.downState())}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.ServiceNotRunning, "state", h.unitState())}, "")
 	default:
-		f := findings.Find(findings.ServiceUnwell, "state", said)
+		f := findings.New(findings.ServiceNotReady, "state", said)
 		// What other checks may have seen for themselves. What root sees well may be
 		// closed to the service's user.
-		f.Follows = explains(reason)
-		return found([]findings.Finding{f}, "")
+		f.CausedBy = reasonCauses(reason)
+		return findingsResult([]findings.Finding{f}, "")
 	}
 }
 
-// unheard is why the service has said nothing; nil when it has.
-func (h *host) unheard() error {
-	_, err := h.service()
+// reportError is why the service has said nothing; nil when it has.
+func (h *host) reportError() error {
+	_, err := h.report()
 	return err
 }
 
-// hangs holds for a service that runs and does not answer.
-func (h *host) hangs() bool {
-	err := h.unheard()
+// serviceUnresponsive holds for a service that runs and does not answer.
+func (h *host) serviceUnresponsive() bool {
+	err := h.reportError()
 	var late net.Error
 	switch {
 	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrInvalidReport):
@@ -73,40 +73,40 @@ func (h *host) hangs() bool {
 	}
 }
 
-// well reports whether the service says that it is, and sees what is here.
-func (h *host) well() bool {
-	reason, _ := h.state()
-	return reason.Ready() && len(h.unnoticed()) == 0
+// serviceReady reports whether the service says that it is, and sees what is here.
+func (h *host) serviceReady() bool {
+	reason, _ := h.serviceState()
+	return reason.Ready() && len(h.unnoticedVIPs()) == 0
 }
 
-// unnoticed are the VIPs which this host holds and the service, on standby, does not
+// unnoticedVIPs are the VIPs which this host holds and the service, on standby, does not
 // see.
-func (h *host) unnoticed() []netip.Addr {
-	if reason, _ := h.state(); reason != report.Standby || len(h.held.Held) == 0 {
+func (h *host) unnoticedVIPs() []netip.Addr {
+	if reason, _ := h.serviceState(); reason != report.Standby || len(h.ownership.Held) == 0 {
 		return nil
 	}
-	return h.overlooked()
+	return h.stillUnnoticed()
 }
 
-// noticeTime is how long the service may take to see and to serve a VIP that has come.
-const noticeTime = 500 * time.Millisecond
+// reactionTime is how long the service may take to see and to serve a VIP that has come.
+const reactionTime = 500 * time.Millisecond
 
-// findOverlooked tells a service that does not see what this host holds from one that
+// findStillUnnoticed tells a service that does not see what this host holds from one that
 // was asked while a VIP came or went: what counts is held before the service has said
 // that it is on standby and after it, twice.
-func (h *host) findOverlooked(ctx context.Context) []netip.Addr {
-	left := h.stillHeld(h.held.Held)
+func (h *host) findStillUnnoticed(ctx context.Context) []netip.Addr {
+	left := h.stillHeld(h.ownership.Held)
 	if len(left) == 0 {
 		return nil
 	}
-	wait := time.NewTimer(noticeTime)
+	wait := time.NewTimer(reactionTime)
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
 		return left
 	case <-wait.C:
 	}
-	if again, err := h.ask(); err == nil && again.Condition().Reason != report.Standby {
+	if again, err := h.fetchReport(); err == nil && again.Condition().Reason != report.Standby {
 		return nil
 	}
 	return h.stillHeld(left)
@@ -115,56 +115,56 @@ func (h *host) findOverlooked(ctx context.Context) []netip.Addr {
 // stillHeld are those of some VIPs that this host holds now; all of them, where its
 // addresses cannot be read.
 func (h *host) stillHeld(vips []netip.Addr) []netip.Addr {
-	now, err := h.own()
+	now, err := h.readAddresses()
 	if err != nil {
 		return vips
 	}
-	return ownership.Decide(vips, nil, owned(now)).Held
+	return ownership.Decide(vips, nil, ownershipAddresses(now)).Held
 }
 
-// explains are the findings of other checks that are what the service complains
+// reasonCauses are the findings of other checks that are what the service complains
 // about in a state.
-func explains(reason report.Reason) []findings.ID {
+func reasonCauses(reason report.Reason) []findings.ID {
 	switch reason {
 	case report.InvalidConfig:
-		return []findings.ID{findings.ConfigRefused, findings.ConfigUnreadable}
+		return []findings.ID{findings.ConfigInvalid, findings.ConfigUnreadable}
 	case report.NoVIPs, report.ExternalLoadBalancer:
 		return []findings.ID{
-			findings.KeepalivedAbsent, findings.KeepalivedIncomplete, findings.KeepalivedUnreadable, findings.KeepalivedNoAPI,
-			findings.VIPsNoIngress, findings.VIPsUserManaged,
-			findings.MicroShiftRefused, findings.MicroShiftNodeInternal, findings.MicroShiftNodeAbsent,
+			findings.KeepalivedConfigMissing, findings.KeepalivedConfigIncomplete, findings.KeepalivedConfigUnreadable, findings.KeepalivedNoAPIInstance,
+			findings.IngressVIPMissing, findings.VIPsUserManaged,
+			findings.MicroShiftConfigInvalid, findings.MicroShiftNodeAddressInternal, findings.MicroShiftNodeAddressMissing,
 		}
 	case report.NftablesUnavailable:
-		return []findings.ID{findings.NftablesMissing, findings.NftablesDenied, findings.NftablesRefused}
+		return []findings.ID{findings.NftablesUnsupported, findings.NftablesPermissionDenied, findings.NftablesRejected}
 	case report.Disabled:
 		return []findings.ID{findings.Disabled}
 	case report.PortInUse:
-		return []findings.ID{findings.PortTaken}
+		return []findings.ID{findings.PortInUse}
 	case report.UpstreamUnreachable:
 		return []findings.ID{
-			findings.VIPNobody, findings.VIPTwice, findings.VIPLinkDown, findings.ConntrackDrops, findings.LocalResources,
-			findings.IngressUnknown, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.IngressReset,
+			findings.VIPUnassigned, findings.VIPDuplicate, findings.VIPLinkDown, findings.ConntrackDrops, findings.LocalResources,
+			findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.IngressResetConnection,
 			findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied,
-			findings.EgressNotReady, findings.EgressCARefused,
-			findings.MicroShiftNoRouter, findings.MicroShiftNowhere, findings.MicroShiftRouterSilent,
+			findings.EgressNotReady, findings.EgressCAInvalid,
+			findings.MicroShiftRouterRemoved, findings.MicroShiftRouterNoAddress, findings.MicroShiftRouterUnreachable,
 		}
 	default:
 		return nil
 	}
 }
 
-// maybeRuns holds unless systemd knows that it does not run.
-func (h *host) maybeRuns() bool {
+// mayRun holds unless systemd knows that it does not run.
+func (h *host) mayRun() bool {
 	u, err := h.unit()
 	return err != nil || u.Active == "active" || u.Active == "reloading"
 }
 
-// downState says how the unit is.
-func (h *host) downState() string {
+// unitState says how the unit is.
+func (h *host) unitState() string {
 	u, err := h.unit()
 	switch {
 	case err != nil:
-		return bare(h.unheard())
+		return systemMessage(h.reportError())
 	case u.Load == "not-found":
 		return unitName + " is not installed on this host"
 	case u.Load != "loaded":
@@ -176,14 +176,14 @@ func (h *host) downState() string {
 	if u.Enabled != "" {
 		state += " and " + u.Enabled
 	}
-	if end := ended(u); end != "" {
+	if end := lastExit(u); end != "" {
 		state += ", and " + end
 	}
 	return state
 }
 
-// ended says how the last run ended, if that was not well.
-func ended(u systemd.Unit) string {
+// lastExit says how the last run ended, if that was not well.
+func lastExit(u systemd.Unit) string {
 	if u.Result == "success" && u.Status == 0 {
 		return ""
 	}
@@ -226,16 +226,16 @@ func exitName(code int) string {
 
 const exitExec = 203
 
-// denied is what keeps a service that is not well from what it needs.
-func (h *host) denied() []findings.Finding {
+// sandboxFindings is what keeps a service that is not well from what it needs.
+func (h *host) sandboxFindings() []findings.Finding {
 	var matches []findings.Finding
-	if kept := h.kept(); len(kept) > 0 {
+	if kept := h.deniedBySandbox(); len(kept) > 0 {
 		u, _ := h.unit()
 		dropIns := strings.Join(u.DropIns, ", ")
 		if dropIns == "" {
 			dropIns = "there is none: from the unit itself"
 		}
-		matches = append(matches, findings.Find(findings.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
+		matches = append(matches, findings.New(findings.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
 	}
 	path := programPath
 	if u, err := h.unit(); err == nil && u.Path != "" {
@@ -244,10 +244,10 @@ func (h *host) denied() []findings.Finding {
 	return append(matches, readSELinux(path).findings(path, time.Now())...)
 }
 
-// kept is what the unit's sandbox keeps from a service that is not well.
-func (h *host) kept() []string {
+// deniedBySandbox is what the unit's sandbox keeps from a service that is not well.
+func (h *host) deniedBySandbox() []string {
 	u, err := h.unit()
-	if err != nil || u.Load != "loaded" || h.well() {
+	if err != nil || u.Load != "loaded" || h.serviceReady() {
 		return nil
 	}
 	return sandboxFaults(u)

@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// essential are the checks without which nobody can say that challenges succeed.
-func essential() []string {
+// essentialChecks are the checks without which nobody can say that challenges succeed.
+func essentialChecks() []string {
 	return []string{"vip-holder", "ruleset", "ingress", "route", "dns", "self-check", "certificate"}
 }
 
-// frontDoor are those of them that are about a front door: a MicroShift whose router
+// proxyChecks are those of them that are about a front door: a MicroShift whose router
 // has port 80 itself needs none.
-func frontDoor() []string { return []string{"ruleset", "dns", "self-check"} }
+func proxyChecks() []string { return []string{"ruleset", "dns", "self-check"} }
 
 // headline is what the summary begins with: all is well only where all that is
 // essential was looked at.
 func (h *host) headline(results []Result, problems, warnings int, lost bool) string {
 	var found []string
 	if problems > 0 {
-		found = append(found, counted(problems, "problem"))
+		found = append(found, countNoun(problems, "problem"))
 	}
 	if warnings > 0 {
-		found = append(found, counted(warnings, "warning"))
+		found = append(found, countNoun(warnings, "warning"))
 	}
-	left := h.unseen(results)
+	left := h.uncheckedEssentials(results)
 	switch {
 	case len(found) > 0:
 		return strings.Join(found, " and ") + " on " + h.name
@@ -40,22 +40,22 @@ func (h *host) headline(results []Result, problems, warnings int, lost bool) str
 	}
 }
 
-// unseen are the essential checks that could not look, or not at everything.
-func (h *host) unseen(results []Result) []string {
+// notChecked are the essential checks that could not look, or not at everything.
+func (h *host) uncheckedEssentials(results []Result) []string {
 	var left []string
-	doorless := h.edge.is && len(h.doors()) == 0
+	doorless := h.microShiftState.active && len(h.servedVIPs()) == 0
 	for _, r := range results {
-		if doorless && slices.Contains(frontDoor(), r.Name) {
+		if doorless && slices.Contains(proxyChecks(), r.Name) {
 			continue
 		}
-		if slices.Contains(essential(), r.Name) && (r.Outcome == Skipped || r.Unseen != "") {
+		if slices.Contains(essentialChecks(), r.Name) && (r.Outcome == Skipped || r.NotChecked != "") {
 			left = append(left, r.Name)
 		}
 	}
 	return left
 }
 
-// lost reports whether a challenge that was followed does not get through.
-func lost(hops []Hop) bool {
-	return slices.ContainsFunc(hops, func(h Hop) bool { return h.Outcome == Failed })
+// challengeFails reports whether a challenge that was followed does not get through.
+func challengeFails(hops []TraceStep) bool {
+	return slices.ContainsFunc(hops, func(h TraceStep) bool { return h.Outcome == Problem })
 }

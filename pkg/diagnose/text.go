@@ -13,16 +13,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Style is how a report is printed for a person.
-type Style struct {
+// TextOptions is how a report is printed for a person.
+type TextOptions struct {
 	Colour bool
 	Width  int // of the terminal; 0: lines are as long as they are
 }
 
 // WriteText prints the report: a line for each check, with cause and mend of what
 // was found, and one that sums up.
-func (r Report) WriteText(w io.Writer, s Style) error {
-	p := printer{Style: s}
+func (r Report) WriteText(w io.Writer, s TextOptions) error {
+	p := printer{TextOptions: s}
 	for _, c := range r.Checks {
 		p.column = max(p.column, len(c.Name))
 	}
@@ -31,11 +31,11 @@ func (r Report) WriteText(w io.Writer, s Style) error {
 			p.row(c.Outcome, c.Name, c.Text)
 		}
 		for _, f := range c.Findings {
-			p.row(outcomeOf(f.Level), c.Name, f.Says)
-			p.cell("mend: " + f.Mend)
+			p.row(levelOutcome(f.Level), c.Name, f.Message)
+			p.indented("mend: " + f.Remediation)
 		}
-		if c.Unseen != "" {
-			p.row(Skipped, c.Name, "not looked at: "+c.Unseen)
+		if c.NotChecked != "" {
+			p.row(Skipped, c.Name, "not looked at: "+c.NotChecked)
 		}
 	}
 	p.trace(r.Trace)
@@ -43,33 +43,33 @@ func (r Report) WriteText(w io.Writer, s Style) error {
 		p.text.WriteByte('\n')
 	}
 	p.column = -gutter // the whole width
-	p.cell(r.Summary)
+	p.indented(r.Summary)
 	for _, line := range r.Advice {
-		p.cell(line)
+		p.indented(line)
 	}
 	_, err := io.WriteString(w, p.text.String())
 	return err
 }
 
-// trace prints the way of a challenge, a line for each hop with its time.
-func (p *printer) trace(hops []Hop) {
+// traceChallenge prints the way of a challenge, a line for each hop with its time.
+func (p *printer) trace(hops []TraceStep) {
 	if len(hops) == 0 {
 		return
 	}
 	p.text.WriteString("\nThe challenge, as a validator would get it:\n")
 	column := p.column
 	for _, h := range hops {
-		p.column = max(p.column, utf8.RuneCountInString(h.Hop))
+		p.column = max(p.column, utf8.RuneCountInString(h.Step))
 	}
 	for _, h := range hops {
 		text := h.Text
 		if h.To != "" {
 			text = h.To + ": " + text
 		}
-		if h.Took > 0 {
-			text += fmt.Sprintf(" (%s)", report.Milliseconds(time.Duration(h.Took*float64(time.Millisecond))))
+		if h.DurationMs > 0 {
+			text += fmt.Sprintf(" (%s)", report.Milliseconds(time.Duration(h.DurationMs*float64(time.Millisecond))))
 		}
-		p.row(h.Outcome, h.Hop, text)
+		p.row(h.Outcome, h.Step, text)
 	}
 	p.column = column
 }
@@ -80,37 +80,37 @@ const gutter = 4
 
 // printer lays rows out in columns.
 type printer struct {
-	Style
+	TextOptions
 	column int // width of the names
 	text   strings.Builder
 }
 
 func (p *printer) row(o Outcome, name, text string) {
-	fmt.Fprintf(&p.text, "%s %-*s", mark(o, p.Colour), p.column, name)
+	fmt.Fprintf(&p.text, "%s %-*s", symbol(o, p.Colour), p.column, name)
 	text = report.OneLine(text)
 	if text == "" {
 		p.text.WriteByte('\n')
 		return
 	}
 	p.text.WriteString("  ")
-	p.wrapped(text)
+	p.wrap(text)
 }
 
-// cell prints a text under that of the last row.
-func (p *printer) cell(text string) {
+// indented prints a text under that of the last row.
+func (p *printer) indented(text string) {
 	p.text.WriteString(strings.Repeat(" ", p.column+gutter))
-	p.wrapped(report.OneLine(text))
+	p.wrap(report.OneLine(text))
 }
 
-// narrow is the least width of a text's column: on a terminal that leaves less,
+// minTextWidth is the least width of a text's column: on a terminal that leaves less,
 // lines go beyond it.
-const narrow = 30
+const minTextWidth = 30
 
-// wrapped prints a text that begins where the column does, and breaks it between
+// wrap prints a text that begins where the column does, and breaks it between
 // words. A word that is longer than a line stays whole, so that it can be copied.
-func (p *printer) wrapped(text string) {
+func (p *printer) wrap(text string) {
 	indent := p.column + gutter
-	room := max(p.Width-indent, narrow)
+	room := max(p.Width-indent, minTextWidth)
 	if p.Width == 0 {
 		room = len(text)
 	}
@@ -133,23 +133,23 @@ func (p *printer) wrapped(text string) {
 	p.text.WriteByte('\n')
 }
 
-func outcomeOf(l findings.Level) Outcome {
+func levelOutcome(l findings.Level) Outcome {
 	if l == findings.Problem {
-		return Failed
+		return Problem
 	}
-	return Warned
+	return Warning
 }
 
-func mark(o Outcome, colour bool) string {
+func symbol(o Outcome, colour bool) string {
 	sign, code := "-", "2"
 	switch o {
-	case Fine:
+	case OK:
 		sign, code = "✓", "32"
-	case Warned:
+	case Warning:
 		sign, code = "!", "33"
-	case Failed:
+	case Problem:
 		sign, code = "✗", "31"
-	case Skipped, Nothing:
+	case Skipped, NotApplicable:
 	}
 	if !colour {
 		return sign

@@ -18,22 +18,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 )
 
-// followed is a host that follows a challenge, of which the front door and the
+// hostWithChallenge is a host that follows a challenge, of which the front door and the
 // ingress have answered these.
-func followed(door, ingress prober.FetchResult) *host {
-	h := routed(ingress)
+func hostWithChallenge(door, ingress prober.FetchResult) *host {
+	h := hostWithIngress(ingress)
 	vip := netip.MustParseAddr("192.0.2.5")
 	h.Token, h.vips.API = "tok", []netip.Addr{vip}
 	front := prober.FetchResult{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}
-	h.seen.door = map[netip.Addr]*fetching{vip: gotten(front)}
-	h.seen.challenge = map[netip.Addr]*fetching{vip: gotten(door)}
-	h.seen.dns = known(resolved{views: []view{{name: "api.lab.test", a: [2]record{{LookupResult: prober.LookupResult{Addresses: []netip.Addr{vip}}}}}}})
+	h.observed.vipRoots = map[netip.Addr]*fetchFuture{vip: completedFetch(front)}
+	h.observed.challengePages = map[netip.Addr]*fetchFuture{vip: completedFetch(door)}
+	h.observed.dns = completed(dnsResult{views: []dnsView{{name: "api.lab.test", records: [2]dnsRecord{{LookupResult: prober.LookupResult{Addresses: []netip.Addr{vip}}}}}}})
 	return h
 }
 
-// TestBrokenAnswer: an answer that is cut is no good one, and the front door's own
+// TestBrokenResponse: an answer that is cut is no good one, and the front door's own
 // 502 about it is no sign of a network that differs.
-func TestBrokenAnswer(t *testing.T) {
+func TestBrokenResponse(t *testing.T) {
 	t.Parallel()
 	key := "tok." + strings.Repeat("x", 43)
 	good := prober.FetchResult{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
@@ -58,16 +58,16 @@ func TestBrokenAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := followed(tt.door, tt.ingress)
-			hops := h.trace(t.Context())
+			h := hostWithChallenge(tt.door, tt.ingress)
+			hops := h.traceChallenge(t.Context())
 			var got []string
 			for _, x := range hops {
-				got = append(got, x.Hop+" "+mark(x.Outcome, false))
+				got = append(got, x.Step+" "+symbol(x.Outcome, false))
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
 				t.Errorf("(-want +got):\n%s\n%+v", diff, hops)
 			}
-			if r := checkSelf(t.Context(), h); (len(r.Findings) > 0) != tt.differs || !strings.Contains(r.Text, tt.says) {
+			if r := checkSelfCheck(t.Context(), h); (len(r.Findings) > 0) != tt.differs || !strings.Contains(r.Text, tt.says) {
 				t.Errorf("self check: %+v", r)
 			}
 		})
@@ -77,10 +77,10 @@ func TestBrokenAnswer(t *testing.T) {
 // TestTokenWithoutName: a token that cannot be followed is not all well.
 func TestTokenWithoutName(t *testing.T) {
 	t.Parallel()
-	h := followed(prober.FetchResult{}, prober.FetchResult{})
-	h.seen.names = known[[]string](nil)
-	h.root = true
-	if r := h.summed([]Result{fine("well")}, h.trace(t.Context())); r.Outcome != Failed || strings.HasPrefix(r.Summary, "All is well") {
+	h := hostWithChallenge(prober.FetchResult{}, prober.FetchResult{})
+	h.observed.names = completed[[]string](nil)
+	h.privileged = true
+	if r := h.newReport([]Result{okResult("well")}, h.traceChallenge(t.Context())); r.Outcome != Problem || strings.HasPrefix(r.Summary, "All is well") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -93,32 +93,32 @@ func TestPresentedText(t *testing.T) {
 		"":             `for clients that send no name: issued by "lab-issuer", until 2027-01-15`,
 		"api.lab.test": `for api.lab.test: issued by "lab-issuer", until 2027-01-15`,
 	} {
-		if got := (presented{prober.CertificateResult{CertificateRequest: prober.CertificateRequest{Name: name}, Certificate: cert}}).text(); got != want {
+		if got := (presentedCertificate{prober.CertificateResult{CertificateRequest: prober.CertificateRequest{Name: name}, Certificate: cert}}).describe(); got != want {
 			t.Errorf("%q: got %s", name, got)
 		}
 	}
 }
 
-// TestDeadServer: who holds a VIP is to have an API server behind it.
-func TestDeadServer(t *testing.T) {
+// TestUnreachableAPIServer: who holds a VIP is to have an API server behind it.
+func TestUnreachableAPIServer(t *testing.T) {
 	t.Parallel()
 	vip, other := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.11")
 	refused := errors.New("connection refused")
-	at := func(addr netip.Addr, name string, err error) presented {
-		return presented{prober.CertificateResult{CertificateRequest: prober.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name}, Err: err}}
+	at := func(addr netip.Addr, name string, err error) presentedCertificate {
+		return presentedCertificate{prober.CertificateResult{CertificateRequest: prober.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name}, Err: err}}
 	}
 	for name, tt := range map[string]struct {
 		held []netip.Addr
-		all  []presented
+		all  []presentedCertificate
 		want int
 	}{
-		"refused here":       {[]netip.Addr{vip}, []presented{at(vip, "a", refused), at(vip, "", refused), at(other, "", refused)}, 1},
-		"refused elsewhere":  {nil, []presented{at(vip, "", refused), at(other, "", refused)}, 0},
-		"refused for a name": {[]netip.Addr{vip}, []presented{at(vip, "a", refused), at(vip, "", nil)}, 0},
-		"not asked":          {[]netip.Addr{vip}, []presented{at(other, "", refused)}, 0},
+		"refused here":       {[]netip.Addr{vip}, []presentedCertificate{at(vip, "a", refused), at(vip, "", refused), at(other, "", refused)}, 1},
+		"refused elsewhere":  {nil, []presentedCertificate{at(vip, "", refused), at(other, "", refused)}, 0},
+		"refused for a name": {[]netip.Addr{vip}, []presentedCertificate{at(vip, "a", refused), at(vip, "", nil)}, 0},
+		"not asked":          {[]netip.Addr{vip}, []presentedCertificate{at(other, "", refused)}, 0},
 	} {
-		h := &host{vips: keepalived.VIPs{API: []netip.Addr{vip}}, held: ownership.Decision{Held: tt.held}}
-		findings, addrs := h.deadServers(tt.all)
+		h := &host{vips: keepalived.VIPs{API: []netip.Addr{vip}}, ownership: ownership.Decision{Held: tt.held}}
+		findings, addrs := h.unreachableAPIServers(tt.all)
 		if len(findings) != tt.want || len(addrs) != tt.want {
 			t.Errorf("%s: %+v", name, findings)
 		}

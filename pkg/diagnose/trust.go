@@ -13,64 +13,64 @@ import (
 // checkTrust judges the files of trusted CAs as the service does. What the service
 // itself says of them comes first: it is not root, and cannot read all that root can.
 func checkTrust(ctx context.Context, h *host) Result {
-	t, known := h.seen.trust.wait(ctx)
+	t, known := h.observed.trust.await(ctx)
 	if !known {
-		return skipped("there was no time to read it")
+		return skippedResult("there was no time to read it")
 	}
-	return t.judge(h)
+	return t.result(h)
 }
 
-func (t trusted) judge(h *host) Result {
-	admin := t.admin
+func (t upstreamTrust) result(h *host) Result {
+	admin := t.configured
 	switch {
 	case admin == nil:
-		return fine("by this configuration the ingress is not asked by TLS")
-	case h.trustRefused(admin.Path()) != nil:
-		return found(h.trustRefused(admin.Path()), "")
-	case t.hidden(h) != nil:
-		return skipped("%v", t.hidden(h))
-	case t.host != nil:
-		return t.judgeSystem()
+		return okResult("by this configuration the ingress is not asked by TLS")
+	case h.reportedTrustFindings(admin.Path()) != nil:
+		return findingsResult(h.reportedTrustFindings(admin.Path()), "")
+	case t.unreadable(h) != nil:
+		return skippedResult("%v", t.unreadable(h))
+	case t.system != nil:
+		return t.systemResult()
 	}
 	err := admin.Err()
 	var matches []findings.Finding
 	switch {
 	case err == nil:
-	case admin.Known() || !h.root: // who is not root cannot read what was good last
-		matches = append(matches, findings.Find(findings.TrustRefused, "problem", err.Error()))
+	case admin.Known() || !h.privileged: // who is not root cannot read what was good last
+		matches = append(matches, findings.New(findings.CABundleInvalid, "problem", err.Error()))
 	default:
-		matches = append(matches, findings.Find(findings.TrustNone, "problem", err.Error()))
+		matches = append(matches, findings.New(findings.NoTrustedCA, "problem", err.Error()))
 	}
 	if left := admin.Verdict(); err == nil && left.Dropped > 0 {
-		matches = append(matches, findings.Find(findings.TrustLeftOut, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
+		matches = append(matches, findings.New(findings.CABundlePartial, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
 	}
-	return found(matches, "%s", trust.About(admin.Origin(), admin.Roots()))
+	return findingsResult(matches, "%s", trust.About(admin.Origin(), admin.Roots()))
 }
 
-// trustRefused is what the running service refuses of the file at path, or misses.
-func (h *host) trustRefused(path string) []findings.Finding {
-	said, err := h.service()
+// reportedTrustFindings is what the running service refuses of the file at path, or misses.
+func (h *host) reportedTrustFindings(path string) []findings.Finding {
+	said, err := h.report()
 	t := said.Trust
 	switch {
 	case err != nil, t.Path != path, t.Error == "":
 		return nil
 	case t.Kind == report.TrustNone:
-		return []findings.Finding{findings.Find(findings.TrustNone, "problem", t.Error)}
+		return []findings.Finding{findings.New(findings.NoTrustedCA, "problem", t.Error)}
 	default:
-		return []findings.Finding{findings.Find(findings.TrustRefused, "problem", t.Error)}
+		return []findings.Finding{findings.New(findings.CABundleInvalid, "problem", t.Error)}
 	}
 }
 
-// judgeSystem judges this host's own CAs, which are in force without a file of the
+// systemResult judges this host's own CAs, which are in force without a file of the
 // admin's.
-func (t trusted) judgeSystem() Result {
-	admin := t.admin
-	if err := t.host.Err(); err != nil {
-		return found([]findings.Finding{findings.Find(findings.TrustNone, "problem", err.Error())}, "")
+func (t upstreamTrust) systemResult() Result {
+	admin := t.configured
+	if err := t.system.Err(); err != nil {
+		return findingsResult([]findings.Finding{findings.New(findings.NoTrustedCA, "problem", err.Error())}, "")
 	}
 	if err := admin.Err(); err != nil { // and before it there was none
-		return found([]findings.Finding{findings.Find(findings.TrustRefused, "problem", err.Error())}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.CABundleInvalid, "problem", err.Error())}, "")
 	}
-	at := t.host.Source()
-	return fine("there is no %s: the %d CAs of this host are trusted (%s)", admin.Path(), len(at.Roots()), at.Path())
+	at := t.system.Source()
+	return okResult("there is no %s: the %d CAs of this host are trusted (%s)", admin.Path(), len(at.Roots()), at.Path())
 }

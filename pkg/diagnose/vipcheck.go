@@ -17,71 +17,71 @@ import (
 // checkVIPs judges what this host knows of the VIPs.
 func checkVIPs(_ context.Context, h *host) Result {
 	if f, bad := h.vipsFault(); bad {
-		return found([]findings.Finding{f}, "")
+		return findingsResult([]findings.Finding{f}, "")
 	}
-	if h.edge.is {
-		return h.checkEdgeVIPs()
+	if h.microShiftState.active {
+		return h.checkMicroShiftVIPs()
 	}
 	var matches []findings.Finding
-	if len(h.internal) > 0 {
-		matches = append(matches, findings.Find(findings.MicroShiftVIPInternal, "vip", list(h.internal)))
+	if len(h.internalVIPs) > 0 {
+		matches = append(matches, findings.New(findings.MicroShiftInternalAddressAsVIP, "vip", joinAddresses(h.internalVIPs)))
 	}
 	switch {
 	case errors.Is(h.vipsErr, errInternalVIP):
-		return found(matches, "")
+		return findingsResult(matches, "")
 	case h.vipsErr != nil:
-		return skipped("%v", h.vipsErr)
-	case len(h.held.NotRequired) > 0:
-		return found(append(matches, findings.Find(findings.VIPsShared, "vip", list(h.held.NotRequired))), "")
+		return skippedResult("%v", h.vipsErr)
+	case len(h.ownership.NotRequired) > 0:
+		return findingsResult(append(matches, findings.New(findings.VIPsShared, "vip", joinAddresses(h.ownership.NotRequired))), "")
 	case h.addressErr != nil:
-		return skipped("%v", h.addressErr)
+		return skippedResult("%v", h.addressErr)
 	}
 	where := h.config.VIPs.KeepalivedConfig
 	if h.config.VIPs.Explicit() {
 		where = h.ConfigPath
 	}
 	var parts []string
-	if len(h.held.Held) > 0 {
-		parts = append(parts, "holds "+list(h.held.Held))
+	if len(h.ownership.Held) > 0 {
+		parts = append(parts, "holds "+joinAddresses(h.ownership.Held))
 	}
-	if len(h.held.Standby) > 0 {
-		parts = append(parts, "not on this host: "+list(h.held.Standby))
+	if len(h.ownership.Standby) > 0 {
+		parts = append(parts, "not on this host: "+joinAddresses(h.ownership.Standby))
 	}
-	return found(matches, "%s; ingress %s (from %s)", strings.Join(parts, ", "), list(h.vips.Ingress), where)
+	return findingsResult(matches, "%s; ingress %s (from %s)", strings.Join(parts, ", "), joinAddresses(h.vips.Ingress), where)
 }
 
 // vipsFault is why there are no VIPs, as far as that is a fault.
 func (h *host) vipsFault() (findings.Finding, bool) {
-	if h.edge.is {
-		return h.edgeFault()
+	if h.microShiftState.active {
+		return h.microShiftFinding()
 	}
 	path, err := h.config.VIPs.KeepalivedConfig, h.vipsErr
-	manifest := keepalived.ManifestPath(h.Manifests)
-	if errors.Is(err, errUserManaged) {
-		manifest = keepalived.ManifestPath(h.DisabledManifests)
+	manifest := keepalived.ManifestPath(h.ManifestDir)
+	if errors.Is(err, errVIPsUserManaged) {
+		manifest = keepalived.ManifestPath(h.DisabledManifestDir)
 	}
 	find := func(id findings.ID) (findings.Finding, bool) {
-		return findings.Find(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", list(h.vips.API)), true
+		return findings.New(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", joinAddresses(h.vips.API)), true
 	}
 	switch {
-	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, errInternalVIP), errors.Is(err, fs.ErrPermission) && !h.root:
+	case err == nil, errors.Is(err, errNoNode), errors.Is(err, errWorker), errors.Is(err, errInternalVIP), errors.Is(err, fs.ErrPermission) && !h.privileged:
 		return findings.Finding{}, false
-	case errors.Is(err, errUserManaged):
+	case errors.Is(err, errVIPsUserManaged):
 		return find(findings.VIPsUserManaged)
-	case errors.Is(err, errNoIngress):
-		return find(findings.VIPsNoIngress)
+	case errors.Is(err, errNoIngressVIP):
+		return find(findings.IngressVIPMissing)
 	case errors.Is(err, fs.ErrNotExist):
-		return find(findings.KeepalivedAbsent)
+		return find(findings.KeepalivedConfigMissing)
 	case errors.Is(err, keepalived.ErrNoAPIInstance):
-		return find(findings.KeepalivedNoAPI)
+		return find(findings.KeepalivedNoAPIInstance)
 	case errors.Is(err, keepalived.ErrIncomplete):
-		return find(findings.KeepalivedIncomplete)
+		return find(findings.KeepalivedConfigIncomplete)
 	default:
-		return find(findings.KeepalivedUnreadable)
+		return find(findings.KeepalivedConfigUnreadable)
 	}
 }
 
-func list(addrs []netip.Addr) string {
+func joinAddresses(addrs []netip.Addr) string {
 	texts := make([]string, len(addrs))
 	for i, a := range addrs {
 		texts[i] = a.String()

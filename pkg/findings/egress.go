@@ -9,7 +9,7 @@ const (
 	EgressTLS         ID = "egress-tls"
 	EgressAuth        ID = "egress-auth"
 	EgressDenied      ID = "egress-denied"
-	EgressLoops       ID = "egress-loops"
+	EgressLoop        ID = "egress-loops"
 )
 
 // egressEntries are found at the way to the ingress VIP. {proxy} is name and port
@@ -24,49 +24,49 @@ func egressEntries() []Entry {
 	)
 	return []Entry{
 		{
-			ID: EgressUnreachable, Cause: "egress-unreachable", Check: check, Level: Problem, Follows: noPackets(),
-			Reply:   "the egress proxy could not be asked",
-			Symptom: asked,
-			Says:    "the egress proxy {proxy}, through which {upstream} is reached, does not serve ({error})",
-			Mend:    "check that the proxy runs, that httpProxy and httpsProxy name its address, port and scheme, and this host's routes and firewall towards it" + directly,
+			ID: EgressUnreachable, Cause: "egress-unreachable", Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			Reply:       "the egress proxy could not be asked",
+			Symptom:     asked,
+			Message:     "the egress proxy {proxy}, through which {upstream} is reached, does not serve ({error})",
+			Remediation: "check that the proxy runs, that httpProxy and httpsProxy name its address, port and scheme, and this host's routes and firewall towards it" + directly,
 		},
 		{
 			ID: EgressTLS, Cause: "egress-tls", Check: check, Level: Problem,
 			Reply:   "the egress proxy could not be asked",
 			Symptom: asked,
-			Says:    "TLS to the egress proxy {proxy} itself fails: {error}",
-			Mend: "let egressProxy.trustedCA have the CA of the proxy's own certificate, and let the proxy's URL have a name that this is for; " +
+			Message: "TLS to the egress proxy {proxy} itself fails: {error}",
+			Remediation: "let egressProxy.trustedCA have the CA of the proxy's own certificate, and let the proxy's URL have a name that this is for; " +
 				"if the proxy is spoken to without TLS, its URL begins with http://, also for httpsProxy",
 		},
 		{
 			ID: EgressAuth, Cause: "egress-auth", Check: check, Level: Problem,
-			Reply:   "the egress proxy did not let the request through",
-			Symptom: refused,
-			Says:    "the egress proxy {proxy} does not take the credentials, or that there are none, for {upstream}: {error}",
-			Mend:    "correct user and password in the proxy's URL (spec.httpProxy and spec.httpsProxy of proxy/cluster, or egressProxy in /etc/http01-proxyd/config.yaml), each %-encoded; Basic is the scheme that is spoken",
+			Reply:       "the egress proxy did not let the request through",
+			Symptom:     refused,
+			Message:     "the egress proxy {proxy} does not take the credentials, or that there are none, for {upstream}: {error}",
+			Remediation: "correct user and password in the proxy's URL (spec.httpProxy and spec.httpsProxy of proxy/cluster, or egressProxy in /etc/http01-proxyd/config.yaml), each %-encoded; Basic is the scheme that is spoken",
 		},
 		{
 			ID: EgressDenied, Cause: "egress-denied", Check: check, Level: Problem,
 			Reply:   "the egress proxy did not let the request through",
 			Symptom: refused,
-			Says:    "the egress proxy {proxy} does not lead to {upstream}: {error}",
-			Mend: "see the proxy's log: let its rules allow this host what it asks for (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
+			Message: "the egress proxy {proxy} does not lead to {upstream}: {error}",
+			Remediation: "see the proxy's log: let its rules allow this host what it asks for (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
 				"and see that it reaches the ingress; an ingress that names an error in Proxy-Status or X-Squid-Error is taken for the proxy: let it leave these out" + directly,
 		},
 		{
-			ID: EgressLoops, Cause: "egress-loop", Check: check, Level: Problem,
-			Symptom: "Challenges get 502; the journal says that they came back to the API VIP through the egress proxy.",
-			Says:    "the egress proxy {proxy} led the challenge back to the API VIP: in plain HTTP it looks the API's name up by itself, and finds the API VIP there",
-			Mend:    "set upstream.scheme: https, with which it is told the ingress VIP, or let the proxy's DNS give the ingress VIP for the API's name" + directly,
+			ID: EgressLoop, Cause: "egress-loop", Check: check, Level: Problem,
+			Symptom:     "Challenges get 502; the journal says that they came back to the API VIP through the egress proxy.",
+			Message:     "the egress proxy {proxy} led the challenge back to the API VIP: in plain HTTP it looks the API's name up by itself, and finds the API VIP there",
+			Remediation: "set upstream.scheme: https, with which it is told the ingress VIP, or let the proxy's DNS give the ingress VIP for the API's name" + directly,
 		},
 	}
 }
 
-// ThroughProxy is the finding where the ingress was asked through an egress proxy,
+// ViaEgressProxy is the finding where the ingress was asked through an egress proxy,
 // which may have answered in its place.
-func (f Finding) ThroughProxy() Finding {
+func (f Finding) ViaEgressProxy() Finding {
 	if f.ID == IngressTLSUntrusted {
-		f.Mend += "; or, if the egress proxy looks into TLS (as Squid does with ssl-bump), let egressProxy.trustedCA have the CA that it issues certificates by"
+		f.Remediation += "; or, if the egress proxy looks into TLS (as Squid does with ssl-bump), let egressProxy.trustedCA have the CA that it issues certificates by"
 	}
 	return f
 }

@@ -19,8 +19,8 @@ const (
 	attributeType   = 0x3fff // NLA_TYPE_MASK: without the flags of nested and network order
 )
 
-// each calls found for every attribute of b.
-func each(b []byte, found func(kind uint16, value []byte)) {
+// forEachAttribute calls found for every attribute of b.
+func forEachAttribute(b []byte, found func(kind uint16, value []byte)) {
 	for len(b) >= attributeHeader {
 		size := int(binary.NativeEndian.Uint16(b))
 		kind := binary.NativeEndian.Uint16(b[2:]) & attributeType
@@ -32,15 +32,15 @@ func each(b []byte, found func(kind uint16, value []byte)) {
 	}
 }
 
-func parse(b []byte) attributes {
+func parseAttributes(b []byte) attributes {
 	a := make(attributes)
-	each(b, func(kind uint16, value []byte) { a[kind] = value })
+	forEachAttribute(b, func(kind uint16, value []byte) { a[kind] = value })
 	return a
 }
 
-// number is a number of 32 bits; the kernel sends them in network order. It is 0
+// knownUint32 is a number of 32 bits; the kernel sends them in network order. It is 0
 // when it is not there.
-func (a attributes) number(kind uint16) uint32 {
+func (a attributes) uint32At(kind uint16) uint32 {
 	if v := a[kind]; len(v) >= 4 {
 		return binary.BigEndian.Uint32(v)
 	}
@@ -49,8 +49,8 @@ func (a attributes) number(kind uint16) uint32 {
 
 func (a attributes) has(kind uint16) bool { return a[kind] != nil }
 
-// text is a string, which ends with a NUL.
-func (a attributes) text(kind uint16) string {
+// stringAt is a string, which ends with a NUL.
+func (a attributes) stringAt(kind uint16) string {
 	v := a[kind]
 	for i, c := range v {
 		if c == 0 {
@@ -60,26 +60,26 @@ func (a attributes) text(kind uint16) string {
 	return string(v)
 }
 
-// value is the plain data of an attribute that holds data.
-func (a attributes) value(kind uint16) []byte { return parse(a[kind])[unix.NFTA_DATA_VALUE] }
+// dataAt is the plain data of an attribute that holds data.
+func (a attributes) dataAt(kind uint16) []byte { return parseAttributes(a[kind])[unix.NFTA_DATA_VALUE] }
 
-// target is a verdict, and the chain that it goes to.
-type target struct {
+// verdict is a verdict, and the chain that it goes to.
+type verdict struct {
 	code  int32
 	chain string
 }
 
-// verdict is the verdict of an attribute that holds data.
-func (a attributes) verdict(kind uint16) *target {
-	data := parse(a[kind])
+// verdictAt is the verdict of an attribute that holds data.
+func (a attributes) verdictAt(kind uint16) *verdict {
+	data := parseAttributes(a[kind])
 	if !data.has(unix.NFTA_DATA_VERDICT) {
 		return nil
 	}
-	v := parse(data[unix.NFTA_DATA_VERDICT])
-	return &target{int32(v.number(unix.NFTA_VERDICT_CODE)), v.text(unix.NFTA_VERDICT_CHAIN)} //nolint:gosec // it is signed there
+	v := parseAttributes(data[unix.NFTA_DATA_VERDICT])
+	return &verdict{int32(v.uint32At(unix.NFTA_VERDICT_CODE)), v.stringAt(unix.NFTA_VERDICT_CHAIN)} //nolint:gosec // it is signed there
 }
 
-func native(n uint32) []byte {
+func nativeUint32(n uint32) []byte {
 	b := make([]byte, 4)
 	binary.NativeEndian.PutUint32(b, n)
 	return b

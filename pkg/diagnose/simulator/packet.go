@@ -14,9 +14,9 @@ import (
 
 // Packet is the first one of a TCP connection to an address of this host.
 type Packet struct {
-	To      netip.AddrPort
-	Dialled uint16 // the port that the client has connected to; another than that of To after a dnat
-	Local   bool   // a client on this host sent it
+	Destination  netip.AddrPort
+	OriginalPort uint16 // the port that the client has connected to; another than that of To after a dnat
+	Local        bool   // a client on this host sent it
 	// Link is the one by which a packet from outside comes; the zero value is one
 	// that is not known.
 	Link Link
@@ -28,8 +28,8 @@ type Link struct {
 	Name  string
 }
 
-// loopback is the link by which a host reaches itself.
-func loopback() Link { return Link{1, "lo"} }
+// loopbackLink is the link by which a host reaches itself.
+func loopbackLink() Link { return Link{1, "lo"} }
 
 // From the kernel's headers, where package unix lacks them.
 const (
@@ -38,8 +38,8 @@ const (
 	packetHost     = 0      // PACKET_HOST of linux/if_packet.h
 	fibFlagSource  = unix.NFTA_FIB_F_SADDR
 	fibFlagIn      = unix.NFTA_FIB_F_IIF
-	lengthOfName   = 16 // IFNAMSIZ
-	longest        = 16 // of what one expression loads
+	ifNameSize     = 16 // IFNAMSIZ
+	maxLoad        = 16 // of what one expression loads
 	portOffset     = 2  // of the destination port, RFC 9293 section 3.1
 	flagsOffset    = 13
 	tcpSYN         = 0x02
@@ -51,169 +51,169 @@ const (
 	addressesV6    = 8
 )
 
-func (p Packet) v4() bool { return p.To.Addr().Is4() }
+func (p Packet) is4() bool { return p.Destination.Addr().Is4() }
 
 func (p Packet) family() Family {
-	if p.v4() {
+	if p.is4() {
 		return IPv4
 	}
 	return IPv6
 }
 
-// source is the client's address. One on this host takes the address that it
+// sourceAddress is the client's address. One on this host takes the address that it
 // connects to, since that is the host's own.
-func (p Packet) source() bits {
-	to := p.To.Addr().AsSlice()
+func (p Packet) sourceAddress() maskedBytes {
+	to := p.Destination.Addr().AsSlice()
 	if p.Local {
-		return exact(to...)
+		return knownBytes(to...)
 	}
-	return unknown(len(to), Client)
+	return unknownBytes(len(to), DependsOnClient)
 }
 
-// network is the packet's network header.
-func (p Packet) network() bits {
-	put := func(h bits, at int, part bits) {
+// networkHeader is the packet's network header.
+func (p Packet) networkHeader() maskedBytes {
+	put := func(h maskedBytes, at int, part maskedBytes) {
 		copy(h.value[at:], part.value)
 		copy(h.known[at:], part.known)
 	}
-	to, from := exact(p.To.Addr().AsSlice()...), p.source()
-	if p.v4() {
-		h := unknown(20, Client)
+	to, from := knownBytes(p.Destination.Addr().AsSlice()...), p.sourceAddress()
+	if p.is4() {
+		h := unknownBytes(20, DependsOnClient)
 		h.value[0], h.known[0] = 0x40, 0xf0
 		// Not a fragment: no MF, offset 0; DF may be set.
 		h.known[fragmentOffset], h.known[fragmentOffset+1] = 0x3f, 0xff
-		put(h, protocolV4, exact(unix.IPPROTO_TCP))
+		put(h, protocolV4, knownBytes(unix.IPPROTO_TCP))
 		put(h, addressesV4, from)
 		put(h, addressesV4+4, to)
 		return h
 	}
-	h := unknown(40, Client)
+	h := unknownBytes(40, DependsOnClient)
 	h.value[0], h.known[0] = 0x60, 0xf0
-	put(h, protocolV6, exact(unix.IPPROTO_TCP))
+	put(h, protocolV6, knownBytes(unix.IPPROTO_TCP))
 	put(h, addressesV6, from)
 	put(h, addressesV6+16, to)
 	return h
 }
 
-// transport is its TCP header.
-func (p Packet) transport() bits {
-	h := unknown(20, Client)
-	binary.BigEndian.PutUint16(h.value[portOffset:], p.To.Port())
+// transportHeader is its TCP header.
+func (p Packet) transportHeader() maskedBytes {
+	h := unknownBytes(20, DependsOnClient)
+	binary.BigEndian.PutUint16(h.value[portOffset:], p.Destination.Port())
 	h.known[portOffset], h.known[portOffset+1] = 0xff, 0xff
 	h.value[flagsOffset], h.known[flagsOffset] = tcpSYN, ^byte(tcpECN)
 	return h
 }
 
-// in is the link by which the packet has come, at a hook. On the way out there is
+// inputLink is the link by which the packet has come, at a hook. On the way out there is
 // none.
-func (p Packet) in(h Hook) (l Link, known bool) {
+func (p Packet) inputLink(h Hook) (l Link, known bool) {
 	switch {
 	case h == Output:
 		return Link{}, true
 	case p.Local:
-		return loopback(), true
+		return loopbackLink(), true
 	default:
 		return p.Link, p.Link != Link{}
 	}
 }
 
-// out is the link by which it leaves.
-func (p Packet) out(h Hook) Link {
+// outputLink is the link by which it leaves.
+func (p Packet) outputLink(h Hook) Link {
 	if h == Output {
-		return loopback()
+		return loopbackLink()
 	}
 	return Link{}
 }
 
-// meta is what the meta expression loads (net/netfilter/nft_meta.c).
-func (p Packet) meta(key uint32, h Hook) bits {
-	in, known := p.in(h)
+// setProperties is what the meta expression loads (net/netfilter/nft_meta.c).
+func (p Packet) meta(key uint32, h Hook) maskedBytes {
+	in, known := p.inputLink(h)
 	switch key {
 	case unix.NFT_META_NFPROTO:
-		return exact(byte(p.family()))
+		return knownBytes(byte(p.family()))
 	case unix.NFT_META_L4PROTO:
-		return exact(unix.IPPROTO_TCP)
+		return knownBytes(unix.IPPROTO_TCP)
 	case unix.NFT_META_PROTOCOL:
-		if p.v4() {
-			return exact(0x08, 0x00)
+		if p.is4() {
+			return knownBytes(0x08, 0x00)
 		}
-		return exact(0x86, 0xdd)
+		return knownBytes(0x86, 0xdd)
 	case unix.NFT_META_IIF:
 		if known {
-			return number(uint32(in.Index)) //nolint:gosec // the kernel's numbers of links are positive
+			return knownUint32(uint32(in.Index)) //nolint:gosec // the kernel's numbers of links are positive
 		}
-		return unknown(4, Opaque)
+		return unknownBytes(4, NotSimulated)
 	case unix.NFT_META_IIFNAME:
 		if known {
-			return padded(in.Name, lengthOfName)
+			return knownName(in.Name, ifNameSize)
 		}
-		return unknown(lengthOfName, Opaque)
+		return unknownBytes(ifNameSize, NotSimulated)
 	case unix.NFT_META_OIF:
-		return number(uint32(p.out(h).Index)) //nolint:gosec // see above
+		return knownUint32(uint32(p.outputLink(h).Index)) //nolint:gosec // see above
 	case unix.NFT_META_OIFNAME:
-		return padded(p.out(h).Name, lengthOfName)
+		return knownName(p.outputLink(h).Name, ifNameSize)
 	case unix.NFT_META_PKTTYPE:
 		if h != Output {
-			return exact(packetHost)
+			return knownBytes(packetHost)
 		}
-		return unknown(1, Opaque)
+		return unknownBytes(1, NotSimulated)
 	default:
-		return unknown(longest, Opaque)
+		return unknownBytes(maxLoad, NotSimulated)
 	}
 }
 
 // conntrack is what the ct expression loads (net/netfilter/nft_ct.c) of a new
 // connection.
-func (p Packet) conntrack(key uint32) bits {
+func (p Packet) conntrack(key uint32) maskedBytes {
 	switch key {
 	case unix.NFT_CT_STATE:
-		return number(ctStateNew)
+		return knownUint32(ctStateNew)
 	case unix.NFT_CT_DIRECTION:
-		return exact(0)
+		return knownBytes(0)
 	case unix.NFT_CT_STATUS:
-		b := unknown(4, Opaque)
-		b.known = native(ipsDstNAT)
-		if p.Dialled != p.To.Port() {
-			b.value = native(ipsDstNAT)
+		b := unknownBytes(4, NotSimulated)
+		b.known = nativeUint32(ipsDstNAT)
+		if p.OriginalPort != p.Destination.Port() {
+			b.value = nativeUint32(ipsDstNAT)
 		}
 		return b
 	case unix.NFT_CT_L3PROTOCOL:
-		return exact(byte(p.family()))
+		return knownBytes(byte(p.family()))
 	case unix.NFT_CT_PROTOCOL:
-		return exact(unix.IPPROTO_TCP)
+		return knownBytes(unix.IPPROTO_TCP)
 	case unix.NFT_CT_SRC, unix.NFT_CT_SRC_IP, unix.NFT_CT_SRC_IP6:
-		return p.source()
+		return p.sourceAddress()
 	case unix.NFT_CT_DST, unix.NFT_CT_DST_IP, unix.NFT_CT_DST_IP6:
-		return exact(p.To.Addr().AsSlice()...)
+		return knownBytes(p.Destination.Addr().AsSlice()...)
 	case unix.NFT_CT_PROTO_SRC:
-		return unknown(2, Client)
+		return unknownBytes(2, DependsOnClient)
 	case unix.NFT_CT_PROTO_DST:
-		return exact(binary.BigEndian.AppendUint16(nil, p.Dialled)...)
+		return knownBytes(binary.BigEndian.AppendUint16(nil, p.OriginalPort)...)
 	default:
-		return unknown(longest, Opaque)
+		return unknownBytes(maxLoad, NotSimulated)
 	}
 }
 
 // fib is what the fib expression loads (net/ipv4/netfilter/nft_fib_ipv4.c). To is
 // an address of this host, on the packet's link if it comes from outside.
-func (p Packet) fib(result, flags uint32, h Hook) bits {
-	in, known := p.in(h)
+func (p Packet) fib(result, flags uint32, h Hook) maskedBytes {
+	in, known := p.inputLink(h)
 	ownLink := flags&fibFlagIn == 0 || (!p.Local && known && in != Link{})
 	switch {
 	case result != unix.NFT_FIB_RESULT_ADDRTYPE:
-		return unknown(lengthOfName, Client)
+		return unknownBytes(ifNameSize, DependsOnClient)
 	case flags&fibFlagSource != 0 && !p.Local:
-		return unknown(4, Client)
+		return unknownBytes(4, DependsOnClient)
 	case !ownLink:
-		return unknown(4, Opaque)
+		return unknownBytes(4, NotSimulated)
 	default:
-		return number(unix.RTN_LOCAL)
+		return knownUint32(unix.RTN_LOCAL)
 	}
 }
 
-// swap turns the order of each size bytes around.
-func (b bits) swap(size int) bits {
-	out := bits{slices.Clone(b.value), slices.Clone(b.known), b.why}
+// swapBytes turns the order of each size bytes around.
+func (b maskedBytes) swapBytes(size int) maskedBytes {
+	out := maskedBytes{slices.Clone(b.value), slices.Clone(b.known), b.uncertainty}
 	for i := 0; size > 0 && i+size <= len(out.value); i += size {
 		slices.Reverse(out.value[i : i+size])
 		slices.Reverse(out.known[i : i+size])

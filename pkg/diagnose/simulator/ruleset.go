@@ -54,7 +54,7 @@ func (h Hook) String() string {
 	}
 }
 
-// Table is one table's name.
+// OwnTable is one table's name.
 type Table struct {
 	Family Family
 	Name   string
@@ -65,13 +65,13 @@ func (t Table) String() string { return t.Family.String() + " " + t.Name }
 
 // Chain is one chain. Those that are not base chains have no hook.
 type Chain struct {
-	Table    Table
-	Name     string
-	Base     bool
-	Type     string // of a base chain: filter, nat or route
-	Hook     Hook
-	Priority int32
-	Drops    bool // its policy
+	Table      Table
+	Name       string
+	IsBase     bool
+	Type       string // of a base chain: filter, nat or route
+	Hook       Hook
+	Priority   int32
+	PolicyDrop bool // its policy
 }
 
 // String is the chain as nft takes it after "list chain".
@@ -79,8 +79,8 @@ func (c Chain) String() string { return c.Table.String() + " " + c.Name }
 
 // Rule is one rule of a chain.
 type Rule struct {
-	Handle uint64
-	exprs  []expression
+	Handle      uint64
+	expressions []expression
 }
 
 // expression is one as the kernel has it.
@@ -89,31 +89,31 @@ type expression struct {
 	data []byte // netlink attributes
 }
 
-// set is a set or a map, anonymous ones included.
+// namedSet is a set or a map, anonymous ones included.
 type set struct {
-	fields   []int // lengths of a concatenation's parts, if they are compared one by one
-	interval bool
-	elements []element
+	fieldLengths []int // lengths of a concatenation's parts, if they are compared one by one
+	interval     bool
+	elements     []element
 }
 
 // element is one of a set. Those of a set of intervals are a beginning, or with
 // last an end that is not part of it; those of a concatenation have both.
 type element struct {
-	key, end []byte
-	last     bool
-	catchAll bool
-	unsure   bool // it has a condition of its own, such as a rate
-	data     []byte
-	verdict  *target
+	key, keyEnd []byte
+	intervalEnd bool
+	catchAll    bool
+	conditional bool // it has a condition of its own, such as a rate
+	data        []byte
+	verdict     *verdict
 }
 
 // Ruleset is where rules come from. Its methods are called for what a packet
 // meets, since a node has many thousand rules.
 type Ruleset interface {
 	// Chains lists the base chains.
-	Chains() []Chain
+	BaseChains() []Chain
 	// rules are those of a chain of a table, in order.
-	rules(t Table, chain string) ([]Rule, error)
+	chainRules(t Table, chain string) ([]Rule, error)
 	// set is a set of a table by name.
-	set(t Table, name string) (set, error)
+	namedSet(t Table, name string) (set, error)
 }

@@ -9,48 +9,48 @@ import (
 	"slices"
 )
 
-// hit is an element that the value is, or may be.
-type hit struct {
+// matchedElement is an element that the value is, or may be.
+type matchedElement struct {
 	element
 	match
 }
 
-// find gives the elements that the value in a register hits: the one that it is
+// lookup gives the elements that the value in a register hits: the one that it is
 // for sure, or all that it may be. An element for whatever is in no other one
 // comes last.
-func (t set) find(r *registers, register uint32) []hit {
-	var hits []hit
+func (t set) lookup(r *registers, register uint32) []matchedElement {
+	var hits []matchedElement
 	var rest *element
-	for e, m := range t.tried(r, register) {
+	for e, m := range t.comparisons(r, register) {
 		switch {
 		case e.catchAll:
 			rest = &e
-		case m.no:
-		case m.why == 0 && !e.unsure:
-			return []hit{{e, m}}
+		case m.mismatch:
+		case m.uncertainty == 0 && !e.conditional:
+			return []matchedElement{{e, m}}
 		default:
-			if e.unsure {
-				m.why |= Opaque
+			if e.conditional {
+				m.uncertainty |= NotSimulated
 			}
-			hits = append(hits, hit{e, m})
+			hits = append(hits, matchedElement{e, m})
 		}
 	}
 	if rest != nil {
 		m := match{}
 		for _, h := range hits {
-			m.why |= h.why
+			m.uncertainty |= h.uncertainty
 		}
-		hits = append(hits, hit{*rest, m})
+		hits = append(hits, matchedElement{*rest, m})
 	}
 	return hits
 }
 
-// tried compares the value with each element.
-func (t set) tried(r *registers, register uint32) func(func(element, match) bool) {
+// comparisons compares the value with each element.
+func (t set) comparisons(r *registers, register uint32) func(func(element, match) bool) {
 	return func(yield func(element, match) bool) {
 		elements := t.elements
-		if t.interval && len(t.fields) == 0 {
-			elements = ranges(elements)
+		if t.interval && len(t.fieldLengths) == 0 {
+			elements = joinIntervals(elements)
 		}
 		for _, e := range elements {
 			if !yield(e, t.compare(r, register, e)) {
@@ -65,46 +65,46 @@ func (t set) compare(r *registers, register uint32, e element) match {
 	switch {
 	case e.catchAll:
 		return match{}
-	case len(t.fields) > 0 && e.end != nil:
-		return t.fieldwise(value, e)
+	case len(t.fieldLengths) > 0 && e.keyEnd != nil:
+		return t.compareFields(value, e)
 	case t.interval:
-		return value.within(e.key, e.end)
+		return value.inRange(e.key, e.keyEnd)
 	default:
 		return value.equals(e.key)
 	}
 }
 
-// fieldwise compares each part of a concatenation, which begins at a register of
+// compareFields compares each part of a concatenation, which begins at a register of
 // its own.
-func (t set) fieldwise(value bits, e element) match {
+func (t set) compareFields(value maskedBytes, e element) match {
 	all := match{}
 	at := 0
-	for _, n := range t.fields {
-		if at+n > min(len(e.key), len(e.end)) {
-			return match{why: Opaque}
+	for _, n := range t.fieldLengths {
+		if at+n > min(len(e.key), len(e.keyEnd)) {
+			return match{uncertainty: NotSimulated}
 		}
-		m := value.part(at, n).within(e.key[at:at+n], e.end[at:at+n])
-		if m.no {
+		m := value.window(at, n).inRange(e.key[at:at+n], e.keyEnd[at:at+n])
+		if m.mismatch {
 			return m
 		}
-		all.why |= m.why
-		at += (n + wordSize - 1) / wordSize * wordSize
+		all.uncertainty |= m.uncertainty
+		at += (n + registerSize - 1) / registerSize * registerSize
 	}
 	return all
 }
 
-// ranges joins the beginnings and ends of intervals. An interval without an end
+// joinIntervals joins the beginnings and ends of intervals. An interval without an end
 // reaches to the next beginning, or the last value.
-func ranges(elements []element) []element {
+func joinIntervals(elements []element) []element {
 	sorted := slices.Clone(elements)
 	slices.SortStableFunc(sorted, func(a, b element) int {
 		if order := bytes.Compare(a.key, b.key); order != 0 {
 			return order
 		}
-		if a.last == b.last {
+		if a.intervalEnd == b.intervalEnd {
 			return 0
 		}
-		if a.last { // an interval ends where the next one begins
+		if a.intervalEnd { // an interval ends where the next one begins
 			return -1
 		}
 		return 1
@@ -112,15 +112,15 @@ func ranges(elements []element) []element {
 	var out []element
 	open := -1
 	for _, e := range sorted {
-		if e.catchAll || e.end != nil {
+		if e.catchAll || e.keyEnd != nil {
 			out = append(out, e)
 			continue
 		}
 		if open >= 0 {
-			out[open].end = before(e.key)
+			out[open].keyEnd = decrement(e.key)
 			open = -1
 		}
-		if !e.last {
+		if !e.intervalEnd {
 			open = len(out)
 			out = append(out, e)
 		}
@@ -128,8 +128,8 @@ func ranges(elements []element) []element {
 	return out
 }
 
-// before is the value that is one less.
-func before(key []byte) []byte {
+// decrement is the value that is one less.
+func decrement(key []byte) []byte {
 	out := slices.Clone(key)
 	for i := len(out) - 1; i >= 0; i-- {
 		out[i]--

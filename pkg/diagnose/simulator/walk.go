@@ -13,138 +13,138 @@ import (
 )
 
 const (
-	deepest  = 16      // jumps in each other, NFT_JUMP_STACK_SIZE
-	maxRules = 100_000 // that one packet is compared with
+	maxJumpDepth = 16      // jumps in each other, NFT_JUMP_STACK_SIZE
+	maxRules     = 100_000 // that one packet is compared with
 )
 
-var errEndless = errors.New("the rulesets are too large to follow a packet through")
+var errRulesetTooLarge = errors.New("the rulesets are too large to follow a packet through")
 
 // Kind is what becomes of a packet in a base chain.
 type Kind uint8
 
 // The kinds.
 const (
-	Accepted  Kind = iota // the next base chain sees it
-	Dropped               // or rejected
-	Caught                // a nat rule has changed its destination
-	Untracked             // a rule has taken it from connection tracking, so that no nat rule sees it
+	Accepted   Kind = iota // the next base chain sees it
+	Dropped                // or rejected
+	Translated             // a nat rule has changed its destination
+	Untracked              // a rule has taken it from connection tracking, so that no nat rule sees it
 )
 
 // Outcome is what becomes of a packet, and where.
 type Outcome struct {
-	Kind   Kind
-	Base   Chain
-	In     string // the chain of the rule, which the base chain has jumped to
-	Handle uint64 // of the rule; 0: it is the base chain's policy
-	Why    Why
+	Kind        Kind
+	BaseChain   Chain
+	ChainName   string // the chain of the rule, which the base chain has jumped to
+	Handle      uint64 // of the rule; 0: it is the base chain's policy
+	Uncertainty Uncertainty
 }
 
-// Place is the chain that has the rule or the policy.
-func (o Outcome) Place() Chain {
-	place := o.Base
-	place.Name = o.In
+// Chain is the chain that has the rule or the policy.
+func (o Outcome) Chain() Chain {
+	place := o.BaseChain
+	place.Name = o.ChainName
 	return place
 }
 
-// walk is the way through one base chain.
-type walk struct {
-	state
+// baseChainWalk is the way through one base chain.
+type baseChainWalk struct {
+	evaluator
 
 	base      Chain
 	depth     int
-	left      int
+	rulesLeft int
 	outcomes  []Outcome
 	untracked []Outcome // rules that take it from connection tracking, whatever becomes of it then
 }
 
-// follow gives what becomes of a packet in a base chain: one outcome that is
+// simulate gives what becomes of a packet in a base chain: one outcome that is
 // certain, or all those that are possible; and the rules that may take it from
 // connection tracking.
-func follow(r Ruleset, base Chain, p Packet) (outcomes, untracked []Outcome, err error) {
-	w := &walk{state: state{packet: p, hook: base.Hook, table: base.Table, rules: r}, base: base, left: maxRules}
-	done, err := w.chain(base.Name, 0)
+func simulate(r Ruleset, base Chain, p Packet) (outcomes, untracked []Outcome, err error) {
+	w := &baseChainWalk{evaluator: evaluator{packet: p, hook: base.Hook, table: base.Table, ruleset: r}, base: base, rulesLeft: maxRules}
+	done, err := w.walkChain(base.Name, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("follow a packet through chain %s: %w", base, err)
 	}
-	if done.through {
+	if done.fallsThrough {
 		kind := Accepted
-		if base.Drops {
+		if base.PolicyDrop {
 			kind = Dropped
 		}
-		w.end(kind, base.Name, 0, done.taken)
+		w.addOutcome(kind, base.Name, 0, done.decided)
 	}
 	return w.outcomes, w.untracked, nil
 }
 
-func (w *walk) end(kind Kind, in string, handle uint64, why Why) {
-	w.outcomes = append(w.outcomes, Outcome{Kind: kind, Base: w.base, In: in, Handle: handle, Why: why})
+func (w *baseChainWalk) addOutcome(kind Kind, in string, handle uint64, why Uncertainty) {
+	w.outcomes = append(w.outcomes, Outcome{Kind: kind, BaseChain: w.base, ChainName: in, Handle: handle, Uncertainty: why})
 }
 
-// passage is how a chain was passed.
-type passage struct {
-	through bool // it may come out at the end, or by a return
-	taken   Why  // why it may not, since an earlier rule may have decided
+// chainResult is how a chain was passed.
+type chainResult struct {
+	fallsThrough bool        // it may come out at the end, or by a return
+	decided      Uncertainty // why it may not, since an earlier rule may have decided
 }
 
-// chain follows the packet through one chain, in which it arrives for the reasons
+// walkChain follows the packet through one chain, in which it arrives for the reasons
 // of entry.
-func (w *walk) chain(name string, entry Why) (passage, error) {
-	if w.depth++; w.depth > deepest {
-		return passage{}, errEndless
+func (w *baseChainWalk) walkChain(name string, entry Uncertainty) (chainResult, error) {
+	if w.depth++; w.depth > maxJumpDepth {
+		return chainResult{}, errRulesetTooLarge
 	}
 	defer func() { w.depth-- }()
-	rules, err := w.rules.rules(w.table, name)
+	rules, err := w.ruleset.chainRules(w.table, name)
 	if err != nil {
-		return passage{}, err
+		return chainResult{}, err
 	}
-	c := course{walk: w, name: name, entry: entry}
+	c := chainWalk{baseChainWalk: w, name: name, entered: entry}
 	for _, r := range rules {
-		if w.left--; w.left < 0 {
-			return passage{}, errEndless
+		if w.rulesLeft--; w.rulesLeft < 0 {
+			return chainResult{}, errRulesetTooLarge
 		}
-		j, err := w.judge(r)
+		j, err := w.evaluateRule(r)
 		if err != nil {
-			return passage{}, err
+			return chainResult{}, err
 		}
-		if j.untracks {
-			w.untracked = append(w.untracked, Outcome{Kind: Untracked, Base: w.base, In: name, Handle: r.Handle, Why: c.entry | c.taken | c.left | j.why})
+		if j.notrack {
+			w.untracked = append(w.untracked, Outcome{Kind: Untracked, BaseChain: w.base, ChainName: name, Handle: r.Handle, Uncertainty: c.entered | c.decided | c.leftEarly | j.uncertainty})
 		}
 		for _, v := range j.verdicts {
-			over, err := c.apply(r, v)
+			over, err := c.applyVerdict(r, v)
 			if err != nil {
-				return passage{}, err
+				return chainResult{}, err
 			}
 			if over {
-				return passage{c.returned, c.taken}, nil
+				return chainResult{c.mayReturn, c.decided}, nil
 			}
 		}
 	}
-	return passage{true, c.taken}, nil
+	return chainResult{true, c.decided}, nil
 }
 
-// judgement is what a rule does to the packet.
-type judgement struct {
-	verdicts []possible // that it may come to; none, when it does not match or has none
-	untracks bool
-	why      Why // it may not untrack
+// ruleResult is what a rule does to the packet.
+type ruleResult struct {
+	verdicts    []possibleVerdict // that it may come to; none, when it does not match or has none
+	notrack     bool
+	uncertainty Uncertainty // it may not untrack
 }
 
-func (w *walk) judge(r Rule) (judgement, error) {
+func (w *baseChainWalk) evaluateRule(r Rule) (ruleResult, error) {
 	w.registers = registers{}
-	var j judgement
-	var why Why
-	for _, x := range r.exprs {
-		e, err := w.run(x)
-		if err != nil || e.no {
+	var j ruleResult
+	var why Uncertainty
+	for _, x := range r.expressions {
+		e, err := w.evaluate(x)
+		if err != nil || e.mismatch {
 			return j, err
 		}
-		why |= e.why
-		if e.untracks {
-			j.untracks, j.why = true, why
+		why |= e.uncertainty
+		if e.notrack {
+			j.notrack, j.uncertainty = true, why
 		}
 		if e.verdicts != nil {
 			for i := range e.verdicts {
-				e.verdicts[i].why |= why
+				e.verdicts[i].uncertainty |= why
 			}
 			j.verdicts = e.verdicts
 			return j, nil
@@ -153,73 +153,73 @@ func (w *walk) judge(r Rule) (judgement, error) {
 	return j, nil
 }
 
-// course is the way through the rules of one chain.
-type course struct {
-	*walk
+// chainWalk is the way through the rules of one chain.
+type chainWalk struct {
+	*baseChainWalk
 
-	name     string
-	entry    Why  // why it may not have come into this chain
-	taken    Why  // why it may be decided by now
-	left     Why  // why it may have left this chain by now, undecided
-	returned bool // it may have
+	name      string
+	entered   Uncertainty // why it may not have come into this chain
+	decided   Uncertainty // why it may be decided by now
+	leftEarly Uncertainty // why it may have left this chain by now, undecided
+	mayReturn bool        // it may have
 }
 
-// apply carries a verdict out; over means that nothing comes to the next rule.
-func (c *course) apply(r Rule, v possible) (over bool, err error) {
-	why := c.entry | c.taken | c.left | v.why
-	certain := v.why == 0
+// applyVerdict carries a verdict out; over means that nothing comes to the next rule.
+func (c *chainWalk) applyVerdict(r Rule, v possibleVerdict) (over bool, err error) {
+	why := c.entered | c.decided | c.leftEarly | v.uncertainty
+	certain := v.uncertainty == 0
 	switch v.code {
 	case unix.NFT_CONTINUE, unix.NFT_BREAK:
 		return false, nil
 	case unix.NFT_RETURN:
-		c.returned = true
-		c.left |= v.why
+		c.mayReturn = true
+		c.leftEarly |= v.uncertainty
 		return certain, nil
 	case unix.NFT_JUMP:
-		done, err := c.chain(v.chain, why)
+		done, err := c.walkChain(v.chain, why)
 		if err != nil {
 			return false, err
 		}
-		c.pass(done, v.why)
-		return certain && !done.through, nil
+		c.mergeResult(done, v.uncertainty)
+		return certain && !done.fallsThrough, nil
 	case unix.NFT_GOTO:
-		done, err := c.chain(v.chain, why)
+		done, err := c.walkChain(v.chain, why)
 		if err != nil {
 			return false, err
 		}
-		c.pass(done, v.why)
-		c.left |= v.why
-		c.returned = c.returned || done.through
+		c.mergeResult(done, v.uncertainty)
+		c.leftEarly |= v.uncertainty
+		c.mayReturn = c.mayReturn || done.fallsThrough
 		return certain, nil
 	}
 	switch v.code & 0xff {
 	case verdictAccept:
-		c.end(Accepted, c.name, r.Handle, why)
-	case verdictCaught:
-		c.end(Caught, c.name, r.Handle, why)
+		c.addOutcome(Accepted, c.name, r.Handle, why)
+	case verdictTranslated:
+		c.addOutcome(Translated, c.name, r.Handle, why)
 	case verdictQueue:
 		// A program decides.
-		c.end(Accepted, c.name, r.Handle, why|Opaque)
-		c.end(Dropped, c.name, r.Handle, why|Opaque)
+		c.addOutcome(Accepted, c.name, r.Handle, why|NotSimulated)
+		c.addOutcome(Dropped, c.name, r.Handle, why|NotSimulated)
 	default:
-		c.end(Dropped, c.name, r.Handle, why)
+		c.addOutcome(Dropped, c.name, r.Handle, why)
 	}
-	c.taken |= v.why
+	c.decided |= v.uncertainty
 	return certain, nil
 }
 
-// pass takes over what another chain has done, to which it went for the reasons
+// mergeResult takes over what another chain has done, to which it went for the reasons
 // of why.
-func (c *course) pass(done passage, why Why) {
-	c.taken |= done.taken
-	if !done.through {
-		c.taken |= why
+func (c *chainWalk) mergeResult(done chainResult, why Uncertainty) {
+	c.decided |= done.decided
+	if !done.fallsThrough {
+		c.decided |= why
 	}
 }
 
-// ending gives what keeps a packet from the next base chain. sure means that
+// blockingOutcome gives what keeps a packet from the next base chain. sure means that
 // nothing lets it pass; found is false when nothing may keep it.
-func ending(outcomes []Outcome) (o Outcome, sure, found bool) {
+func blockingOutcome(outcomes []Outcome) (o Outcome, sure, found bool) {
 	keeps := func(o Outcome) bool { return o.Kind != Accepted }
 	i := slices.IndexFunc(outcomes, keeps)
 	if i < 0 {

@@ -63,7 +63,7 @@ var ErrInvalid = errors.New("invalid failure report")
 
 // IsKnown reports whether the catalogue has an entry for the cause.
 func IsKnown(cause string) bool {
-	_, known := findings.OfCause(cause)
+	_, known := findings.ForCause(cause)
 	return cause != "" && known
 }
 
@@ -112,12 +112,12 @@ func (f *Failure) Finding(c Context) findings.Finding {
 }
 
 // Message is the catalogue's sentence for it, of what is called who.
-func (f *Failure) Message(who string, c Context) string { return f.findingFor(who, c).Says }
+func (f *Failure) Message(who string, c Context) string { return f.findingFor(who, c).Message }
 
 func (f *Failure) findingFor(who string, c Context) findings.Finding {
-	id, known := findings.OfCause(f.Cause)
+	id, known := findings.ForCause(f.Cause)
 	if !known {
-		id = findings.AnswerMalformed
+		id = findings.ResponseMalformed
 	}
 	asked := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}
 	switch {
@@ -128,9 +128,9 @@ func (f *Failure) findingFor(who string, c Context) findings.Finding {
 	case f.ViaProxy && c.AdditionalCAs != "":
 		asked.trusted = c.AdditionalCAs
 	}
-	found := findings.Find(id, "upstream", who, "error", f.Details.sentence(asked), "proxy", f.proxyName(c))
+	found := findings.New(id, "upstream", who, "error", f.Details.sentence(asked), "proxy", f.proxyName(c))
 	if f.ViaProxy {
-		return found.ThroughProxy()
+		return found.ViaEgressProxy()
 	}
 	return found
 }
@@ -148,7 +148,7 @@ func (f *Failure) Summary(c Context) string {
 	var b strings.Builder
 	b.WriteString(f.Finding(c).String())
 	for _, other := range f.Others {
-		reply := findings.Reply(other.Cause)
+		reply := findings.ReplyForCause(other.Cause)
 		if isEgressCause(other.Cause) {
 			fmt.Fprintf(&b, "; then, for %v, %s", other.Addr, reply)
 			continue

@@ -149,8 +149,8 @@ func FuzzReport(f *testing.F) {
 		if strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) || len(said) > 8<<10 {
 			t.Errorf("%s: %q", text, said)
 		}
-		id, _ := findings.OfCause(got.Cause)
-		mend := findings.Get(id).Mend
+		id, _ := findings.ForCause(got.Cause)
+		mend := findings.Lookup(id).Remediation
 		if _, after, is := strings.Cut(said, ": "+mend); !is || !isFixedSuffix(after) {
 			t.Errorf("%s: %q lacks the remediation, or has more than that", text, said)
 		}

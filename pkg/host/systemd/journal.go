@@ -51,7 +51,7 @@ func (h *journalHandler) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		addField(fields, h.prefix, a)
 		if a.Key == "event" {
-			if id := messageid.ID(a.Value.String()); id != "" {
+			if id := messageid.MessageID(a.Value.String()); id != "" {
 				fields["MESSAGE_ID"] = id
 			}
 		}

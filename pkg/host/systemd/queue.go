@@ -80,7 +80,7 @@ func (q *queue) pass(e entry) {
 	_ = q.send(e.message, e.priority, e.fields)
 	if n := q.lost.Swap(0); n > 0 {
 		_ = q.send(fmt.Sprintf("%d log entries were lost: the journal did not take them in time", n),
-			journal.PriWarning, map[string]string{"EVENT": "log-lost", "MESSAGE_ID": messageid.ID("log-lost")})
+			journal.PriWarning, map[string]string{"EVENT": "log-lost", "MESSAGE_ID": messageid.MessageID("log-lost")})
 	}
 }
 

@@ -127,7 +127,7 @@ func (e *Error) Truncated() bool {
 // Answer is what to tell the client when no answer could be passed on: the
 // status and one line that reveals no more than the cause.
 func (e *Error) ClientAnswer() (status int, reason string) {
-	return e.ClientStatus, findings.Reply(string(e.Cause))
+	return e.ClientStatus, findings.ReplyForCause(string(e.Cause))
 }
 
 // Failure is the finding as it is reported to the process that writes its sentence:

@@ -74,7 +74,7 @@ func TestLongestDetail(t *testing.T) {
 			Cause: cause, Addr: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),
 			EgressProxy: strings.Repeat("p", 253) + ":65535", Err: err,
 		}
-		if text := e.Detail(); len(text) > 3<<10 || !strings.HasSuffix(text, e.Finding().Mend) {
+		if text := e.Detail(); len(text) > 3<<10 || !strings.HasSuffix(text, e.Finding().Remediation) {
 			t.Errorf("%s has %d bytes: %s", cause, len(text), text)
 		}
 	}

@@ -12,32 +12,32 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 )
 
-// TestKin: hosts are told apart by who answers for the own address of each.
-func TestKin(t *testing.T) {
+// TestMACsOnSameHost: hosts are told apart by who answers for the own address of each.
+func TestMACsOnSameHost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		all     []string
 		answers [][]string
-		want    kinship
+		want    macRelation
 	}{
-		"two NICs":                {[]string{"a1", "a2"}, [][]string{{"a2", "a1"}}, oneHost},
-		"two hosts":               {[]string{"a", "b"}, [][]string{{"a"}, {"b"}}, strangers},
-		"one of them is known":    {[]string{"a", "b"}, [][]string{{"a"}}, strangers},
-		"none is known":           {[]string{"a", "b"}, nil, unknownKin},
-		"who is known is away":    {[]string{"a", "b"}, [][]string{{}}, unknownKin},
-		"of others' addresses":    {[]string{"a", "b"}, [][]string{{"c"}}, unknownKin},
-		"two hosts, one has two":  {[]string{"a1", "a2", "b"}, [][]string{{"a1", "a2"}, {"b"}}, strangers},
-		"three NICs, pair by way": {[]string{"a1", "a2", "a3"}, [][]string{{"a1", "a2"}, {"a3", "a2"}}, oneHost},
+		"two NICs":                {[]string{"a1", "a2"}, [][]string{{"a2", "a1"}}, sameHost},
+		"two hosts":               {[]string{"a", "b"}, [][]string{{"a"}, {"b"}}, differentHosts},
+		"one of them is known":    {[]string{"a", "b"}, [][]string{{"a"}}, differentHosts},
+		"none is known":           {[]string{"a", "b"}, nil, unknownRelation},
+		"who is known is away":    {[]string{"a", "b"}, [][]string{{}}, unknownRelation},
+		"of others' addresses":    {[]string{"a", "b"}, [][]string{{"c"}}, unknownRelation},
+		"two hosts, one has two":  {[]string{"a1", "a2", "b"}, [][]string{{"a1", "a2"}, {"b"}}, differentHosts},
+		"three NICs, pair by way": {[]string{"a1", "a2", "a3"}, [][]string{{"a1", "a2"}, {"a3", "a2"}}, sameHost},
 	} {
-		if got := kin(tt.all, tt.answers); got != tt.want {
+		if got := macsOnSameHost(tt.all, tt.answers); got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}
 }
 
-// TestOwnBeside: a node's uplink has VIPs and OVN-Kubernetes's addresses beside
+// TestClosestOwnAddress: a node's uplink has VIPs and OVN-Kubernetes's addresses beside
 // its own, which may be a single one.
-func TestOwnBeside(t *testing.T) {
+func TestClosestOwnAddress(t *testing.T) {
 	t.Parallel()
 	h := &host{vips: keepalived.VIPs{
 		API:     []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")},
@@ -52,17 +52,17 @@ func TestOwnBeside(t *testing.T) {
 	}
 	own = append(own, address.Address{IP: netip.MustParseAddr("192.0.2.7"), Link: 3})
 	for vip, want := range map[string]string{"192.0.2.5": "192.0.2.11", "2001:db8::5": "2001:db8::11"} {
-		if got := h.ownBeside(netip.MustParseAddr(vip), 2, own); got.String() != want {
+		if got := h.closestOwnAddress(netip.MustParseAddr(vip), 2, own); got.String() != want {
 			t.Errorf("%s: got %v, want %s", vip, got, want)
 		}
 	}
-	if got := h.ownBeside(netip.MustParseAddr("192.0.2.5"), 4, own); got.IsValid() {
+	if got := h.closestOwnAddress(netip.MustParseAddr("192.0.2.5"), 4, own); got.IsValid() {
 		t.Errorf("a link without addresses: %v", got)
 	}
 }
 
-// TestOfVRRP knows the addresses that every host of a VRRP group has.
-func TestOfVRRP(t *testing.T) {
+// TestIsVRRPMAC knows the addresses that every host of a VRRP group has.
+func TestIsVRRPMAC(t *testing.T) {
 	for text, want := range map[string]bool{
 		"00:00:5e:00:01:39": true, "00:00:5e:00:02:39": true,
 		"00:00:5e:00:53:01": false, "52:54:00:5e:00:01": false,
@@ -71,15 +71,15 @@ func TestOfVRRP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := ofVRRP(hardware); got != want {
+		if got := isVRRPMAC(hardware); got != want {
 			t.Errorf("%s: %t", text, got)
 		}
 	}
 }
 
-// TestWithoutOtherFamily: the links that use_vmac makes for IPv6 are no second
+// TestIgnoreOtherFamilyMACs: the links that use_vmac makes for IPv6 are no second
 // holder of an IPv4 VIP.
-func TestWithoutOtherFamily(t *testing.T) {
+func TestIgnoreOtherFamilyMACs(t *testing.T) {
 	four, six, card := "00:00:5e:00:01:39", "00:00:5e:00:02:39", "52:54:00:00:00:01"
 	for _, tt := range []struct {
 		name       string
@@ -92,7 +92,7 @@ func TestWithoutOtherFamily(t *testing.T) {
 		{"an IPv6 VIP", "2001:db8::5", []string{four, six}, []string{four, six}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := withoutOtherFamily(netip.MustParseAddr(tt.vip), tt.given); !slices.Equal(got, tt.got) {
+			if got := ignoreOtherFamilyMACs(netip.MustParseAddr(tt.vip), tt.given); !slices.Equal(got, tt.got) {
 				t.Errorf("%v, want %v", got, tt.got)
 			}
 		})

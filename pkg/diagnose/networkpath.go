@@ -13,21 +13,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 )
 
-// way is how this host gets to an address.
-type way struct {
-	link   *net.Interface // that has the address, or by which packets leave
-	here   bool           // this host has it, on that link
-	via    netip.Addr     // the router to it, where it is on no network of this host
-	source netip.Addr     // this host's own address on the way, which is no VIP; not valid: none is known
+// networkPath is how this host gets to an address.
+type networkPath struct {
+	link    *net.Interface // that has the address, or by which packets leave
+	local   bool           // this host has it, on that link
+	gateway netip.Addr     // the router to it, where it is on no network of this host
+	source  netip.Addr     // this host's own address on the way, which is no VIP; not valid: none is known
 }
 
-// wayTo asks the routing table: addresses do not tell which network a link is
+// pathTo asks the routing table: addresses do not tell which network a link is
 // on, for a node's own may be single ones. own are this host's addresses.
-func (h *host) wayTo(addr netip.Addr, own []address.Address) (way, error) {
-	w := way{}
+func (h *host) pathTo(addr netip.Addr, own []address.Address) (networkPath, error) {
+	w := networkPath{}
 	var index uint32
 	i := slices.IndexFunc(own, func(a address.Address) bool { return a.IP == addr && !a.DADFailed })
-	if w.here = i >= 0; w.here {
+	if w.local = i >= 0; w.local {
 		index = own[i].Link
 	} else {
 		r, err := route.To(addr)
@@ -37,14 +37,14 @@ func (h *host) wayTo(addr netip.Addr, own []address.Address) (way, error) {
 		case r.Local:
 			return w, fmt.Errorf("%v has just come to this host", addr)
 		}
-		index, w.via, w.source = r.Link, r.Via, r.Source
+		index, w.gateway, w.source = r.Link, r.Via, r.Source
 	}
 	var err error
 	if w.link, err = net.InterfaceByIndex(int(index)); err != nil {
 		return w, fmt.Errorf("look at link %d, by which %v is reached: %w", index, addr, err)
 	}
 	if !w.source.IsValid() || h.isVIP(w.source) {
-		w.source = h.ownBeside(addr, index, own)
+		w.source = h.closestOwnAddress(addr, index, own)
 	}
 	return w, nil
 }
@@ -53,25 +53,25 @@ func (h *host) isVIP(addr netip.Addr) bool {
 	return slices.Contains(h.vips.API, addr) || slices.Contains(h.vips.Ingress, addr)
 }
 
-// ownBeside is the address of a link that another one is closest to, VIPs and
+// closestOwnAddress is the address of a link that another one is closest to, VIPs and
 // those that mean nothing elsewhere left out: a node's uplink has others than
 // its own, such as OVN-Kubernetes's for masquerading.
-func (h *host) ownBeside(addr netip.Addr, link uint32, own []address.Address) netip.Addr {
+func (h *host) closestOwnAddress(addr netip.Addr, link uint32, own []address.Address) netip.Addr {
 	var best netip.Addr
 	shared := -1
 	for _, a := range own {
 		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative || h.isVIP(a.IP) {
 			continue
 		}
-		if n := sharedBits(a.IP, addr); n > shared {
+		if n := commonPrefixLen(a.IP, addr); n > shared {
 			best, shared = a.IP, n
 		}
 	}
 	return best
 }
 
-// sharedBits is how many bits two addresses have in common at their beginning.
-func sharedBits(a, b netip.Addr) int {
+// commonPrefixLen is how many bits two addresses have in common at their beginning.
+func commonPrefixLen(a, b netip.Addr) int {
 	x, y := a.AsSlice(), b.AsSlice()
 	for i := range x {
 		if d := x[i] ^ y[i]; d != 0 {
@@ -81,8 +81,8 @@ func sharedBits(a, b netip.Addr) int {
 	return 8 * len(x)
 }
 
-// linkLocal is a link's own address that is valid on it alone.
-func linkLocal(link *net.Interface, own []address.Address) (netip.Addr, bool) {
+// linkLocalAddress is a link's own address that is valid on it alone.
+func linkLocalAddress(link *net.Interface, own []address.Address) (netip.Addr, bool) {
 	i := slices.IndexFunc(own, func(a address.Address) bool {
 		return int(a.Link) == link.Index && a.IP.Is6() && a.IP.IsLinkLocalUnicast() && !a.Tentative && !a.DADFailed
 	})

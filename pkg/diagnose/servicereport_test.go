@@ -14,39 +14,39 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestTheServiceSaysFirst: files that this process takes, being root, and the service
+// TestServiceReportTakesPrecedence: files that this process takes, being root, and the service
 // does not. What the service says is the finding.
-func TestTheServiceSaysFirst(t *testing.T) {
+func TestServiceReportTakesPrecedence(t *testing.T) {
 	t.Parallel()
-	h := &host{root: true, config: config.Default()}
-	bundle := written(t, "") // a text that is refused here for another reason
+	h := &host{privileged: true, config: config.Default()}
+	bundle := writeFile(t, "") // a text that is refused here for another reason
 	h.config.Upstream.TrustedCA = bundle
-	h.config.EgressProxy.File = written(t, "HTTP_PROXY=http://192.0.2.9:3128\n")
-	h.ProxyEnv, h.StateDir = filepath.Join(t.TempDir(), "none"), t.TempDir()
+	h.config.EgressProxy.File = writeFile(t, "HTTP_PROXY=http://192.0.2.9:3128\n")
+	h.ProxyEnvFile, h.StateDir = filepath.Join(t.TempDir(), "none"), t.TempDir()
 	const denied = ": permission denied: the service is not root: make it world-readable (chmod 0644)"
 	var said report.Report
 	var unheard error
-	h.service = func() (report.Report, error) { return said, unheard }
-	h.seen = &seen{trust: find(h.readTrust)}
+	h.report = func() (report.Report, error) { return said, unheard }
+	h.observed = &observations{trust: startFuture(h.readTrust)}
 	trust := func(want findings.ID, says string) {
 		t.Helper()
 		got := checkTrust(t.Context(), h)
-		if len(got.Findings) != 1 || got.Findings[0].ID != want || !strings.Contains(got.Findings[0].Says, says) {
+		if len(got.Findings) != 1 || got.Findings[0].ID != want || !strings.Contains(got.Findings[0].Message, says) {
 			t.Errorf("want %s with %q: %+v", want, says, got)
 		}
 	}
 	said.Trust = report.Trust{Kind: report.TrustNone, Path: bundle, Error: "open " + bundle + denied}
-	trust(findings.TrustNone, "(chmod 0644)")
+	trust(findings.NoTrustedCA, "(chmod 0644)")
 	said.Trust.Kind = report.TrustLastGood
-	trust(findings.TrustRefused, "(chmod 0644)")
+	trust(findings.CABundleInvalid, "(chmod 0644)")
 	said.Trust.Path = "/of/a/former/configuration"
-	trust(findings.TrustNone, "it is empty")
+	trust(findings.NoTrustedCA, "it is empty")
 	unheard = errors.New("it does not run")
-	trust(findings.TrustNone, "it is empty")
+	trust(findings.NoTrustedCA, "it is empty")
 
 	egress := func(want ...findings.ID) []findings.Finding {
 		t.Helper()
-		matches := checkProxy(t.Context(), h).Findings
+		matches := checkEgressProxy(t.Context(), h).Findings
 		var ids []findings.ID
 		for _, f := range matches {
 			ids = append(ids, f.ID)
@@ -56,14 +56,14 @@ func TestTheServiceSaysFirst(t *testing.T) {
 		}
 		return matches
 	}
-	h.config.EgressProxy.TrustedCA = written(t, "")
-	egress(findings.EgressWithoutReadiness)
+	h.config.EgressProxy.TrustedCA = writeFile(t, "")
+	egress(findings.EgressNoReadinessEndpoints)
 	unheard = nil
-	for by, want := range map[report.EgressInput]findings.ID{report.EgressInputFile: findings.ProxyFileRefused, report.EgressInputTrustedCA: findings.EgressCARefused} {
+	for by, want := range map[report.EgressInput]findings.ID{report.EgressInputFile: findings.ProxyFileInvalid, report.EgressInputTrustedCA: findings.EgressCAInvalid} {
 		path := map[report.EgressInput]string{report.EgressInputFile: h.config.EgressProxy.File, report.EgressInputTrustedCA: h.config.EgressProxy.TrustedCA}[by]
 		said.EgressProxy = report.EgressProxy{InvalidInput: by, Message: "open " + path + denied}
-		if f := egress(want); len(f) == 1 && !strings.Contains(f[0].Says, path+denied) {
-			t.Errorf("it says %q", f[0].Says)
+		if f := egress(want); len(f) == 1 && !strings.Contains(f[0].Message, path+denied) {
+			t.Errorf("it says %q", f[0].Message)
 		}
 	}
 }

@@ -18,19 +18,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// changing is a host on which something goes on while it is looked at: what it holds
+// changingHost is a host on which something goes on while it is looked at: what it holds
 // at each look and says at each question, of which the last stands.
-type changing struct {
-	looks  [][]string
-	says   []report.Reason
-	silent bool // after the first answer
-	order  []string
+type changingHost struct {
+	addressReads [][]string
+	reasons      []report.Reason
+	failsLater   bool // after the first answer
+	calls        []string
 }
 
-func (c *changing) own() ([]address.Address, error) {
-	c.order = append(c.order, "look")
-	now := c.looks[0]
-	c.looks = c.looks[min(1, len(c.looks)-1):]
+func (c *changingHost) readAddresses() ([]address.Address, error) {
+	c.calls = append(c.calls, "look")
+	now := c.addressReads[0]
+	c.addressReads = c.addressReads[min(1, len(c.addressReads)-1):]
 	if now == nil {
 		return nil, errors.New("the kernel does not say")
 	}
@@ -42,19 +42,19 @@ func (c *changing) own() ([]address.Address, error) {
 	return all, nil
 }
 
-func (c *changing) ask() (report.Report, error) {
-	c.order = append(c.order, "ask")
-	if c.silent && len(c.order) > 1 {
+func (c *changingHost) fetchReport() (report.Report, error) {
+	c.calls = append(c.calls, "ask")
+	if c.failsLater && len(c.calls) > 1 {
 		return report.Report{}, errors.New("it does not run")
 	}
-	now := c.says[0]
-	c.says = c.says[min(1, len(c.says)-1):]
+	now := c.reasons[0]
+	c.reasons = c.reasons[min(1, len(c.reasons)-1):]
 	return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: now}}}, nil
 }
 
 // A service on standby is blind to a VIP that stays, and not to one that comes or
 // goes while check looks.
-func TestUnnoticed(t *testing.T) {
+func TestStandbyMissesVIP(t *testing.T) {
 	t.Parallel()
 	const v4, v6 = "192.0.2.5", "2001:db8::5"
 	standby, serving := []report.Reason{report.Standby}, []report.Reason{report.Serving}
@@ -83,27 +83,27 @@ func TestUnnoticed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := &changing{looks: tt.looks, says: tt.says, silent: tt.silent}
+			c := &changingHost{addressReads: tt.looks, reasons: tt.says, failsLater: tt.silent}
 			h := &host{
-				ask: c.ask, service: sync.OnceValues(c.ask), own: c.own,
+				fetchReport: c.fetchReport, report: sync.OnceValues(c.fetchReport), readAddresses: c.readAddresses,
 				unit: func() (systemd.Unit, error) { return systemd.Unit{Load: "not-found"}, nil },
 			}
-			h.overlooked = sync.OnceValue(func() []netip.Addr { return h.findOverlooked(t.Context()) })
+			h.stillUnnoticed = sync.OnceValue(func() []netip.Addr { return h.findStillUnnoticed(t.Context()) })
 			var held []netip.Addr
 			for _, text := range tt.held {
 				held = append(held, netip.MustParseAddr(text))
 			}
-			h.held = ownership.Decision{Held: held}
-			h.unnoticed()
+			h.ownership = ownership.Decision{Held: held}
+			h.unnoticedVIPs()
 			got := checkService(t.Context(), h)
 			if tt.want == "" {
-				if got.Outcome != Fine || strings.Contains(got.Text, "but") {
+				if got.Outcome != OK || strings.Contains(got.Text, "but") {
 					t.Errorf("%+v", got)
 				}
-			} else if len(got.Findings) != 1 || got.Findings[0].ID != findings.ServiceUnwell || !strings.HasSuffix(got.Findings[0].Says, "but this host holds "+tt.want) {
+			} else if len(got.Findings) != 1 || got.Findings[0].ID != findings.ServiceNotReady || !strings.HasSuffix(got.Findings[0].Message, "but this host holds "+tt.want) {
 				t.Errorf("want %s, got %+v", tt.want, got)
 			}
-			if diff := cmp.Diff(tt.order, c.order); diff != "" {
+			if diff := cmp.Diff(tt.order, c.calls); diff != "" {
 				t.Errorf("order (-want +got):\n%s", diff)
 			}
 		})

@@ -12,36 +12,36 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 )
 
-// Message is one kind of journal entry.
-type Message struct {
-	Event   string // the field EVENT
-	ID      string // the field MESSAGE_ID: 128 bits in hexadecimal
-	Subject string // one line; @FIELD@ stands for a field of the entry
-	Text    string // what it means and what to do; may be empty
+// CatalogEntry is one kind of journal entry.
+type CatalogEntry struct {
+	Event       string // the field EVENT
+	ID          string // the field MESSAGE_ID: 128 bits in hexadecimal
+	Subject     string // one line; @FIELD@ stands for a field of the entry
+	Explanation string // what it means and what to do; may be empty
 }
 
 // All lists the messages.
-func All() []Message { return all() }
+func All() []CatalogEntry { return catalogEntries() }
 
-// ID is the MESSAGE_ID of an event, empty for one that is not known.
-func ID(event string) string {
-	list := all()
-	if i := slices.IndexFunc(list, func(m Message) bool { return m.Event == event }); i >= 0 {
+// MessageID is the MESSAGE_ID of an event, empty for one that is not known.
+func MessageID(event string) string {
+	list := catalogEntries()
+	if i := slices.IndexFunc(list, func(m CatalogEntry) bool { return m.Event == event }); i >= 0 {
 		return list[i].ID
 	}
 	return ""
 }
 
-// Catalog is the text of the journal catalog
+// RenderCatalog is the text of the journal catalog
 // (https://systemd.io/CATALOG, "Message Catalog Developer Documentation").
-func Catalog() string {
+func RenderCatalog() string {
 	var b strings.Builder
 	b.WriteString("# SPDX-License-Identifier: Apache-2.0\n# Generated from pkg/findings/messageid: make docs.\n")
-	for _, m := range all() {
+	for _, m := range catalogEntries() {
 		fmt.Fprintf(&b, "\n-- %s\nSubject: %s\nDefined-By: http01-proxyd\nSupport: https://github.com/http01-proxyd/http01-proxyd/issues\n"+
 			"Documentation: %s\n", m.ID, m.Subject, docurl.Troubleshooting)
-		if m.Text != "" {
-			fmt.Fprintf(&b, "\n%s\n", m.Text)
+		if m.Explanation != "" {
+			fmt.Fprintf(&b, "\n%s\n", m.Explanation)
 		}
 	}
 	return b.String()

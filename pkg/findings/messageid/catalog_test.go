@@ -17,25 +17,25 @@ import (
 
 var update = flag.Bool("update", false, "write the catalog")
 
-const catalog = "../../../systemd/http01-proxyd.catalog"
+const catalogPath = "../../../systemd/http01-proxyd.catalog"
 
 // TestCatalogIsCurrent: `make docs` writes it.
 func TestCatalogIsCurrent(t *testing.T) {
 	if *update {
-		if err := os.WriteFile(catalog, []byte(messageid.Catalog()), 0o644); err != nil {
+		if err := os.WriteFile(catalogPath, []byte(messageid.RenderCatalog()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shipped, err := os.ReadFile(catalog)
+	shipped, err := os.ReadFile(catalogPath)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(messageid.Catalog(), string(shipped)); diff != "" {
+	if diff := cmp.Diff(messageid.RenderCatalog(), string(shipped)); diff != "" {
 		t.Errorf("run make docs (-want +got):\n%s", diff)
 	}
 }
 
-func TestMessages(t *testing.T) {
+func TestCatalogEntries(t *testing.T) {
 	t.Parallel()
 	ids, events := make(map[string]bool), make(map[string]bool)
 	for _, m := range messageid.All() {
@@ -43,20 +43,20 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: ID %q, or the event, is no good or stands twice", m.Event, m.ID)
 		}
 		ids[m.ID], events[m.Event] = true, true
-		if messageid.ID(m.Event) != m.ID {
+		if messageid.MessageID(m.Event) != m.ID {
 			t.Errorf("%s is not found", m.Event)
 		}
 		if m.Subject == "" || strings.Contains(m.Subject, "\n") {
 			t.Errorf("%s: the subject is no line", m.Event)
 		}
 	}
-	if messageid.ID("nothing") != "" {
+	if messageid.MessageID("nothing") != "" {
 		t.Error("an event that is not known has an ID")
 	}
 }
 
-// TestEveryEventIsExplained: each event that the code logs is in the catalog.
-func TestEveryEventIsExplained(t *testing.T) {
+// TestEveryEventIsInCatalog: each event that the code logs is in the catalog.
+func TestEveryEventIsInCatalog(t *testing.T) {
 	t.Parallel()
 	logged := regexp.MustCompile(`slog\.String\("event", "([^"]+)"\)|"EVENT": "([^"]+)"|Kind = "([^"]+)"`)
 	found := 0
@@ -73,7 +73,7 @@ func TestEveryEventIsExplained(t *testing.T) {
 				continue
 			}
 			found++
-			if event := m[1] + m[2] + m[3]; messageid.ID(event) == "" {
+			if event := m[1] + m[2] + m[3]; messageid.MessageID(event) == "" {
 				t.Errorf("%s logs %q, which is not in the catalog", path, event)
 			}
 		}

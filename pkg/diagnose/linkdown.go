@@ -13,33 +13,33 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// followsLink has a finding about an ingress that cannot be reached follow from a
+// attributeToLink has a finding about an ingress that cannot be reached follow from a
 // VIP's link that is down, where that link leads there.
-func (h *host) followsLink(ctx context.Context, f findings.Finding, a asked) findings.Finding {
-	links := h.seen.downLinks(ctx)
+func (h *host) attributeToLink(ctx context.Context, f findings.Finding, a ingressResponse) findings.Finding {
+	links := h.observed.downLinks(ctx)
 	if len(links) == 0 {
 		return f
 	}
 	noWay := a.page.Details.Is(unix.ENETUNREACH) // the routes went with the link
-	if noWay || slices.ContainsFunc(links, func(name string) bool { return leadsTo(name, a.addr.Addr()) }) {
-		f.Follows = append(slices.Clone(f.Follows), findings.VIPLinkDown)
+	if noWay || slices.ContainsFunc(links, func(name string) bool { return onLinkNetwork(name, a.addr.Addr()) }) {
+		f.CausedBy = append(slices.Clone(f.CausedBy), findings.VIPLinkDown)
 	}
 	return f
 }
 
 // downLinks are those that are down and have a VIP.
-func (s *seen) downLinks(ctx context.Context) []string {
+func (s *observations) downLinks(ctx context.Context) []string {
 	var links []string
-	for _, l := range s.holders {
-		if found, known := l.wait(ctx); known && found.down {
+	for _, l := range s.vipHolders {
+		if found, known := l.await(ctx); known && found.linkDown {
 			links = append(links, found.link)
 		}
 	}
 	return links
 }
 
-// leadsTo reports whether an address is in the network of a link.
-func leadsTo(name string, addr netip.Addr) bool {
+// onLinkNetwork reports whether an address is in the network of a link.
+func onLinkNetwork(name string, addr netip.Addr) bool {
 	link, err := net.InterfaceByName(name)
 	if err != nil {
 		return false

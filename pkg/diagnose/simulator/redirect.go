@@ -13,32 +13,32 @@ import (
 // Redirect is a redirection of a port of this host, by a nat chain that is there
 // or is going to be.
 type Redirect struct {
-	VIP      netip.Addr
-	From, To uint16
-	Priority int32 // of the nat chain
-	Table    Table // that it is in, which is passed over
-	Link     Link  // by which packets for the VIP come from outside, if that is known
+	VIP              netip.Addr
+	Port, TargetPort uint16
+	Priority         int32 // of the nat chain
+	OwnTable         Table // that it is in, which is passed over
+	Link             Link  // by which packets for the VIP come from outside, if that is known
 }
 
-// Finding is a rule that keeps packets from their way.
-type Finding struct {
+// Obstacle is a rule that keeps packets from their way.
+type Obstacle struct {
 	Outcome
 
 	Local bool   // those of this host's own clients
 	Port  uint16 // to which they go by then
 }
 
-// Check follows a packet from outside, and one of this host's own, to where the
+// Simulate follows a packet from outside, and one of this host's own, to where the
 // redirection leads. certain are the rules that keep them from there; possible
 // those that do so for some clients, or may do so.
-func (d Redirect) Check(r Ruleset) (certain, possible []Finding, err error) {
+func (d Redirect) Simulate(r Ruleset) (certain, possible []Obstacle, err error) {
 	for _, local := range []bool{false, true} {
-		f, err := d.way(r, local)
+		f, err := d.simulatePacket(r, local)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, one := range f {
-			if one.Why == 0 {
+			if one.Uncertainty == 0 {
 				certain = append(certain, one)
 			} else {
 				possible = append(possible, one)
@@ -48,78 +48,78 @@ func (d Redirect) Check(r Ruleset) (certain, possible []Finding, err error) {
 	return certain, possible, nil
 }
 
-// way follows one packet until something is certain to end it.
-func (d Redirect) way(r Ruleset, local bool) ([]Finding, error) {
+// simulatePacket follows one packet until something is certain to end it.
+func (d Redirect) simulatePacket(r Ruleset, local bool) ([]Obstacle, error) {
 	first := Prerouting
 	if local {
 		first = Output
 	}
-	var found []Finding
-	for _, c := range d.chains(r, first) {
-		p := Packet{To: netip.AddrPortFrom(d.VIP, d.From), Dialled: d.From, Local: local, Link: d.Link}
+	var found []Obstacle
+	for _, c := range d.traversedChains(r, first) {
+		p := Packet{Destination: netip.AddrPortFrom(d.VIP, d.Port), OriginalPort: d.Port, Local: local, Link: d.Link}
 		// At the same priority, the one that was made later comes first
 		// (nf_hook_entries_grow), so that it may be any.
 		if c.Hook == Input || c.Priority > d.Priority {
-			p.To = netip.AddrPortFrom(d.VIP, d.To)
+			p.Destination = netip.AddrPortFrom(d.VIP, d.TargetPort)
 		}
-		outcomes, untracked, err := follow(r, c, p)
+		outcomes, untracked, err := simulate(r, c, p)
 		if err != nil {
 			return nil, err
 		}
-		if o, sure, may := ending(outcomes); may {
-			o.Why = whyNot(outcomes, sure)
-			found = append(found, Finding{o, local, p.To.Port()})
+		if o, sure, may := blockingOutcome(outcomes); may {
+			o.Uncertainty = uncertaintyOf(outcomes, sure)
+			found = append(found, Obstacle{o, local, p.Destination.Port()})
 			if sure {
 				break
 			}
 		}
-		if c.Priority >= tracking || len(untracked) == 0 {
+		if c.Priority >= conntrackPriority || len(untracked) == 0 {
 			continue // what is tracked by then stays so
 		}
-		found = append(found, Finding{untracked[0], local, p.To.Port()})
-		if untracked[0].Why == 0 {
+		found = append(found, Obstacle{untracked[0], local, p.Destination.Port()})
+		if untracked[0].Uncertainty == 0 {
 			break
 		}
 	}
 	return found, nil
 }
 
-// tracking is the priority at which connection tracking sees a packet
+// conntrackPriority is the priority at which connection tracking sees a packet
 // (NF_IP_PRI_CONNTRACK).
-const tracking = -200
+const conntrackPriority = -200
 
-// whyNot is why it is not certain.
-func whyNot(outcomes []Outcome, sure bool) Why {
+// uncertaintyOf is why it is not certain.
+func uncertaintyOf(outcomes []Outcome, sure bool) Uncertainty {
 	if sure {
 		return 0
 	}
-	var why Why
+	var why Uncertainty
 	for _, o := range outcomes {
-		why |= o.Why
+		why |= o.Uncertainty
 	}
 	if why == 0 {
-		return Opaque
+		return NotSimulated
 	}
 	return why
 }
 
 const natType = "nat"
 
-// chains are the base chains that a packet meets, in their order: those of the
+// traversedChains are the base chains that a packet meets, in their order: those of the
 // first hook and of the input, without the nat chains that come too late: the
 // kernel asks none any more once the destination, or at the input the source, is
 // settled (nf_nat_inet_fn). That of a packet of this host's own is before it comes in.
-func (d Redirect) chains(r Ruleset, first Hook) []Chain {
+func (d Redirect) traversedChains(r Ruleset, first Hook) []Chain {
 	var list []Chain
 	family := IPv6
 	if d.VIP.Is4() {
 		family = IPv4
 	}
-	for _, c := range r.Chains() {
+	for _, c := range r.BaseChains() {
 		sees := c.Table.Family == INet || c.Table.Family == family
 		onWay := c.Hook == first || c.Hook == Input
 		late := c.Type == natType && (c.Hook == Input && first == Output || c.Hook != Input && c.Priority > d.Priority)
-		if c.Base && sees && onWay && !late && c.Table != d.Table {
+		if c.IsBase && sees && onWay && !late && c.Table != d.OwnTable {
 			list = append(list, c)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// words says in a few how a page was answered.
-func words(f prober.FetchResult) string {
+// describeFetch says in a few how a page was answered.
+func describeFetch(f prober.FetchResult) string {
 	if f.Cause != "" {
 		return f.Failure(f.Cause, f.UpstreamAddr).Message("it", f.Context)
 	}

@@ -16,21 +16,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// neighbourhood is a link on which is asked who answers for an address.
-type neighbourhood struct {
-	network *prober.Client
+// neighbourProbe is a link on which is asked who answers for an address.
+type neighbourProbe struct {
+	prober  *prober.Client
 	link    *net.Interface
 	source  netip.Addr // to ask from by neighbour discovery
-	mine    [][]byte   // the hardware addresses of this host
+	ownMACs [][]byte   // the hardware addresses of this host
 }
 
-// around is the neighbourhood that a way leads through.
-func (h *host) around(w way, addr netip.Addr, own []address.Address) (neighbourhood, error) {
-	n := neighbourhood{network: h.network, link: w.link}
+// newNeighbourProbe is the neighbourhood that a way leads through.
+func (h *host) newNeighbourProbe(w networkPath, addr netip.Addr, own []address.Address) (neighbourProbe, error) {
+	n := neighbourProbe{prober: h.prober, link: w.link}
 	if addr.Is6() {
 		// Not from a VIP: others would learn that it is here.
 		var known bool
-		if n.source, known = linkLocal(w.link, own); !known {
+		if n.source, known = linkLocalAddress(w.link, own); !known {
 			return n, fmt.Errorf("%s has no link-local address to ask from", w.link.Name)
 		}
 	}
@@ -39,28 +39,28 @@ func (h *host) around(w way, addr netip.Addr, own []address.Address) (neighbourh
 		return n, fmt.Errorf("list the links: %w", err)
 	}
 	for _, l := range links {
-		if len(l.HardwareAddr) > 0 && (w.here || !ofVRRP(l.HardwareAddr)) {
-			n.mine = append(n.mine, l.HardwareAddr)
+		if len(l.HardwareAddr) > 0 && (w.local || !isVRRPMAC(l.HardwareAddr)) {
+			n.ownMACs = append(n.ownMACs, l.HardwareAddr)
 		}
 	}
 	return n, nil
 }
 
-// ofVRRP tells whether a hardware address is a virtual one of VRRP. With use_vmac every
+// isVRRPMAC tells whether a hardware address is a virtual one of VRRP. With use_vmac every
 // host of the group has it on a link, so that where the VIP is not here, it is the
 // holder who answers by it.
-func ofVRRP(hardware net.HardwareAddr) bool {
-	return strings.HasPrefix(hardware.String(), vrrp4) || strings.HasPrefix(hardware.String(), vrrp6)
+func isVRRPMAC(hardware net.HardwareAddr) bool {
+	return strings.HasPrefix(hardware.String(), vrrpPrefix4) || strings.HasPrefix(hardware.String(), vrrpPrefix6)
 }
 
-// who asks for several addresses side by side who answers, but for this host.
-func (n neighbourhood) who(ctx context.Context, addrs []netip.Addr) ([][]string, error) {
+// queryMACs asks for several addresses side by side who answers, but for this host.
+func (n neighbourProbe) queryMACs(ctx context.Context, addrs []netip.Addr) ([][]string, error) {
 	answers, errs := make([][]string, len(addrs)), make([]error, len(addrs))
 	var all sync.WaitGroup
 	for i, addr := range addrs {
 		all.Go(func() {
-			found, err := n.network.Neighbours(ctx, prober.NeighboursRequest{
-				Addr: addr, LinkIndex: n.link.Index, LinkHardware: n.link.HardwareAddr, HostHardware: n.mine, Source: n.source,
+			found, err := n.prober.Neighbours(ctx, prober.NeighboursRequest{
+				Addr: addr, LinkIndex: n.link.Index, LinkHardware: n.link.HardwareAddr, HostHardware: n.ownMACs, Source: n.source,
 			})
 			if errs[i] = err; err == nil {
 				answers[i] = found.Hardware
@@ -76,18 +76,18 @@ func (n neighbourhood) who(ctx context.Context, addrs []netip.Addr) ([][]string,
 	return answers, nil
 }
 
-// holdersOf is who answers for a VIP. Whoever answers for this host's own address
+// vipMACs is who answers for a VIP. Whoever answers for this host's own address
 // too answers for others (proxy ARP) and has neither.
-func (n neighbourhood) holdersOf(ctx context.Context, vip, own netip.Addr) ([]string, error) {
+func (n neighbourProbe) vipMACs(ctx context.Context, vip, own netip.Addr) ([]string, error) {
 	addrs := []netip.Addr{vip}
 	if own.IsValid() {
 		addrs = append(addrs, own)
 	}
-	answers, err := n.who(ctx, addrs)
+	answers, err := n.queryMACs(ctx, addrs)
 	if err != nil {
 		return nil, err
 	}
-	return withoutOtherFamily(vip, slices.DeleteFunc(answers[0], func(one string) bool {
+	return ignoreOtherFamilyMACs(vip, slices.DeleteFunc(answers[0], func(one string) bool {
 		return len(answers) > 1 && slices.Contains(answers[1], one)
 	})), nil
 }
@@ -95,65 +95,65 @@ func (n neighbourhood) holdersOf(ctx context.Context, vip, own netip.Addr) ([]st
 // The first five bytes of VRRP's virtual hardware addresses (RFC 9568 section
 // 7.3), as text.
 const (
-	vrrp4 = "00:00:5e:00:01:"
-	vrrp6 = "00:00:5e:00:02:"
+	vrrpPrefix4 = "00:00:5e:00:01:"
+	vrrpPrefix6 = "00:00:5e:00:02:"
 )
 
-// withoutOtherFamily leaves out that a holder with use_vmac answers for its IPv4
+// ignoreOtherFamilyMACs leaves out that a holder with use_vmac answers for its IPv4
 // VIP from the link of its IPv6 VIP too: keepalived sets arp_ignore on the links
 // of IPv4 alone.
-func withoutOtherFamily(vip netip.Addr, answering []string) []string {
+func ignoreOtherFamilyMACs(vip netip.Addr, answering []string) []string {
 	starts := func(with string) func(string) bool {
 		return func(one string) bool { return strings.HasPrefix(one, with) }
 	}
-	if vip.Is4() && slices.ContainsFunc(answering, starts(vrrp4)) {
-		return slices.DeleteFunc(answering, starts(vrrp6))
+	if vip.Is4() && slices.ContainsFunc(answering, starts(vrrpPrefix4)) {
+		return slices.DeleteFunc(answering, starts(vrrpPrefix6))
 	}
 	return answering
 }
 
-// maxTold bounds the addresses that are asked for to tell hosts apart.
-const maxTold = 8
+// maxNeighbours bounds the addresses that are asked for to tell hosts apart.
+const maxNeighbours = 8
 
-// tell tells whether several hardware addresses are those of one host. With the
+// relateMACs tells whether several hardware addresses are those of one host. With the
 // kernel's default (arp_ignore=0) a host with two NICs in one network answers from
 // both, for whatever address it has: so it is asked for the own addresses of those
 // that this host has spoken with. For IPv6 only the link that has an address
 // answers.
-func (n neighbourhood) tell(ctx context.Context, answering []string, vip netip.Addr, isVIP func(netip.Addr) bool) (kinship, error) {
+func (n neighbourProbe) relateMACs(ctx context.Context, answering []string, vip netip.Addr, isVIP func(netip.Addr) bool) (macRelation, error) {
 	if vip.Is6() {
-		return strangers, nil
+		return differentHosts, nil
 	}
 	known, err := route.Neighbours(uint32(n.link.Index)) //nolint:gosec // an index of the kernel's
 	if err != nil {
-		return unknownKin, err
+		return unknownRelation, err
 	}
 	var addrs []netip.Addr
 	for _, each := range known {
-		if each.IP.Is4() && !isVIP(each.IP) && slices.Contains(answering, each.Hardware) && len(addrs) < maxTold {
+		if each.IP.Is4() && !isVIP(each.IP) && slices.Contains(answering, each.Hardware) && len(addrs) < maxNeighbours {
 			addrs = append(addrs, each.IP)
 		}
 	}
-	answers, err := n.who(ctx, addrs)
+	answers, err := n.queryMACs(ctx, addrs)
 	if err != nil {
-		return unknownKin, err
+		return unknownRelation, err
 	}
-	return kin(answering, answers), nil
+	return macsOnSameHost(answering, answers), nil
 }
 
-// kinship is whether hardware addresses are those of one host.
-type kinship int
+// macRelation is whether hardware addresses are those of one host.
+type macRelation int
 
 const (
-	unknownKin kinship = iota
-	oneHost
-	strangers // at least two of them are two hosts'
+	unknownRelation macRelation = iota
+	sameHost
+	differentHosts // at least two of them are two hosts'
 )
 
-// kin judges hardware addresses by who answers for some addresses that each are
+// relation judges hardware addresses by who answers for some addresses that each are
 // one host's: those that answer together are of one host, and one that keeps
 // silent where another answers is of another.
-func kin(all []string, answers [][]string) kinship {
+func macsOnSameHost(all []string, answers [][]string) macRelation {
 	group := make(map[string]int)
 	for i, one := range all {
 		group[one] = i
@@ -178,10 +178,10 @@ func kin(all []string, answers [][]string) kinship {
 	single := !slices.ContainsFunc(all, func(one string) bool { return group[one] != first })
 	switch {
 	case single:
-		return oneHost
+		return sameHost
 	case apart:
-		return strangers
+		return differentHosts
 	default:
-		return unknownKin
+		return unknownRelation
 	}
 }

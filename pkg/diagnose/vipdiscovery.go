@@ -17,10 +17,10 @@ import (
 
 // Why there are no VIPs, beside the errors of package keepalived.
 var (
-	// errUserManaged: a load balancer has them, and no node ever does.
-	errUserManaged = errors.New("the VIPs are user-managed")
-	// errNoIngress: there are API VIPs, and nowhere to lead them.
-	errNoIngress = errors.New("no ingress VIP")
+	// errVIPsUserManaged: a load balancer has them, and no node ever does.
+	errVIPsUserManaged = errors.New("the VIPs are user-managed")
+	// errNoIngressVIP: there are API VIPs, and nowhere to lead them.
+	errNoIngressVIP = errors.New("no ingress VIP")
 	// errNoNode: nothing on this host speaks of VIPs.
 	errNoNode = errors.New("no keepalived.conf, no static pod of keepalived and no VIPs in the configuration")
 	// errWorker: keepalived keeps ingress VIPs here, and no API server runs here.
@@ -28,10 +28,10 @@ var (
 )
 
 const (
-	// settleTime is how long a file that looks half-written may take to be whole:
+	// settleTimeout is how long a file that looks half-written may take to be whole:
 	// keepalived.conf is not replaced at once.
-	settleTime = time.Second
-	readEvery  = 100 * time.Millisecond
+	settleTimeout = time.Second
+	readInterval  = 100 * time.Millisecond
 )
 
 // findVIPs finds the VIPs as the service would see them.
@@ -39,43 +39,43 @@ func findVIPs(ctx context.Context, o Options, c config.VIPs) (keepalived.VIPs, e
 	if c.Explicit() {
 		return keepalived.VIPs{API: c.API, Ingress: c.Ingress}, nil
 	}
-	managed, err := keepalived.UserManaged(o.DisabledManifests)
+	managed, err := keepalived.UserManaged(o.DisabledManifestDir)
 	if err == nil && managed {
-		return keepalived.VIPs{}, errUserManaged
+		return keepalived.VIPs{}, errVIPsUserManaged
 	}
 	found, err := readKeepalived(ctx, c.KeepalivedConfig)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !manifestThere(o.Manifests):
+	case errors.Is(err, fs.ErrNotExist) && !keepalivedManifestExists(o.ManifestDir):
 		return keepalived.VIPs{}, errNoNode
-	case errors.Is(err, keepalived.ErrNoAPIInstance) && len(found.VIPs.Ingress) > 0 && noAPIServer(o.Manifests):
+	case errors.Is(err, keepalived.ErrNoAPIInstance) && len(found.VIPs.Ingress) > 0 && hasNoAPIServer(o.ManifestDir):
 		return keepalived.VIPs{}, errWorker
 	case err != nil:
 		return keepalived.VIPs{}, err
 	}
-	vips, err := found.VIPs.Complete(o.Manifests)
+	vips, err := found.VIPs.Complete(o.ManifestDir)
 	if len(vips.Ingress) == 0 {
-		return vips, errors.Join(errNoIngress, err)
+		return vips, errors.Join(errNoIngressVIP, err)
 	}
 	return vips, nil
 }
 
-func manifestThere(dir string) bool {
+func keepalivedManifestExists(dir string) bool {
 	_, err := os.Lstat(keepalived.ManifestPath(dir))
 	return err == nil
 }
 
-// noAPIServer reports whether the static pods are known, and none of them is
+// hasNoAPIServer reports whether the static pods are known, and none of them is
 // kube-apiserver's: kube-apiserver-pod.yaml is OpenShift's.
-func noAPIServer(dir string) bool {
+func hasNoAPIServer(dir string) bool {
 	pods, err := os.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(pods, func(pod os.DirEntry) bool { return strings.HasPrefix(pod.Name(), "kube-apiserver") })
 }
 
 // readKeepalived reads the file again while it looks half-written.
 func readKeepalived(ctx context.Context, path string) (keepalived.Discovery, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	tick := time.NewTicker(readEvery)
+	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	for {
 		found, err := keepalived.Read(path)

@@ -22,27 +22,27 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// TestNobodyAsks: where the process that asks the network is gone, nothing was
+// TestProberGone: where the process that asks the network is gone, nothing was
 // looked at, and nobody is blamed.
-func TestNobodyAsks(t *testing.T) {
+func TestProberGone(t *testing.T) {
 	t.Parallel()
 	client, err := prober.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	h := &host{network: client, names: []string{"api.lab.test"}, vips: keepalived.VIPs{
+	h := &host{prober: client, names: []string{"api.lab.test"}, vips: keepalived.VIPs{
 		API: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Ingress: []netip.Addr{netip.MustParseAddr("192.0.2.6")},
 	}}
-	h.ResolvConf = written(t, "nameserver 192.0.2.53\n")
+	h.ResolvConf = writeFile(t, "nameserver 192.0.2.53\n")
 	h.config.Upstream.Port = 80
-	h.service = func() (report.Report, error) { return report.Report{}, errors.New("it does not run") }
-	h.seen = observe(t.Context(), h)
-	for _, c := range checks() {
-		if c.limit != remote || c.name == "clock" {
+	h.report = func() (report.Report, error) { return report.Report{}, errors.New("it does not run") }
+	h.observed = observe(t.Context(), h)
+	for _, c := range allChecks() {
+		if c.timeout != networkTimeout || c.name == "clock" {
 			continue
 		}
-		if got := c.do(t.Context(), h); got.Outcome != Skipped {
+		if got := c.runWithTimeout(t.Context(), h); got.Outcome != Skipped {
 			t.Errorf("%s: %+v", c.name, got)
 		} else {
 			t.Logf("%s: %s", c.name, got.Text)

@@ -8,9 +8,9 @@ import (
 	"net"
 )
 
-// bare is what the system said: a finding's own words name the act, and its mend
+// systemMessage is what the system said: a finding's own words name the act, and its mend
 // says what to do.
-func bare(err error) string {
+func systemMessage(err error) string {
 	var path *fs.PathError
 	var call *net.OpError
 	switch {

@@ -16,21 +16,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// pathTimeout bounds the look at one path.
-const pathTimeout = 4 * time.Second
+// mtuTimeout bounds the look at one path.
+const mtuTimeout = 4 * time.Second
 
-// checkPath looks whether whole packets reach the ingress VIPs.
-func checkPath(ctx context.Context, h *host) Result {
+// checkMTU looks whether whole packets reach the ingress VIPs.
+func checkMTU(ctx context.Context, h *host) Result {
 	if len(h.vips.Ingress) == 0 {
-		return skipped("no ingress VIP is known")
+		return skippedResult("no ingress VIP is known")
 	}
 	var findings []findings.Finding
-	var well, unknown bundle
+	var well, unknown groupedTexts
 	for _, vip := range h.vips.Ingress {
-		if h.seen.troubled(ctx, vip) {
+		if h.observed.vipFaulty(ctx, vip) {
 			continue
 		}
-		f, text, is := h.judgePath(ctx, vip)
+		f, text, is := h.judgeMTU(ctx, vip)
 		findings = append(findings, f...)
 		switch {
 		case len(f) > 0:
@@ -42,24 +42,24 @@ func checkPath(ctx context.Context, h *host) Result {
 	}
 	switch {
 	case len(findings) > 0, !well.empty():
-		return found(findings, "%v", &well).but(unknown.String())
+		return findingsResult(findings, "%v", &well).withNotChecked(unknown.String())
 	case unknown.empty():
-		return skipped("no ingress VIP could be asked")
+		return skippedResult("no ingress VIP could be asked")
 	default:
-		return skipped("%v", &unknown)
+		return skippedResult("%v", &unknown)
 	}
 }
 
-// judgePath looks at the path to one VIP; known says that it could be told.
-func (h *host) judgePath(ctx context.Context, vip netip.Addr) (matches []findings.Finding, text string, known bool) {
-	w, err := h.wayTo(vip, h.addresses)
+// judgeMTU looks at the path to one VIP; known says that it could be told.
+func (h *host) judgeMTU(ctx context.Context, vip netip.Addr) (matches []findings.Finding, text string, known bool) {
+	w, err := h.pathTo(vip, h.addresses)
 	switch {
 	case err != nil:
 		return nil, err.Error(), false
-	case w.here:
+	case w.local:
 		return nil, "on this host", true
 	}
-	ctx, cancel := context.WithTimeout(ctx, pathTimeout)
+	ctx, cancel := context.WithTimeout(ctx, mtuTimeout)
 	defer cancel()
 	p, err := prober.MeasurePath(ctx, vip, w.link.MTU)
 	switch {
@@ -74,7 +74,7 @@ func (h *host) judgePath(ctx context.Context, vip netip.Addr) (matches []finding
 	case p.TooBig:
 		return nil, fmt.Sprintf("packets are smaller than %d bytes on the way, and a host there says so", w.link.MTU), true
 	default:
-		return []findings.Finding{findings.Find(findings.PathBlackHole,
+		return []findings.Finding{findings.New(findings.PathMTUBlackHole,
 			"mtu", strconv.Itoa(w.link.MTU), "link", w.link.Name, "vip", vip.String())}, "", true
 	}
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestNothingIsSaidTwice: errors name the act for whoever has no other words.
-func TestNothingIsSaidTwice(t *testing.T) {
+// TestSystemMessage: errors name the act for whoever has no other words.
+func TestSystemMessage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, unread := config.Read(filepath.Join(dir, strings.Repeat("x", 300)))
-	result := checkConfig(t.Context(), &host{configErr: unread, root: true})
-	if len(result.Findings) != 1 || strings.Contains(result.Findings[0].Says, "read the configuration") {
+	result := checkConfig(t.Context(), &host{configErr: unread, privileged: true})
+	if len(result.Findings) != 1 || strings.Contains(result.Findings[0].Message, "read the configuration") {
 		t.Errorf("it says %+v", result)
 	}
 	socket := filepath.Join(dir, "none.sock")
 	_, silent := report.Fetch(t.Context(), socket)
-	if got, want := bare(silent), "dial unix "+socket+": connect: no such file or directory"; got != want {
+	if got, want := systemMessage(silent), "dial unix "+socket+": connect: no such file or directory"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
-	if got := bare(errors.New("another")); got != "another" {
+	if got := systemMessage(errors.New("another")); got != "another" {
 		t.Errorf("it says %q", got)
 	}
 	torn := filepath.Join(dir, "keepalived.conf")
@@ -37,7 +37,7 @@ func TestNothingIsSaidTwice(t *testing.T) {
 	}
 	_, err := keepalived.Read(torn)
 	f, _ := (&host{vipsErr: err}).vipsFault()
-	if strings.Count(f.Says, "half-written") != 1 {
+	if strings.Count(f.Message, "half-written") != 1 {
 		t.Errorf("it says %+v", f)
 	}
 }

@@ -4,12 +4,12 @@ package findings
 
 import "testing"
 
-// TestFindRefusesTwoValues: a placeholder with two values would be filled with
+// TestNewRejectsDuplicateValues: a placeholder with two values would be filled with
 // either.
-func TestFindRefusesTwoValues(t *testing.T) {
+func TestNewRejectsDuplicateValues(t *testing.T) {
 	t.Parallel()
-	if f := Find(ServiceDown, "state", "stopped", "other", "x"); f.Says != "the service does not run: stopped" {
-		t.Errorf("it says %q", f.Says)
+	if f := New(ServiceNotRunning, "state", "stopped", "other", "x"); f.Message != "the service does not run: stopped" {
+		t.Errorf("it says %q", f.Message)
 	}
 	for name, values := range map[string][]string{
 		"two values":      {"state", "stopped", "state", "failed"},
@@ -22,7 +22,7 @@ func TestFindRefusesTwoValues(t *testing.T) {
 					t.Error("it does not panic")
 				}
 			}()
-			Find(ServiceDown, values...)
+			New(ServiceNotRunning, values...)
 		})
 	}
 }
