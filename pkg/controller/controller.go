@@ -121,7 +121,7 @@ type service struct {
 }
 
 func newComponents(ctx context.Context, o Options) (*service, error) {
-	store := systemd.NewStore()
+	store := systemd.NewDescriptorStore()
 	kept := inheritedListeners(o.Log, store)
 	s := &service{tracker: report.NewTracker(o.Version, time.Now(), logTransition(o.Log)), table: &kernelTable{persistent: store != nil, log: o.Log}}
 	var err error
@@ -168,7 +168,7 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 		Files:       s.files,
 		Table:       &observedTable{kernelTable: s.table, liveness: s.liveness},
 		Proxy:       s.proxy,
-		Loopback:    loopback.New(o.Log),
+		Loopback:    loopback.NewManager(o.Log),
 		Notifier:    s.notifier,
 		OnVIPChange: s.upstreamCheck.requestProbe,
 		OnConfig: func(c config.Config) {
@@ -185,7 +185,7 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 		StaticPodDir:         o.Manifests,
 		DisabledStaticPodDir: o.DisabledManifests,
 		ProcNetDir:           "/proc/net",
-		UnitsDir:             microshift.Units,
+		UnitsDir:             microshift.UnitsDir,
 		DefaultMicroShiftDir: config.Default().MicroShift.Directory,
 	}
 	return s, nil
@@ -206,7 +206,7 @@ const stopQueryTimeout = time.Second
 func restartPossible(log *slog.Logger) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), stopQueryTimeout)
 	defer cancel()
-	stopping, err := systemd.Stopping(ctx)
+	stopping, err := systemd.HasStopJob(ctx)
 	if err != nil {
 		log.Warn("cannot tell a stop from a restart: the table is left to the next start, or to http01-proxyd-table.service, which removes it after a stop", slog.String("event", "stopping"), slog.Any("error", err))
 	}

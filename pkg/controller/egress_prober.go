@@ -58,7 +58,7 @@ func (c childNetworkProber) resolve(ctx context.Context, names []string) map[str
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 			defer cancel()
-			addrs, err := r.Addresses(ctx, name)
+			addrs, err := r.Lookup(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()
 			all[name] = lookup{addrs, err}
@@ -100,7 +100,7 @@ func (q endpointProbe) run(ctx context.Context, client *prober.Client, r resolve
 	if q.proxy != nil {
 		to, through = q.proxy, q.proxy.String()
 	}
-	addrs, err := r.Addresses(ctx, to.Hostname())
+	addrs, err := r.Lookup(ctx, to.Hostname())
 	if err != nil {
 		return err.Error()
 	}

@@ -209,7 +209,7 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 	fd, err := listenAt(at)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, fmt.Errorf("%w: the port is taken by %s: stop that, or give another port in metrics.listenAddress", err, socketowner.OfTCPPort(at.Port()))
+		return nil, fmt.Errorf("%w: the port is taken by %s: stop that, or give another port in metrics.listenAddress", err, socketowner.DescribeTCPPort(at.Port()))
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("%w: give an address of this host in metrics.listenAddress, or the port alone", err)
 	case err != nil:

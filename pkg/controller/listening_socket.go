@@ -179,9 +179,9 @@ func storeName(port uint16) string { return storePrefix + strconv.Itoa(int(port)
 // inheritedListeners takes over the listening sockets of a former process of this unit,
 // by their ports. What is none, or not one that is named so, is let go: the
 // store's content is what some other version of this program has left.
-func inheritedListeners(log *slog.Logger, store *systemd.Store) map[uint16]int {
+func inheritedListeners(log *slog.Logger, store *systemd.DescriptorStore) map[uint16]int {
 	kept := make(map[uint16]int)
-	for name, fd := range systemd.Inherited() {
+	for name, fd := range systemd.InheritedDescriptors() {
 		port, err := listeningPort(fd)
 		if err == nil && name != storeName(port) {
 			err = fmt.Errorf("it listens on port %d", port)
@@ -193,7 +193,7 @@ func inheritedListeners(log *slog.Logger, store *systemd.Store) map[uint16]int {
 		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not ours; letting it go", name), slog.String("event", "store"), slog.Any("error", err))
 		closeWithoutLinger(fd)
 		if store != nil {
-			_ = store.Drop(name)
+			_ = store.Remove(name)
 		}
 	}
 	return kept

@@ -33,7 +33,7 @@ type proxyManager struct {
 	onUpstreamChange func([]netip.Addr, uint16) // called when the ingress changes
 	beforeConfigure  func([]netip.Addr)         // called with the ingress before the gate is told of it; calls Egress
 
-	store *systemd.Store // nil when there is none
+	store *systemd.DescriptorStore // nil when there is none
 
 	mu                 sync.Mutex
 	process            *proxyProcess // nil while there is none
@@ -302,7 +302,7 @@ func (d *proxyManager) Open(port uint16) error {
 func (d *proxyManager) listen(port uint16) (int, error) {
 	fd, err := listen(port)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return -1, fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, socketowner.OfTCPPort(port))
+		return -1, fmt.Errorf("listen on port %d: it is taken by %s: stop that, or set mode: CustomDeployment with a free customDeployment.internalPort", port, socketowner.DescribeTCPPort(port))
 	}
 	if err != nil {
 		return -1, fmt.Errorf("listen on port %d: %w", port, err)
@@ -317,7 +317,7 @@ func (d *proxyManager) storeListener(port uint16, fd int) {
 	if d.store == nil {
 		return
 	}
-	if err := d.store.Keep(storeName(port), fd); err != nil {
+	if err := d.store.Add(storeName(port), fd); err != nil {
 		d.log.Warn("a restart of this service will refuse connections", slog.String("event", "store"), slog.Any("error", err))
 	}
 }
@@ -328,7 +328,7 @@ func (d *proxyManager) releaseListener(port uint16, fd int) {
 	if d.store == nil {
 		return
 	}
-	if err := d.store.Drop(storeName(port)); err != nil {
+	if err := d.store.Remove(storeName(port)); err != nil {
 		d.log.Warn("a port stays taken until this service stops", slog.String("event", "store"), slog.Any("error", err))
 	}
 }

@@ -75,7 +75,7 @@ func (k *kernelTable) Retain() error {
 	}
 	conn := k.conn
 	k.conn, k.installed = nil, false
-	return conn.Leave()
+	return conn.CloseKeepingTable()
 }
 
 // Apply puts t in force. After a failure that left nothing in force, the next

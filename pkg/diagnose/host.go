@@ -133,7 +133,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h.unit = sync.OnceValues(func() (systemd.Unit, error) {
 		ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 		defer cancel()
-		return systemd.Look(ctx, unitName)
+		return systemd.QueryUnit(ctx, unitName)
 	})
 	return h, nil
 }

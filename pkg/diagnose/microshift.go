@@ -23,7 +23,7 @@ import (
 
 // microShiftState is what was seen of a MicroShift on this host.
 type microShiftState struct {
-	microshift.Answer
+	microshift.Snapshot
 	active             bool // there is neither keepalived nor a VIP given: MicroShift's configuration decides
 	computed           microshift.Computed
 	err                error // why computed is not whole
@@ -53,20 +53,20 @@ var errInternalVIP = errors.New("no VIP beside the internal address of MicroShif
 // loadMicroShift takes addresses, router and ports as the service would: by what
 // MicroShift has read as it was started, where the service has kept that.
 func (h *host) loadMicroShift(ctx context.Context) {
-	kept := microshift.NewKeeper(h.StateDir)
+	kept := microshift.NewStateFile(h.StateDir)
 	e := &h.microShiftState
 	if dir := h.config.MicroShift.Directory; dir != "" && microshift.Present(dir) {
 		e.active = errors.Is(h.vipsErr, errNoNode)
-		e.Answer = readMicroShiftConfig(ctx, dir, kept)
+		e.Snapshot = readMicroShiftConfig(ctx, dir, kept)
 	}
 	if e.Known {
 		e.computed, e.err = h.computeMicroShift(e.Config)
 	}
 	if !e.active {
-		h.excludeInternalVIPs(append(kept.Internal(), microshift.Internal(config.Default().MicroShift.Directory)...))
+		h.excludeInternalVIPs(append(kept.InternalAddresses(), microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)...))
 		return
 	}
-	p := reconcile.DecideMicroShift(h.config, e.Answer, e.computed, e.err, ownershipAddresses(h.addresses))
+	p := reconcile.DecideMicroShift(h.config, e.Snapshot, e.computed, e.err, ownershipAddresses(h.addresses))
 	e.reason, e.message, e.decision, h.config = p.Reason, p.Message, p.Decision, p.Config
 	h.vips, h.vipsErr = keepalived.VIPs{Ingress: p.Ingress}, nil
 	e.nodeAddressMissing = !slices.ContainsFunc(e.computed.NodeIPs, h.hasAddress)
@@ -81,7 +81,7 @@ func (h *host) loadMicroShift(ctx context.Context) {
 // excludeInternalVIPs takes from the VIPs those of which the service catches nothing; last are the
 // internal addresses that it has kept.
 func (h *host) excludeInternalVIPs(last []netip.Addr) {
-	guarded := reconcile.ExcludedAddresses(h.microShiftState.Answer, h.microShiftState.computed, ownershipAddresses(h.addresses), last)
+	guarded := reconcile.ExcludedAddresses(h.microShiftState.Snapshot, h.microShiftState.computed, ownershipAddresses(h.addresses), last)
 	all := h.vips.API
 	is := func(a netip.Addr) bool { return slices.Contains(guarded, a) }
 	h.vips.API = slices.DeleteFunc(slices.Clone(all), is)
@@ -92,13 +92,13 @@ func (h *host) excludeInternalVIPs(last []netip.Addr) {
 }
 
 // readMicroShiftConfig reads files again that look half-written.
-func readMicroShiftConfig(ctx context.Context, dir string, kept microshift.Keeper) microshift.Answer {
+func readMicroShiftConfig(ctx context.Context, dir string, kept microshift.StateFile) microshift.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	for {
-		answer := microshift.NewReader(dir, microshift.Units, kept).Read(time.Now())
+		answer := microshift.NewReader(dir, microshift.UnitsDir, kept).Read(time.Now())
 		if answer.Err == nil {
 			return answer
 		}
@@ -122,7 +122,7 @@ func (h *host) computeMicroShift(c microshift.Config) (microshift.Computed, erro
 	if err != nil {
 		return microshift.Computed{}, err
 	}
-	on.Settled = true // there is one look alone
+	on.AddressesSettled = true // there is one look alone
 	return c.Compute(on)
 }
 

@@ -28,11 +28,11 @@ func checkInternalAddress(_ context.Context, h *host) Result {
 	var findings []findings.Finding
 	var well, unknown groupedTexts
 	internal := e.computed.Internal
-	if e.computed.Forced {
+	if e.computed.AdvertiseAddressGiven {
 		internal = internal[:1] // MicroShift puts no other one anywhere either
 	}
 	for _, addr := range internal {
-		f, text, err := h.judgeInternalAddress(addr, e.computed.Forced)
+		f, text, err := h.judgeInternalAddress(addr, e.computed.AdvertiseAddressGiven)
 		switch {
 		case err != nil:
 			unknown.add(addr, "%v", err)
@@ -57,11 +57,11 @@ func (h *host) judgeInternalAddress(addr netip.Addr, forced bool) (f findings.Fi
 		}
 		return f, "on " + strings.Join(links, " and ") + ", as apiServer.advertiseAddress gives it; nothing is caught of it", nil
 	}
-	link, err := loopback.Find(addr)
+	link, err := loopback.FindLink(addr)
 	var taken *loopback.Collision
 	switch {
 	case errors.As(err, &taken):
-		return findings.New(findings.MicroShiftInternalAddressConflict, "address", addr.String(), "why", taken.Why), "", nil
+		return findings.New(findings.MicroShiftInternalAddressConflict, "address", addr.String(), "why", taken.Reason), "", nil
 	case err != nil:
 		return f, "", err
 	case link == "" && h.mistakenNodeAddress().IsValid():
@@ -76,7 +76,7 @@ func (h *host) judgeInternalAddress(addr netip.Addr, forced bool) (f findings.Fi
 // mistakenNodeAddress is the address for which the service puts none on lo, if there is one.
 func (h *host) mistakenNodeAddress() netip.Addr {
 	if h.config.MicroShift.ManageAdvertiseAddress {
-		for _, a := range h.microShiftState.computed.Mistaken {
+		for _, a := range h.microShiftState.computed.MisdetectedAsNodeIP {
 			if !h.hasAddress(a) {
 				return a
 			}

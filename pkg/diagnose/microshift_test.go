@@ -120,7 +120,7 @@ func TestAdvertiseAddress(t *testing.T) {
 	here := netip.MustParseAddr("127.0.0.1") // on lo, everywhere
 	h := &host{addresses: []address.Address{{IP: here, Bits: 8, Link: 1}}}
 	h.microShiftState.Known = true
-	h.microShiftState.computed = microshift.Computed{Internal: []netip.Addr{here, netip.MustParseAddr("fd02::1:0")}, Forced: true}
+	h.microShiftState.computed = microshift.Computed{Internal: []netip.Addr{here, netip.MustParseAddr("fd02::1:0")}, AdvertiseAddressGiven: true}
 	r := checkInternalAddress(t.Context(), h)
 	if want := "127.0.0.1: on lo, as apiServer.advertiseAddress gives it; nothing is caught of it"; r.Text != want || len(r.Findings) > 0 || r.NotChecked != "" {
 		t.Errorf("%+v", r)
@@ -213,8 +213,8 @@ func TestMicroShiftFinding(t *testing.T) {
 		root bool
 		want findings.ID
 	}{
-		"not readable":        {edge: microShiftState{Answer: microshift.Answer{Err: fs.ErrPermission}}},
-		"not readable, root":  {edge: microShiftState{Answer: microshift.Answer{Err: fs.ErrPermission}}, root: true, want: findings.MicroShiftConfigInvalid},
+		"not readable":        {edge: microShiftState{Snapshot: microshift.Snapshot{Err: fs.ErrPermission}}},
+		"not readable, root":  {edge: microShiftState{Snapshot: microshift.Snapshot{Err: fs.ErrPermission}}, root: true, want: findings.MicroShiftConfigInvalid},
 		"not computed":        {edge: microShiftState{err: errors.New("overflow")}, want: findings.MicroShiftConfigInvalid},
 		"removed":             {edge: microShiftState{computed: microshift.Computed{Router: microshift.Router{Removed: true}}, reason: report.UpstreamUnreachable}, want: findings.MicroShiftRouterRemoved},
 		"nowhere":             {edge: microShiftState{reason: report.UpstreamUnreachable}, want: findings.MicroShiftRouterNoAddress},

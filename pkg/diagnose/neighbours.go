@@ -130,7 +130,7 @@ func (n neighbourProbe) relateMACs(ctx context.Context, answering []string, vip 
 	}
 	var addrs []netip.Addr
 	for _, each := range known {
-		if each.IP.Is4() && !isVIP(each.IP) && slices.Contains(answering, each.Hardware) && len(addrs) < maxNeighbours {
+		if each.IP.Is4() && !isVIP(each.IP) && slices.Contains(answering, each.HardwareAddr) && len(addrs) < maxNeighbours {
 			addrs = append(addrs, each.IP)
 		}
 	}

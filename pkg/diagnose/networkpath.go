@@ -30,14 +30,14 @@ func (h *host) pathTo(addr netip.Addr, own []address.Address) (networkPath, erro
 	if w.local = i >= 0; w.local {
 		index = own[i].Link
 	} else {
-		r, err := route.To(addr)
+		r, err := route.Get(addr)
 		switch {
 		case err != nil:
 			return w, err
 		case r.Local:
 			return w, fmt.Errorf("%v has just come to this host", addr)
 		}
-		index, w.gateway, w.source = r.Link, r.Via, r.Source
+		index, w.gateway, w.source = r.Link, r.Gateway, r.Source
 	}
 	var err error
 	if w.link, err = net.InterfaceByIndex(int(index)); err != nil {

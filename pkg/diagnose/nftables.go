@@ -22,7 +22,7 @@ func checkNftables(_ context.Context, h *host) Result {
 	case !h.privileged:
 		return skippedResult("only a process with %s can tell: run it as root", capability)
 	}
-	err := nftables.Try()
+	err := nftables.CheckSupport()
 	reason, message := h.serviceState()
 	switch {
 	case errors.Is(err, nftables.ErrUnsupported):

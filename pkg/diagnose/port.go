@@ -40,10 +40,10 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if !at.IsValid() {
 		return findings.Finding{}, false
 	}
-	if listens, err := socketowner.Listens(at.Port()); err != nil || !listens {
+	if listens, err := socketowner.IsListening(at.Port()); err != nil || !listens {
 		return findings.Finding{}, false
 	}
-	who := socketowner.OfTCPPort(at.Port())
+	who := socketowner.DescribeTCPPort(at.Port())
 	if strings.Contains(who, unitName) || strings.Contains(who, "("+programName+")") {
 		return findings.Finding{}, false
 	}
@@ -54,7 +54,7 @@ func checkInternalPort(h *host) Result {
 	port := h.config.InternalPort
 	reason, _ := h.serviceState()
 	taken := func() Result {
-		return findingsResult([]findings.Finding{findings.New(findings.PortInUse, "port", strconv.Itoa(int(port)), "holder", socketowner.OfTCPPort(port))}, "")
+		return findingsResult([]findings.Finding{findings.New(findings.PortInUse, "port", strconv.Itoa(int(port)), "holder", socketowner.DescribeTCPPort(port))}, "")
 	}
 	switch {
 	case reason == report.PortInUse:
@@ -64,7 +64,7 @@ func checkInternalPort(h *host) Result {
 	case reason != "":
 		return okResult("nobody takes port %d from the service", port)
 	}
-	listens, err := socketowner.Listens(port)
+	listens, err := socketowner.IsListening(port)
 	switch {
 	case err != nil:
 		return skippedResult("%v", err)
@@ -72,7 +72,7 @@ func checkInternalPort(h *host) Result {
 		return okResult("port %d is free for the service", port)
 	}
 	// Sockets that systemd keeps for the service were made in its cgroup.
-	who := socketowner.OfTCPPort(port)
+	who := socketowner.DescribeTCPPort(port)
 	_, err = h.report()
 	switch {
 	case strings.Contains(who, unitName):

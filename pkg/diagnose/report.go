@@ -149,7 +149,7 @@ func (h *host) notApplicableReport() Report {
 	r.Advice = []string{
 		"http01-proxyd works on the masters of a bare-metal OpenShift cluster, where keepalived keeps the virtual IP of the API. " +
 			fmt.Sprintf("Here is no %s and no %s, and %s gives no VIPs, and MicroShift is not here: for a host of another kind that is as it should be.",
-				h.config.VIPs.KeepalivedConfig, keepalived.ManifestPath(h.ManifestDir), h.ConfigPath),
+				h.config.VIPs.KeepalivedConfig, keepalived.StaticPodPath(h.ManifestDir), h.ConfigPath),
 		"To check a cluster, run this on its masters, for example: " + onMasters,
 		"Where something else than keepalived keeps the VIPs, name them as vips.api and vips.ingress in " + h.ConfigPath + ".",
 	}

@@ -23,24 +23,24 @@ func sandboxFaults(u systemd.Unit) []string {
 	root := !u.DynamicUser && (u.User == "" || u.User == "root" || u.User == "0")
 	add(u.BoundingSet&needed == 0, "CapabilityBoundingSet= lacks %s", capability)
 	add(u.BoundingSet&needed != 0 && !root && u.Ambient&needed == 0, "AmbientCapabilities= lacks %s", capability)
-	families := deniedNames(u.Families, "AF_NETLINK", "AF_UNIX", "AF_INET", "AF_INET6")
+	families := deniedNames(u.AddressFamilies, "AF_NETLINK", "AF_UNIX", "AF_INET", "AF_INET6")
 	add(len(families) > 0, "RestrictAddressFamilies= denies %s", strings.Join(families, " "))
 	calls := deniedNames(u.SystemCalls, requiredSyscalls()...)
 	add(len(calls) > 0, "SystemCallFilter= denies %s", strings.Join(calls, " "))
 	add(u.PrivateNetwork, "PrivateNetwork=yes hides the host's network")
 	add(u.PrivateUsers, "PrivateUsers=yes leaves %s without effect", capability)
-	add(u.DeniesAddresses, "IPAddressDeny= cuts connections off")
+	add(u.DeniesIPAddresses, "IPAddressDeny= cuts connections off")
 	if len(faults) == 0 {
 		add(killedByFilter(u), "a system-call filter has ended it (SIGSYS)")
-		add(u.Code == 1 && exitName(u.Status) != "" && u.Status != exitExec,
-			"systemd could not set the sandbox up (exit code %d/%s; journalctl -u %s says why)", u.Status, exitName(u.Status), unitName)
+		add(u.ExecMainCode == 1 && exitName(u.ExecMainStatus) != "" && u.ExecMainStatus != exitExec,
+			"systemd could not set the sandbox up (exit code %d/%s; journalctl -u %s says why)", u.ExecMainStatus, exitName(u.ExecMainStatus), unitName)
 	}
 	return faults
 }
 
 // killedByFilter holds for CLD_KILLED and CLD_DUMPED of sigaction(2) with SIGSYS.
 func killedByFilter(u systemd.Unit) bool {
-	return (u.Code == 2 || u.Code == 3) && u.Status == int(unix.SIGSYS)
+	return (u.ExecMainCode == 2 || u.ExecMainCode == 3) && u.ExecMainStatus == int(unix.SIGSYS)
 }
 
 // requiredSyscalls are some that the service makes on every machine, whichever way it

@@ -21,10 +21,10 @@ import (
 // says of it is looked at in test/host.
 func shippedUnit() systemd.Unit {
 	return systemd.Unit{
-		Load: "loaded", Active: "active", Enabled: "enabled", Result: "success", Path: programPath, DynamicUser: true,
+		LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled", Result: "success", ExecPath: programPath, DynamicUser: true,
 		BoundingSet: 1 << unix.CAP_NET_ADMIN, Ambient: 1 << unix.CAP_NET_ADMIN,
-		Families:    systemd.Filter{Allow: true, Names: []string{"AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX"}},
-		SystemCalls: systemd.Filter{Allow: true, Names: requiredSyscalls()},
+		AddressFamilies: systemd.Filter{Allow: true, Names: []string{"AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX"}},
+		SystemCalls:     systemd.Filter{Allow: true, Names: requiredSyscalls()},
 	}
 }
 
@@ -35,19 +35,19 @@ func TestSandboxFaults(t *testing.T) {
 		want   []string
 	}{
 		"as it is shipped":            {func(*systemd.Unit) {}, nil},
-		"without any sandbox":         {func(u *systemd.Unit) { *u = systemd.Unit{Load: "loaded", BoundingSet: ^uint64(0)} }, nil},
+		"without any sandbox":         {func(u *systemd.Unit) { *u = systemd.Unit{LoadState: "loaded", BoundingSet: ^uint64(0)} }, nil},
 		"an empty bounding set":       {func(u *systemd.Unit) { u.BoundingSet = 0 }, []string{"CapabilityBoundingSet= lacks CAP_NET_ADMIN"}},
 		"no ambient capability":       {func(u *systemd.Unit) { u.Ambient = 0 }, []string{"AmbientCapabilities= lacks CAP_NET_ADMIN"}},
 		"none is needed by root":      {func(u *systemd.Unit) { u.Ambient, u.DynamicUser, u.User = 0, false, "root" }, nil},
-		"no netlink":                  {func(u *systemd.Unit) { u.Families.Names = u.Families.Names[:2] }, []string{"RestrictAddressFamilies= denies AF_NETLINK AF_UNIX"}},
-		"a family that is not wanted": {func(u *systemd.Unit) { u.Families = systemd.Filter{Names: []string{"AF_INET6"}} }, []string{"RestrictAddressFamilies= denies AF_INET6"}},
+		"no netlink":                  {func(u *systemd.Unit) { u.AddressFamilies.Names = u.AddressFamilies.Names[:2] }, []string{"RestrictAddressFamilies= denies AF_NETLINK AF_UNIX"}},
+		"a family that is not wanted": {func(u *systemd.Unit) { u.AddressFamilies = systemd.Filter{Names: []string{"AF_INET6"}} }, []string{"RestrictAddressFamilies= denies AF_INET6"}},
 		"calls that are not wanted":   {func(u *systemd.Unit) { u.SystemCalls = systemd.Filter{Names: []string{"ptrace", "seccomp"}} }, []string{"SystemCallFilter= denies seccomp"}},
 		"no network":                  {func(u *systemd.Unit) { u.PrivateNetwork, u.PrivateUsers = true, true }, []string{"PrivateNetwork=yes hides the host's network", "PrivateUsers=yes leaves CAP_NET_ADMIN without effect"}},
-		"a firewall of the unit":      {func(u *systemd.Unit) { u.DeniesAddresses = true }, []string{"IPAddressDeny= cuts connections off"}},
-		"killed by a filter":          {func(u *systemd.Unit) { u.Code, u.Status = 3, 31 }, []string{"a system-call filter has ended it (SIGSYS)"}},
-		"killed by an admin":          {func(u *systemd.Unit) { u.Code, u.Status = 2, 9 }, nil},
-		"no namespace":                {func(u *systemd.Unit) { u.Code, u.Status = 1, 226 }, []string{"systemd could not set the sandbox up (exit code 226/NAMESPACE; journalctl -u http01-proxyd.service says why)"}},
-		"it fails by itself":          {func(u *systemd.Unit) { u.Code, u.Status = 1, 1 }, nil},
+		"a firewall of the unit":      {func(u *systemd.Unit) { u.DeniesIPAddresses = true }, []string{"IPAddressDeny= cuts connections off"}},
+		"killed by a filter":          {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 3, 31 }, []string{"a system-call filter has ended it (SIGSYS)"}},
+		"killed by an admin":          {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 2, 9 }, nil},
+		"no namespace":                {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 226 }, []string{"systemd could not set the sandbox up (exit code 226/NAMESPACE; journalctl -u http01-proxyd.service says why)"}},
+		"it fails by itself":          {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 1 }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,14 +63,16 @@ func TestSandboxFaults(t *testing.T) {
 func TestUnitState(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*systemd.Unit){
-		"http01-proxyd.service is not installed on this host": func(u *systemd.Unit) { u.Load = "not-found" },
-		"http01-proxyd.service is masked":                     func(u *systemd.Unit) { u.Load = "masked" },
-		"http01-proxyd.service is inactive and disabled":      func(u *systemd.Unit) { u.Active, u.Enabled = "inactive", "disabled" },
-		"a condition of http01-proxyd.service is not met":     func(u *systemd.Unit) { u.Active, u.Held = "inactive", true },
+		"http01-proxyd.service is not installed on this host": func(u *systemd.Unit) { u.LoadState = "not-found" },
+		"http01-proxyd.service is masked":                     func(u *systemd.Unit) { u.LoadState = "masked" },
+		"http01-proxyd.service is inactive and disabled":      func(u *systemd.Unit) { u.ActiveState, u.UnitFileState = "inactive", "disabled" },
+		"a condition of http01-proxyd.service is not met":     func(u *systemd.Unit) { u.ActiveState, u.ConditionFailed = "inactive", true },
 		"its last run ended with exit code 203/EXEC after 7 resta": func(u *systemd.Unit) {
-			u.Active, u.Result, u.Code, u.Status, u.Restarts = "activating", "exit-code", 1, 203, 7
+			u.ActiveState, u.Result, u.ExecMainCode, u.ExecMainStatus, u.Restarts = "activating", "exit-code", 1, 203, 7
 		},
-		"and enabled, and its last run ended by signal 9": func(u *systemd.Unit) { u.Active, u.Result, u.Code, u.Status = "failed", "signal", 2, 9 },
+		"and enabled, and its last run ended by signal 9": func(u *systemd.Unit) {
+			u.ActiveState, u.Result, u.ExecMainCode, u.ExecMainStatus = "failed", "signal", 2, 9
+		},
 	} {
 		u := shippedUnit()
 		change(&u)
@@ -103,7 +105,7 @@ func TestServiceUnresponsive(t *testing.T) {
 				if tt.active == "" {
 					return systemd.Unit{}, fs.ErrNotExist
 				}
-				return systemd.Unit{Active: tt.active}, nil
+				return systemd.Unit{ActiveState: tt.active}, nil
 			},
 			report: func() (report.Report, error) { return report.Report{}, tt.err },
 		}

@@ -69,7 +69,7 @@ func (h *host) serviceUnresponsive() bool {
 		return true
 	default:
 		u, unknown := h.unit()
-		return unknown == nil && u.Active == "active"
+		return unknown == nil && u.ActiveState == "active"
 	}
 }
 
@@ -156,7 +156,7 @@ func reasonCauses(reason report.Reason) []findings.ID {
 // mayRun holds unless systemd knows that it does not run.
 func (h *host) mayRun() bool {
 	u, err := h.unit()
-	return err != nil || u.Active == "active" || u.Active == "reloading"
+	return err != nil || u.ActiveState == "active" || u.ActiveState == "reloading"
 }
 
 // unitState says how the unit is.
@@ -165,16 +165,16 @@ func (h *host) unitState() string {
 	switch {
 	case err != nil:
 		return systemMessage(h.reportError())
-	case u.Load == "not-found":
+	case u.LoadState == "not-found":
 		return unitName + " is not installed on this host"
-	case u.Load != "loaded":
-		return fmt.Sprintf("%s is %s", unitName, u.Load)
-	case u.Held:
-		return fmt.Sprintf("a condition of %s is not met, such as that %s is there", unitName, u.Path)
+	case u.LoadState != "loaded":
+		return fmt.Sprintf("%s is %s", unitName, u.LoadState)
+	case u.ConditionFailed:
+		return fmt.Sprintf("a condition of %s is not met, such as that %s is there", unitName, u.ExecPath)
 	}
-	state := fmt.Sprintf("%s is %s", unitName, u.Active)
-	if u.Enabled != "" {
-		state += " and " + u.Enabled
+	state := fmt.Sprintf("%s is %s", unitName, u.ActiveState)
+	if u.UnitFileState != "" {
+		state += " and " + u.UnitFileState
 	}
 	if end := lastExit(u); end != "" {
 		state += ", and " + end
@@ -184,14 +184,14 @@ func (h *host) unitState() string {
 
 // lastExit says how the last run ended, if that was not well.
 func lastExit(u systemd.Unit) string {
-	if u.Result == "success" && u.Status == 0 {
+	if u.Result == "success" && u.ExecMainStatus == 0 {
 		return ""
 	}
 	const exited = 1 // CLD_EXITED of sigaction(2)
-	how := fmt.Sprintf("its last run ended by signal %d", u.Status)
-	if u.Code == exited {
-		how = fmt.Sprintf("its last run ended with exit code %d", u.Status)
-		if name := exitName(u.Status); name != "" {
+	how := fmt.Sprintf("its last run ended by signal %d", u.ExecMainStatus)
+	if u.ExecMainCode == exited {
+		how = fmt.Sprintf("its last run ended with exit code %d", u.ExecMainStatus)
+		if name := exitName(u.ExecMainStatus); name != "" {
 			how += "/" + name
 		}
 	}
@@ -238,8 +238,8 @@ func (h *host) sandboxFindings() []findings.Finding {
 		matches = append(matches, findings.New(findings.SandboxDenies, "what", strings.Join(kept, "; "), "dropins", dropIns))
 	}
 	path := programPath
-	if u, err := h.unit(); err == nil && u.Path != "" {
-		path = u.Path
+	if u, err := h.unit(); err == nil && u.ExecPath != "" {
+		path = u.ExecPath
 	}
 	return append(matches, readSELinux(path).findings(path, time.Now())...)
 }
@@ -247,7 +247,7 @@ func (h *host) sandboxFindings() []findings.Finding {
 // deniedBySandbox is what the unit's sandbox keeps from a service that is not well.
 func (h *host) deniedBySandbox() []string {
 	u, err := h.unit()
-	if err != nil || u.Load != "loaded" || h.serviceReady() {
+	if err != nil || u.LoadState != "loaded" || h.serviceReady() {
 		return nil
 	}
 	return sandboxFaults(u)

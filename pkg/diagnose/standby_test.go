@@ -86,7 +86,7 @@ func TestStandbyMissesVIP(t *testing.T) {
 			c := &changingHost{addressReads: tt.looks, reasons: tt.says, failsLater: tt.silent}
 			h := &host{
 				fetchReport: c.fetchReport, report: sync.OnceValues(c.fetchReport), readAddresses: c.readAddresses,
-				unit: func() (systemd.Unit, error) { return systemd.Unit{Load: "not-found"}, nil },
+				unit: func() (systemd.Unit, error) { return systemd.Unit{LoadState: "not-found"}, nil },
 			}
 			h.stillUnnoticed = sync.OnceValue(func() []netip.Addr { return h.findStillUnnoticed(t.Context()) })
 			var held []netip.Addr

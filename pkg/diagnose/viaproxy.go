@@ -83,7 +83,7 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 	addrs := func(name string) (found []netip.Addr) {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
-		found, g.unresolved = h.prober.Resolver(h.ResolvConf, h.HostsFile).Addresses(ctx, name)
+		found, g.unresolved = h.prober.Resolver(h.ResolvConf, h.HostsFile).Lookup(ctx, name)
 		return found
 	}
 	g.egress = settings.Egress(ways, memoize(addrs), setting, systemRoots())

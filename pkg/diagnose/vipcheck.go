@@ -56,9 +56,9 @@ func (h *host) vipsFault() (findings.Finding, bool) {
 		return h.microShiftFinding()
 	}
 	path, err := h.config.VIPs.KeepalivedConfig, h.vipsErr
-	manifest := keepalived.ManifestPath(h.ManifestDir)
+	manifest := keepalived.StaticPodPath(h.ManifestDir)
 	if errors.Is(err, errVIPsUserManaged) {
-		manifest = keepalived.ManifestPath(h.DisabledManifestDir)
+		manifest = keepalived.StaticPodPath(h.DisabledManifestDir)
 	}
 	find := func(id findings.ID) (findings.Finding, bool) {
 		return findings.New(id, "path", path, "manifest", manifest, "error", fmt.Sprint(err), "vip", joinAddresses(h.vips.API)), true

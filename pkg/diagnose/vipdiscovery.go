@@ -52,7 +52,7 @@ func findVIPs(ctx context.Context, o Options, c config.VIPs) (keepalived.VIPs, e
 	case err != nil:
 		return keepalived.VIPs{}, err
 	}
-	vips, err := found.VIPs.Complete(o.ManifestDir)
+	vips, err := found.VIPs.CompleteFromStaticPod(o.ManifestDir)
 	if len(vips.Ingress) == 0 {
 		return vips, errors.Join(errNoIngressVIP, err)
 	}
@@ -60,7 +60,7 @@ func findVIPs(ctx context.Context, o Options, c config.VIPs) (keepalived.VIPs, e
 }
 
 func keepalivedManifestExists(dir string) bool {
-	_, err := os.Lstat(keepalived.ManifestPath(dir))
+	_, err := os.Lstat(keepalived.StaticPodPath(dir))
 	return err == nil
 }
 

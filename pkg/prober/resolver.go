@@ -16,7 +16,7 @@ const lookupTimeout = 3 * time.Second
 
 // Resolver finds names as this host does, by its files; the child asks the servers.
 func (c *Client) Resolver(conf, hosts string) resolve.Resolver {
-	return resolve.Resolver{Conf: conf, Hosts: hosts, Ask: c.lookup}
+	return resolve.Resolver{ConfPath: conf, HostsPath: hosts, Query: c.lookup}
 }
 
 func (c *Client) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {

@@ -22,7 +22,7 @@ type observation struct {
 	configKnown bool   // false: refused, and there is no last good one
 	userManaged bool   // kubelet keeps keepalived's static pod among the disabled ones
 	staticPod   string // the path of keepalived's static pod; empty: kubelet has none
-	keepalived  keepalived.Answer
+	keepalived  keepalived.Snapshot
 	microShift  microShift
 	// rememberedInternal are the internal addresses of the DefaultMicroShiftDir that was seen here last.
 	rememberedInternal []netip.Addr

@@ -34,8 +34,8 @@ func parseConfig(t *testing.T, text string) config.Config {
 	return c
 }
 
-func keepalivedVIPs(api, ingress []netip.Addr) keepalived.Answer {
-	return keepalived.Answer{Known: true, Discovery: keepalived.Discovery{VIPs: keepalived.VIPs{API: api, Ingress: ingress}}}
+func keepalivedVIPs(api, ingress []netip.Addr) keepalived.Snapshot {
+	return keepalived.Snapshot{Known: true, Discovery: keepalived.Discovery{VIPs: keepalived.VIPs{API: api, Ingress: ingress}}}
 }
 
 func hostAddresses(texts ...string) []ownership.Address {
@@ -122,14 +122,14 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"no keepalived.conf": {
-			sight: observation{keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			sight: observation{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.NotRequired,
 				message: "no /etc/keepalived/keepalived.conf and no VIPs given: this platform has no virtual IPs",
 			},
 		},
 		"keepalived's static pod without keepalived.conf": {
-			sight: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			sight: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason: report.NoVIPs,
 				message: "there is no /etc/keepalived/keepalived.conf, although keepalived's static pod is here (/m/keepalived.yaml): " +
@@ -144,21 +144,21 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"user-managed": {
-			sight: observation{userManaged: true, keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist}},
+			sight: observation{userManaged: true, keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{
 				reason:  report.ExternalLoadBalancer,
 				message: "the VIPs are user-managed and never on a node: lead port 80 of the API address to the ingress on that load balancer",
 			},
 		},
 		"no API instance": {
-			sight: observation{keepalived: keepalived.Answer{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
+			sight: observation{keepalived: keepalived.Snapshot{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",
 			},
 		},
 		"nothing known yet": {
-			sight: observation{keepalived: keepalived.Answer{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
+			sight: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
 			want: plan{
 				reason:  report.NoVIPs,
 				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or give vips.api and vips.ingress in the configuration",

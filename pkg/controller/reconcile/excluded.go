@@ -25,7 +25,7 @@ func (s observation) excluded() []netip.Addr {
 	case len(m.computed.Internal) > 0:
 		return append(placed, m.computed.Internal...)
 	default:
-		return slices.Concat(microshift.Guarded(), s.knownInternal())
+		return slices.Concat(microshift.DefaultInternalAddresses(), s.knownInternal())
 	}
 }
 
@@ -40,7 +40,7 @@ func (s observation) knownInternal() []netip.Addr {
 func onInternalLink(addresses []ownership.Address, last []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addresses {
-		if place := a.Link == "" || microshift.HasInternal(a.Link); place && isInternalCandidate(a.IP, a.Bits, last) {
+		if place := a.Link == "" || microshift.IsInternalLink(a.Link); place && isInternalCandidate(a.IP, a.Bits, last) {
 			out = append(out, a.IP.Unmap())
 		}
 	}
@@ -50,7 +50,7 @@ func onInternalLink(addresses []ownership.Address, last []netip.Addr) []netip.Ad
 // isInternalCandidate holds for a single address that is a default one or one of last.
 func isInternalCandidate(ip netip.Addr, bits int, last []netip.Addr) bool {
 	ip = ip.Unmap()
-	return bits == ip.BitLen() && (slices.Contains(microshift.Guarded(), ip) || slices.Contains(last, ip))
+	return bits == ip.BitLen() && (slices.Contains(microshift.DefaultInternalAddresses(), ip) || slices.Contains(last, ip))
 }
 
 // NeedsLinkNames reports whether what is guarded hangs on the names of the links; last are
@@ -61,8 +61,8 @@ func NeedsLinkNames(found []address.Address, last []netip.Addr) bool {
 
 // ExcludedAddresses are the addresses that the service never catches on a host whose
 // DefaultMicroShiftDir has answered a; last are the internal addresses that were known last.
-func ExcludedAddresses(a microshift.Answer, computed microshift.Computed, addresses []ownership.Address, last []netip.Addr) []netip.Addr {
-	return observation{microShift: microShift{Answer: a, computed: computed}, addresses: addresses, rememberedInternal: last}.excluded()
+func ExcludedAddresses(a microshift.Snapshot, computed microshift.Computed, addresses []ownership.Address, last []netip.Addr) []netip.Addr {
+	return observation{microShift: microShift{Snapshot: a, computed: computed}, addresses: addresses, rememberedInternal: last}.excluded()
 }
 
 // describeInternal says what addresses of vips.api, or of keepalived's, are, of which

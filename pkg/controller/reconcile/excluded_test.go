@@ -66,9 +66,9 @@ func TestInternalAddressFromDefaultDirectory(t *testing.T) {
 				for dir, network := range map[string]string{"usual": "10.96.0.0/16", "other": "10.40.0.0/16", "before": "10.98.0.0/16"} {
 					w.write(dir+"/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: ["+network+"]}\n")
 				}
-				before := microshift.NewReader(filepath.Join(w.dir, "before"), w.dir, microshift.NewKeeper(w.stateDir))
+				before := microshift.NewReader(filepath.Join(w.dir, "before"), w.dir, microshift.NewStateFile(w.stateDir))
 				before.Read(time.Now())
-				must(t, before.Keep())
+				must(t, before.Save())
 				w.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", w.dir) + "\n")
 			})
 			defer w.stop()

@@ -21,7 +21,7 @@ import (
 
 // microShift is what was seen of a DefaultMicroShiftDir on this host.
 type microShift struct {
-	microshift.Answer
+	microshift.Snapshot
 	computed microshift.Computed
 	err      error // why computed is not whole
 }
@@ -62,7 +62,7 @@ func decideMicroShift(s observation) plan {
 	p, m := planMicroShift(s), s.microShift
 	if m.Known && m.Err != nil {
 		p.messageSuffix = fmt.Sprintf(" (%v; MicroShift's last good configuration stays in force)", m.Err)
-	} else if err := pendingRestart(m.Changed); err != nil {
+	} else if err := pendingRestart(m.ChangedSinceStart); err != nil {
 		p.messageSuffix = fmt.Sprintf(" (MicroShift's configuration: %v)", err)
 	}
 	return p
@@ -83,16 +83,16 @@ func planMicroShift(s observation) plan {
 			"set it to Managed, or give vips.api and vips.ingress for a router of your own")
 	}
 	nodes, router := m.computed.NodeIPs, m.computed.Router
-	free := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool { return router.On(a, microshift.ChallengePort) })
+	free := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool { return router.ListensOn(a, microshift.ChallengePort) })
 	led := exclude(free, s.excluded())
 	absent := slices.DeleteFunc(slices.Clone(nodes), s.hasAddress)
-	p := plan{port: s.config.InternalPort, ingress: m.computed.Upstream(), routerHTTP: router.HTTP, routerHTTPS: router.HTTPS}
+	p := plan{port: s.config.InternalPort, ingress: m.computed.UpstreamAddresses(), routerHTTP: router.HTTP, routerHTTPS: router.HTTPS}
 	switch {
 	case len(free) == 0:
 		p.reason = report.NotRequired
 		p.decision = ownership.Decide(nodes, nodes, nil)
 		p.message = fmt.Sprintf("MicroShift's router has %s, by its configuration", describePort(nodes, router.HTTP))
-	case len(led) == 0 && !m.computed.Forced:
+	case len(led) == 0 && !m.computed.AdvertiseAddressGiven:
 		return none(report.NoVIPs, "%s is the internal address of MicroShift's API server, the first one behind the service network, of which nothing is caught: "+
 			"correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration", joinAddrs(free))
 	case len(led) == 0:
@@ -145,12 +145,12 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Duration) {
 	dir := e.configuration.active.MicroShift.Directory
 	if e.microShiftState == nil {
-		kept := microshift.NewKeeper(e.stateDir)
-		e.microShiftState, e.observation.rememberedInternal = &kept, kept.Internal()
+		kept := microshift.NewStateFile(e.stateDir)
+		e.microShiftState, e.observation.rememberedInternal = &kept, kept.InternalAddresses()
 	}
 	e.observation.defaultDirInternal = nil
 	if dir != e.defaultMicroShiftDir {
-		e.observation.defaultDirInternal = microshift.Internal(e.defaultMicroShiftDir)
+		e.observation.defaultDirInternal = microshift.ConfiguredInternalAddresses(e.defaultMicroShiftDir)
 	}
 	if dir == "" {
 		e.microShift, e.microShiftDir, e.observation.microShift = nil, "", microShift{}
@@ -161,14 +161,14 @@ func (e *observer) readMicroShift(now time.Time) (watch []string, again time.Dur
 		e.observation.microShift, e.nodeAddressWait = microShift{}, nodeAddressWait{}
 	}
 	answer := e.microShift.Read(now)
-	e.observation.microShift.Answer = answer
+	e.observation.microShift.Snapshot = answer
 	untaken := answer.Err
 	if untaken == nil {
-		untaken = pendingRestart(answer.Changed)
+		untaken = pendingRestart(answer.ChangedSinceStart)
 	}
 	e.logOnChange("microshift", "MicroShift's configuration is not taken as it stands", untaken)
-	e.logOnChange("microshift-kept", "what an earlier run has kept of MicroShift's configuration is not taken", answer.KeepErr)
-	e.logOnChange("microshift-keep", "a later start would not know what MicroShift has read", e.microShift.Keep())
+	e.logOnChange("microshift-kept", "what an earlier run has kept of MicroShift's configuration is not taken", answer.RestoreErr)
+	e.logOnChange("microshift-keep", "a later start would not know what MicroShift has read", e.microShift.Save())
 	return answer.Watch, answer.RetryAfter
 }
 
@@ -200,7 +200,7 @@ func MicroShiftHost(links []address.Link, found []address.Address, routes string
 			h.Addresses = append(h.Addresses, microshift.Address{IP: a.IP, Bits: a.Bits, Link: a.Link})
 		}
 	}
-	h.Default4, h.Default6, err = microshift.DefaultRoutes(routes)
+	h.DefaultLinks4, h.DefaultLinks6, err = microshift.DefaultRouteLinks(routes)
 	return h, err
 }
 
@@ -216,7 +216,7 @@ type MicroShiftPlan struct {
 
 // DecideMicroShift decides as the service does on a DefaultMicroShiftDir host, of which err
 // says why computed is not whole.
-func DecideMicroShift(c config.Config, a microshift.Answer, computed microshift.Computed, err error, addresses []ownership.Address) MicroShiftPlan {
+func DecideMicroShift(c config.Config, a microshift.Snapshot, computed microshift.Computed, err error, addresses []ownership.Address) MicroShiftPlan {
 	p := decideMicroShift(observation{config: c, configKnown: true, addresses: addresses, microShift: microShift{a, computed, err}})
 	return MicroShiftPlan{Reason: p.reason, Message: p.message + p.messageSuffix, Decision: p.decision, Ingress: p.ingress, Config: p.withRouterPorts(c)}
 }
@@ -238,12 +238,12 @@ type LoopbackAddresses interface {
 // already stays there. known is false while it cannot be told.
 func (s observation) loopbackAddresses() (want, heldBack []netip.Addr, known bool) {
 	m := s.microShift
-	if !s.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.Forced {
+	if !s.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.AdvertiseAddressGiven {
 		return nil, nil, true
 	}
 	for _, a := range slices.Backward(m.computed.Internal) {
 		switch {
-		case !s.hasAddress(a) && slices.Contains(m.computed.Mistaken, a):
+		case !s.hasAddress(a) && slices.Contains(m.computed.MisdetectedAsNodeIP, a):
 			heldBack = append(heldBack, a)
 		case s.hasAddress(a) || len(heldBack) == 0:
 			want = append(want, a)
@@ -256,7 +256,7 @@ func (s observation) loopbackAddresses() (want, heldBack []netip.Addr, known boo
 // loopbackRetain are the addresses that are not taken from lo where they are, although they are
 // not wanted: what the admin gives by hand now may be what was put there before.
 func (s observation) retainedOnLoopback() []netip.Addr {
-	if s.config.MicroShift.ManageAdvertiseAddress && s.microShift.Present && s.microShift.computed.Forced {
+	if s.config.MicroShift.ManageAdvertiseAddress && s.microShift.Present && s.microShift.computed.AdvertiseAddressGiven {
 		return s.microShift.computed.Internal
 	}
 	return nil
@@ -270,7 +270,7 @@ func (s observation) hasAddress(addr netip.Addr) bool {
 // hasInternalAddress reports whether an internal address is where DefaultMicroShiftDir has it.
 func (s observation) hasInternalAddress(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.addresses, func(a ownership.Address) bool {
-		return a.IP == addr && a.Bits == addr.BitLen() && microshift.HasInternal(a.Link)
+		return a.IP == addr && a.Bits == addr.BitLen() && microshift.IsInternalLink(a.Link)
 	})
 }
 

@@ -30,7 +30,7 @@ func microShiftObservation(t *testing.T, config string, change func(*microshift.
 	t.Helper()
 	s := observation{
 		config: parseConfig(t, config), configKnown: true,
-		keepalived: keepalived.Answer{Known: true, Err: fs.ErrNotExist},
+		keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist},
 		addresses:  hostAddresses("192.0.2.9", "192.0.2.10", "2001:db8::9", "10.44.0.0"),
 	}
 	s.microShift.Present, s.microShift.Known = true, true
@@ -108,7 +108,7 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"node's address is the internal one": {
 			change: func(c *microshift.Computed) {
-				c.NodeIPs, c.Internal, c.Forced = addrs("192.0.2.9"), addrs("192.0.2.9"), true
+				c.NodeIPs, c.Internal, c.AdvertiseAddressGiven = addrs("192.0.2.9"), addrs("192.0.2.9"), true
 				c.Router.Addresses = addrs("192.0.2.10")
 			},
 			reason: report.NoVIPs, says: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), of which nothing is caught: leave that key out",
@@ -122,7 +122,7 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"the same, and the router there": {
 			change: func(c *microshift.Computed) {
-				c.NodeIPs, c.Internal, c.Forced = addrs("192.0.2.9"), addrs("192.0.2.9"), true
+				c.NodeIPs, c.Internal, c.AdvertiseAddressGiven = addrs("192.0.2.9"), addrs("192.0.2.9"), true
 			},
 			reason: report.NotRequired,
 		},
@@ -163,7 +163,7 @@ func TestDecideMicroShift(t *testing.T) {
 			reason: report.UpstreamUnreachable, says: "(it is broken; MicroShift's last good configuration stays in force)",
 		},
 		"changed since MicroShift was started": {
-			sight:  func(s *observation) { s.microShift.Changed = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
+			sight:  func(s *observation) { s.microShift.ChangedSinceStart = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
 			reason: report.NotRequired, says: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started: in force after systemctl restart microshift)",
 		},
 		"explicit VIPs win": {
@@ -309,26 +309,26 @@ func TestInternalAddresses(t *testing.T) {
 	}{
 		"not to be kept": {config: "{}"},
 		"both families":  {want: "[10.44.0.0 fd02::1:0]"},
-		"forced":         {change: func(c *microshift.Computed) { c.Forced = true }},
+		"forced":         {change: func(c *microshift.Computed) { c.AdvertiseAddressGiven = true }},
 		"not known":      {change: func(c *microshift.Computed) { c.Internal = nil }, unknown: true},
 		"one would be taken for the node's": {
-			change: func(c *microshift.Computed) { c.Mistaken = addrs("fd02::1:0") },
+			change: func(c *microshift.Computed) { c.MisdetectedAsNodeIP = addrs("fd02::1:0") },
 			want:   "[10.44.0.0]", heldBack: "[fd02::1:0]", // 10.44.0.0 is there already
 		},
 		"one would be, and the other is not there": {
 			change: func(c *microshift.Computed) {
-				c.Internal, c.Mistaken = addrs("10.47.0.0", "fd02::1:0"), addrs("fd02::1:0")
+				c.Internal, c.MisdetectedAsNodeIP = addrs("10.47.0.0", "fd02::1:0"), addrs("fd02::1:0")
 			},
 			heldBack: "[fd02::1:0]",
 		},
 		"the first would be": {
 			change: func(c *microshift.Computed) {
-				c.Internal, c.Mistaken = addrs("10.47.0.0", "fd02::1:0"), addrs("10.47.0.0")
+				c.Internal, c.MisdetectedAsNodeIP = addrs("10.47.0.0", "fd02::1:0"), addrs("10.47.0.0")
 			},
 			want: "[fd02::1:0]", heldBack: "[10.47.0.0]",
 		},
 		"one would be, and is there already": {
-			change: func(c *microshift.Computed) { c.Mistaken = addrs("10.44.0.0") },
+			change: func(c *microshift.Computed) { c.MisdetectedAsNodeIP = addrs("10.44.0.0") },
 			want:   "[10.44.0.0 fd02::1:0]",
 		},
 	} {

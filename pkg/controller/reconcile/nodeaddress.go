@@ -24,7 +24,7 @@ func (n *nodeAddressWait) compute(c microshift.Config, h microshift.Host, now ti
 	case n.since.IsZero():
 		n.since = now
 	case now.Sub(n.since) >= nodeAddressTimeout:
-		h.Settled = true
+		h.AddressesSettled = true
 		return c.Compute(h)
 	}
 	return computed, err

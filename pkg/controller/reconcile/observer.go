@@ -30,8 +30,8 @@ type observer struct {
 
 	configuration   configuration
 	keepalived      *keepalived.Reader
-	keepalivedPath  string             // the path that keepalived reads
-	microShiftState *microshift.Keeper // nil until DefaultMicroShiftDir is looked for
+	keepalivedPath  string                // the path that keepalived reads
+	microShiftState *microshift.StateFile // nil until DefaultMicroShiftDir is looked for
 	microShift      *microshift.Reader
 	microShiftDir   string          // the directory that microShift reads
 	nodeAddressWait nodeAddressWait // of DefaultMicroShiftDir's
@@ -82,7 +82,7 @@ func (e *observer) readFiles(now time.Time) time.Duration {
 	files := e.observation.keepalived.Discovery.Files
 	e.readManifests()
 	e.logKeepalivedProblems(e.observation.keepalived)
-	watch = append(watch, e.keepalivedPath, keepalived.ManifestPath(e.staticPodDir), keepalived.ManifestPath(e.disabledStaticPodDir))
+	watch = append(watch, e.keepalivedPath, keepalived.StaticPodPath(e.staticPodDir), keepalived.StaticPodPath(e.disabledStaticPodDir))
 	watch = append(watch, files...)
 	return shorterWait(again, e.observation.keepalived.RetryAfter)
 }
@@ -94,12 +94,12 @@ func (e *observer) readManifests() {
 	e.logOnChange("user-managed", "cannot tell whether the VIPs are user-managed; taking it that they are not", err)
 	e.observation.userManaged = managed
 	e.observation.staticPod = ""
-	if path := keepalived.ManifestPath(e.staticPodDir); exists(path) {
+	if path := keepalived.StaticPodPath(e.staticPodDir); exists(path) {
 		e.observation.staticPod = path
 	}
 
 	vips := &e.observation.keepalived.Discovery.VIPs
-	*vips, err = vips.Complete(e.staticPodDir)
+	*vips, err = vips.CompleteFromStaticPod(e.staticPodDir)
 	e.logOnChange("manifest", "cannot take the missing ingress VIPs from keepalived's static pod", err)
 }
 
@@ -112,7 +112,7 @@ func exists(path string) bool {
 
 // logKeepalivedProblems says what of keepalived.conf is not taken as it
 // stands.
-func (e *observer) logKeepalivedProblems(answer keepalived.Answer) {
+func (e *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
 	var stale error
 	if answer.Stale {
 		stale = answer.Err

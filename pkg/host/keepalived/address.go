@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// maxLabel is the longest address label: IFNAMSIZ less the terminating NUL.
-const maxLabel = 15
+// maxLabelBytes is the longest address label: IFNAMSIZ less the terminating NUL.
+const maxLabelBytes = 15
 
 // quote makes a word of the configuration fit for a one-line message.
 func quote(s string) string { return strconv.Quote(s) }
@@ -31,14 +31,14 @@ func parseVIP(s string) (addr netip.Addr, reason string) {
 	return addr, ""
 }
 
-// badTail says why keepalived would drop an address for the words after it, or
+// checkAddressOptions says why keepalived would drop an address for the words after it, or
 // nothing (alloc_ipaddress of vrrp_ipaddress.c). Words that it does not know
 // cost no more than a message.
-func badTail(addr netip.Addr, w []word) string {
+func checkAddressOptions(addr netip.Addr, w []token) string {
 	devs := 0
 	for i := 0; i < len(w); i++ {
 		key := w[i].text
-		if !takesValue(key) {
+		if !optionTakesValue(key) {
 			continue
 		}
 		if i++; i == len(w) {
@@ -50,16 +50,16 @@ func badTail(addr netip.Addr, w []word) string {
 			return "it names more than one dev"
 		case key == "dev":
 			devs++
-		case key == "label" && len(value) > maxLabel:
+		case key == "label" && len(value) > maxLabelBytes:
 			return "its label is longer than 15 characters"
-		case (key == "broadcast" || key == "brd") && !goodBroadcast(addr, value):
+		case (key == "broadcast" || key == "brd") && !validBroadcast(addr, value):
 			return "its broadcast address does not fit"
 		}
 	}
 	return ""
 }
 
-func takesValue(key string) bool {
+func optionTakesValue(key string) bool {
 	switch key {
 	case "dev", "scope", "broadcast", "brd", "label", "peer", "preferred_lft":
 		return true
@@ -68,7 +68,7 @@ func takesValue(key string) bool {
 	}
 }
 
-func goodBroadcast(addr netip.Addr, value string) bool {
+func validBroadcast(addr netip.Addr, value string) bool {
 	if !addr.Is4() {
 		return false
 	}

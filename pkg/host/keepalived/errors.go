@@ -52,7 +52,7 @@ func (e *ParseError) Error() string {
 // Unwrap returns the cause.
 func (e *ParseError) Unwrap() error { return e.Err }
 
-func faultf(pos Pos, format string, args ...any) error {
+func syntaxErrorf(pos Pos, format string, args ...any) error {
 	return &ParseError{Pos: pos, Text: fmt.Sprintf(format, args...)}
 }
 

@@ -28,7 +28,7 @@ func expandGlob(pattern string) (paths, searched []string, err error) {
 			continue
 		}
 		searched = append(searched, literalDir(alt))
-		found, err := globOne(alt)
+		found, err := globPattern(alt)
 		if err != nil {
 			return nil, searched, err
 		}
@@ -40,7 +40,7 @@ func expandGlob(pattern string) (paths, searched []string, err error) {
 	return paths, searched, nil
 }
 
-func globOne(pattern string) ([]string, error) {
+func globPattern(pattern string) ([]string, error) {
 	// glob(3) negates a class with !, Go with ^.
 	found, err := filepath.Glob(strings.ReplaceAll(pattern, "[!", "[^"))
 	if errors.Is(err, filepath.ErrBadPattern) {
@@ -49,14 +49,14 @@ func globOne(pattern string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(path string) bool { return hiddenByWildcard(pattern, path) })
+	found = slices.DeleteFunc(found, func(path string) bool { return wildcardMatchesDot(pattern, path) })
 	slices.Sort(found)
 	return found, nil
 }
 
-// hiddenByWildcard reports whether a wildcard at the start of a part of the
+// wildcardMatchesDot reports whether a wildcard at the start of a part of the
 // pattern has matched a leading dot.
-func hiddenByWildcard(pattern, path string) bool {
+func wildcardMatchesDot(pattern, path string) bool {
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
 	for i := range min(len(want), len(got)) {
 		if strings.HasPrefix(got[i], ".") && !strings.HasPrefix(want[i], ".") && !strings.HasPrefix(want[i], `\.`) {
@@ -78,12 +78,12 @@ func expandBraces(pattern string) ([]string, error) {
 	work, out := []string{pattern}, []string(nil)
 	for len(work) > 0 {
 		s := work[0]
-		open, closing := bracePair(s)
+		open, closing := firstBracePair(s)
 		if open < 0 {
 			out, work = append(out, s), work[1:]
 		} else {
 			var next []string
-			for _, choice := range choices(s[open+1 : closing]) {
+			for _, choice := range splitAlternatives(s[open+1 : closing]) {
 				next = append(next, s[:open]+choice+s[closing+1:])
 			}
 			work = append(next, work[1:]...)
@@ -95,8 +95,8 @@ func expandBraces(pattern string) ([]string, error) {
 	return out, nil
 }
 
-// bracePair finds the first brace that has a closing one and something between.
-func bracePair(s string) (open, closing int) {
+// firstBracePair finds the first brace that has a closing one and something between.
+func firstBracePair(s string) (open, closing int) {
 	for i := 0; i < len(s); i++ {
 		switch {
 		case s[i] == '\\':
@@ -128,8 +128,8 @@ func closingBrace(s string, open int) int {
 	return -1
 }
 
-// choices splits at the commas that are in no inner brace.
-func choices(s string) []string {
+// splitAlternatives splits at the commas that are in no inner brace.
+func splitAlternatives(s string) []string {
 	var out []string
 	depth, start := 0, 0
 	for i := 0; i < len(s); i++ {

@@ -15,7 +15,7 @@ import (
 func roleOf(name string) (Role, int) {
 	digits := name[strings.LastIndexByte(name, '_')+1:]
 	prefix := strings.TrimSuffix(name, digits)
-	index, ok := instanceIndex(digits)
+	index, ok := parseInstanceIndex(digits)
 	switch {
 	case !ok:
 		return RoleOther, 0
@@ -28,9 +28,9 @@ func roleOf(name string) (Role, int) {
 	}
 }
 
-// instanceIndex reads a decimal number as a Go template prints it: digits only,
+// parseInstanceIndex reads a decimal number as a Go template prints it: digits only,
 // no leading zero.
-func instanceIndex(s string) (int, bool) {
+func parseInstanceIndex(s string) (int, bool) {
 	if s == "" || len(s) > maxInstanceDigits || len(s) > 1 && s[0] == '0' {
 		return 0, false
 	}
@@ -52,49 +52,49 @@ type family uint8
 
 const (
 	familyNone family = iota
-	family4
-	family6
+	familyIPv4
+	familyIPv6
 )
 
 func familyOf(a netip.Addr) family {
 	if a.Is4() {
-		return family4
+		return familyIPv4
 	}
-	return family6
+	return familyIPv6
 }
 
-// setting takes the settings of an instance that fix its address family
+// applySetting takes the settings of an instance that fix its address family
 // (vrrp_parser.c; virtual_ipaddress and unicast_peer do it too).
-func (in *instance) setting(w []word) {
+func (in *instanceState) applySetting(w []token) {
 	switch w[0].text {
 	case "native_ipv6":
-		in.bind(family6)
+		in.acceptFamily(familyIPv6)
 	case "mcast_src_ip", "unicast_src_ip", "mcast_dst_ip":
 		if len(w) > 1 {
-			in.bindTo(w[1].text)
+			in.acceptFamilyOf(w[1].text)
 		}
 	}
 }
 
-// bind fixes the instance's family when it has none; it reports whether f fits.
-func (in *instance) bind(f family) bool {
+// acceptFamily fixes the instance's family when it has none; it reports whether f fits.
+func (in *instanceState) acceptFamily(f family) bool {
 	if in.family == familyNone {
 		in.family = f
 	}
 	return in.family == f
 }
 
-// bindTo fixes the family to that of an address, when it is one.
-func (in *instance) bindTo(s string) {
+// acceptFamilyOf fixes the family to that of an address, when it is one.
+func (in *instanceState) acceptFamilyOf(s string) {
 	if a, err := netip.ParseAddr(s); err == nil {
-		in.bind(familyOf(a))
+		in.acceptFamily(familyOf(a))
 	}
 }
 
-// refuses says why an address cannot be a VIP of the cluster although somebody
+// rejectReason says why an address cannot be a VIP of the cluster although somebody
 // may have meant one, or nothing. The zero Addr and whatever other instances
 // have is none of its business.
-func (in *instance) refuses(a netip.Addr) string {
+func (in *instanceState) rejectReason(a netip.Addr) string {
 	switch {
 	case in.Role == RoleOther || !a.IsValid():
 		return ""

@@ -46,23 +46,23 @@ type Instance struct {
 	Pos   Pos          // where its vrrp_instance line is
 }
 
-// Note is something that keepalived would leave out with a message in its log,
+// IgnoredEntry is something that keepalived would leave out with a message in its log,
 // and that was left out here too.
-type Note struct {
+type IgnoredEntry struct {
 	Pos  Pos
 	Text string
 }
 
 // String returns the note as file:line:column: text.
-func (n Note) String() string { return n.Pos.String() + ": " + n.Text }
+func (n IgnoredEntry) String() string { return n.Pos.String() + ": " + n.Text }
 
 // Discovery is what one reading of the file found. Files is filled whatever
 // else went wrong, so that the caller knows what to watch.
 type Discovery struct {
 	VIPs      VIPs
-	Instances []Instance // every instance, in file order
-	Ignored   []Note     // at most maxNotes
-	Files     []string   // each file that was read or looked for, and each directory that was searched
+	Instances []Instance     // every instance, in file order
+	Ignored   []IgnoredEntry // at most maxIgnored
+	Files     []string       // each file that was read or looked for, and each directory that was searched
 }
 
 // Read reads the configuration at path with everything that it includes. The

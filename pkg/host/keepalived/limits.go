@@ -16,7 +16,7 @@ const (
 	maxGlobBraces     = 64      // alternatives that the braces of one include stand for
 	maxInstances      = 1024
 	maxInstanceDigits = 4
-	maxNotes          = 32
+	maxIgnored        = 32
 
 	// maxLine is the longest line, comments apart, that keepalived takes:
 	// MAXBUF of lib/parser.h less the terminating NUL.

@@ -24,8 +24,8 @@ type fingerprint [sha256.Size]byte
 // reading is a Discovery with what Reader needs to judge it.
 type reading struct {
 	Discovery
-	content fingerprint // of everything that was read, in order
-	torn    bool        // see lines.torn
+	content        fingerprint // of everything that was read, in order
+	missingNewline bool        // see lines.torn
 }
 
 // loader reads files for one reading, within its bounds.
@@ -43,11 +43,11 @@ func readFile(path string) (reading, error) {
 		return reading{}, fmt.Errorf("read the host name, keepalived's config id: %w", err)
 	}
 	configID, _, _ := strings.Cut(host, ".")
-	return readAs(path, configID)
+	return readWithConfigID(path, configID)
 }
 
-// readAs is readFile for a host with the given config id.
-func readAs(path, configID string) (reading, error) {
+// readWithConfigID is readFile for a host with the given config id.
+func readWithConfigID(path, configID string) (reading, error) {
 	ld := newLoader()
 	r, err := ld.read(path, configID)
 	r.Files = ld.files
@@ -56,39 +56,39 @@ func readAs(path, configID string) (reading, error) {
 }
 
 func (ld *loader) read(path, configID string) (reading, error) {
-	ld.watch(path)
-	data, err := ld.load(path)
+	ld.addPath(path)
+	data, err := ld.readFile(path)
 	if err != nil {
 		return reading{}, err
 	}
 	found, err := parse(source{path: path, dir: filepath.Dir(path), data: data}, configID, ld.include)
-	return assemble(path, found, err)
+	return newReading(path, found, err)
 }
 
-// assemble makes a reading of what parsing the file at path found.
-func assemble(path string, found result, err error) (reading, error) {
-	r := reading{torn: found.torn}
+// newReading makes a reading of what parsing the file at path found.
+func newReading(path string, found parseResult, err error) (reading, error) {
+	r := reading{missingNewline: found.missingNewline}
 	r.Ignored = found.ignored
 	if err != nil {
 		return r, err
 	}
 	r.Instances = found.instances
-	r.VIPs = VIPs{API: vips(found.instances, RoleAPI), Ingress: vips(found.instances, RoleIngress)}
+	r.VIPs = VIPs{API: collectVIPs(found.instances, RoleAPI), Ingress: collectVIPs(found.instances, RoleIngress)}
 	if len(r.VIPs.API) == 0 {
 		return r, fmt.Errorf("%s: %w", path, ErrNoAPIInstance)
 	}
 	return r, nil
 }
 
-// watch notes a path that the answer depends on.
-func (ld *loader) watch(path string) {
+// addPath notes a path that the answer depends on.
+func (ld *loader) addPath(path string) {
 	if !slices.Contains(ld.files, path) {
 		ld.files = append(ld.files, path)
 	}
 }
 
-// load reads a regular file whole. It does not block on a FIFO.
-func (ld *loader) load(path string) ([]byte, error) {
+// readFile reads a regular file whole. It does not block on a FIFO.
+func (ld *loader) readFile(path string) ([]byte, error) {
 	data, err := textfile.Read(path, min(maxFileBytes, maxTotalBytes-ld.total))
 	if errors.Is(err, textfile.ErrTooLong) {
 		err = fmt.Errorf("%w (%d for a file, %d for all): is it a keepalived.conf?", err, maxFileBytes, maxTotalBytes)
@@ -97,12 +97,12 @@ func (ld *loader) load(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read keepalived's configuration: %w", err)
 	}
 	ld.total += len(data)
-	ld.digest(path, data)
+	ld.addToDigest(path, data)
 	return data, nil
 }
 
-// digest adds a file to the fingerprint.
-func (ld *loader) digest(path string, data []byte) {
+// addToDigest adds a file to the fingerprint.
+func (ld *loader) addToDigest(path string, data []byte) {
 	for _, part := range [][]byte{[]byte(path), data} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
@@ -119,18 +119,18 @@ func (ld *loader) include(dir, pattern string) ([]source, error) {
 	}
 	paths, searched, err := expandGlob(pattern)
 	for _, path := range searched {
-		ld.watch(path)
+		ld.addPath(path)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var out []source
 	for _, path := range paths {
-		ld.watch(path)
+		ld.addPath(path)
 		if !includable(path) {
 			continue
 		}
-		data, err := ld.load(path)
+		data, err := ld.readFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // gone since it was found
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestReadRefuses(t *testing.T) {
-	valid := api(" virtual_ipaddress { 192.0.2.1 }")
+func TestReadErrors(t *testing.T) {
+	valid := apiInstance(" virtual_ipaddress { 192.0.2.1 }")
 	tests := []struct {
 		name string
 		make func(t *testing.T, path string)
@@ -38,29 +38,29 @@ func TestReadRefuses(t *testing.T) {
 		}, want: "too many levels of symbolic links"},
 		{name: "too long", make: func(t *testing.T, path string) {
 			t.Helper()
-			write(t, path, valid+strings.Repeat("#\n", maxFileBytes/2))
+			writeFile(t, path, valid+strings.Repeat("#\n", maxFileBytes/2))
 		}, want: "is longer than the 1048576 bytes"},
 		{name: "too long in total", make: func(t *testing.T, path string) {
 			t.Helper()
-			write(t, path, "include *.part\n"+valid)
+			writeFile(t, path, "include *.part\n"+valid)
 			for i := range 5 {
-				write(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), strings.Repeat("#\n", maxFileBytes/2))
+				writeFile(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), strings.Repeat("#\n", maxFileBytes/2))
 			}
 		}, want: "for all"},
 		{name: "too many files", make: func(t *testing.T, path string) {
 			t.Helper()
-			write(t, path, "include *.part\n"+valid)
+			writeFile(t, path, "include *.part\n"+valid)
 			for i := range maxFiles + 1 {
-				write(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), "a\n")
+				writeFile(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), "a\n")
 			}
 		}, want: "keepalived.conf:1:1: include *.part: more than 256 files match"},
 		{name: "too many braces", make: func(t *testing.T, path string) {
 			t.Helper()
-			write(t, path, "include "+strings.Repeat("{a,b}", 40)+"\n"+valid)
+			writeFile(t, path, "include "+strings.Repeat("{a,b}", 40)+"\n"+valid)
 		}, want: "more than 64 patterns"},
 		{name: "include loop on disk", make: func(t *testing.T, path string) {
 			t.Helper()
-			write(t, path, "include ./keepalived.conf\n"+valid)
+			writeFile(t, path, "include ./keepalived.conf\n"+valid)
 		}, want: "does a file include itself?"},
 	}
 	for _, tt := range tests {
@@ -86,12 +86,12 @@ func TestReadRefuses(t *testing.T) {
 
 func TestReadWithoutAPIInstance(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keepalived.conf")
-	write(t, path, "vrrp_instance x_INGRESS_0 { virtual_ipaddress { 192.0.2.6 } }\nvrrp_instance x_API_0 { virtual_ipaddress { /128 label vip } }\n")
+	writeFile(t, path, "vrrp_instance x_INGRESS_0 { virtual_ipaddress { 192.0.2.6 } }\nvrrp_instance x_API_0 { virtual_ipaddress { /128 label vip } }\n")
 	got, err := Read(path)
 	if !errors.Is(err, ErrNoAPIInstance) || errors.Is(err, ErrIncomplete) {
 		t.Errorf("error %v", err)
 	}
-	if diff := cmp.Diff(addrs("192.0.2.6"), got.VIPs.Ingress, compareAddrs); diff != "" {
+	if diff := cmp.Diff(parseAddrs("192.0.2.6"), got.VIPs.Ingress, compareAddrs); diff != "" {
 		t.Errorf("ingress (-want +got):\n%s", diff)
 	}
 }
@@ -102,18 +102,18 @@ func TestConfigID(t *testing.T) {
 	must(t, err)
 	id, _, _ := strings.Cut(host, ".")
 	path := filepath.Join(t.TempDir(), "keepalived.conf")
-	write(t, path, api(" virtual_ipaddress {\n @"+id+" 192.0.2.1\n @^"+id+" 192.0.2.2\n @"+id+"x 192.0.2.3\n }"))
+	writeFile(t, path, apiInstance(" virtual_ipaddress {\n @"+id+" 192.0.2.1\n @^"+id+" 192.0.2.2\n @"+id+"x 192.0.2.3\n }"))
 	got, err := Read(path)
 	must(t, err)
-	if diff := cmp.Diff(addrs("192.0.2.1"), got.VIPs.API, compareAddrs); diff != "" {
+	if diff := cmp.Diff(parseAddrs("192.0.2.1"), got.VIPs.API, compareAddrs); diff != "" {
 		t.Errorf("API VIPs (-want +got):\n%s", diff)
 	}
 }
 
-func TestIncludePassesOver(t *testing.T) {
+func TestIncludeIgnores(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"a.conf": 0o600, "b.conf": 0o700, "c.conf": 0o601, ".d.conf": 0o600, "e.other": 0o600, "[f": 0o600} {
-		write(t, filepath.Join(dir, name), "x\n")
+		writeFile(t, filepath.Join(dir, name), "x\n")
 		must(t, os.Chmod(filepath.Join(dir, name), mode))
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "g.conf"), 0o700))
@@ -158,8 +158,8 @@ func TestUserManaged(t *testing.T) {
 	dir := t.TempDir()
 	present := filepath.Join(dir, "present")
 	must(t, os.Mkdir(present, 0o700))
-	write(t, filepath.Join(present, "keepalived.yaml"), "kind: Pod\n")
-	write(t, filepath.Join(dir, "file"), "")
+	writeFile(t, filepath.Join(present, "keepalived.yaml"), "kind: Pod\n")
+	writeFile(t, filepath.Join(dir, "file"), "")
 	loop := filepath.Join(dir, "loop")
 	must(t, os.Symlink(loop, loop))
 	tests := []struct {

@@ -48,16 +48,16 @@ func TestAgainstKeepalived(t *testing.T) {
 			// Each keepalived takes a second to stop. Side by side they share
 			// the link only, of which nothing is asserted.
 			t.Parallel()
-			found, err := readAs(path, corpusID)
+			found, err := readWithConfigID(path, corpusID)
 			must(t, err)
-			if diff := cmp.Diff(loadedByKeepalived(t, path), bySortedAddr(found.Instances)); diff != "" {
+			if diff := cmp.Diff(loadedByKeepalived(t, path), sortedAddrsByName(found.Instances)); diff != "" {
 				t.Errorf("instances (-keepalived +here):\n%s", diff)
 			}
 		})
 	}
 }
 
-func bySortedAddr(instances []Instance) map[string][]string {
+func sortedAddrsByName(instances []Instance) map[string][]string {
 	out := make(map[string][]string)
 	for _, in := range instances {
 		addrs := slices.Clone(in.Addrs)
@@ -105,7 +105,7 @@ func loadedByKeepalived(t *testing.T, path string) map[string][]string {
 	if !complete {
 		t.Fatalf("keepalived ended before it had dumped its configuration:\n%s", strings.Join(dump, "\n"))
 	}
-	return instancesOfDump(t, dump)
+	return parseDump(t, dump)
 }
 
 // readDump reads the log up to the end of the instances.
@@ -121,7 +121,7 @@ func readDump(r io.Reader) (lines []string, complete bool) {
 	return lines, false
 }
 
-func instancesOfDump(t *testing.T, dump []string) map[string][]string {
+func parseDump(t *testing.T, dump []string) map[string][]string {
 	t.Helper()
 	found := make(map[string][]netip.Addr)
 	name, inAddrs := "", false

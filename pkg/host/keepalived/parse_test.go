@@ -21,7 +21,7 @@ var compareAddrs = cmp.Options{
 	cmpopts.EquateEmpty(),
 }
 
-func addrs(s ...string) []netip.Addr {
+func parseAddrs(s ...string) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range s {
 		out = append(out, netip.MustParseAddr(a))
@@ -36,58 +36,58 @@ func TestReadCorpus(t *testing.T) {
 		ignored []string
 	}
 	tests := []row{
-		{file: "openshift-ipv4", want: VIPs{API: addrs("192.168.111.5"), Ingress: addrs("192.168.111.4")}},
-		{file: "openshift-ipv4-unicast", want: VIPs{API: addrs("192.168.111.5"), Ingress: addrs("192.168.111.4")}},
-		{file: "openshift-ipv6-unicast", want: VIPs{API: addrs("fd2e:6f44:5dd8:c956::5"), Ingress: addrs("fd2e:6f44:5dd8:c956::4")}},
+		{file: "openshift-ipv4", want: VIPs{API: parseAddrs("192.168.111.5"), Ingress: parseAddrs("192.168.111.4")}},
+		{file: "openshift-ipv4-unicast", want: VIPs{API: parseAddrs("192.168.111.5"), Ingress: parseAddrs("192.168.111.4")}},
+		{file: "openshift-ipv6-unicast", want: VIPs{API: parseAddrs("fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("fd2e:6f44:5dd8:c956::4")}},
 		{
 			file: "openshift-dual-unicast",
-			want: VIPs{API: addrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: addrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4")},
+			want: VIPs{API: parseAddrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4")},
 		},
 		{
 			file: "openshift-openstack-dual",
-			want: VIPs{API: addrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: addrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4")},
+			want: VIPs{API: parseAddrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4")},
 		},
 		{
 			// Not in the corpus that keepalived is asked about: it refuses an
 			// instance without any VIP, whatever the others have.
 			file: "alone/openshift-missing-pair",
-			want: VIPs{API: addrs("192.168.111.5"), Ingress: addrs("192.168.111.4")},
+			want: VIPs{API: parseAddrs("192.168.111.5"), Ingress: parseAddrs("192.168.111.4")},
 		},
-		{file: "braces", want: VIPs{API: addrs("192.0.2.1", "192.0.2.3", "192.0.2.4"), Ingress: addrs("192.0.2.2", "192.0.2.5")}},
-		{file: "comments", want: VIPs{API: addrs("192.0.2.1", "192.0.2.2")}},
-		{file: "quotes", want: VIPs{API: addrs("192.0.2.1", "192.0.2.2"), Ingress: addrs("192.0.2.3")}},
-		{file: "crlf", want: VIPs{API: addrs("192.0.2.1")}},
+		{file: "braces", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.3", "192.0.2.4"), Ingress: parseAddrs("192.0.2.2", "192.0.2.5")}},
+		{file: "comments", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.2")}},
+		{file: "quotes", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.2"), Ingress: parseAddrs("192.0.2.3")}},
+		{file: "crlf", want: VIPs{API: parseAddrs("192.0.2.1")}},
 		{
 			file: "escapes",
-			want: VIPs{API: addrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")},
+			want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")},
 		},
 		{
 			file: "extras",
 			want: VIPs{
-				API: addrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.6", "192.0.2.7",
+				API: parseAddrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.6", "192.0.2.7",
 					"2001:db8::1", "1:2:3:4:5:6:7:0", "::ffff:1:2:3"),
-				Ingress: addrs("192.0.2.8"),
+				Ingress: parseAddrs("192.0.2.8"),
 			},
 		},
-		{file: "blocks", want: VIPs{API: addrs("192.0.2.1", "192.0.2.3"), Ingress: addrs("192.0.2.2")}},
+		{file: "blocks", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.3"), Ingress: parseAddrs("192.0.2.2")}},
 		{
 			file: "names",
 			want: VIPs{
-				API:     addrs("192.0.2.5", "192.0.2.6", "192.0.2.3", "192.0.2.1"),
-				Ingress: addrs("192.0.2.4", "192.0.2.2"),
+				API:     parseAddrs("192.0.2.5", "192.0.2.6", "192.0.2.3", "192.0.2.1"),
+				Ingress: parseAddrs("192.0.2.4", "192.0.2.2"),
 			},
 		},
 		{
 			file: "tails",
 			want: VIPs{
-				API: addrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6", "192.0.2.7",
+				API: parseAddrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6", "192.0.2.7",
 					"192.0.2.8", "192.0.2.9", "192.0.2.10", "192.0.2.11", "2001:db8::11", "2001:db8::12"),
-				Ingress: addrs("2001:db8::1", "2001:db8::2", "2001:db8::c000:203", "192.0.2.12"),
+				Ingress: parseAddrs("2001:db8::1", "2001:db8::2", "2001:db8::c000:203", "192.0.2.12"),
 			},
 		},
 		{
 			file: "dropped",
-			want: VIPs{API: addrs("192.0.2.1", "192.0.2.6", "2001:db8::7", "2001:db8::12"), Ingress: addrs("2001:db8::8", "192.0.2.9")},
+			want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.6", "2001:db8::7", "2001:db8::12"), Ingress: parseAddrs("2001:db8::8", "192.0.2.9")},
 			ignored: []string{
 				`testdata/dropped.conf:8:9: dropped_API_0: keepalived leaves "192.0.2.256" out: it is no IP address`,
 				`testdata/dropped.conf:9:9: dropped_API_0: keepalived leaves "192.0.2.07" out: it is no IP address`,
@@ -109,8 +109,8 @@ func TestReadCorpus(t *testing.T) {
 		{
 			file: "definitions",
 			want: VIPs{
-				API:     addrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.6", "192.0.2.7", "192.0.3.1", "192.0.3.4"),
-				Ingress: addrs("192.0.2.5"),
+				API:     parseAddrs("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.6", "192.0.2.7", "192.0.3.1", "192.0.3.4"),
+				Ingress: parseAddrs("192.0.2.5"),
 			},
 			ignored: []string{
 				`testdata/definitions.conf:13:9: d_API_0: keepalived leaves "$API/32" out: no definition of this name is before it`,
@@ -121,11 +121,11 @@ func TestReadCorpus(t *testing.T) {
 				`testdata/definitions.conf:36:9: d_INGRESS_0: keepalived leaves "192.0.2.5," out: it is no IP address`,
 			},
 		},
-		{file: "multiline", want: VIPs{API: addrs("192.0.2.1", "192.0.2.2", "192.0.2.4", "192.0.2.5"), Ingress: addrs("192.0.3.1", "192.0.3.2", "192.0.3.4", "192.0.3.5")}},
-		{file: "conditional", want: VIPs{API: addrs("192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.6"), Ingress: addrs("192.0.2.8")}},
+		{file: "multiline", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.2", "192.0.2.4", "192.0.2.5"), Ingress: parseAddrs("192.0.3.1", "192.0.3.2", "192.0.3.4", "192.0.3.5")}},
+		{file: "conditional", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.6"), Ingress: parseAddrs("192.0.2.8")}},
 		{
 			file: "includes/main",
-			want: VIPs{API: addrs("192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.3"), Ingress: addrs("192.0.2.2", "192.0.2.6")},
+			want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.3"), Ingress: parseAddrs("192.0.2.2", "192.0.2.6")},
 		},
 	}
 	for _, name := range corpus(t) {
@@ -135,7 +135,7 @@ func TestReadCorpus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
-			got, err := readAs("testdata/"+tt.file+".conf", corpusID)
+			got, err := readWithConfigID("testdata/"+tt.file+".conf", corpusID)
 			must(t, err)
 			if diff := cmp.Diff(tt.want, got.VIPs, compareAddrs); diff != "" {
 				t.Errorf("VIPs (-want +got):\n%s", diff)
@@ -170,10 +170,10 @@ func (f files) include(dir, pattern string) ([]source, error) {
 
 func (f files) read(name string) (reading, error) {
 	found, err := parse(source{path: name, dir: path.Dir(name), data: []byte(f[name])}, corpusID, f.include)
-	return assemble(name, found, err)
+	return newReading(name, found, err)
 }
 
-func api(body string) string {
+func apiInstance(body string) string {
 	return "vrrp_instance x_API_0 {\n" + body + "\n}\n"
 }
 
@@ -197,7 +197,7 @@ func TestParseErrors(t *testing.T) {
 	}{
 		{name: "empty", text: "", want: "/k.conf:1:1: nothing is in the file: keepalived.conf looks half-written", incomplete: true},
 		{name: "only white space", text: " \n\t\r\n", want: "/k.conf:2:2: nothing is in the file", incomplete: true},
-		{name: "NUL bytes", text: api("") + "\x00\x00\x00", want: "/k.conf:4:1: a NUL byte", incomplete: true},
+		{name: "NUL bytes", text: apiInstance("") + "\x00\x00\x00", want: "/k.conf:4:1: a NUL byte", incomplete: true},
 		{name: "block not closed", text: "vrrp_instance x_API_0 {\n", want: `/k.conf:1:24: the file ends inside the block "vrrp_instance x_API_0" of line 1`, incomplete: true},
 		{name: "inner block not closed", text: "vrrp_instance x_API_0 {\n virtual_ipaddress {\n 192.0.2.1\n}\n", want: "ends inside the block", incomplete: true},
 		{name: "brace due at the end", text: "vrrp_instance x_API_0", want: `the file ends where the { of "vrrp_instance x_API_0" is due`, incomplete: true},
@@ -207,17 +207,17 @@ func TestParseErrors(t *testing.T) {
 		{name: "quote not closed", text: "a\n  script \"abc\nb\n", want: "/k.conf:2:3: a double quote is opened and not closed on this line: close it"},
 		{name: "brace without keyword", text: "{ }", want: "/k.conf:1:1: unexpected {: no keyword is before it"},
 		{name: "second brace", text: "a { {", want: "/k.conf:1:5: unexpected {"},
-		{name: "brace too many", text: api("") + "  }\n", want: "/k.conf:4:3: unexpected }: no block is open"},
+		{name: "brace too many", text: apiInstance("") + "  }\n", want: "/k.conf:4:3: unexpected }: no block is open"},
 		{name: "brace missing", text: "vrrp_instance x_API_0\nstate MASTER\n}\n", want: `/k.conf:2:1: expected the { of "vrrp_instance x_API_0" from line 1: add it`},
-		{name: "inner brace missing", text: api(" virtual_ipaddress\n }"), want: `/k.conf:3:2: expected the { of "virtual_ipaddress" from line 2`},
-		{name: "closing brace missing", text: api(" virtual_ipaddress {\n 192.0.2.1\n track_script {\n chk\n }"), want: `/k.conf:4:15: unexpected { inside "virtual_ipaddress" of line 2`},
-		{name: "zone", text: api(" virtual_ipaddress { fe80::1%eth0/64 }"), want: `/k.conf:2:22: x_API_0: "fe80::1%eth0/64" has a zone: write the address without it`},
-		{name: "IPv4-mapped", text: api(" virtual_ipaddress { ::ffff:192.0.2.1 }"), want: `/k.conf:2:22: x_API_0: "::ffff:192.0.2.1" is an IPv4-mapped IPv6 address: write it as 192.0.2.1`},
-		{name: "unspecified", text: api(" virtual_ipaddress { :: }"), want: "is the unspecified address"},
-		{name: "multicast", text: api(" virtual_ipaddress_excluded { 224.0.0.18 }"), want: "is a multicast address"},
+		{name: "inner brace missing", text: apiInstance(" virtual_ipaddress\n }"), want: `/k.conf:3:2: expected the { of "virtual_ipaddress" from line 2`},
+		{name: "closing brace missing", text: apiInstance(" virtual_ipaddress {\n 192.0.2.1\n track_script {\n chk\n }"), want: `/k.conf:4:15: unexpected { inside "virtual_ipaddress" of line 2`},
+		{name: "zone", text: apiInstance(" virtual_ipaddress { fe80::1%eth0/64 }"), want: `/k.conf:2:22: x_API_0: "fe80::1%eth0/64" has a zone: write the address without it`},
+		{name: "IPv4-mapped", text: apiInstance(" virtual_ipaddress { ::ffff:192.0.2.1 }"), want: `/k.conf:2:22: x_API_0: "::ffff:192.0.2.1" is an IPv4-mapped IPv6 address: write it as 192.0.2.1`},
+		{name: "unspecified", text: apiInstance(" virtual_ipaddress { :: }"), want: "is the unspecified address"},
+		{name: "multicast", text: apiInstance(" virtual_ipaddress_excluded { 224.0.0.18 }"), want: "is a multicast address"},
 		{name: "sequence", text: "~SEQ(N, 1, 3) 192.0.2.$N\n", want: "/k.conf:1:1: ~SEQ is not supported here: write out the lines"},
 		{name: "list in a definition", text: "$L=~LST(N, 1, 3) 192.0.2.$N\n$L\n", want: "/k.conf:2:1: ~LST is not supported here"},
-		{name: "undefined in braces", text: api(" virtual_ipaddress { ${VIP}/32 }"), want: "/k.conf:2:22: ${VIP} is no definition that can be used here"},
+		{name: "undefined in braces", text: apiInstance(" virtual_ipaddress { ${VIP}/32 }"), want: "/k.conf:2:22: ${VIP} is no definition that can be used here"},
 		{name: "long line", text: strings.Repeat("a ", 600), want: "/k.conf:1:1: longer than the 1023 bytes that keepalived takes"},
 		{name: "nesting", text: deep, want: "nested more than 64 deep"},
 		{name: "definition of itself", text: "$A=$A\n$A\n", want: "expand without end"},
@@ -249,22 +249,22 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-func TestParseTolerates(t *testing.T) {
+func TestParseAccepts(t *testing.T) {
 	const vips = "\n virtual_ipaddress { 192.0.2.1 }\n"
 	tests := []struct {
 		name, text string
 		files      files
 		want       []netip.Addr
 	}{
-		{name: "odd but foreign addresses", text: "vrrp_instance y { virtual_ipaddress { fe80::1%eth0 \n :: \n 224.0.0.1 } }\n" + api(vips), want: addrs("192.0.2.1")},
-		{name: "unknown blocks, nested", text: "future { vrrp_instance y_API_0 { virtual_ipaddress { 192.0.2.9 } } }\n" + api("auth { virtual_ipaddress { 192.0.2.8 } }"+vips), want: addrs("192.0.2.1")},
-		{name: "a long comment", text: "# " + strings.Repeat("x", 3000) + "\n" + api(vips), want: addrs("192.0.2.1")},
-		{name: "random and environment", text: api(" priority ${_RANDOM 10 20}\n notify ${_ENV HOME}/x\n" + vips), want: addrs("192.0.2.1")},
+		{name: "odd but foreign addresses", text: "vrrp_instance y { virtual_ipaddress { fe80::1%eth0 \n :: \n 224.0.0.1 } }\n" + apiInstance(vips), want: parseAddrs("192.0.2.1")},
+		{name: "unknown blocks, nested", text: "future { vrrp_instance y_API_0 { virtual_ipaddress { 192.0.2.9 } } }\n" + apiInstance("auth { virtual_ipaddress { 192.0.2.8 } }"+vips), want: parseAddrs("192.0.2.1")},
+		{name: "a long comment", text: "# " + strings.Repeat("x", 3000) + "\n" + apiInstance(vips), want: parseAddrs("192.0.2.1")},
+		{name: "random and environment", text: apiInstance(" priority ${_RANDOM 10 20}\n notify ${_ENV HOME}/x\n" + vips), want: parseAddrs("192.0.2.1")},
 		// keepalived 2.2.7 garbles this line; its manual says what it ought to be.
-		{name: "condition in a definition", text: "$ME=@node1\n$NOT=@^node1\n" + api(" virtual_ipaddress {\n $ME 192.0.2.7\n $NOT 192.0.2.8\n }"), want: addrs("192.0.2.7")},
-		{name: "block over two files", text: "include a\ninclude b\n", files: files{"/a": "vrrp_instance x_API_0 {\n", "/b": vips + "}\n"}, want: addrs("192.0.2.1")},
-		{name: "definition from an include", text: "include a\n" + api("virtual_ipaddress { $VIP }"), files: files{"/a": "$VIP=192.0.2.1\n"}, want: addrs("192.0.2.1")},
-		{name: "include by definition", text: "$F=a\n" + api("include $F"), files: files{"/a": vips}, want: addrs("192.0.2.1")},
+		{name: "condition in a definition", text: "$ME=@node1\n$NOT=@^node1\n" + apiInstance(" virtual_ipaddress {\n $ME 192.0.2.7\n $NOT 192.0.2.8\n }"), want: parseAddrs("192.0.2.7")},
+		{name: "block over two files", text: "include a\ninclude b\n", files: files{"/a": "vrrp_instance x_API_0 {\n", "/b": vips + "}\n"}, want: parseAddrs("192.0.2.1")},
+		{name: "definition from an include", text: "include a\n" + apiInstance("virtual_ipaddress { $VIP }"), files: files{"/a": "$VIP=192.0.2.1\n"}, want: parseAddrs("192.0.2.1")},
+		{name: "include by definition", text: "$F=a\n" + apiInstance("include $F"), files: files{"/a": vips}, want: parseAddrs("192.0.2.1")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -301,16 +301,16 @@ func TestTruncated(t *testing.T) {
 				if err != nil && !errors.Is(err, ErrIncomplete) && !errors.Is(err, ErrNoAPIInstance) {
 					t.Fatalf("cut at byte %d: %v", n, err)
 				}
-				if !subset(got.VIPs.API, whole.VIPs.API) || !subset(got.VIPs.Ingress, whole.VIPs.Ingress) {
+				if !isSubset(got.VIPs.API, whole.VIPs.API) || !isSubset(got.VIPs.Ingress, whole.VIPs.Ingress) {
 					t.Fatalf("cut at byte %d: VIPs %v are not of %v", n, got.VIPs, whole.VIPs)
 				}
-				checkHeld(t, n, got, err, whole)
+				checkLastGoodKept(t, n, got, err, whole)
 			}
 		})
 	}
 }
 
-func subset(part, whole []netip.Addr) bool {
+func isSubset(part, whole []netip.Addr) bool {
 	for _, a := range part {
 		if !slices.Contains(whole, a) {
 			return false
@@ -364,12 +364,12 @@ func FuzzParse(f *testing.F) {
 			}
 			return []source{{path: "included", data: included}}, nil
 		}
-		run := func() (result, error) {
+		run := func() (parseResult, error) {
 			return parse(source{path: "main", data: main}, corpusID, include)
 		}
 		got, err := run()
 		again, errAgain := run()
-		if diff := cmp.Diff(got, again, cmp.AllowUnexported(result{}), compareAddrs); diff != "" {
+		if diff := cmp.Diff(got, again, cmp.AllowUnexported(parseResult{}), compareAddrs); diff != "" {
 			t.Errorf("the second reading differs (-first +second):\n%s", diff)
 		}
 		if fmt.Sprint(err) != fmt.Sprint(errAgain) {
@@ -380,7 +380,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, role := range []Role{RoleAPI, RoleIngress} {
 			seen := make(map[netip.Addr]bool)
-			for _, a := range vips(got.instances, role) {
+			for _, a := range collectVIPs(got.instances, role) {
 				if seen[a] || !a.IsValid() || a.Zone() != "" || a != a.Unmap() || a.IsUnspecified() || a.IsMulticast() {
 					t.Errorf("%v VIP %v", role, a)
 				}

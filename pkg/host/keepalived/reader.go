@@ -20,8 +20,8 @@ const (
 	maxRetry = 2 * time.Second
 )
 
-// Answer is what Reader says about the configuration.
-type Answer struct {
+// Snapshot is what Reader says about the configuration.
+type Snapshot struct {
 	// Discovery is what is in force. Its Files name what is to be watched, for
 	// this answer and for the reading that may replace it.
 	Discovery Discovery
@@ -44,13 +44,13 @@ type Answer struct {
 type Reader struct {
 	read func() (reading, error)
 
-	known   bool
-	good    reading
-	goodErr error
+	known       bool
+	lastGood    reading
+	lastGoodErr error
 
-	doubt   bool        // the last reading was not taken over
-	content fingerprint // of that reading
-	since   time.Time   // when its content was first seen
+	pending        bool        // the last reading was not taken over
+	pendingContent fingerprint // of that reading
+	pendingSince   time.Time   // when its content was first seen
 }
 
 // NewReader returns a Reader of the file at path. It does not read yet.
@@ -67,9 +67,9 @@ func NewReader(path string) *Reader {
 // an API VIP's family, the file itself), or when the file ends without a
 // newline, or has no API instance: then it must have had the same content for
 // SettleTime. A file that cannot be read or parsed never takes effect.
-func (r *Reader) Read(now time.Time) Answer {
+func (r *Reader) Read(now time.Time) Snapshot {
 	got, err := r.read()
-	doubt, believable := r.doubtOf(got, err)
+	doubt, believable := r.assess(got, err)
 	if doubt == nil {
 		return r.accept(got, err)
 	}
@@ -77,10 +77,10 @@ func (r *Reader) Read(now time.Time) Answer {
 	if err != nil && !errors.Is(err, ErrNoAPIInstance) {
 		content = sha256.Sum256(append(content[:], err.Error()...))
 	}
-	if !r.doubt || r.content != content || now.Before(r.since) {
-		r.doubt, r.content, r.since = true, content, now
+	if !r.pending || r.pendingContent != content || now.Before(r.pendingSince) {
+		r.pending, r.pendingContent, r.pendingSince = true, content, now
 	}
-	age := now.Sub(r.since)
+	age := now.Sub(r.pendingSince)
 	if believable && age >= SettleTime {
 		return r.accept(got, err)
 	}
@@ -88,20 +88,20 @@ func (r *Reader) Read(now time.Time) Answer {
 	if believable {
 		retry = min(retry, SettleTime-age)
 	}
-	held := r.good.Discovery
+	held := r.lastGood.Discovery
 	held.Files = union(got.Files, held.Files)
-	return Answer{Discovery: held, Known: r.known, Stale: r.known, Err: doubt, RetryAfter: retry}
+	return Snapshot{Discovery: held, Known: r.known, Stale: r.known, Err: doubt, RetryAfter: retry}
 }
 
 // accept takes a reading over as the answer.
-func (r *Reader) accept(got reading, err error) Answer {
-	r.known, r.good, r.goodErr, r.doubt = true, got, err, false
-	return Answer{Discovery: got.Discovery, Known: true, Err: err}
+func (r *Reader) accept(got reading, err error) Snapshot {
+	r.known, r.lastGood, r.lastGoodErr, r.pending = true, got, err, false
+	return Snapshot{Discovery: got.Discovery, Known: true, Err: err}
 }
 
-// doubtOf says why a reading does not take effect at once, nil when it does;
+// assess says why a reading does not take effect at once, nil when it does;
 // believable tells whether it may later.
-func (r *Reader) doubtOf(got reading, err error) (doubt error, believable bool) {
+func (r *Reader) assess(got reading, err error) (doubt error, believable bool) {
 	absent := errors.Is(err, fs.ErrNotExist)
 	none := errors.Is(err, ErrNoAPIInstance)
 	if err != nil && !absent && !none {
@@ -109,22 +109,22 @@ func (r *Reader) doubtOf(got reading, err error) (doubt error, believable bool) 
 	}
 	unsettled := func(why error) error { return fmt.Errorf("%w: %w", ErrUnsettled, why) }
 	switch {
-	case absent && len(r.good.VIPs.API) > 0,
-		none && (!r.known || !errors.Is(r.goodErr, ErrNoAPIInstance)):
+	case absent && len(r.lastGood.VIPs.API) > 0,
+		none && (!r.known || !errors.Is(r.lastGoodErr, ErrNoAPIInstance)):
 		return unsettled(err), true
-	case got.torn && (!r.known || got.content != r.good.content):
-		return unsettled(errTorn), true
+	case got.missingNewline && (!r.known || got.content != r.lastGood.content):
+		return unsettled(errMissingNewline), true
 	}
-	if why := lost(r.good.Discovery, got.Discovery); why != nil {
+	if why := findLoss(r.lastGood.Discovery, got.Discovery); why != nil {
 		return unsettled(why), true
 	}
 	return nil, true
 }
 
-var errTorn = errors.New("a file of it ends without a newline")
+var errMissingNewline = errors.New("a file of it ends without a newline")
 
-// lost says what of the old answer the new one does not have.
-func lost(before, after Discovery) error {
+// findLoss says what of the old answer the new one does not have.
+func findLoss(before, after Discovery) error {
 	for _, was := range before.Instances {
 		if was.Role != RoleAPI || len(was.Addrs) == 0 {
 			continue
@@ -133,21 +133,21 @@ func lost(before, after Discovery) error {
 		if i < 0 {
 			return fmt.Errorf("instance %s is gone", was.Name)
 		}
-		for _, f := range []family{family4, family6} {
-			if count(after.Instances[i].Addrs, f) < count(was.Addrs, f) {
+		for _, f := range []family{familyIPv4, familyIPv6} {
+			if countFamily(after.Instances[i].Addrs, f) < countFamily(was.Addrs, f) {
 				return fmt.Errorf("instance %s has fewer addresses", was.Name)
 			}
 		}
 	}
-	for _, f := range []family{family4, family6} {
-		if count(before.VIPs.API, f) > 0 && count(before.VIPs.Ingress, f) > 0 && count(after.VIPs.Ingress, f) == 0 {
-			return fmt.Errorf("the ingress VIP that goes with %s is gone", first(before.VIPs.API, f))
+	for _, f := range []family{familyIPv4, familyIPv6} {
+		if countFamily(before.VIPs.API, f) > 0 && countFamily(before.VIPs.Ingress, f) > 0 && countFamily(after.VIPs.Ingress, f) == 0 {
+			return fmt.Errorf("the ingress VIP that goes with %s is gone", firstOfFamily(before.VIPs.API, f))
 		}
 	}
 	return nil
 }
 
-func count(addrs []netip.Addr, f family) int {
+func countFamily(addrs []netip.Addr, f family) int {
 	n := 0
 	for _, a := range addrs {
 		if familyOf(a) == f {
@@ -157,7 +157,7 @@ func count(addrs []netip.Addr, f family) int {
 	return n
 }
 
-func first(addrs []netip.Addr, f family) netip.Addr {
+func firstOfFamily(addrs []netip.Addr, f family) netip.Addr {
 	for _, a := range addrs {
 		if familyOf(a) == f {
 			return a

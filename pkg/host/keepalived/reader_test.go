@@ -31,13 +31,13 @@ func memoryReader(f files, name string) *Reader {
 	}}
 }
 
-// checkHeld has a Reader know the whole file and then read its first n bytes, which
+// checkLastGoodKept has a Reader know the whole file and then read its first n bytes, which
 // are read as cut and err say.
-func checkHeld(t *testing.T, n int, cut reading, err error, whole reading) {
+func checkLastGoodKept(t *testing.T, n int, cut reading, err error, whole reading) {
 	t.Helper()
 	cut.content = [sha256.Size]byte{1} // differs from the content of the whole file
 	now := time.Unix(1000, 0)
-	r := &Reader{known: true, good: whole, read: func() (reading, error) { return cut, err }}
+	r := &Reader{known: true, lastGood: whole, read: func() (reading, error) { return cut, err }}
 	for _, after := range []time.Duration{0, time.Millisecond, SettleTime - time.Nanosecond} {
 		got := r.Read(now.Add(after))
 		if !slices.Equal(whole.VIPs.API, got.Discovery.VIPs.API) || !slices.Equal(whole.VIPs.Ingress, got.Discovery.VIPs.Ingress) {
@@ -49,8 +49,8 @@ func checkHeld(t *testing.T, n int, cut reading, err error, whole reading) {
 	}
 }
 
-// config writes a file of instances: name and addresses (with commas) in turn.
-func config(instances ...string) string {
+// configText writes a file of instances: name and addresses (with commas) in turn.
+func configText(instances ...string) string {
 	var out strings.Builder
 	out.WriteString("global_defs {\n}\n")
 	for i := 0; i < len(instances); i += 2 {
@@ -62,9 +62,9 @@ func config(instances ...string) string {
 func TestReader(t *testing.T) {
 	const absent = "absent"
 	var (
-		full  = config("API_0", "192.0.2.5", "INGRESS_0", "192.0.2.6")
-		dual  = full + config("API_1", "2001:db8::5", "INGRESS_1", "2001:db8::6")
-		noAPI = config("INGRESS_0", "192.0.2.6")
+		full  = configText("API_0", "192.0.2.5", "INGRESS_0", "192.0.2.6")
+		dual  = full + configText("API_1", "2001:db8::5", "INGRESS_1", "2001:db8::6")
+		noAPI = configText("INGRESS_0", "192.0.2.6")
 		half  = full[:len(full)-3]
 	)
 	const s = time.Second
@@ -130,7 +130,7 @@ func TestReader(t *testing.T) {
 		}},
 		{name: "a changed VIP takes effect at once", steps: []step{
 			good,
-			{at: 1, text: config("API_0", "192.0.2.7", "INGRESS_0", "192.0.2.8"), api: []string{"192.0.2.7"}, ingr: []string{"192.0.2.8"}, known: true},
+			{at: 1, text: configText("API_0", "192.0.2.7", "INGRESS_0", "192.0.2.8"), api: []string{"192.0.2.7"}, ingr: []string{"192.0.2.8"}, known: true},
 		}},
 		{name: "one family of two is lost", steps: []step{
 			{text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
@@ -139,11 +139,11 @@ func TestReader(t *testing.T) {
 		}},
 		{name: "the ingress is lost", steps: []step{
 			good,
-			{at: 1 * s, text: config("API_0", "192.0.2.5"), api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: minRetry},
-			{at: 3 * s, text: config("API_0", "192.0.2.5"), api: v4, known: true},
+			{at: 1 * s, text: configText("API_0", "192.0.2.5"), api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: minRetry},
+			{at: 3 * s, text: configText("API_0", "192.0.2.5"), api: v4, known: true},
 		}},
 		{name: "an address of several is lost", steps: []step{
-			{text: config("API_0", "192.0.2.5,192.0.2.7", "INGRESS_0", "192.0.2.6"), api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true},
+			{text: configText("API_0", "192.0.2.5,192.0.2.7", "INGRESS_0", "192.0.2.6"), api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true},
 			{at: 1 * s, text: full, api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: minRetry},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
@@ -176,7 +176,7 @@ func TestReader(t *testing.T) {
 				}
 				got.Err = nil
 				got.Discovery = Discovery{VIPs: got.Discovery.VIPs}
-				want := Answer{Discovery: Discovery{VIPs: VIPs{API: addrs(st.api...), Ingress: addrs(st.ingr...)}}, Known: st.known, Stale: st.stale, RetryAfter: st.retry}
+				want := Snapshot{Discovery: Discovery{VIPs: VIPs{API: parseAddrs(st.api...), Ingress: parseAddrs(st.ingr...)}}, Known: st.known, Stale: st.stale, RetryAfter: st.retry}
 				if diff := cmp.Diff(want, got, compareAddrs); diff != "" {
 					t.Errorf("step %d (-want +got):\n%s", i, diff)
 				}
@@ -185,9 +185,9 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderNeverLosesEarly walks at random through cut, absent and whole files
+// TestReaderKeepsVIPsUntilSettled walks at random through cut, absent and whole files
 // and checks each loss against what the file has been since.
-func TestReaderNeverLosesEarly(t *testing.T) {
+func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 	text, err := os.ReadFile("testdata/openshift-dual-unicast.conf")
 	must(t, err)
 	for seed := range uint64(50) {
@@ -195,18 +195,18 @@ func TestReaderNeverLosesEarly(t *testing.T) {
 		f := files{}
 		r := memoryReader(f, "/k.conf")
 		now, since := time.Unix(1000, 0), time.Unix(1000, 0)
-		var before Answer
+		var before Snapshot
 		for i := range 200 {
 			now = now.Add(time.Duration(rnd.Int64N(int64(SettleTime))))
 			if rnd.IntN(3) > 0 {
 				old, had := f["/k.conf"]
-				change(rnd, f, string(text))
+				mutateFile(rnd, f, string(text))
 				if now2, has := f["/k.conf"]; now2 != old || had != has {
 					since = now
 				}
 			}
 			got := r.Read(now)
-			kept := subset(before.Discovery.VIPs.API, got.Discovery.VIPs.API) && subset(before.Discovery.VIPs.Ingress, got.Discovery.VIPs.Ingress)
+			kept := isSubset(before.Discovery.VIPs.API, got.Discovery.VIPs.API) && isSubset(before.Discovery.VIPs.Ingress, got.Discovery.VIPs.Ingress)
 			if !kept && now.Sub(since) < SettleTime {
 				t.Fatalf("seed %d, step %d: %v became %v %v after the last change", seed, i, before.Discovery.VIPs, got.Discovery.VIPs, now.Sub(since))
 			}
@@ -218,8 +218,8 @@ func TestReaderNeverLosesEarly(t *testing.T) {
 	}
 }
 
-// change gives the file other content.
-func change(rnd *rand.Rand, f files, text string) {
+// mutateFile gives the file other content.
+func mutateFile(rnd *rand.Rand, f files, text string) {
 	switch rnd.IntN(5) {
 	case 0:
 		delete(f, "/k.conf")
@@ -233,13 +233,13 @@ func change(rnd *rand.Rand, f files, text string) {
 func TestReaderOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	main, part := filepath.Join(dir, "keepalived.conf"), filepath.Join(dir, "part.vips")
-	write(t, main, "vrrp_instance x_API_0 {\n virtual_ipaddress {\n  include *.vips\n }\n}\n")
-	write(t, part, "192.0.2.5\n")
+	writeFile(t, main, "vrrp_instance x_API_0 {\n virtual_ipaddress {\n  include *.vips\n }\n}\n")
+	writeFile(t, part, "192.0.2.5\n")
 	r := NewReader(main)
 	now := time.Unix(1000, 0)
 
 	got := r.Read(now)
-	if diff := cmp.Diff(addrs("192.0.2.5"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
+	if diff := cmp.Diff(parseAddrs("192.0.2.5"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
 		t.Fatalf("at first: %+v\n%s", got, diff)
 	}
 	if diff := cmp.Diff([]string{main, dir, part}, got.Discovery.Files); diff != "" {
@@ -249,14 +249,14 @@ func TestReaderOnDisk(t *testing.T) {
 	if got = r.Read(now); !got.Stale || !errors.Is(got.Err, ErrNoAPIInstance) || !slices.Contains(got.Discovery.Files, part) {
 		t.Errorf("without the included file: %+v", got)
 	}
-	write(t, part, "192.0.2.7\n")
+	writeFile(t, part, "192.0.2.7\n")
 	got = r.Read(now)
-	if diff := cmp.Diff(addrs("192.0.2.7"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
+	if diff := cmp.Diff(parseAddrs("192.0.2.7"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
 		t.Errorf("with another included file: %+v\n%s", got, diff)
 	}
 }
 
-func write(t *testing.T, path, text string) {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -18,32 +18,32 @@ import (
 // Collision is an address that somebody else has.
 type Collision struct {
 	Address netip.Addr
-	Why     string
+	Reason  string
 }
 
 func (c *Collision) Error() string {
 	return fmt.Sprintf("%v, the internal address of MicroShift's API server, is not put on lo: %s: give another network.serviceNetwork or "+
-		"apiServer.advertiseAddress in MicroShift's configuration, or take that away", c.Address, c.Why)
+		"apiServer.advertiseAddress in MicroShift's configuration, or take that away", c.Address, c.Reason)
 }
 
-// Find tells on which link an internal address is, where MicroShift has it; "" when
+// FindLink tells on which link an internal address is, where MicroShift has it; "" when
 // it is nowhere. The error is a [Collision] when somebody else has it.
-func Find(addr netip.Addr) (link string, err error) {
+func FindLink(addr netip.Addr) (link string, err error) {
 	all, err := address.List()
 	if err != nil {
 		return "", err
 	}
-	return find(addr, all)
+	return findLink(addr, all)
 }
 
-func find(addr netip.Addr, all []address.Address) (link string, err error) {
+func findLink(addr netip.Addr, all []address.Address) (link string, err error) {
 	var elsewhere error
 	for _, a := range all {
 		if a.IP != addr {
 			continue
 		}
 		name := linkName(a.Link)
-		if a.Bits == addr.BitLen() && microshift.HasInternal(name) {
+		if a.Bits == addr.BitLen() && microshift.IsInternalLink(name) {
 			return name, nil
 		}
 		elsewhere = &Collision{addr, fmt.Sprintf("it is on %s, as %v/%d", name, a.IP, a.Bits)}
@@ -51,12 +51,12 @@ func find(addr netip.Addr, all []address.Address) (link string, err error) {
 	if elsewhere != nil {
 		return "", elsewhere
 	}
-	return "", free(addr)
+	return "", checkNoRoute(addr)
 }
 
-// free refuses an address to which a route leads, but for a default one: who has
+// checkNoRoute refuses an address to which a route leads, but for a default one: who has
 // that network would not be reached any more.
-func free(addr netip.Addr) error {
+func checkNoRoute(addr netip.Addr) error {
 	network, link, found, err := route.Match(addr)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EHOSTUNREACH) {
 		return &Collision{addr, "a blackhole, prohibit or unreachable route leads to it"}

@@ -11,8 +11,8 @@ import (
 
 // What MicroShift takes where nothing is given (updateComputedValues).
 const (
-	defaultServices4 = "10.43.0.0/16"
-	defaultServices6 = "fd02::/112"
+	defaultServiceNetworkIPv4 = "10.43.0.0/16"
+	defaultServiceNetworkIPv6 = "fd02::/112"
 )
 
 // ErrNoNodeAddress says that the node's address is not given and the host has none
@@ -27,12 +27,12 @@ type Computed struct {
 	// Internal are the addresses by which the inside of the cluster reaches the API
 	// server, the first of them the one that it advertises. Nothing may be led away
 	// from them.
-	Internal []netip.Addr
-	Forced   bool // the first of Internal was given, and MicroShift puts it nowhere
+	Internal              []netip.Addr
+	AdvertiseAddressGiven bool // the first of Internal was given, and MicroShift puts it nowhere
 	// Mistaken are those of Internal that MicroShift would take for the node's own if
 	// they were on lo when it starts, since its configuration does not give that.
-	Mistaken []netip.Addr
-	Router   Router // of the ingress
+	MisdetectedAsNodeIP []netip.Addr
+	Router              Router // of the ingress
 }
 
 // Router is where MicroShift's router listens.
@@ -42,22 +42,22 @@ type Router struct {
 	HTTP, HTTPS uint16
 }
 
-// On reports whether the router answers on an address and port by HTTP.
-func (r Router) On(addr netip.Addr, port uint16) bool {
+// ListensOn reports whether the router answers on an address and port by HTTP.
+func (r Router) ListensOn(addr netip.Addr, port uint16) bool {
 	return !r.Removed && r.HTTP == port && slices.Contains(r.Addresses, addr)
 }
 
 // Compute finds what MicroShift would find on this host.
 func (c Config) Compute(h Host) (Computed, error) {
-	out := Computed{Forced: c.AdvertiseAddress.IsValid()}
-	own, err := c.internal(c.ServiceNetwork)
+	out := Computed{AdvertiseAddressGiven: c.AdvertiseAddress.IsValid()}
+	own, err := c.internalAddresses(c.ServiceNetwork)
 	if err != nil {
 		return out, err
 	}
-	if out.Forced {
+	if out.AdvertiseAddressGiven {
 		own = own[1:] // which may well be the node's
 	}
-	bare := h.without(append(own, Guarded()...))
+	bare := h.withoutAddresses(append(own, DefaultInternalAddresses()...))
 	node := c.NodeIP
 	if !node.IsValid() {
 		node = bare.nodeAddress()
@@ -65,24 +65,24 @@ func (c Config) Compute(h Host) (Computed, error) {
 	// What was given needs no address of the node, and what was given must be known
 	// even where that has none.
 	if out.ServiceNetwork = c.ServiceNetwork; len(out.ServiceNetwork) == 0 && node.IsValid() {
-		out.ServiceNetwork = []netip.Prefix{defaultServices(node)}
+		out.ServiceNetwork = []netip.Prefix{defaultServiceNetwork(node)}
 	}
-	if out.Internal, err = c.internal(out.ServiceNetwork); err != nil {
+	if out.Internal, err = c.internalAddresses(out.ServiceNetwork); err != nil {
 		return out, err
 	}
 	if len(out.ServiceNetwork) > 0 {
 		out.ServiceIP = out.ServiceNetwork[0].Addr().Next()
 	}
-	out.Mistaken = c.mistaken(bare, node, out.Internal)
+	out.MisdetectedAsNodeIP = c.misdetected(bare, node, out.Internal)
 	if !node.IsValid() {
 		return out, ErrNoNodeAddress
 	}
 	out.NodeIPs = []netip.Addr{node}
-	v4, v6 := c.families(node)
+	v4, v6 := c.addressFamilies(node)
 	if v4 && v6 {
 		other := c.NodeIPv6
 		if !other.IsValid() {
-			other = bare.address6()
+			other = bare.nodeAddressIPv6()
 		}
 		if other.IsValid() && other != node {
 			out.NodeIPs = append(out.NodeIPs, other)
@@ -95,21 +95,21 @@ func (c Config) Compute(h Host) (Computed, error) {
 	return out, nil
 }
 
-// mistaken finds the internal addresses that must not be on lo before MicroShift
+// invalidValue finds the internal addresses that must not be on lo before MicroShift
 // starts. In a dual stack it takes the host's first IPv6 address for the node's
 // where none is given, and lo comes first (GetHostIPv6).
-func (c Config) mistaken(bare Host, node netip.Addr, internal []netip.Addr) []netip.Addr {
-	v4, v6 := c.families(node)
+func (c Config) misdetected(bare Host, node netip.Addr, internal []netip.Addr) []netip.Addr {
+	v4, v6 := c.addressFamilies(node)
 	return slices.DeleteFunc(slices.Clone(internal), func(a netip.Addr) bool {
-		asNode := !c.NodeIP.IsValid() && bare.withOnLo(a).nodeAddress() != node
+		asNode := !c.NodeIP.IsValid() && bare.withLoopbackAddress(a).nodeAddress() != node
 		asOther := v4 && v6 && a.Is6() && !c.NodeIPv6.IsValid()
 		return !asNode && !asOther
 	})
 }
 
-// families are those of the cluster network, which is of the node's family when it
+// addressFamilies are those of the cluster network, which is of the node's family when it
 // is not given.
-func (c Config) families(node netip.Addr) (v4, v6 bool) {
+func (c Config) addressFamilies(node netip.Addr) (v4, v6 bool) {
 	if len(c.ClusterNetwork) == 0 {
 		return node.Is4(), node.Is6()
 	}
@@ -119,27 +119,27 @@ func (c Config) families(node netip.Addr) (v4, v6 bool) {
 	return v4, v6
 }
 
-func defaultServices(node netip.Addr) netip.Prefix {
+func defaultServiceNetwork(node netip.Addr) netip.Prefix {
 	if node.Is4() {
-		return netip.MustParsePrefix(defaultServices4)
+		return netip.MustParsePrefix(defaultServiceNetworkIPv4)
 	}
-	return netip.MustParsePrefix(defaultServices6)
+	return netip.MustParsePrefix(defaultServiceNetworkIPv6)
 }
 
-// internal are the addresses of the API server inside the cluster.
-func (c Config) internal(services []netip.Prefix) ([]netip.Addr, error) {
+// internalAddresses are the addresses of the API server inside the cluster.
+func (c Config) internalAddresses(services []netip.Prefix) ([]netip.Addr, error) {
 	var out []netip.Addr
 	if c.AdvertiseAddress.IsValid() {
 		out = append(out, c.AdvertiseAddress)
 	} else if len(services) > 0 {
-		first, err := After(services[0])
+		first, err := FirstAddressAfter(services[0])
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, first)
 	}
 	if len(services) > 1 && len(c.ClusterNetwork) > 1 {
-		second, err := After(services[1])
+		second, err := FirstAddressAfter(services[1])
 		if err != nil {
 			return out, err
 		}
@@ -148,9 +148,9 @@ func (c Config) internal(services []netip.Prefix) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// After is the first address behind a network: MicroShift takes the next network of
+// FirstAddressAfter is the first address behind a network: MicroShift takes the next network of
 // a single address (firstIPFromNextSubnet).
-func After(p netip.Prefix) (netip.Addr, error) {
+func FirstAddressAfter(p netip.Prefix) (netip.Addr, error) {
 	last := p.Masked().Addr().AsSlice()
 	for bit := p.Bits(); bit < len(last)*8; bit++ {
 		last[bit/8] |= 0x80 >> (bit % 8)
@@ -163,12 +163,12 @@ func After(p netip.Prefix) (netip.Addr, error) {
 	return next, nil
 }
 
-// Guarded are the internal addresses of any MicroShift with the default networks,
+// DefaultInternalAddresses are the internal addresses of any MicroShift with the default networks,
 // for where its configuration is not known.
-func Guarded() []netip.Addr {
+func DefaultInternalAddresses() []netip.Addr {
 	var out []netip.Addr
-	for _, network := range []string{defaultServices4, defaultServices6} {
-		if a, err := After(netip.MustParsePrefix(network)); err == nil {
+	for _, network := range []string{defaultServiceNetworkIPv4, defaultServiceNetworkIPv6} {
+		if a, err := FirstAddressAfter(netip.MustParsePrefix(network)); err == nil {
 			out = append(out, a)
 		}
 	}
@@ -178,13 +178,13 @@ func Guarded() []netip.Addr {
 // ChallengePort is the one that CAs ask, by RFC 8555 section 8.3.
 const ChallengePort = 80
 
-// maxUpstream is how many addresses of one family the router is asked at: they are
+// maxUpstreamPerFamily is how many addresses of one family the router is asked at: they are
 // all the same router.
-const maxUpstream = 4
+const maxUpstreamPerFamily = 4
 
-// Upstream are the addresses at which the router is asked: the node's, where it
+// UpstreamAddresses are the addresses at which the router is asked: the node's, where it
 // listens on them, before others, and an internal one only for want of others.
-func (c Computed) Upstream() []netip.Addr {
+func (c Computed) UpstreamAddresses() []netip.Addr {
 	rank := func(a netip.Addr) int {
 		switch {
 		case slices.Contains(c.NodeIPs, a):
@@ -205,7 +205,7 @@ func (c Computed) Upstream() []netip.Addr {
 				alike++
 			}
 		}
-		if alike == 0 || alike < maxUpstream && rank(a) < 2 {
+		if alike == 0 || alike < maxUpstreamPerFamily && rank(a) < 2 {
 			out = append(out, a)
 		}
 	}

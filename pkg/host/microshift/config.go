@@ -45,9 +45,9 @@ type Ingress struct {
 	HTTP, HTTPS   uint16
 }
 
-// wire is as much of the configuration as matters here. Its keys are found as
+// rawConfig is as much of the configuration as matters here. Its keys are found as
 // MicroShift finds them, which unmarshals JSON too: in any case.
-type wire struct {
+type rawConfig struct {
 	DNS struct {
 		BaseDomain string `json:"baseDomain"`
 	} `json:"dns"`
@@ -94,18 +94,18 @@ func Read(dir string) (Config, error) {
 
 // parse judges the files together.
 func parse(files []file) (Config, error) {
-	_, c, err := understand(files)
+	_, c, err := parseRaw(files)
 	return c, err
 }
 
-// understand is parse, and returns besides what the files say in its own words:
+// parseRaw is parse, and returns besides what the files say in its own words:
 // MicroShift does not start with any mistake, so the first one is enough to tell.
-func understand(files []file) (wire, Config, error) {
-	refused := func(of string, err error) (wire, Config, error) {
-		return wire{}, Config{}, fmt.Errorf("MicroShift's %s is not taken: %w", of, err)
+func parseRaw(files []file) (rawConfig, Config, error) {
+	refused := func(of string, err error) (rawConfig, Config, error) {
+		return rawConfig{}, Config{}, fmt.Errorf("MicroShift's %s is not taken: %w", of, err)
 	}
 	files = slices.DeleteFunc(slices.Clone(files), func(f file) bool { return len(bytes.TrimSpace(f.text)) == 0 })
-	merged, of, err := combine(files)
+	merged, of, err := mergeFiles(files)
 	if err != nil {
 		return refused(of, err)
 	}
@@ -113,22 +113,22 @@ func understand(files []file) (wire, Config, error) {
 	if err != nil {
 		return refused("configuration", err)
 	}
-	var w wire
+	var w rawConfig
 	if err = json.Unmarshal(text, &w); err != nil {
-		return refused("configuration", located(files, unfit(err)))
+		return refused("configuration", addLocations(files, describeTypeError(err)))
 	}
-	c, err := w.judge()
+	c, err := w.validate()
 	if err != nil {
-		return refused("configuration", located(files, err))
+		return refused("configuration", addLocations(files, err))
 	}
 	return w, c, nil
 }
 
-// combine merges what files say, or tells which of them is at fault. As in MicroShift
+// mergeFiles merges what files say, or tells which of them is at fault. As in MicroShift
 // a list in place of keys only counts, and is refused, when no keys come after it, and
 // any other value only when it is alone.
-func combine(files []file) (merged map[string]any, of string, err error) {
-	var p plainer
+func mergeFiles(files []file) (merged map[string]any, of string, err error) {
+	var p normalizer
 	var all any
 	for i, f := range files {
 		value, err := decode(f.text, &p)
@@ -140,11 +140,11 @@ func combine(files []file) (merged map[string]any, of string, err error) {
 			err = errNoKeys
 		case i > 0 && isMapping:
 			before, _ := all.(map[string]any)
-			all = merge(before, keys)
+			all = mergePatch(before, keys)
 		case i == 0 || isList:
 			all, of = value, f.path // with its nulls
 		default:
-			err = errNoMapping
+			err = errNotMapping
 		}
 		if err != nil {
 			return nil, f.path, err
@@ -152,20 +152,20 @@ func combine(files []file) (merged map[string]any, of string, err error) {
 	}
 	merged, is := all.(map[string]any)
 	if !is && all != nil {
-		return nil, of, errNoMapping
+		return nil, of, errNotMapping
 	}
 	return merged, "", nil
 }
 
-var errNoMapping = errors.New("it is no mapping: write keys and values")
+var errNotMapping = errors.New("it is no mapping: write keys and values")
 
 // errNoKeys is about comments alone, say, which MicroShift merges with nothing
 // (MergePatch of evanphx/json-patch), and takes when it is the only file with a text.
 var errNoKeys = errors.New("it has no keys, and MicroShift does not start when other files are beside such a one: delete it")
 
-// judge turns what is written into addresses. Empty values count as absent, as in
+// validate turns what is written into addresses. Empty values count as absent, as in
 // MicroShift (incorporateUserSettings).
-func (w *wire) judge() (Config, error) {
+func (w *rawConfig) validate() (Config, error) {
 	c := Default()
 	c.HostnameOverride, c.SubjectAltNames, c.NamedCertificates = w.Node.HostnameOverride, w.APIServer.SubjectAltNames, w.APIServer.NamedCertificates
 	if w.DNS.BaseDomain != "" {
@@ -178,7 +178,7 @@ func (w *wire) judge() (Config, error) {
 		}
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" {
-			problems = append(problems, mistaken(key, "%q, which is no address", text))
+			problems = append(problems, invalidValue(key, "%q, which is no address", text))
 		}
 		*into = a.Unmap()
 	}
@@ -189,18 +189,18 @@ func (w *wire) judge() (Config, error) {
 		addr netip.Addr
 	}{{"node.nodeIP", c.NodeIP}, {"node.nodeIPv6", c.NodeIPv6}} {
 		if node.addr.IsValid() && !node.addr.IsGlobalUnicast() {
-			problems = append(problems, mistaken(node.key, "%v, by which no other host reaches this one", node.addr))
+			problems = append(problems, invalidValue(node.key, "%v, by which no other host reaches this one", node.addr))
 		}
 	}
 	address(&c.AdvertiseAddress, "apiServer.advertiseAddress", w.APIServer.AdvertiseAddress)
 	var err error
-	if c.ServiceNetwork, err = prefixes("network.serviceNetwork", w.Network.ServiceNetwork); err != nil {
+	if c.ServiceNetwork, err = parsePrefixes("network.serviceNetwork", w.Network.ServiceNetwork); err != nil {
 		problems = append(problems, err)
 	}
-	if c.ClusterNetwork, err = prefixes("network.clusterNetwork", w.Network.ClusterNetwork); err != nil {
+	if c.ClusterNetwork, err = parsePrefixes("network.clusterNetwork", w.Network.ClusterNetwork); err != nil {
 		problems = append(problems, err)
 	}
-	if c.Ingress, err = w.ingress(); err != nil {
+	if c.Ingress, err = w.validateIngress(); err != nil {
 		problems = append(problems, err)
 	}
 	return c, errors.Join(problems...)
@@ -209,32 +209,32 @@ func (w *wire) judge() (Config, error) {
 // maxNetworks is one for each family (validateNetworkStack).
 const maxNetworks = 2
 
-func prefixes(key string, texts []string) ([]netip.Prefix, error) {
+func parsePrefixes(key string, texts []string) ([]netip.Prefix, error) {
 	if len(texts) > maxNetworks {
-		return nil, &mistake{key, fmt.Sprintf("has %d entries, and one for each family is the most", len(texts))}
+		return nil, &valueError{key, fmt.Sprintf("has %d entries, and one for each family is the most", len(texts))}
 	}
 	var out []netip.Prefix
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)
 		if err != nil || p.Addr().Is4In6() {
-			return nil, &mistake{key, fmt.Sprintf("has %q, which is no network such as 10.43.0.0/16", text)}
+			return nil, &valueError{key, fmt.Sprintf("has %q, which is no network such as 10.43.0.0/16", text)}
 		}
 		out = append(out, p.Masked())
 	}
 	if len(out) == maxNetworks && out[0].Addr().Is4() == out[1].Addr().Is4() {
-		return nil, &mistake{key, "has two networks of one family"}
+		return nil, &valueError{key, "has two networks of one family"}
 	}
 	return out, nil
 }
 
-func (w *wire) ingress() (Ingress, error) {
+func (w *rawConfig) validateIngress() (Ingress, error) {
 	in := Ingress{HTTP: 80, HTTPS: 443}
 	switch w.Ingress.Status {
 	case "", "Managed":
 	case "Removed":
 		in.Removed = true
 	default:
-		return in, mistaken("ingress.status", "%q, and may be Managed or Removed", w.Ingress.Status)
+		return in, invalidValue("ingress.status", "%q, and may be Managed or Removed", w.Ingress.Status)
 	}
 	// A list of empty texts is given, and means what an empty one does.
 	in.ListenAddress = slices.DeleteFunc(slices.Clone(w.Ingress.ListenAddress), func(s string) bool { return s == "" })
@@ -250,7 +250,7 @@ func (w *wire) ingress() (Ingress, error) {
 			continue
 		}
 		if *p.value < 1 || *p.value > 65535 {
-			return in, mistaken("ingress.ports."+p.key, "%d, and may be 1 to 65535", *p.value)
+			return in, invalidValue("ingress.ports."+p.key, "%d, and may be 1 to 65535", *p.value)
 		}
 		*p.into = uint16(*p.value)
 	}

@@ -23,7 +23,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 		t.Fatal("no example found")
 	}
 	for _, example := range examples {
-		dir := written(t, map[string]string{"config.d/10-example.yaml": string(example[1])})
+		dir := writeFiles(t, map[string]string{"config.d/10-example.yaml": string(example[1])})
 		c, err := microshift.Read(dir)
 		if err != nil {
 			t.Errorf("%s: %v", example[1], err)

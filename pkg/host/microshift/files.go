@@ -32,12 +32,12 @@ type file struct {
 	text []byte
 }
 
-// ConfigFile and DropIns are where a MicroShift keeps its configuration below
+// ConfigFile and DropInDir are where a MicroShift keeps its configuration below
 // its directory.
 func ConfigFile(dir string) string { return filepath.Join(dir, "config.yaml") }
 
-// DropIns is the directory of the files that add to ConfigFile's.
-func DropIns(dir string) string { return filepath.Join(dir, "config.d") }
+// DropInDir is the directory of the files that add to ConfigFile's.
+func DropInDir(dir string) string { return filepath.Join(dir, "config.d") }
 
 // Present reports whether a host's MicroShift keeps its configuration in dir, or may
 // do so, where that cannot be told: its internal addresses are never to be caught.
@@ -53,8 +53,8 @@ func Present(dir string) bool {
 // one, and then those of config.d as filepath.WalkDir comes to them. watch names,
 // whatever is returned beside it, where a change could be.
 func readFiles(dir string) (files []file, watch []string, err error) {
-	watch = []string{ConfigFile(dir), DropIns(dir)}
-	paths, dirs, err := dropIns(DropIns(dir))
+	watch = []string{ConfigFile(dir), DropInDir(dir)}
+	paths, dirs, err := listDropIns(DropInDir(dir))
 	watch = append(watch, dirs...)
 	if err != nil {
 		return nil, watch, err
@@ -66,7 +66,7 @@ func readFiles(dir string) (files []file, watch []string, err error) {
 			continue // MicroShift has defaults
 		}
 		if err != nil {
-			return nil, watch, fmt.Errorf("read MicroShift's configuration: %w", readable(err))
+			return nil, watch, fmt.Errorf("read MicroShift's configuration: %w", explainPermission(err))
 		}
 		if total += len(text); total > maxBytes {
 			return nil, watch, fmt.Errorf("read MicroShift's configuration: its files have more than %d bytes together: leave in %s what is needed", maxBytes, dir)
@@ -76,41 +76,41 @@ func readFiles(dir string) (files []file, watch []string, err error) {
 	return files, watch, nil
 }
 
-// dropIns lists the files of config.d that count, and the directories below it. A
+// listDropIns lists the files of config.d that count, and the directories below it. A
 // link is read when it leads to a file, and not gone into when it leads to a
 // directory, as WalkDir has it; nor is config.d itself when it is a link.
-func dropIns(root string) (paths, dirs []string, err error) {
+func listDropIns(root string) (paths, dirs []string, err error) {
 	info, err := os.Lstat(root)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, nil, nil
 	}
-	w := walk{root: root}
+	w := dirWalk{root: root}
 	if err == nil {
-		err = w.into(root)
+		err = w.readDir(root)
 	}
 	if err != nil {
-		return nil, w.dirs, fmt.Errorf("list MicroShift's configuration: %w", readable(err))
+		return nil, w.dirs, fmt.Errorf("list MicroShift's configuration: %w", explainPermission(err))
 	}
 	return w.paths, w.dirs, nil
 }
 
-// readable adds what to do when only root may read a file.
-func readable(err error) error {
+// explainPermission adds what to do when only root may read a file.
+func explainPermission(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: the service is not root: make it world-readable (chmod a+rX)", err)
 	}
 	return err
 }
 
-// walk goes through a directory as filepath.WalkDir does, which reads the whole of
+// dirWalk goes through a directory as filepath.WalkDir does, which reads the whole of
 // one before it tells of the first entry.
-type walk struct {
+type dirWalk struct {
 	root        string
 	paths, dirs []string
 	entries     int
 }
 
-func (w *walk) into(dir string) (err error) {
+func (w *dirWalk) readDir(dir string) (err error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -124,20 +124,20 @@ func (w *walk) into(dir string) (err error) {
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range list {
-		if err := w.add(filepath.Join(dir, entry.Name()), entry); err != nil {
+		if err := w.addEntry(filepath.Join(dir, entry.Name()), entry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walk) add(path string, entry fs.DirEntry) error {
+func (w *dirWalk) addEntry(path string, entry fs.DirEntry) error {
 	switch {
 	case entry.IsDir():
 		if w.dirs = append(w.dirs, path); len(w.dirs) > maxDirs {
 			return fmt.Errorf("%s has more than %d directories: leave in it what is needed", w.root, maxDirs)
 		}
-		return w.into(path)
+		return w.readDir(path)
 	case filepath.Ext(entry.Name()) == ".yaml":
 		if w.paths = append(w.paths, path); len(w.paths) > maxFiles {
 			return fmt.Errorf("%s has more than %d files that end in .yaml: put them into fewer", w.root, maxFiles)

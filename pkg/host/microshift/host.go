@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	bridge   = "br-ex" // of OVN-Kubernetes
-	loopback = "lo"
+	ovnBridge = "br-ex" // of OVN-Kubernetes
+	loopback  = "lo"
 )
 
-// HasInternal reports whether a link is one on which MicroShift puts the internal
+// IsInternalLink reports whether a link is one on which MicroShift puts the internal
 // addresses, alone: lo, or br-ex where OVN-Kubernetes has made that
 // (addServiceIPLoopback of pkg/node/netconfig.go).
-func HasInternal(link string) bool { return link == loopback || link == bridge }
+func IsInternalLink(link string) bool { return link == loopback || link == ovnBridge }
 
 // Host is as much of a host as MicroShift looks at.
 type Host struct {
 	Links     []Link
 	Addresses []Address // in the kernel's order
 	// The links of the default routes, in the order of the main table.
-	Default4, Default6 []string
+	DefaultLinks4, DefaultLinks6 []string
 	// Settled says that no address is to be waited for where a default route leads: at
 	// boot the route is there before it, and MicroShift starts after that.
-	Settled bool
+	AddressesSettled bool
 }
 
 // Link is a network interface.
@@ -52,30 +52,30 @@ func (h Host) nodeAddress() netip.Addr {
 	for _, family := range []struct {
 		is     func(netip.Addr) bool
 		routes []string
-	}{{netip.Addr.Is4, h.Default4}, {netip.Addr.Is6, h.Default6}} {
+	}{{netip.Addr.Is4, h.DefaultLinks4}, {netip.Addr.Is6, h.DefaultLinks6}} {
 		for _, name := range family.routes {
-			link, found := h.link(name)
+			link, found := h.linkByName(name)
 			if !found || !link.Up {
 				continue
 			}
 			for _, name := range []string{link.Name, loopback} { // hosts with routes to themselves have theirs on lo
-				if a := h.global(name, family.is); a.IsValid() {
+				if a := h.globalAddress(name, family.is); a.IsValid() {
 					return a
 				}
 			}
 		}
 	}
-	if len(h.Default4)+len(h.Default6) > 0 && !h.Settled {
+	if len(h.DefaultLinks4)+len(h.DefaultLinks6) > 0 && !h.AddressesSettled {
 		return netip.Addr{}
 	}
-	return h.first()
+	return h.firstAddress()
 }
 
-func (h Host) first() netip.Addr {
+func (h Host) firstAddress() netip.Addr {
 	links := slices.Clone(h.Links)
 	slices.SortFunc(links, func(a, b Link) int { return cmp.Compare(a.Index, b.Index) })
 	for _, l := range links {
-		if l.Name == bridge {
+		if l.Name == ovnBridge {
 			continue
 		}
 		for _, a := range h.Addresses {
@@ -88,20 +88,20 @@ func (h Host) first() netip.Addr {
 	return netip.Addr{}
 }
 
-// without is the host as it would be without addresses that MicroShift itself, or
+// withoutAddresses is the host as it would be without addresses that MicroShift itself, or
 // this service, puts on it: they are never the node's.
-func (h Host) without(own []netip.Addr) Host {
+func (h Host) withoutAddresses(own []netip.Addr) Host {
 	h.Addresses = slices.DeleteFunc(slices.Clone(h.Addresses), func(a Address) bool {
 		return a.Bits == a.IP.BitLen() && slices.Contains(own, a.IP)
 	})
 	return h
 }
 
-// withOnLo is the host with one address more, where the kernel lists it: a new one
+// withLoopbackAddress is the host with one address more, where the kernel lists it: a new one
 // of IPv6 comes before others of its scope, and one of IPv4 after them.
-func (h Host) withOnLo(addr netip.Addr) Host {
+func (h Host) withLoopbackAddress(addr netip.Addr) Host {
 	a := Address{IP: addr, Bits: addr.BitLen()}
-	if lo, found := h.link(loopback); found {
+	if lo, found := h.linkByName(loopback); found {
 		a.Link = lo.Index
 	}
 	at := len(h.Addresses)
@@ -112,8 +112,8 @@ func (h Host) withOnLo(addr netip.Addr) Host {
 	return h
 }
 
-func (h Host) global(name string, family func(netip.Addr) bool) netip.Addr {
-	link, found := h.link(name)
+func (h Host) globalAddress(name string, family func(netip.Addr) bool) netip.Addr {
+	link, found := h.linkByName(name)
 	if !found {
 		return netip.Addr{}
 	}
@@ -125,13 +125,13 @@ func (h Host) global(name string, family func(netip.Addr) bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// address6 is the IPv6 address of a dual stack's node. GetHostIPv6 looks at the
+// nodeAddressIPv6 is the IPv6 address of a dual stack's node. GetHostIPv6 looks at the
 // default route's link first, though with newer releases of its netlink library it
 // does not find that route, and takes the host's first address; where these differ
 // nothing but node.nodeIPv6 tells.
-func (h Host) address6() netip.Addr {
-	for _, name := range h.Default6 {
-		if a := h.global(name, netip.Addr.Is6); a.IsValid() {
+func (h Host) nodeAddressIPv6() netip.Addr {
+	for _, name := range h.DefaultLinks6 {
+		if a := h.globalAddress(name, netip.Addr.Is6); a.IsValid() {
 			return a
 		}
 	}
@@ -143,9 +143,9 @@ func (h Host) address6() netip.Addr {
 	return netip.Addr{}
 }
 
-// forbidden are networks on which the router never listens
+// routerNeverListens are networks on which the router never listens
 // (defaultRouterForbiddenCIDRs).
-func forbidden(a netip.Addr) bool {
+func routerNeverListens(a netip.Addr) bool {
 	for _, network := range []string{"127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10", "fd69::/125"} {
 		if netip.MustParsePrefix(network).Contains(a) {
 			return true
@@ -160,13 +160,13 @@ func forbidden(a netip.Addr) bool {
 func (h Host) routerAddresses(given []string, v4, v6 bool) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range h.Addresses {
-		link, found := h.linkAt(a.Link)
+		link, found := h.linkByIndex(a.Link)
 		// A link without a master of its own: others are OVN's.
 		ours := v4 && a.IP.Is4() || v6 && a.IP.Is6()
-		if !found || link.Master != 0 || forbidden(a.IP) || !ours {
+		if !found || link.Master != 0 || routerNeverListens(a.IP) || !ours {
 			continue
 		}
-		if len(given) == 0 || listed(given, a.IP, link.Name) {
+		if len(given) == 0 || matchesListenAddress(given, a.IP, link.Name) {
 			out = append(out, a.IP)
 		}
 	}
@@ -174,7 +174,7 @@ func (h Host) routerAddresses(given []string, v4, v6 bool) []netip.Addr {
 	return slices.Compact(out)
 }
 
-func listed(given []string, addr netip.Addr, link string) bool {
+func matchesListenAddress(given []string, addr netip.Addr, link string) bool {
 	return slices.ContainsFunc(given, func(text string) bool {
 		if a, err := netip.ParseAddr(text); err == nil {
 			return a.Unmap() == addr
@@ -183,7 +183,7 @@ func listed(given []string, addr netip.Addr, link string) bool {
 	})
 }
 
-func (h Host) link(name string) (Link, bool) {
+func (h Host) linkByName(name string) (Link, bool) {
 	i := slices.IndexFunc(h.Links, func(l Link) bool { return l.Name == name })
 	if i < 0 {
 		return Link{}, false
@@ -191,7 +191,7 @@ func (h Host) link(name string) (Link, bool) {
 	return h.Links[i], true
 }
 
-func (h Host) linkAt(index uint32) (Link, bool) {
+func (h Host) linkByIndex(index uint32) (Link, bool) {
 	i := slices.IndexFunc(h.Links, func(l Link) bool { return l.Index == index })
 	if i < 0 {
 		return Link{}, false

@@ -2,9 +2,9 @@
 
 package microshift
 
-// merge applies a JSON merge patch (RFC 7386) to what earlier files say: mappings
+// mergePatch applies a JSON merge patch (RFC 7386) to what earlier files say: mappings
 // merge, all else is replaced, lists too, and null takes away.
-func merge(target, patch map[string]any) map[string]any {
+func mergePatch(target, patch map[string]any) map[string]any {
 	if target == nil {
 		target = make(map[string]any, len(patch))
 	}
@@ -14,7 +14,7 @@ func merge(target, patch map[string]any) map[string]any {
 			delete(target, name)
 		case map[string]any:
 			before, _ := target[name].(map[string]any)
-			target[name] = merge(before, v)
+			target[name] = mergePatch(before, v)
 		default:
 			target[name] = v
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// written puts files into a fresh directory of a MicroShift.
-func written(t *testing.T, files map[string]string) string {
+// writeFiles puts files into a fresh directory of a MicroShift.
+func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -126,7 +126,7 @@ func TestRead(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&want)
 			}
-			got, err := microshift.Read(written(t, tt.files))
+			got, err := microshift.Read(writeFiles(t, tt.files))
 			must(t, err)
 			if len(got.SubjectAltNames) == 0 {
 				got.SubjectAltNames = nil
@@ -138,7 +138,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, says string }{
 		"no YAML":             {"a: [", "config.yaml is not taken: not valid YAML"},
@@ -172,7 +172,7 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := microshift.Read(written(t, map[string]string{"config.yaml": tt.text}))
+			got, err := microshift.Read(writeFiles(t, map[string]string{"config.yaml": tt.text}))
 			if err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, %+v", err, got)
 			}
@@ -186,21 +186,21 @@ func TestReadBounds(t *testing.T) {
 	for i := range 129 {
 		many[fmt.Sprintf("config.d/%d.yaml", i)] = ""
 	}
-	if _, err := microshift.Read(written(t, many)); err == nil || !strings.Contains(err.Error(), "more than 128 files") {
+	if _, err := microshift.Read(writeFiles(t, many)); err == nil || !strings.Contains(err.Error(), "more than 128 files") {
 		t.Errorf("many files: %v", err)
 	}
 	large := make(map[string]string)
 	for i := range 5 {
 		large[fmt.Sprintf("config.d/%d.yaml", i)] = "# " + strings.Repeat("x", 250<<10)
 	}
-	if _, err := microshift.Read(written(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes together") {
+	if _, err := microshift.Read(writeFiles(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes together") {
 		t.Errorf("large files: %v", err)
 	}
 }
 
-// TestReadOddFiles: what is no file is told of within a moment, and what is no
+// TestReadUnusualFiles: what is no file is told of within a moment, and what is no
 // directory is not gone into.
-func TestReadOddFiles(t *testing.T) {
+func TestReadUnusualFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		make func(dir string) error
@@ -243,7 +243,7 @@ func TestReadOddFiles(t *testing.T) {
 	}
 }
 
-func TestAfter(t *testing.T) {
+func TestFirstAddressAfter(t *testing.T) {
 	t.Parallel()
 	for network, want := range map[string]string{
 		"10.43.0.0/16":     "10.44.0.0",
@@ -263,7 +263,7 @@ func TestAfter(t *testing.T) {
 		"ffff:fffe::/32":   "ffff:ffff::",
 		"2001:db8::ff/128": "2001:db8::100",
 	} {
-		got, err := microshift.After(netip.MustParsePrefix(network))
+		got, err := microshift.FirstAddressAfter(netip.MustParsePrefix(network))
 		switch {
 		case want == "" && err == nil:
 			t.Errorf("%s: %v", network, got)
@@ -273,8 +273,8 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// edge is a host with two NICs, OVN's links and MicroShift's internal address.
-func edge() microshift.Host {
+// edgeHost is a host with two NICs, OVN's links and MicroShift's internal address.
+func edgeHost() microshift.Host {
 	on := func(link uint32, text string) microshift.Address {
 		p := netip.MustParsePrefix(text)
 		return microshift.Address{IP: p.Addr(), Bits: p.Bits(), Link: link}
@@ -293,7 +293,7 @@ func edge() microshift.Host {
 			on(5, "10.42.0.2/24"), on(6, "203.0.113.9/24"),
 			on(1, "::1/128"), on(2, "2001:db8::9/64"), on(2, "fe80::9/64"), on(3, "2001:db8:1::9/64"), on(4, "fd69::2/125"),
 		},
-		Default4: []string{"eth0"}, Default6: []string{"eth1"},
+		DefaultLinks4: []string{"eth0"}, DefaultLinks6: []string{"eth1"},
 	}
 }
 
@@ -301,9 +301,9 @@ func edge() microshift.Host {
 // what change makes of that.
 func compute(t *testing.T, text string, change func(*microshift.Host)) (microshift.Config, microshift.Computed, error) {
 	t.Helper()
-	c, err := microshift.Read(written(t, map[string]string{"config.yaml": text}))
+	c, err := microshift.Read(writeFiles(t, map[string]string{"config.yaml": text}))
 	must(t, err)
-	h := edge()
+	h := edgeHost()
 	if change != nil {
 		change(&h)
 	}
@@ -322,44 +322,44 @@ func TestCompute(t *testing.T) {
 	}{
 		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
 		"the route by another link": {
-			host:  func(h *microshift.Host) { h.Default4 = []string{"eth1"} },
+			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth1"} },
 			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"a link that is down": {
-			host:  func(h *microshift.Host) { h.Default4 = []string{"eth2", "eth0"} },
+			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth2", "eth0"} },
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"the bridge has the node's": {
 			host: func(h *microshift.Host) {
-				h.Default4 = []string{"br-ex"}
+				h.DefaultLinks4 = []string{"br-ex"}
 				h.Addresses = append(h.Addresses, microshift.Address{IP: addr("192.0.2.19"), Bits: 24, Link: 4})
 			},
 			nodes: "[192.0.2.19]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 192.0.2.19 198.51.100.9 203.0.113.9]",
 		},
 		"IPv6 alone": {
-			host:  func(h *microshift.Host) { h.Default4 = nil },
+			host:  func(h *microshift.Host) { h.DefaultLinks4 = nil },
 			nodes: "[2001:db8:1::9]", internal: "[fd02::1:0]", service: "fd02::1", address: "[2001:db8::9 2001:db8:1::9]",
 		},
 		"no default route": {
-			host:  func(h *microshift.Host) { h.Default4, h.Default6 = nil, nil },
+			host:  func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = nil, nil },
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"an address still to come where the route leads": {
-			host: func(h *microshift.Host) { h.Default4, h.Default6 = []string{"br-ex"}, nil },
+			host: func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil },
 			err:  "give node.nodeIP",
 		},
 		"none to come there": {
 			host: func(h *microshift.Host) {
-				h.Default4, h.Default6, h.Settled = []string{"br-ex"}, nil, true
+				h.DefaultLinks4, h.DefaultLinks6, h.AddressesSettled = []string{"br-ex"}, nil, true
 			},
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"none to come anywhere": {
-			host: func(h *microshift.Host) { h.Addresses, h.Settled = nil, true },
+			host: func(h *microshift.Host) { h.Addresses, h.AddressesSettled = nil, true },
 			err:  "give node.nodeIP",
 		},
 		"settled, and there": {
-			host:  func(h *microshift.Host) { h.Default4, h.Settled = []string{"eth1"}, true },
+			host:  func(h *microshift.Host) { h.DefaultLinks4, h.AddressesSettled = []string{"eth1"}, true },
 			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"addresses still to come": {
@@ -443,30 +443,32 @@ func TestCompute(t *testing.T) {
 					t.Errorf("%s: %s, want %s", what, pair[1], pair[0])
 				}
 			}
-			if got.Forced != c.AdvertiseAddress.IsValid() {
-				t.Errorf("forced %v", got.Forced)
+			if got.AdvertiseAddressGiven != c.AdvertiseAddress.IsValid() {
+				t.Errorf("forced %v", got.AdvertiseAddressGiven)
 			}
 		})
 	}
 }
 
-// TestMistaken: what MicroShift would take for the node's address if it were on lo.
-func TestMistaken(t *testing.T) {
+// TestMisdetectedAsNodeIP: what MicroShift would take for the node's address if it were on lo.
+func TestMisdetectedAsNodeIP(t *testing.T) {
 	t.Parallel()
 	const dual = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
-	offline := func(h *microshift.Host) { h.Default4, h.Default6 = nil, nil }
+	offline := func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = nil, nil }
 	for name, tt := range map[string]struct {
 		config string
 		host   func(*microshift.Host)
 		want   string
 	}{
-		"a default route":                     {"", nil, "[]"},
-		"no default route":                    {"", offline, "[10.44.0.0]"},
-		"none, and the node's given":          {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
-		"no address yet":                      {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
-		"no address where the route leads":    {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.Default4, h.Default6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
-		"none comes there":                    {"", func(h *microshift.Host) { h.Default4, h.Default6, h.Settled = []string{"br-ex"}, nil, true }, "[10.44.0.0]"},
-		"IPv6 alone":                          {"", func(h *microshift.Host) { h.Default4 = nil }, "[]"},
+		"a default route":                  {"", nil, "[]"},
+		"no default route":                 {"", offline, "[10.44.0.0]"},
+		"none, and the node's given":       {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
+		"no address yet":                   {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
+		"no address where the route leads": {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
+		"none comes there": {"", func(h *microshift.Host) {
+			h.DefaultLinks4, h.DefaultLinks6, h.AddressesSettled = []string{"br-ex"}, nil, true
+		}, "[10.44.0.0]"},
+		"IPv6 alone":                          {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, "[]"},
 		"a dual stack":                        {dual, nil, "[fd02::1:0]"},
 		"a dual stack, the node's IPv6 given": {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, "[]"},
 		"a dual stack without a route":        {dual, offline, "[10.44.0.0 fd02::1:0]"},
@@ -486,32 +488,32 @@ func TestMistaken(t *testing.T) {
 			if err != nil && !errors.Is(err, microshift.ErrNoNodeAddress) {
 				t.Fatal(err)
 			}
-			if fmt.Sprint(got.Mistaken) != tt.want {
-				t.Errorf("%v, want %s", got.Mistaken, tt.want)
+			if fmt.Sprint(got.MisdetectedAsNodeIP) != tt.want {
+				t.Errorf("%v, want %s", got.MisdetectedAsNodeIP, tt.want)
 			}
 		})
 	}
 }
 
-func TestUpstream(t *testing.T) {
+func TestUpstreamAddresses(t *testing.T) {
 	t.Parallel()
 	all := []string{"10.44.0.0", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.9", "2001:db8::9"}
 	c := microshift.Computed{NodeIPs: []netip.Addr{addr("192.0.2.9"), addr("2001:db8::9")}, Internal: []netip.Addr{addr("10.44.0.0")}}
 	for _, text := range all {
 		c.Router.Addresses = append(c.Router.Addresses, addr(text))
 	}
-	if got := fmt.Sprint(c.Upstream()); got != "[192.0.2.9 2001:db8::9 192.0.2.1 192.0.2.2 192.0.2.3]" {
+	if got := fmt.Sprint(c.UpstreamAddresses()); got != "[192.0.2.9 2001:db8::9 192.0.2.1 192.0.2.2 192.0.2.3]" {
 		t.Error(got)
 	}
 	c.Router.Addresses = c.Router.Addresses[:1]
-	if got := fmt.Sprint(c.Upstream()); got != "[10.44.0.0]" {
+	if got := fmt.Sprint(c.UpstreamAddresses()); got != "[10.44.0.0]" {
 		t.Errorf("the internal one alone: %s", got)
 	}
 }
 
-func TestDefaultRoutes(t *testing.T) {
+func TestDefaultRouteLinks(t *testing.T) {
 	t.Parallel()
-	dir := written(t, map[string]string{
+	dir := writeFiles(t, map[string]string{
 		"route": "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n" +
 			"eth1\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\neth0\t00000000\t010200C0\t0003\t0\t0\t200\t00000000\t0\t0\t0\n" +
 			"eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\neth5\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0\n",
@@ -519,20 +521,20 @@ func TestDefaultRoutes(t *testing.T) {
 			"00000000000000000000000000000000 00 00000000000000000000000000000000 00 20010db8000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n" +
 			"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n",
 	})
-	v4, v6, err := microshift.DefaultRoutes(dir)
+	v4, v6, err := microshift.DefaultRouteLinks(dir)
 	if err != nil || fmt.Sprint(v4, v6) != "[eth1 eth0 eth5] [eth0]" {
 		t.Errorf("%v %v %v", v4, v6, err)
 	}
-	if v4, v6, err = microshift.DefaultRoutes(t.TempDir()); err != nil || len(v4)+len(v6) > 0 {
+	if v4, v6, err = microshift.DefaultRouteLinks(t.TempDir()); err != nil || len(v4)+len(v6) > 0 {
 		t.Errorf("a kernel without families: %v %v %v", v4, v6, err)
 	}
-	if _, _, err = microshift.DefaultRoutes("/proc/net"); err != nil {
+	if _, _, err = microshift.DefaultRouteLinks("/proc/net"); err != nil {
 		t.Errorf("this host: %v", err)
 	}
 }
 
-// TestReaderAndStarts: files count from the start of MicroShift on that reads them.
-func TestReaderAndStarts(t *testing.T) {
+// TestReaderFollowsInvocations: files count from the start of MicroShift on that reads them.
+func TestReaderFollowsInvocations(t *testing.T) {
 	t.Parallel()
 	dir, units := t.TempDir(), t.TempDir()
 	link := filepath.Join(units, "invocation:microshift.service")
@@ -549,13 +551,13 @@ func TestReaderAndStarts(t *testing.T) {
 	}
 	write("node: {nodeIP: 192.0.2.9}\n", -time.Hour) // in the future: after the start
 	start("1")
-	r := microshift.NewReader(dir, units, microshift.NewKeeper(t.TempDir()))
+	r := microshift.NewReader(dir, units, microshift.NewStateFile(t.TempDir()))
 	step := func(when, node string, pending, broken bool) {
 		t.Helper()
 		r.Read(now)
 		now = now.Add(time.Minute)
 		a := r.Read(now)
-		if a.Config.NodeIP != addr(node) || (len(a.Changed) > 0) != pending || (a.Err != nil) != broken || a.RetryAfter > 0 || !slices.Contains(a.Watch, link) {
+		if a.Config.NodeIP != addr(node) || (len(a.ChangedSinceStart) > 0) != pending || (a.Err != nil) != broken || a.RetryAfter > 0 || !slices.Contains(a.Watch, link) {
 			t.Errorf("%s: %+v", when, a)
 		}
 	}
@@ -587,13 +589,13 @@ func TestReaderAndStarts(t *testing.T) {
 // TestReader: what is being written takes nothing away.
 func TestReader(t *testing.T) {
 	t.Parallel()
-	dir := written(t, map[string]string{"config.yaml": "node: {nodeIP: 192.0.2.9}\n"})
+	dir := writeFiles(t, map[string]string{"config.yaml": "node: {nodeIP: 192.0.2.9}\n"})
 	write := func(text string) {
 		t.Helper()
 		must(t, os.WriteFile(microshift.ConfigFile(dir), []byte(text), 0o600))
 	}
 	now := time.Now()
-	r := microshift.NewReader(dir, t.TempDir(), microshift.NewKeeper(t.TempDir()))
+	r := microshift.NewReader(dir, t.TempDir(), microshift.NewStateFile(t.TempDir()))
 	step := func(when string, after time.Duration, node string, broken bool, again bool) {
 		t.Helper()
 		now = now.Add(after)
@@ -621,7 +623,7 @@ func TestReader(t *testing.T) {
 // TestPresent: what cannot be told may be there.
 func TestPresent(t *testing.T) {
 	t.Parallel()
-	dir := written(t, map[string]string{"config.yaml": ""})
+	dir := writeFiles(t, map[string]string{"config.yaml": ""})
 	loop := filepath.Join(dir, "loop")
 	must(t, os.Symlink(loop, loop))
 	for path, want := range map[string]bool{

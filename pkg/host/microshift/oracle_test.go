@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// microShifts is what MicroShift unmarshals in the end, by the libraries that it
+// referenceMerge is what MicroShift unmarshals in the end, by the libraries that it
 // reads its files with.
-func microShifts(files []file) (merged []byte, err error) {
+func referenceMerge(files []file) (merged []byte, err error) {
 	for _, f := range files {
 		if len(bytes.TrimSpace(f.text)) == 0 {
 			continue
@@ -33,23 +33,23 @@ func microShifts(files []file) (merged []byte, err error) {
 	return merged, nil
 }
 
-// theirs is the same as a Config.
-func theirs(files []file) (Config, error) {
-	merged, err := microShifts(files)
+// referenceConfig is the same as a Config.
+func referenceConfig(files []file) (Config, error) {
+	merged, err := referenceMerge(files)
 	if err != nil {
 		return Config{}, err
 	}
-	var w wire
+	var w rawConfig
 	if merged != nil {
 		if err := json.Unmarshal(merged, &w); err != nil {
 			return Config{}, err
 		}
 	}
-	return w.judge()
+	return w.validate()
 }
 
-// same compares Configs; texts that were given as empty lists are none.
-func same(t *testing.T, want, got Config) {
+// compareConfigs compares Configs; texts that were given as empty lists are none.
+func compareConfigs(t *testing.T, want, got Config) {
 	t.Helper()
 	for _, c := range []*Config{&want, &got} {
 		if len(c.SubjectAltNames) == 0 {
@@ -59,12 +59,12 @@ func same(t *testing.T, want, got Config) {
 			c.NamedCertificates = nil
 		}
 	}
-	if want, got := text(want), text(got); want != got {
+	if want, got := configJSON(want), configJSON(got); want != got {
 		t.Errorf("MicroShift has\n%s\nours is\n%s", want, got)
 	}
 }
 
-func text(c Config) string {
+func configJSON(c Config) string {
 	out, err := json.Marshal(c)
 	if err != nil {
 		return err.Error()
@@ -72,7 +72,7 @@ func text(c Config) string {
 	return string(out)
 }
 
-func texts(all ...string) []file {
+func filesOf(all ...string) []file {
 	files := make([]file, len(all))
 	for i, text := range all {
 		files[i] = file{path: string(rune('a' + i)), text: []byte(text)}
@@ -80,77 +80,77 @@ func texts(all ...string) []file {
 	return files
 }
 
-// TestAsMicroShift: what MicroShift's own libraries make of the files.
-func TestAsMicroShift(t *testing.T) {
+// TestMatchesMicroShift: what MicroShift's own libraries make of the files.
+func TestMatchesMicroShift(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]file{
-		"nothing":                            texts(),
-		"comments alone":                     texts("# a\n"),
-		"comments, and a file":               texts("# a\n", "node: {nodeIP: 192.0.2.9}"),
-		"a file, and comments":               texts("node: {nodeIP: 192.0.2.9}", "# a\n"),
-		"comments, and an empty file":        texts("# a\n", "", " \n"),
-		"two of comments":                    texts("# a\n", "# b\n"),
-		"null":                               texts("~"),
-		"null, and a file":                   texts("null", "node: {nodeIP: 192.0.2.9}"),
-		"a document's end":                   texts("---\n", "node: {nodeIP: 192.0.2.9}"),
-		"an empty mapping":                   texts("{}", "node: {nodeIP: 192.0.2.9}", "{}"),
-		"null in the first file":             texts("node: {nodeIP: null}", "node: {nodeIPv6: '2001:db8::9'}"),
-		"null over a mapping":                texts("node: {nodeIP: 192.0.2.9}", "node: null", "node: {nodeIPv6: '2001:db8::9'}"),
-		"a mapping over a text":              texts("node: x", "node: {nodeIP: 192.0.2.9, nodeIPv6: null}"),
-		"a text over a mapping":              texts("node: {nodeIP: 192.0.2.9}", "node: x"),
-		"a list over a list":                 texts("ingress: {listenAddress: [eth0, eth1]}", "ingress: {listenAddress: [null, eth2]}"),
-		"null in a list's mapping":           texts("{}", "apiServer: {namedCertificates: [{certPath: /c, keyPath: null, names: [a, null]}]}"),
-		"the same, over one":                 texts("apiServer: {namedCertificates: [{certPath: /d}]}", "apiServer: {namedCertificates: [{certPath: /c, keyPath: null}]}"),
-		"a text, and a file":                 texts("a", "node: {nodeIP: 192.0.2.9}"),
-		"a file, and a text":                 texts("node: {nodeIP: 192.0.2.9}", "a"),
-		"a text alone":                       texts("a"),
-		"a list, and a file":                 texts("[a]", "node: {nodeIP: 192.0.2.9, nodeIPv6: null}"),
-		"a file, and a list":                 texts("node: {nodeIP: 192.0.2.9}", "[a]"),
-		"a list between files":               texts("node: {nodeIP: 192.0.2.9}", "[a]", "node: {nodeIPv6: '2001:db8::9'}"),
-		"keys of both cases":                 texts("node: {nodeIP: 192.0.2.9}", "node: {nodeip: 192.0.2.10}"),
-		"keys of both cases, in other order": texts("node: {nodeip: 192.0.2.10}", "node: {nodeIP: 192.0.2.9}", "Node: {nodeIPv6: '2001:db8::9'}"),
-		"a truth value for a name":           texts("node: {hostnameOverride: yes}"),
-		"a short one":                        texts("node: {hostnameOverride: n}"),
-		"a quoted one":                       texts("node: {hostnameOverride: 'on'}"),
-		"a tagged one":                       texts("node: {hostnameOverride: !!str off}"),
-		"a date for a name":                  texts("node: {hostnameOverride: 2026-11-22}"),
-		"a time for a name":                  texts("node: {hostnameOverride: 2026-11-22T04:05:06Z}"),
-		"a number for a name":                texts("node: {hostnameOverride: 7}"),
-		"a float for a port":                 texts("ingress: {ports: {http: 8e3}}"),
-		"a fraction for a port":              texts("ingress: {ports: {http: 80.5}}"),
-		"an octal port":                      texts("ingress: {ports: {http: 0120}}"),
-		"a hexadecimal port":                 texts("ingress: {ports: {http: 0x50}}"),
-		"underscores in a port":              texts("ingress: {ports: {http: 8_080}}"),
-		"a port by no number":                texts("ingress: {ports: {http: 0o8}}"),
-		"a merge key":                        texts("a: &a {nodeIP: 192.0.2.9}\nnode: {<<: *a, nodeIPv6: '2001:db8::9'}\n"),
-		"null behind a key of another case":  texts("ingress: {ports: {HTTP: 8080, http: null}}"),
-		"null behind it, over one":           texts("{}", "ingress: {ports: {HTTP: 8080, http: null}}"),
-		"a merge key behind its key":         texts("a: &a {nodeIP: 192.0.2.9}\nnode: {nodeIP: 192.0.2.10, <<: *a}\n"),
-		"a tagged time":                      texts("node: {hostnameOverride: !!timestamp 2026-11-22}"),
-		"no time, tagged as one":             texts("node: {hostnameOverride: !!timestamp edge}"),
-		"a tagged truth value":               texts("ingress: {listenAddress: [!!bool yes]}"),
-		"another tagged one":                 texts("a: !!bool yes\nnode: {nodeIP: 192.0.2.9}"),
-		"an escaped slash":                   texts("network: {serviceNetwork: [\"10.43.0.0\\/16\"]}"),
-		"a binary name":                      texts("node: {hostnameOverride: !!binary gGE=}"),
-		"an infinite key":                    texts(".inf: a\n1e30: b\n"),
-		"a large port":                       texts("ingress: {ports: {http: 18446744073709551615}}"),
-		"keys that are no texts":             texts("1: a\n1.5: b\ntrue: c\n2026-11-22: d\nyes: e\nnode: {nodeIP: 192.0.2.9}\n"),
-		"a key of null":                      texts("~: a\n"),
-		"a byte order mark":                  texts("\ufeffnode: {nodeIP: 192.0.2.9}"),
-		"CRLF":                               texts("node:\r\n  nodeIP: 192.0.2.9\r\n"),
-		"a tab":                              texts("node:\n\tnodeIP: 192.0.2.9"),
-		"a directive":                        texts("%YAML 1.1\n---\nnode: {nodeIP: 192.0.2.9}\n"),
-		"no UTF-8":                           texts("node: {hostnameOverride: \"\xff\"}"),
+		"nothing":                            filesOf(),
+		"comments alone":                     filesOf("# a\n"),
+		"comments, and a file":               filesOf("# a\n", "node: {nodeIP: 192.0.2.9}"),
+		"a file, and comments":               filesOf("node: {nodeIP: 192.0.2.9}", "# a\n"),
+		"comments, and an empty file":        filesOf("# a\n", "", " \n"),
+		"two of comments":                    filesOf("# a\n", "# b\n"),
+		"null":                               filesOf("~"),
+		"null, and a file":                   filesOf("null", "node: {nodeIP: 192.0.2.9}"),
+		"a document's end":                   filesOf("---\n", "node: {nodeIP: 192.0.2.9}"),
+		"an empty mapping":                   filesOf("{}", "node: {nodeIP: 192.0.2.9}", "{}"),
+		"null in the first file":             filesOf("node: {nodeIP: null}", "node: {nodeIPv6: '2001:db8::9'}"),
+		"null over a mapping":                filesOf("node: {nodeIP: 192.0.2.9}", "node: null", "node: {nodeIPv6: '2001:db8::9'}"),
+		"a mapping over a text":              filesOf("node: x", "node: {nodeIP: 192.0.2.9, nodeIPv6: null}"),
+		"a text over a mapping":              filesOf("node: {nodeIP: 192.0.2.9}", "node: x"),
+		"a list over a list":                 filesOf("ingress: {listenAddress: [eth0, eth1]}", "ingress: {listenAddress: [null, eth2]}"),
+		"null in a list's mapping":           filesOf("{}", "apiServer: {namedCertificates: [{certPath: /c, keyPath: null, names: [a, null]}]}"),
+		"the same, over one":                 filesOf("apiServer: {namedCertificates: [{certPath: /d}]}", "apiServer: {namedCertificates: [{certPath: /c, keyPath: null}]}"),
+		"a text, and a file":                 filesOf("a", "node: {nodeIP: 192.0.2.9}"),
+		"a file, and a text":                 filesOf("node: {nodeIP: 192.0.2.9}", "a"),
+		"a text alone":                       filesOf("a"),
+		"a list, and a file":                 filesOf("[a]", "node: {nodeIP: 192.0.2.9, nodeIPv6: null}"),
+		"a file, and a list":                 filesOf("node: {nodeIP: 192.0.2.9}", "[a]"),
+		"a list between files":               filesOf("node: {nodeIP: 192.0.2.9}", "[a]", "node: {nodeIPv6: '2001:db8::9'}"),
+		"keys of both cases":                 filesOf("node: {nodeIP: 192.0.2.9}", "node: {nodeip: 192.0.2.10}"),
+		"keys of both cases, in other order": filesOf("node: {nodeip: 192.0.2.10}", "node: {nodeIP: 192.0.2.9}", "Node: {nodeIPv6: '2001:db8::9'}"),
+		"a truth value for a name":           filesOf("node: {hostnameOverride: yes}"),
+		"a short one":                        filesOf("node: {hostnameOverride: n}"),
+		"a quoted one":                       filesOf("node: {hostnameOverride: 'on'}"),
+		"a tagged one":                       filesOf("node: {hostnameOverride: !!str off}"),
+		"a date for a name":                  filesOf("node: {hostnameOverride: 2026-11-22}"),
+		"a time for a name":                  filesOf("node: {hostnameOverride: 2026-11-22T04:05:06Z}"),
+		"a number for a name":                filesOf("node: {hostnameOverride: 7}"),
+		"a float for a port":                 filesOf("ingress: {ports: {http: 8e3}}"),
+		"a fraction for a port":              filesOf("ingress: {ports: {http: 80.5}}"),
+		"an octal port":                      filesOf("ingress: {ports: {http: 0120}}"),
+		"a hexadecimal port":                 filesOf("ingress: {ports: {http: 0x50}}"),
+		"underscores in a port":              filesOf("ingress: {ports: {http: 8_080}}"),
+		"a port by no number":                filesOf("ingress: {ports: {http: 0o8}}"),
+		"a merge key":                        filesOf("a: &a {nodeIP: 192.0.2.9}\nnode: {<<: *a, nodeIPv6: '2001:db8::9'}\n"),
+		"null behind a key of another case":  filesOf("ingress: {ports: {HTTP: 8080, http: null}}"),
+		"null behind it, over one":           filesOf("{}", "ingress: {ports: {HTTP: 8080, http: null}}"),
+		"a merge key behind its key":         filesOf("a: &a {nodeIP: 192.0.2.9}\nnode: {nodeIP: 192.0.2.10, <<: *a}\n"),
+		"a tagged time":                      filesOf("node: {hostnameOverride: !!timestamp 2026-11-22}"),
+		"no time, tagged as one":             filesOf("node: {hostnameOverride: !!timestamp edge}"),
+		"a tagged truth value":               filesOf("ingress: {listenAddress: [!!bool yes]}"),
+		"another tagged one":                 filesOf("a: !!bool yes\nnode: {nodeIP: 192.0.2.9}"),
+		"an escaped slash":                   filesOf("network: {serviceNetwork: [\"10.43.0.0\\/16\"]}"),
+		"a binary name":                      filesOf("node: {hostnameOverride: !!binary gGE=}"),
+		"an infinite key":                    filesOf(".inf: a\n1e30: b\n"),
+		"a large port":                       filesOf("ingress: {ports: {http: 18446744073709551615}}"),
+		"keys that are no texts":             filesOf("1: a\n1.5: b\ntrue: c\n2026-11-22: d\nyes: e\nnode: {nodeIP: 192.0.2.9}\n"),
+		"a key of null":                      filesOf("~: a\n"),
+		"a byte order mark":                  filesOf("\ufeffnode: {nodeIP: 192.0.2.9}"),
+		"CRLF":                               filesOf("node:\r\n  nodeIP: 192.0.2.9\r\n"),
+		"a tab":                              filesOf("node:\n\tnodeIP: 192.0.2.9"),
+		"a directive":                        filesOf("%YAML 1.1\n---\nnode: {nodeIP: 192.0.2.9}\n"),
+		"no UTF-8":                           filesOf("node: {hostnameOverride: \"\xff\"}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want, refused := theirs(files)
+			want, refused := referenceConfig(files)
 			got, err := parse(files)
 			if (err != nil) != (refused != nil) {
 				t.Fatalf("MicroShift: %v; ours: %v", refused, err)
 			}
 			if err == nil {
-				same(t, want, got)
+				compareConfigs(t, want, got)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func FuzzMerge(f *testing.F) {
 		if err := json.Unmarshal(text, &want); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(withoutNull(want), withoutNull(merge(target, change))); diff != "" {
+		if diff := cmp.Diff(withoutNull(want), withoutNull(mergePatch(target, change))); diff != "" {
 			t.Errorf("(-json-patch +ours):\n%s", diff)
 		}
 	})
@@ -212,17 +212,17 @@ func FuzzRead(f *testing.F) {
 	f.Add("ingress: {ports: {HTTP: 8080, http: null}}\n", "ingress: {PORTS: {http: 0o17}}\nnode: [{a: ~}]\n")
 	f.Fuzz(func(t *testing.T, first, second string) {
 		for _, all := range [][]string{{first}, {first, second}} {
-			compare(t, texts(all...))
+			compareWithReference(t, filesOf(all...))
 		}
 	})
 }
 
-func compare(t *testing.T, files []file) {
+func compareWithReference(t *testing.T, files []file) {
 	t.Helper()
 	files = slices.DeleteFunc(files, func(f file) bool { return len(bytes.TrimSpace(f.text)) == 0 })
-	tree, _, err := combine(files)
-	merged, refused := microShifts(files)
-	if known(merged, err) {
+	tree, _, err := mergeFiles(files)
+	merged, refused := referenceMerge(files)
+	if knownDifference(merged, err) {
 		return
 	}
 	if (err != nil) != (refused != nil) {
@@ -235,36 +235,36 @@ func compare(t *testing.T, files []file) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(exactly(t, merged), exactly(t, ours)); diff != "" {
+	if diff := cmp.Diff(decodeExactly(t, merged), decodeExactly(t, ours)); diff != "" {
 		t.Errorf("(-MicroShift +ours):\n%s", diff)
 	}
-	want, refused := theirs(files)
+	want, refused := referenceConfig(files)
 	got, err := parse(files)
 	if (err != nil) != (refused != nil) {
 		t.Fatalf("MicroShift: %v; ours: %v", refused, err)
 	}
 	if err == nil {
-		same(t, want, got)
+		compareConfigs(t, want, got)
 	}
 }
 
-// known are the differences that there are to be.
-func known(merged []byte, err error) bool {
+// knownDifference are the differences that there are to be.
+func knownDifference(merged []byte, err error) bool {
 	switch {
-	case errors.Is(err, errTooMuch):
+	case errors.Is(err, errTooLarge):
 		return true // our bounds are narrower: the keeper's memory is
-	case errors.Is(err, errAlike):
+	case errors.Is(err, errDuplicateKey):
 		return true // MicroShift's own result hangs on chance
-	case errors.Is(err, errNoMapping) && len(merged) > 0 && merged[0] != '{':
+	case errors.Is(err, errNotMapping) && len(merged) > 0 && merged[0] != '{':
 		return true // MicroShift refuses it one step later
 	default:
 		return false
 	}
 }
 
-// exactly reads JSON, with numbers as they are written. Null in a mapping in a list
+// decodeExactly reads JSON, with numbers as they are written. Null in a mapping in a list
 // is left out: it stands for no member, and json-patch takes it out here and there.
-func exactly(t *testing.T, text []byte) any {
+func decodeExactly(t *testing.T, text []byte) any {
 	t.Helper()
 	numbers := json.NewDecoder(bytes.NewReader(text))
 	numbers.UseNumber()
@@ -272,14 +272,14 @@ func exactly(t *testing.T, text []byte) any {
 	if err := numbers.Decode(&value); err != nil {
 		t.Fatal(err)
 	}
-	return inLists(value)
+	return dropNullsInLists(value)
 }
 
-func inLists(value any) any {
+func dropNullsInLists(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, inner := range v {
-			v[name] = inLists(inner)
+			v[name] = dropNullsInLists(inner)
 		}
 	case []any:
 		return withoutNull(v)

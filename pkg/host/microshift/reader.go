@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// settled is how long changed files must have had the same text before they
+	// settleTime is how long changed files must have had the same text before they
 	// count: they may be written in place.
-	settled = 250 * time.Millisecond
-	// settledLoss is the same where a file is gone or empty, which undoes settings.
-	settledLoss = 2 * time.Second
+	settleTime = 250 * time.Millisecond
+	// lossSettleTime is the same where a file is gone or empty, which undoes settings.
+	lossSettleTime = 2 * time.Second
 )
 
-// Answer is what a Reader says about a MicroShift's configuration.
-type Answer struct {
+// Snapshot is what a Reader says about a MicroShift's configuration.
+type Snapshot struct {
 	Present bool // there is such a directory
 	Config  Config
 	Known   bool // Config is what some reading has found
@@ -33,54 +33,54 @@ type Answer struct {
 	Err error
 	// Changed are the files that are others than those that MicroShift has read when it
 	// was started last. Config is what it has read then, as far as it was seen.
-	Changed []string
-	// KeepErr is why what an earlier process has kept is not taken.
-	KeepErr error
-	Watch   []string // where a change would be
+	ChangedSinceStart []string
+	// RestoreErr is why what an earlier process has kept is not taken.
+	RestoreErr error
+	Watch      []string // where a change would be
 	// RetryAfter is when to read again without a change being noticed; 0: no need.
 	RetryAfter time.Duration
 }
 
-// Units is where systemd tells of the starts of units: a link for each that runs,
+// UnitsDir is where systemd tells of the starts of units: a link for each that runs,
 // which leads to another text after each start.
-const Units = "/run/systemd/units"
+const UnitsDir = "/run/systemd/units"
 
-// unitLink is the name of MicroShift's (unit_export_invocation_id of systemd).
-const unitLink = "invocation:microshift.service"
+// invocationLink is the name of MicroShift's (unit_export_invocation_id of systemd).
+const invocationLink = "invocation:microshift.service"
 
 // Reader remembers the last good configuration, so that a half-written file takes
 // nothing away, nor does one that MicroShift reads at its next start only; a
 // [Keeper] has it remember over its own process's end. It is not safe for concurrent
 // use.
 type Reader struct {
-	dir    string
-	link   string
-	keeper Keeper
-	begun  bool
-	keeps  error // why nothing was taken from keeper
+	dir        string
+	link       string
+	stateFile  StateFile
+	restored   bool
+	restoreErr error // why nothing was taken from keeper
 
-	good    version
-	known   bool
-	standIn bool     // good is of an earlier start, and those that this start has read are broken, or not settled
-	start   string   // of MicroShift, in which good is in force; "" while systemd knows of none
-	newer   []string // files of good that were written after that start: what it has read is not known
-	seen    *version // what that start has read, as it seems, while it is not settled
-	next    *version // what counts at the next start
-	present bool
-	saved   mark // what keeper has
+	inForce            version
+	known              bool
+	provisional        bool     // good is of an earlier start, and those that this start has read are broken, or not settled
+	invocation         string   // of MicroShift, in which good is in force; "" while systemd knows of none
+	modifiedSinceStart []string // files of good that were written after that start: what it has read is not known
+	readAtStart        *version // what that start has read, as it seems, while it is not settled
+	nextStart          *version // what counts at the next start
+	present            bool
+	saved              savedVersion // what keeper has
 
-	err   error // of what was taken last
-	taken reading
-	doubt reading
-	since time.Time
+	settledErr     error // of what was taken last
+	settled        fingerprint
+	unsettled      fingerprint
+	unsettledSince time.Time
 }
 
 // version is what the files have said at some time.
 type version struct {
-	reading
+	fingerprint
 
-	stamps []stamp
-	wire   wire
+	stamps []fileDigest
+	wire   rawConfig
 	config Config
 }
 
@@ -92,96 +92,96 @@ func (v version) paths() []string {
 	return out
 }
 
-// reading is what a look has found, in short.
-type reading struct {
-	sum   [sha256.Size]byte
-	files int // that have a text
+// fingerprint is what a look has found, in short.
+type fingerprint struct {
+	sum           [sha256.Size]byte
+	nonEmptyFiles int // that have a text
 }
 
 // NewReader returns a Reader of the configuration in dir; units is where systemd tells
 // of MicroShift's starts. It does not read yet.
-func NewReader(dir, units string, keeper Keeper) *Reader {
-	return &Reader{dir: dir, link: filepath.Join(units, unitLink), keeper: keeper}
+func NewReader(dir, units string, keeper StateFile) *Reader {
+	return &Reader{dir: dir, link: filepath.Join(units, invocationLink), stateFile: keeper}
 }
 
 // Read reads the files anew; now is from one monotonic clock. What the first look
 // finds counts at once, but where MicroShift still runs that an earlier process has
 // seen.
-func (r *Reader) Read(now time.Time) Answer {
+func (r *Reader) Read(now time.Time) Snapshot {
 	start, _ := os.Readlink(r.link) // before the files: what is written later waits
 	files, watch, err := readFiles(r.dir)
-	if !r.begun {
-		r.begun = true
+	if !r.restored {
+		r.restored = true
 		r.restore(start)
 	}
-	found := sum(files, err)
-	started := r.follow(start, found)
+	found := fingerprintOf(files, err)
+	started := r.observeInvocation(start, found)
 	r.present = Present(r.dir)
 	wait := time.Duration(0)
 	switch {
-	case r.taken == found:
-		r.doubt = reading{}
-	case r.taken != (reading{}):
-		if r.doubt != found {
-			r.doubt, r.since = found, now
+	case r.settled == found:
+		r.unsettled = fingerprint{}
+	case r.settled != (fingerprint{}):
+		if r.unsettled != found {
+			r.unsettled, r.unsettledSince = found, now
 		}
-		need := settled
-		if found.files < r.taken.files {
-			need = settledLoss
+		need := settleTime
+		if found.nonEmptyFiles < r.settled.nonEmptyFiles {
+			need = lossSettleTime
 		}
-		wait = max(0, need-now.Sub(r.since))
+		wait = max(0, need-now.Sub(r.unsettledSince))
 	}
 	switch {
 	case wait > 0 && started:
-		r.see(found, files, watch, err)
-	case wait == 0 && (r.taken != found || r.standIn && r.err == nil):
-		r.take(found, files, watch, err)
+		r.recordAtStart(found, files, watch, err)
+	case wait == 0 && (r.settled != found || r.provisional && r.settledErr == nil):
+		r.accept(found, files, watch, err)
 	}
-	return Answer{
-		Present: r.present, Config: r.good.config, Known: r.known, Err: r.err, Changed: r.changed(), KeepErr: r.keeps,
+	return Snapshot{
+		Present: r.present, Config: r.inForce.config, Known: r.known, Err: r.settledErr, ChangedSinceStart: r.changedFiles(), RestoreErr: r.restoreErr,
 		Watch: append(watch, r.link), RetryAfter: wait,
 	}
 }
 
-// changed names the files that are not in force, if they are good ones.
-func (r *Reader) changed() []string {
-	if r.next != nil {
-		return differing(r.good.stamps, r.next.stamps)
+// changedFiles names the files that are not in force, if they are good ones.
+func (r *Reader) changedFiles() []string {
+	if r.nextStart != nil {
+		return changedPaths(r.inForce.stamps, r.nextStart.stamps)
 	}
-	return r.newer
+	return r.modifiedSinceStart
 }
 
-// follow puts into force what MicroShift has read as it was started anew, or will
+// observeInvocation puts into force what MicroShift has read as it was started anew, or will
 // read, where it does not run, and reports whether it was started. Files that are
 // broken, or not settled, when a start is seen may be what it has read: the first good
 // ones are, then, and what was in force stands in for them.
-func (r *Reader) follow(start string, found reading) (started bool) {
-	if start == r.start {
+func (r *Reader) observeInvocation(start string, found fingerprint) (started bool) {
+	if start == r.invocation {
 		return false
 	}
-	r.start, r.newer, r.seen = start, nil, nil
-	if r.next != nil {
-		r.good, r.next = *r.next, nil
+	r.invocation, r.modifiedSinceStart, r.readAtStart = start, nil, nil
+	if r.nextStart != nil {
+		r.inForce, r.nextStart = *r.nextStart, nil
 	}
-	if start != "" && (r.taken != found || r.err != nil) {
-		r.standIn = true
+	if start != "" && (r.settled != found || r.settledErr != nil) {
+		r.provisional = true
 	}
 	return start != ""
 }
 
-// see remembers files that are not settled when a start is seen, but were there before
+// recordAtStart remembers files that are not settled when a start is seen, but were there before
 // it: if they are good, they are what MicroShift has read, even if others follow at once.
-func (r *Reader) see(found reading, files []file, watch []string, err error) {
-	v, err := judged(found, files, err)
-	if err == nil && r.untouched(paths(files), watch) {
-		r.seen = &v
+func (r *Reader) recordAtStart(found fingerprint, files []file, watch []string, err error) {
+	v, err := newVersion(found, files, err)
+	if err == nil && r.unchangedSinceStart(filePaths(files), watch) {
+		r.readAtStart = &v
 	}
 }
 
-// writtenSince names the files that were written after MicroShift was started. The
+// modifiedAfterStart names the files that were written after MicroShift was started. The
 // kernel's clock for both goes by some milliseconds, in which MicroShift does not come
 // to read them.
-func (r *Reader) writtenSince(files []file) []string {
+func (r *Reader) modifiedAfterStart(files []file) []string {
 	link, err := os.Lstat(r.link)
 	if err != nil {
 		return nil
@@ -195,10 +195,10 @@ func (r *Reader) writtenSince(files []file) []string {
 	return newer
 }
 
-// untouched reports whether none of the files was written, moved there or taken away
+// unchangedSinceStart reports whether none of the files was written, moved there or taken away
 // after MicroShift was started: the time of an inode's change, which nobody can set,
 // tells of the former two, and that of its directory of the latter.
-func (r *Reader) untouched(files, watch []string) bool {
+func (r *Reader) unchangedSinceStart(files, watch []string) bool {
 	link, err := os.Lstat(r.link)
 	if err != nil {
 		return false
@@ -213,39 +213,39 @@ func (r *Reader) untouched(files, watch []string) bool {
 	return true
 }
 
-// take takes files that are settled; watch is where others would be.
-func (r *Reader) take(found reading, files []file, watch []string, err error) {
-	r.taken, r.doubt = found, reading{}
-	v, err := judged(found, files, err)
-	r.err, r.next = err, nil
+// accept takes files that are settled; watch is where others would be.
+func (r *Reader) accept(found fingerprint, files []file, watch []string, err error) {
+	r.settled, r.unsettled = found, fingerprint{}
+	v, err := newVersion(found, files, err)
+	r.settledErr, r.nextStart = err, nil
 	// Files that cannot be read have no paths here, but those that were seen may be they.
-	if r.seen != nil && !r.untouched(append(paths(files), r.seen.paths()...), watch) {
-		r.good, r.known, r.standIn = *r.seen, true, false
+	if r.readAtStart != nil && !r.unchangedSinceStart(append(filePaths(files), r.readAtStart.paths()...), watch) {
+		r.inForce, r.known, r.provisional = *r.readAtStart, true, false
 	}
-	r.seen = nil
-	afresh := !r.known || r.standIn
+	r.readAtStart = nil
+	afresh := !r.known || r.provisional
 	switch {
 	case err != nil:
-	case !afresh && r.start != "" && found != r.good.reading:
-		r.next = &v
+	case !afresh && r.invocation != "" && found != r.inForce.fingerprint:
+		r.nextStart = &v
 	default:
 		if afresh {
-			r.newer = r.writtenSince(files)
+			r.modifiedSinceStart = r.modifiedAfterStart(files)
 		}
-		r.good, r.known, r.standIn = v, true, false
+		r.inForce, r.known, r.provisional = v, true, false
 	}
 }
 
-// judged is what files say; err is that of their reading.
-func judged(found reading, files []file, err error) (version, error) {
-	v := version{reading: found, stamps: stamps(files)}
+// newVersion is what files say; err is that of their reading.
+func newVersion(found fingerprint, files []file, err error) (version, error) {
+	v := version{fingerprint: found, stamps: fileDigests(files)}
 	if err == nil {
-		v.wire, v.config, err = understand(files)
+		v.wire, v.config, err = parseRaw(files)
 	}
 	return v, err
 }
 
-func sum(files []file, err error) reading {
+func fingerprintOf(files []file, err error) fingerprint {
 	h := sha256.New()
 	part := func(text []byte) {
 		var length [8]byte
@@ -253,12 +253,12 @@ func sum(files []file, err error) reading {
 		h.Write(length[:])
 		h.Write(text)
 	}
-	var r reading
+	var r fingerprint
 	for _, f := range files {
 		part([]byte(f.path))
 		part(f.text)
 		if len(f.text) > 0 {
-			r.files++
+			r.nonEmptyFiles++
 		}
 	}
 	if err != nil {

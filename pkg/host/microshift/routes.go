@@ -18,18 +18,18 @@ import (
 // first in that of IPv4.
 const maxRouteBytes = 1 << 20
 
-// DefaultRoutes names the links of the default routes of both families, as the
+// DefaultRouteLinks names the links of the default routes of both families, as the
 // kernel tells of them in dir, which is /proc/net. A kernel without a family has
 // none of it. As in k8s.io/apimachinery a route to 0.0.0.0/1, which VPNs set, is one
 // too: the mask is not looked at.
-func DefaultRoutes(dir string) (v4, v6 []string, err error) {
-	v4, err4 := defaults(filepath.Join(dir, "route"), func(f []string) (string, bool) {
+func DefaultRouteLinks(dir string) (v4, v6 []string, err error) {
+	v4, err4 := readDefaultLinks(filepath.Join(dir, "route"), func(f []string) (string, bool) {
 		if len(f) < 8 || f[1] != zeros(8) {
 			return "", false
 		}
 		return f[0], true
 	})
-	v6, err6 := defaults(filepath.Join(dir, "ipv6_route"), func(f []string) (string, bool) {
+	v6, err6 := readDefaultLinks(filepath.Join(dir, "ipv6_route"), func(f []string) (string, bool) {
 		// One without a router is the kernel's own, for what it has no route to.
 		if len(f) < 10 || f[0] != zeros(32) || f[4] == zeros(32) {
 			return "", false
@@ -41,7 +41,7 @@ func DefaultRoutes(dir string) (v4, v6 []string, err error) {
 
 func zeros(n int) string { return strings.Repeat("0", n) }
 
-func defaults(path string, is func(fields []string) (link string, ok bool)) (links []string, err error) {
+func readDefaultLinks(path string, is func(fields []string) (link string, ok bool)) (links []string, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -32,13 +32,13 @@ func (c *Conn) Apply(t ruleset.Table) error {
 	if t.Port() == 0 {
 		return errors.New("apply " + tableName + ": it has no port to lead to")
 	}
-	if c.inForce && c.want != nil {
-		if c.want.Equal(t) {
+	if c.inForce && c.desired != nil {
+		if c.desired.Equal(t) {
 			return nil
 		}
-		if c.want.Port() == t.Port() {
-			if c.exchange(func(nft *nftables.Conn) error { return moveElements(nft, *c.want, t) }) == nil {
-				c.want = &t
+		if c.desired.Port() == t.Port() {
+			if c.exchange(func(nft *nftables.Conn) error { return updateElements(nft, *c.desired, t) }) == nil {
+				c.desired = &t
 				return nil
 			}
 			// The owner flag keeps others from changing the table, so this
@@ -46,7 +46,7 @@ func (c *Conn) Apply(t ruleset.Table) error {
 			// needs nothing of what was there.
 		}
 	}
-	c.want, c.inForce = &t, false
+	c.desired, c.inForce = &t, false
 	if err := c.rebuild(t); err != nil {
 		return c.explain("put "+tableName+" in place", err)
 	}
@@ -54,14 +54,14 @@ func (c *Conn) Apply(t ruleset.Table) error {
 	return nil
 }
 
-// moveElements changes the elements of the sets from those of one table to
+// updateElements changes the elements of the sets from those of one table to
 // those of the other.
-func moveElements(nft *nftables.Conn, from, to ruleset.Table) error {
-	table := ourTable(0)
+func updateElements(nft *nftables.Conn, from, to ruleset.Table) error {
+	table := tableRef(0)
 	old := from.Sets()
 	for i, s := range to.Sets() {
 		set := encodeSet(table, s)
-		gone, added := without(old[i].Elements, s.Elements), without(s.Elements, old[i].Elements)
+		gone, added := difference(old[i].Elements, s.Elements), difference(s.Elements, old[i].Elements)
 		err := errors.Join(
 			// delete element inet http01-proxyd api4 { … }
 			nft.SetDeleteElements(set, encodeElements(gone)),
@@ -75,8 +75,8 @@ func moveElements(nft *nftables.Conn, from, to ruleset.Table) error {
 	return nft.Flush()
 }
 
-// without returns the elements of a that are not in b.
-func without(a, b []netip.Addr) []netip.Addr {
+// difference returns the elements of a that are not in b.
+func difference(a, b []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(a), func(x netip.Addr) bool { return slices.Contains(b, x) })
 }
 
@@ -87,52 +87,52 @@ func (c *Conn) rebuild(t ruleset.Table) error {
 	var err error
 	for range maxRebuilds {
 		var present bool
-		if present, err = c.present(); err != nil {
+		if present, err = c.tablePresent(); err != nil {
 			return err
 		}
 		err = c.exchange(func(nft *nftables.Conn) error {
 			if present {
-				nft.DelTable(ourTable(0)) // delete table inet http01-proxyd
+				nft.DelTable(tableRef(0)) // delete table inet http01-proxyd
 			}
-			if err := addAll(nft, t, c.flags); err != nil {
+			if err := addTable(nft, t, c.flags); err != nil {
 				return err
 			}
 			return nft.Flush()
 		})
-		if !changedMeanwhile(err, present) {
+		if !changedConcurrently(err, present) {
 			break
 		}
 	}
 	return err
 }
 
-// changedMeanwhile tells a batch that failed because the table came or went
+// changedConcurrently tells a batch that failed because the table came or went
 // after present looked.
-func changedMeanwhile(err error, present bool) bool {
+func changedConcurrently(err error, present bool) bool {
 	if present {
 		return errors.Is(err, unix.ENOENT)
 	}
 	return errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// present reports whether a table of our name is there; one that another
+// tablePresent reports whether a table of our name is there; one that another
 // process owns is an error.
-func (c *Conn) present() (bool, error) {
-	t, err := c.table()
+func (c *Conn) tablePresent() (bool, error) {
+	t, err := c.getTable()
 	switch {
 	case err != nil:
 		return false, err
 	case t == nil:
 		return false, nil
 	case t.Owner != 0 && t.Owner != c.sock.port:
-		return false, ownedError(t.Owner)
+		return false, newOwnerError(t.Owner)
 	default:
 		return true, nil
 	}
 }
 
-// table reads the table's own properties; it returns nil when there is none.
-func (c *Conn) table() (t *nftables.Table, err error) {
+// getTable reads the table's own properties; it returns nil when there is none.
+func (c *Conn) getTable() (t *nftables.Table, err error) {
 	err = c.exchange(func(nft *nftables.Conn) error {
 		t, err = nft.ListTableOfFamily(ruleset.Name, nftables.TableFamilyINet)
 		return err
@@ -143,9 +143,9 @@ func (c *Conn) table() (t *nftables.Table, err error) {
 	return t, err
 }
 
-// addAll adds the whole table to the batch.
-func addAll(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) error {
-	table := nft.AddTable(ourTable(flags)) // add table inet http01-proxyd { flags owner; }
+// addTable adds the whole table to the batch.
+func addTable(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) error {
+	table := nft.AddTable(tableRef(flags)) // add table inet http01-proxyd { flags owner; }
 	for _, s := range t.Sets() {
 		// add set inet http01-proxyd api4 { type ipv4_addr; elements = { … }; }
 		if err := nft.AddSet(encodeSet(table, s), encodeElements(s.Elements)); err != nil {
@@ -174,7 +174,7 @@ func addAll(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) erro
 func (c *Conn) Remove() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.want, c.inForce = nil, false
+	c.desired, c.inForce = nil, false
 	if _, err := c.remove(); err != nil {
 		return c.explain("remove "+tableName, err)
 	}
@@ -183,12 +183,12 @@ func (c *Conn) Remove() error {
 }
 
 func (c *Conn) remove() (removed bool, err error) {
-	present, err := c.present()
+	present, err := c.tablePresent()
 	if err != nil || !present {
 		return false, err
 	}
 	err = c.exchange(func(nft *nftables.Conn) error {
-		nft.DelTable(ourTable(0))
+		nft.DelTable(tableRef(0))
 		return nft.Flush()
 	})
 	if errors.Is(err, unix.ENOENT) {

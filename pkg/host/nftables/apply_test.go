@@ -34,15 +34,15 @@ func TestBatches(t *testing.T) {
 	}{
 		{"first", ruleset.New(8888, nil), 1},
 		{"the same", ruleset.New(8888, nil), 0},
-		{"a VIP", ruleset.New(8888, addrs("192.0.2.5")), 1},
-		{"the same VIP, mapped", ruleset.New(8888, addrs("::ffff:192.0.2.5")), 0},
-		{"the other family too", ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5")), 1},
-		{"all VIPs replaced", ruleset.New(8888, addrs("192.0.2.6", "192.0.2.7", "2001:db8::6")), 1},
-		{"another port", ruleset.New(8889, addrs("192.0.2.6", "192.0.2.7", "2001:db8::6")), 1},
-		{"another port and VIP", ruleset.New(8888, addrs("192.0.2.5")), 1},
+		{"a VIP", ruleset.New(8888, parseAddrs("192.0.2.5")), 1},
+		{"the same VIP, mapped", ruleset.New(8888, parseAddrs("::ffff:192.0.2.5")), 0},
+		{"the other family too", ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5")), 1},
+		{"all VIPs replaced", ruleset.New(8888, parseAddrs("192.0.2.6", "192.0.2.7", "2001:db8::6")), 1},
+		{"another port", ruleset.New(8889, parseAddrs("192.0.2.6", "192.0.2.7", "2001:db8::6")), 1},
+		{"another port and VIP", ruleset.New(8888, parseAddrs("192.0.2.5")), 1},
 		{"no VIP", ruleset.New(8888, nil), 1},
 	}
-	c := opened(t)
+	c := openConn(t)
 	for _, s := range steps {
 		before := generation(t, c)
 		apply(t, c, s.table)
@@ -59,16 +59,16 @@ func TestBatches(t *testing.T) {
 
 // A change of elements leaves the rules and what they counted as they are.
 func TestElementsKeepCounters(t *testing.T) {
-	c := opened(t)
-	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+	c := openConn(t)
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 	before := nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting")
-	apply(t, c, ruleset.New(8888, addrs("192.0.2.6", "2001:db8::5")))
-	unchanged(t, "the rules", before, nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting"))
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.6", "2001:db8::5")))
+	expectUnchanged(t, "the rules", before, nft(t, "-a", "list", "chain", "inet", ruleset.Name, "prerouting"))
 }
 
-func TestOthersCannotTouchIt(t *testing.T) {
-	c := opened(t)
-	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+func TestOthersCannotChangeTable(t *testing.T) {
+	c := openConn(t)
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 	before := listTable(t, "-a")
 	for _, args := range [][]string{
 		{"delete", "table", "inet", ruleset.Name},
@@ -81,7 +81,7 @@ func TestOthersCannotTouchIt(t *testing.T) {
 		}
 	}
 	nft(t, "flush", "ruleset")
-	unchanged(t, "the table", before, listTable(t, "-a"))
+	expectUnchanged(t, "the table", before, listTable(t, "-a"))
 	verify(t, c)
 }
 
@@ -89,67 +89,67 @@ func TestTableEndsWithItsOwner(t *testing.T) {
 	t.Run("SIGKILL", func(t *testing.T) {
 		nstest.Require(t)
 		owner := startChild(t, "own")
-		if !strings.Contains(tables(t), tableName) {
+		if !strings.Contains(listTables(t), tableName) {
 			t.Fatal("the child has no table")
 		}
 		owner.kill()
-		noTable(t, "after the end of its owner")
+		expectNoTable(t, "after the end of its owner")
 	})
 	t.Run("Close", func(t *testing.T) {
-		c := opened(t)
-		apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+		c := openConn(t)
+		apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 		must(t, c.Close())
-		noTable(t, "after Close")
+		expectNoTable(t, "after Close")
 		if err := c.Apply(ruleset.New(8888, nil)); !errors.Is(err, ErrUnavailable) || !errors.Is(err, os.ErrClosed) {
 			t.Errorf("Apply after Close = %v, want ErrUnavailable by os.ErrClosed", err)
 		}
 	})
 	t.Run("Remove", func(t *testing.T) {
-		c := opened(t)
+		c := openConn(t)
 		for range 2 { // with a table, and without
 			must(t, c.Remove())
 			verify(t, c)
-			noTable(t, "after Remove")
-			apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+			expectNoTable(t, "after Remove")
+			apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 			verify(t, c)
 			must(t, c.Remove())
 		}
 	})
 }
 
-func TestNoPort(t *testing.T) {
-	c := opened(t)
+func TestApplyRequiresPort(t *testing.T) {
+	c := openConn(t)
 	if err := c.Apply(ruleset.Table{}); err == nil {
 		t.Error("a table without a port was applied")
 	}
-	noTable(t, "after an Apply that failed")
+	expectNoTable(t, "after an Apply that failed")
 }
 
-// leftOvers are tables of our name that nobody owns.
-func leftOvers() map[string]func(*testing.T) {
+// leftoverTables are tables of our name that nobody owns.
+func leftoverTables() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"loaded by nft": func(t *testing.T) {
 			t.Helper()
-			load(t, ruleset.New(8888, addrs("192.0.2.66")).String())
+			loadRuleset(t, ruleset.New(8888, parseAddrs("192.0.2.66")).String())
 		},
 		"dormant, with foreign content": func(t *testing.T) {
 			t.Helper()
-			load(t, "table inet "+ruleset.Name+" { flags dormant; chain x { type nat hook prerouting priority 7; }; map y { type ipv4_addr : verdict; }; }")
+			loadRuleset(t, "table inet "+ruleset.Name+" { flags dormant; chain x { type nat hook prerouting priority 7; }; map y { type ipv4_addr : verdict; }; }")
 		},
 		"orphaned by its owner": func(t *testing.T) {
 			t.Helper()
 			nft, err := nftables.New(nftables.AsLasting())
 			must(t, err)
-			nft.AddTable(ourTable(nftables.TableFlagOwner | nftables.TableFlagPersist))
+			nft.AddTable(tableRef(nftables.TableFlagOwner | nftables.TableFlagPersist))
 			must(t, errors.Join(nft.Flush(), nft.CloseLasting()))
 		},
 	}
 }
 
-func TestLeftOverTable(t *testing.T) {
-	for name, leave := range leftOvers() {
+func TestLeftoverTable(t *testing.T) {
+	for name, leave := range leftoverTables() {
 		t.Run(name, func(t *testing.T) {
-			c := opened(t)
+			c := openConn(t)
 			leave(t)
 			if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" {
 				t.Errorf("State = %+v, %v; want a table that nobody owns", s, err)
@@ -157,7 +157,7 @@ func TestLeftOverTable(t *testing.T) {
 			if err := c.Verify(); !errors.Is(err, ErrDiffers) {
 				t.Errorf("Verify = %v, want ErrDiffers", err)
 			}
-			apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+			apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 			verify(t, c)
 		})
 		t.Run("cleanup of one "+name, func(t *testing.T) {
@@ -168,19 +168,19 @@ func TestLeftOverTable(t *testing.T) {
 					t.Errorf("Cleanup = %v, %v; want %v", removed, err, want)
 				}
 			}
-			noTable(t, "after Cleanup")
+			expectNoTable(t, "after Cleanup")
 		})
 	}
 }
 
 func TestTableOfAnotherProcess(t *testing.T) {
-	c := opened(t)
+	c := openConn(t)
 	owner := startChild(t, "own")
 	before := listTable(t, "-a")
 	name := fmt.Sprintf("process %d (%s)", owner.cmd.Process.Pid, commOf(t, owner.cmd.Process.Pid))
 
 	calls := map[string]func() error{
-		"Apply":   func() error { return c.Apply(ruleset.New(8888, addrs("192.0.2.5"))) },
+		"Apply":   func() error { return c.Apply(ruleset.New(8888, parseAddrs("192.0.2.5"))) },
 		"Remove":  c.Remove,
 		"Cleanup": func() error { _, err := Cleanup(); return err },
 	}
@@ -193,10 +193,10 @@ func TestTableOfAnotherProcess(t *testing.T) {
 	if s, err := c.State(); err != nil || s.Owned || s.Owner != name || s.Port != 7777 {
 		t.Errorf("State = %+v, %v; want port 7777 of %s", s, err, name)
 	}
-	unchanged(t, "the table of the other process", before, listTable(t, "-a"))
+	expectUnchanged(t, "the table of the other process", before, listTable(t, "-a"))
 
 	owner.kill()
-	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 	verify(t, c)
 }
 
@@ -207,8 +207,8 @@ func commOf(t *testing.T, pid int) string {
 	return strings.TrimSpace(string(comm))
 }
 
-func TestOwnerName(t *testing.T) {
-	first, second := opened(t), opened(t)
+func TestDescribeOwner(t *testing.T) {
+	first, second := openConn(t), openConn(t)
 	if int(second.sock.port) == os.Getpid() {
 		t.Fatal("the second socket has the pid as port id, so this tests nothing")
 	}
@@ -223,7 +223,7 @@ func TestOwnerName(t *testing.T) {
 		"nobody has a socket of that id": {1 << 30, "the netlink socket with port id 1073741824 (see /proc/net/netlink, protocol 12)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := ownerName(tt.port); got != tt.want {
+			if got := describeOwner(tt.port); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -232,24 +232,24 @@ func TestOwnerName(t *testing.T) {
 
 // What others have is byte for byte the same before, during and after.
 func TestOtherTablesStayTheSame(t *testing.T) {
-	c := opened(t)
-	load(t, ocpNAT)
-	load(t, "table inet filter { set s { type ipv4_addr; elements = { 192.0.2.5 } }; chain input { type filter hook input priority 0; policy drop; ct state established,related accept; ip saddr @s counter accept; }; }")
+	c := openConn(t)
+	loadRuleset(t, ocpNAT)
+	loadRuleset(t, "table inet filter { set s { type ipv4_addr; elements = { 192.0.2.5 } }; chain input { type filter hook input priority 0; policy drop; ct state established,related accept; ip saddr @s counter accept; }; }")
 	t.Cleanup(func() { flushRuleset(t) })
-	before := others(t)
+	before := listOtherTables(t)
 	steps := []func(){
 		func() { apply(t, c, ruleset.New(8888, nil)) },
-		func() { apply(t, c, ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5"))) },
-		func() { apply(t, c, ruleset.New(8889, addrs("192.0.2.5"))) },
+		func() { apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5"))) },
+		func() { apply(t, c, ruleset.New(8889, parseAddrs("192.0.2.5"))) },
 		func() { verify(t, c) },
 		func() {
 			must(t, c.Remove())
 		},
-		func() { c.mu.Lock(); defer c.mu.Unlock(); _ = c.missingPart() },
+		func() { c.mu.Lock(); defer c.mu.Unlock(); _ = c.missingFeature() },
 	}
 	for i, step := range steps {
 		step()
-		unchanged(t, fmt.Sprintf("after step %d other tables", i), before, others(t))
+		expectUnchanged(t, fmt.Sprintf("after step %d other tables", i), before, listOtherTables(t))
 	}
 }
 
@@ -263,7 +263,7 @@ func flushRuleset(t *testing.T) {
 }
 
 func TestVerifyFindsDifferences(t *testing.T) {
-	table := ourTable(0)
+	table := tableRef(0)
 	input := &nftables.Chain{Table: table, Name: "input"}
 	tests := []struct {
 		name   string
@@ -272,7 +272,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}{
 		{"no table", func(_ *testing.T, nft *nftables.Conn) { nft.DelTable(table) }, "there is no table"},
 		{"an element more", func(_ *testing.T, nft *nftables.Conn) {
-			_ = nft.SetAddElements(encodeSet(table, ruleset.Set{Name: "api4", Family: ruleset.IPv4}), encodeElements(addrs("192.0.2.66")))
+			_ = nft.SetAddElements(encodeSet(table, ruleset.Set{Name: "api4", Family: ruleset.IPv4}), encodeElements(parseAddrs("192.0.2.66")))
 		}, "set api4 holds [192.0.2.5 192.0.2.66], not [192.0.2.5]"},
 		{"an element less", func(_ *testing.T, nft *nftables.Conn) {
 			nft.FlushSet(encodeSet(table, ruleset.Set{Name: "api6", Family: ruleset.IPv6}))
@@ -285,7 +285,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			t.Helper()
 			rules, err := nft.GetRules(table, input)
 			must(t, err)
-			rules[1].Exprs = rejectDirect(ruleset.RejectDirect{Port: 8887})
+			rules[1].Exprs = rejectDirectExprs(ruleset.RejectDirect{Port: 8887})
 			nft.ReplaceRule(rules[1])
 		}, "rule 2 of chain input is not: ct direction original tcp dport 8888 counter reject with tcp reset"},
 		{"another policy", func(_ *testing.T, nft *nftables.Conn) {
@@ -293,10 +293,10 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			nft.AddChain(&nftables.Chain{Table: table, Name: "input", Policy: &drop})
 		}, "chain input has another policy than accept"},
 		{"another priority", func(_ *testing.T, nft *nftables.Conn) {
-			remake(nft, table, ruleset.Filter, -2)
+			replaceInputChain(nft, table, ruleset.Filter, -2)
 		}, "chain input has another priority than -1"},
 		{"another type", func(_ *testing.T, nft *nftables.Conn) {
-			remake(nft, table, ruleset.NAT, -1)
+			replaceInputChain(nft, table, ruleset.NAT, -1)
 		}, "chain input is of type nat, not filter"},
 		{"a chain less", func(_ *testing.T, nft *nftables.Conn) {
 			nft.FlushChain(input)
@@ -320,9 +320,9 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := opened(t)
+			c := openConn(t)
 			t.Cleanup(func() { _, _ = Cleanup() })
-			desired := ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5"))
+			desired := ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5"))
 			apply(t, c, desired)
 			verify(t, c)
 			// The owner itself is the only one who can change it.
@@ -338,8 +338,8 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 }
 
-// remake makes the input chain anew, of the given type and priority.
-func remake(nft *nftables.Conn, table *nftables.Table, kind ruleset.ChainType, priority int32) {
+// replaceInputChain makes the input chain anew, of the given type and priority.
+func replaceInputChain(nft *nftables.Conn, table *nftables.Table, kind ruleset.ChainType, priority int32) {
 	old := &nftables.Chain{Table: table, Name: "input"}
 	nft.FlushChain(old)
 	nft.DelChain(old)
@@ -351,18 +351,18 @@ func remake(nft *nftables.Conn, table *nftables.Table, kind ruleset.ChainType, p
 
 // When the elements cannot be changed as expected, the table is rebuilt.
 func TestElementChangeFallsBackToRebuild(t *testing.T) {
-	c := opened(t)
-	apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
-	c.sock.nft.DelTable(ourTable(0))
+	c := openConn(t)
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
+	c.sock.nft.DelTable(tableRef(0))
 	must(t, c.sock.nft.Flush())
-	apply(t, c, ruleset.New(8888, addrs("192.0.2.6")))
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.6")))
 	verify(t, c)
 }
 
 // A socket that broke is replaced, and the table with it.
 func TestBrokenSocket(t *testing.T) {
-	c := opened(t)
-	desired := ruleset.New(8888, addrs("192.0.2.5"))
+	c := openConn(t)
+	desired := ruleset.New(8888, parseAddrs("192.0.2.5"))
 	apply(t, c, desired)
 	must(t, c.sock.close())
 	if err := c.Verify(); !errors.Is(err, ErrUnavailable) {
@@ -377,7 +377,7 @@ func TestBrokenSocket(t *testing.T) {
 
 // An exchange that does not end is ended, and the next one works.
 func TestExchangeIsBounded(t *testing.T) {
-	c := opened(t)
+	c := openConn(t)
 	c.timeout = 1
 	c.mu.Lock()
 	err := c.exchange(func(nft *nftables.Conn) error {
@@ -413,11 +413,11 @@ func TestDescriptorTooHigh(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	c := opened(t)
+	c := openConn(t)
 	if s, err := c.State(); err != nil || s.Present {
 		t.Fatalf("State = %+v, %v; want none", s, err)
 	}
-	desired := ruleset.New(9443, addrs("2001:db8::5", "192.0.2.9", "192.0.2.5"))
+	desired := ruleset.New(9443, parseAddrs("2001:db8::5", "192.0.2.9", "192.0.2.5"))
 	apply(t, c, desired)
 	got, err := c.State()
 	must(t, err)
@@ -440,8 +440,8 @@ func TestState(t *testing.T) {
 
 // State and Verify see whole tables only, while Apply changes them.
 func TestConcurrentUse(t *testing.T) {
-	c := opened(t)
-	a, b := ruleset.New(8888, addrs("192.0.2.5")), ruleset.New(8889, addrs("2001:db8::5"))
+	c := openConn(t)
+	a, b := ruleset.New(8888, parseAddrs("192.0.2.5")), ruleset.New(8889, parseAddrs("2001:db8::5"))
 	apply(t, c, a)
 	var readers sync.WaitGroup
 	for range 2 {
@@ -469,8 +469,8 @@ func TestConcurrentUse(t *testing.T) {
 
 // BenchmarkApplyElement is what a VIP that comes or goes costs.
 func BenchmarkApplyElement(b *testing.B) {
-	c := opened(b)
-	with, without := ruleset.New(8888, addrs("192.0.2.5")), ruleset.New(8888, nil)
+	c := openConn(b)
+	with, without := ruleset.New(8888, parseAddrs("192.0.2.5")), ruleset.New(8888, nil)
 	apply(b, c, without)
 	for i := 0; b.Loop(); i++ {
 		apply(b, c, []ruleset.Table{with, without}[i%2])
@@ -479,16 +479,16 @@ func BenchmarkApplyElement(b *testing.B) {
 
 // BenchmarkApplyPort is what a rebuild of the whole table costs.
 func BenchmarkApplyPort(b *testing.B) {
-	c := opened(b)
+	c := openConn(b)
 	for i := 0; b.Loop(); i++ {
-		apply(b, c, ruleset.New(uint16(8888+i%2), addrs("192.0.2.5")))
+		apply(b, c, ruleset.New(uint16(8888+i%2), parseAddrs("192.0.2.5")))
 	}
 }
 
 // BenchmarkState is what a status request or a scrape of metrics costs.
 func BenchmarkState(b *testing.B) {
-	c := opened(b)
-	apply(b, c, ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5")))
+	c := openConn(b)
+	apply(b, c, ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5")))
 	for b.Loop() {
 		if _, err := c.State(); err != nil {
 			b.Fatal(err)

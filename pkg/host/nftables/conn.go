@@ -34,7 +34,7 @@ type Conn struct {
 	sock    *socket             // nil after it broke, until the next exchange
 	closed  bool                // by Close
 	flags   nftables.TableFlags // with which the table is made
-	want    *ruleset.Table      // what was applied last; nil when the table shall not be there
+	desired *ruleset.Table      // what was applied last; nil when the table shall not be there
 	inForce bool                // the kernel is known to hold want
 }
 
@@ -56,7 +56,7 @@ func OpenPersistent() (c *Conn, persistent bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if persistent, err = c.takesPersist(); err != nil {
+	if persistent, err = c.supportsPersist(); err != nil {
 		return nil, false, errors.Join(explain("open nftables", err), c.Close())
 	}
 	if persistent {
@@ -65,9 +65,9 @@ func OpenPersistent() (c *Conn, persistent bool, err error) {
 	return c, persistent, nil
 }
 
-// takesPersist tries the flag on a table that goes again in the same batch. A
+// supportsPersist tries the flag on a table that goes again in the same batch. A
 // kernel that does not know it says EOPNOTSUPP (nf_tables_newtable).
-func (c *Conn) takesPersist() (bool, error) {
+func (c *Conn) supportsPersist() (bool, error) {
 	err := c.exchange(func(nft *nftables.Conn) error {
 		t := &nftables.Table{
 			Name: ruleset.Name + "-probe", Family: nftables.TableFamilyINet,
@@ -123,7 +123,7 @@ func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 	guard := time.AfterFunc(c.timeout, func() { _ = sock.close() })
 	err := requests(sock.nft)
 	expired := !guard.Stop()
-	if expired || broken(err) {
+	if expired || isSocketError(err) {
 		_ = sock.close()
 		c.sock, c.inForce = nil, false
 	}
@@ -133,26 +133,26 @@ func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 	return err
 }
 
-// Leave closes the connection and lets the table stand, for whoever comes next.
+// CloseKeepingTable closes the connection and lets the table stand, for whoever comes next.
 // It is for a Conn of OpenPersistent; where the kernel has no persistent tables,
 // the table is made anew without an owner first. An error means that it goes
 // with the connection, which is closed all the same.
-func (c *Conn) Leave() error {
-	return errors.Join(c.disown(), c.Close())
+func (c *Conn) CloseKeepingTable() error {
+	return errors.Join(c.disownTable(), c.Close())
 }
 
-// disown makes the table one that the kernel leaves alone when this process
+// disownTable makes the table one that the kernel leaves alone when this process
 // ends.
-func (c *Conn) disown() error {
+func (c *Conn) disownTable() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.want == nil || (c.flags&nftables.TableFlagPersist != 0 && c.inForce) {
+	if c.desired == nil || (c.flags&nftables.TableFlagPersist != 0 && c.inForce) {
 		return nil
 	}
 	if c.flags&nftables.TableFlagPersist == 0 {
 		c.flags = 0
 	}
-	if err := c.rebuild(*c.want); err != nil {
+	if err := c.rebuild(*c.desired); err != nil {
 		return c.explain("leave "+tableName+" for the next process", err)
 	}
 	return nil

@@ -19,15 +19,15 @@ import (
 // reg is the register that all expressions use one after the other, as nft does.
 const reg = unix.NFT_REG_1
 
-// addressType is the size of what fib … type loads: a u32 in host byte order
+// addressTypeData is the size of what fib … type loads: a u32 in host byte order
 // (nft_fib_store_result of net/netfilter/nft_fib.c does so for address types).
-func addressType(rtn uint32) []byte { return binaryutil.NativeEndian.PutUint32(rtn) }
+func addressTypeData(rtn uint32) []byte { return binaryutil.NativeEndian.PutUint32(rtn) }
 
 // tableName is how nft and our messages name the table.
 const tableName = "table inet " + ruleset.Name
 
-// ourTable is the table as a batch names it.
-func ourTable(flags nftables.TableFlags) *nftables.Table {
+// tableRef is the table as a batch names it.
+func tableRef(flags nftables.TableFlags) *nftables.Table {
 	return &nftables.Table{Name: ruleset.Name, Family: nftables.TableFamilyINet, Flags: flags}
 }
 
@@ -78,18 +78,18 @@ func encodeChain(t *nftables.Table, c ruleset.Chain) (*nftables.Chain, error) {
 func encodeRule(r ruleset.Rule) ([]expr.Any, error) {
 	switch r := r.(type) {
 	case ruleset.Redirect:
-		return redirect(r), nil
+		return redirectExprs(r), nil
 	case ruleset.AcceptRedirected:
-		return acceptRedirected(r), nil
+		return acceptRedirectedExprs(r), nil
 	case ruleset.RejectDirect:
-		return rejectDirect(r), nil
+		return rejectDirectExprs(r), nil
 	default:
 		return nil, fmt.Errorf("encode a rule: %T is unknown", r)
 	}
 }
 
 // ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888.
-func redirect(r ruleset.Redirect) []expr.Any {
+func redirectExprs(r ruleset.Redirect) []expr.Any {
 	var (
 		proto          byte   = unix.NFPROTO_IPV4
 		offset, length uint32 = 16, 4 // destination address, RFC 791 section 3.1
@@ -106,11 +106,11 @@ func redirect(r ruleset.Redirect) []expr.Any {
 		&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: length},
 		&expr.Lookup{SourceRegister: reg, SetName: r.Set()},
 	}
-	rule = append(rule, tcpDestination(r.From)...)
+	rule = append(rule, matchTCPDestination(r.From)...)
 	return append(rule,
 		// fib daddr type local
 		&expr.Fib{Register: reg, FlagDADDR: true, ResultADDRTYPE: true},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressType(unix.RTN_LOCAL)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressTypeData(unix.RTN_LOCAL)},
 		// counter
 		&expr.Counter{},
 		// dnat to :8888 (the port alone is specified, so the address stays)
@@ -120,9 +120,9 @@ func redirect(r ruleset.Redirect) []expr.Any {
 }
 
 // ct direction original tcp dport 8888 ct status dnat accept.
-func acceptRedirected(r ruleset.AcceptRedirected) []expr.Any {
+func acceptRedirectedExprs(r ruleset.AcceptRedirected) []expr.Any {
 	const ipsDstNAT = 1 << 5 // IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h
-	return append(originalTo(r.Port),
+	return append(matchOriginalTCP(r.Port),
 		// ct status dnat
 		&expr.Ct{Key: expr.CtKeySTATUS, Register: reg},
 		&expr.Bitwise{
@@ -136,8 +136,8 @@ func acceptRedirected(r ruleset.AcceptRedirected) []expr.Any {
 }
 
 // ct direction original tcp dport 8888 counter reject with tcp reset.
-func rejectDirect(r ruleset.RejectDirect) []expr.Any {
-	return append(originalTo(r.Port),
+func rejectDirectExprs(r ruleset.RejectDirect) []expr.Any {
+	return append(matchOriginalTCP(r.Port),
 		// counter
 		&expr.Counter{},
 		// reject with tcp reset
@@ -146,16 +146,16 @@ func rejectDirect(r ruleset.RejectDirect) []expr.Any {
 }
 
 // ct direction original tcp dport 8888.
-func originalTo(port uint16) []expr.Any {
+func matchOriginalTCP(port uint16) []expr.Any {
 	return append([]expr.Any{
 		// ct direction original
 		&expr.Ct{Key: expr.CtKeyDIRECTION, Register: reg},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{expr.CtDirOriginal}},
-	}, tcpDestination(port)...)
+	}, matchTCPDestination(port)...)
 }
 
 // tcp dport 80.
-func tcpDestination(port uint16) []expr.Any {
+func matchTCPDestination(port uint16) []expr.Any {
 	return []expr.Any{
 		// meta l4proto tcp: nft's guard before a transport header match
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg},

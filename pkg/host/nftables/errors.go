@@ -29,16 +29,16 @@ var (
 // unavailableError is an error that is ErrUnavailable and, when kind is set,
 // also that.
 type unavailableError struct {
-	act   string // what was tried
-	kind  error  // ErrPermission, ErrOwned, ErrUnsupported, or nil
-	mend  string // why it failed and what to do; may be empty
-	cause error  // may be nil
+	action      string // what was tried
+	kind        error  // ErrPermission, ErrOwned, ErrUnsupported, or nil
+	remediation string // why it failed and what to do; may be empty
+	cause       error  // may be nil
 }
 
 func (e *unavailableError) Error() string {
-	text := e.act
-	if e.mend != "" {
-		text += ": " + e.mend
+	text := e.action
+	if e.remediation != "" {
+		text += ": " + e.remediation
 	}
 	if e.cause != nil {
 		text += fmt.Sprintf(" (%v)", e.cause)
@@ -56,24 +56,24 @@ func (e *unavailableError) Unwrap() error { return e.cause }
 type ownerError struct{ port uint32 }
 
 func (e *ownerError) Error() string {
-	return "its owner is " + ownerName(e.port)
+	return "its owner is " + describeOwner(e.port)
 }
 
-func ownedError(port uint32) error { return &ownerError{port: port} }
+func newOwnerError(port uint32) error { return &ownerError{port: port} }
 
 // explain says what err, from act, means for the operator, after asking the
 // kernel about it where needed.
 func (c *Conn) explain(act string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && hasNetAdmin():
-		if t, lookErr := c.table(); lookErr == nil && t != nil && t.Owner != 0 && t.Owner != c.sock.port {
-			err = ownedError(t.Owner)
+		if t, lookErr := c.getTable(); lookErr == nil && t != nil && t.Owner != 0 && t.Owner != c.sock.port {
+			err = newOwnerError(t.Owner)
 		}
-	case lacksSomething(err):
-		if part := c.missingPart(); part != "" {
+	case isUnsupported(err):
+		if part := c.missingFeature(); part != "" {
 			return &unavailableError{
-				act: act, kind: ErrUnsupported, cause: err,
-				mend: "the kernel lacks " + part,
+				action: act, kind: ErrUnsupported, cause: err,
+				remediation: "the kernel lacks " + part,
 			}
 		}
 	}
@@ -82,31 +82,31 @@ func (c *Conn) explain(act string, err error) error {
 
 // explain is the part of Conn.explain that needs no connection.
 func explain(act string, err error) error {
-	e := &unavailableError{act: act, cause: err}
+	e := &unavailableError{action: act, cause: err}
 	var owner *ownerError
 	switch {
 	case errors.As(err, &owner):
 		e.kind = ErrOwned
-		e.mend = fmt.Sprintf("the table belongs to %s: stop that process first, only one can serve a host", ownerName(owner.port))
+		e.remediation = fmt.Sprintf("the table belongs to %s: stop that process first, only one can serve a host", describeOwner(owner.port))
 		e.cause = nil
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && !hasNetAdmin():
 		e.kind = ErrPermission
-		e.mend = "this process has no CAP_NET_ADMIN in its effective set: run it as root, " +
+		e.remediation = "this process has no CAP_NET_ADMIN in its effective set: run it as root, " +
 			"or give its unit AmbientCapabilities=CAP_NET_ADMIN and let CapabilityBoundingSet= contain it"
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT):
 		e.kind = ErrUnsupported
-		e.mend = "no netfilter netlink socket can be had: the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink), " +
+		e.remediation = "no netfilter netlink socket can be had: the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink), " +
 			"and the unit's RestrictAddressFamilies= has to contain AF_NETLINK"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		e.mend = "no file descriptor is left: raise LimitNOFILE= of the unit"
+		e.remediation = "no file descriptor is left: raise LimitNOFILE= of the unit"
 	}
 	return e
 }
 
-// lacksSomething tells the errors with which the kernel refuses what it does not
+// isUnsupported tells the errors with which the kernel refuses what it does not
 // know: an unknown subsystem, family or flag, and an expression, chain type or set
 // type whose module is not there (nfnetlink.c, nf_tables_api.c).
-func lacksSomething(err error) bool {
+func isUnsupported(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) ||
 		errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EAFNOSUPPORT)
 }

@@ -45,73 +45,73 @@ func TestWithoutCapability(t *testing.T) {
 	}
 }
 
-// kernel stands in for one that lacks something. It has to be a stand-in: what
+// fakeKernel stands in for one that lacks something. It has to be a stand-in: what
 // the table needs is compiled into the kernels that tests run on, and cannot be
 // taken out. It answers as net/netfilter does: a batch that it takes is not
 // answered, and one that it does not take is answered by an error for each
 // message it refuses.
-type kernel struct {
+type fakeKernel struct {
 	refuse func(netlink.Message) unix.Errno
 }
 
-func (k kernel) answer(requests []netlink.Message) ([]netlink.Message, error) {
+func (k fakeKernel) respond(requests []netlink.Message) ([]netlink.Message, error) {
 	for _, m := range requests {
 		if errno := k.refuse(m); errno != 0 {
 			return nltest.Error(int(errno), []netlink.Message{m})
 		}
-		if message(m) == unix.NFT_MSG_GETTABLE {
+		if messageType(m) == unix.NFT_MSG_GETTABLE {
 			return nltest.Error(int(unix.ENOENT), []netlink.Message{m})
 		}
 	}
 	return nil, io.EOF
 }
 
-// message is the NFT_MSG_… of a message, and -1 for one of another kind.
-func message(m netlink.Message) int {
+// messageType is the NFT_MSG_… of a message, and -1 for one of another kind.
+func messageType(m netlink.Message) int {
 	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES {
 		return -1
 	}
 	return int(m.Header.Type & 0xff)
 }
 
-func (k kernel) dial() (*socket, error) {
-	nft, err := nftables.New(nftables.AsLasting(), nftables.WithTestDial(k.answer))
+func (k fakeKernel) dial() (*socket, error) {
+	nft, err := nftables.New(nftables.AsLasting(), nftables.WithTestDial(k.respond))
 	if err != nil {
 		return nil, err
 	}
 	return &socket{nft: nft, port: nltest.PID, close: func() error { return nil }}, nil
 }
 
-// refusing refuses messages of a kind for which is holds.
-func refusing(kind int, errno unix.Errno, is func(netlink.Message) bool) kernel {
-	return kernel{func(m netlink.Message) unix.Errno {
-		if message(m) == kind && is(m) {
+// kernelRefusing refuses messages of a kind for which is holds.
+func kernelRefusing(kind int, errno unix.Errno, is func(netlink.Message) bool) fakeKernel {
+	return fakeKernel{func(m netlink.Message) unix.Errno {
+		if messageType(m) == kind && is(m) {
 			return errno
 		}
 		return 0
 	}}
 }
 
-func always(netlink.Message) bool { return true }
+func anyMessage(netlink.Message) bool { return true }
 
-// lacks refuses messages of a kind that contain a name, as a kernel does
+// kernelLacking refuses messages of a kind that contain a name, as a kernel does
 // without the module of that name.
-func lacks(kind int, name string) kernel {
-	return refusing(kind, unix.ENOENT, func(m netlink.Message) bool { return bytes.Contains(m.Data, []byte(name+"\x00")) })
+func kernelLacking(kind int, name string) fakeKernel {
+	return kernelRefusing(kind, unix.ENOENT, func(m netlink.Message) bool { return bytes.Contains(m.Data, []byte(name+"\x00")) })
 }
 
-func TestKernelLacksSomething(t *testing.T) {
+func TestKernelLacksFeature(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		kernel kernel
+		kernel fakeKernel
 		want   string
 	}{
 		{
 			// nfnetlink_rcv_msg: EINVAL; nfnetlink_rcv_batch: EOPNOTSUPP.
 			"nf_tables",
-			kernel{func(m netlink.Message) unix.Errno {
-				if message(m) == unix.NFT_MSG_GETTABLE {
+			fakeKernel{func(m netlink.Message) unix.Errno {
+				if messageType(m) == unix.NFT_MSG_GETTABLE {
 					return unix.EINVAL
 				}
 				return unix.EOPNOTSUPP
@@ -121,19 +121,19 @@ func TestKernelLacksSomething(t *testing.T) {
 		{
 			// nf_tables_newtable up to 5.11: EINVAL for flags other than dormant.
 			"owner flag",
-			refusing(unix.NFT_MSG_NEWTABLE, unix.EINVAL, func(m netlink.Message) bool { return tableFlags(m) != 0 }),
+			kernelRefusing(unix.NFT_MSG_NEWTABLE, unix.EINVAL, func(m netlink.Message) bool { return tableFlags(m) != 0 }),
 			"the kernel lacks the owner flag of tables: it needs Linux 5.12",
 		},
-		{"nat chains", lacks(unix.NFT_MSG_NEWCHAIN, "nat"), "modprobe nft_chain_nat"},
-		{"filter chains", lacks(unix.NFT_MSG_NEWCHAIN, "filter"), "the kernel lacks filter chains"},
-		{"counter", lacks(unix.NFT_MSG_NEWRULE, "counter"), "modprobe nft_counter"},
-		{"ct", lacks(unix.NFT_MSG_NEWRULE, "ct"), "modprobe nft_ct"},
-		{"fib", lacks(unix.NFT_MSG_NEWRULE, "fib"), "modprobe nft_fib_inet"},
-		{"nat", lacks(unix.NFT_MSG_NEWRULE, "nat"), "modprobe nft_nat"},
-		{"reject", lacks(unix.NFT_MSG_NEWRULE, "reject"), "modprobe nft_reject_inet"},
+		{"nat chains", kernelLacking(unix.NFT_MSG_NEWCHAIN, "nat"), "modprobe nft_chain_nat"},
+		{"filter chains", kernelLacking(unix.NFT_MSG_NEWCHAIN, "filter"), "the kernel lacks filter chains"},
+		{"counter", kernelLacking(unix.NFT_MSG_NEWRULE, "counter"), "modprobe nft_counter"},
+		{"ct", kernelLacking(unix.NFT_MSG_NEWRULE, "ct"), "modprobe nft_ct"},
+		{"fib", kernelLacking(unix.NFT_MSG_NEWRULE, "fib"), "modprobe nft_fib_inet"},
+		{"nat", kernelLacking(unix.NFT_MSG_NEWRULE, "nat"), "modprobe nft_nat"},
+		{"reject", kernelLacking(unix.NFT_MSG_NEWRULE, "reject"), "modprobe nft_reject_inet"},
 		{
 			"sets",
-			refusing(unix.NFT_MSG_NEWSET, unix.EOPNOTSUPP, always), // nft_select_set_ops
+			kernelRefusing(unix.NFT_MSG_NEWSET, unix.EOPNOTSUPP, anyMessage), // nft_select_set_ops
 			"the kernel lacks sets",
 		},
 	}
@@ -142,11 +142,11 @@ func TestKernelLacksSomething(t *testing.T) {
 			t.Parallel()
 			c, err := open(tt.kernel.dial)
 			must(t, err)
-			err = c.Apply(ruleset.New(8888, addrs("192.0.2.5")))
+			err = c.Apply(ruleset.New(8888, parseAddrs("192.0.2.5")))
 			if !errors.Is(err, ErrUnsupported) || !errors.Is(err, ErrUnavailable) || !strings.Contains(fmt.Sprint(err), tt.want) {
 				t.Errorf("Apply = %v\nwant ErrUnsupported with %q", err, tt.want)
 			}
-			if err := c.try(); !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), tt.want) {
+			if err := c.checkSupport(); !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), tt.want) {
 				t.Errorf("try = %v\nwant ErrUnsupported with %q", err, tt.want)
 			}
 		})
@@ -169,7 +169,7 @@ func tableFlags(m netlink.Message) byte {
 // An error that has nothing to do with missing parts says what the kernel said.
 func TestOtherErrorOfTheKernel(t *testing.T) {
 	t.Parallel()
-	c, err := open(refusing(unix.NFT_MSG_NEWTABLE, unix.ENOMEM, always).dial)
+	c, err := open(kernelRefusing(unix.NFT_MSG_NEWTABLE, unix.ENOMEM, anyMessage).dial)
 	must(t, err)
 	err = c.Apply(ruleset.New(8888, nil))
 	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, unix.ENOMEM) || errors.Is(err, ErrUnsupported) {
@@ -177,7 +177,7 @@ func TestOtherErrorOfTheKernel(t *testing.T) {
 	}
 }
 
-func TestNoSocket(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		errno unix.Errno
@@ -200,12 +200,12 @@ func TestNoSocket(t *testing.T) {
 }
 
 // The kernel that the tests run on lacks nothing, and says so to each probe.
-func TestNothingMissingHere(t *testing.T) {
-	c := opened(t)
+func TestKernelHasAllFeatures(t *testing.T) {
+	c := openConn(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range parts() {
-		before := tables(t)
+	for _, p := range features() {
+		before := listTables(t)
 		err := c.exchange(func(nft *nftables.Conn) error {
 			table := &nftables.Table{Name: "probed", Family: nftables.TableFamilyINet}
 			nft.AddTable(table)
@@ -216,11 +216,11 @@ func TestNothingMissingHere(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", p.name, err)
 		}
-		if after := tables(t); after != before {
+		if after := listTables(t); after != before {
 			t.Errorf("%s: left behind %q", p.name, after)
 		}
 	}
-	if part := c.missingPart(); part != "" {
+	if part := c.missingFeature(); part != "" {
 		t.Errorf("missing: %s", part)
 	}
 }

@@ -30,23 +30,23 @@ const childMode = "HTTP01_PROXYD_NFTABLE_CHILD"
 func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "own":
-		os.Exit(childOwn(Open, 7777, "192.0.2.7"))
+		os.Exit(runTableOwner(Open, 7777, "192.0.2.7"))
 	case "persist":
-		os.Exit(childOwn(func() (*Conn, error) {
+		os.Exit(runTableOwner(func() (*Conn, error) {
 			c, _, err := OpenPersistent()
 			return c, err
 		}, 8888, "192.0.2.5"))
 	case "no-capability":
-		os.Exit(childNoCapability())
+		os.Exit(runWithoutCapability())
 	}
 	nstest.Main(m)
 }
 
-// childOwn puts a table in place and holds it until its standard input ends.
-func childOwn(open func() (*Conn, error), port uint16, vip string) int {
+// runTableOwner puts a table in place and holds it until its standard input ends.
+func runTableOwner(open func() (*Conn, error), port uint16, vip string) int {
 	c, err := open()
 	if err == nil {
-		err = c.Apply(ruleset.New(port, addrs(vip)))
+		err = c.Apply(ruleset.New(port, parseAddrs(vip)))
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -57,16 +57,16 @@ func childOwn(open func() (*Conn, error), port uint16, vip string) int {
 	return 0
 }
 
-// childNoCapability reports what each call says to a process without
+// runWithoutCapability reports what each call says to a process without
 // capabilities, one line each.
-func childNoCapability() int {
+func runWithoutCapability() int {
 	c, err := Open()
 	if err != nil {
 		fmt.Println("open:", err)
 		return 1
 	}
 	for _, call := range []func() error{
-		func() error { return c.Apply(ruleset.New(8888, addrs("192.0.2.5"))) },
+		func() error { return c.Apply(ruleset.New(8888, parseAddrs("192.0.2.5"))) },
 		c.Verify,
 		c.Remove,
 		func() error { _, err := c.State(); return err },
@@ -110,7 +110,7 @@ func (c *child) kill() {
 	_ = c.cmd.Wait()
 }
 
-func addrs(texts ...string) []netip.Addr {
+func parseAddrs(texts ...string) []netip.Addr {
 	var list []netip.Addr
 	for _, s := range texts {
 		list = append(list, netip.MustParseAddr(s))
@@ -126,9 +126,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// opened returns a connection that is closed, and so loses its table, when the
+// openConn returns a connection that is closed, and so loses its table, when the
 // test ends.
-func opened(t testing.TB) *Conn {
+func openConn(t testing.TB) *Conn {
 	t.Helper()
 	nstest.Require(t)
 	c, err := Open()
@@ -156,14 +156,14 @@ func nft(t testing.TB, args ...string) string {
 	return nstest.Run(t, "nft", args...)
 }
 
-// load is nft -f with the text, removed again when the test ends.
-func load(t testing.TB, text string) {
+// loadRuleset is nft -f with the text, removed again when the test ends.
+func loadRuleset(t testing.TB, text string) {
 	t.Helper()
 	nstest.RunWithInput(t, text, "nft", "-f", "-")
 }
 
-// others is the ruleset without our table.
-func others(t testing.TB) string {
+// listOtherTables is the ruleset without our table.
+func listOtherTables(t testing.TB) string {
 	t.Helper()
 	var keep []string
 	ours := false
@@ -178,16 +178,16 @@ func others(t testing.TB) string {
 	return strings.Join(keep, "")
 }
 
-// tables is nft list tables.
-func tables(t testing.TB) string {
+// listTables is nft list tables.
+func listTables(t testing.TB) string {
 	t.Helper()
 	return nft(t, "list", "tables")
 }
 
-// noTable checks that no table of ours is there.
-func noTable(t testing.TB, when string) {
+// expectNoTable checks that no table of ours is there.
+func expectNoTable(t testing.TB, when string) {
 	t.Helper()
-	if strings.Contains(tables(t), tableName) {
+	if strings.Contains(listTables(t), tableName) {
 		t.Errorf("the table is there %s", when)
 	}
 }
@@ -198,8 +198,8 @@ func listTable(t testing.TB, flags ...string) string {
 	return nft(t, append(flags, "list", "table", "inet", ruleset.Name)...)
 }
 
-// unchanged checks that two listings are the same.
-func unchanged(t testing.TB, what, before, after string) {
+// expectUnchanged checks that two listings are the same.
+func expectUnchanged(t testing.TB, what, before, after string) {
 	t.Helper()
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("%s changed (-before +after):\n%s", what, diff)

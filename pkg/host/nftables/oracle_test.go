@@ -27,11 +27,11 @@ func TestOracle(t *testing.T) {
 		vips []netip.Addr
 	}{
 		{"none.nft", 8888, nil},
-		{"ipv4.nft", 8888, addrs("192.0.2.5")},
-		{"ipv6.nft", 8888, addrs("2001:db8::5")},
-		{"dual.nft", 8888, addrs("2001:db8::5", "192.0.2.5")},
-		{"several.nft", 8888, addrs("2001:db8::9", "192.0.2.9", "198.51.100.7", "192.0.2.5", "2001:db8::5")},
-		{"port.nft", 9443, addrs("192.0.2.5", "2001:db8::5")},
+		{"ipv4.nft", 8888, parseAddrs("192.0.2.5")},
+		{"ipv6.nft", 8888, parseAddrs("2001:db8::5")},
+		{"dual.nft", 8888, parseAddrs("2001:db8::5", "192.0.2.5")},
+		{"several.nft", 8888, parseAddrs("2001:db8::9", "192.0.2.9", "198.51.100.7", "192.0.2.5", "2001:db8::5")},
+		{"port.nft", 9443, parseAddrs("192.0.2.5", "2001:db8::5")},
 	}
 	files, err := filepath.Glob("testdata/*.nft")
 	if err != nil || len(files) != len(tests) {
@@ -39,18 +39,18 @@ func TestOracle(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
-			c := opened(t)
+			c := openConn(t)
 			text, err := os.ReadFile(filepath.Join("testdata", tt.file))
 			must(t, err)
 			table := ruleset.New(tt.port, tt.vips)
-			want := listed(t, string(text))
-			printed := listed(t, table.String())
+			want := loadAndList(t, string(text))
+			printed := loadAndList(t, table.String())
 			if diff := cmp.Diff(want, printed); diff != "" {
 				t.Errorf("String of the ruleset (-nft file +ours):\n%s", diff)
 			}
 
 			apply(t, c, table)
-			if diff := cmp.Diff(want, list(t)); diff != "" {
+			if diff := cmp.Diff(want, listBothFormats(t)); diff != "" {
 				t.Errorf("the table in the kernel (-nft file +ours):\n%s", diff)
 			}
 			verify(t, c)
@@ -59,10 +59,10 @@ func TestOracle(t *testing.T) {
 			}
 
 			// The same table by way of other elements.
-			apply(t, c, ruleset.New(tt.port, addrs("192.0.2.66", "2001:db8::66", "192.0.2.5")))
+			apply(t, c, ruleset.New(tt.port, parseAddrs("192.0.2.66", "2001:db8::66", "192.0.2.5")))
 			verify(t, c)
 			apply(t, c, table)
-			if diff := cmp.Diff(want, list(t)); diff != "" {
+			if diff := cmp.Diff(want, listBothFormats(t)); diff != "" {
 				t.Errorf("after a change of elements and back (-nft file +ours):\n%s", diff)
 			}
 			verify(t, c)
@@ -76,16 +76,16 @@ type listing struct {
 	JSON any
 }
 
-// listed loads a file, lists it, and takes it away.
-func listed(t *testing.T, file string) listing {
+// loadAndList loads a file, lists it, and takes it away.
+func loadAndList(t *testing.T, file string) listing {
 	t.Helper()
-	load(t, file)
-	l := list(t)
+	loadRuleset(t, file)
+	l := listBothFormats(t)
 	nft(t, "delete", "table", "inet", ruleset.Name)
 	return l
 }
 
-func list(t *testing.T) listing {
+func listBothFormats(t *testing.T) listing {
 	t.Helper()
 	text := listTable(t, "-s")
 	// The owner's name, and the flag that no file can set for good.

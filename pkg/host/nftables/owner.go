@@ -16,13 +16,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 )
 
-// ownerName says which process has the netfilter netlink socket with the given
+// describeOwner says which process has the netfilter netlink socket with the given
 // port id. The kernel gives the first socket of a process its pid as port id
 // (netlink_autobind), so that process is looked at first. If none is known to
 // have the socket, the port id has to do.
-func ownerName(port uint32) string {
+func describeOwner(port uint32) string {
 	if inode, found := socketInode(port); found {
-		if process, found := socketowner.WithSocket(inode, int(port), os.Getpid()); found {
+		if process, found := socketowner.FindProcess(inode, int(port), os.Getpid()); found {
 			return process.String()
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// openedPersistent has to find persistent tables: Linux 6.9 and later have them.
-func openedPersistent(t *testing.T) *Conn {
+// openPersistentConn has to find persistent tables: Linux 6.9 and later have them.
+func openPersistentConn(t *testing.T) *Conn {
 	t.Helper()
 	nstest.Require(t)
 	c, persistent, err := OpenPersistent()
@@ -39,15 +39,15 @@ func TestPersistentTable(t *testing.T) {
 	owner := startChild(t, "persist")
 	before := withoutFlags(listTable(t))
 	owner.kill()
-	unchanged(t, "the orphaned table", before, withoutFlags(listTable(t)))
+	expectUnchanged(t, "the orphaned table", before, withoutFlags(listTable(t)))
 	// Somebody changes what nobody owns.
 	nft(t, "add", "rule", "inet", ruleset.Name, "input", "drop")
-	c := openedPersistent(t)
+	c := openPersistentConn(t)
 	if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" || s.Port != 8888 {
 		t.Errorf("state %+v, %v; want an orphan that leads to 8888", s, err)
 	}
 	generations := generation(t, c)
-	apply(t, c, ruleset.New(8888, addrs("192.0.2.5", "2001:db8::5")))
+	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5")))
 	if got := generation(t, c) - generations; got != 1 {
 		t.Errorf("taken over in %d batches, want 1: there was a moment without the table", got)
 	}
@@ -66,7 +66,7 @@ func TestPersistentTable(t *testing.T) {
 		_ = other.Close()
 	}
 	must(t, c.Remove())
-	noTable(t, "after Remove")
+	expectNoTable(t, "after Remove")
 }
 
 // withoutFlags leaves out what nft says of the owner.
@@ -91,46 +91,46 @@ func TestCleanupOfAnOrphan(t *testing.T) {
 	if removed, err := Cleanup(); !removed || err != nil {
 		t.Errorf("Cleanup = %v, %v", removed, err)
 	}
-	noTable(t, "after Cleanup")
+	expectNoTable(t, "after Cleanup")
 }
 
 // Leave lets the table stand, in force all the time, also on a kernel that knows
 // no persistent tables, where it makes one without an owner.
-func TestLeave(t *testing.T) {
+func TestCloseKeepingTable(t *testing.T) {
 	for name, old := range map[string]bool{"persistent tables": false, "a kernel without": true} {
 		t.Run(name, func(t *testing.T) {
-			c := openedPersistent(t)
+			c := openPersistentConn(t)
 			t.Cleanup(func() { _, _ = Cleanup() })
 			if old {
 				c.flags &^= nftables.TableFlagPersist // what OpenPersistent does there
 			}
-			apply(t, c, ruleset.New(8888, addrs("192.0.2.5")))
+			apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 			verify(t, c)
 			before := withoutFlags(listTable(t))
-			must(t, c.Leave())
-			unchanged(t, "the table that was left", before, withoutFlags(listTable(t)))
-			next := openedPersistent(t)
-			apply(t, next, ruleset.New(8888, addrs("192.0.2.6")))
+			must(t, c.CloseKeepingTable())
+			expectUnchanged(t, "the table that was left", before, withoutFlags(listTable(t)))
+			next := openPersistentConn(t)
+			apply(t, next, ruleset.New(8888, parseAddrs("192.0.2.6")))
 			verify(t, next)
 		})
 	}
 	t.Run("nothing to leave", func(t *testing.T) {
-		c := openedPersistent(t)
-		if err := c.Leave(); err != nil {
+		c := openPersistentConn(t)
+		if err := c.CloseKeepingTable(); err != nil {
 			t.Error(err)
 		}
-		noTable(t, "although there was nothing to leave")
+		expectNoTable(t, "although there was nothing to leave")
 	})
 }
 
 // A kernel before 6.9 refuses the flag.
 func TestNoPersistentTables(t *testing.T) {
-	old := refusing(unix.NFT_MSG_NEWTABLE, unix.EOPNOTSUPP, func(m netlink.Message) bool {
+	old := kernelRefusing(unix.NFT_MSG_NEWTABLE, unix.EOPNOTSUPP, func(m netlink.Message) bool {
 		return tableFlags(m)&byte(nftables.TableFlagPersist) != 0
 	})
 	c, err := open(old.dial)
 	must(t, err)
-	if takes, err := c.takesPersist(); takes || err != nil {
+	if takes, err := c.supportsPersist(); takes || err != nil {
 		t.Errorf("takesPersist = %v, %v", takes, err)
 	}
 }

@@ -20,31 +20,31 @@ import (
 // host changed in between.
 const maxReads = 8
 
-var errUnsteady = errors.New("the host's nftables rulesets kept changing while they were read")
+var errRulesetChanging = errors.New("the host's nftables rulesets kept changing while they were read")
 
-// found is the table as it was read from the kernel.
-type found struct {
+// kernelTable is the table as it was read from the kernel.
+type kernelTable struct {
 	table  *nftables.Table
-	sets   []foundSet
-	chains []foundChain
+	sets   []kernelSet
+	chains []kernelChain
 }
 
-type foundSet struct {
+type kernelSet struct {
 	set      *nftables.Set
 	elements []netip.Addr // sorted
 }
 
-type foundChain struct {
+type kernelChain struct {
 	chain *nftables.Chain
 	rules []*nftables.Rule
 }
 
-// read returns the table as of one moment, and nil when there is none. The
+// readTable returns the table as of one moment, and nil when there is none. The
 // kernel answers piece by piece; the pieces belong together when no ruleset was
 // changed between the first and the last.
-func (c *Conn) read() (*found, error) {
+func (c *Conn) readTable() (*kernelTable, error) {
 	for range maxReads {
-		if t, err := c.table(); t == nil || err != nil {
+		if t, err := c.getTable(); t == nil || err != nil {
 			return nil, err
 		}
 		before, err := c.generation()
@@ -63,7 +63,7 @@ func (c *Conn) read() (*found, error) {
 			return f, err
 		}
 	}
-	return nil, errUnsteady
+	return nil, errRulesetChanging
 }
 
 // generation is the number that grows with each batch of anyone.
@@ -79,12 +79,12 @@ func (c *Conn) generation() (id uint32, err error) {
 	return id, err
 }
 
-func (c *Conn) readOnce() (*found, error) {
-	t, err := c.table()
+func (c *Conn) readOnce() (*kernelTable, error) {
+	t, err := c.getTable()
 	if t == nil || err != nil {
 		return nil, err
 	}
-	f := &found{table: t}
+	f := &kernelTable{table: t}
 	err = c.exchange(func(nft *nftables.Conn) error {
 		if f.sets, err = readSets(nft, t); err != nil {
 			return err
@@ -98,18 +98,18 @@ func (c *Conn) readOnce() (*found, error) {
 	return f, nil
 }
 
-func readSets(nft *nftables.Conn, t *nftables.Table) ([]foundSet, error) {
+func readSets(nft *nftables.Conn, t *nftables.Table) ([]kernelSet, error) {
 	sets, err := nft.GetSets(t)
 	if err != nil {
 		return nil, fmt.Errorf("read the sets of table inet %s: %w", t.Name, err)
 	}
-	list := make([]foundSet, 0, len(sets))
+	list := make([]kernelSet, 0, len(sets))
 	for _, s := range sets {
 		elements, err := nft.GetSetElements(s)
 		if err != nil {
 			return nil, fmt.Errorf("read set %s of table inet %s: %w", s.Name, t.Name, err)
 		}
-		fs := foundSet{set: s}
+		fs := kernelSet{set: s}
 		for _, e := range elements {
 			if a, ok := netip.AddrFromSlice(e.Key); ok {
 				fs.elements = append(fs.elements, a)
@@ -124,8 +124,8 @@ func readSets(nft *nftables.Conn, t *nftables.Table) ([]foundSet, error) {
 // readChains reads the chains that our table has by name: a list of all chains
 // of the family would be a long one on a node with many services. Chains that do
 // not belong there show in the table's use count.
-func readChains(nft *nftables.Conn, t *nftables.Table) ([]foundChain, error) {
-	var list []foundChain
+func readChains(nft *nftables.Conn, t *nftables.Table) ([]kernelChain, error) {
+	var list []kernelChain
 	for _, want := range (ruleset.Table{}).Chains() {
 		chain, err := nft.ListChain(t, want.Name)
 		if errors.Is(err, unix.ENOENT) {
@@ -138,7 +138,7 @@ func readChains(nft *nftables.Conn, t *nftables.Table) ([]foundChain, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the rules of chain %s of table inet %s: %w", want.Name, t.Name, err)
 		}
-		list = append(list, foundChain{chain: chain, rules: rules})
+		list = append(list, kernelChain{chain: chain, rules: rules})
 	}
 	return list, nil
 }

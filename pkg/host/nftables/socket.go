@@ -33,7 +33,7 @@ func openSocket() (*socket, error) {
 	var raw *netlink.Conn
 	nft, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error {
 		raw = c
-		return prepare(c)
+		return setSocketOptions(c)
 	}))
 	if err != nil {
 		if raw != nil {
@@ -44,7 +44,7 @@ func openSocket() (*socket, error) {
 	return &socket{nft: nft, port: raw.PID(), close: raw.Close}, nil
 }
 
-func prepare(c *netlink.Conn) error {
+func setSocketOptions(c *netlink.Conn) error {
 	if err := checkDescriptor(c); err != nil {
 		return err
 	}
@@ -74,11 +74,11 @@ func checkDescriptor(c syscall.Conn) error {
 	return nil
 }
 
-// broken reports whether the socket itself failed, in contrast to a request
+// isSocketError reports whether the socket itself failed, in contrast to a request
 // that the kernel answered with an error. Only the latter is recognised for sure:
 // the netlink library gives the kernel's error number as such and wraps the
 // errors of system calls, and the nftables library flattens some of those to text.
-func broken(err error) bool {
+func isSocketError(err error) bool {
 	if err == nil {
 		return false
 	}

@@ -38,7 +38,7 @@ type Counter struct {
 func (c *Conn) State() (State, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, err := c.read()
+	f, err := c.readTable()
 	if err != nil {
 		return State{}, c.explain("read "+tableName, err)
 	}
@@ -47,14 +47,14 @@ func (c *Conn) State() (State, error) {
 	}
 	s := State{Present: true, Owned: f.table.Owner == c.sock.port, Port: f.port(), VIPs: f.vips()}
 	if f.table.Owner != 0 {
-		s.Owner = ownerName(f.table.Owner)
+		s.Owner = describeOwner(f.table.Owner)
 	}
 	s.Counters = f.counters(ruleset.New(s.Port, s.VIPs))
 	return s, nil
 }
 
 // port is where the first dnat leads to.
-func (f *found) port() uint16 {
+func (f *kernelTable) port() uint16 {
 	for _, c := range f.chains {
 		for _, r := range c.rules {
 			if p := dnatPort(r); p != 0 {
@@ -81,7 +81,7 @@ func dnatPort(r *nftables.Rule) uint16 {
 	return 0
 }
 
-func (f *found) vips() []netip.Addr {
+func (f *kernelTable) vips() []netip.Addr {
 	var list []netip.Addr
 	for _, s := range f.sets {
 		list = append(list, s.elements...)
@@ -91,7 +91,7 @@ func (f *found) vips() []netip.Addr {
 
 // counters reads the counters of the rules and names the rules after those of
 // the given table that they are.
-func (f *found) counters(named ruleset.Table) []Counter {
+func (f *kernelTable) counters(named ruleset.Table) []Counter {
 	lines := map[string][]ruleset.Rule{}
 	for _, c := range named.Chains() {
 		lines[c.Name] = c.Rules
@@ -104,7 +104,7 @@ func (f *found) counters(named ruleset.Table) []Counter {
 				continue
 			}
 			counter := Counter{Chain: c.chain.Name, Packets: n.Packets, Bytes: n.Bytes}
-			if rules := lines[c.chain.Name]; i < len(rules) && sameRule(r, rules[i]) {
+			if rules := lines[c.chain.Name]; i < len(rules) && ruleMatches(r, rules[i]) {
 				counter.Rule = rules[i].String()
 			}
 			list = append(list, counter)

@@ -26,8 +26,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// patience bounds each step on a busy machine; nothing is asserted about time.
-const patience = 30 * time.Second
+// stepTimeout bounds each step on a busy machine; nothing is asserted about time.
+const stepTimeout = 30 * time.Second
 
 // netns is a further network namespace; it is gone when the last descriptor and
 // socket of it are closed.
@@ -95,7 +95,7 @@ func serve(t *testing.T, n *netns, name, address string) {
 	)
 	// A client of an earlier test that had this port for its own may not have
 	// closed it yet.
-	for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); ; <-time.After(10 * time.Millisecond) {
 		n.in(func() { l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address) })
 		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
 			break
@@ -109,7 +109,7 @@ func serve(t *testing.T, n *netns, name, address string) {
 			if err != nil {
 				return
 			}
-			_ = c.SetDeadline(time.Now().Add(patience))
+			_ = c.SetDeadline(time.Now().Add(stepTimeout))
 			_, _ = fmt.Fprintf(c, "%s %s %s\n", name, unmapped(c.LocalAddr()), unmapped(c.RemoteAddr()))
 			_ = c.Close()
 		}
@@ -121,17 +121,17 @@ func unmapped(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
-// answer is what a client found out.
-type answer struct {
+// response is what a client found out.
+type response struct {
 	Who   string // the server's name, or "refused" or "unreachable"
 	Local netip.AddrPort
 	Peer  bool // the server saw the client's true address (but for the port, see TestSamePortTwice)
 }
 
-// ask connects from the namespace and reads what the server says.
-func ask(t *testing.T, n *netns, from, to string) answer {
+// connectTo connects from the namespace and reads what the server says.
+func connectTo(t *testing.T, n *netns, from, to string) response {
 	t.Helper()
-	dialer := &net.Dialer{Timeout: patience}
+	dialer := &net.Dialer{Timeout: stepTimeout}
 	if from != "" {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))
 	}
@@ -142,9 +142,9 @@ func ask(t *testing.T, n *netns, from, to string) answer {
 	n.in(func() { c, err = dialer.DialContext(t.Context(), "tcp", to) })
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		return answer{Who: "refused"}
+		return response{Who: "refused"}
 	case errors.Is(err, unix.EHOSTUNREACH):
-		return answer{Who: "unreachable"}
+		return response{Who: "unreachable"}
 	case err != nil:
 		t.Fatal(err)
 	}
@@ -154,14 +154,14 @@ func ask(t *testing.T, n *netns, from, to string) answer {
 		// would wait for the last acknowledgement while the next test wants to listen.
 		_ = tcp.SetLinger(0)
 	}
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(stepTimeout))
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {
 		t.Fatalf("ask %s: %v", to, err)
 	}
 	f := strings.Fields(line)
 	peer := netip.MustParseAddrPort(f[2])
-	return answer{Who: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
+	return response{Who: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
 }
 
 // lan is the host (where the test runs) with the VIPs, and a client on the same
@@ -176,7 +176,7 @@ const (
 
 func newLAN(t *testing.T) *lan {
 	t.Helper()
-	n := &lan{client: neighbour(t)}
+	n := &lan{client: newNeighbour(t)}
 	for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
 		nstest.AddAddress(t, "v0", vip)
 	}
@@ -186,8 +186,8 @@ func newLAN(t *testing.T) *lan {
 	return n
 }
 
-// neighbour is a host on the same link, which serves port 80.
-func neighbour(t *testing.T) *netns {
+// newNeighbour is a host on the same link, which serves port 80.
+func newNeighbour(t *testing.T) *netns {
 	t.Helper()
 	nstest.Require(t)
 	n := newNetns(t)
@@ -219,68 +219,68 @@ func veth(t *testing.T, n *netns, here, there string, hereAddrs, thereAddrs []st
 	}
 }
 
-// probe is one connection and what must come of it.
-type probe struct {
+// connection is one connection and what must come of it.
+type connection struct {
 	name string
 	from *netns // nil: the host itself
 	to   string
-	want answer
+	want response
 }
 
-func at(ip string, port uint16) netip.AddrPort {
+func addrPort(ip string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(ip), port)
 }
 
-func hostPort(ip string, port uint16) string { return at(ip, port).String() }
+func hostPort(ip string, port uint16) string { return addrPort(ip, port).String() }
 
-// proxied are the connections that the table leads to the proxy or refuses.
-func (n *lan) proxied() []probe {
-	var list []probe
+// proxiedConnections are the connections that the table leads to the proxy or refuses.
+func (n *lan) proxiedConnections() []connection {
+	var list []connection
 	for _, who := range []struct {
 		name string
 		ns   *netns
 	}{{"client", n.client}, {"host itself", nil}} {
 		for _, vip := range []string{vip4, vip6} {
 			list = append(list,
-				probe{who.name + " to VIP:80", who.ns, hostPort(vip, 80), answer{"proxy", at(vip, 8888), true}},
-				probe{who.name + " to VIP:8888", who.ns, hostPort(vip, 8888), answer{Who: "refused"}},
+				connection{who.name + " to VIP:80", who.ns, hostPort(vip, 80), response{"proxy", addrPort(vip, 8888), true}},
+				connection{who.name + " to VIP:8888", who.ns, hostPort(vip, 8888), response{Who: "refused"}},
 			)
 		}
 		for _, host := range []string{host4, host6} {
-			list = append(list, probe{who.name + " to host:8888", who.ns, hostPort(host, 8888), answer{Who: "refused"}})
+			list = append(list, connection{who.name + " to host:8888", who.ns, hostPort(host, 8888), response{Who: "refused"}})
 		}
 	}
 	return list
 }
 
-// untouched are connections that are none of the table's business.
-func (n *lan) untouched() []probe {
-	var list []probe
+// unaffectedConnections are connections that are none of the table's business.
+func (n *lan) unaffectedConnections() []connection {
+	var list []connection
 	for _, vip := range []string{vip4, vip6} {
 		list = append(list,
-			probe{"client to VIP:6443", n.client, hostPort(vip, 6443), answer{"apiserver", at(vip, 6443), true}},
-			probe{"host itself to VIP:6443", nil, hostPort(vip, 6443), answer{"apiserver", at(vip, 6443), true}},
+			connection{"client to VIP:6443", n.client, hostPort(vip, 6443), response{"apiserver", addrPort(vip, 6443), true}},
+			connection{"host itself to VIP:6443", nil, hostPort(vip, 6443), response{"apiserver", addrPort(vip, 6443), true}},
 		)
 	}
 	for _, host := range []string{host4, host6} {
-		list = append(list, probe{"client to host:80", n.client, hostPort(host, 80), answer{"router", at(host, 80), true}})
+		list = append(list, connection{"client to host:80", n.client, hostPort(host, 80), response{"router", addrPort(host, 80), true}})
 	}
-	return append(list, n.outgoing()...)
+	return append(list, n.outgoingConnections()...)
 }
 
-// outgoing are connections of the host to port 80 of others.
-func (n *lan) outgoing() []probe {
-	return []probe{
-		{"host to another host:80", nil, hostPort(peer4, 80), answer{"elsewhere", at(peer4, 80), true}},
-		{"host to another host:80, IPv6", nil, hostPort(peer6, 80), answer{"elsewhere", at(peer6, 80), true}},
-		{"host to its own loopback:80", nil, "127.0.0.1:80", answer{"router", at("127.0.0.1", 80), true}},
+// outgoingConnections are connections of the host to port 80 of others.
+func (n *lan) outgoingConnections() []connection {
+	return []connection{
+		{"host to another host:80", nil, hostPort(peer4, 80), response{"elsewhere", addrPort(peer4, 80), true}},
+		{"host to another host:80, IPv6", nil, hostPort(peer6, 80), response{"elsewhere", addrPort(peer6, 80), true}},
+		{"host to its own loopback:80", nil, "127.0.0.1:80", response{"router", addrPort("127.0.0.1", 80), true}},
 	}
 }
 
-func check(t *testing.T, probes []probe) {
+func checkConnections(t *testing.T, probes []connection) {
 	t.Helper()
 	for _, p := range probes {
-		got := ask(t, p.from, "", p.to)
+		got := connectTo(t, p.from, "", p.to)
 		if diff := cmp.Diff(p.want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", p.name, p.to, diff)
 		}
@@ -289,12 +289,12 @@ func check(t *testing.T, probes []probe) {
 
 func TestTraffic(t *testing.T) {
 	n := newLAN(t)
-	c := opened(t)
-	vips := ruleset.New(8888, addrs(vip4, vip6))
+	c := openConn(t)
+	vips := ruleset.New(8888, parseAddrs(vip4, vip6))
 
 	apply(t, c, vips)
-	check(t, n.proxied())
-	check(t, n.untouched())
+	checkConnections(t, n.proxiedConnections())
+	checkConnections(t, n.unaffectedConnections())
 
 	s, err := c.State()
 	must(t, err)
@@ -306,10 +306,10 @@ func TestTraffic(t *testing.T) {
 		}
 	}
 
-	apply(t, c, ruleset.New(8888, addrs(vip6)))
-	check(t, []probe{
-		{"VIP that is no longer ours", n.client, hostPort(vip4, 80), answer{"router", at(vip4, 80), true}},
-		{"VIP that still is", n.client, hostPort(vip6, 80), answer{"proxy", at(vip6, 8888), true}},
+	apply(t, c, ruleset.New(8888, parseAddrs(vip6)))
+	checkConnections(t, []connection{
+		{"VIP that is no longer ours", n.client, hostPort(vip4, 80), response{"router", addrPort(vip4, 80), true}},
+		{"VIP that still is", n.client, hostPort(vip6, 80), response{"proxy", addrPort(vip6, 8888), true}},
 	})
 }
 
@@ -319,26 +319,26 @@ func TestTraffic(t *testing.T) {
 // arrives all the same, from the true address.
 func TestSamePortTwice(t *testing.T) {
 	n := newLAN(t)
-	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6)))
+	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
 	for _, vip := range []string{vip4, vip6} {
 		from := hostPort(vip, 28888)
-		if got := ask(t, nil, from, hostPort(vip, 8888)); got.Who != "refused" {
+		if got := connectTo(t, nil, from, hostPort(vip, 8888)); got.Who != "refused" {
 			t.Errorf("direct from %s: %+v, want refused", from, got)
 		}
-		want := answer{"proxy", at(vip, 8888), true}
-		if got := ask(t, nil, from, hostPort(vip, 80)); got != want {
+		want := response{"proxy", addrPort(vip, 8888), true}
+		if got := connectTo(t, nil, from, hostPort(vip, 80)); got != want {
 			t.Errorf("redirected: %+v, want %+v", got, want)
 		}
 	}
-	check(t, n.outgoing())
+	checkConnections(t, n.outgoingConnections())
 }
 
 // A connection of the host that has the proxy's port as its source lives.
 func TestSourcePortOfTheProxy(t *testing.T) {
-	neighbour(t)
-	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6)))
+	newNeighbour(t)
+	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
 	for from, to := range map[string]string{host4: peer4, host6: peer6} {
-		if got := ask(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Who != "elsewhere" {
+		if got := connectTo(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Who != "elsewhere" {
 			t.Errorf("%s:8888 to %s:80: %+v", from, to, got)
 		}
 	}
@@ -348,17 +348,17 @@ func TestSourcePortOfTheProxy(t *testing.T) {
 // nor of what it forwards.
 func TestStaleElement(t *testing.T) {
 	n := newLAN(t)
-	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6, "198.51.100.9", "2001:db8:f::9")))
+	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6, "198.51.100.9", "2001:db8:f::9")))
 
 	t.Run("the VIP moved away", func(t *testing.T) {
-		check(t, n.proxied()[:1])
+		checkConnections(t, n.proxiedConnections()[:1])
 		for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
 			nstest.Run(t, "ip", "addr", "del", vip, "dev", "v0")
 			n.client.run(t, append([]string{"ip"}, addAddr(vip, "v1")...)...)
 		}
-		check(t, []probe{
-			{"host to the VIP elsewhere", nil, hostPort(vip4, 80), answer{"elsewhere", at(vip4, 80), true}},
-			{"host to the VIP elsewhere, IPv6", nil, hostPort(vip6, 80), answer{"elsewhere", at(vip6, 80), true}},
+		checkConnections(t, []connection{
+			{"host to the VIP elsewhere", nil, hostPort(vip4, 80), response{"elsewhere", addrPort(vip4, 80), true}},
+			{"host to the VIP elsewhere, IPv6", nil, hostPort(vip6, 80), response{"elsewhere", addrPort(vip6, 80), true}},
 		})
 	})
 	t.Run("the host forwards", func(t *testing.T) {
@@ -373,9 +373,9 @@ func TestStaleElement(t *testing.T) {
 			t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "sysctl", "-qw", key+"=0").Run() })
 		}
 		serve(t, far, "far", ":80")
-		check(t, []probe{
-			{"client through the host", n.client, "198.51.100.9:80", answer{"far", at("198.51.100.9", 80), true}},
-			{"client through the host, IPv6", n.client, "[2001:db8:f::9]:80", answer{"far", at("2001:db8:f::9", 80), true}},
+		checkConnections(t, []connection{
+			{"client through the host", n.client, "198.51.100.9:80", response{"far", addrPort("198.51.100.9", 80), true}},
+			{"client through the host, IPv6", n.client, "[2001:db8:f::9]:80", response{"far", addrPort("2001:db8:f::9", 80), true}},
 		})
 	})
 }
@@ -384,66 +384,66 @@ func TestStaleElement(t *testing.T) {
 // what is theirs.
 func TestOtherNATChains(t *testing.T) {
 	n := newLAN(t)
-	load(t, ocpNAT)
+	loadRuleset(t, ocpNAT)
 	t.Cleanup(func() { flushRuleset(t) })
-	vip80 := func(who string, port uint16) []probe {
-		return []probe{
-			{"client to VIP:80", n.client, hostPort(vip4, 80), answer{who, at(vip4, port), true}},
-			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), answer{who, at(vip6, port), true}},
+	vip80 := func(who string, port uint16) []connection {
+		return []connection{
+			{"client to VIP:80", n.client, hostPort(vip4, 80), response{who, addrPort(vip4, port), true}},
+			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), response{who, addrPort(vip6, port), true}},
 		}
 	}
 	// Without ours, theirs has it: redirect picks the first address of the link.
-	if got := ask(t, n.client, "", hostPort(vip4, 80)); got.Who != "lb" {
+	if got := connectTo(t, n.client, "", hostPort(vip4, 80)); got.Who != "lb" {
 		t.Fatalf("the other table does not redirect: %+v", got)
 	}
-	before := others(t)
-	apply(t, opened(t), ruleset.New(8888, addrs(vip4, vip6)))
-	check(t, vip80("proxy", 8888))
-	check(t, n.proxied())
-	check(t, n.outgoing())
+	before := listOtherTables(t)
+	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
+	checkConnections(t, vip80("proxy", 8888))
+	checkConnections(t, n.proxiedConnections())
+	checkConnections(t, n.outgoingConnections())
 	for _, vip := range []string{vip4, vip6} {
-		if got := ask(t, n.client, "", hostPort(vip, 6443)); got.Who != "lb" {
+		if got := connectTo(t, n.client, "", hostPort(vip, 6443)); got.Who != "lb" {
 			t.Errorf("their redirect of %s:6443 is gone: %+v", vip, got)
 		}
 	}
-	unchanged(t, "other tables", before, others(t))
+	expectUnchanged(t, "other tables", before, listOtherTables(t))
 }
 
 // The real firewalld with its real ruleset lets through what is led to the
 // proxy, leaves the table alone when it reloads, and is left alone.
 func TestFirewalld(t *testing.T) {
 	n := newLAN(t)
-	c := opened(t)
-	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
+	c := openConn(t)
+	apply(t, c, ruleset.New(8888, parseAddrs(vip4, vip6)))
 	firewallCmd := startFirewalld(t)
 
 	// Its default zone refuses what it does not know, so it is in force.
-	if got := ask(t, n.client, "", hostPort(vip4, 6443)); got.Who != "unreachable" && got.Who != "refused" {
+	if got := connectTo(t, n.client, "", hostPort(vip4, 6443)); got.Who != "unreachable" && got.Who != "refused" {
 		t.Fatalf("firewalld refuses nothing: %+v", got)
 	}
 	verify(t, c)
-	before := others(t)
+	before := listOtherTables(t)
 	if !strings.Contains(before, "table inet firewalld") {
 		t.Fatal("firewalld has no table")
 	}
-	proxied := n.proxied()
-	check(t, proxied)
-	check(t, n.outgoing())
+	proxied := n.proxiedConnections()
+	checkConnections(t, proxied)
+	checkConnections(t, n.outgoingConnections())
 
-	apply(t, c, ruleset.New(8888, addrs(vip6)))
-	apply(t, c, ruleset.New(8889, addrs(vip6)))
-	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
-	unchanged(t, "firewalld's tables", before, others(t))
+	apply(t, c, ruleset.New(8888, parseAddrs(vip6)))
+	apply(t, c, ruleset.New(8889, parseAddrs(vip6)))
+	apply(t, c, ruleset.New(8888, parseAddrs(vip4, vip6)))
+	expectUnchanged(t, "firewalld's tables", before, listOtherTables(t))
 
 	firewallCmd("--reload")
 	firewallCmd("--complete-reload")
 	verify(t, c)
-	check(t, proxied)
+	checkConnections(t, proxied)
 
 	// The table added to a running firewalld.
 	must(t, c.Remove())
-	apply(t, c, ruleset.New(8888, addrs(vip4, vip6)))
-	check(t, proxied)
+	apply(t, c, ruleset.New(8888, parseAddrs(vip4, vip6)))
+	checkConnections(t, proxied)
 }
 
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -467,7 +467,7 @@ func startFirewalld(t *testing.T) func(args ...string) {
 		"--config-file="+filepath.Join(dir, "bus.conf"), "--nofork", "--nopidfile", "--print-address")
 	ready, err := daemon.StdoutPipe()
 	must(t, err)
-	background(t, daemon)
+	startBackground(t, daemon)
 	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
 		t.Fatalf("dbus-daemon: %v", err)
 	}
@@ -475,10 +475,10 @@ func startFirewalld(t *testing.T) func(args ...string) {
 	firewalld := exec.CommandContext(context.Background(), "firewalld", "--nofork", "--nopid",
 		"--system-config", filepath.Join(dir, "etc"), "--log-file", filepath.Join(dir, "log"))
 	firewalld.Env = env
-	background(t, firewalld)
+	startBackground(t, firewalld)
 	t.Cleanup(func() { flushRuleset(t) }) // before it is killed, so that the next test finds nothing of it
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTimeout)
 	t.Cleanup(cancel)
 	command := func(args ...string) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, "firewall-cmd", args...)
@@ -497,8 +497,8 @@ func startFirewalld(t *testing.T) func(args ...string) {
 	}
 }
 
-// background starts a process that is killed when the test ends.
-func background(t *testing.T, cmd *exec.Cmd) {
+// startBackground starts a process that is killed when the test ends.
+func startBackground(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	must(t, cmd.Start())
 	t.Cleanup(func() {

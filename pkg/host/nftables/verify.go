@@ -23,7 +23,7 @@ import (
 func (c *Conn) Verify() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	got, err := c.read()
+	got, err := c.readTable()
 	if err != nil {
 		return c.explain("verify "+tableName, err)
 	}
@@ -34,11 +34,11 @@ func (c *Conn) Verify() error {
 	return nil
 }
 
-func (c *Conn) compare(got *found) []error {
+func (c *Conn) compare(got *kernelTable) []error {
 	switch {
-	case c.want == nil && got == nil:
+	case c.desired == nil && got == nil:
 		return nil
-	case c.want == nil:
+	case c.desired == nil:
 		return []error{errors.New("a table is there, and none was applied")}
 	case got == nil:
 		return []error{errors.New("there is no table")}
@@ -47,15 +47,15 @@ func (c *Conn) compare(got *found) []error {
 	table := got.table
 	diff.check(table.Owner == c.sock.port, "its owner is port id %d, not %d", table.Owner, c.sock.port)
 	diff.check(table.Flags == c.flags, "its flags are %#x, not %#x", uint32(table.Flags), uint32(c.flags))
-	sets, chains := c.want.Sets(), c.want.Chains()
+	sets, chains := c.desired.Sets(), c.desired.Chains()
 	// Sets, chains and whatever else a table may hold count as uses.
 	diff.check(int(table.Use) == len(sets)+len(chains), "it holds %d sets, chains and objects, not %d",
 		table.Use, len(sets)+len(chains))
 	for _, s := range sets {
-		diff.set(s, got)
+		diff.checkSet(s, got)
 	}
 	for _, ch := range chains {
-		diff.chain(ch, got)
+		diff.checkChain(ch, got)
 	}
 	return diff
 }
@@ -68,8 +68,8 @@ func (d *differences) check(ok bool, format string, args ...any) {
 	}
 }
 
-func (d *differences) set(want ruleset.Set, got *found) {
-	i := slices.IndexFunc(got.sets, func(s foundSet) bool { return s.set.Name == want.Name })
+func (d *differences) checkSet(want ruleset.Set, got *kernelTable) {
+	i := slices.IndexFunc(got.sets, func(s kernelSet) bool { return s.set.Name == want.Name })
 	if i < 0 {
 		d.check(false, "set %s is not there", want.Name)
 		return
@@ -80,8 +80,8 @@ func (d *differences) set(want ruleset.Set, got *found) {
 	d.check(slices.Equal(s.elements, want.Elements), "set %s holds %v, not %v", want.Name, s.elements, want.Elements)
 }
 
-func (d *differences) chain(want ruleset.Chain, got *found) {
-	i := slices.IndexFunc(got.chains, func(c foundChain) bool { return c.chain.Name == want.Name })
+func (d *differences) checkChain(want ruleset.Chain, got *kernelTable) {
+	i := slices.IndexFunc(got.chains, func(c kernelChain) bool { return c.chain.Name == want.Name })
 	if i < 0 {
 		d.check(false, "chain %s is not there", want.Name)
 		return
@@ -93,29 +93,29 @@ func (d *differences) chain(want ruleset.Chain, got *found) {
 		return
 	}
 	d.check(chain.Type == expected.Type, "chain %s is of type %s, not %s", want.Name, chain.Type, expected.Type)
-	d.check(same(chain.Hooknum, expected.Hooknum), "chain %s is at another hook", want.Name)
-	d.check(same(chain.Priority, expected.Priority), "chain %s has another priority than %d", want.Name, want.Priority)
-	d.check(same(chain.Policy, expected.Policy), "chain %s has another policy than accept", want.Name)
+	d.check(equalPointees(chain.Hooknum, expected.Hooknum), "chain %s is at another hook", want.Name)
+	d.check(equalPointees(chain.Priority, expected.Priority), "chain %s has another priority than %d", want.Name, want.Priority)
+	d.check(equalPointees(chain.Policy, expected.Policy), "chain %s has another policy than accept", want.Name)
 	if len(rules) != len(want.Rules) {
 		d.check(false, "chain %s has %d rules, not %d", want.Name, len(rules), len(want.Rules))
 		return
 	}
 	for i, r := range want.Rules {
-		d.check(sameRule(rules[i], r), "rule %d of chain %s is not: %s", i+1, want.Name, r)
+		d.check(ruleMatches(rules[i], r), "rule %d of chain %s is not: %s", i+1, want.Name, r)
 	}
 }
 
-func same[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
+func equalPointees[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
 
-// sameRule compares the bytecode of a rule in the kernel with that of ours.
-func sameRule(got *nftables.Rule, want ruleset.Rule) bool {
+// ruleMatches compares the bytecode of a rule in the kernel with that of ours.
+func ruleMatches(got *nftables.Rule, want ruleset.Rule) bool {
 	exprs, err := encodeRule(want)
 	if err != nil || len(exprs) != len(got.Exprs) {
 		return false
 	}
 	for i := range exprs {
-		a, errA := bytecode(exprs[i])
-		b, errB := bytecode(got.Exprs[i])
+		a, errA := marshalWithoutState(exprs[i])
+		b, errB := marshalWithoutState(got.Exprs[i])
 		if errA != nil || errB != nil || !bytes.Equal(a, b) {
 			return false
 		}
@@ -123,11 +123,11 @@ func sameRule(got *nftables.Rule, want ruleset.Rule) bool {
 	return true
 }
 
-// bytecode is an expression as the kernel dumps it, without its state: counters
+// marshalWithoutState is an expression as the kernel dumps it, without its state: counters
 // differ with the traffic, the id of a set lives for one batch only, and the
 // kernel dumps the end of a port range also when only its start was given
 // (nft_nat_dump).
-func bytecode(e expr.Any) ([]byte, error) {
+func marshalWithoutState(e expr.Any) ([]byte, error) {
 	switch x := e.(type) {
 	case *expr.Counter:
 		e = &expr.Counter{}

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	maxFile    = 1 << 20
-	maxServers = 3 // as glibc and Go (MAXNS of resolv.h)
-	maxSearch  = 6
-	dnsPort    = 53
+	maxFileBytes = 1 << 20
+	maxServers   = 3 // as glibc and Go (MAXNS of resolv.h)
+	maxSearch    = 6
+	dnsPort      = 53
 )
 
-// configuration is what resolv.conf says.
-type configuration struct {
+// resolvConf is what resolv.conf says.
+type resolvConf struct {
 	servers []netip.AddrPort
 	search  []string
 }
 
-func parseConfiguration(text string) (c configuration) {
+func parseResolvConf(text string) (c resolvConf) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
@@ -40,9 +40,9 @@ func parseConfiguration(text string) (c configuration) {
 	return c
 }
 
-// candidates are the absolute names to ask for, in their order: one without a dot is
+// absoluteNames are the absolute names to ask for, in their order: one without a dot is
 // a name of a search domain first.
-func (c configuration) candidates(name string) []string {
+func (c resolvConf) absoluteNames(name string) []string {
 	bare := strings.TrimSuffix(name, ".")
 	if strings.Contains(name, ".") {
 		return []string{bare}
@@ -56,8 +56,8 @@ func (c configuration) candidates(name string) []string {
 	return append(all, bare)
 }
 
-// inHosts are the addresses that a file such as /etc/hosts gives a name.
-func inHosts(text, name string) (found []netip.Addr) {
+// lookupHosts are the addresses that a file such as /etc/hosts gives a name.
+func lookupHosts(text, name string) (found []netip.Addr) {
 	name = strings.TrimSuffix(name, ".")
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")

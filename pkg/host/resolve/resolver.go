@@ -21,30 +21,30 @@ const maxAddresses = 16
 // Resolver finds addresses. Ask asks one DNS server for those of one family; none
 // without an error: the name has none.
 type Resolver struct {
-	Conf, Hosts string // paths
-	Ask         func(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error)
+	ConfPath, HostsPath string // paths
+	Query               func(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error)
 }
 
-// Addresses are those of a name, at least one, or an error.
-func (r Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, error) {
+// Lookup are those of a name, at least one, or an error.
+func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{addr.Unmap()}, nil
 	}
-	if text, err := textfile.Read(r.Hosts, maxFile); err == nil {
-		if found := inHosts(string(text), name); len(found) > 0 {
+	if text, err := textfile.Read(r.HostsPath, maxFileBytes); err == nil {
+		if found := lookupHosts(string(text), name); len(found) > 0 {
 			return found[:min(len(found), maxAddresses)], nil
 		}
 	}
-	text, err := textfile.Read(r.Conf, maxFile)
+	text, err := textfile.Read(r.ConfPath, maxFileBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("resolve %s: %w", name, err)
 	}
-	c := parseConfiguration(string(text))
+	c := parseResolvConf(string(text))
 	if len(c.servers) == 0 {
-		return nil, fmt.Errorf("resolve %s: %s names no DNS server: put one into it, or give the address", name, r.Conf)
+		return nil, fmt.Errorf("resolve %s: %s names no DNS server: put one into it, or give the address", name, r.ConfPath)
 	}
-	for _, candidate := range c.candidates(name) {
-		found, err := r.ask(ctx, c.servers, candidate)
+	for _, candidate := range c.absoluteNames(name) {
+		found, err := r.queryServers(ctx, c.servers, candidate)
 		if err != nil {
 			return nil, fmt.Errorf("resolve %s: %w", name, err)
 		}
@@ -55,11 +55,11 @@ func (r Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, err
 	return nil, fmt.Errorf("resolve %s: the DNS knows no address of it: correct the name, or give it one", name)
 }
 
-// ask asks one server after the other until one knows.
-func (r Resolver) ask(ctx context.Context, servers []netip.AddrPort, name string) ([]netip.Addr, error) {
+// query asks one server after the other until one knows.
+func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, name string) ([]netip.Addr, error) {
 	var failed []string
 	for _, server := range servers {
-		found, err := r.both(ctx, server, name)
+		found, err := r.queryBothFamilies(ctx, server, name)
 		if err == nil {
 			return found, nil
 		}
@@ -68,24 +68,24 @@ func (r Resolver) ask(ctx context.Context, servers []netip.AddrPort, name string
 	return nil, errors.New(strings.Join(failed, ", "))
 }
 
-// both asks for both families side by side. Those of one are enough.
-func (r Resolver) both(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
+// queryBothFamilies asks for both families side by side. Those of one are enough.
+func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
 	var found [2][]netip.Addr
 	var failed [2]error
 	var all sync.WaitGroup
 	for i, ipv6 := range []bool{false, true} {
-		all.Go(func() { found[i], failed[i] = r.Ask(ctx, server, name, ipv6) })
+		all.Go(func() { found[i], failed[i] = r.Query(ctx, server, name, ipv6) })
 	}
 	all.Wait()
 	together := slices.Concat(found[0], found[1])
 	if len(together) > 0 {
 		return together, nil
 	}
-	return nil, errors.Join(failed[0], only(failed[1], failed[0]))
+	return nil, errors.Join(failed[0], unlessEqual(failed[1], failed[0]))
 }
 
-// only is err, unless it says what another one does.
-func only(err, other error) error {
+// unlessEqual is err, unless it says what another one does.
+func unlessEqual(err, other error) error {
 	if err != nil && other != nil && err.Error() == other.Error() {
 		return nil
 	}

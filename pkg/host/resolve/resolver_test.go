@@ -16,10 +16,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 )
 
-// dns stands in for servers: tests of those that ask have real ones.
-type dns map[string][]string // "server name family" → addresses, or "!" and an error
+// fakeDNS stands in for servers: tests of those that ask have real ones.
+type fakeDNS map[string][]string // "server name family" → addresses, or "!" and an error
 
-func (d dns) ask(_ context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
+func (d fakeDNS) query(_ context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
 	var found []netip.Addr
 	for _, text := range d[fmt.Sprintf("%v %s %v", server.Addr(), name, map[bool]int{false: 4, true: 6}[ipv6])] {
 		if why, is := strings.CutPrefix(text, "!"); is {
@@ -30,7 +30,7 @@ func (d dns) ask(_ context.Context, server netip.AddrPort, name string, ipv6 boo
 	return found, nil
 }
 
-func TestAddresses(t *testing.T) {
+func TestLookup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	conf, hosts := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "hosts")
@@ -42,7 +42,7 @@ func TestAddresses(t *testing.T) {
 	}
 	write(conf, "# nameserver 192.0.2.9\nsearch a.test b.test\nnameserver 192.0.2.1\nnameserver nonsense\nnameserver 2001:db8::1\n")
 	write(hosts, "127.0.0.1 localhost # in-comment\n192.0.2.77 In-Hosts alias.\n2001:db8::77 in-hosts\n")
-	r := resolve.Resolver{Conf: conf, Hosts: hosts, Ask: dns{
+	r := resolve.Resolver{ConfPath: conf, HostsPath: hosts, Query: fakeDNS{
 		"192.0.2.1 both.test 4":     {"192.0.2.50"},
 		"192.0.2.1 both.test 6":     {"2001:db8::50"},
 		"192.0.2.1 half.test 4":     {"192.0.2.51"},
@@ -54,7 +54,7 @@ func TestAddresses(t *testing.T) {
 		"192.0.2.1 top 4":           {"192.0.2.54"},
 		"192.0.2.1 dead.test 4":     {"!is silent"},
 		"2001:db8::1 dead.test 4":   {"!fails"},
-	}.ask}
+	}.query}
 	for name, want := range map[string]string{
 		"192.0.2.3":       "192.0.2.3",
 		"2001:db8::3":     "2001:db8::3",
@@ -69,7 +69,7 @@ func TestAddresses(t *testing.T) {
 		"in-comment.test": "resolve in-comment.test: the DNS knows no address of it: correct the name, or give it one",
 		"dead.test":       "resolve dead.test: the DNS server 192.0.2.1 is silent, the DNS server 2001:db8::1 fails",
 	} {
-		found, err := r.Addresses(t.Context(), name)
+		found, err := r.Lookup(t.Context(), name)
 		var got []string
 		for _, a := range found {
 			got = append(got, a.String())
@@ -82,10 +82,10 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	write(conf, "")
-	if _, err := r.Addresses(t.Context(), "both.test"); err == nil || !strings.Contains(err.Error(), "names no DNS server") {
+	if _, err := r.Lookup(t.Context(), "both.test"); err == nil || !strings.Contains(err.Error(), "names no DNS server") {
 		t.Errorf("without a server: %v", err)
 	}
-	if found, err := r.Addresses(t.Context(), "in-hosts"); err != nil || !slices.Contains(found, netip.MustParseAddr("192.0.2.77")) {
+	if found, err := r.Lookup(t.Context(), "in-hosts"); err != nil || !slices.Contains(found, netip.MustParseAddr("192.0.2.77")) {
 		t.Errorf("the hosts file needs no server: %v, %v", found, err)
 	}
 }

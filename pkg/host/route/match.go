@@ -18,12 +18,12 @@ import (
 // its link. Without one, and with an unreachable default one, found is false; any
 // other unreachable one is an EHOSTUNREACH.
 func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err error) {
-	answer, err := lookUp(addr, unix.RTM_F_FIB_MATCH)
+	answer, err := queryRoute(addr, unix.RTM_F_FIB_MATCH)
 	if errors.Is(err, unix.ENETUNREACH) {
 		return netip.Prefix{}, 0, false, nil
 	}
 	if errors.Is(err, unix.EHOSTUNREACH) {
-		refused, listErr := unreachable(addr)
+		refused, listErr := hasUnreachableRoute(addr)
 		if !refused && listErr == nil {
 			return netip.Prefix{}, 0, false, nil
 		}
@@ -49,9 +49,9 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 	return netip.PrefixFrom(to.Unmap(), int(m.DstLength)), m.Attributes.OutIface, true, nil
 }
 
-// unreachable reports whether a route that is not a default one refuses packets to an
+// hasUnreachableRoute reports whether a route that is not a default one refuses packets to an
 // address: the kernel's answer does not tell which it was.
-func unreachable(addr netip.Addr) (is bool, err error) {
+func hasUnreachableRoute(addr netip.Addr) (is bool, err error) {
 	var all []rtnetlink.RouteMessage
 	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
 		all, err = c.Route.List()

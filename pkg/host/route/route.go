@@ -15,16 +15,16 @@ import (
 
 // Route is the way to an address.
 type Route struct {
-	Link   uint32     // by which packets leave; the loopback for an address of this host
-	Via    netip.Addr // the router; not valid where the address is on the link's own network
-	Source netip.Addr // from which they are sent
-	Local  bool       // the address is this host's
+	Link    uint32     // by which packets leave; the loopback for an address of this host
+	Gateway netip.Addr // the router; not valid where the address is on the link's own network
+	Source  netip.Addr // from which they are sent
+	Local   bool       // the address is this host's
 }
 
-// To is the way to an address, as the routing policy has it for what this host
+// Get is the way to an address, as the routing policy has it for what this host
 // sends.
-func To(addr netip.Addr) (Route, error) {
-	found, err := lookUp(addr, 0)
+func Get(addr netip.Addr) (Route, error) {
+	found, err := queryRoute(addr, 0)
 	if err == nil && len(found) == 0 {
 		err = errors.New("the kernel gives none")
 	}
@@ -34,7 +34,7 @@ func To(addr netip.Addr) (Route, error) {
 	m := found[0]
 	r := Route{Link: m.Attributes.OutIface, Local: m.Type == unix.RTN_LOCAL}
 	if via, is := netip.AddrFromSlice(m.Attributes.Gateway); is {
-		r.Via = via.Unmap()
+		r.Gateway = via.Unmap()
 	}
 	if source, is := netip.AddrFromSlice(m.Attributes.Src); is {
 		r.Source = source.Unmap()
@@ -42,9 +42,9 @@ func To(addr netip.Addr) (Route, error) {
 	return r, nil
 }
 
-// lookUp asks the kernel for the route that packets to an address take; flags are of
+// queryRoute asks the kernel for the route that packets to an address take; flags are of
 // rtmsg (rtnetlink(7)).
-func lookUp(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, err error) {
+func queryRoute(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, err error) {
 	request := &rtnetlink.RouteMessage{
 		Family: unix.AF_INET, DstLength: uint8(addr.BitLen()), //nolint:gosec // 32 or 128
 		Flags:      flags,
@@ -62,8 +62,8 @@ func lookUp(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, err 
 
 // Neighbour is a host that this one has spoken with.
 type Neighbour struct {
-	IP       netip.Addr
-	Hardware string // its hardware address, in the usual form
+	IP           netip.Addr
+	HardwareAddr string // its hardware address, in the usual form
 }
 
 // Neighbours are those on a link whose hardware addresses are known.

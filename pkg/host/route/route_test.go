@@ -15,9 +15,9 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// TestTo: nodes of a cluster may have single addresses, and learn by routes what
+// TestGet: nodes of a cluster may have single addresses, and learn by routes what
 // is on their network (RFC 4861 section 6.3.4 with DHCPv6).
-func TestTo(t *testing.T) {
+func TestGet(t *testing.T) {
 	nstest.Require(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
 	nstest.Run(t, "ip", "link", "set", "lan1", "up")
@@ -42,19 +42,19 @@ func TestTo(t *testing.T) {
 	for addr, want := range map[string]route.Route{
 		"192.0.2.5":     {Link: index, Source: near4},
 		"2001:db8::5":   {Link: index, Source: near6},
-		"198.51.100.5":  {Link: index, Source: near4, Via: netip.MustParseAddr("192.0.2.1")},
-		"2001:db8:f::5": {Link: index, Source: near6, Via: netip.MustParseAddr("2001:db8::1")},
+		"198.51.100.5":  {Link: index, Source: near4, Gateway: netip.MustParseAddr("192.0.2.1")},
+		"2001:db8:f::5": {Link: index, Source: near6, Gateway: netip.MustParseAddr("2001:db8::1")},
 		"192.0.2.11":    {Link: 1, Source: near4, Local: true},
 		"2001:db8::11":  {Link: 1, Source: near6, Local: true},
 	} {
-		got, err := route.To(netip.MustParseAddr(addr))
+		got, err := route.Get(netip.MustParseAddr(addr))
 		if err != nil {
 			t.Errorf("%s: %v", addr, err)
-		} else if diff := cmp.Diff(want, got, cmp.Comparer(same)); diff != "" {
+		} else if diff := cmp.Diff(want, got, cmp.Comparer(equalAddr)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", addr, diff)
 		}
 	}
-	if got, err := route.To(netip.MustParseAddr("203.0.113.5")); err == nil {
+	if got, err := route.Get(netip.MustParseAddr("203.0.113.5")); err == nil {
 		t.Errorf("an address without a route: %+v", got)
 	}
 	neighbours, err := route.Neighbours(index)
@@ -64,7 +64,7 @@ func TestTo(t *testing.T) {
 	got := make(map[string]string)
 	for _, n := range neighbours {
 		if !n.IP.IsMulticast() {
-			got[n.IP.String()] = n.Hardware
+			got[n.IP.String()] = n.HardwareAddr
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"192.0.2.12": "02:00:00:00:00:12", "2001:db8::12": "02:00:00:00:00:12"}, got); diff != "" {
@@ -72,4 +72,4 @@ func TestTo(t *testing.T) {
 	}
 }
 
-func same(a, b netip.Addr) bool { return a == b }
+func equalAddr(a, b netip.Addr) bool { return a == b }

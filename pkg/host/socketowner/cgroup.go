@@ -19,14 +19,14 @@ const (
 	// maxCgroups bounds the search for a cgroup. A node with 500 pods has some
 	// 3000.
 	maxCgroups = 1 << 14
-	// maxMembers bounds how many processes of a cgroup are looked at.
-	maxMembers = 1 << 10
+	// maxCgroupProcesses bounds how many processes of a cgroup are looked at.
+	maxCgroupProcesses = 1 << 10
 )
 
-// cgroupOf finds the cgroup with an id: its directory, and its path below the
+// findCgroup finds the cgroup with an id: its directory, and its path below the
 // mount. The root is not found, since it tells nothing of who is in it: where
 // cgroup version 1 rules, everybody is.
-func cgroupOf(id uint64) (dir, path string, found bool) {
+func findCgroup(id uint64) (dir, path string, found bool) {
 	root := cgroupMount()
 	info, err := os.Lstat(root)
 	if err != nil || id == 0 {
@@ -35,7 +35,7 @@ func cgroupOf(id uint64) (dir, path string, found bool) {
 	if inode, _ := inodeOf(info); inode == id {
 		return "", "", false
 	}
-	dir, found = search(root, id)
+	dir, found = searchCgroup(root, id)
 	return dir, strings.TrimPrefix(dir, root), found
 }
 
@@ -70,10 +70,10 @@ func findMount(mountinfo io.Reader) string {
 	return part
 }
 
-// search looks for the directory whose inode number is the cgroup's id, level
+// searchCgroup looks for the directory whose inode number is the cgroup's id, level
 // by level; on 64-bit machines the two are one number (include/linux/kernfs.h,
 // kernfs_ino).
-func search(root string, id uint64) (dir string, found bool) {
+func searchCgroup(root string, id uint64) (dir string, found bool) {
 	seen := 0
 	for queue := []string{root}; len(queue) > 0; queue = queue[1:] {
 		// What is removed meanwhile is nobody's any more.
@@ -111,19 +111,19 @@ func inodeOf(info fs.FileInfo) (inode, links uint64) {
 	return 0, 0
 }
 
-// membersOf lists the processes in a cgroup, which everybody may read. It
-// lists none when there are more than maxMembers or one of them is out of
+// cgroupProcesses lists the processes in a cgroup, which everybody may read. It
+// lists none when there are more than maxCgroupProcesses or one of them is out of
 // sight, in another PID namespace (id 0).
-func membersOf(dir string) []int {
+func cgroupProcesses(dir string) []int {
 	f, err := os.Open(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = f.Close() }()
 	var pids []int
-	for lines := bufio.NewScanner(io.LimitReader(f, maxMembers*8)); lines.Scan(); {
+	for lines := bufio.NewScanner(io.LimitReader(f, maxCgroupProcesses*8)); lines.Scan(); {
 		pid, err := strconv.Atoi(lines.Text())
-		if err != nil || pid == 0 || len(pids) == maxMembers {
+		if err != nil || pid == 0 || len(pids) == maxCgroupProcesses {
 			return nil
 		}
 		pids = append(pids, pid)

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	case "listen":
 		os.Exit(childListen(os.Args[1], os.Args[2], os.Args[3]))
 	case "ask":
-		os.Exit(childAsk(os.Args[1]))
+		os.Exit(childDescribe(os.Args[1]))
 	}
 	nstest.Main(m)
 }
@@ -81,20 +81,20 @@ func childListen(network, address, comm string) int {
 	return 0
 }
 
-// childAsk says who listens on a port.
-func childAsk(port string) int {
+// childDescribe says who listens on a port.
+func childDescribe(port string) int {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(OfTCPPort(uint16(n)))
+	fmt.Println(DescribeTCPPort(uint16(n)))
 	return 0
 }
 
-// cgroup makes a cgroup below the mount, and removes it when the test ends.
+// makeCgroup makes a cgroup below the mount, and removes it when the test ends.
 // The root is "".
-func cgroup(t testing.TB, path string) string {
+func makeCgroup(t testing.TB, path string) string {
 	t.Helper()
 	nstest.Require(t)
 	root := cgroupMount()
@@ -112,13 +112,13 @@ func cgroup(t testing.TB, path string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { remove(t, path) })
+		t.Cleanup(func() { removeCgroup(t, path) })
 	}
 	return dir
 }
 
-// remove waits for the last of the cgroup's processes.
-func remove(t testing.TB, dir string) {
+// removeCgroup waits for the last of the cgroup's processes.
+func removeCgroup(t testing.TB, dir string) {
 	t.Helper()
 	nstest.Await(t, dir+" is removed", func() bool {
 		err := unix.Rmdir(dir)
@@ -126,15 +126,15 @@ func remove(t testing.TB, dir string) {
 	})
 }
 
-// squatter is a process that listens.
-type squatter struct {
+// listenerProcess is a process that listens.
+type listenerProcess struct {
 	pid  int
 	port uint16
 	stop func()
 }
 
-// squat starts one in a cgroup; it ends with the test.
-func squat(t testing.TB, dir, network, address, comm string) squatter {
+// startListener starts one in a cgroup; it ends with the test.
+func startListener(t testing.TB, dir, network, address, comm string) listenerProcess {
 	t.Helper()
 	group, err := os.Open(dir)
 	if err != nil {
@@ -156,7 +156,7 @@ func squat(t testing.TB, dir, network, address, comm string) squatter {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start a process in cgroup %s: %v", dir, err)
 	}
-	s := squatter{pid: cmd.Process.Pid, stop: func() {
+	s := listenerProcess{pid: cmd.Process.Pid, stop: func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	}}
@@ -171,9 +171,9 @@ func squat(t testing.TB, dir, network, address, comm string) squatter {
 	return s
 }
 
-// asUnit asks as the service does under systemd: as a user of its own, with
+// describeAsUnit asks as the service does under systemd: as a user of its own, with
 // CAP_NET_ADMIN and nothing else.
-func asUnit(t testing.TB, port uint16) string {
+func describeAsUnit(t testing.TB, port uint16) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", strconv.Itoa(int(port)))
 	cmd.Env = []string{childMode + "=ask", promptExit}

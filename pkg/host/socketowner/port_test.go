@@ -19,22 +19,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// seen is what the two kinds of askers are told.
-type seen struct{ Root, Unit string }
+// descriptions is what the two kinds of askers are told.
+type descriptions struct{ Root, Unit string }
 
-func tell(t *testing.T, port uint16) seen {
+func describeBoth(t *testing.T, port uint16) descriptions {
 	t.Helper()
-	return seen{Root: OfTCPPort(port), Unit: asUnit(t, port)}
+	return descriptions{Root: DescribeTCPPort(port), Unit: describeAsUnit(t, port)}
 }
 
 func hint(port uint16) string { return fmt.Sprintf(" (see: ss -ltnp 'sport = :%d')", port) }
 
-// ours names a cgroup that no other run of these tests uses.
-func ours(unit string) string {
+// uniqueCgroup names a cgroup that no other run of these tests uses.
+func uniqueCgroup(unit string) string {
 	return "http01-holder-" + nstest.ID() + ".slice/" + unit
 }
 
-func TestOfTCPPort(t *testing.T) {
+func TestDescribeTCPPort(t *testing.T) {
 	for name, tt := range map[string]struct{ network, address string }{
 		"both families": {"tcp", ":0"},
 		"Multipath TCP": {"mptcp", ":0"},
@@ -46,15 +46,15 @@ func TestOfTCPPort(t *testing.T) {
 		"two sockets": {"tcp", ":0 twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := squat(t, cgroup(t, ours("squatter.service")), tt.network, tt.address, "")
-			if sockets, err := listening(s.port); err != nil || len(sockets) != 1+strings.Count(tt.address, "twice") {
+			s := startListener(t, makeCgroup(t, uniqueCgroup("squatter.service")), tt.network, tt.address, "")
+			if sockets, err := listListening(s.port); err != nil || len(sockets) != 1+strings.Count(tt.address, "twice") {
 				t.Fatalf("listening = %v, %v", sockets, err)
 			}
-			want := seen{
+			want := descriptions{
 				Root: fmt.Sprintf("process %d (%s) of squatter.service", s.pid, commOf(t, s.pid)) + hint(s.port),
 				Unit: fmt.Sprintf("unit squatter.service, whose one process is %d", s.pid) + hint(s.port),
 			}
-			if diff := cmp.Diff(want, tell(t, s.port)); diff != "" {
+			if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -65,73 +65,73 @@ func TestPod(t *testing.T) {
 	const pod = "8f1f7c1e-33a4-4b0a-9d1c-0d9a3a0b7f11"
 	id := strings.Repeat("0123456789abcdef", 4)
 	scope := "crio-" + id + ".scope"
-	s := squat(t, cgroup(t, ours("kubepods.slice/kubepods-pod"+strings.ReplaceAll(pod, "-", "_")+".slice/"+scope+"/container")), "tcp", ":0", "")
+	s := startListener(t, makeCgroup(t, uniqueCgroup("kubepods.slice/kubepods-pod"+strings.ReplaceAll(pod, "-", "_")+".slice/"+scope+"/container")), "tcp", ":0", "")
 	commands := fmt.Sprintf(" (see: crictl ps --id 0123456789abc; ss -ltnp 'sport = :%d')", s.port)
-	want := seen{
+	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s) of %s, pod %s", s.pid, commOf(t, s.pid), scope, pod) + commands,
 		Unit: fmt.Sprintf("unit %s, pod %s, whose one process is %d", scope, pod, s.pid) + commands,
 	}
-	if diff := cmp.Diff(want, tell(t, s.port)); diff != "" {
+	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // Different addresses of one port may have different holders.
-func TestSeveral(t *testing.T) {
-	a := squat(t, cgroup(t, ours("a.service")), "tcp4", "127.0.0.1:0", "")
-	b := squat(t, cgroup(t, ours("b.service")), "tcp6", fmt.Sprintf("[::1]:%d", a.port), "")
-	want := seen{
+func TestSeveralOwners(t *testing.T) {
+	a := startListener(t, makeCgroup(t, uniqueCgroup("a.service")), "tcp4", "127.0.0.1:0", "")
+	b := startListener(t, makeCgroup(t, uniqueCgroup("b.service")), "tcp6", fmt.Sprintf("[::1]:%d", a.port), "")
+	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s) of a.service and process %d (%s) of b.service", a.pid, commOf(t, a.pid), b.pid, commOf(t, b.pid)) + hint(a.port),
 		Unit: fmt.Sprintf("unit a.service, whose one process is %d and unit b.service, whose one process is %d", a.pid, b.pid) + hint(a.port),
 	}
-	if diff := cmp.Diff(want, tell(t, a.port)); diff != "" {
+	if diff := cmp.Diff(want, describeBoth(t, a.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // The root tells nothing: on hosts with cgroup version 1 everybody is in it.
-func TestRootCgroup(t *testing.T) {
-	s := squat(t, cgroup(t, ""), "tcp", ":0", "")
-	want := seen{
+func TestRootCgroupIsNotNamed(t *testing.T) {
+	s := startListener(t, makeCgroup(t, ""), "tcp", ":0", "")
+	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s)", s.pid, commOf(t, s.pid)) + hint(s.port),
 		Unit: "a process of user id 0" + hint(s.port),
 	}
-	if diff := cmp.Diff(want, tell(t, s.port)); diff != "" {
+	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // A socket stays where it was made when its process moves on.
-func TestProcessMovesOn(t *testing.T) {
-	dir := cgroup(t, ours("squatter.service"))
-	s := squat(t, dir, "tcp", ":0", "")
-	if err := os.WriteFile(filepath.Join(cgroup(t, ""), "cgroup.procs"), []byte(strconv.Itoa(s.pid)), 0o600); err != nil {
+func TestProcessChangesCgroup(t *testing.T) {
+	dir := makeCgroup(t, uniqueCgroup("squatter.service"))
+	s := startListener(t, dir, "tcp", ":0", "")
+	if err := os.WriteFile(filepath.Join(makeCgroup(t, ""), "cgroup.procs"), []byte(strconv.Itoa(s.pid)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	process := fmt.Sprintf("process %d (%s)", s.pid, commOf(t, s.pid))
-	want := seen{Root: process + " of squatter.service" + hint(s.port), Unit: "unit squatter.service" + hint(s.port)}
-	if diff := cmp.Diff(want, tell(t, s.port)); diff != "" {
+	want := descriptions{Root: process + " of squatter.service" + hint(s.port), Unit: "unit squatter.service" + hint(s.port)}
+	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	remove(t, dir)
-	want = seen{Root: process + hint(s.port), Unit: "a process of user id 0" + hint(s.port)}
-	if diff := cmp.Diff(want, tell(t, s.port)); diff != "" {
+	removeCgroup(t, dir)
+	want = descriptions{Root: process + hint(s.port), Unit: "a process of user id 0" + hint(s.port)}
+	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("without its cgroup (-want +got):\n%s", diff)
 	}
 }
 
 // Any process may choose its name; here that must not look like a notification
 // to systemd.
-func TestNameOfSeveralLines(t *testing.T) {
-	s := squat(t, cgroup(t, ours("squatter.service")), "tcp", ":0", "a b\nMAINPID=1")
+func TestProcessNameWithNewline(t *testing.T) {
+	s := startListener(t, makeCgroup(t, uniqueCgroup("squatter.service")), "tcp", ":0", "a b\nMAINPID=1")
 	want := fmt.Sprintf("process %d (a b?MAINPID=1) of squatter.service", s.pid) + hint(s.port)
-	if diff := cmp.Diff(want, OfTCPPort(s.port)); diff != "" {
+	if diff := cmp.Diff(want, DescribeTCPPort(s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestNobodyListens(t *testing.T) {
-	s := squat(t, cgroup(t, ""), "tcp4", "127.0.0.1:0", "")
+	s := startListener(t, makeCgroup(t, ""), "tcp4", "127.0.0.1:0", "")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 	if err != nil {
 		t.Fatal(err)
@@ -144,21 +144,21 @@ func TestNobodyListens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf("a socket that does not listen, such as a connection that goes out from this port (see: ss -tanp 'sport = :%d')", port)
-			if diff := cmp.Diff(seen{Root: text, Unit: text}, tell(t, port)); diff != "" {
+			if diff := cmp.Diff(descriptions{Root: text, Unit: text}, describeBoth(t, port)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestWithSocket(t *testing.T) {
+func TestFindProcess(t *testing.T) {
 	nstest.Require(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	sockets, err := listening(netip.MustParseAddrPort(l.Addr().String()).Port())
+	sockets, err := listListening(netip.MustParseAddrPort(l.Addr().String()).Port())
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("listening = %v, %v; want one socket", sockets, err)
 	}
@@ -166,26 +166,26 @@ func TestWithSocket(t *testing.T) {
 	want := Process{PID: pid, Comm: commOf(t, pid)}
 	for name, likely := range map[string][]int{"no idea": nil, "right": {pid}, "wrong": {1, os.Getppid()}, "gone": {1 << 30}} {
 		t.Run(name, func(t *testing.T) {
-			if got, found := WithSocket(inode, likely...); !found || got != want {
+			if got, found := FindProcess(inode, likely...); !found || got != want {
 				t.Errorf("got %v, %v; want %v", got, found, want)
 			}
 		})
 	}
 	l.Close()
-	if got, found := WithSocket(inode, pid); found {
+	if got, found := FindProcess(inode, pid); found {
 		t.Errorf("a closed socket is said to be held by %v", got)
 	}
 }
 
 // What a retry costs on a node with many cgroups, of which the last one found
 // has the port.
-func BenchmarkOfTCPPort(b *testing.B) {
+func BenchmarkDescribeTCPPort(b *testing.B) {
 	for i := range 1000 {
-		cgroup(b, ours(fmt.Sprintf("pod%d.slice/%d.scope", i, i)))
+		makeCgroup(b, uniqueCgroup(fmt.Sprintf("pod%d.slice/%d.scope", i, i)))
 	}
-	s := squat(b, cgroup(b, ours("pod999.slice/999.scope")), "tcp", ":0", "")
+	s := startListener(b, makeCgroup(b, uniqueCgroup("pod999.slice/999.scope")), "tcp", ":0", "")
 	for b.Loop() {
-		if name := OfTCPPort(s.port); !strings.Contains(name, "999.scope") {
+		if name := DescribeTCPPort(s.port); !strings.Contains(name, "999.scope") {
 			b.Fatal(name)
 		}
 	}

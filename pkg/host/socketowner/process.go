@@ -29,25 +29,25 @@ type Process struct {
 // String is such as "process 123 (otelcol)".
 func (p Process) String() string { return fmt.Sprintf("process %d (%s)", p.PID, p.Comm) }
 
-// WithSocket finds a process that has the socket with an inode number open,
+// FindProcess finds a process that has the socket with an inode number open,
 // among those whose descriptors this process may look at
 // (PTRACE_MODE_READ_FSCREDS, proc_pid_fd(5)). Those that are likely to have it
 // are looked at first; after maxDescriptors descriptors it gives up.
-func WithSocket(inode uint64, likely ...int) (Process, bool) {
-	w := walk{target: fmt.Sprintf("socket:[%d]", inode), left: maxDescriptors}
+func FindProcess(inode uint64, likely ...int) (Process, bool) {
+	w := descriptorSearch{target: fmt.Sprintf("socket:[%d]", inode), left: maxDescriptors}
 	for _, pid := range likely {
-		if w.holds(pid) {
-			return named(pid)
+		if w.hasDescriptor(pid) {
+			return readProcess(pid)
 		}
 	}
-	if pid, found := w.everybody(); found {
-		return named(pid)
+	if pid, found := w.searchAllProcesses(); found {
+		return readProcess(pid)
 	}
 	return Process{}, false
 }
 
-// named fails when the process has ended meanwhile.
-func named(pid int) (Process, bool) {
+// readProcess fails when the process has ended meanwhile.
+func readProcess(pid int) (Process, bool) {
 	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
 	if err != nil {
 		return Process{}, false
@@ -57,16 +57,16 @@ func named(pid int) (Process, bool) {
 	if err != nil {
 		return Process{}, false
 	}
-	return Process{PID: pid, Comm: printable(strings.TrimSuffix(string(comm), "\n"))}, true
+	return Process{PID: pid, Comm: replaceUnprintable(strings.TrimSuffix(string(comm), "\n"))}, true
 }
 
-// walk looks for a descriptor that is the target.
-type walk struct {
+// descriptorSearch looks for a descriptor that is the target.
+type descriptorSearch struct {
 	target string
 	left   int // descriptors that may still be looked at
 }
 
-func (w *walk) everybody() (pid int, found bool) {
+func (w *descriptorSearch) searchAllProcesses() (pid int, found bool) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return 0, false
@@ -75,7 +75,7 @@ func (w *walk) everybody() (pid int, found bool) {
 	for w.left > 0 {
 		names, err := proc.Readdirnames(batch)
 		for _, name := range names {
-			if pid, notOne := strconv.Atoi(name); notOne == nil && w.holds(pid) {
+			if pid, notOne := strconv.Atoi(name); notOne == nil && w.hasDescriptor(pid) {
 				return pid, true
 			}
 		}
@@ -86,7 +86,7 @@ func (w *walk) everybody() (pid int, found bool) {
 	return 0, false
 }
 
-func (w *walk) holds(pid int) bool {
+func (w *descriptorSearch) hasDescriptor(pid int) bool {
 	path := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 	dir, err := os.Open(path)
 	if err != nil {

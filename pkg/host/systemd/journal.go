@@ -20,8 +20,8 @@ import (
 // once, at the end, waits for what is on its way.
 func NewLogger() (log *slog.Logger, flush func()) {
 	if journaled, err := journal.StderrIsJournalStream(); err == nil && journaled && journal.Enabled() {
-		q := newQueue(journal.Send)
-		return slog.New(&journalHandler{send: q.put}), q.flush
+		q := newJournalQueue(journal.Send)
+		return slog.New(&journalHandler{send: q.enqueue}), q.flush
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, nil)), func() {}
 }

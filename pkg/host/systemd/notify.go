@@ -35,12 +35,12 @@ func (Notifier) Reloading() error {
 	return send("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
 }
 
-// Stopping says that the service is on its way out.
+// HasStopJob says that the service is on its way out.
 func (Notifier) Stopping(status string) error {
 	return send("STOPPING=1\nSTATUS=" + status)
 }
 
-// Status sets the line that systemctl status shows.
+// ExecMainStatus sets the line that systemctl status shows.
 func (Notifier) Status(status string) error {
 	return send("STATUS=" + status)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestNotifierSpeaksTheProtocol(t *testing.T) {
+func TestNotifierProtocol(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -70,7 +70,7 @@ func TestNotifierWithoutManager(t *testing.T) {
 	}
 }
 
-func TestWatchdogWantsABeatFromEachSource(t *testing.T) {
+func TestWatchdogRequiresEverySource(t *testing.T) {
 	t.Parallel()
 	sent := 0
 	w := newWatchdog(time.Nanosecond, func() { sent++ })
@@ -99,7 +99,7 @@ func TestWatchdogWantsABeatFromEachSource(t *testing.T) {
 	expect("a late beat of one that has ended", 3)
 }
 
-func TestWatchdogDoesNotFlood(t *testing.T) {
+func TestWatchdogLimitsMessages(t *testing.T) {
 	t.Parallel()
 	sent := 0
 	w := newWatchdog(time.Hour, func() { sent++ })
@@ -112,7 +112,7 @@ func TestWatchdogDoesNotFlood(t *testing.T) {
 	}
 }
 
-func TestWatchdogOff(t *testing.T) {
+func TestWatchdogDisabled(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "")
 	w, err := NewWatchdog()
 	if err != nil {
@@ -127,7 +127,7 @@ func TestWatchdogOff(t *testing.T) {
 	}
 }
 
-type record struct {
+type journalRecord struct {
 	Message  string
 	Priority journal.Priority
 	Fields   map[string]string
@@ -135,9 +135,9 @@ type record struct {
 
 func TestJournalFields(t *testing.T) {
 	t.Parallel()
-	var got []record
+	var got []journalRecord
 	log := slog.New(&journalHandler{send: func(m string, p journal.Priority, f map[string]string) error {
-		got = append(got, record{m, p, f})
+		got = append(got, journalRecord{m, p, f})
 		return nil
 	}})
 	log.Info("a challenge", slog.String("event", "challenge"), slog.Int("status", 200), slog.Float64("duration_ms", 3.5))
@@ -145,7 +145,7 @@ func TestJournalFields(t *testing.T) {
 	//nolint:sloglint // the point is what happens to odd keys
 	log.Error("odd keys", slog.String("_PID", "1"), slog.String("9lives", "2"), slog.String("a-b.c", "3"), slog.String("", "4"), slog.String(strings.Repeat("k", 100), "5"))
 	log.Debug("not for the journal")
-	want := []record{
+	want := []journalRecord{
 		{"a challenge", journal.PriInfo, map[string]string{"EVENT": "challenge", "STATUS": "200", "DURATION_MS": "3.5"}},
 		{"slow: late", journal.PriWarning, map[string]string{"VIP": "192.0.2.5", "UP_ERROR": "late", "UP_X_Y": "true"}},
 		{"odd keys", journal.PriErr, map[string]string{"PID": "1", "LIVES": "2", "A_B_C": "3", strings.Repeat("K", 64): "5"}},
@@ -155,7 +155,7 @@ func TestJournalFields(t *testing.T) {
 	}
 }
 
-func TestJournalMessageNamesTheError(t *testing.T) {
+func TestJournalMessageIncludesError(t *testing.T) {
 	t.Parallel()
 	var got string
 	log := slog.New(&journalHandler{send: func(m string, _ journal.Priority, _ map[string]string) error {
@@ -168,17 +168,17 @@ func TestJournalMessageNamesTheError(t *testing.T) {
 	}
 }
 
-func TestAHangingJournalBlocksNobody(t *testing.T) {
+func TestHangingJournalDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	var got []string
 	hang, passed := make(chan struct{}), make(chan string, 10*queueLength)
-	q := newQueue(func(m string, _ journal.Priority, _ map[string]string) error {
+	q := newJournalQueue(func(m string, _ journal.Priority, _ map[string]string) error {
 		<-hang
 		passed <- m
 		return nil
 	})
 	for n := range 3 * queueLength {
-		if err := q.put(strconv.Itoa(n), journal.PriInfo, nil); err != nil {
+		if err := q.enqueue(strconv.Itoa(n), journal.PriInfo, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,14 +207,14 @@ func TestAHangingJournalBlocksNobody(t *testing.T) {
 	}
 }
 
-func TestFlushDoesNotWaitForEver(t *testing.T) {
+func TestFlushIsBounded(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	defer close(hang)
-	q := newQueue(func(string, journal.Priority, map[string]string) error {
+	q := newJournalQueue(func(string, journal.Priority, map[string]string) error {
 		<-hang
 		return nil
 	})
-	_ = q.put("x", journal.PriInfo, nil)
+	_ = q.enqueue("x", journal.PriInfo, nil)
 	q.flush()
 }

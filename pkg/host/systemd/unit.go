@@ -12,26 +12,26 @@ import (
 // Unit is what the manager says of a service: how it is, and what its sandbox
 // leaves it, all drop-ins taken together.
 type Unit struct {
-	Load     string   // loaded, not-found, masked, …
-	Active   string   // active, inactive, activating, failed, …
-	Enabled  string   // enabled, disabled, …; empty when there is no file
-	Result   string   // of the last run: success, exit-code, signal, …
-	Code     int      // how the main process ended: CLD_EXITED and the like, 0 for not yet
-	Status   int      // its exit code, or the signal
-	Restarts uint32   // by Restart=
-	Held     bool     // a condition of the unit, such as ConditionFileIsExecutable=, was not met
-	Path     string   // of the program
-	DropIns  []string // files that change the unit
+	LoadState       string   // loaded, not-found, masked, …
+	ActiveState     string   // active, inactive, activating, failed, …
+	UnitFileState   string   // enabled, disabled, …; empty when there is no file
+	Result          string   // of the last run: success, exit-code, signal, …
+	ExecMainCode    int      // how the main process ended: CLD_EXITED and the like, 0 for not yet
+	ExecMainStatus  int      // its exit code, or the signal
+	Restarts        uint32   // by Restart=
+	ConditionFailed bool     // a condition of the unit, such as ConditionFileIsExecutable=, was not met
+	ExecPath        string   // of the program
+	DropIns         []string // files that change the unit
 
 	User        string // empty for root, if it is not dynamic
 	DynamicUser bool
 
 	BoundingSet, Ambient uint64 // of capabilities, bit by bit
-	Families             Filter // of addresses, such as AF_NETLINK
+	AddressFamilies      Filter // of addresses, such as AF_NETLINK
 	SystemCalls          Filter
 	PrivateNetwork       bool
 	PrivateUsers         bool
-	DeniesAddresses      bool // IPAddressDeny= denies some
+	DeniesIPAddresses    bool // IPAddressDeny= denies some
 }
 
 // Filter is a list of what is allowed, or of what is not. The zero value denies
@@ -41,8 +41,8 @@ type Filter struct {
 	Names []string
 }
 
-// Look asks the manager for a service, over the system bus.
-func Look(ctx context.Context, name string) (Unit, error) {
+// QueryUnit asks the manager for a service, over the system bus.
+func QueryUnit(ctx context.Context, name string) (Unit, error) {
 	bus, err := dbus.NewSystemConnectionContext(ctx)
 	if err != nil {
 		return Unit{}, fmt.Errorf("ask systemd for %s: %w", name, err)
@@ -52,26 +52,26 @@ func Look(ctx context.Context, name string) (Unit, error) {
 	if err != nil {
 		return Unit{}, fmt.Errorf("ask systemd for %s: %w", name, err)
 	}
-	return unitOf(p), nil
+	return parseUnit(p), nil
 }
 
-// unitOf reads properties (org.freedesktop.systemd1(5)). One that is not there, as
+// parseUnit reads properties (org.freedesktop.systemd1(5)). One that is not there, as
 // with an older manager, is left at its zero value.
-func unitOf(p map[string]any) Unit {
+func parseUnit(p map[string]any) Unit {
 	u := Unit{
-		Load: property[string](p, "LoadState"), Active: property[string](p, "ActiveState"), Enabled: property[string](p, "UnitFileState"),
-		Result: property[string](p, "Result"), Code: int(property[int32](p, "ExecMainCode")), Status: int(property[int32](p, "ExecMainStatus")),
+		LoadState: property[string](p, "LoadState"), ActiveState: property[string](p, "ActiveState"), UnitFileState: property[string](p, "UnitFileState"),
+		Result: property[string](p, "Result"), ExecMainCode: int(property[int32](p, "ExecMainCode")), ExecMainStatus: int(property[int32](p, "ExecMainStatus")),
 		Restarts: property[uint32](p, "NRestarts"), DropIns: property[[]string](p, "DropInPaths"),
 		User: property[string](p, "User"), DynamicUser: property[bool](p, "DynamicUser"),
 		BoundingSet: property[uint64](p, "CapabilityBoundingSet"), Ambient: property[uint64](p, "AmbientCapabilities"),
-		Families: filterOf(p, "RestrictAddressFamilies"), SystemCalls: filterOf(p, "SystemCallFilter"),
+		AddressFamilies: parseFilter(p, "RestrictAddressFamilies"), SystemCalls: parseFilter(p, "SystemCallFilter"),
 		PrivateNetwork: property[bool](p, "PrivateNetwork"), PrivateUsers: property[bool](p, "PrivateUsers"),
-		DeniesAddresses: len(property[[][]any](p, "IPAddressDeny")) > 0,
+		DeniesIPAddresses: len(property[[][]any](p, "IPAddressDeny")) > 0,
 	}
 	// A condition that was never looked at is not met either.
-	u.Held = property[uint64](p, "ConditionTimestamp") != 0 && !property[bool](p, "ConditionResult")
+	u.ConditionFailed = property[uint64](p, "ConditionTimestamp") != 0 && !property[bool](p, "ConditionResult")
 	if starts := property[[][]any](p, "ExecStart"); len(starts) > 0 && len(starts[0]) > 0 {
-		u.Path, _ = starts[0][0].(string)
+		u.ExecPath, _ = starts[0][0].(string)
 	}
 	return u
 }
@@ -81,8 +81,8 @@ func property[T any](p map[string]any, name string) T {
 	return v
 }
 
-// filterOf reads a filter, which the bus has as a flag and a list.
-func filterOf(p map[string]any, name string) Filter {
+// parseFilter reads a filter, which the bus has as a flag and a list.
+func parseFilter(p map[string]any, name string) Filter {
 	pair := property[[]any](p, name)
 	if len(pair) != 2 {
 		return Filter{}

@@ -23,9 +23,9 @@ type Watchdog struct {
 	last    time.Time
 }
 
-// messages bounds how many go out in an interval: a busy loop gives many beats,
+// messagesPerInterval bounds how many go out in an interval: a busy loop gives many beats,
 // and more help nobody.
-const messages = 8
+const messagesPerInterval = 8
 
 type source struct{ name string }
 
@@ -39,10 +39,10 @@ func NewWatchdog() (*Watchdog, error) {
 	return newWatchdog(interval, func() { _ = send(daemon.SdNotifyWatchdog) }), nil
 }
 
-// NewPulse is for a process that somebody else than systemd watches over: send
+// NewHeartbeat is for a process that somebody else than systemd watches over: send
 // is called as systemd would be told, at the most once in every.
-func NewPulse(every time.Duration, send func()) *Watchdog {
-	return newWatchdog(messages*every, send)
+func NewHeartbeat(every time.Duration, send func()) *Watchdog {
+	return newWatchdog(messagesPerInterval*every, send)
 }
 
 func newWatchdog(interval time.Duration, send func()) *Watchdog {
@@ -56,36 +56,36 @@ func (w *Watchdog) Source(name string) (beat, done func()) {
 	w.mu.Lock()
 	w.pending[s] = true
 	w.mu.Unlock()
-	return func() { w.mark(s) }, func() { w.drop(s) }
+	return func() { w.recordBeat(s) }, func() { w.removeSource(s) }
 }
 
-func (w *Watchdog) mark(s *source) {
+func (w *Watchdog) recordBeat(s *source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, counts := w.pending[s]; !counts || w.interval == 0 {
 		return
 	}
 	w.pending[s] = false
-	w.feed()
+	w.sendWhenComplete()
 }
 
-func (w *Watchdog) drop(s *source) {
+func (w *Watchdog) removeSource(s *source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pending, s)
 	if w.interval > 0 && len(w.pending) > 0 {
-		w.feed()
+		w.sendWhenComplete()
 	}
 }
 
-// feed sends when nobody is missing.
-func (w *Watchdog) feed() {
+// sendWhenComplete sends when nobody is missing.
+func (w *Watchdog) sendWhenComplete() {
 	for _, missing := range w.pending {
 		if missing {
 			return
 		}
 	}
-	if now := time.Now(); now.Sub(w.last) >= w.interval/messages {
+	if now := time.Now(); now.Sub(w.last) >= w.interval/messagesPerInterval {
 		w.last = now
 		w.send()
 		for s := range w.pending {

@@ -16,7 +16,7 @@ func (t Table) String() string {
 	for _, s := range t.Sets() {
 		fmt.Fprintf(&b, "\tset %s {\n\t\ttype %s\n", s.Name, elementType(s.Family))
 		if len(s.Elements) > 0 {
-			fmt.Fprintf(&b, "\t\telements = { %s }\n", join(s))
+			fmt.Fprintf(&b, "\t\telements = { %s }\n", joinElements(s))
 		}
 		b.WriteString("\t}\n\n")
 	}
@@ -41,7 +41,7 @@ func elementType(f Family) string {
 	return "ipv6_addr"
 }
 
-func join(s Set) string {
+func joinElements(s Set) string {
 	texts := make([]string, len(s.Elements))
 	for i, a := range s.Elements {
 		texts[i] = a.String()

@@ -86,7 +86,7 @@ func (RejectDirect) rule()     {}
 
 func (r Redirect) String() string {
 	return fmt.Sprintf("%s daddr @%s tcp dport %d fib daddr type local counter dnat to :%d",
-		header(r.Family), r.Set(), r.From, r.To)
+		headerKeyword(r.Family), r.Set(), r.From, r.To)
 }
 
 // Set is the name of the set whose addresses the rule matches.
@@ -107,8 +107,8 @@ func setName(f Family) string {
 	return "api6"
 }
 
-// header is nft's keyword for the network header of the family.
-func header(f Family) string {
+// headerKeyword is nft's keyword for the network header of the family.
+func headerKeyword(f Family) string {
 	if f == IPv4 {
 		return "ip"
 	}

@@ -48,11 +48,11 @@ func New(port uint16, held []netip.Addr) Table {
 			t.v6 = append(t.v6, a)
 		}
 	}
-	t.v4, t.v6 = canonical(t.v4), canonical(t.v6)
+	t.v4, t.v6 = sortedUnique(t.v4), sortedUnique(t.v6)
 	return t
 }
 
-func canonical(list []netip.Addr) []netip.Addr {
+func sortedUnique(list []netip.Addr) []netip.Addr {
 	slices.SortFunc(list, netip.Addr.Compare)
 	return slices.Compact(list)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-func addrs(texts ...string) []netip.Addr {
+func parseAddrs(texts ...string) []netip.Addr {
 	var list []netip.Addr
 	for _, s := range texts {
 		list = append(list, netip.MustParseAddr(s))
@@ -30,17 +30,17 @@ func TestNewIsCanonical(t *testing.T) {
 		{name: "none"},
 		{
 			name: "both families, unsorted, repeated",
-			held: addrs("2001:db8::5", "192.0.2.9", "192.0.2.5", "2001:db8::5"),
-			want: addrs("192.0.2.5", "192.0.2.9", "2001:db8::5"),
+			held: parseAddrs("2001:db8::5", "192.0.2.9", "192.0.2.5", "2001:db8::5"),
+			want: parseAddrs("192.0.2.5", "192.0.2.9", "2001:db8::5"),
 		},
 		{
 			name: "mapped",
-			held: addrs("::ffff:192.0.2.5", "192.0.2.5"),
-			want: addrs("192.0.2.5"),
+			held: parseAddrs("::ffff:192.0.2.5", "192.0.2.5"),
+			want: parseAddrs("192.0.2.5"),
 		},
 		{
 			name: "what no host can hold",
-			held: append(addrs("0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.18", "ff02::12", "fe80::5%eth0"), netip.Addr{}),
+			held: append(parseAddrs("0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.18", "ff02::12", "fe80::5%eth0"), netip.Addr{}),
 		},
 	}
 	for _, tt := range tests {
@@ -58,7 +58,7 @@ func TestNewIsCanonical(t *testing.T) {
 // order the VIPs come in.
 func TestTextFollowsValue(t *testing.T) {
 	t.Parallel()
-	universe := addrs("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::2", "::")
+	universe := parseAddrs("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::2", "::")
 	r := rand.New(rand.NewPCG(3, 4))
 	random := func() ruleset.Table {
 		held := make([]netip.Addr, r.IntN(6))
@@ -91,7 +91,7 @@ func TestTextFollowsValue(t *testing.T) {
 // What a Table hands out is a copy: changing it changes no table.
 func TestTableIsImmutable(t *testing.T) {
 	t.Parallel()
-	held := addrs("192.0.2.5", "2001:db8::5")
+	held := parseAddrs("192.0.2.5", "2001:db8::5")
 	table := ruleset.New(8888, held)
 	before := table.String()
 	held[0] = netip.MustParseAddr("192.0.2.66")

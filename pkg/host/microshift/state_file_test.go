@@ -13,19 +13,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// kept is a host whose service is started over and over.
-type kept struct {
+// savedState is a host whose service is started over and over.
+type savedState struct {
 	t                 *testing.T
 	dir, units, state string
 	now               time.Time
 }
 
-func newKept(t *testing.T) *kept {
+func newTestHost(t *testing.T) *savedState {
 	t.Helper()
-	return &kept{t: t, dir: t.TempDir(), units: t.TempDir(), state: filepath.Join(t.TempDir(), "state"), now: time.Now()}
+	return &savedState{t: t, dir: t.TempDir(), units: t.TempDir(), state: filepath.Join(t.TempDir(), "state"), now: time.Now()}
 }
 
-func (k *kept) write(text string) {
+func (k *savedState) write(text string) {
 	k.t.Helper()
 	path := microshift.ConfigFile(k.dir)
 	must(k.t, os.WriteFile(path, []byte(text), 0o600))
@@ -34,7 +34,7 @@ func (k *kept) write(text string) {
 }
 
 // starts has MicroShift run by an invocation; "" is none.
-func (k *kept) starts(invocation string) {
+func (k *savedState) starts(invocation string) {
 	k.t.Helper()
 	link := filepath.Join(k.units, "invocation:microshift.service")
 	_ = os.Remove(link)
@@ -47,7 +47,7 @@ func (k *kept) starts(invocation string) {
 
 // ticks goes on until what is written has a later time than a link: the kernel's clock
 // for files stands still for some milliseconds.
-func (k *kept) ticks(link string) {
+func (k *savedState) ticks(link string) {
 	k.t.Helper()
 	was, err := os.Lstat(link)
 	must(k.t, err)
@@ -64,37 +64,37 @@ func (k *kept) ticks(link string) {
 }
 
 // run is a new process of the service, that looks at the host until nothing waits.
-func (k *kept) run() (*microshift.Reader, microshift.Answer) {
+func (k *savedState) run() (*microshift.Reader, microshift.Snapshot) {
 	k.t.Helper()
-	r := microshift.NewReader(k.dir, k.units, microshift.NewKeeper(k.state))
+	r := microshift.NewReader(k.dir, k.units, microshift.NewStateFile(k.state))
 	return r, k.look(r)
 }
 
-func (k *kept) look(r *microshift.Reader) microshift.Answer {
+func (k *savedState) look(r *microshift.Reader) microshift.Snapshot {
 	k.t.Helper()
 	r.Read(k.now)
 	k.now = k.now.Add(time.Minute)
 	a := r.Read(k.now)
-	must(k.t, r.Keep())
+	must(k.t, r.Save())
 	return a
 }
 
-func (k *kept) is(when string, a microshift.Answer, node string, changed, broken bool) {
+func (k *savedState) is(when string, a microshift.Snapshot, node string, changed, broken bool) {
 	k.t.Helper()
 	want := ""
 	if changed {
 		want = microshift.ConfigFile(k.dir)
 	}
-	if !a.Known || a.Config.NodeIP != addr(node) || strings.Join(a.Changed, " ") != want || (a.Err != nil) != broken || a.KeepErr != nil {
+	if !a.Known || a.Config.NodeIP != addr(node) || strings.Join(a.ChangedSinceStart, " ") != want || (a.Err != nil) != broken || a.RestoreErr != nil {
 		k.t.Errorf("%s: %+v", when, a)
 	}
 }
 
-// TestKeptOverRestarts: what MicroShift has read stays in force over the service's own
+// TestStateSurvivesRestarts: what MicroShift has read stays in force over the service's own
 // restarts, until MicroShift is started anew.
-func TestKeptOverRestarts(t *testing.T) {
+func TestStateSurvivesRestarts(t *testing.T) {
 	t.Parallel()
-	k := newKept(t)
+	k := newTestHost(t)
 	k.write("node: {nodeIP: 192.0.2.1}\n")
 	k.starts("1")
 	r, a := k.run()
@@ -133,12 +133,12 @@ func TestKeptOverRestarts(t *testing.T) {
 	k.is("that, and the service is another", a, "192.0.2.6", false, false)
 }
 
-// TestKeptForBroken: a start that finds files broken goes on with the last good ones,
+// TestStateUsedWhileFilesAreBroken: a start that finds files broken goes on with the last good ones,
 // whoever has read them.
-func TestKeptForBroken(t *testing.T) {
+func TestStateUsedWhileFilesAreBroken(t *testing.T) {
 	t.Parallel()
 	for _, invocation := range []string{"", "2"} {
-		k := newKept(t)
+		k := newTestHost(t)
 		k.starts("1")
 		k.write("node: {nodeIP: 192.0.2.1}\n")
 		_, _ = k.run()
@@ -153,10 +153,10 @@ func TestKeptForBroken(t *testing.T) {
 	}
 }
 
-// TestKeptNewer: files that may not have been read are told of by the next process.
-func TestKeptNewer(t *testing.T) {
+// TestModifiedSinceStartSurvivesRestart: files that may not have been read are told of by the next process.
+func TestModifiedSinceStartSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	k := newKept(t)
+	k := newTestHost(t)
 	k.starts("1")
 	path := microshift.ConfigFile(k.dir)
 	must(t, os.WriteFile(path, []byte("node: {nodeIP: 192.0.2.1}\n"), 0o600))
@@ -168,11 +168,11 @@ func TestKeptNewer(t *testing.T) {
 	}
 }
 
-// TestKeptFile: what is kept is of one directory, for the service's eyes alone, and
+// TestStateFile: what is kept is of one directory, for the service's eyes alone, and
 // what is none of ours is passed over with a word.
-func TestKeptFile(t *testing.T) {
+func TestStateFile(t *testing.T) {
 	t.Parallel()
-	k := newKept(t)
+	k := newTestHost(t)
 	k.starts("1")
 	const all = `
 node: {nodeIP: 192.0.2.1, nodeIPv6: "2001:db8::1"}
@@ -192,7 +192,7 @@ ingress: {listenAddress: [192.0.2.7, eth0], ports: {http: 8080}}
 	if a, b := fmt.Sprintf("%+v", before.Config), fmt.Sprintf("%+v", after.Config); a != b {
 		t.Errorf("before %s\nafter %s", a, b)
 	}
-	if got := fmt.Sprint(microshift.NewKeeper(k.state).Internal()); got != "[172.31.0.0 fd02::1:0]" {
+	if got := fmt.Sprint(microshift.NewStateFile(k.state).InternalAddresses()); got != "[172.31.0.0 fd02::1:0]" {
 		t.Errorf("internal: %s", got)
 	}
 
@@ -208,11 +208,11 @@ ingress: {listenAddress: [192.0.2.7, eth0], ports: {http: 8080}}
 		"long": strings.Repeat(" ", 8<<20),
 	} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
-		a := microshift.NewReader(k.dir, k.units, microshift.NewKeeper(k.state)).Read(k.now)
-		if a.KeepErr == nil || !strings.Contains(a.KeepErr.Error(), path) || a.Config.NodeIP != addr("192.0.2.3") {
+		a := microshift.NewReader(k.dir, k.units, microshift.NewStateFile(k.state)).Read(k.now)
+		if a.RestoreErr == nil || !strings.Contains(a.RestoreErr.Error(), path) || a.Config.NodeIP != addr("192.0.2.3") {
 			t.Errorf("%s: %+v", name, a)
 		}
-		if microshift.NewKeeper(k.state).Internal() != nil {
+		if microshift.NewStateFile(k.state).InternalAddresses() != nil {
 			t.Errorf("%s: internal addresses", name)
 		}
 	}

@@ -14,14 +14,14 @@ type definition struct {
 	multiline bool
 }
 
-func (d definition) first() string {
+func (d definition) firstLine() string {
 	if len(d.lines) == 0 {
 		return ""
 	}
 	return d.lines[0]
 }
 
-func single(value string) definition { return definition{lines: []string{value}} }
+func singleLine(value string) definition { return definition{lines: []string{value}} }
 
 // parseDefinition recognises $NAME=VALUE (check_definition of lib/parser.c: no
 // blank before the equals sign). A value that ends in a backslash goes on in
@@ -30,14 +30,14 @@ func parseDefinition(s string) (name string, def definition, ok bool) {
 	if s == "" || s[0] != '$' {
 		return "", definition{}, false
 	}
-	name = identifier(s[1:])
+	name = leadingIdentifier(s[1:])
 	if name == "" || !strings.HasPrefix(s[1+len(name):], "=") {
 		return "", definition{}, false
 	}
 	value := strings.TrimLeft(s[len(name)+2:], blanks)
 	head, more := strings.CutSuffix(value, `\`)
 	if !more {
-		return name, single(value), true
+		return name, singleLine(value), true
 	}
 	def.multiline = true
 	if head = strings.TrimRight(head, blanks); head != "" {
@@ -46,8 +46,8 @@ func parseDefinition(s string) (name string, def definition, ok bool) {
 	return name, def, true
 }
 
-// identifier returns the name that s starts with, or nothing.
-func identifier(s string) string {
+// leadingIdentifier returns the name that s starts with, or nothing.
+func leadingIdentifier(s string) string {
 	for i := range len(s) {
 		c := s[i] | 0x20
 		letter := c >= 'a' && c <= 'z' || s[i] == '_'
@@ -60,8 +60,8 @@ func identifier(s string) string {
 }
 
 var (
-	errLongExpansion = errors.New("a definition makes this line longer than keepalived takes: shorten it")
-	errExpansion     = errors.New("the definitions expand without end or to too much text: write the lines out")
+	errExpandedLineTooLong = errors.New("a definition makes this line longer than keepalived takes: shorten it")
+	errExpansionLimit      = errors.New("the definitions expand without end or to too much text: write the lines out")
 )
 
 // expander substitutes definitions and keeps count of what that costs.
@@ -75,18 +75,18 @@ func newExpander(configID, dir string) *expander {
 	return &expander{defs: map[string]definition{
 		// The definitions that keepalived makes itself (set_std_definitions),
 		// apart from _RANDOM and _ENV, whose values only its process knows.
-		"_INSTANCE": single(configID),
-		"_PWD":      single(dir),
-		"_HASH":     single("#"),
-		"_BANG":     single("!"),
+		"_INSTANCE": singleLine(configID),
+		"_PWD":      singleLine(dir),
+		"_HASH":     singleLine("#"),
+		"_BANG":     singleLine("!"),
 	}}
 }
 
-// charge takes one line of n bytes from the budget.
-func (e *expander) charge(n int) error {
+// addExpandedLine takes one line of n bytes from the budget.
+func (e *expander) addExpandedLine(n int) error {
 	e.bytes += n + lineCost
 	if e.bytes > maxExpandedBytes {
-		return errExpansion
+		return errExpansionLimit
 	}
 	return nil
 }
@@ -108,11 +108,11 @@ func (e *expander) expand(s string) (out string, rest [][]string, changed bool, 
 		}
 		changed = true
 		if e.substitutions++; e.substitutions > maxSubstitutions {
-			return "", nil, true, errExpansion
+			return "", nil, true, errExpansionLimit
 		}
-		value := def.first()
+		value := def.firstLine()
 		if len(s)-n+len(value) > maxLine {
-			return "", nil, true, errLongExpansion
+			return "", nil, true, errExpandedLineTooLong
 		}
 		s = s[:at] + value + s[at+n:]
 		if len(def.lines) > 1 {
@@ -123,7 +123,7 @@ func (e *expander) expand(s string) (out string, rest [][]string, changed bool, 
 		}
 	}
 	if changed {
-		err = e.charge(len(s))
+		err = e.addExpandedLine(len(s))
 	}
 	return s, rest, changed, err
 }
@@ -135,10 +135,10 @@ func (e *expander) expand(s string) (out string, rest [][]string, changed bool, 
 // lib/parser.c).
 func (e *expander) lookup(s string) (def definition, n int, ok bool) {
 	if strings.HasPrefix(s, "${") {
-		name := identifier(s[2:])
+		name := leadingIdentifier(s[2:])
 		n = 2 + len(name)
 		if name == "_RANDOM" || name == "_ENV" {
-			return unknowable(s, name)
+			return stripRuntimeReference(s, name)
 		}
 		if name == "" || !strings.HasPrefix(s[n:], "}") {
 			return definition{}, 0, false
@@ -146,7 +146,7 @@ func (e *expander) lookup(s string) (def definition, n int, ok bool) {
 		n++
 		def, ok = e.defs[name]
 	} else {
-		name := identifier(s[1:])
+		name := leadingIdentifier(s[1:])
 		n = 1 + len(name)
 		if name == "" || n < len(s) && strings.IndexByte(" \t,)", s[n]) < 0 {
 			return definition{}, 0, false
@@ -159,12 +159,12 @@ func (e *expander) lookup(s string) (def definition, n int, ok bool) {
 	return def, n, true
 }
 
-// unknowable takes the braces off ${_RANDOM MIN MAX} and ${_ENV NAME}, so that
+// stripRuntimeReference takes the braces off ${_RANDOM MIN MAX} and ${_ENV NAME}, so that
 // they are not taken for a block's; the name stays and makes no address.
-func unknowable(s, name string) (def definition, n int, ok bool) {
+func stripRuntimeReference(s, name string) (def definition, n int, ok bool) {
 	end := strings.IndexByte(s, '}')
 	if end < 0 {
 		return definition{}, 0, false
 	}
-	return single("$" + name), end + 1, true
+	return singleLine("$" + name), end + 1, true
 }

@@ -13,33 +13,35 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// settling is a host that is looked at while its files settle.
-type settling struct {
-	*kept
+// settlingHost is a host that is looked at while its files settle.
+type settlingHost struct {
+	*savedState
 
 	r    *microshift.Reader
-	last microshift.Answer
+	last microshift.Snapshot
 }
 
-// sees has the service look once, some time after it has looked last.
-func (s *settling) sees(after time.Duration) {
+// readAfter has the service look once, some time after it has looked last.
+func (s *settlingHost) readAfter(after time.Duration) {
 	s.t.Helper()
 	s.now = s.now.Add(after)
 	s.last = s.r.Read(s.now)
-	must(s.t, s.r.Keep())
+	must(s.t, s.r.Save())
 }
 
-func (s *settling) node(last string) { s.write("node: {nodeIP: 192.0.2." + last + "}\n") }
+func (s *settlingHost) writeNode(last string) { s.write("node: {nodeIP: 192.0.2." + last + "}\n") }
 
-func (s *settling) dropIn() string { return filepath.Join(microshift.DropIns(s.dir), "x.yaml") }
+func (s *settlingHost) dropInPath() string {
+	return filepath.Join(microshift.DropInDir(s.dir), "x.yaml")
+}
 
-func (s *settling) removeDropIn() {
+func (s *settlingHost) removeDropIn() {
 	s.t.Helper()
-	must(s.t, os.Remove(s.dropIn()))
+	must(s.t, os.Remove(s.dropInPath()))
 }
 
-// startsLater is a start after all that was written so far, and is yet to be.
-func (s *settling) startsLater(invocation string) {
+// setLaterInvocation is a start after all that was written so far, and is yet to be.
+func (s *settlingHost) setLaterInvocation(invocation string) {
 	s.t.Helper()
 	s.starts(invocation)
 	later := unix.NsecToTimeval(time.Now().Add(time.Hour).UnixNano())
@@ -52,167 +54,167 @@ func TestStartWhileSettling(t *testing.T) {
 	t.Parallel()
 	const settled = 250 * time.Millisecond
 	for name, tt := range map[string]struct {
-		do      func(*settling)
+		do      func(*settlingHost)
 		node    string
 		changed bool
 		stopped bool
 	}{
 		"stopped, edited, started": {
-			do: func(s *settling) {
+			do: func(s *settlingHost) {
 				s.starts("")
-				s.sees(time.Second)
-				s.node("9")
-				s.sees(time.Millisecond)
+				s.readAfter(time.Second)
+				s.writeNode("9")
+				s.readAfter(time.Millisecond)
 				s.starts("2")
-				s.sees(60 * time.Millisecond)
-				s.sees(settled)
+				s.readAfter(60 * time.Millisecond)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"stopped, a file removed, started": {
-			do: func(s *settling) {
+			do: func(s *settlingHost) {
 				s.starts("")
-				s.sees(time.Second)
+				s.readAfter(time.Second)
 				s.removeDropIn()
-				s.sees(time.Millisecond)
+				s.readAfter(time.Millisecond)
 				s.starts("2")
-				s.sees(1500 * time.Millisecond)
-				s.sees(500 * time.Millisecond)
+				s.readAfter(1500 * time.Millisecond)
+				s.readAfter(500 * time.Millisecond)
 			}, node: "192.0.2.1",
 		},
 		"edited and restarted between two looks": {
-			do: func(s *settling) {
-				s.node("9")
+			do: func(s *settlingHost) {
+				s.writeNode("9")
 				s.starts("2")
-				s.sees(time.Second)
-				s.sees(settled)
+				s.readAfter(time.Second)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"a file removed and restarted between two looks": {
-			do: func(s *settling) {
+			do: func(s *settlingHost) {
 				s.removeDropIn()
 				s.starts("2")
-				s.sees(time.Second)
-				s.sees(2 * time.Second)
+				s.readAfter(time.Second)
+				s.readAfter(2 * time.Second)
 			}, node: "192.0.2.1",
 		},
 		"restarted twice": {
-			do: func(s *settling) {
-				s.node("9")
+			do: func(s *settlingHost) {
+				s.writeNode("9")
 				s.starts("2")
-				s.sees(time.Second)
+				s.readAfter(time.Second)
 				s.starts("3")
-				s.sees(time.Millisecond)
-				s.sees(settled)
+				s.readAfter(time.Millisecond)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"edited again after the start": {
-			do: func(s *settling) {
-				s.node("9")
+			do: func(s *settlingHost) {
+				s.writeNode("9")
 				s.starts("2")
-				s.sees(time.Second)
-				s.node("10")
-				s.sees(100 * time.Millisecond)
-				s.sees(settled)
+				s.readAfter(time.Second)
+				s.writeNode("10")
+				s.readAfter(100 * time.Millisecond)
+				s.readAfter(settled)
 			}, node: "192.0.2.9", changed: true,
 		},
 		"broken after the start": {
-			do: func(s *settling) {
-				s.node("9")
+			do: func(s *settlingHost) {
+				s.writeNode("9")
 				s.starts("2")
-				s.sees(time.Second)
+				s.readAfter(time.Second)
 				s.write("node: [")
-				s.sees(100 * time.Millisecond)
-				s.sees(settled)
+				s.readAfter(100 * time.Millisecond)
+				s.readAfter(settled)
 				s.is("broken", s.last, "192.0.2.9", false, true)
-				s.node("9")
-				s.sees(time.Second)
-				s.sees(settled)
+				s.writeNode("9")
+				s.readAfter(time.Second)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"half-written at the start": {
-			do: func(s *settling) {
+			do: func(s *settlingHost) {
 				s.write("node: {nodeIP: 192.0.2")
 				s.starts("2")
-				s.sees(time.Second)
-				s.node("9")
-				s.sees(10 * time.Millisecond)
-				s.sees(settled)
+				s.readAfter(time.Second)
+				s.writeNode("9")
+				s.readAfter(10 * time.Millisecond)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"half-written and well-formed, whole before the start by its time": {
-			do: func(s *settling) {
+			do: func(s *settlingHost) {
 				s.write("node: {}\n")
-				s.startsLater("2")
-				s.sees(time.Second)
-				s.node("9")
-				s.sees(time.Millisecond)
-				s.sees(settled)
+				s.setLaterInvocation("2")
+				s.readAfter(time.Second)
+				s.writeNode("9")
+				s.readAfter(time.Millisecond)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"broken at the start, and mended later": {
-			do: func(s *settling) {
+			do: func(s *settlingHost) {
 				s.write("node: [")
 				s.starts("2")
-				s.sees(time.Second)
-				s.sees(settled)
+				s.readAfter(time.Second)
+				s.readAfter(settled)
 				s.is("broken", s.last, "192.0.2.1", false, true)
-				s.node("9")
-				s.sees(time.Hour)
-				s.sees(settled)
+				s.writeNode("9")
+				s.readAfter(time.Hour)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"as it was": {
-			do: func(s *settling) {
-				s.node("9")
+			do: func(s *settlingHost) {
+				s.writeNode("9")
 				s.starts("2")
-				s.sees(time.Second)
+				s.readAfter(time.Second)
 				s.write("node: {}\n")
-				s.sees(time.Millisecond)
+				s.readAfter(time.Millisecond)
 				s.write("")
-				s.sees(time.Millisecond)
-				s.node("9")
-				s.sees(time.Millisecond)
-				s.sees(settled)
+				s.readAfter(time.Millisecond)
+				s.writeNode("9")
+				s.readAfter(time.Millisecond)
+				s.readAfter(settled)
 			}, node: "192.0.2.9",
 		},
 		"as it was before the start": {
-			do: func(s *settling) {
+			do: func(s *settlingHost) {
 				s.write("node: [")
 				s.starts("2")
-				s.sees(time.Second)
-				s.node("1")
-				s.sees(time.Millisecond)
+				s.readAfter(time.Second)
+				s.writeNode("1")
+				s.readAfter(time.Millisecond)
 			}, node: "192.0.2.5",
 		},
 		"stopped again": {
-			do: func(s *settling) {
-				s.node("9")
+			do: func(s *settlingHost) {
+				s.writeNode("9")
 				s.starts("2")
-				s.sees(time.Second)
+				s.readAfter(time.Second)
 				s.starts("")
-				s.sees(time.Millisecond)
-				s.sees(settled)
+				s.readAfter(time.Millisecond)
+				s.readAfter(settled)
 			}, node: "192.0.2.9", stopped: true,
 		},
 		"the service started anew before they settle": {
-			do: func(s *settling) {
-				s.node("9")
+			do: func(s *settlingHost) {
+				s.writeNode("9")
 				s.starts("2")
-				s.sees(time.Second)
+				s.readAfter(time.Second)
 				s.r, s.last = s.run()
 			}, node: "192.0.2.9",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := settling{kept: newKept(t)}
-			s.node("1")
-			must(t, os.Mkdir(microshift.DropIns(s.dir), 0o700))
+			s := settlingHost{savedState: newTestHost(t)}
+			s.writeNode("1")
+			must(t, os.Mkdir(microshift.DropInDir(s.dir), 0o700))
 			extra := "node: {nodeIP: 192.0.2.5}\n"
 			if tt.node == "192.0.2.9" {
 				extra = "# nothing\nnode: {}\n" // config.yaml says all
 			}
-			must(t, os.WriteFile(s.dropIn(), []byte(extra), 0o600))
+			must(t, os.WriteFile(s.dropInPath(), []byte(extra), 0o600))
 			s.starts("1")
 			s.r, s.last = s.run()
 			tt.do(&s)
@@ -223,7 +225,7 @@ func TestStartWhileSettling(t *testing.T) {
 			s.r, s.last = s.run()
 			s.is("and the service is another", s.last, tt.node, tt.changed, false)
 			if !tt.stopped {
-				s.node("99")
+				s.writeNode("99")
 				s.is("edited", s.look(s.r), tt.node, true, false)
 				s.r, s.last = s.run()
 				s.is("edited, and the service is another", s.last, tt.node, true, false)

@@ -17,17 +17,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// manifest is keepalived's static pod in a folder of kubelet's.
-const manifest = "keepalived.yaml"
+// staticPodFile is keepalived's static pod in a folder of kubelet's.
+const staticPodFile = "keepalived.yaml"
 
-// ManifestPath is where keepalived's static pod lies in dir.
-func ManifestPath(dir string) string { return filepath.Join(dir, manifest) }
+// StaticPodPath is where keepalived's static pod lies in dir.
+func StaticPodPath(dir string) string { return filepath.Join(dir, staticPodFile) }
 
 // UserManaged reports whether OpenShift has put keepalived aside because the
 // cluster's loadBalancer.type is UserManaged: its static pod lies in dir
 // (/etc/kubernetes/disabled-manifests) then. An absent dir is no error.
 func UserManaged(dir string) (bool, error) {
-	path := ManifestPath(dir)
+	path := StaticPodPath(dir)
 	switch _, err := os.Lstat(path); {
 	case err == nil:
 		return true, nil
@@ -38,28 +38,28 @@ func UserManaged(dir string) (bool, error) {
 	}
 }
 
-// ManifestIngress reads the ingress VIPs that OpenShift hands to keepalived's
+// StaticPodIngress reads the ingress VIPs that OpenShift hands to keepalived's
 // static pod: the value of --ingress-vips in dir/keepalived.yaml
 // (machine-config-operator templates/common/on-prem/files/keepalived.yaml).
 // They are those of the whole cluster, in the cluster's order, while a node's
 // keepalived.conf has only the instances that the node takes part in
 // (templates/master/00-master/on-prem/files/keepalived-keepalived.yaml). An
 // absent manifest is fs.ErrNotExist.
-func ManifestIngress(dir string) ([]netip.Addr, error) {
-	path := ManifestPath(dir)
+func StaticPodIngress(dir string) ([]netip.Addr, error) {
+	path := StaticPodPath(dir)
 	data, err := textfile.Read(path, maxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read keepalived's static pod: %w", err)
 	}
-	vips, err := parseManifest(data)
+	vips, err := parseStaticPod(data)
 	if err != nil {
 		return nil, fmt.Errorf("read keepalived's static pod: %s: %w", path, err)
 	}
 	return vips, nil
 }
 
-// pod is as much of a Pod as matters here.
-type pod struct {
+// podManifest is as much of a Pod as matters here.
+type podManifest struct {
 	Spec struct {
 		InitContainers []container `yaml:"initContainers"`
 		Containers     []container `yaml:"containers"`
@@ -71,13 +71,13 @@ type container struct {
 	Args    []string `yaml:"args"`
 }
 
-func parseManifest(data []byte) ([]netip.Addr, error) {
-	var p pod
+func parseStaticPod(data []byte) ([]netip.Addr, error) {
+	var p podManifest
 	if err := yaml.Load(data, &p); err != nil {
 		return nil, err
 	}
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-		vips, err := flagAddrs(slices.Concat(c.Command, c.Args), "--ingress-vips")
+		vips, err := flagAddresses(slices.Concat(c.Command, c.Args), "--ingress-vips")
 		if err != nil || len(vips) > 0 {
 			return vips, err
 		}
@@ -85,9 +85,9 @@ func parseManifest(data []byte) ([]netip.Addr, error) {
 	return nil, nil
 }
 
-// flagAddrs returns the addresses of a flag's value, which is a list with
+// flagAddresses returns the addresses of a flag's value, which is a list with
 // commas, in the next word or behind an equals sign.
-func flagAddrs(words []string, flag string) ([]netip.Addr, error) {
+func flagAddresses(words []string, flag string) ([]netip.Addr, error) {
 	for i, word := range words {
 		value, joined := strings.CutPrefix(word, flag+"=")
 		if !joined {
@@ -96,12 +96,12 @@ func flagAddrs(words []string, flag string) ([]netip.Addr, error) {
 			}
 			value = words[i+1]
 		}
-		return splitAddrs(flag, value)
+		return parseAddressList(flag, value)
 	}
 	return nil, nil
 }
 
-func splitAddrs(flag, value string) ([]netip.Addr, error) {
+func parseAddressList(flag, value string) ([]netip.Addr, error) {
 	var out []netip.Addr
 	for text := range strings.SplitSeq(value, ",") {
 		if text = strings.TrimSpace(text); text == "" {
@@ -116,25 +116,25 @@ func splitAddrs(flag, value string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// Complete returns v with the ingress VIPs that it lacks, taken from keepalived's
+// CompleteFromStaticPod returns v with the ingress VIPs that it lacks, taken from keepalived's
 // static pod in dir; without one, it is v as it is. An error is returned beside v.
-func (v VIPs) Complete(dir string) (VIPs, error) {
+func (v VIPs) CompleteFromStaticPod(dir string) (VIPs, error) {
 	if !v.LacksIngress() {
 		return v, nil
 	}
-	others, err := ManifestIngress(dir)
+	others, err := StaticPodIngress(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // not OpenShift's keepalived
 	}
-	return v.WithIngress(others), err
+	return v.WithMissingIngress(others), err
 }
 
-// WithIngress returns v with those of others for each family in which v has an
+// WithMissingIngress returns v with those of others for each family in which v has an
 // API VIP and no ingress VIP.
-func (v VIPs) WithIngress(others []netip.Addr) VIPs {
+func (v VIPs) WithMissingIngress(others []netip.Addr) VIPs {
 	out := VIPs{API: v.API, Ingress: slices.Clone(v.Ingress)}
-	for _, f := range []family{family4, family6} {
-		if count(v.API, f) == 0 || count(v.Ingress, f) > 0 {
+	for _, f := range []family{familyIPv4, familyIPv6} {
+		if countFamily(v.API, f) == 0 || countFamily(v.Ingress, f) > 0 {
 			continue
 		}
 		for _, a := range others {
@@ -148,5 +148,5 @@ func (v VIPs) WithIngress(others []netip.Addr) VIPs {
 
 // LacksIngress reports whether an API VIP has no ingress VIP of its family.
 func (v VIPs) LacksIngress() bool {
-	return slices.ContainsFunc(v.API, func(a netip.Addr) bool { return count(v.Ingress, familyOf(a)) == 0 })
+	return slices.ContainsFunc(v.API, func(a netip.Addr) bool { return countFamily(v.Ingress, familyOf(a)) == 0 })
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// onLo lists the single addresses of lo, in the kernel's order.
-func onLo(t *testing.T) string {
+// loopbackAddresses lists the single addresses of lo, in the kernel's order.
+func loopbackAddresses(t *testing.T) string {
 	t.Helper()
 	var found []string
 	for _, family := range []string{"-4", "-6"} {
@@ -29,7 +29,7 @@ func onLo(t *testing.T) string {
 	return strings.Join(found, " ")
 }
 
-func wanted(texts ...string) []netip.Addr {
+func parseAddrs(texts ...string) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range texts {
 		out = append(out, netip.MustParseAddr(text))
@@ -37,33 +37,33 @@ func wanted(texts ...string) []netip.Addr {
 	return out
 }
 
-// bench is a keeper in a namespace of which lo is as it was at the end.
-func bench(t *testing.T) (*Keeper, *bytes.Buffer) {
+// newTestManager is a keeper in a namespace of which lo is as it was at the end.
+func newTestManager(t *testing.T) (*Manager, *bytes.Buffer) {
 	t.Helper()
 	nstest.Require(t)
 	var log bytes.Buffer
-	k := New(slog.New(slog.NewTextHandler(&log, nil)))
+	k := NewManager(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() {
 		for _, args := range [][]string{
 			{"ip", "address", "flush", "dev", "lo"}, {"ip", "address", "add", "127.0.0.1/8", "dev", "lo"}, {"ip", "address", "add", "::1/128", "dev", "lo"},
 		} {
-			clean(t, args...)
+			runCleanup(t, args...)
 		}
 	})
 	return k, &log
 }
 
-// clean runs a command when the test is over, and with it its context.
-func clean(t *testing.T, args ...string) {
+// runCleanup runs a command when the test is over, and with it its context.
+func runCleanup(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 		t.Errorf("%v: %v: %s", args, err, out)
 	}
 }
 
-func expect(t *testing.T, when, want string) {
+func expectLoopback(t *testing.T, when, want string) {
 	t.Helper()
-	if got := onLo(t); got != want {
+	if got := loopbackAddresses(t); got != want {
 		t.Errorf("%s: lo has %q, want %q", when, got, want)
 	}
 }
@@ -75,42 +75,42 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestKeep(t *testing.T) {
-	k, log := bench(t)
-	both := wanted("10.44.0.0", "fd02::1:0")
+func TestEnsure(t *testing.T) {
+	k, log := newTestManager(t)
+	both := parseAddrs("10.44.0.0", "fd02::1:0")
 	must(t, k.Ensure(both, nil))
-	expect(t, "at first", "10.44.0.0/32 fd02::1:0/128")
+	expectLoopback(t, "at first", "10.44.0.0/32 fd02::1:0/128")
 	must(t, k.Ensure(both, nil))
-	expect(t, "again", "10.44.0.0/32 fd02::1:0/128")
+	expectLoopback(t, "again", "10.44.0.0/32 fd02::1:0/128")
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
 	must(t, k.Ensure(both, nil))
-	expect(t, "once taken away", "10.44.0.0/32 fd02::1:0/128")
+	expectLoopback(t, "once taken away", "10.44.0.0/32 fd02::1:0/128")
 	must(t, k.Ensure(nil, both))
-	expect(t, "given by hand since", "10.44.0.0/32 fd02::1:0/128")
-	must(t, k.Ensure(wanted("172.31.0.0"), nil))
-	expect(t, "another network", "172.31.0.0/32")
+	expectLoopback(t, "given by hand since", "10.44.0.0/32 fd02::1:0/128")
+	must(t, k.Ensure(parseAddrs("172.31.0.0"), nil))
+	expectLoopback(t, "another network", "172.31.0.0/32")
 	must(t, k.Ensure(nil, nil))
-	expect(t, "at the end", "")
+	expectLoopback(t, "at the end", "")
 	if n := strings.Count(log.String(), "is on lo now"); n != 4 {
 		t.Errorf("logged:\n%s", log.String())
 	}
 }
 
-// TestKeepTellsItsOwn: what MicroShift has taken away and put there again is
+// TestEnsureIgnoresForeignAddress: what MicroShift has taken away and put there again is
 // MicroShift's.
-func TestKeepTellsItsOwn(t *testing.T) {
-	k, _ := bench(t)
-	must(t, k.Ensure(wanted("10.44.0.0"), nil))
+func TestEnsureIgnoresForeignAddress(t *testing.T) {
+	k, _ := newTestManager(t)
+	must(t, k.Ensure(parseAddrs("10.44.0.0"), nil))
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "lo")
 	must(t, k.Ensure(nil, nil))
-	expect(t, "put there by another", "10.44.0.0/32")
+	expectLoopback(t, "put there by another", "10.44.0.0/32")
 }
 
-func TestKeepRefusesCollisions(t *testing.T) {
-	k, _ := bench(t)
+func TestEnsureRejectsCollisions(t *testing.T) {
+	k, _ := newTestManager(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
-	t.Cleanup(func() { clean(t, "ip", "link", "del", "lan0") })
+	t.Cleanup(func() { runCleanup(t, "ip", "link", "del", "lan0") })
 	for _, args := range []string{
 		"link set lan0 up", "link set lan1 up", "address add 192.0.2.9/24 dev lan0", "route add default via 192.0.2.1",
 		"address add 10.44.0.0/31 dev lan0", "route add 172.16.0.0/12 via 192.0.2.1", "route add blackhole 10.46.0.0/16", "route add unreachable 10.48.0.0/16",
@@ -126,42 +126,42 @@ func TestKeepRefusesCollisions(t *testing.T) {
 		"10.48.0.0":  "a blackhole, prohibit or unreachable route leads to it",
 		"192.0.2.0":  "the route 192.0.2.0/24 by lan0",
 	} {
-		err := k.Ensure(wanted(addr), nil)
+		err := k.Ensure(parseAddrs(addr), nil)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
 	// One that is free before one that is not: MicroShift shall put both.
-	if err := k.Ensure(wanted("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(), "the route fd02::/32 by lan0") {
+	if err := k.Ensure(parseAddrs("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(), "the route fd02::/32 by lan0") {
 		t.Errorf("one of two: %v", err)
 	}
-	expect(t, "after collisions", "")
-	if err := k.Ensure(wanted("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(), "it is on lan0") {
+	expectLoopback(t, "after collisions", "")
+	if err := k.Ensure(parseAddrs("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(), "it is on lan0") {
 		t.Errorf("one of two: %v", err)
 	}
-	expect(t, "one behind it", "fd03::1:0/128")
-	must(t, k.Ensure(wanted("10.47.0.0", "fd03::1:0"), nil)) // default routes alone lead there
-	expect(t, "beside them", "10.47.0.0/32 fd03::1:0/128")
+	expectLoopback(t, "one behind it", "fd03::1:0/128")
+	must(t, k.Ensure(parseAddrs("10.47.0.0", "fd03::1:0"), nil)) // default routes alone lead there
+	expectLoopback(t, "beside them", "10.47.0.0/32 fd03::1:0/128")
 	must(t, k.Ensure(nil, nil))
 }
 
-func TestKeepOnTheBridge(t *testing.T) {
-	k, _ := bench(t)
+func TestEnsureAddressOnBridge(t *testing.T) {
+	k, _ := newTestManager(t)
 	nstest.Run(t, "ip", "link", "add", "br-ex", "type", "bridge")
-	t.Cleanup(func() { clean(t, "ip", "link", "del", "br-ex") })
+	t.Cleanup(func() { runCleanup(t, "ip", "link", "del", "br-ex") })
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "br-ex")
-	must(t, k.Ensure(wanted("10.44.0.0"), nil))
-	expect(t, "MicroShift has it on OVN's bridge", "")
+	must(t, k.Ensure(parseAddrs("10.44.0.0"), nil))
+	expectLoopback(t, "MicroShift has it on OVN's bridge", "")
 }
 
-// TestBesideOthers: an address with a metric of somebody else's, one of another
+// TestForeignAddressesStay: an address with a metric of somebody else's, one of another
 // length and one on another link are not ours, and where MicroShift has the address
 // it may be elsewhere too.
-func TestBesideOthers(t *testing.T) {
-	k, _ := bench(t)
+func TestForeignAddressesStay(t *testing.T) {
+	k, _ := newTestManager(t)
 	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
-	t.Cleanup(func() { clean(t, "ip", "link", "del", "lan0") })
-	ours := strconv.Itoa(mark)
+	t.Cleanup(func() { runCleanup(t, "ip", "link", "del", "lan0") })
+	ours := strconv.Itoa(markMetric)
 	for _, args := range []string{
 		"address add 10.44.0.0/32 dev lo metric 100", "address add 10.45.0.0/24 dev lo metric " + ours,
 		"address add 10.46.0.0/32 dev lan0 metric " + ours, "-6 address add fd02::1:0/128 dev lo",
@@ -169,12 +169,12 @@ func TestBesideOthers(t *testing.T) {
 	} {
 		nstest.Run(t, "ip", strings.Fields(args)...)
 	}
-	must(t, k.Ensure(wanted("10.44.0.0", "fd02::1:0"), nil))
+	must(t, k.Ensure(parseAddrs("10.44.0.0", "fd02::1:0"), nil))
 	must(t, k.Ensure(nil, nil))
 	if gone, err := Cleanup(); err != nil || len(gone) > 0 {
 		t.Errorf("cleanup: %v, %v", gone, err)
 	}
-	expect(t, "others'", "10.44.0.0/32 fd02::1:0/128")
+	expectLoopback(t, "others'", "10.44.0.0/32 fd02::1:0/128")
 	for _, link := range []string{"lo", "lan0"} {
 		if got := nstest.Run(t, "ip", "-4", "-o", "address", "show", "dev", link); strings.Count(got, ours) != 1 {
 			t.Errorf("%s has\n%s", link, got)
@@ -185,20 +185,20 @@ func TestBesideOthers(t *testing.T) {
 // TestRestartAndCleanup: a follower knows what was put; without one, cleanup takes
 // it away, of both families.
 func TestRestartAndCleanup(t *testing.T) {
-	k, _ := bench(t)
-	both := wanted("10.44.0.0", "fd02::1:0")
+	k, _ := newTestManager(t)
+	both := parseAddrs("10.44.0.0", "fd02::1:0")
 	must(t, k.Ensure(both, nil))
-	next := New(k.log)
+	next := NewManager(k.log)
 	must(t, next.Ensure(both, nil))
-	expect(t, "over a restart", "10.44.0.0/32 fd02::1:0/128")
-	must(t, New(k.log).Ensure(both[:1], nil))
-	expect(t, "a follower that wants less", "10.44.0.0/32")
+	expectLoopback(t, "over a restart", "10.44.0.0/32 fd02::1:0/128")
+	must(t, NewManager(k.log).Ensure(both[:1], nil))
+	expectLoopback(t, "a follower that wants less", "10.44.0.0/32")
 	must(t, next.Ensure(both, nil))
 	gone, err := Cleanup()
 	if err != nil || !slices.Equal(gone, both) {
 		t.Errorf("cleanup: %v, %v", gone, err)
 	}
-	expect(t, "after cleanup", "")
+	expectLoopback(t, "after cleanup", "")
 	if gone, err := Cleanup(); err != nil || len(gone) > 0 {
 		t.Errorf("a second cleanup: %v, %v", gone, err)
 	}

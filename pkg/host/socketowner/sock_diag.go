@@ -19,54 +19,54 @@ import (
 
 // From include/uapi/linux/inet_diag.h.
 const (
-	sizeofRequest    = 56 // struct inet_diag_req_v2
-	sizeofMessage    = 72 // struct inet_diag_msg
+	requestBytes     = 56 // struct inet_diag_req_v2
+	messageBytes     = 72 // struct inet_diag_msg
 	inetDiagCgroupID = 21 // an attribute
 )
 
-// diagTime bounds one question to the kernel. The answer is made while the
+// diagTimeout bounds one question to the kernel. The answer is made while the
 // question is being sent; the first one ever may load a module (tcp_diag).
-const diagTime = 2 * time.Second
+const diagTimeout = 2 * time.Second
 
-// socket is one that listens.
-type socket struct {
+// listeningSocket is one that listens.
+type listeningSocket struct {
 	inode  uint32
 	uid    uint32
 	cgroup uint64 // id of the cgroup version 2 in which it was made; 0 before Linux 5.7
 }
 
-// listening asks for the sockets that listen on a TCP port, on any address. It
+// listListening asks for the sockets that listen on a TCP port, on any address. It
 // fails when none is found and a family could not be asked for.
-func listening(port uint16) ([]socket, error) {
+func listListening(port uint16) ([]listeningSocket, error) {
 	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open a sock_diag socket: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(diagTime)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(diagTimeout)); err != nil {
 		return nil, fmt.Errorf("limit the time of the sock_diag socket: %w", err)
 	}
 	// AF_UNSPEC has no handler: each family is a question of its own. A socket
 	// that serves both is of AF_INET6.
-	v4, err4 := ask(conn, unix.AF_INET, port)
-	v6, err6 := ask(conn, unix.AF_INET6, port)
+	v4, err4 := querySockets(conn, unix.AF_INET, port)
+	v6, err6 := querySockets(conn, unix.AF_INET6, port)
 	if len(v4)+len(v6) == 0 {
 		return nil, errors.Join(err4, err6)
 	}
 	return slices.Concat(v4, v6), nil
 }
 
-func ask(conn *netlink.Conn, family uint8, port uint16) ([]socket, error) {
+func querySockets(conn *netlink.Conn, family uint8, port uint16) ([]listeningSocket, error) {
 	answers, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: netlink.Request | netlink.Dump},
-		Data:   request(family, port),
+		Data:   dumpRequest(family, port),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the listening sockets: %w", err)
 	}
-	sockets := make([]socket, 0, len(answers))
+	sockets := make([]listeningSocket, 0, len(answers))
 	for _, a := range answers {
-		s, err := parse(a.Data)
+		s, err := parseSocket(a.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func HasConnection(local, remote netip.AddrPort) (bool, error) {
 		return false, fmt.Errorf("open a sock_diag socket: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(diagTime)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(diagTimeout)); err != nil {
 		return false, fmt.Errorf("limit the time of the sock_diag socket: %w", err)
 	}
 	answers, err := conn.Execute(netlink.Message{
@@ -99,7 +99,7 @@ func HasConnection(local, remote netip.AddrPort) (bool, error) {
 	}
 	// Without a connection the kernel returns the socket that listens.
 	return slices.ContainsFunc(answers, func(m netlink.Message) bool {
-		return len(m.Data) >= sizeofMessage && binary.BigEndian.Uint16(m.Data[6:]) == remote.Port()
+		return len(m.Data) >= messageBytes && binary.BigEndian.Uint16(m.Data[6:]) == remote.Port()
 	}), nil
 }
 
@@ -111,7 +111,7 @@ func exactRequest(local, remote netip.AddrPort) []byte {
 	if local.Addr().Is4() {
 		family = unix.AF_INET
 	}
-	b := request(family, local.Port())
+	b := dumpRequest(family, local.Port())
 	binary.BigEndian.PutUint16(b[10:], remote.Port())
 	copy(b[12:], local.Addr().AsSlice())
 	copy(b[28:], remote.Addr().AsSlice())
@@ -119,11 +119,11 @@ func exactRequest(local, remote netip.AddrPort) []byte {
 	return b
 }
 
-// request is a struct inet_diag_req_v2: family, protocol, extensions, padding,
+// dumpRequest is a struct inet_diag_req_v2: family, protocol, extensions, padding,
 // states, and a socket id that begins with the source port. A dump compares no
 // more of the id than the ports (net/ipv4/inet_diag.c, inet_diag_dump_icsk).
-func request(family uint8, port uint16) []byte {
-	b := make([]byte, sizeofRequest)
+func dumpRequest(family uint8, port uint16) []byte {
+	b := make([]byte, requestBytes)
 	b[0] = family
 	b[1] = unix.IPPROTO_TCP
 	binary.NativeEndian.PutUint32(b[4:], 1<<unix.BPF_TCP_LISTEN)
@@ -131,17 +131,17 @@ func request(family uint8, port uint16) []byte {
 	return b
 }
 
-// parse reads a struct inet_diag_msg, which ends with the user id and the
+// parseSocket reads a struct inet_diag_msg, which ends with the user id and the
 // inode, and the attributes behind it. The cgroup's id is in every answer and
 // asks for no privilege, unlike the mark (inet_diag_msg_attrs_fill).
-func parse(b []byte) (socket, error) {
-	if len(b) < sizeofMessage {
-		return socket{}, fmt.Errorf("a listening socket in %d bytes, want at least %d", len(b), sizeofMessage)
+func parseSocket(b []byte) (listeningSocket, error) {
+	if len(b) < messageBytes {
+		return listeningSocket{}, fmt.Errorf("a listening socket in %d bytes, want at least %d", len(b), messageBytes)
 	}
-	s := socket{uid: binary.NativeEndian.Uint32(b[64:]), inode: binary.NativeEndian.Uint32(b[68:])}
-	attributes, err := netlink.NewAttributeDecoder(b[sizeofMessage:])
+	s := listeningSocket{uid: binary.NativeEndian.Uint32(b[64:]), inode: binary.NativeEndian.Uint32(b[68:])}
+	attributes, err := netlink.NewAttributeDecoder(b[messageBytes:])
 	if err != nil {
-		return socket{}, fmt.Errorf("read the attributes of a listening socket: %w", err)
+		return listeningSocket{}, fmt.Errorf("read the attributes of a listening socket: %w", err)
 	}
 	for attributes.Next() {
 		if attributes.Type() == inetDiagCgroupID {
@@ -149,7 +149,7 @@ func parse(b []byte) (socket, error) {
 		}
 	}
 	if err := attributes.Err(); err != nil {
-		return socket{}, fmt.Errorf("read the attributes of a listening socket: %w", err)
+		return listeningSocket{}, fmt.Errorf("read the attributes of a listening socket: %w", err)
 	}
 	return s, nil
 }

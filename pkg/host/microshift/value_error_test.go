@@ -10,8 +10,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// TestMistakes: what is wrong is told in the words of the file, with its place.
-func TestMistakes(t *testing.T) {
+// TestValueErrors: what is wrong is told in the words of the file, with its place.
+func TestValueErrors(t *testing.T) {
 	t.Parallel()
 	const last = "config.d/20.yaml"
 	for name, tt := range map[string]struct {
@@ -92,7 +92,7 @@ func TestMistakes(t *testing.T) {
 			if tt.last != "" {
 				file, texts[last] = last, tt.last
 			}
-			dir := written(t, texts)
+			dir := writeFiles(t, texts)
 			_, err := microshift.Read(dir)
 			want := strings.ReplaceAll(tt.says, "%s", filepath.Join(dir, file))
 			if err == nil || err.Error() != want {

@@ -32,7 +32,7 @@ func decomment(s string) (text string, unterminated bool) {
 		case c == '\\':
 			i++
 			if quoted || (s[i] != '#' && s[i] != '!') {
-				emit(&b, comment, c)
+				appendUnlessComment(&b, comment, c)
 			}
 			c = s[i]
 		case comment:
@@ -41,7 +41,7 @@ func decomment(s string) (text string, unterminated bool) {
 		case !quoted && (c == '#' || c == '!'):
 			comment = true
 		}
-		emit(&b, comment, c)
+		appendUnlessComment(&b, comment, c)
 	}
 	text = strings.TrimRight(b.String(), blanks)
 	if continued {
@@ -50,18 +50,18 @@ func decomment(s string) (text string, unterminated bool) {
 	return text, quoted
 }
 
-func emit(b *strings.Builder, comment bool, c byte) {
+func appendUnlessComment(b *strings.Builder, comment bool, c byte) {
 	if !comment {
 		b.WriteByte(c)
 	}
 }
 
-// splitBrace cuts a line before its first brace, or after it where the line
+// splitAtBrace cuts a line before its first brace, or after it where the line
 // starts with one, so that each brace comes to stand alone; rest is empty when
 // there is nothing to cut. Braces inside double quotes are text, and nothing
 // after a double quote that is never closed is looked at (read_line of
 // lib/parser.c).
-func splitBrace(s string) (head, rest string, at int) {
+func splitAtBrace(s string) (head, rest string, at int) {
 	at = firstBrace(s)
 	if at < 0 {
 		return s, "", 0
@@ -88,17 +88,17 @@ func firstBrace(s string) int {
 	return -1
 }
 
-// word is one word of a line; at is its offset there.
-type word struct {
-	text string
-	at   int
+// token is one word of a line; at is its offset there.
+type token struct {
+	text   string
+	offset int
 }
 
-// words splits a line as alloc_strvec of lib/parser.c does: at white space and
+// tokenize splits a line as alloc_strvec of lib/parser.c does: at white space and
 // around double-quoted strings, whose quotes are taken off; what follows a
 // quote that is never closed is dropped.
-func words(s string) []word {
-	var out []word
+func tokenize(s string) []token {
+	var out []token
 	for i := 0; i < len(s); {
 		if strings.IndexByte(whitespace, s[i]) >= 0 {
 			i++
@@ -119,7 +119,7 @@ func words(s string) []word {
 			}
 			i = end
 		}
-		out = append(out, word{text: s[start:end], at: start})
+		out = append(out, token{text: s[start:end], offset: start})
 	}
 	return out
 }

@@ -25,24 +25,24 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) == "" {
 		os.Exit(m.Run())
 	}
-	kept := Inherited()
+	kept := InheritedDescriptors()
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		var stat unix.Stat_t
 		flags, err := unix.FcntlInt(uintptr(kept[name]), unix.F_GETFD, 0)
 		err = errors.Join(err, unix.Fstat(kept[name], &stat))
 		fmt.Println(name, stat.Ino, flags == unix.FD_CLOEXEC, err)
 	}
-	fmt.Println(len(Inherited()), os.Getenv("LISTEN_FDS"))
+	fmt.Println(len(InheritedDescriptors()), os.Getenv("LISTEN_FDS"))
 }
 
-// manager stands in for systemd where it is to be slow, or to be asked what it
+// fakeManager stands in for systemd where it is to be slow, or to be asked what it
 // got: the real store is test/host's.
-type manager struct {
+type fakeManager struct {
 	*testing.T
 	*net.UnixConn
 }
 
-func managed(t *testing.T) manager {
+func startFakeManager(t *testing.T) fakeManager {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -52,11 +52,11 @@ func managed(t *testing.T) manager {
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
 	t.Setenv("FDSTORE", "8")
-	return manager{t, socket}
+	return fakeManager{t, socket}
 }
 
 // receive reads a message and the descriptor that came with it, -1 if none did.
-func (m manager) receive() (string, int) {
+func (m fakeManager) receive() (string, int) {
 	m.Helper()
 	text, rights := make([]byte, 4096), make([]byte, 256)
 	n, rn, _, _, err := m.ReadMsgUnix(text, rights)
@@ -73,16 +73,16 @@ func (m manager) receive() (string, int) {
 	return string(text[:n]), fd
 }
 
-func TestStoreSpeaksTheProtocol(t *testing.T) {
-	m := managed(t)
-	s := NewStore()
+func TestDescriptorStoreProtocol(t *testing.T) {
+	m := startFakeManager(t)
+	s := NewDescriptorStore()
 	file, err := os.Create(filepath.Join(t.TempDir(), "kept"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	done := make(chan error, 1)
-	go func() { done <- s.Keep("port-8888", int(file.Fd())) }()
+	go func() { done <- s.Add("port-8888", int(file.Fd())) }()
 	text, fd := m.receive()
 	var sent, own unix.Stat_t
 	if err := errors.Join(unix.Fstat(fd, &sent), unix.Fstat(int(file.Fd()), &own)); err != nil || sent.Ino != own.Ino {
@@ -105,7 +105,7 @@ func TestStoreSpeaksTheProtocol(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	go func() { done <- s.Drop("port-8888") }()
+	go func() { done <- s.Remove("port-8888") }()
 	if text, _ := m.receive(); text != "FDSTOREREMOVE=1\nFDNAME=port-8888" {
 		t.Errorf("received %q", text)
 	}
@@ -116,33 +116,33 @@ func TestStoreSpeaksTheProtocol(t *testing.T) {
 	}
 }
 
-func TestStoreThatDoesNotAnswer(t *testing.T) {
-	m := managed(t)
-	s := NewStore()
-	if s.patience != barrierTime {
-		t.Errorf("a store waits %v for the manager", s.patience)
+func TestDescriptorStoreTimeout(t *testing.T) {
+	m := startFakeManager(t)
+	s := NewDescriptorStore()
+	if s.timeout != barrierTimeout {
+		t.Errorf("a store waits %v for the manager", s.timeout)
 	}
-	s.patience = time.Millisecond
-	if err := s.Keep("port-8888", 0); err == nil || !strings.Contains(err.Error(), "port-8888") {
+	s.timeout = time.Millisecond
+	if err := s.Add("port-8888", 0); err == nil || !strings.Contains(err.Error(), "port-8888") {
 		t.Errorf("a manager that reads nothing: %v", err)
 	}
 	_ = m.Close()
-	if err := NewStore().Keep("port-8888", 0); !errors.Is(err, unix.ECONNREFUSED) {
+	if err := NewDescriptorStore().Add("port-8888", 0); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("no manager: %v", err)
 	}
 }
 
-func TestNoStore(t *testing.T) {
+func TestNewDescriptorStoreWithoutStore(t *testing.T) {
 	for _, environment := range [][2]string{{"", "8"}, {"/run/notify", ""}, {"/run/notify", "0"}, {"/run/notify", "x"}} {
 		t.Setenv("NOTIFY_SOCKET", environment[0])
 		t.Setenv("FDSTORE", environment[1])
-		if NewStore() != nil {
+		if NewDescriptorStore() != nil {
 			t.Errorf("a store with NOTIFY_SOCKET=%q and FDSTORE=%q", environment[0], environment[1])
 		}
 	}
 }
 
-func TestInherited(t *testing.T) {
+func TestInheritedDescriptors(t *testing.T) {
 	var files []*os.File
 	var inodes []any
 	for range 3 {

@@ -13,32 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Store is the manager's descriptor store (systemd.service(5),
+// DescriptorStore is the manager's descriptor store (systemd.service(5),
 // FileDescriptorStoreMax=): a second hand on descriptors, which outlives this
 // process when the unit is restarted or the process crashes, and lets go when
 // the unit stops. Its methods are safe for concurrent use.
-type Store struct {
-	socket   string
-	patience time.Duration // with a manager that is busy
+type DescriptorStore struct {
+	socket  string
+	timeout time.Duration // with a manager that is busy
 }
 
-// NewStore returns nil when there is no store. systemd says in FDSTORE how many
+// NewDescriptorStore returns nil when there is no store. systemd says in FDSTORE how many
 // descriptors it takes from version 254 on; a unit for older ones says it itself.
-func NewStore() *Store {
+func NewDescriptorStore() *DescriptorStore {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if places, err := strconv.Atoi(os.Getenv("FDSTORE")); err != nil || places <= 0 || socket == "" {
 		return nil
 	}
-	return &Store{socket, barrierTime}
+	return &DescriptorStore{socket, barrierTimeout}
 }
 
-// Inherited takes what the store has kept from a former process of this unit,
+// InheritedDescriptors takes what the store has kept from a former process of this unit,
 // by name; every descriptor is the caller's then. Only the first call returns
 // any. Of several with the same name it takes one.
 //
 // It reads what sd_listen_fds(3) does; go-systemd's package for that would link
 // the whole of TLS.
-func Inherited() map[string]int {
+func InheritedDescriptors() map[string]int {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
 		_ = os.Unsetenv(name)
@@ -63,9 +63,9 @@ func Inherited() map[string]int {
 // firstInherited is SD_LISTEN_FDS_START.
 const firstInherited = 3
 
-// Keep puts a descriptor into the store under a name (sd_pid_notify_with_fds(3))
+// Add puts a descriptor into the store under a name (sd_pid_notify_with_fds(3))
 // and returns when the manager has it.
-func (s *Store) Keep(name string, fd int) error {
+func (s *DescriptorStore) Add(name string, fd int) error {
 	err := s.send("FDSTORE=1\nFDNAME="+name, fd)
 	if err == nil {
 		err = s.barrier()
@@ -76,9 +76,9 @@ func (s *Store) Keep(name string, fd int) error {
 	return nil
 }
 
-// Drop takes the descriptors of a name out of the store, and returns when the
+// Remove takes the descriptors of a name out of the store, and returns when the
 // manager has let them go.
-func (s *Store) Drop(name string) error {
+func (s *DescriptorStore) Remove(name string) error {
 	err := s.send("FDSTOREREMOVE=1\nFDNAME="+name, -1)
 	if err == nil {
 		err = s.barrier()
@@ -89,12 +89,12 @@ func (s *Store) Drop(name string) error {
 	return nil
 }
 
-// barrierTime bounds the wait for a manager that is busy.
-const barrierTime = 2 * time.Second
+// barrierTimeout bounds the wait for a manager that is busy.
+const barrierTimeout = 2 * time.Second
 
 // barrier waits until the manager has read all that was sent: it closes the
 // pipe's end then (sd_notify_barrier(3)).
-func (s *Store) barrier() error {
+func (s *DescriptorStore) barrier() error {
 	near, far, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("make a pipe: %w", err)
@@ -104,22 +104,22 @@ func (s *Store) barrier() error {
 	if err = errors.Join(err, far.Close()); err != nil {
 		return err
 	}
-	if err = near.SetReadDeadline(time.Now().Add(s.patience)); err != nil {
+	if err = near.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
 		return err
 	}
 	if _, err = near.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("systemd has not read it within %v", s.patience)
+		return fmt.Errorf("systemd has not read it within %v", s.timeout)
 	}
 	return nil
 }
 
-func (s *Store) send(state string, fd int) error {
+func (s *DescriptorStore) send(state string, fd int) error {
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open a socket: %w", err)
 	}
 	defer unix.Close(socket)
-	bound := unix.NsecToTimeval(s.patience.Nanoseconds())
+	bound := unix.NsecToTimeval(s.timeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &bound); err != nil {
 		return fmt.Errorf("bound the sending: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPlace(t *testing.T) {
+func TestParseCgroupPath(t *testing.T) {
 	t.Parallel()
 	const pod = "8f1f7c1e-33a4-4b0a-9d1c-0d9a3a0b7f11"
 	slice := "kubepods-burstable-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice"
@@ -60,8 +60,8 @@ func TestPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := placeOf(tt.path)
-			if diff := cmp.Diff(tt.want, answer{p.String(), p.command()}); diff != "" {
+			p := parseCgroupPath(tt.path)
+			if diff := cmp.Diff(tt.want, answer{p.String(), p.inspectCommand()}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

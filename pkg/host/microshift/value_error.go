@@ -13,21 +13,21 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// mistake is about the value of a key.
-type mistake struct {
+// valueError is about the value of a key.
+type valueError struct {
 	key  string // with those above it: ingress.ports.http
 	text string // what is said of it
 }
 
-func (m *mistake) Error() string { return m.key + " " + m.text }
+func (m *valueError) Error() string { return m.key + " " + m.text }
 
-// mistaken is a mistake of a key that is something else than it may be.
-func mistaken(key, format string, args ...any) error {
-	return &mistake{key, "is " + fmt.Sprintf(format, args...)}
+// invalidValue is a mistake of a key that is something else than it may be.
+func invalidValue(key, format string, args ...any) error {
+	return &valueError{key, "is " + fmt.Sprintf(format, args...)}
 }
 
-// unfit says in an admin's words that a value is of another kind than it is to be.
-func unfit(err error) error {
+// describeTypeError says in an admin's words that a value is of another kind than it is to be.
+func describeTypeError(err error) error {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) || e.Field == "" {
 		return err
@@ -40,30 +40,30 @@ func unfit(err error) error {
 		is = e.Value
 	}
 	kind := e.Type.Kind()
-	if kind != reflect.Slice && isList(e.Field) {
+	if kind != reflect.Slice && keyIsList(e.Field) {
 		may := map[reflect.Kind]string{reflect.String: "texts", reflect.Struct: "mappings"}[kind]
-		return &mistake{e.Field, fmt.Sprintf("has an entry that is %s, and its entries are to be %s", is, may)}
+		return &valueError{e.Field, fmt.Sprintf("has an entry that is %s, and its entries are to be %s", is, may)}
 	}
 	may := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.String: "a text", reflect.Slice: "a list", reflect.Struct: "a mapping"}[kind]
-	return mistaken(e.Field, "%s, and is to be %s", is, may)
+	return invalidValue(e.Field, "%s, and is to be %s", is, may)
 }
 
-// isList reports whether a key of wire is one of a list.
-func isList(key string) bool {
-	t := reflect.TypeFor[wire]()
+// keyIsList reports whether a key of wire is one of a list.
+func keyIsList(key string) bool {
+	t := reflect.TypeFor[rawConfig]()
 	for name := range strings.SplitSeq(key, ".") {
 		if t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
-		if t = ofKey(t, name); t == nil {
+		if t = fieldType(t, name); t == nil {
 			return false
 		}
 	}
 	return t.Kind() == reflect.Slice
 }
 
-// ofKey is the type of what a key of a mapping has; nil: it has no such key.
-func ofKey(mapping reflect.Type, name string) reflect.Type {
+// fieldType is the type of what a key of a mapping has; nil: it has no such key.
+func fieldType(mapping reflect.Type, name string) reflect.Type {
 	if mapping.Kind() != reflect.Struct {
 		return nil
 	}
@@ -75,18 +75,18 @@ func ofKey(mapping reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// located adds to a problem, or to each of several, where it is to be corrected.
-func located(files []file, err error) error {
+// addLocations adds to a problem, or to each of several, where it is to be corrected.
+func addLocations(files []file, err error) error {
 	problems := []error{err}
 	if several, is := err.(interface{ Unwrap() []error }); is {
 		problems = several.Unwrap()
 	}
 	texts := make([]string, len(problems))
 	for i, err := range problems {
-		place := strings.Join(paths(files), " or ")
-		var m *mistake
+		place := strings.Join(filePaths(files), " or ")
+		var m *valueError
 		if errors.As(err, &m) {
-			if at := whereIs(files, m.key); at != "" {
+			if at := findKey(files, m.key); at != "" {
 				place = at
 			}
 		}
@@ -95,7 +95,7 @@ func located(files []file, err error) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-func paths(files []file) []string {
+func filePaths(files []file) []string {
 	all := make([]string, len(files))
 	for i, f := range files {
 		all[i] = f.path
@@ -103,24 +103,24 @@ func paths(files []file) []string {
 	return all
 }
 
-// whereIs finds the last file that has a key, and its line there; "" where none has it
+// findKey finds the last file that has a key, and its line there; "" where none has it
 // as it stands: aliases and merge keys are not followed.
-func whereIs(files []file, key string) string {
+func findKey(files []file, key string) string {
 	for _, f := range slices.Backward(files) {
 		var document yaml.Node
 		if yaml.Unmarshal(f.text, &document) != nil || len(document.Content) == 0 {
 			continue
 		}
-		if line := lineOf(document.Content[0], strings.Split(key, ".")); line > 0 {
+		if line := keyLine(document.Content[0], strings.Split(key, ".")); line > 0 {
 			return fmt.Sprintf("%s, line %d", f.path, line)
 		}
 	}
 	return ""
 }
 
-// lineOf is the line of a key below a node, in any case; that of the list where the
+// keyLine is the line of a key below a node, in any case; that of the list where the
 // key is in one's elements, and 0 where there is no such key.
-func lineOf(n *yaml.Node, path []string) int {
+func keyLine(n *yaml.Node, path []string) int {
 	if n.Kind == yaml.SequenceNode && len(path) > 0 {
 		return n.Line
 	}
@@ -135,7 +135,7 @@ func lineOf(n *yaml.Node, path []string) int {
 		case len(path) == 1:
 			return name.Line
 		default:
-			return lineOf(value, path[1:])
+			return keyLine(value, path[1:])
 		}
 	}
 	return 0

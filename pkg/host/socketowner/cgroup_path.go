@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// place is what a cgroup's path tells of those in it.
-type place struct {
+// info is what a cgroup's path tells of those in it.
+type cgroupInfo struct {
 	path      string
 	unit      string // the innermost; empty when systemd does not manage the cgroup
 	manager   string // the unit that runs a systemd of its own which has that unit
@@ -16,15 +16,15 @@ type place struct {
 	container string // its id
 }
 
-// placeOf reads a path below the mount of the cgroups, as systemd
+// parseCgroupPath reads a path below the mount of the cgroups, as systemd
 // (CONTROL_GROUP_INTERFACE), CRI-O and the kubelet name them:
 //
 //	/system.slice/otelcol.service
 //	/user.slice/user-1000.slice/user@1000.service/app.slice/otelcol.service
 //	/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/crio-<id>.scope
 //	/kubepods/burstable/pod<uid>/<id>
-func placeOf(cgroup string) place {
-	p := place{path: path.Clean("/" + printable(cgroup))}
+func parseCgroupPath(cgroup string) cgroupInfo {
+	p := cgroupInfo{path: path.Clean("/" + replaceUnprintable(cgroup))}
 	kubepods := false
 	for name := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		slice, isSlice := strings.CutSuffix(name, ".slice")
@@ -36,7 +36,7 @@ func placeOf(cgroup string) place {
 				p.container = name
 			}
 		}
-		if isSlice || !isUnit(name) {
+		if isSlice || !isUnitName(name) {
 			continue
 		}
 		// systemd puts an underscore before what could be taken for a file of
@@ -47,7 +47,7 @@ func placeOf(cgroup string) place {
 	return p
 }
 
-func isUnit(name string) bool {
+func isUnitName(name string) bool {
 	switch path.Ext(name) {
 	case ".service", ".scope", ".socket", ".mount", ".swap":
 		return true
@@ -83,10 +83,10 @@ func isContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-func (p place) known() bool { return p.path != "" }
+func (p cgroupInfo) isKnown() bool { return p.path != "" }
 
 // String is the place by itself: it says what kind of thing it is.
-func (p place) String() string {
+func (p cgroupInfo) String() string {
 	if p.unit == "" {
 		return p.name()
 	}
@@ -94,7 +94,7 @@ func (p place) String() string {
 }
 
 // name is the place after "process 123 (otelcol) of".
-func (p place) name() string {
+func (p cgroupInfo) name() string {
 	name := p.unit
 	if name == "" {
 		name = "cgroup " + p.path
@@ -108,8 +108,8 @@ func (p place) name() string {
 	return name
 }
 
-// command tells more of the place, or is empty.
-func (p place) command() string {
+// inspectCommand tells more of the place, or is empty.
+func (p cgroupInfo) inspectCommand() string {
 	const unique = 13 // as many of an id's digits as crictl prints
 	switch {
 	case p.container != "":

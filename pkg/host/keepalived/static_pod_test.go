@@ -50,7 +50,7 @@ spec:
     - "192.168.111.4,fd2e:6f44:5dd8:c956::4"
 `
 
-func vipList(texts ...string) []netip.Addr {
+func vipAddrs(texts ...string) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range texts {
 		out = append(out, netip.MustParseAddr(text))
@@ -58,7 +58,7 @@ func vipList(texts ...string) []netip.Addr {
 	return out
 }
 
-func TestManifestIngress(t *testing.T) {
+func TestStaticPodIngress(t *testing.T) {
 	t.Parallel()
 	half, _, _ := strings.Cut(staticPod, "192.168.111.4")
 	for name, tt := range map[string]struct {
@@ -66,10 +66,10 @@ func TestManifestIngress(t *testing.T) {
 		want []netip.Addr
 		err  string
 	}{
-		"OpenShift's": {staticPod, vipList("192.168.111.4", "fd2e:6f44:5dd8:c956::4"), ""},
+		"OpenShift's": {staticPod, vipAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4"), ""},
 		"args with equals sign": {
 			"spec: {containers: [{args: ['--api-vips=192.0.2.5', '--ingress-vips=192.0.2.6']}]}",
-			vipList("192.0.2.6"),
+			vipAddrs("192.0.2.6"),
 			"",
 		},
 		"none":                       {"spec: {containers: [{command: [sleep]}]}", nil, ""},
@@ -78,15 +78,15 @@ func TestManifestIngress(t *testing.T) {
 		"no address":                 {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", nil, `--ingress-vips has "a.example"`},
 		"half-written":               {half, nil, "keepalived.yaml: "},
 		"a list of other use":        {"spec: {containers: 3}", nil, "keepalived.yaml: "},
-		"bad API VIPs do not matter": {"spec: {containers: [{args: ['--api-vips=x', '--ingress-vips=192.0.2.6']}]}", vipList("192.0.2.6"), ""},
+		"bad API VIPs do not matter": {"spec: {containers: [{args: ['--api-vips=x', '--ingress-vips=192.0.2.6']}]}", vipAddrs("192.0.2.6"), ""},
 		"loopback":                   {"spec: {containers: [{args: ['--ingress-vips=127.0.0.1']}]}", nil, `"127.0.0.1", which is no VIP`},
 		"link-local":                 {"spec: {containers: [{args: ['--ingress-vips=fe80::1']}]}", nil, `"fe80::1", which is no VIP`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			write(t, ManifestPath(dir), tt.text)
-			got, err := ManifestIngress(dir)
+			writeFile(t, StaticPodPath(dir), tt.text)
+			got, err := StaticPodIngress(dir)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("error %v, want %q", err, tt.err)
 			}
@@ -95,22 +95,22 @@ func TestManifestIngress(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ManifestIngress(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := StaticPodIngress(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent manifest: %v", err)
 	}
 }
 
-func TestWithIngress(t *testing.T) {
+func TestWithMissingIngress(t *testing.T) {
 	t.Parallel()
-	manifest := vipList("192.0.2.4", "2001:db8::4")
+	manifest := vipAddrs("192.0.2.4", "2001:db8::4")
 	for name, tt := range map[string]struct {
 		own   VIPs
 		lacks bool
 		want  []netip.Addr
 	}{
-		"complete":              {VIPs{API: vipList("192.0.2.5"), Ingress: vipList("192.0.2.6")}, false, vipList("192.0.2.6")},
-		"no ingress at all":     {VIPs{API: vipList("192.0.2.5")}, true, vipList("192.0.2.4")},
-		"one family lacks":      {VIPs{API: vipList("192.0.2.5", "2001:db8::5"), Ingress: vipList("192.0.2.6")}, true, vipList("192.0.2.6", "2001:db8::4")},
+		"complete":              {VIPs{API: vipAddrs("192.0.2.5"), Ingress: vipAddrs("192.0.2.6")}, false, vipAddrs("192.0.2.6")},
+		"no ingress at all":     {VIPs{API: vipAddrs("192.0.2.5")}, true, vipAddrs("192.0.2.4")},
+		"one family lacks":      {VIPs{API: vipAddrs("192.0.2.5", "2001:db8::5"), Ingress: vipAddrs("192.0.2.6")}, true, vipAddrs("192.0.2.6", "2001:db8::4")},
 		"no API, nothing to do": {VIPs{}, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestWithIngress(t *testing.T) {
 			if got := tt.own.LacksIngress(); got != tt.lacks {
 				t.Errorf("LacksIngress = %v", got)
 			}
-			if diff := cmp.Diff(tt.want, tt.own.WithIngress(manifest).Ingress, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, tt.own.WithMissingIngress(manifest).Ingress, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -10,10 +10,10 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 )
 
-// Stopping reports whether the manager stops this process's unit for good: a
+// HasStopJob reports whether the manager stops this process's unit for good: a
 // process that is told to end cannot see otherwise whether another will follow.
 // It asks over the system bus.
-func Stopping(ctx context.Context) (bool, error) {
+func HasStopJob(ctx context.Context) (bool, error) {
 	bus, err := dbus.NewSystemConnectionContext(ctx)
 	if err != nil {
 		return false, fmt.Errorf("ask systemd why this process is to end: %w", err)

@@ -25,8 +25,8 @@ type line struct {
 	expanded bool // offsets in text are not columns any more
 }
 
-// at returns the place of the byte at offset i.
-func (l line) at(i int) Pos {
+// offset returns the place of the byte at offset i.
+func (l line) position(i int) Pos {
 	p := l.pos
 	if !l.expanded {
 		p.Column += i
@@ -34,9 +34,9 @@ func (l line) at(i int) Pos {
 	return p
 }
 
-// cut returns the line from offset i on.
-func (l line) cut(i int) line {
-	return line{text: l.text[i:], pos: l.at(i), expanded: l.expanded}
+// tail returns the line from offset i on.
+func (l line) tail(i int) line {
+	return line{text: l.text[i:], pos: l.position(i), expanded: l.expanded}
 }
 
 // openFile is a file that is being read; next waits in the same include.
@@ -46,44 +46,44 @@ type openFile struct {
 	next   []source
 }
 
-// lines is keepalived's preprocessor: it turns files into logical lines. The
+// preprocessor is keepalived's preprocessor: it turns files into logical lines. The
 // order of its sources is that of read_line in lib/parser.c: what is left of
 // the last line, then what is left of multi-line definitions, then the files.
-type lines struct {
+type preprocessor struct {
 	include  includer
 	configID string
 	expander *expander
 
-	files    []*openFile
-	pending  []line   // at most one: the rest of a line that a brace cut
-	multi    []expans // innermost last
-	defining string   // the multi-line definition that is being read
-	total    int      // files opened
+	files       []*openFile
+	pending     []line      // at most one: the rest of a line that a brace cut
+	expansions  []expansion // innermost last
+	defining    string      // the multi-line definition that is being read
+	filesOpened int         // files opened
 
-	end   Pos  // behind the last line that was read
-	empty bool // no file has held anything but white space
-	torn  bool // a file ends in text without a newline
+	end            Pos  // behind the last line that was read
+	blank          bool // no file has held anything but white space
+	missingNewline bool // a file ends in text without a newline
 }
 
-// expans is what is left of a multi-line definition, and where it was used.
-type expans struct {
+// expansion is what is left of a multi-line definition, and where it was used.
+type expansion struct {
 	lines []string
 	pos   Pos
 }
 
-func newLines(root source, configID string, include includer) *lines {
-	l := &lines{
+func newPreprocessor(root source, configID string, include includer) *preprocessor {
+	l := &preprocessor{
 		include:  include,
 		configID: configID,
 		expander: newExpander(configID, root.dir),
-		empty:    true,
+		blank:    true,
 		end:      Pos{File: root.path, Line: 1, Column: 1},
 	}
 	l.open([]source{root})
 	return l
 }
 
-func (l *lines) open(sources []source) {
+func (l *preprocessor) open(sources []source) {
 	if len(sources) == 0 {
 		return
 	}
@@ -92,9 +92,9 @@ func (l *lines) open(sources []source) {
 
 // next returns the next logical line that is not empty; ok is false at the end
 // of all files.
-func (l *lines) next() (out line, ok bool, err error) {
+func (l *preprocessor) next() (out line, ok bool, err error) {
 	for {
-		raw, ok, err := l.raw()
+		raw, ok, err := l.nextRaw()
 		if err != nil || !ok {
 			return line{}, false, err
 		}
@@ -102,25 +102,25 @@ func (l *lines) next() (out line, ok bool, err error) {
 			l.continueDefinition(raw.text)
 			continue
 		}
-		if raw, err = l.preprocess(raw); err != nil {
+		if raw, err = l.expandLine(raw); err != nil {
 			return line{}, false, err
 		}
 		if raw.text == "" || raw.text == `\` { // a backslash alone: what a comment that ends in one leaves
 			continue
 		}
 		if pattern, ok := includePattern(raw.text); ok {
-			if err := l.enter(raw, pattern); err != nil {
+			if err := l.openIncludes(raw, pattern); err != nil {
 				return line{}, false, err
 			}
 			continue
 		}
-		head, rest, at := splitBrace(raw.text)
+		head, rest, at := splitAtBrace(raw.text)
 		if strings.HasSuffix(head, "$") && strings.HasPrefix(rest, "{") {
 			// Keepalived would take the braces for a block's.
-			return line{}, false, faultf(raw.at(at-1), "$%s is no definition that can be used here: define it above, and end the line after it when it has several lines", upToBrace(rest))
+			return line{}, false, syntaxErrorf(raw.position(at-1), "$%s is no definition that can be used here: define it above, and end the line after it when it has several lines", throughClosingBrace(rest))
 		}
 		if rest != "" {
-			l.pending = append(l.pending, raw.cut(at))
+			l.pending = append(l.pending, raw.tail(at))
 			l.pending[0].text = rest
 		}
 		raw.text = head
@@ -128,47 +128,47 @@ func (l *lines) next() (out line, ok bool, err error) {
 	}
 }
 
-// upToBrace cuts s behind its first closing brace.
-func upToBrace(s string) string {
+// throughClosingBrace cuts s behind its first closing brace.
+func throughClosingBrace(s string) string {
 	name, _, _ := strings.Cut(s, "}")
 	return name + "}"
 }
 
-// raw returns the next line before its preprocessing.
-func (l *lines) raw() (line, bool, error) {
+// nextRaw returns the next line before its preprocessing.
+func (l *preprocessor) nextRaw() (line, bool, error) {
 	if n := len(l.pending); n > 0 {
 		out := l.pending[n-1]
 		l.pending = l.pending[:n-1]
 		return out, true, nil
 	}
-	for n := len(l.multi); n > 0; n = len(l.multi) {
-		top := &l.multi[n-1]
+	for n := len(l.expansions); n > 0; n = len(l.expansions) {
+		top := &l.expansions[n-1]
 		if len(top.lines) == 0 {
-			l.multi = l.multi[:n-1]
+			l.expansions = l.expansions[:n-1]
 			continue
 		}
 		out := line{text: top.lines[0], pos: top.pos, expanded: true}
 		top.lines = top.lines[1:]
-		if err := l.expander.charge(len(out.text)); err != nil {
+		if err := l.expander.addExpandedLine(len(out.text)); err != nil {
 			return line{}, false, &ParseError{Pos: top.pos, Text: "use of a definition", Err: err}
 		}
 		return out, true, nil
 	}
-	return l.fileLine()
+	return l.nextFileLine()
 }
 
-// fileLine returns the next line of the files that is more than a comment.
-func (l *lines) fileLine() (line, bool, error) {
+// nextFileLine returns the next line of the files that is more than a comment.
+func (l *preprocessor) nextFileLine() (line, bool, error) {
 	for len(l.files) > 0 {
 		f := l.files[len(l.files)-1]
 		if len(f.data) == 0 {
-			l.close()
+			l.closeFile()
 			continue
 		}
 		text, tail, complete := bytes.Cut(f.data, []byte("\n"))
 		f.data = tail
 		f.lineNo++
-		out, err := l.physical(f, strings.TrimRight(string(text), "\r"), complete)
+		out, err := l.decodeLine(f, strings.TrimRight(string(text), "\r"), complete)
 		if err != nil {
 			return line{}, false, err
 		}
@@ -179,16 +179,16 @@ func (l *lines) fileLine() (line, bool, error) {
 	return line{}, false, nil
 }
 
-// close ends the innermost file and goes on with the next of its include.
-func (l *lines) close() {
+// closeFile ends the innermost file and goes on with the next of its include.
+func (l *preprocessor) closeFile() {
 	n := len(l.files) - 1
 	next := l.files[n].next
 	l.files = l.files[:n]
 	l.open(next)
 }
 
-// physical takes one line of a file.
-func (l *lines) physical(f *openFile, s string, complete bool) (line, error) {
+// decodeLine takes one line of a file.
+func (l *preprocessor) decodeLine(f *openFile, s string, complete bool) (line, error) {
 	indent := len(s) - len(strings.TrimLeft(s, blanks))
 	out := line{pos: Pos{File: f.path, Line: f.lineNo, Column: indent + 1}}
 	l.end = Pos{File: f.path, Line: f.lineNo, Column: len(s) + 1}
@@ -207,24 +207,24 @@ func (l *lines) physical(f *openFile, s string, complete bool) (line, error) {
 	// lines that it had taken the comments off, and takes them off again: \#
 	// starts a comment after all (init_data and read_line of lib/parser.c).
 	out.text, _ = decomment(out.text)
-	l.empty = l.empty && strings.TrimLeft(s, blanks) == ""
+	l.blank = l.blank && strings.TrimLeft(s, blanks) == ""
 	switch {
 	case unterminated && !complete:
 		return out, incompletef(l.end, "the file ends inside a quoted string")
 	case unterminated:
-		return out, faultf(out.pos, "a double quote is opened and not closed on this line: close it")
+		return out, syntaxErrorf(out.pos, "a double quote is opened and not closed on this line: close it")
 	case len(out.text) > maxLine:
-		return out, faultf(out.pos, "longer than the %d bytes that keepalived takes: split it", maxLine)
+		return out, syntaxErrorf(out.pos, "longer than the %d bytes that keepalived takes: split it", maxLine)
 	}
 	if !complete && out.text != "" && out.text != "}" {
-		l.torn = true
+		l.missingNewline = true
 	}
 	return out, nil
 }
 
 // continueDefinition adds a line to the definition that is being read; a line
 // without a backslash at its end is the last.
-func (l *lines) continueDefinition(s string) {
+func (l *preprocessor) continueDefinition(s string) {
 	text, more := strings.CutSuffix(s, `\`)
 	if more {
 		text = strings.TrimRight(text, blanks)
@@ -239,11 +239,11 @@ func (l *lines) continueDefinition(s string) {
 	}
 }
 
-// preprocess applies conditions and definitions to a line; one that is used up
+// expandLine applies conditions and definitions to a line; one that is used up
 // by them comes back empty.
-func (l *lines) preprocess(in line) (line, error) {
+func (l *preprocessor) expandLine(in line) (line, error) {
 	for {
-		in = l.conditional(in)
+		in = l.resolveConditional(in)
 		if name, def, ok := parseDefinition(in.text); ok {
 			l.expander.defs[name] = def
 			if def.multiline {
@@ -253,7 +253,7 @@ func (l *lines) preprocess(in line) (line, error) {
 			return in, nil
 		}
 		if s := in.text; strings.HasPrefix(s, "~SEQ") || strings.HasPrefix(s, "~LST") {
-			return in, faultf(in.pos, "%s is not supported here: write out the lines that it stands for", s[:4])
+			return in, syntaxErrorf(in.pos, "%s is not supported here: write out the lines that it stands for", s[:4])
 		}
 		if !strings.Contains(in.text, "$") || strings.HasPrefix(in.text, "~") {
 			return in, nil
@@ -266,7 +266,7 @@ func (l *lines) preprocess(in line) (line, error) {
 			return in, nil
 		}
 		for _, lines := range rest {
-			l.multi = append(l.multi, expans{lines: lines, pos: in.pos})
+			l.expansions = append(l.expansions, expansion{lines: lines, pos: in.pos})
 		}
 		in.expanded = true
 		in.text, _ = decomment(text)
@@ -276,8 +276,8 @@ func (l *lines) preprocess(in line) (line, error) {
 	}
 }
 
-// conditional resolves @id and @^id in front of a line.
-func (l *lines) conditional(in line) line {
+// resolveConditional resolves @id and @^id in front of a line.
+func (l *preprocessor) resolveConditional(in line) line {
 	if !strings.HasPrefix(in.text, "@") {
 		return in
 	}
@@ -288,7 +288,7 @@ func (l *lines) conditional(in line) line {
 		return in
 	}
 	tail := strings.TrimLeft(id[end:], blanks)
-	return in.cut(len(in.text) - len(tail))
+	return in.tail(len(in.text) - len(tail))
 }
 
 // includePattern recognises include and its strict variants (is_include of
@@ -308,24 +308,24 @@ func includePattern(s string) (string, bool) {
 	return strings.TrimLeft(rest[1:], blanks), true
 }
 
-// enter opens the files of an include line. The file that the line came from is
+// openIncludes opens the files of an include line. The file that the line came from is
 // still open, even at its end: files are closed when a further line is wanted.
-func (l *lines) enter(at line, pattern string) error {
+func (l *preprocessor) openIncludes(at line, pattern string) error {
 	f := l.files
 	if len(f) > maxIncludeDepth {
-		return faultf(at.pos, "include %s: nested more than %d deep: does a file include itself?", pattern, maxIncludeDepth)
+		return syntaxErrorf(at.pos, "include %s: nested more than %d deep: does a file include itself?", pattern, maxIncludeDepth)
 	}
 	sources, err := l.include(f[len(f)-1].dir, pattern)
 	if err != nil {
 		return &ParseError{Pos: at.pos, Text: "include " + pattern, Err: err}
 	}
-	if l.total += len(sources); l.total > maxFiles {
-		return faultf(at.pos, "include %s: more than %d files", pattern, maxFiles)
+	if l.filesOpened += len(sources); l.filesOpened > maxFiles {
+		return syntaxErrorf(at.pos, "include %s: more than %d files", pattern, maxFiles)
 	}
 	for _, s := range sources {
 		for _, o := range f {
 			if o.path == s.path {
-				return faultf(at.pos, "include %s: %s includes itself", pattern, s.path)
+				return syntaxErrorf(at.pos, "include %s: %s includes itself", pattern, s.path)
 			}
 		}
 	}

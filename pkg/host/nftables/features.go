@@ -12,14 +12,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// part is a piece of nf_tables that the table needs.
-type part struct {
+// feature is a piece of nf_tables that the table needs.
+type feature struct {
 	name string // with what brings it
 	add  func(*nftables.Conn, *nftables.Table)
 }
 
-// parts are ordered so that each needs only those before it.
-func parts() []part {
+// features are ordered so that each needs only those before it.
+func features() []feature {
 	rule := func(c ruleset.Chain, exprs ...expr.Any) func(*nftables.Conn, *nftables.Table) {
 		return func(nft *nftables.Conn, t *nftables.Table) {
 			chain, err := encodeChain(t, c)
@@ -39,7 +39,7 @@ func parts() []part {
 	}
 	filter := ruleset.Chain{Name: "probe", Type: ruleset.Filter, Hook: ruleset.Input}
 	nat := ruleset.Chain{Name: "probe", Type: ruleset.NAT, Hook: ruleset.Prerouting, Priority: -110}
-	return []part{
+	return []feature{
 		{
 			"nf_tables with the inet family (CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET; modprobe nf_tables)",
 			func(*nftables.Conn, *nftables.Table) {},
@@ -65,23 +65,23 @@ func parts() []part {
 		},
 		{
 			"the nat expression in an inet table (modprobe nft_nat)",
-			rule(nat, tail(redirect(ruleset.Redirect{Family: ruleset.IPv4, From: 80, To: 8888}), 2)...),
+			rule(nat, tail(redirectExprs(ruleset.Redirect{Family: ruleset.IPv4, From: 80, To: 8888}), 2)...),
 		},
 		{
 			"the reject expression in an inet table (modprobe nft_reject_inet)",
-			rule(filter, append(tcpDestination(8888), &expr.Reject{Type: unix.NFT_REJECT_TCP_RST})...),
+			rule(filter, append(matchTCPDestination(8888), &expr.Reject{Type: unix.NFT_REJECT_TCP_RST})...),
 		},
 	}
 }
 
 func tail(exprs []expr.Any, n int) []expr.Any { return exprs[len(exprs)-n:] }
 
-// missingPart tries the pieces of nf_tables one by one and names the first that
+// missingFeature tries the pieces of nf_tables one by one and names the first that
 // the kernel refuses as unknown; it returns "" when it takes them all or does
 // not answer. Each try makes a table and removes it in the same batch, which
 // leaves nothing behind whether the kernel takes it or not.
-func (c *Conn) missingPart() string {
-	for _, p := range parts() {
+func (c *Conn) missingFeature() string {
+	for _, p := range features() {
 		err := c.exchange(func(nft *nftables.Conn) error {
 			t := &nftables.Table{Name: ruleset.Name + "-probe", Family: nftables.TableFamilyINet}
 			nft.AddTable(t)
@@ -91,7 +91,7 @@ func (c *Conn) missingPart() string {
 		})
 		switch {
 		case err == nil:
-		case lacksSomething(err):
+		case isUnsupported(err):
 			return p.name
 		default:
 			return ""
