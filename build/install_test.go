@@ -143,12 +143,12 @@ func checkUnit(t *testing.T, file, line, starts string) {
 	}
 }
 
-// TestInstalledUnitIsSound has systemd judge what was installed under a prefix
+// TestInstalledUnitVerifies has systemd judge what was installed under a prefix
 // of its own, next to the binary that it names.
-func TestInstalledUnitIsSound(t *testing.T) {
+func TestInstalledUnitVerifies(t *testing.T) {
 	t.Parallel()
 	prefix := t.TempDir()
-	tools := standIns(t, map[string]string{"journalctl": "exit 1"}) // no reason to fail
+	tools := fakeTools(t, map[string]string{"journalctl": "exit 1"}) // no reason to fail
 	out, err := admin(t, tools.env, "install", "PREFIX="+prefix, "UNITDIR="+prefix, "CATALOGDIR="+prefix, "BINARY="+program(t))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -161,7 +161,7 @@ func TestInstalledUnitIsSound(t *testing.T) {
 	succeed(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"), filepath.Join(prefix, "http01-proxyd-table.service"))
 }
 
-func TestInstallNamesWhatLacks(t *testing.T) {
+func TestInstallNamesMissingFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	out, err := admin(t, nil, "install", "DESTDIR="+root, "BINARY="+root+"/missing")
@@ -180,8 +180,8 @@ type tools struct {
 	calls string // a file with a line for each call
 }
 
-// standIns makes them out of the scripts that they are to be, by name.
-func standIns(t *testing.T, scripts map[string]string) tools {
+// fakeTools makes them out of the scripts that they are to be, by name.
+func fakeTools(t *testing.T, scripts map[string]string) tools {
 	t.Helper()
 	dir := t.TempDir()
 	made := tools{[]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, filepath.Join(dir, "calls")}
@@ -199,7 +199,7 @@ func (m tools) updates(t *testing.T) int {
 	return strings.Count(string(calls), "journalctl --update-catalog\n")
 }
 
-func TestUninstallMindsTheService(t *testing.T) {
+func TestUninstallWithRunningService(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		active, enabled int
@@ -213,7 +213,7 @@ func TestUninstallMindsTheService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := t.TempDir()
-			tools := standIns(t, map[string]string{
+			tools := fakeTools(t, map[string]string{
 				"systemctl":  fmt.Sprintf("case $1 in is-active) exit %d ;; is-enabled) exit %d ;; esac\nexit 99", tt.active, tt.enabled),
 				"journalctl": "",
 			})

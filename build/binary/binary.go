@@ -92,7 +92,7 @@ func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := b.belongs(all); err != nil {
+			if err := b.checkConsistent(all); err != nil {
 				return nil, fmt.Errorf("%s %w; run: make binaries", file, err)
 			}
 			all = append(all, b)
@@ -101,8 +101,8 @@ func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 	return all, nil
 }
 
-// belongs tells whether the binary fits its name and those before it.
-func (b Binary) belongs(others []Binary) error {
+// checkConsistent tells whether the binary fits its name and those before it.
+func (b Binary) checkConsistent(others []Binary) error {
 	if name := b.Name(); filepath.Base(b.File) != name {
 		return fmt.Errorf("holds what should be called %s", name)
 	}

@@ -75,9 +75,9 @@ func (m module) build(t *testing.T, dir, name string, flags ...string) string {
 
 func platform() string { return runtime.GOOS + "-" + runtime.GOARCH }
 
-// TestReadTellsTheCommit follows a module from its tag to changes beside it, and
+// TestReadCommit follows a module from its tag to changes beside it, and
 // to a place without git.
-func TestReadTellsTheCommit(t *testing.T) {
+func TestReadCommit(t *testing.T) {
 	t.Parallel()
 	m, out := newModule(t), t.TempDir()
 	revision := m.commit(t, "first")
@@ -108,7 +108,7 @@ func TestReadTellsTheCommit(t *testing.T) {
 	}
 }
 
-func TestReadAllWantsOneCommit(t *testing.T) {
+func TestReadAllRequiresOneCommit(t *testing.T) {
 	t.Parallel()
 	m := newModule(t)
 	revision := m.commit(t, "first")
@@ -166,7 +166,7 @@ func TestReadAllWantsOneCommit(t *testing.T) {
 	}
 }
 
-func TestWindowsProgramsHaveAnEnding(t *testing.T) {
+func TestWindowsExtension(t *testing.T) {
 	t.Parallel()
 	if got := (binary.Binary{Program: "tool", OS: "windows", Arch: "amd64"}).Name(); got != "tool-windows-amd64.exe" {
 		t.Errorf("got %s", got)

@@ -88,7 +88,7 @@ func entries(t *testing.T, img v1.Image) (listing []string, contents map[string]
 	return listing, contents
 }
 
-func TestImageHoldsTwoFiles(t *testing.T) {
+func TestImageFiles(t *testing.T) {
 	t.Parallel()
 	roots := must1(image.Roots())(t)
 	wantListing := []string{
@@ -121,7 +121,7 @@ func TestImageHoldsTwoFiles(t *testing.T) {
 	}
 }
 
-func TestImageSaysWhatItIs(t *testing.T) {
+func TestImageMetadata(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{
 		"org.opencontainers.image.title":       "http01-proxyd",
@@ -189,7 +189,7 @@ func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, 
 	}
 }
 
-func TestDigestFollowsContents(t *testing.T) {
+func TestDigestDependsOnContents(t *testing.T) {
 	t.Parallel()
 	first := options(t)
 	want := digest(t, build(t, first))
@@ -226,8 +226,8 @@ func TestDigestFollowsContents(t *testing.T) {
 	}
 }
 
-// TestUpgradeSharesTheCertificates: what did not change is not pulled again.
-func TestUpgradeSharesTheCertificates(t *testing.T) {
+// TestCertificateLayerIsShared: what did not change is not pulled again.
+func TestCertificateLayerIsShared(t *testing.T) {
 	t.Parallel()
 	layers := func(o image.Options) []string {
 		index := build(t, o)

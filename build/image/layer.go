@@ -49,7 +49,7 @@ func (f file) pack() ([]byte, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	header := tar.Header{ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-	for _, dir := range above(f.path) {
+	for _, dir := range parentDirs(f.path) {
 		header.Typeflag, header.Name, header.Mode = tar.TypeDir, dir+"/", 0o755
 		if err := w.WriteHeader(&header); err != nil {
 			return nil, err
@@ -68,9 +68,9 @@ func (f file) pack() ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// above lists the directories above an absolute path, outermost first, without
+// parentDirs lists the directories above an absolute path, outermost first, without
 // the root and without a leading slash.
-func above(name string) []string {
+func parentDirs(name string) []string {
 	var dirs []string
 	for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {
 		dirs = append(dirs, strings.TrimPrefix(dir, "/"))

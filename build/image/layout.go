@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// marker is in every OCI layout
+// layoutMarker is in every OCI layout
 // (https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md).
-const marker = "oci-layout"
+const layoutMarker = "oci-layout"
 
 // WriteLayout writes the image as an OCI layout, in place of one that is there;
 // a directory that holds something else is refused. podman, skopeo and others
 // read it as oci:DIR.
 func WriteLayout(dir string, index v1.ImageIndex) error {
-	if err := refuseForeign(dir); err != nil {
+	if err := refuseOtherContents(dir); err != nil {
 		return fmt.Errorf("write the image to %s: %w", dir, err)
 	}
 	next := filepath.Clean(dir) + ".next"
@@ -32,9 +32,9 @@ func WriteLayout(dir string, index v1.ImageIndex) error {
 	return nil
 }
 
-// refuseForeign fails if there is a dir with something in it that is no OCI
+// refuseOtherContents fails if there is a dir with something in it that is no OCI
 // layout: it would be deleted.
-func refuseForeign(dir string) error {
+func refuseOtherContents(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -44,7 +44,7 @@ func refuseForeign(dir string) error {
 	case len(entries) == 0:
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(dir, marker)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, layoutMarker)); err != nil {
 		return errors.New("the directory holds something else: name another one, or empty it")
 	}
 	return nil

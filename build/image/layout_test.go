@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/build/image"
 )
 
-func TestLayoutTakesThePlaceOfTheOneBefore(t *testing.T) {
+func TestLayoutReplacesPrevious(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "dist", "image")
 	before := options(t)
@@ -46,7 +46,7 @@ func TestLayoutTakesThePlaceOfTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestLayoutSparesWhatIsNotAnImage(t *testing.T) {
+func TestLayoutKeepsOtherContents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
@@ -60,7 +60,7 @@ func TestLayoutSparesWhatIsNotAnImage(t *testing.T) {
 	}
 }
 
-func TestLayoutGoesIntoAnEmptyDirectory(t *testing.T) {
+func TestLayoutInEmptyDirectory(t *testing.T) {
 	t.Parallel()
 	if err := image.WriteLayout(t.TempDir(), build(t, options(t))); err != nil {
 		t.Error(err)

@@ -50,14 +50,14 @@ func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (
 		keychain = authn.DefaultKeychain
 	}
 	if err := remote.WriteIndex(target, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain)); err != nil {
-		return "", fmt.Errorf("push the image to %s: %w%s", target, err, mend(err, target))
+		return "", fmt.Errorf("push the image to %s: %w%s", target, err, remediation(err, target))
 	}
 	return target.Context().Digest(digest.String()).String(), nil
 }
 
-// mend says what to do about a registry that does not know us, or that we do
+// remediation says what to do about a registry that does not know us, or that we do
 // not know.
-func mend(err error, target name.Reference) string {
+func remediation(err error, target name.Reference) string {
 	const unauthorized, forbidden = 401, 403
 	var (
 		answer    *transport.Error

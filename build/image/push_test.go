@@ -73,9 +73,9 @@ func TestPushAndPull(t *testing.T) {
 	}
 }
 
-// TestPushTakesPodmansCredentials: a release engineer has logged in with podman
+// TestPushUsesPodmanCredentials: a release engineer has logged in with podman
 // and names its file.
-func TestPushTakesPodmansCredentials(t *testing.T) {
+func TestPushUsesPodmanCredentials(t *testing.T) {
 	host := startRegistry(t, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if user, password, _ := r.BasicAuth(); user != "me" || password != "secret" {
@@ -105,7 +105,7 @@ func TestPushTakesPodmansCredentials(t *testing.T) {
 	}
 }
 
-func TestPushSaysWhatIsWrong(t *testing.T) {
+func TestPushErrors(t *testing.T) {
 	t.Parallel()
 	gone := startRegistry(t, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -31,13 +31,13 @@ const (
 
 // Exit codes of condition.
 const (
-	notTrue     command.Exit = 1
-	noCondition command.Exit = 3
+	exitNotTrue     command.ExitCode = 1
+	exitNoCondition command.ExitCode = 3
 )
 
-// usualAge is how old a report may be: one is asked after the other, and monitoring
+// defaultMaxAge is how old a report may be: one is asked after the other, and monitoring
 // asks them all again within minutes.
-const usualAge = 5 * time.Minute
+const defaultMaxAge = 5 * time.Minute
 
 // conditionFlags are those of condition.
 type conditionFlags struct {
@@ -86,18 +86,18 @@ Examples:
 			flags.StringVar(&f.format, "o", "json", "short for --output `FORMAT`")
 			flags.StringVar(&f.previous, "previous", "", "`FILE` with the condition that an earlier run has printed, in json or yaml; an absent one is none")
 			flags.StringVar(&f.hosts, "hosts", "", "how many `HOSTS` there are, or their names with commas between: one without a report has not answered")
-			flags.DurationVar(&f.maxAge, "max-age", usualAge, "`DURATION` that a report may be old, such as 90s: an older one does not count; 0: however old")
+			flags.DurationVar(&f.maxAge, "max-age", defaultMaxAge, "`DURATION` that a report may be old, such as 90s: an older one does not count; 0: however old")
 			return func(_ context.Context, s command.Streams) error {
-				if err := f.check(flags.Args()); err != nil {
+				if err := f.validate(flags.Args()); err != nil {
 					return err
 				}
 				status, err := f.run(s.Out, flags.Args(), time.Now())
 				switch {
 				case err != nil:
-					fmt.Fprintf(s.Err, "http01-machineconfig condition: %v\n", refuse(err))
-					return noCondition
+					fmt.Fprintf(s.Err, "http01-machineconfig condition: %v\n", indentProblems(err))
+					return exitNoCondition
 				case status != "True":
-					return notTrue
+					return exitNotTrue
 				}
 				return nil
 			}
@@ -105,7 +105,7 @@ Examples:
 	}
 }
 
-func (f conditionFlags) check(files []string) error {
+func (f conditionFlags) validate(files []string) error {
 	switch {
 	case f.format != "json" && f.format != "yaml" && f.format != "text":
 		return command.UsageError(fmt.Sprintf("output format %q: use json, yaml or text", f.format))
@@ -118,7 +118,7 @@ func (f conditionFlags) check(files []string) error {
 	}
 	seen := make(map[string]string)
 	for _, file := range files {
-		name := hostOf(file)
+		name := hostName(file)
 		switch other, again := seen[name]; {
 		case file == stdin:
 			return command.UsageError("reports are not read from the standard input: write each into a file, called as its host: status-HOST.json")
@@ -131,39 +131,39 @@ func (f conditionFlags) check(files []string) error {
 		}
 		seen[name] = file
 	}
-	_, err := f.expected(slices.Sorted(maps.Keys(seen)))
+	_, err := f.expectedHosts(slices.Sorted(maps.Keys(seen)))
 	return err
 }
 
-// expected are the hosts that there are. A report of another is a mistake: it may be
+// expectedHosts are the hosts that there are. A report of another is a mistake: it may be
 // left over by a host that is gone.
-func (f conditionFlags) expected(reported []string) (condition.Expected, error) {
+func (f conditionFlags) expectedHosts(reported []string) (condition.Expectation, error) {
 	if f.hosts == "" {
-		return condition.Expected{}, nil
+		return condition.Expectation{}, nil
 	}
 	if count, err := strconv.Atoi(f.hosts); err == nil {
 		switch {
 		case count < 1 || count > maxHosts:
-			return condition.Expected{}, command.UsageError(fmt.Sprintf("--hosts %d: give 1 to %d, or names", count, maxHosts))
+			return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts %d: give 1 to %d, or names", count, maxHosts))
 		case count < len(reported):
-			return condition.Expected{}, command.UsageError(fmt.Sprintf("--hosts %d, and %d reports: leave out those of hosts that are gone", count, len(reported)))
+			return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts %d, and %d reports: leave out those of hosts that are gone", count, len(reported)))
 		}
-		return condition.Expected{Count: count}, nil
+		return condition.Expectation{Count: count}, nil
 	}
 	names := strings.Split(f.hosts, ",")
 	if len(names) > maxHosts {
-		return condition.Expected{}, command.UsageError(fmt.Sprintf("--hosts names %d: give at most %d", len(names), maxHosts))
+		return condition.Expectation{}, command.UsageError(fmt.Sprintf("--hosts names %d: give at most %d", len(names), maxHosts))
 	}
 	slices.Sort(names)
 	if slices.Contains(names, "") || len(slices.Compact(slices.Clone(names))) < len(names) {
-		return condition.Expected{}, command.UsageError("--hosts has an empty name, or one twice: give each host once, with commas between")
+		return condition.Expectation{}, command.UsageError("--hosts has an empty name, or one twice: give each host once, with commas between")
 	}
 	for _, name := range reported {
 		if !slices.Contains(names, name) {
-			return condition.Expected{}, command.UsageError(fmt.Sprintf("there is a report of %s, whom --hosts does not name: add it there, or leave the file out", name))
+			return condition.Expectation{}, command.UsageError(fmt.Sprintf("there is a report of %s, whom --hosts does not name: add it there, or leave the file out", name))
 		}
 	}
-	return condition.Expected{Names: names}, nil
+	return condition.Expectation{Names: names}, nil
 }
 
 // run prints the condition and gives its status.
@@ -172,18 +172,18 @@ func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (strin
 	if err != nil {
 		return "", err
 	}
-	hosts := make([]condition.Host, 0, len(files))
+	hosts := make([]condition.HostReport, 0, len(files))
 	reported := make([]string, 0, len(files))
 	for _, file := range files {
-		h := readHost(file)
+		h := readHostReport(file)
 		hosts, reported = append(hosts, h), append(reported, h.Name)
 	}
-	expected, err := f.expected(reported)
+	expected, err := f.expectedHosts(reported)
 	if err != nil {
 		return "", err
 	}
 	expected.MaxAge = f.maxAge
-	c := condition.Fold(hosts, expected, previous, now)
+	c := condition.Aggregate(hosts, expected, previous, now)
 	return c.Status, writeCondition(out, c, f.format)
 }
 

@@ -25,9 +25,9 @@ func holderReport(said time.Time) string {
 "lastTransitionTime": "2026-01-02T03:04:05Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]}`, own)
 }
 
-// TestReportsAge: a report counts as long as --max-age says, by its own time, or else
+// TestReportAge: a report counts as long as --max-age says, by its own time, or else
 // by its file's, where it says none or one that is to come.
-func TestReportsAge(t *testing.T) {
+func TestReportAge(t *testing.T) {
 	t.Parallel()
 	const good, ahead = "192.0.2.5 is held and served by m0; 1 host has reported\n", "192.0.2.5 is held and served by m0; the report of m0 is of "
 	now := time.Now()
@@ -35,20 +35,20 @@ func TestReportsAge(t *testing.T) {
 	for name, tt := range map[string]struct {
 		said, written time.Time
 		flags         []string
-		code          command.Exit
+		code          command.ExitCode
 		want          string
 	}{
 		"new":                      {now, now, nil, command.OK, ": " + good},
 		"new, in an old file":      {now, old(time.Hour), nil, command.OK, ": " + good},
-		"old":                      {old(time.Hour + 2*time.Minute), now, nil, notTrue, "=Unknown (NotReachable) since " + old(57*time.Minute).UTC().Format("2006-01-02T15:04") + "*: the report of m0 is of * ago: ask it again, *; 0 of 1 hosts have reported\n"},
+		"old":                      {old(time.Hour + 2*time.Minute), now, nil, exitNotTrue, "=Unknown (NotReachable) since " + old(57*time.Minute).UTC().Format("2006-01-02T15:04") + "*: the report of m0 is of * ago: ask it again, *; 0 of 1 hosts have reported\n"},
 		"of earlier":               {old(2 * time.Minute), now, nil, command.OK, ": " + good},
-		"of earlier, too old":      {old(2 * time.Minute), now, []string{"--max-age", "1m"}, notTrue, ": the report of m0 is of *, 2m*s ago: ask it again, "},
+		"of earlier, too old":      {old(2 * time.Minute), now, []string{"--max-age", "1m"}, exitNotTrue, ": the report of m0 is of *, 2m*s ago: ask it again, "},
 		"old, and it may be":       {old(time.Hour), now, []string{"--max-age", "2h"}, command.OK, ": " + good},
 		"however old":              {old(900 * time.Hour), now, []string{"--max-age", "0"}, command.OK, ": " + good},
 		"of no time":               {time.Time{}, now, nil, command.OK, ": " + good},
-		"of no time, in an old":    {time.Time{}, old(time.Hour), nil, notTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, "},
+		"of no time, in an old":    {time.Time{}, old(time.Hour), nil, exitNotTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, "},
 		"of later":                 {old(-time.Hour), now, nil, command.OK, ": " + ahead + "*: its clock is ahead by *, if the one here is right; 1 host has reported\n"},
-		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, notTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, *; the report of m0 is of *: its clock is ahead by *, "},
+		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, exitNotTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, *; the report of m0 is of *: its clock is ahead by *, "},
 	} {
 		path := filepath.Join(t.TempDir(), "status-m0.json")
 		must(t, os.WriteFile(path, []byte(holderReport(tt.said)), 0o600))
@@ -72,19 +72,19 @@ func inOrder(text, pieces string) bool {
 	return true
 }
 
-// broken is a disk that is full.
-type broken struct{}
+// failingWriter is a disk that is full.
+type failingWriter struct{}
 
-func (broken) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// TestNotPrinted: a condition that is not printed has an exit code of its own.
-func TestNotPrinted(t *testing.T) {
+// TestOutputFails: a condition that is not printed has an exit code of its own.
+func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status-m0.json")
 	must(t, os.WriteFile(path, []byte(holderReport(time.Now())), 0o600))
 	var said strings.Builder
-	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: broken{}, Err: &said})
-	if want := "http01-machineconfig condition: print the condition: short write\n"; code != int(noCondition) || said.String() != want {
+	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: failingWriter{}, Err: &said})
+	if want := "http01-machineconfig condition: print the condition: short write\n"; code != int(exitNoCondition) || said.String() != want {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// hostOf is whose report a file holds.
-func hostOf(file string) string {
+// hostName is whose report a file holds.
+func hostName(file string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(filepath.Base(file), ".json"), "status-")
 }
 
@@ -34,14 +34,14 @@ func isPattern(file string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readHost reads a host's report, which was asked for when its file was written. One
+// readHostReport reads a host's report, which was asked for when its file was written. One
 // that cannot be read is a host that has not answered.
-func readHost(file string) condition.Host {
-	name := hostOf(file)
-	h := condition.Host{Name: name}
+func readHostReport(file string) condition.HostReport {
+	name := hostName(file)
+	h := condition.HostReport{Name: name}
 	text, err := readReport(file)
 	if err == nil {
-		var report condition.Host
+		var report condition.HostReport
 		if report, err = condition.Parse(name, text); err == nil {
 			h = report
 		} else if file != name { // the host's name stands before it
@@ -100,18 +100,18 @@ func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, machineconfig.Problem{
-			Where:   f.previous,
-			Message: "empty, as a shell makes the file that it writes into",
-			Mend:    "remove it, and have the condition written into another file first, as --help shows",
+			Where:       f.previous,
+			Message:     "empty, as a shell makes the file that it writes into",
+			Remediation: "remove it, and have the condition written into another file first, as --help shows",
 		}
 	}
 	var fields map[string]string // JSON is YAML
 	if err := yaml.Load(text, &fields); err != nil {
-		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Mend: mend}
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition", Remediation: mend}
 	}
 	at, err := time.Parse(time.RFC3339, fields["lastTransitionTime"])
 	if err != nil || fields["type"] != report.ConditionType || fields["status"] == "" {
-		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Mend: mend}
+		return nil, machineconfig.Problem{Where: f.previous, Message: "not a condition " + report.ConditionType, Remediation: mend}
 	}
 	return &report.Condition{Type: fields["type"], Status: fields["status"], LastTransitionTime: at}, nil
 }

@@ -63,7 +63,7 @@ func TestCondition(t *testing.T) {
 	if first := runLine(t, "", "condition", "-o", "text", "--previous", filepath.Join(dir, "absent"), "--hosts", "master0,master1", holder, other); first.code != command.OK || !strings.Contains(first.out, message) {
 		t.Errorf("%+v", first)
 	}
-	if missing := runLine(t, "", "condition", "-o", "text", "--hosts", "3", holder, other); missing.code != int(notTrue) || !strings.Contains(missing.out, "=Unknown (NotReachable)") || !strings.Contains(missing.out, ": another host: there is no report; 2 of 3 hosts have reported\n") {
+	if missing := runLine(t, "", "condition", "-o", "text", "--hosts", "3", holder, other); missing.code != int(exitNotTrue) || !strings.Contains(missing.out, "=Unknown (NotReachable)") || !strings.Contains(missing.out, ": another host: there is no report; 2 of 3 hosts have reported\n") {
 		t.Errorf("%+v", missing)
 	}
 	for _, hosts := range []string{"1", "0", "master0,master2", "master0,master1,master1", "master0,,master1"} {
@@ -80,7 +80,7 @@ func TestCondition(t *testing.T) {
 		t.Errorf("%+v", text)
 	}
 	none := runLine(t, "", "condition", "-o", "text", other)
-	if want := (outcome{int(notTrue), "HTTP01ChallengeProxyReady=False (VIPNotHeld) since 2026-01-02T04:04:05Z: 192.0.2.5 is held by no host: see keepalived on master1; 1 host has reported\n", ""}); none != want {
+	if want := (outcome{int(exitNotTrue), "HTTP01ChallengeProxyReady=False (VIPNotHeld) since 2026-01-02T04:04:05Z: 192.0.2.5 is held by no host: see keepalived on master1; 1 host has reported\n", ""}); none != want {
 		t.Errorf("%+v", none)
 	}
 }
@@ -109,7 +109,7 @@ func TestUnreadableReports(t *testing.T) {
 		got := runLine(t, "", "condition", path)
 		var c report.Condition
 		must(t, json.Unmarshal([]byte(got.out), &c))
-		if want := "master0: " + tt.want + "; 0 of 1 hosts have reported"; got.code != int(notTrue) || c.Status != "Unknown" || c.Reason != report.NotReachable || c.Message != want {
+		if want := "master0: " + tt.want + "; 0 of 1 hosts have reported"; got.code != int(exitNotTrue) || c.Status != "Unknown" || c.Reason != report.NotReachable || c.Message != want {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
 		if err == nil && !c.LastTransitionTime.Equal(when) {
@@ -118,12 +118,12 @@ func TestUnreadableReports(t *testing.T) {
 	}
 }
 
-// TestReportOfItsOwnName: the name of a file that is called as nothing else is said once.
-func TestReportOfItsOwnName(t *testing.T) {
+// TestFileNamedAsHost: the name of a file that is called as nothing else is said once.
+func TestFileNamedAsHost(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, os.WriteFile("t.txt", []byte("Serving\n"), 0o600))
 	got := runLine(t, "", "condition", "-o", "text", "t.txt")
-	if want := ": t.txt: not a report of the service: "; got.code != int(notTrue) || !strings.Contains(got.out, want) || strings.Count(got.out, "t.txt") != 1 {
+	if want := ": t.txt: not a report of the service: "; got.code != int(exitNotTrue) || !strings.Contains(got.out, want) || strings.Count(got.out, "t.txt") != 1 {
 		t.Errorf("%+v", got)
 	}
 }

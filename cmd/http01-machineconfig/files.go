@@ -31,7 +31,7 @@ func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
 	}
 	var problems config.Problems
 	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // those say what to do
-		err = nameAnother(err)
+		err = readError(err)
 	}
 	return &machineconfig.Input{Name: path, Text: text}, err
 }
@@ -54,14 +54,14 @@ func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, er
 func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nameAnother(err)
+		return nil, readError(err)
 	}
 	text, err := readAll(f, path, limit)
 	return text, errors.Join(err, f.Close())
 }
 
-// nameAnother adds the mend to a file that cannot be read.
-func nameAnother(err error) error {
+// readError adds the mend to a file that cannot be read.
+func readError(err error) error {
 	return fmt.Errorf("%w: name a file that is there and can be read, or - for the standard input", err)
 }
 
@@ -70,27 +70,27 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	switch {
 	case err != nil:
-		return nil, nameAnother(err)
+		return nil, readError(err)
 	case int64(len(text)) > limit:
 		return nil, fmt.Errorf("read %s: it is longer than %d bytes: is it the right file?", name, limit)
 	}
 	return text, nil
 }
 
-// write puts the files into dir, each one whole or not at all.
-func write(dir string, outputs []output) error {
+// writeFiles puts the files into dir, each one whole or not at all.
+func writeFiles(dir string, outputs []outputFile) error {
 	for _, o := range outputs {
 		path := filepath.Join(dir, filepath.FromSlash(o.File))
-		if err := replace(path, o.Text); err != nil {
+		if err := replaceFile(path, o.Text); err != nil {
 			return fmt.Errorf("write %s: %w: give another folder with --out", path, err)
 		}
 	}
 	return nil
 }
 
-// checkLeft refuses a folder with MachineConfigs that earlier renderings have
+// checkStaleFiles refuses a folder with MachineConfigs that earlier renderings have
 // left and this one does not overwrite: oc applies all that is in the folder.
-func checkLeft(dir string, outputs []output) error {
+func checkStaleFiles(dir string, outputs []outputFile) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -112,9 +112,9 @@ func checkLeft(dir string, outputs []output) error {
 		return nil
 	}
 	return machineconfig.Problem{
-		Where:   dir,
-		Message: fmt.Sprintf("another rendering has left %s, which \"oc apply -f %s\" would apply too", strings.Join(left, " and "), dir),
-		Mend:    "give another folder with --out, or remove them",
+		Where:       dir,
+		Message:     fmt.Sprintf("another rendering has left %s, which \"oc apply -f %s\" would apply too", strings.Join(left, " and "), dir),
+		Remediation: "give another folder with --out, or remove them",
 	}
 }
 
@@ -123,7 +123,7 @@ func isMachineConfig(name string) bool {
 	return regexp.MustCompile(`^98-.+-http01-proxyd(-config)?\.ya?ml$`).MatchString(name)
 }
 
-func replace(path string, text []byte) (err error) {
+func replaceFile(path string, text []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // nothing in it is secret
 		return err
 	}
@@ -142,8 +142,8 @@ func replace(path string, text []byte) (err error) {
 	return nil
 }
 
-// printAll writes the files as one YAML stream, or the only one as it is.
-func printAll(w io.Writer, outputs []output) error {
+// printStream writes the files as one YAML stream, or the only one as it is.
+func printStream(w io.Writer, outputs []outputFile) error {
 	for i, o := range outputs {
 		if i > 0 {
 			if _, err := io.WriteString(w, "---\n"); err != nil {

@@ -27,18 +27,18 @@ or failed, 2 the command line is wrong; condition has codes of its own.`,
 	}
 }
 
-// refusal is an error whose message tells all problems at once, a line each:
+// indentedError is an error whose message tells all problems at once, a line each:
 // those after the first are indented, as belonging to the same message.
-type refusal struct{ error }
+type indentedError struct{ error }
 
-func (r refusal) Error() string { return strings.ReplaceAll(r.error.Error(), "\n", "\n  ") }
+func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(), "\n", "\n  ") }
 
-func (r refusal) Unwrap() error { return r.error }
+func (r indentedError) Unwrap() error { return r.error }
 
-// refuse makes a refusal of an error, and nothing of none.
-func refuse(err error) error {
+// indentProblems makes a refusal of an error, and nothing of none.
+func indentProblems(err error) error {
 	if err == nil {
 		return nil
 	}
-	return refusal{err}
+	return indentedError{err}
 }

@@ -107,8 +107,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestEveryCommandExplainsItself: help is how an admin meets a flag.
-func TestEveryCommandExplainsItself(t *testing.T) {
+// TestHelpOfEveryCommand: help is how an admin meets a flag.
+func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range program().Commands {
 		got := runLine(t, "", c.Name, "--help")
@@ -140,9 +140,9 @@ func tree(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// TestCommittedAreRendered: rendering again gives what is committed, byte for
+// TestCommittedFilesAreCurrent: rendering again gives what is committed, byte for
 // byte, and there is nothing besides.
-func TestCommittedAreRendered(t *testing.T) {
+func TestCommittedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if got := runLine(t, "", "render", "--image", machineconfig.ExampleImage, "--out", dir); got.code != command.OK {
@@ -170,7 +170,7 @@ func TestCommittedAreRendered(t *testing.T) {
 func TestEveryChangeIsCovered(t *testing.T) {
 	t.Parallel()
 	objects := must1(machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master"}))(t)
-	policy := disruption.Standard()
+	policy := disruption.InstallerPolicy()
 	var paths, units []string
 	for _, o := range objects {
 		paths, units = append(paths, o.Paths...), append(units, o.Units...)
@@ -210,7 +210,7 @@ func TestReport(t *testing.T) {
 	text := runLine(t, "", "render", "--image", image, "--pool", "infra", "--out", dir)
 	for _, want := range []string{
 		dir + "/98-infra-http01-proxyd.yaml",
-		strconv.Itoa(total) + " bytes  " + machineconfig.Share(total) + " of the 1572864 that the machine-config-operator takes for a pool",
+		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) + " of the 1572864 that the machine-config-operator takes for a pool",
 	} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("no %q in\n%s", want, text.out)
@@ -218,9 +218,9 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPrinted: one stream with the MachineConfigs and nothing else in it; the
+// TestPrintToStdout: one stream with the MachineConfigs and nothing else in it; the
 // policy has to come first and by itself.
-func TestPrinted(t *testing.T) {
+func TestPrintToStdout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	written := runLine(t, "", "render", "--image", image, "--out", dir)
@@ -238,9 +238,9 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// TestPrecedingPolicy: a rendering names no folder that another one may be in,
+// TestPolicyIsWrittenFirst: a rendering names no folder that another one may be in,
 // and each policy its own command, once.
-func TestPrecedingPolicy(t *testing.T) {
+func TestPolicyIsWrittenFirst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if got := runLine(t, "", "render", "--image", image, "--out", dir); got.code != command.OK {
@@ -261,8 +261,8 @@ func TestPrecedingPolicy(t *testing.T) {
 	}
 }
 
-// TestOtherRenderings: what oc would apply besides is named and stays.
-func TestOtherRenderings(t *testing.T) {
+// TestStaleFilesAreRefused: what oc would apply besides is named and stays.
+func TestStaleFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	render := func(more ...string) outcome {
@@ -322,9 +322,9 @@ func TestConfigurationFromStdin(t *testing.T) {
 	}
 }
 
-// TestWrittenWhole: files are replaced, not written to, readable by all, and
+// TestFilesAreReplacedAtomically: files are replaced, not written to, readable by all, and
 // nothing else is left in the directory.
-func TestWrittenWhole(t *testing.T) {
+func TestFilesAreReplacedAtomically(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	old := filepath.Join(dir, "98-master-http01-proxyd.yaml")

@@ -50,16 +50,16 @@ Examples:
 			flags.BoolVar(&f.force, "force", false, "with --merge: replace entries that have our keys and other actions")
 			flags.BoolVar(&f.layered, "layered", false, "the entries for hosts whose operating system image holds the binary")
 			return func(_ context.Context, s command.Streams) error {
-				if err := f.check(); err != nil {
+				if err := f.validate(); err != nil {
 					return err
 				}
-				return refuse(f.run(s))
+				return indentProblems(f.run(s))
 			}
 		},
 	}
 }
 
-func (f policyFlags) check() error {
+func (f policyFlags) validate() error {
 	ways := 0
 	for _, way := range []bool{f.merge != "", f.remove != "", f.release} {
 		if way {
@@ -78,9 +78,9 @@ func (f policyFlags) check() error {
 }
 
 func (f policyFlags) run(s command.Streams) error {
-	policy := disruption.Standard()
+	policy := disruption.InstallerPolicy()
 	if f.layered {
-		policy = disruption.Layered()
+		policy = disruption.LayeredPolicy()
 	}
 	var result disruption.Result
 	var err error
@@ -92,7 +92,7 @@ func (f policyFlags) run(s command.Streams) error {
 	case f.remove != "":
 		result, err = f.edit(s, f.remove, policy.Remove)
 	case f.release:
-		result.Text, err = disruption.Release()
+		result.Text, err = disruption.RemovalManifest()
 	default:
 		result.Text, err = policy.Manifest()
 	}

@@ -90,17 +90,17 @@ Examples:
 			return func(ctx context.Context, s command.Streams) error {
 				given := make(map[string]bool)
 				flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-				if err := f.check(given); err != nil {
+				if err := f.validate(given); err != nil {
 					return err
 				}
-				return refuse(f.run(ctx, s))
+				return indentProblems(f.run(ctx, s))
 			}
 		},
 	}
 }
 
-// check refuses flags that do not go together.
-func (f renderFlags) check(given map[string]bool) error {
+// validate refuses flags that do not go together.
+func (f renderFlags) validate(given map[string]bool) error {
 	if f.format != "text" && f.format != "json" {
 		return command.UsageError(fmt.Sprintf("output format %q: use text or json", f.format))
 	}
@@ -122,7 +122,7 @@ func (f renderFlags) check(given map[string]bool) error {
 		return command.UsageError("--binary goes with --fcos only")
 	case f.strict && f.apiServer == "" && f.infrastructure == "":
 		return command.UsageError("--strict goes with --apiserver and --infrastructure only")
-	case f.stdins() > 1:
+	case f.stdinCount() > 1:
 		return command.UsageError("the standard input can be one file: name others for the rest")
 	case !f.fcos && !f.layered && f.image == "":
 		return command.UsageError("--image REF is missing")
@@ -130,10 +130,10 @@ func (f renderFlags) check(given map[string]bool) error {
 	return nil
 }
 
-// stdins counts the files that are to be read from the standard input.
-func (f renderFlags) stdins() (n int) {
+// stdinCount counts the files that are to be read from the standard input.
+func (f renderFlags) stdinCount() (n int) {
 	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.apiServer}
-	if !f.oneList() {
+	if !f.sameFile() {
 		names = append(names, f.infrastructure)
 	}
 	for _, name := range names {
@@ -153,26 +153,26 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 		return fmt.Errorf("stopped before anything was written: %w", err)
 	}
 	if f.out == "-" {
-		if err := printAll(s.Out, outputs); err != nil {
+		if err := printStream(s.Out, outputs); err != nil {
 			return err
 		}
-		f.note(s.Err, outputs)
+		f.printNotes(s.Err, outputs)
 		return f.report(s.Err, outputs, "")
 	}
 	if !f.fcos { // oc does not read an Ignition configuration, nor Ignition a folder
-		if err := checkLeft(f.out, outputs); err != nil {
+		if err := checkStaleFiles(f.out, outputs); err != nil {
 			return err
 		}
 	}
-	if err := write(f.out, outputs); err != nil {
+	if err := writeFiles(f.out, outputs); err != nil {
 		return err
 	}
-	f.note(s.Err, outputs)
+	f.printNotes(s.Err, outputs)
 	return f.report(s.Out, outputs, f.out)
 }
 
-// note says what the files do not show, and an admin has to know.
-func (f renderFlags) note(w io.Writer, outputs []output) {
+// printNotes says what the files do not show, and an admin has to know.
+func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	for _, o := range outputs {
 		for _, warning := range o.Warnings {
 			fmt.Fprintln(w, "warning: "+warning)
@@ -189,18 +189,18 @@ func (f renderFlags) note(w io.Writer, outputs []output) {
 	}
 }
 
-// site reads what is particular to a cluster.
-func (f renderFlags) site(in io.Reader) (machineconfig.Site, error) {
+// readSite reads what is particular to a cluster.
+func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	configuration, configErr := readConfig(in, f.config)
 	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
 	proxy, proxyErr := readInput(in, f.proxy, maxManifest)
-	cluster, clusterErr := f.cluster(in)
+	cluster, clusterErr := f.readCluster(in)
 	site := machineconfig.Site{Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster}
 	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
 }
 
-// oneList reports whether one file is given for both objects, in whichever spelling.
-func (f renderFlags) oneList() bool {
+// sameFile reports whether one file is given for both objects, in whichever spelling.
+func (f renderFlags) sameFile() bool {
 	if f.infrastructure == f.apiServer || f.infrastructure == stdin || f.apiServer == stdin {
 		return f.infrastructure == f.apiServer
 	}
@@ -209,15 +209,15 @@ func (f renderFlags) oneList() bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// cluster reads the cluster's own objects, of which both may be in one file.
-func (f renderFlags) cluster(in io.Reader) (*machineconfig.Cluster, error) {
+// readCluster reads the cluster's own objects, of which both may be in one file.
+func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, error) {
 	if f.apiServer == "" && f.infrastructure == "" {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
-	c := machineconfig.Cluster{Strict: f.strict}
+	c := machineconfig.ClusterObjects{Strict: f.strict}
 	var apiErr, infrastructureErr error
 	c.APIServer, apiErr = readInput(in, f.apiServer, machineconfig.MaxObject)
-	if f.oneList() {
+	if f.sameFile() {
 		c.Infrastructure = c.APIServer
 		return &c, apiErr
 	}
@@ -226,15 +226,15 @@ func (f renderFlags) cluster(in io.Reader) (*machineconfig.Cluster, error) {
 }
 
 // render makes everything in memory.
-func (f renderFlags) render(in io.Reader) ([]output, error) {
-	site, siteErr := f.site(in)
+func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
+	site, siteErr := f.readSite(in)
 	if f.fcos {
 		binary, err := readInput(in, f.binary, maxBinary)
 		if err := errors.Join(siteErr, err); err != nil {
 			return nil, err
 		}
-		o, err := machineconfig.Ignition(sources.Files, site, *binary)
-		return []output{{Object: o}}, err
+		o, err := machineconfig.RenderIgnition(sources.Files, site, *binary)
+		return []outputFile{{Object: o}}, err
 	}
 	sums, err := readInput(in, f.sums, maxSums)
 	if err := errors.Join(siteErr, err); err != nil {
@@ -246,13 +246,13 @@ func (f renderFlags) render(in io.Reader) ([]output, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := disruption.Standard()
+	policy := disruption.InstallerPolicy()
 	if f.layered {
-		policy = disruption.Layered()
+		policy = disruption.LayeredPolicy()
 	}
-	var outputs []output
+	var outputs []outputFile
 	for _, o := range objects {
-		outputs = append(outputs, output{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
+		outputs = append(outputs, outputFile{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
 	}
 	if f.out == "-" { // the policy has to be in force first: not one stream
 		return outputs, nil
@@ -261,7 +261,7 @@ func (f renderFlags) render(in io.Reader) ([]output, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := disruption.Release()
+	release, err := disruption.RemovalManifest()
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +269,8 @@ func (f renderFlags) render(in io.Reader) ([]output, error) {
 	return append(outputs, policyOutput("policy/policy.yaml", manifest), policyOutput("policy/removal/policy.yaml", release)), nil
 }
 
-func policyOutput(file string, text []byte) output {
-	return output{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
+func policyOutput(file string, text []byte) outputFile {
+	return outputFile{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
 }
 
 // uncovered names what reboots a host when it changes. A layered host's unit

@@ -12,15 +12,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// output is one file to write.
-type output struct {
+// outputFile is one file to write.
+type outputFile struct {
 	machineconfig.Object
 	machineConfig bool     // counts against the operator's limit
 	uncovered     []string // what has no entry in the policy
 }
 
-// reported is one file in the JSON report.
-type reported struct {
+// reportedFile is one file in the JSON report.
+type reportedFile struct {
 	Path    string   `json:"path"`
 	Bytes   int      `json:"bytes"`             // a MachineConfig's as JSON, another file's own
 	Percent *float64 `json:"percent,omitempty"` // of the operator's limit
@@ -30,20 +30,20 @@ type reported struct {
 }
 
 type conditionReport struct {
-	Files        []reported `json:"files"`
-	TotalBytes   int        `json:"totalBytes"` // of the MachineConfigs
-	TotalPercent float64    `json:"totalPercent"`
-	LimitBytes   int        `json:"limitBytes"`
-	Example      bool       `json:"example,omitempty"`
+	Files        []reportedFile `json:"files"`
+	TotalBytes   int            `json:"totalBytes"` // of the MachineConfigs
+	TotalPercent float64        `json:"totalPercent"`
+	LimitBytes   int            `json:"limitBytes"`
+	Example      bool           `json:"example,omitempty"`
 }
 
 func percent(size int) float64 { return 100 * float64(size) / machineconfig.OperatorLimit }
 
 // report tells what was written below dir, and how large it is.
-func (f renderFlags) report(w io.Writer, outputs []output, dir string) error {
+func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error {
 	r := conditionReport{LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
 	for _, o := range outputs {
-		file := reported{Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Reboots: o.uncovered, Architecture: o.Architecture}
+		file := reportedFile{Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Reboots: o.uncovered, Architecture: o.Architecture}
 		if o.machineConfig {
 			share := percent(o.Size)
 			file.Percent = &share
@@ -66,14 +66,14 @@ func (r conditionReport) text(w io.Writer) error {
 		remark := ""
 		switch {
 		case f.Percent != nil:
-			remark = machineconfig.Share(f.Bytes)
+			remark = machineconfig.LimitShare(f.Bytes)
 		case f.Architecture != "":
 			remark = "for linux/" + f.Architecture
 		}
 		fmt.Fprintf(table, "%s\t%d bytes\t%s\n", f.Path, f.Bytes, remark)
 	}
 	if r.TotalBytes > 0 {
-		fmt.Fprintf(table, "MachineConfigs together\t%d bytes\t%s of the %d that the machine-config-operator takes for a pool\n", r.TotalBytes, machineconfig.Share(r.TotalBytes), r.LimitBytes)
+		fmt.Fprintf(table, "MachineConfigs together\t%d bytes\t%s of the %d that the machine-config-operator takes for a pool\n", r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
 	}
 	for _, f := range r.Files {
 		for _, name := range f.Reboots {

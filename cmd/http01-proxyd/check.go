@@ -16,9 +16,9 @@ import (
 
 // Exit codes of check.
 const (
-	problemsFound command.Exit = 1
-	couldNotRun   command.Exit = 2
-	nothingToDo   command.Exit = 3
+	exitProblems      command.ExitCode = 1
+	exitNotRun        command.ExitCode = 2
+	exitNotApplicable command.ExitCode = 3
 )
 
 func checkCommand() command.Command {
@@ -67,7 +67,7 @@ Examples:
 				if mistake := o.Validate(); mistake != "" {
 					return command.UsageError(mistake)
 				}
-				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.ProxyEnvFile,
+				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.ProxyEnvFile,
 					&o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig); err != nil {
 					return err
 				}
@@ -78,23 +78,23 @@ Examples:
 }
 
 func runCheck(ctx context.Context, o diagnose.Options, format string, s command.Streams) error {
-	width, _ := command.Size(s.Err)
-	line := progressLine{w: s.Err, width: width, on: command.Terminal(s.Err)}
+	width, _ := command.TerminalSize(s.Err)
+	line := progressLine{w: s.Err, width: width, on: command.IsTerminal(s.Err)}
 	report, err := diagnose.Run(ctx, o, line.show)
 	line.clear()
 	if err != nil {
 		fmt.Fprintf(s.Err, "http01-proxyd check: it could not run: %v\n", err)
-		return couldNotRun
+		return exitNotRun
 	}
 	if err := writeReport(report, format, s.Out); err != nil {
 		fmt.Fprintf(s.Err, "http01-proxyd check: write the report: %v\n", err)
-		return couldNotRun
+		return exitNotRun
 	}
 	switch report.Outcome {
 	case diagnose.Problem:
-		return problemsFound
+		return exitProblems
 	case diagnose.NotApplicable:
-		return nothingToDo
+		return exitNotApplicable
 	default:
 		return nil
 	}
@@ -104,8 +104,8 @@ func writeReport(result diagnose.Report, format string, w io.Writer) error {
 	if format == "json" {
 		return report.WriteJSON(w, result, true)
 	}
-	width, _ := command.Size(w)
-	return result.WriteText(w, diagnose.TextOptions{Colour: command.Colour(w), Width: width})
+	width, _ := command.TerminalSize(w)
+	return result.WriteText(w, diagnose.TextOptions{Colour: command.SupportsColour(w), Width: width})
 }
 
 // progressLine is one line on a terminal that is refreshed in place.

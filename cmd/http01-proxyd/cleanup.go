@@ -30,13 +30,13 @@ Example:
 		Setup: func(flags *flag.FlagSet) func(context.Context, command.Streams) error {
 			socket := flags.String("status-socket", defaultSocket, "unix `SOCKET` by which it is told whether the service runs")
 			return func(ctx context.Context, s command.Streams) error {
-				return errors.Join(cleanAddresses(ctx, s, *socket), cleanTable(s))
+				return errors.Join(removeAddresses(ctx, s, *socket), removeTable(s))
 			}
 		},
 	}
 }
 
-func cleanTable(s command.Streams) error {
+func removeTable(s command.Streams) error {
 	removed, err := nftables.Cleanup()
 	if err != nil {
 		return err
@@ -49,8 +49,8 @@ func cleanTable(s command.Streams) error {
 	return nil
 }
 
-func cleanAddresses(ctx context.Context, s command.Streams, socket string) error {
-	if runs(ctx, socket) {
+func removeAddresses(ctx context.Context, s command.Streams, socket string) error {
+	if serviceIsRunning(ctx, socket) {
 		return nil
 	}
 	removed, err := loopback.Cleanup()
@@ -60,10 +60,10 @@ func cleanAddresses(ctx context.Context, s command.Streams, socket string) error
 	return err
 }
 
-// runs reports whether a service takes connections at its status socket. A process
+// serviceIsRunning reports whether a service takes connections at its status socket. A process
 // that may not even ask, as that of http01-proxyd-table.service, is started when the
 // service has ended.
-func runs(ctx context.Context, socket string) bool {
+func serviceIsRunning(ctx context.Context, socket string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)

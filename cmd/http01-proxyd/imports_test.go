@@ -14,22 +14,22 @@ import (
 
 const module = "github.com/http01-proxyd/http01-proxyd/"
 
-type listed struct {
+type listedPackage struct {
 	ImportPath string
 	Imports    []string
 }
 
-// list asks the go command for packages and what they import, tests left out.
-func list(t *testing.T, args ...string) []listed {
+// listPackages asks the go command for packages and what they import, tests left out.
+func listPackages(t *testing.T, args ...string) []listedPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports"}, args...)...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	var all []listed
+	var all []listedPackage
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
+		var p listedPackage
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
@@ -39,9 +39,9 @@ func list(t *testing.T, args ...string) []listed {
 	}
 }
 
-// TestWhoImportsWhom holds the direction in which data flows: decisions know
+// TestImportRules holds the direction in which data flows: decisions know
 // nothing of those who carry them out.
-func TestWhoImportsWhom(t *testing.T) {
+func TestImportRules(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
 		"cmd/internal/command": nil, // both binaries start with it
@@ -97,7 +97,7 @@ func TestWhoImportsWhom(t *testing.T) {
 		"internal/rtnl":               nil,
 		"internal/textfile":           nil,
 	}
-	for _, p := range list(t, module+"pkg/...", module+"cmd/internal/...") {
+	for _, p := range listPackages(t, module+"pkg/...", module+"cmd/internal/...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		allowed, known := siblings[name]
 		if !known {
@@ -113,9 +113,9 @@ func TestWhoImportsWhom(t *testing.T) {
 	}
 }
 
-// TestOneDoorToEachLibrary keeps each kernel interface and library behind the
+// TestLibraryImporters keeps each kernel interface and library behind the
 // one package that owns it.
-func TestOneDoorToEachLibrary(t *testing.T) {
+func TestLibraryImporters(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
 		"github.com/jsimonetti/rtnetlink/":   "internal/rtnl pkg/host/address pkg/host/route", // what the host has, and where its packets go
@@ -133,7 +133,7 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 		"github.com/vincent-petithory/":      "pkg/cluster/machineconfig",
 		"github.com/beevik/ntp":              "pkg/prober/network",
 	}
-	for _, p := range list(t, module+"...") {
+	for _, p := range listPackages(t, module+"...") {
 		for _, imported := range p.Imports {
 			for library, owner := range owners {
 				if strings.HasPrefix(imported, library) && !slices.Contains(strings.Fields(owner), strings.TrimPrefix(p.ImportPath, module)) {
@@ -144,13 +144,13 @@ func TestOneDoorToEachLibrary(t *testing.T) {
 	}
 }
 
-// TestKeeperStaysSmall: the process with a capability speaks no HTTP and no TLS. It
+// TestControllerDependencies: the process with a capability speaks no HTTP and no TLS. It
 // reads certificates, with crypto/x509, only out of the admin's own file and this
 // host's: it judges whom the gate is to trust, and the gate opens no file.
 // The binary holds both, for the children, which have none.
-func TestKeeperStaysSmall(t *testing.T) {
+func TestControllerDependencies(t *testing.T) {
 	t.Parallel()
-	for _, p := range list(t, "-deps", module+"pkg/controller") {
+	for _, p := range listPackages(t, "-deps", module+"pkg/controller") {
 		for _, name := range []string{
 			"net/http", "crypto/tls", "github.com/prometheus/client_golang/prometheus",
 			module + "pkg/prober/network", module + "pkg/exporter", module + "pkg/exporter/metrics",
@@ -162,9 +162,9 @@ func TestKeeperStaysSmall(t *testing.T) {
 	}
 }
 
-// TestHostBinaryStaysSmall names what must never be linked into a program of a
+// TestHostBinaryDependencies names what must never be linked into a program of a
 // control-plane node.
-func TestHostBinaryStaysSmall(t *testing.T) {
+func TestHostBinaryDependencies(t *testing.T) {
 	t.Parallel()
 	forbidden := []string{
 		"testing", "k8s.io/", "sigs.k8s.io/",
@@ -172,7 +172,7 @@ func TestHostBinaryStaysSmall(t *testing.T) {
 		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1",
 		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",
 	}
-	for _, p := range list(t, "-deps", module+"cmd/http01-proxyd") {
+	for _, p := range listPackages(t, "-deps", module+"cmd/http01-proxyd") {
 		for _, name := range forbidden {
 			if p.ImportPath == name || (strings.HasSuffix(name, "/") && strings.HasPrefix(p.ImportPath, name)) || strings.HasPrefix(p.ImportPath, name+"/") {
 				t.Errorf("the host binary links %s", p.ImportPath)

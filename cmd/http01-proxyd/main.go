@@ -15,6 +15,6 @@ func program() command.Program {
 ingress routers, and answers everything else on port 80 of that VIP with 400.`,
 		Foot: `"http01-proxyd COMMAND --help" tells more. Exit codes: 0 done, 1 failed, 2 the
 command line is wrong; check has codes of its own, which its help tells.`,
-		Commands: []command.Command{runCommand(), gateCommand(), probeCommand(), exporterCommand(), statusCommand(), checkCommand(), cleanupCommand()},
+		Commands: []command.Command{runCommand(), proxyCommand(), proberCommand(), exporterCommand(), statusCommand(), checkCommand(), cleanupCommand()},
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	nobody := filepath.Join(t.TempDir(), "none.sock")
-	laptop := nothingOfOurs(t)
+	laptop := emptyPaths(t)
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
@@ -41,8 +41,8 @@ func TestCommandLine(t *testing.T) {
 		"check, colours":     {[]string{"check", "--help"}, command.OK, "unless NO_COLOR is set", ""},
 		"check, format":      {[]string{"check", "-o", "yaml"}, command.Usage, "", "use text or json"},
 		"check, help":        {[]string{"check", "--help"}, command.OK, "Exit codes: 0 no problems", ""},
-		"check, no node":     {append([]string{"check"}, laptop...), int(nothingToDo), "is not a cluster node with virtual IPs", ""},
-		"check, JSON":        {append([]string{"check", "-o", "json"}, laptop...), int(nothingToDo), `"outcome": "nothing"`, ""},
+		"check, no node":     {append([]string{"check"}, laptop...), int(exitNotApplicable), "is not a cluster node with virtual IPs", ""},
+		"check, JSON":        {append([]string{"check", "-o", "json"}, laptop...), int(exitNotApplicable), `"outcome": "nothing"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,8 +59,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// nothingOfOurs are flags for check on a host that has nothing to do with VIPs.
-func nothingOfOurs(t *testing.T) []string {
+// emptyPaths are flags for check on a host that has nothing to do with VIPs.
+func emptyPaths(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
@@ -97,8 +97,8 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-// TestEveryCommandExplainsItself: help is how an admin meets a flag.
-func TestEveryCommandExplainsItself(t *testing.T) {
+// TestHelpOfEveryCommand: help is how an admin meets a flag.
+func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range program().Commands {
 		var out, err strings.Builder
@@ -113,14 +113,14 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
-func TestPathsBecomeAbsolute(t *testing.T) {
+func TestAbsolutePaths(t *testing.T) {
 	t.Chdir(t.TempDir())
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	relative, whole := "etc/../config.yaml", "/etc/config.yaml"
-	if err := absolute(&relative, &whole); err != nil {
+	if err := makeAbsolute(&relative, &whole); err != nil {
 		t.Fatal(err)
 	}
 	if want := filepath.Join(here, "config.yaml"); relative != want || whole != "/etc/config.yaml" {

@@ -34,10 +34,10 @@ const (
 	defaultHosts             = "/etc/hosts"
 )
 
-// collectAt keeps the garbage of reports small: the keeper waits most of the time,
+// gcPercent keeps the garbage of reports small: the keeper waits most of the time,
 // and with a scrape or a status every few seconds it would take 5 MiB more. The
 // gate, which has work to do, has the runtime's own setting.
-const collectAt = 50
+const gcPercent = 50
 
 func runCommand() command.Command {
 	return command.Command{
@@ -67,20 +67,20 @@ Examples:
 			flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` that names the DNS servers")
 			flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses, which comes before the DNS")
 			return func(ctx context.Context, _ command.Streams) error {
-				if err := absolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
+				if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.Manifests, &o.DisabledManifests, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
 					return err
 				}
-				if err := meant(flags, "state-dir", o.StateDir); err != nil {
+				if err := requireParent(flags, "state-dir", o.StateDir); err != nil {
 					return err
 				}
-				if err := meant(flags, "status-socket", filepath.Dir(o.StatusSocket)); err != nil {
+				if err := requireParent(flags, "status-socket", filepath.Dir(o.StatusSocket)); err != nil {
 					return err
 				}
 				reload := make(chan os.Signal, 1)
 				signal.Notify(reload, syscall.SIGHUP)
 				defer signal.Stop(reload)
 				if os.Getenv("GOGC") == "" {
-					debug.SetGCPercent(collectAt)
+					debug.SetGCPercent(gcPercent)
 				}
 				if os.Getenv("GOMEMLIMIT") != "" { // of all processes together
 					debug.SetMemoryLimit(child.ControllerMemory)
@@ -97,10 +97,10 @@ Examples:
 	}
 }
 
-// meant refuses a directory of a flag that was given which would have to be made
+// requireParent refuses a directory of a flag that was given which would have to be made
 // together with its parent: that is a slip of the keyboard, which root would not
 // notice. (Those of the unit are systemd's to make.)
-func meant(flags *flag.FlagSet, name, dir string) error {
+func requireParent(flags *flag.FlagSet, name, dir string) error {
 	given := false
 	flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
 	if !given {
@@ -121,9 +121,9 @@ func meant(flags *flag.FlagSet, name, dir string) error {
 	return nil
 }
 
-// absolute makes paths absolute: messages name them whole, and files are
+// makeAbsolute makes paths absolute: messages name them whole, and files are
 // watched by them.
-func absolute(paths ...*string) error {
+func makeAbsolute(paths ...*string) error {
 	for _, path := range paths {
 		whole, err := filepath.Abs(*path)
 		if err != nil {

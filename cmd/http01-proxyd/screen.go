@@ -14,20 +14,20 @@ import (
 // What a terminal is told, in the terms of xterm's ctlseqs: every terminal that
 // is in use understands these.
 const (
-	otherScreen = "\x1b[?1049h" // the alternate screen: what stood there comes back
-	firstScreen = "\x1b[?1049l"
-	hideCursor  = "\x1b[?25l"
-	showCursor  = "\x1b[?25h"
-	wrapNot     = "\x1b[?7l" // a line that is too long all the same stays one
-	wrapLines   = "\x1b[?7h"
-	cursorHome  = "\x1b[H"
-	clearRight  = "\x1b[K" // to the end of the line
-	clearBelow  = "\x1b[J" // from here to the end of the screen
+	alternateScreen = "\x1b[?1049h" // the alternate screen: what stood there comes back
+	normalScreen    = "\x1b[?1049l"
+	hideCursor      = "\x1b[?25l"
+	showCursor      = "\x1b[?25h"
+	disableWrap     = "\x1b[?7l" // a line that is too long all the same stays one
+	enableWrap      = "\x1b[?7h"
+	cursorHome      = "\x1b[H"
+	clearRight      = "\x1b[K" // to the end of the line
+	clearBelow      = "\x1b[J" // from here to the end of the screen
 )
 
-// inPlace reports whether w is a terminal in which lines can be replaced.
-func inPlace(w io.Writer) bool {
-	return command.Terminal(w) && os.Getenv("TERM") != "dumb"
+// runOnTerminal reports whether w is a terminal in which lines can be replaced.
+func canRepaint(w io.Writer) bool {
+	return command.IsTerminal(w) && os.Getenv("TERM") != "dumb"
 }
 
 // screen is a terminal while it is ours.
@@ -37,23 +37,23 @@ type screen struct {
 
 // A terminal that does not tell its size is taken for the one of old.
 const (
-	usualColumns = 80
-	usualRows    = 24
+	defaultColumns = 80
+	defaultRows    = 24
 )
 
 // size is the room for a text. The last column is left empty: a cursor that has
 // filled it stays on it, where clearRight would clear what was written.
 func (s screen) size() (columns, rows int) {
-	columns, rows = command.Size(s.out)
+	columns, rows = command.TerminalSize(s.out)
 	if columns == 0 {
-		columns, rows = usualColumns, usualRows
+		columns, rows = defaultColumns, defaultRows
 	}
 	return max(1, columns-1), rows
 }
 
-func (s screen) enter() error { return s.tell(otherScreen + hideCursor + wrapNot) }
+func (s screen) enter() error { return s.write(alternateScreen + hideCursor + disableWrap) }
 
-func (s screen) leave() error { return s.tell(wrapLines + showCursor + firstScreen) }
+func (s screen) leave() error { return s.write(enableWrap + showCursor + normalScreen) }
 
 // draw replaces what is there. It is one write, and erases nothing before the
 // new text is there, so that nothing flickers. Lines that have no place are left
@@ -65,10 +65,10 @@ func (s screen) draw(text string) error {
 		lines = append(lines[:rows-1], fmt.Sprintf("… and %d lines more", len(lines)-rows+1))
 	}
 	// Between the lines only: behind the last row, a new line would scroll.
-	return s.tell(cursorHome + strings.Join(lines, clearRight+"\r\n") + clearRight + clearBelow)
+	return s.write(cursorHome + strings.Join(lines, clearRight+"\r\n") + clearRight + clearBelow)
 }
 
-func (s screen) tell(sequence string) error {
+func (s screen) write(sequence string) error {
 	if _, err := io.WriteString(s.out, sequence); err != nil {
 		return fmt.Errorf("write to the terminal: %w", err)
 	}

@@ -16,9 +16,9 @@ import (
 
 // Bounds of --interval.
 const (
-	usualInterval    = 2 * time.Second
-	shortestInterval = 200 * time.Millisecond
-	longestInterval  = time.Hour
+	defaultInterval = 2 * time.Second
+	minInterval     = 200 * time.Millisecond
+	maxInterval     = time.Hour
 )
 
 // statusFlags are what `status` was asked.
@@ -60,9 +60,9 @@ Examples:
 			flags.StringVar(&f.format, "o", "text", "short for --output `FORMAT`")
 			flags.BoolVar(&f.watch, "watch", false, "go on, until Ctrl-C")
 			flags.BoolVar(&f.watch, "w", false, "short for --watch")
-			flags.DurationVar(&f.interval, "interval", usualInterval, fmt.Sprintf("with --watch, ask every `DURATION`, %s to %s", brief(shortestInterval), brief(longestInterval)))
+			flags.DurationVar(&f.interval, "interval", defaultInterval, fmt.Sprintf("with --watch, ask every `DURATION`, %s to %s", shortDuration(minInterval), shortDuration(maxInterval)))
 			return func(ctx context.Context, s command.Streams) error {
-				if err := f.check(flags); err != nil {
+				if err := f.validate(flags); err != nil {
 					return err
 				}
 				if f.watch {
@@ -74,7 +74,7 @@ Examples:
 	}
 }
 
-func (f statusFlags) check(flags *flag.FlagSet) error {
+func (f statusFlags) validate(flags *flag.FlagSet) error {
 	switch f.format {
 	case "text", "json":
 	case "prometheus":
@@ -84,8 +84,8 @@ func (f statusFlags) check(flags *flag.FlagSet) error {
 	default:
 		return command.UsageError(fmt.Sprintf("output format %q: use text, json or prometheus", f.format))
 	}
-	if f.interval < shortestInterval || f.interval > longestInterval {
-		return command.UsageError(fmt.Sprintf("--interval %s: use %s to %s", brief(f.interval), brief(shortestInterval), brief(longestInterval)))
+	if f.interval < minInterval || f.interval > maxInterval {
+		return command.UsageError(fmt.Sprintf("--interval %s: use %s to %s", shortDuration(f.interval), shortDuration(minInterval), shortDuration(maxInterval)))
 	}
 	given := false
 	flags.Visit(func(g *flag.Flag) { given = given || g.Name == "interval" })
@@ -95,8 +95,8 @@ func (f statusFlags) check(flags *flag.FlagSet) error {
 	return nil
 }
 
-// brief is a time span as a person writes it: 1h rather than 1h0m0s.
-func brief(d time.Duration) string {
+// shortDuration is a time span as a person writes it: 1h rather than 1h0m0s.
+func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -118,6 +118,6 @@ func (f statusFlags) once(ctx context.Context, s command.Streams) error {
 	case "prometheus":
 		return metrics.WriteText(s.Out, current)
 	}
-	columns, _ := command.Size(s.Out)
-	return current.WriteText(s.Out, time.Now(), report.View{Colour: command.Colour(s.Out), Width: columns})
+	columns, _ := command.TerminalSize(s.Out)
+	return current.WriteText(s.Out, time.Now(), report.View{Colour: command.SupportsColour(s.Out), Width: columns})
 }

@@ -29,8 +29,8 @@ func watch(ctx context.Context, f statusFlags, out io.Writer) error {
 	switch {
 	case f.format == "json":
 		show = w.printJSON
-	case inPlace(out):
-		return w.inPlace(ctx)
+	case canRepaint(out):
+		return w.runOnTerminal(ctx)
 	}
 	return w.run(ctx, show, nil)
 }
@@ -41,11 +41,11 @@ type watcher struct {
 	out  io.Writer
 	host string
 
-	last    report.Report // of the service; without a condition before the first
-	asked   time.Time     // when it told that
-	missing time.Time     // since when it has not answered; zero when it does
-	why     error
-	shown   bool
+	last         report.Report // of the service; without a condition before the first
+	lastFetched  time.Time     // when it told that
+	missingSince time.Time     // since when it has not answered; zero when it does
+	fetchError   error
+	shown        bool
 }
 
 // run asks and shows. A signal shows what is known once more; nil as a channel
@@ -54,7 +54,7 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-c
 	next := time.NewTicker(w.interval)
 	defer next.Stop()
 	for {
-		if err := w.ask(ctx); err != nil {
+		if err := w.fetch(ctx); err != nil {
 			return err
 		}
 		for waiting := true; waiting; {
@@ -70,7 +70,7 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-c
 				waiting = false
 			case s := <-again:
 				if s == unix.SIGTSTP {
-					if err := w.pause(); err != nil {
+					if err := w.suspend(); err != nil {
 						return err
 					}
 				}
@@ -79,28 +79,28 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-c
 	}
 }
 
-// ask asks the service once. The error is one that waiting does not mend.
-func (w *watcher) ask(ctx context.Context) error {
+// fetch asks the service once. The error is one that waiting does not mend.
+func (w *watcher) fetch(ctx context.Context) error {
 	report, err := report.Fetch(ctx, w.socket)
 	now := time.Now()
 	switch {
 	case err == nil:
-		w.last, w.asked, w.missing, w.why = report, now, time.Time{}, nil
+		w.last, w.lastFetched, w.missingSince, w.fetchError = report, now, time.Time{}, nil
 	case errors.Is(err, fs.ErrPermission):
 		return err
 	default:
-		if w.missing.IsZero() {
-			w.missing = now
+		if w.missingSince.IsZero() {
+			w.missingSince = now
 		}
-		w.why = err
+		w.fetchError = err
 	}
 	return nil
 }
 
 // report is what the service tells, or that it does not.
 func (w *watcher) report() report.Report {
-	if w.why != nil {
-		return report.ServiceUnreachable(w.missing, w.why)
+	if w.fetchError != nil {
+		return report.ServiceUnreachable(w.missingSince, w.fetchError)
 	}
 	return w.last
 }
@@ -122,11 +122,11 @@ func (w *watcher) printText(now time.Time) error {
 }
 
 func (w *watcher) view(columns, rows int) report.View {
-	return report.View{Colour: command.Colour(w.out), Width: columns, Height: rows}
+	return report.View{Colour: command.SupportsColour(w.out), Width: columns, Height: rows}
 }
 
-// inPlace is the watch in a terminal, which is as it was before when it ends.
-func (w *watcher) inPlace(ctx context.Context) (err error) {
+// runOnTerminal is the watch in a terminal, which is as it was before when it ends.
+func (w *watcher) runOnTerminal(ctx context.Context) (err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
 	defer signal.Stop(signals)
@@ -138,10 +138,10 @@ func (w *watcher) inPlace(ctx context.Context) (err error) {
 	return w.run(ctx, func(now time.Time) error { return w.draw(terminal, now) }, signals)
 }
 
-// pause stops the process as Ctrl-Z does, with the terminal as it was, and
+// suspend stops the process as Ctrl-Z does, with the terminal as it was, and
 // returns when it goes on. The leader of a session has nobody who would continue
 // it, and stays.
-func (w *watcher) pause() error {
+func (w *watcher) suspend() error {
 	if leader, err := unix.Getsid(0); err != nil || leader == unix.Getpid() {
 		return nil
 	}
@@ -163,19 +163,19 @@ func (w *watcher) pause() error {
 func (w *watcher) draw(terminal screen, now time.Time) error {
 	columns, rows := terminal.size()
 	var text strings.Builder
-	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, brief(w.interval))
+	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
 	text.WriteString(report.OneLine(title) + "\n\n")
 	view := w.view(columns, rows)
-	if w.why != nil {
+	if w.fetchError != nil {
 		if err := w.report().WriteText(&text, now, view); err != nil {
 			return err
 		}
-		fmt.Fprintf(&text, "\nnot reachable since %s", w.missing.Format(time.TimeOnly))
-		if w.asked.IsZero() {
+		fmt.Fprintf(&text, "\nnot reachable since %s", w.missingSince.Format(time.TimeOnly))
+		if w.lastFetched.IsZero() {
 			text.WriteByte('\n')
 			return terminal.draw(text.String())
 		}
-		fmt.Fprintf(&text, "; what it told at %s:\n\n", w.asked.Format(time.TimeOnly))
+		fmt.Fprintf(&text, "; what it told at %s:\n\n", w.lastFetched.Format(time.TimeOnly))
 	}
 	view.Height = max(1, rows-strings.Count(text.String(), "\n"))
 	if err := w.last.WriteText(&text, now, view); err != nil {

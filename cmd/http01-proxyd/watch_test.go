@@ -38,12 +38,12 @@ func reports() func() report.Report {
 
 const (
 	anyColour = "\x1b[3"
-	entered   = otherScreen + hideCursor + wrapNot
-	left      = wrapLines + showCursor + firstScreen
+	entered   = alternateScreen + hideCursor + disableWrap
+	left      = enableWrap + showCursor + normalScreen
 )
 
-// TestStatusKnowsATerminal: colours, and lines that fit, are for terminals.
-func TestStatusKnowsATerminal(t *testing.T) {
+// TestStatusOnTerminal: colours, and lines that fit, are for terminals.
+func TestStatusOnTerminal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		terminal     bool
@@ -80,9 +80,9 @@ func TestStatusKnowsATerminal(t *testing.T) {
 	}
 }
 
-// TestWatchInPlace: the terminal is ours and given back, whichever signal ends
+// TestWatchOnTerminal: the terminal is ours and given back, whichever signal ends
 // it; the service may go and come; a new size is taken at once.
-func TestWatchInPlace(t *testing.T) {
+func TestWatchOnTerminal(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]os.Signal{"Ctrl-C": unix.SIGINT, "terminated": unix.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +122,8 @@ func TestWatchInPlace(t *testing.T) {
 	}
 }
 
-// TestWatchBeforeTheService: it waits for a service that is not there yet.
-func TestWatchBeforeTheService(t *testing.T) {
+// TestWatchWithoutService: it waits for a service that is not there yet.
+func TestWatchWithoutService(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	w := launch(t, newPTY(t), []string{"NO_COLOR=1"}, "--status-socket", s.path, "-w", "--interval", "200ms")
@@ -139,9 +139,9 @@ func TestWatchBeforeTheService(t *testing.T) {
 	}
 }
 
-// TestWatchIntoAPipe: blocks, an empty line between them, and nothing that only
+// TestWatchToPipe: blocks, an empty line between them, and nothing that only
 // a terminal understands.
-func TestWatchIntoAPipe(t *testing.T) {
+func TestWatchToPipe(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]*pty{"pipe": nil, "dumb terminal": newPTY(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestWatchJSON(t *testing.T) {
 	}
 }
 
-// TestWatchHeedsItsBounds, and an interval without a watch is a mistake.
-func TestWatchHeedsItsBounds(t *testing.T) {
+// TestWatchBounds, and an interval without a watch is a mistake.
+func TestWatchBounds(t *testing.T) {
 	t.Parallel()
 	nobody := filepath.Join(t.TempDir(), "none.sock")
 	for line, want := range map[string]string{

@@ -25,7 +25,7 @@ type caWatcher struct {
 	tracker     *report.Tracker
 	files       *filewatch.Watcher
 	setTrust    func(*protocol.CABundle) // the gate, and those that follow it
-	lastGood    trust.Kept
+	lastGood    trust.LastGoodCopy
 	systemPaths []string // where this host's own CAs may be
 	wake        chan struct{}
 	interval    time.Duration // between two looks that no hint causes
@@ -45,7 +45,7 @@ func newCAWatcher(o Options, board *report.Tracker, tell func(*protocol.CABundle
 		return nil, err
 	}
 	return &caWatcher{
-		log: o.Log, tracker: board, files: files, setTrust: tell, lastGood: trust.KeptIn(o.StateDir, trust.KeptName), systemPaths: o.SystemCABundles,
+		log: o.Log, tracker: board, files: files, setTrust: tell, lastGood: trust.NewLastGoodCopy(o.StateDir, trust.LastGoodName), systemPaths: o.SystemCABundles,
 		wake: make(chan struct{}, 1), interval: o.timing.FollowAgain,
 	}, nil
 }
@@ -107,7 +107,7 @@ func (t *caWatcher) read(now time.Time, hinted bool) (again time.Duration) {
 
 // advance looks once. It needs mu.
 func (t *caWatcher) readLocked(now time.Time, hinted bool) (again time.Duration) {
-	changed, again := t.bundle.Look(now, hinted)
+	changed, again := t.bundle.Refresh(now, hinted)
 	paths := []string{t.bundle.Path()}
 	switch {
 	case !t.bundle.Absent():
@@ -116,7 +116,7 @@ func (t *caWatcher) readLocked(now time.Time, hinted bool) (again time.Duration)
 		if t.system == nil {
 			t.system, changed = trust.NewSystem(t.systemPaths), true
 		}
-		other, soon := t.system.Look(now, hinted)
+		other, soon := t.system.Refresh(now, hinted)
 		changed, again = changed || other, shorterWait(again, soon)
 		paths = append(paths, t.system.Paths()...)
 	}
@@ -124,7 +124,7 @@ func (t *caWatcher) readLocked(now time.Time, hinted bool) (again time.Duration)
 	if changed {
 		t.publish()
 	}
-	if err := t.bundle.Keep(); err != nil {
+	if err := t.bundle.SaveLastGood(); err != nil {
 		t.log.Warn("a later start with a refused file of CAs would find no last good one", slog.String("event", "trust"), slog.Any("error", err))
 	}
 	return again
@@ -154,13 +154,13 @@ func (t *caWatcher) publish() {
 
 // summarize sums up what the looks have found. It needs mu.
 func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
-	verdict := t.bundle.Verdict()
-	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), IgnoredTotal: verdict.Dropped}
-	for _, l := range verdict.LeftOut[:min(report.MaxIgnoredCertificates, len(verdict.LeftOut))] {
+	verdict := t.bundle.Assessment()
+	s := report.Trust{Kind: report.TrustAdmin, Path: t.bundle.Path(), Source: t.bundle.Origin(), IgnoredTotal: verdict.SkippedCount}
+	for _, l := range verdict.Skipped[:min(report.MaxIgnoredCertificates, len(verdict.Skipped))] {
 		s.Ignored = append(s.Ignored, report.IgnoredCertificate(l))
 	}
 	why := t.bundle.Err()
-	roots, whose := trust.InForce(t.bundle, t.system)
+	roots, whose := trust.EffectiveRoots(t.bundle, t.system)
 	switch {
 	case t.system != nil:
 		s.Kind, s.Source = report.TrustSystem, ""
@@ -170,9 +170,9 @@ func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
 		if err := t.system.Err(); err != nil {
 			why = err // the one that counts for what is in force
 		}
-	case !t.bundle.Known():
+	case !t.bundle.Loaded():
 		s.Kind, s.Source = report.TrustNone, ""
-	case t.bundle.Remembers():
+	case t.bundle.UsesLastGood():
 		s.Kind = report.TrustLastGood
 	}
 	if len(roots) == 0 {
@@ -181,7 +181,7 @@ func (t *caWatcher) summarize() (report.Trust, *protocol.CABundle) {
 	if why != nil {
 		s.Error = report.OneLine(why.Error())
 		var refusal *trust.Refusal
-		s.NoUsableCertificate = errors.As(why, &refusal) && refusal.NothingLeft
+		s.NoUsableCertificate = errors.As(why, &refusal) && refusal.NoneTrusted
 	}
 	s.Certificates = len(roots)
 	for _, c := range roots[:min(maxReportedSubjects, len(roots))] {

@@ -30,12 +30,12 @@ func caAnchorDirs() []string {
 // machine-config-operator). Its CAs are then found among those that the host trusts,
 // where the machine-config-daemon puts them. It needs mu.
 func (e *egressWatcher) readCAs(now time.Time, hinted bool) (roots [][]byte, about string, err error) {
-	_, again := e.system.Look(now, hinted)
+	_, again := e.system.Refresh(now, hinted)
 	e.readWithin(now, again)
 	if e.caFileEmpty(now) {
 		return nil, "", nil
 	}
-	_, again = e.ca.Look(now, hinted)
+	_, again = e.ca.Refresh(now, hinted)
 	e.readWithin(now, again)
 	switch err := e.ca.Err(); {
 	case err == nil:
@@ -54,7 +54,7 @@ const emptySettleTime = time.Second
 
 // caFileEmpty reports whether the file of CAs is empty, which is none. It needs mu.
 func (e *egressWatcher) caFileEmpty(now time.Time) bool {
-	if !egress.Blank(e.ca.Path()) {
+	if !egress.IsBlank(e.ca.Path()) {
 		e.emptySince = time.Time{}
 		return false
 	}
@@ -65,7 +65,7 @@ func (e *egressWatcher) caFileEmpty(now time.Time) bool {
 		e.readWithin(now, wait)
 		return false
 	}
-	e.ca = trust.NewSource(e.ca.Path(), trust.Kept{})
+	e.ca = trust.NewSource(e.ca.Path(), trust.LastGoodCopy{})
 	return true
 }
 

@@ -37,7 +37,7 @@ func (e *egressWatcher) publish() {
 // routes are all that lead through a proxy. A proxy whose name was never tried to be
 // resolved waits, and what the gate goes by meanwhile stays. It needs mu.
 func (e *egressWatcher) routes(automatic []string) []settings.EgressRoute {
-	next := appliedEgress{e.appliedConfig.EgressProxy, e.acceptance.InForce()}
+	next := appliedEgress{e.appliedConfig.EgressProxy, e.acceptance.Effective()}
 	ways := e.routesWith(next, automatic)
 	if e.applied == nil || e.allSettled(ways) {
 		e.applied = &next
@@ -103,21 +103,21 @@ const maxReportedNoProxy = 8 << 10
 func (e *egressWatcher) report(ways []settings.EgressRoute, automatic []string) report.EgressProxy {
 	state := e.acceptance.State()
 	shown := report.EgressProxy{
-		Upstream: string(e.appliedConfig.EgressProxy.Upstream), Since: state.Since, Pending: e.acceptance.Pending(),
-		NoProxy: truncate(e.acceptance.InForce().Settings.NoProxyWith(automatic)), NextCheck: state.Next, InvalidInput: e.refusedBy,
+		Upstream: string(e.appliedConfig.EgressProxy.Upstream), Since: state.SpecSince, Pending: e.acceptance.Pending(),
+		NoProxy: truncate(e.acceptance.Effective().Settings.EffectiveNoProxy(automatic)), NextCheck: state.NextProbe, InvalidInput: e.refusedBy,
 	}
 	if state.Spec != nil {
 		shown.Spec = reportSetting(*state.Spec)
 	}
 	if state.Accepted != nil {
-		shown.Accepted, shown.AcceptedAt = reportSetting(*state.Accepted), state.At
+		shown.Accepted, shown.AcceptedAt = reportSetting(*state.Accepted), state.AcceptedAt
 	}
 	for _, p := range state.Endpoints {
 		shown.Endpoints = append(shown.Endpoints, report.EgressEndpoint{URL: redactURL(p.URL), OK: p.OK, Error: p.Error, Checked: p.Checked})
 	}
 	switch {
-	case state.Refused != nil:
-		shown.Message = state.Refused.Error()
+	case state.Rejection != nil:
+		shown.Message = state.Rejection.Error()
 	case shown.Pending:
 		shown.Message = pendingReason(state.Endpoints)
 	}
@@ -139,7 +139,7 @@ func (e *egressWatcher) reportRoute(w settings.EgressRoute) report.EgressRoute {
 	return t
 }
 
-func reportSetting(s egress.Setting) report.EgressSetting {
+func reportSetting(s egress.Configuration) report.EgressSetting {
 	return report.EgressSetting{
 		HTTPProxy: s.Settings.RedactedHTTP(), HTTPSProxy: s.Settings.RedactedHTTPS(), NoProxy: truncate(s.Settings.NoProxy),
 		Source: s.Settings.Source, TrustedCAs: len(s.Roots),

@@ -60,13 +60,13 @@ func (w *egressJobs) startDue(now time.Time) (next time.Time) {
 	if !w.configured {
 		next = now.Add(egressReadInterval)
 	}
-	if turn := w.acceptance.Turn(); turn != w.probedTurn {
+	if turn := w.acceptance.Generation(); turn != w.probedTurn {
 		w.abortProbe() // nobody waits for it any more
 	}
-	if turn, setting := w.acceptance.Ask(now); setting != nil {
+	if turn, setting := w.acceptance.NextProbe(now); setting != nil {
 		w.startProbe(turn, *setting)
 	}
-	if at := w.acceptance.State().Next; !at.IsZero() && at.Before(next) {
+	if at := w.acceptance.State().NextProbe; !at.IsZero() && at.Before(next) {
 		next = at
 	}
 	if at := w.startLookups(now); !at.IsZero() && at.Before(next) {
@@ -76,7 +76,7 @@ func (w *egressJobs) startDue(now time.Time) (next time.Time) {
 }
 
 // request has the endpoints of a setting asked. It needs mu.
-func (w *egressJobs) startProbe(turn uint64, s egress.Setting) {
+func (w *egressJobs) startProbe(turn uint64, s egress.Configuration) {
 	questions := make([]endpointProbe, len(s.Endpoints))
 	automatic := w.directTargets().NoProxy()
 	for i, endpoint := range s.Endpoints {
@@ -84,7 +84,7 @@ func (w *egressJobs) startProbe(turn uint64, s egress.Setting) {
 		if err != nil {
 			continue // the configuration has none that cannot be parsed
 		}
-		questions[i] = endpointProbe{target: u, proxy: s.Settings.Proxy(u, automatic)}
+		questions[i] = endpointProbe{target: u, proxy: s.Settings.ProxyFor(u, automatic)}
 	}
 	roots := slices.Concat(w.systemRoots(), s.Roots)
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -102,7 +102,7 @@ func (w *egressJobs) startProbe(turn uint64, s egress.Setting) {
 func (w *egressJobs) recordEndpointResult(a endpointResult) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.acceptance.Heard(a.turn, a.errors, time.Now()) {
+	if w.acceptance.RecordResults(a.turn, a.errors, time.Now()) {
 		w.save()
 	}
 	w.publish()

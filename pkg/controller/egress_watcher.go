@@ -41,7 +41,7 @@ const (
 type egressWatcher struct {
 	log          *slog.Logger
 	tracker      *report.Tracker
-	store        egress.Keeper
+	store        egress.Store
 	addresses    func() ([]address.Address, error)
 	setEgress    func(protocol.EgressRoutes) // the gate, through the door
 	prober       networkProber
@@ -86,7 +86,7 @@ func (r *resolution) settled() bool { return len(r.addrs) > 0 || r.err != nil }
 // appliedEgress is by which the ways are that the gate goes.
 type appliedEgress struct {
 	egress  config.EgressProxy
-	setting egress.Setting
+	setting egress.Configuration
 }
 
 func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(protocol.EgressRoutes)) (*egressWatcher, error) {
@@ -95,7 +95,7 @@ func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]addr
 		return nil, err
 	}
 	e := &egressWatcher{
-		log: o.Log, tracker: board, store: egress.NewKeeper(o.StateDir), addresses: addresses, setEgress: tell,
+		log: o.Log, tracker: board, store: egress.NewStore(o.StateDir), addresses: addresses, setEgress: tell,
 		prober: childNetworkProber{o.ResolvConf, o.HostsFile}, apiServerURL: o.APIServerURLFile, files: files,
 		wakeUp: make(chan struct{}, 1), system: trust.NewSystem(o.SystemCABundles), anchorDirs: caAnchorDirs(), resolutions: make(map[string]*resolution),
 		savedAddresses: make(map[string][]netip.Addr), resolutionDone: make(chan struct{}),
@@ -107,7 +107,7 @@ func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]addr
 	case !errors.Is(err, fs.ErrNotExist):
 		e.log.Warn("the egress proxy that was accepted before this start is not known any more", slog.String("event", "egress"), slog.Any("error", err))
 	}
-	last, err := e.store.Addresses()
+	last, err := e.store.LoadAddresses()
 	switch {
 	case err == nil && last != nil:
 		e.savedAddresses = last
@@ -134,7 +134,7 @@ func (e *egressWatcher) configure(c config.Config) {
 		e.file = egress.NewFile(c.EgressProxy.File)
 	}
 	if e.ca == nil || e.ca.Path() != c.EgressProxy.TrustedCA {
-		e.ca = trust.NewSource(c.EgressProxy.TrustedCA, trust.Kept{})
+		e.ca = trust.NewSource(c.EgressProxy.TrustedCA, trust.LastGoodCopy{})
 	}
 	e.files.Watch(append([]string{c.EgressProxy.File, c.EgressProxy.TrustedCA}, e.system.Paths()...)...)
 	e.readFiles(time.Now(), true)
@@ -224,26 +224,26 @@ func (e *egressWatcher) readFiles(now time.Time, hinted bool) {
 	switch {
 	case err != nil:
 		e.rejectSetting(report.EgressInputFile, err, now)
-	case settings.None():
-		e.requestSetting(egress.Setting{Settings: settings}, now)
+	case settings.IsEmpty():
+		e.requestSetting(egress.Configuration{Settings: settings}, now)
 	default:
 		roots, about, err := e.readCAs(now, hinted)
 		if err != nil {
 			e.rejectSetting(report.EgressInputTrustedCA, err, now)
 			break
 		}
-		e.requestSetting(egress.Setting{Settings: settings, Endpoints: e.config.EgressProxy.ReadinessEndpoints, Roots: roots, About: about}, now)
+		e.requestSetting(egress.Configuration{Settings: settings, Endpoints: e.config.EgressProxy.ReadinessEndpoints, Roots: roots, RootsDescription: about}, now)
 	}
 	e.publish()
 }
 
 // settings are what the configuration says, or else the file. It needs mu.
-func (e *egressWatcher) settings(now time.Time) (egress.Settings, error) {
+func (e *egressWatcher) settings(now time.Time) (egress.ProxySettings, error) {
 	c := e.config.EgressProxy
 	if c.Inline() {
 		return egress.FromConfiguration(c.HTTPProxy, c.HTTPSProxy, c.NoProxy)
 	}
-	e.readWithin(now, e.file.Look(now))
+	e.readWithin(now, e.file.Refresh(now))
 	return e.file.Settings()
 }
 
@@ -256,27 +256,27 @@ func (e *egressWatcher) readWithin(now time.Time, again time.Duration) {
 
 func (e *egressWatcher) rejectSetting(by report.EgressInput, why error, now time.Time) {
 	e.refusedBy = by
-	e.acceptance.Refuse(why, now)
+	e.acceptance.RejectSpec(why, now)
 }
 
-func (e *egressWatcher) requestSetting(s egress.Setting, now time.Time) {
+func (e *egressWatcher) requestSetting(s egress.Configuration, now time.Time) {
 	e.refusedBy = ""
-	if e.acceptance.Want(s, now) {
+	if e.acceptance.SetSpec(s, now) {
 		e.save()
 	}
 }
 
 // save keeps what is accepted over a restart. It needs mu.
 func (e *egressWatcher) save() {
-	if err := e.store.Save(e.acceptance.InForce(), e.acceptance.State().At); err != nil {
+	if err := e.store.Save(e.acceptance.Effective(), e.acceptance.State().AcceptedAt); err != nil {
 		e.log.Warn("after a restart the egress proxy has to be accepted anew", slog.String("event", "egress"), slog.Any("error", err))
 	}
 }
 
 // directTargets is what of this host and its cluster is never reached through a proxy. It
 // needs mu.
-func (e *egressWatcher) directTargets() egress.Around {
-	a := egress.Around{VIPs: slices.Clone(e.appliedConfig.VIPs.API)}
+func (e *egressWatcher) directTargets() egress.DirectDestinations {
+	a := egress.DirectDestinations{VIPs: slices.Clone(e.appliedConfig.VIPs.API)}
 	for _, v := range e.tracker.VIPs() {
 		a.VIPs = append(a.VIPs, v.Address)
 	}
@@ -286,7 +286,7 @@ func (e *egressWatcher) directTargets() egress.Around {
 		a.VIPs = append(a.VIPs, e.ingress...)
 	}
 	if name, err := apiname.Read(e.apiServerURL); err == nil {
-		a.Cluster = strings.TrimPrefix(name, "api.")
+		a.ClusterDomain = strings.TrimPrefix(name, "api.")
 	}
 	found, err := e.addresses()
 	if err != nil {

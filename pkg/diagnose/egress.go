@@ -54,7 +54,7 @@ func (h *host) checkClusterProxy(ctx context.Context) Result {
 	var matches []findings.Finding
 	for _, name := range names {
 		// Pods have the cluster's list alone, without what this service adds.
-		proxy := settings.Proxy(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
+		proxy := settings.ProxyFor(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
 		if proxy != nil {
 			matches = append(matches, findings.New(findings.NoProxyLacksAPI, "path", h.ProxyEnvFile, "name", name, "proxy", egress.Redact(proxy)))
 		}
@@ -83,7 +83,7 @@ func (h *host) egressFindings(known []findings.Finding) (matches []findings.Find
 	switch {
 	case refused:
 		return []findings.Finding{f}
-	case settings.None():
+	case settings.IsEmpty():
 		return nil
 	}
 	if f, is := h.egressCAFinding(); is {
@@ -117,14 +117,14 @@ func (h *host) rejectedEgress() (f findings.Finding, is bool) {
 }
 
 // egressSettings are what the service is asked to use; no file is no proxy.
-func (h *host) egressSettings() (egress.Settings, error) {
+func (h *host) egressSettings() (egress.ProxySettings, error) {
 	c := h.config.EgressProxy
 	if c.Inline() {
 		return egress.FromConfiguration(c.HTTPProxy, c.HTTPSProxy, c.NoProxy)
 	}
 	s, err := egress.ReadFile(c.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return egress.Settings{}, nil
+		return egress.ProxySettings{}, nil
 	}
 	return s, err
 }
@@ -132,11 +132,11 @@ func (h *host) egressSettings() (egress.Settings, error) {
 // egressCAFinding judges the bundle of the proxy's CAs as the service does.
 func (h *host) egressCAFinding() (f findings.Finding, is bool) {
 	path := h.config.EgressProxy.TrustedCA
-	if egress.Blank(path) {
+	if egress.IsBlank(path) {
 		return f, false // as OpenShift has it without a bundle
 	}
-	file := trust.NewSource(path, trust.Kept{})
-	file.Look(time.Now(), true)
+	file := trust.NewSource(path, trust.LastGoodCopy{})
+	file.Refresh(time.Now(), true)
 	err := file.Err()
 	if err == nil || (errors.Is(err, fs.ErrPermission) && !h.privileged) {
 		return f, false

@@ -36,15 +36,15 @@ func (t upstreamTrust) result(h *host) Result {
 	var matches []findings.Finding
 	switch {
 	case err == nil:
-	case admin.Known() || !h.privileged: // who is not root cannot read what was good last
+	case admin.Loaded() || !h.privileged: // who is not root cannot read what was good last
 		matches = append(matches, findings.New(findings.CABundleInvalid, "problem", err.Error()))
 	default:
 		matches = append(matches, findings.New(findings.NoTrustedCA, "problem", err.Error()))
 	}
-	if left := admin.Verdict(); err == nil && left.Dropped > 0 {
-		matches = append(matches, findings.New(findings.CABundlePartial, "path", admin.Path(), "certificates", left.WhatIsLeftOut()))
+	if left := admin.Assessment(); err == nil && left.SkippedCount > 0 {
+		matches = append(matches, findings.New(findings.CABundlePartial, "path", admin.Path(), "certificates", left.SkippedSummary()))
 	}
-	return findingsResult(matches, "%s", trust.About(admin.Origin(), admin.Roots()))
+	return findingsResult(matches, "%s", trust.Describe(admin.Origin(), admin.Roots()))
 }
 
 // reportedTrustFindings is what the running service refuses of the file at path, or misses.

@@ -29,11 +29,11 @@ func (h *host) readTrust() (t upstreamTrust) {
 		return t
 	}
 	now := time.Now()
-	t.configured = trust.NewSource(h.config.Upstream.TrustedCA, trust.KeptIn(h.StateDir, trust.KeptName))
-	t.configured.Look(now, true)
+	t.configured = trust.NewSource(h.config.Upstream.TrustedCA, trust.NewLastGoodCopy(h.StateDir, trust.LastGoodName))
+	t.configured.Refresh(now, true)
 	if t.configured.Absent() {
 		t.system = trust.NewSystem(trust.SystemFiles())
-		t.system.Look(now, true)
+		t.system.Refresh(now, true)
 	}
 	return t
 }
@@ -50,7 +50,7 @@ func (t upstreamTrust) protocolTrust() *protocol.CABundle {
 	if t.configured == nil {
 		return nil
 	}
-	roots, whose := trust.InForce(t.configured, t.system)
+	roots, whose := trust.EffectiveRoots(t.configured, t.system)
 	return settings.Trust(whose, roots)
 }
 
@@ -73,7 +73,7 @@ func (h *host) loadViaProxy(ctx context.Context, t upstreamTrust) viaProxy {
 	if h.config.EgressProxy.Upstream != config.EgressAuto {
 		return g
 	}
-	setting, _, err := egress.NewKeeper(h.StateDir).Load()
+	setting, _, err := egress.NewStore(h.StateDir).Load()
 	if errors.Is(err, fs.ErrPermission) && !h.privileged {
 		g.err = errors.New("the accepted egress proxy, through which it may be reached, is root's to read")
 		return g
@@ -104,7 +104,7 @@ func memoize(ask func(string) []netip.Addr) func(string) []netip.Addr {
 
 func systemRoots() [][]byte {
 	system := trust.NewSystem(trust.SystemFiles())
-	system.Look(time.Now(), true)
+	system.Refresh(time.Now(), true)
 	if at := system.Source(); at != nil {
 		return trust.DER(at.Roots())
 	}
@@ -114,7 +114,7 @@ func systemRoots() [][]byte {
 // automaticNoProxy is the automatic part of the no-proxy list, as far as it is about
 // addresses: an ingress has no name there.
 func (h *host) automaticNoProxy() []string {
-	around := egress.Around{VIPs: h.vips.API}
+	around := egress.DirectDestinations{VIPs: h.vips.API}
 	if !h.config.VIPs.Explicit() {
 		around.VIPs = slices.Concat(h.vips.API, h.vips.Ingress)
 	}

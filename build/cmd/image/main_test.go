@@ -30,7 +30,7 @@ func TestWithTag(t *testing.T) {
 	}
 }
 
-func TestImageNamesWhatLacks(t *testing.T) {
+func TestImageNamesMissingBinaries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var out, err strings.Builder
@@ -41,7 +41,7 @@ func TestImageNamesWhatLacks(t *testing.T) {
 	}
 }
 
-func TestImageExplainsItself(t *testing.T) {
+func TestImageHelp(t *testing.T) {
 	t.Parallel()
 	var out, err strings.Builder
 	if code := imageProgram().Execute(t.Context(), []string{"--help"}, &out, &err); code != program.OK || err.String() != "" {
@@ -54,7 +54,7 @@ func TestImageExplainsItself(t *testing.T) {
 	}
 }
 
-func TestImageRefusesAReferenceFirst(t *testing.T) {
+func TestImageChecksReferenceFirst(t *testing.T) {
 	t.Parallel()
 	for ref, want := range map[string]string{
 		"http01-proxyd":                `"http01-proxyd" does not begin with a registry`,

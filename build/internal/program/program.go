@@ -55,10 +55,10 @@ func (p Program) Execute(ctx context.Context, args []string, stdout, stderr io.W
 		p.usage(stdout, flags)
 		return OK
 	case err != nil:
-		p.complain(stderr, strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag --", 1))
+		p.usageError(stderr, strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag --", 1))
 		return Usage
 	case flags.NArg() > 0:
-		p.complain(stderr, fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
+		p.usageError(stderr, fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 		return Usage
 	}
 	if err := run(ctx, stdout, stderr); err != nil {
@@ -68,8 +68,8 @@ func (p Program) Execute(ctx context.Context, args []string, stdout, stderr io.W
 	return OK
 }
 
-// complain says what is wrong with the command line.
-func (p Program) complain(w io.Writer, what string) {
+// usageError says what is wrong with the command line.
+func (p Program) usageError(w io.Writer, what string) {
 	fmt.Fprintf(w, "%s: %s; in build/, see %s --help\n", p.Name, what, p.command())
 }
 

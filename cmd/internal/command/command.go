@@ -30,11 +30,11 @@ type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
 
-// Exit ends the command with this exit code. All that there is to say has been
+// ExitCode ends the command with this exit code. All that there is to say has been
 // said.
-type Exit int
+type ExitCode int
 
-func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // execute runs the command as one of the program of that name.
 func (c Command) execute(ctx context.Context, program string, args []string, s Streams) int {
@@ -53,16 +53,16 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 		describeFlags(s.Out, flags)
 		return OK
 	case err != nil:
-		return complain(mistake(err, flags))
+		return complain(describeParseError(err, flags))
 	case flags.NArg() > 0 && c.Files == "":
 		return complain(fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 	}
-	if name := givenEmpty(flags); name != "" {
-		return complain(dashed(name) + " is empty: give it a value or leave it out")
+	if name := firstEmptyFlag(flags); name != "" {
+		return complain(flagName(name) + " is empty: give it a value or leave it out")
 	}
 	err = run(ctx, s)
 	var usage UsageError
-	var exit Exit
+	var exit ExitCode
 	switch {
 	case errors.As(err, &exit):
 		return int(exit)
@@ -75,15 +75,15 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 	return OK
 }
 
-// mistake says in the help's words what package flag says of a command line in its
+// describeParseError says in the help's words what package flag says of a command line in its
 // own, which are part of its API in effect: its tests hold them.
-func mistake(err error, flags *flag.FlagSet) string {
+func describeParseError(err error, flags *flag.FlagSet) string {
 	said := err.Error()
 	if name, is := strings.CutPrefix(said, "flag provided but not defined: -"); is {
-		return "unknown flag " + dashed(name)
+		return "unknown flag " + flagName(name)
 	}
 	if name, is := strings.CutPrefix(said, "flag needs an argument: -"); is {
-		return fmt.Sprintf("%s needs a value: %s", dashed(name), kindOf(flags, name))
+		return fmt.Sprintf("%s needs a value: %s", flagName(name), valueKind(flags, name))
 	}
 	said, is := strings.CutPrefix(said, "invalid ")
 	said, boolean := strings.CutPrefix(said, "boolean ")
@@ -99,13 +99,13 @@ func mistake(err error, flags *flag.FlagSet) string {
 	value, name := strings.TrimPrefix(said[:at], "value "), said[at+len(between):]
 	name, _, _ = strings.Cut(name, ":")
 	if boolean {
-		return fmt.Sprintf("%s takes no value, or true or false, got %s", dashed(name), value)
+		return fmt.Sprintf("%s takes no value, or true or false, got %s", flagName(name), value)
 	}
-	return fmt.Sprintf("%s takes %s, got %s", dashed(name), kindOf(flags, name), value)
+	return fmt.Sprintf("%s takes %s, got %s", flagName(name), valueKind(flags, name), value)
 }
 
-// kindOf is what a flag's help calls its value.
-func kindOf(flags *flag.FlagSet, name string) string {
+// valueKind is what a flag's help calls its value.
+func valueKind(flags *flag.FlagSet, name string) string {
 	if f := flags.Lookup(name); f != nil {
 		kind, text := flag.UnquoteUsage(f)
 		return fmt.Sprintf("%s (%s)", kind, text)
@@ -113,17 +113,17 @@ func kindOf(flags *flag.FlagSet, name string) string {
 	return "a value"
 }
 
-// dashed is a flag as the help writes it.
-func dashed(name string) string {
+// flagName is a flag as the help writes it.
+func flagName(name string) string {
 	if len(name) == 1 {
 		return "-" + name
 	}
 	return "--" + name
 }
 
-// givenEmpty names a flag that is given without a value, as a variable that is
+// firstEmptyFlag names a flag that is given without a value, as a variable that is
 // not set gives it: taken as not given, it would do something else than asked.
-func givenEmpty(flags *flag.FlagSet) (name string) {
+func firstEmptyFlag(flags *flag.FlagSet) (name string) {
 	flags.Visit(func(f *flag.Flag) {
 		if name == "" && f.Value.String() == "" {
 			name = f.Name
@@ -142,7 +142,7 @@ func describeFlags(w io.Writer, flags *flag.FlagSet) {
 		if kind != "" { // a boolean has none
 			kind = " " + kind
 		}
-		fmt.Fprintf(w, "  %s%s\n        %s", dashed(f.Name), kind, text)
+		fmt.Fprintf(w, "  %s%s\n        %s", flagName(f.Name), kind, text)
 		if f.DefValue != "" && f.DefValue != "false" {
 			fmt.Fprintf(w, " (default %s)", f.DefValue)
 		}

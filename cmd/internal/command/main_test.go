@@ -49,18 +49,18 @@ func waitCommand() command.Command {
 	}
 }
 
-// child is the tool as a process of its own.
-type child struct {
+// process is the tool as a process of its own.
+type process struct {
 	cmd *exec.Cmd
 	out *bufio.Scanner
 }
 
 // start runs a command line until the test ends, at the longest.
-func start(t *testing.T, args ...string) child {
+func start(t *testing.T, args ...string) process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	c := child{cmd: exec.CommandContext(ctx, os.Args[0], args...)}
+	c := process{cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	c.cmd.Env = append(os.Environ(), asTool+"=1", "GORACE=atexit_sleep_ms=0")
 	c.cmd.Stderr = os.Stderr
 	if _, err := c.cmd.StdinPipe(); err != nil {
@@ -77,8 +77,8 @@ func start(t *testing.T, args ...string) child {
 	return c
 }
 
-// says waits for a line.
-func (c child) says(t *testing.T, want string) {
+// expectOutput waits for a line.
+func (c process) expectOutput(t *testing.T, want string) {
 	t.Helper()
 	if !c.out.Scan() || c.out.Text() != want {
 		t.Fatalf("it says %q, want %q", c.out.Text(), want)
@@ -86,7 +86,7 @@ func (c child) says(t *testing.T, want string) {
 }
 
 // signal sends a signal; a process that is gone already is not missed.
-func (c child) signal(t *testing.T, s os.Signal) {
+func (c process) signal(t *testing.T, s os.Signal) {
 	t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
@@ -117,9 +117,9 @@ func TestSignalStops(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			c := start(t, "wait")
-			c.says(t, "waiting")
+			c.expectOutput(t, "waiting")
 			c.signal(t, s)
-			c.says(t, "stopping")
+			c.expectOutput(t, "stopping")
 			if err := c.cmd.Wait(); err != nil {
 				t.Error(err)
 			}
@@ -127,14 +127,14 @@ func TestSignalStops(t *testing.T) {
 	}
 }
 
-// TestSecondSignalEnds: what does not stop is ended by the signal itself. The
+// TestSecondSignalKills: what does not stop is ended by the signal itself. The
 // first one's handler may still be there for a moment, hence more than one.
-func TestSecondSignalEnds(t *testing.T) {
+func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	c := start(t, "wait", "--forever")
-	c.says(t, "waiting")
+	c.expectOutput(t, "waiting")
 	c.signal(t, syscall.SIGTERM)
-	c.says(t, "stopping")
+	c.expectOutput(t, "stopping")
 	ended := make(chan error, 1)
 	go func() { ended <- c.cmd.Wait() }()
 	again := time.NewTicker(10 * time.Millisecond)

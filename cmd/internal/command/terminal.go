@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal reports whether w is one.
-func Terminal(w io.Writer) bool {
+// IsTerminal reports whether w is one.
+func IsTerminal(w io.Writer) bool {
 	f, is := w.(*os.File)
 	if !is {
 		return false
@@ -19,15 +19,15 @@ func Terminal(w io.Writer) bool {
 	return err == nil
 }
 
-// Colour reports whether w takes colours: a terminal does, unless NO_COLOR is set
+// SupportsColour reports whether w takes colours: a terminal does, unless NO_COLOR is set
 // (no-color.org) or it is a dumb one.
-func Colour(w io.Writer) bool {
-	return Terminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+func SupportsColour(w io.Writer) bool {
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Size is how many columns and rows the terminal w has. One that does not know
+// TerminalSize is how many columns and rows the terminal w has. One that does not know
 // has 0 of both, and so has what is none.
-func Size(w io.Writer) (columns, rows int) {
+func TerminalSize(w io.Writer) (columns, rows int) {
 	f, is := w.(*os.File)
 	if !is {
 		return 0, 0

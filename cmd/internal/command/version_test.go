@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestVersionNamesTheCommitOnce(t *testing.T) {
+func TestVersionHasCommitOnce(t *testing.T) {
 	t.Parallel()
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {

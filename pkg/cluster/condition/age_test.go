@@ -10,9 +10,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestAges: each report is judged against now, whatever the others say; one that is too
+// TestReportAge: each report is judged against now, whatever the others say; one that is too
 // old is none, and one of the future is told.
-func TestAges(t *testing.T) {
+func TestReportAge(t *testing.T) {
 	t.Parallel()
 	const (
 		good  = "192.0.2.5 is held and served by m0"
@@ -21,7 +21,7 @@ func TestAges(t *testing.T) {
 	)
 	// A report is of a minute by its own clock, and of one by ours; -1: that is not known.
 	type times struct{ own, ours int }
-	said := func(h condition.Host, when times) condition.Host {
+	said := func(h condition.HostReport, when times) condition.HostReport {
 		if when.own >= 0 {
 			h.Reported = at(when.own)
 		}
@@ -53,35 +53,35 @@ func TestAges(t *testing.T) {
 		"ahead, and however old":    {times{50, 0}, times{52, 0}, 0, "True", 1, good + "; the report of m1 is of 2026-01-02T03:52:00Z: its clock is ahead by 2m0s, if the one here is right" + all},
 		"ahead, and asked too long": {times{50, 50}, times{52, 40}, 5 * time.Minute, "Unknown", 45, "the report of m1 is of 2026-01-02T03:40:00Z, 10m0s ago" + again + "; the report of m1 is of 2026-01-02T03:52:00Z: its clock is ahead by 2m0s, if the one here is right; 1 of 2 hosts have reported"},
 	} {
-		hosts := []condition.Host{
+		hosts := []condition.HostReport{
 			said(host(t, "m0", report.Serving, 1, vip4+" Held"), tt.holder),
 			said(host(t, "m1", report.Standby, 1, vip4+" Standby"), tt.standby),
 		}
-		got := condition.Fold(hosts, condition.Expected{MaxAge: tt.maxAge}, nil, at(50))
+		got := condition.Aggregate(hosts, condition.Expectation{MaxAge: tt.maxAge}, nil, at(50))
 		if got.Status != tt.status || got.Message != tt.message || !got.LastTransitionTime.Equal(at(tt.since)) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
-// TestOldAndWrong: what the others say is wrong counts before an old report, whatever
+// TestFailureBeforeStaleReport: what the others say is wrong counts before an old report, whatever
 // that says.
-func TestOldAndWrong(t *testing.T) {
+func TestFailureBeforeStaleReport(t *testing.T) {
 	t.Parallel()
-	old := asked(host(t, "m0", report.Serving, 1, vip4+" Held"), 10)
-	got := condition.Fold([]condition.Host{old, asked(host(t, "m1", report.PortInUse, 1, vip4+" Held"), 50)}, condition.Expected{MaxAge: time.Minute}, nil, at(50))
+	old := observedAt(host(t, "m0", report.Serving, 1, vip4+" Held"), 10)
+	got := condition.Aggregate([]condition.HostReport{old, observedAt(host(t, "m1", report.PortInUse, 1, vip4+" Held"), 50)}, condition.Expectation{MaxAge: time.Minute}, nil, at(50))
 	const want = "m1: it says PortInUse; m0 is not ready (NotReachable): the report of m0 is of 2026-01-02T03:10:00Z, 40m0s ago: ask it again, or set its clock if that is behind; 1 of 2 hosts have reported"
 	if got.Status != "False" || got.Reason != report.PortInUse || got.Message != want {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestAheadAlone: a host is told that its clock is ahead without another to compare.
-func TestAheadAlone(t *testing.T) {
+// TestClockAheadOnSingleHost: a host is told that its clock is ahead without another to compare.
+func TestClockAheadOnSingleHost(t *testing.T) {
 	t.Parallel()
 	h := host(t, "m0", report.Serving, 1, vip4+" Held")
 	h.Reported = at(110)
-	got := condition.Fold([]condition.Host{h}, condition.Expected{MaxAge: time.Minute}, nil, at(50))
+	got := condition.Aggregate([]condition.HostReport{h}, condition.Expectation{MaxAge: time.Minute}, nil, at(50))
 	const want = "192.0.2.5 is held and served by m0; the report of m0 is of 2026-01-02T04:50:00Z: its clock is ahead by 1h0m0s, if the one here is right; 1 host has reported"
 	if got.Status != "True" || got.Message != want {
 		t.Errorf("%+v", got)

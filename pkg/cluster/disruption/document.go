@@ -96,7 +96,7 @@ func (d document) identify() error {
 	for _, want := range []struct {
 		in         *yaml.Node
 		key, value string
-	}{{root, "apiVersion", apiVersion}, {root, "kind", kind}, {metadata, "name", objectName}} {
+	}{{root, "apiVersion", apiVersion}, {root, "kind", objectKind}, {metadata, "name", objectName}} {
 		got := ""
 		if want.in != nil && want.in.Kind == yaml.MappingNode {
 			node, err := d.child(want.in, want.key)
@@ -160,7 +160,7 @@ func (d document) grow(in *yaml.Node, key string, as yaml.Kind) (*yaml.Node, err
 	switch {
 	case node == nil:
 		node = &yaml.Node{Kind: as, Tag: tag}
-		in.Content = append(in.Content, text(key), node)
+		in.Content = append(in.Content, stringNode(key), node)
 	case isNull(node):
 		node.Kind, node.Tag, node.Value, node.Style = as, tag, "", 0
 	case node.Kind != as:

@@ -27,7 +27,7 @@ func (p placed) describe() string {
 }
 
 // entries reads a list.
-func (e *editing) entries(node *yaml.Node, l list) ([]placed, error) {
+func (e *editing) entries(node *yaml.Node, l policyList) ([]placed, error) {
 	if node.Kind != yaml.SequenceNode {
 		return nil, e.problem(node, getMend, "%s is not a list", l.name)
 	}
@@ -48,7 +48,7 @@ func (e *editing) entries(node *yaml.Node, l list) ([]placed, error) {
 	return out, nil
 }
 
-func (e *editing) entry(n *yaml.Node, l list) (placed, error) {
+func (e *editing) entry(n *yaml.Node, l policyList) (placed, error) {
 	p := placed{node: n, plain: len(n.Content) == 4}
 	key, err := e.child(n, l.key)
 	if err != nil {

@@ -27,7 +27,7 @@ func FuzzMerge(f *testing.F) {
 		f.Add(seed, false)
 	}
 	f.Fuzz(func(t *testing.T, current string, force bool) {
-		policy := disruption.Standard()
+		policy := disruption.InstallerPolicy()
 		merged, err := policy.Merge("c", []byte(current), force)
 		if err != nil {
 			return

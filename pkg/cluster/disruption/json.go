@@ -40,7 +40,7 @@ func readJSON(d *json.Decoder, depth int) (*yaml.Node, error) {
 	}
 	switch v := token.(type) {
 	case json.Delim:
-		node := mapping()
+		node := mappingNode()
 		if v == '[' {
 			node = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		}
@@ -54,7 +54,7 @@ func readJSON(d *json.Decoder, depth int) (*yaml.Node, error) {
 		_, err := d.Token()
 		return node, err
 	case string:
-		return text(v), nil
+		return stringNode(v), nil
 	case json.Number:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: v.String()}, nil
 	case bool:

@@ -98,7 +98,7 @@ func (e *editing) grown(grow bool) (*yaml.Node, error) {
 }
 
 // add puts the entries of one list in.
-func (e *editing) add(policy *yaml.Node, l list, force bool) error {
+func (e *editing) add(policy *yaml.Node, l policyList, force bool) error {
 	if len(l.entries) == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (e *editing) add(policy *yaml.Node, l list, force bool) error {
 }
 
 // replace gives an entry our actions, in its place.
-func (e *editing) replace(there placed, ours Entry, l list) error {
+func (e *editing) replace(there placed, ours Entry, l policyList) error {
 	actions, err := e.grow(there.node, "actions", yaml.SequenceNode)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (e *editing) replace(there placed, ours Entry, l list) error {
 }
 
 // remove takes the entries of one list out.
-func (e *editing) remove(policy *yaml.Node, l list) error {
+func (e *editing) remove(policy *yaml.Node, l policyList) error {
 	node, err := e.child(policy, l.name)
 	if err != nil || node == nil || isNull(node) {
 		return err
@@ -167,7 +167,7 @@ func (e *editing) remove(policy *yaml.Node, l list) error {
 	}
 	before := len(node.Content)
 	for _, there := range present {
-		ours := find(l.entries, there.Key)
+		ours := entryFor(l.entries, there.Key)
 		switch {
 		case ours == nil:
 		case there.same(*ours):
@@ -184,7 +184,7 @@ func (e *editing) remove(policy *yaml.Node, l list) error {
 }
 
 // warnCloser names entries that are in force for our files in place of ours.
-func (e *editing) warnCloser(node *yaml.Node, l list) {
+func (e *editing) warnCloser(node *yaml.Node, l policyList) {
 	present, err := e.entries(node, l)
 	if err != nil {
 		return // said before
@@ -194,7 +194,7 @@ func (e *editing) warnCloser(node *yaml.Node, l list) {
 		all[i] = p.Entry
 	}
 	for _, file := range e.policy.Delivered {
-		ours, inForce := closest(l.entries, file), closest(all, file)
+		ours, inForce := closestEntry(l.entries, file), closestEntry(all, file)
 		if ours != nil && inForce != nil && inForce.Key != ours.Key {
 			e.warnings = append(e.warnings, fmt.Sprintf("a change of %s is followed by %s: the entry for %s is closer to it than ours for %s: remove that entry, or expect this",
 				file, describe(inForce.Actions), inForce.Key, ours.Key))

@@ -169,7 +169,7 @@ func TestMerge(t *testing.T) {
 				tt.want = object("", "")
 				tt.want = strings.Replace(tt.want, bare, bare+"  nodeDisruptionPolicy:\n    files:\n"+ourFiles+"    units:\n"+ourUnits, 1)
 			}
-			got, err := disruption.Standard().Merge("c.yaml", []byte(tt.current), false)
+			got, err := disruption.InstallerPolicy().Merge("c.yaml", []byte(tt.current), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +182,7 @@ func TestMerge(t *testing.T) {
 			if len(got.Warnings) > 0 {
 				t.Errorf("warnings: %q", got.Warnings)
 			}
-			again, err := disruption.Standard().Merge("c.yaml", got.Text, false)
+			again, err := disruption.InstallerPolicy().Merge("c.yaml", got.Text, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,11 +224,11 @@ func TestRemove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			merged, err := disruption.Standard().Merge("c", []byte(current), false)
+			merged, err := disruption.InstallerPolicy().Merge("c", []byte(current), false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := disruption.Standard().Remove("c", merged.Text)
+			got, err := disruption.InstallerPolicy().Remove("c", merged.Text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,7 +242,7 @@ func TestRemove(t *testing.T) {
 			if diff := cmp.Diff(want, got.Changes); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}
-			none, err := disruption.Standard().Remove("c", []byte(current))
+			none, err := disruption.InstallerPolicy().Remove("c", []byte(current))
 			if err != nil || string(none.Text) != current || len(none.Changes)+len(none.Warnings) > 0 {
 				t.Errorf("a removal of nothing: %v, %q, %q", err, none.Changes, none.Warnings)
 			}
@@ -255,7 +255,7 @@ func TestRemoveKeepsForeign(t *testing.T) {
 	t.Parallel()
 	theirs := "    - path: /etc/http01-proxyd\n      actions:\n      - type: Drain\n"
 	current := object(theirs, ourUnits)
-	got, err := disruption.Standard().Remove("c", []byte(current))
+	got, err := disruption.InstallerPolicy().Remove("c", []byte(current))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestMergeJSON(t *testing.T) {
 	current := asJSON(object(foreignFiles, foreignUnits))
 	current = strings.Replace(current, `"several lines`, `"<several> 😀 \u0001 lines`, 1)
 	current = strings.ReplaceAll(strings.ReplaceAll(current, "<", `\u003c`), ">", `\u003e`) // as Go escapes them
-	got, err := disruption.Standard().Merge("c.json", []byte(current), false)
+	got, err := disruption.InstallerPolicy().Merge("c.json", []byte(current), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestConflict(t *testing.T) {
       name: http01-proxyd.service
 `
 	current := object("    - actions:\n      - type: Reboot\n      path: /etc/http01-proxyd\n"+foreignFiles, foreignUnits+theirs)
-	_, err := disruption.Standard().Merge("c.yaml", []byte(current), false)
+	_, err := disruption.InstallerPolicy().Merge("c.yaml", []byte(current), false)
 	want := []string{
 		"c.yaml:22:7: an entry of files for /etc/http01-proxyd is there with the actions [Reboot], not with ours, [None]: agree with whoever wrote it, or replace it with --force",
 		"c.yaml:41:7: an entry of units for http01-proxyd.service is there with the actions [Drain, Restart x.service], not with ours, [DaemonReload, Restart http01-proxyd-install.service]: agree with whoever wrote it, or replace it with --force",
@@ -342,7 +342,7 @@ func TestConflict(t *testing.T) {
 	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	got, err := disruption.Standard().Merge("c.yaml", []byte(current), true)
+	got, err := disruption.InstallerPolicy().Merge("c.yaml", []byte(current), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,10 +366,10 @@ func TestConflict(t *testing.T) {
 func TestExtraFieldsAreNotOurs(t *testing.T) {
 	t.Parallel()
 	current := object("    - actions:\n      - type: None\n        future: x\n      path: /etc/http01-proxyd\n", "")
-	if _, err := disruption.Standard().Merge("c", []byte(current), false); err == nil {
+	if _, err := disruption.InstallerPolicy().Merge("c", []byte(current), false); err == nil {
 		t.Error("accepted")
 	}
-	got, err := disruption.Standard().Remove("c", []byte(current))
+	got, err := disruption.InstallerPolicy().Remove("c", []byte(current))
 	if err != nil || string(got.Text) != current || len(got.Warnings) != 1 {
 		t.Errorf("%v, %q", err, got.Warnings)
 	}
@@ -387,7 +387,7 @@ func TestLimit(t *testing.T) {
 		for i := range foreign {
 			fmt.Fprintf(&files, "    - actions:\n      - type: None\n      path: /etc/%d\n", i)
 		}
-		got, err := disruption.Standard().Merge("c.yaml", []byte(object(files.String(), "")), false)
+		got, err := disruption.InstallerPolicy().Merge("c.yaml", []byte(object(files.String(), "")), false)
 		if want != "" {
 			if err == nil || err.Error() != want {
 				t.Errorf("%d foreign entries: %v", foreign, err)
@@ -415,7 +415,7 @@ func TestCloserEntry(t *testing.T) {
 		"/etc/http01-proxyd/other":       nil,
 		"/etc/http01-proxyd-x":           nil,
 	} {
-		got, err := disruption.Standard().Merge("c", []byte(object("    - path: "+path+"\n      actions:\n      - type: Drain\n", "")), false)
+		got, err := disruption.InstallerPolicy().Merge("c", []byte(object("    - path: "+path+"\n      actions:\n      - type: Drain\n", "")), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -448,7 +448,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := disruption.Standard().Merge("c", []byte(tt.text), false)
+			_, err := disruption.InstallerPolicy().Merge("c", []byte(tt.text), false)
 			if err == nil {
 				t.Fatal("accepted")
 			}

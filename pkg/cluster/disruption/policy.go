@@ -47,21 +47,21 @@ type Policy struct {
 	Delivered []string
 }
 
-// catalog explains the journal's entries to those who read them. The service
+// journalCatalog explains the journal's entries to those who read them. The service
 // works without it.
-const catalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog"
+const journalCatalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog"
 
-// Standard is the policy for hosts where an installer brings the binary. Both
+// InstallerPolicy is the policy for hosts where an installer brings the binary. Both
 // of its services lead to the installer: it alone knows whether the service
 // has to be restarted, and when the MachineConfig is deleted a unit of the same
 // name remains that takes everything away, so that the action finds it.
-func Standard() Policy {
+func InstallerPolicy() Policy {
 	install := []Action{{Type: DaemonReload}, {Type: Restart, Service: "http01-proxyd-install.service"}}
 	return Policy{
 		Files: []Entry{
 			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches it
 			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
-			{catalog, []Action{{Type: None}}}, // it changes with the image, and the installer takes it in
+			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer takes it in
 		},
 		Units: []Entry{
 			{"http01-proxyd.service", install},
@@ -69,19 +69,19 @@ func Standard() Policy {
 			{"http01-proxyd-install.service", install},
 			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", "/usr/local/bin/http01-proxyd-install", catalog},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", "/usr/local/bin/http01-proxyd-install", journalCatalog},
 	}
 }
 
-// Layered is the policy for hosts whose operating system image holds the
+// LayeredPolicy is the policy for hosts whose operating system image holds the
 // binary. A change of the unit goes with the reboot that a new image needs.
-func Layered() Policy {
+func LayeredPolicy() Policy {
 	return Policy{
 		Files: []Entry{
 			{"/etc/http01-proxyd", []Action{{Type: None}}},
-			{catalog, []Action{{Type: None}}}, // taken in at the next boot
+			{journalCatalog, []Action{{Type: None}}}, // taken in at the next boot
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", catalog},
+		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", journalCatalog},
 	}
 }
 
@@ -90,19 +90,19 @@ func Layered() Policy {
 func (p Policy) Uncovered(paths, units []string) []string {
 	var out []string
 	for _, file := range paths {
-		if closest(p.Files, file) == nil {
+		if closestEntry(p.Files, file) == nil {
 			out = append(out, file)
 		}
 	}
 	for _, unit := range units {
-		if find(p.Units, unit) == nil {
+		if entryFor(p.Units, unit) == nil {
 			out = append(out, unit)
 		}
 	}
 	return out
 }
 
-func find(entries []Entry, key string) *Entry {
+func entryFor(entries []Entry, key string) *Entry {
 	for i := range entries {
 		if entries[i].Key == key {
 			return &entries[i]
@@ -111,11 +111,11 @@ func find(entries []Entry, key string) *Entry {
 	return nil
 }
 
-// closest gives the entry that is in force for a file: the longest one that is
+// closestEntry gives the entry that is in force for a file: the longest one that is
 // its path or a directory above, the first of several (the
 // machine-config-operator's pkg/controller/common/helpers.go,
 // FindClosestFilePolicyPathMatch and IsSubdirectory).
-func closest(entries []Entry, file string) *Entry {
+func closestEntry(entries []Entry, file string) *Entry {
 	var found *Entry
 	for i, e := range entries {
 		if file != e.Key && !strings.HasPrefix(path.Clean(file), path.Clean(e.Key)+"/") {

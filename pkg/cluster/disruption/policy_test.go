@@ -22,13 +22,13 @@ func TestUncovered(t *testing.T) {
 		paths, units []string
 		want         []string
 	}{
-		"nothing":   {disruption.Standard(), nil, nil, nil},
-		"ours":      {disruption.Standard(), disruption.Standard().Delivered, []string{"http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
-		"layered":   {disruption.Layered(), disruption.Layered().Delivered, nil, nil},
-		"below":     {disruption.Standard(), []string{"/etc/http01-proxyd/conf.d/a"}, nil, nil},
-		"beside":    {disruption.Standard(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, nil, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
-		"a unit":    {disruption.Standard(), nil, []string{"x.service"}, []string{"x.service"}},
-		"no suffix": {disruption.Standard(), nil, []string{"http01-proxyd"}, []string{"http01-proxyd"}},
+		"nothing":   {disruption.InstallerPolicy(), nil, nil, nil},
+		"ours":      {disruption.InstallerPolicy(), disruption.InstallerPolicy().Delivered, []string{"http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
+		"layered":   {disruption.LayeredPolicy(), disruption.LayeredPolicy().Delivered, nil, nil},
+		"below":     {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/conf.d/a"}, nil, nil},
+		"beside":    {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, nil, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
+		"a unit":    {disruption.InstallerPolicy(), nil, []string{"x.service"}, []string{"x.service"}},
+		"no suffix": {disruption.InstallerPolicy(), nil, []string{"http01-proxyd"}, []string{"http01-proxyd"}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.policy.Uncovered(tt.paths, tt.units)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -50,7 +50,7 @@ func TestManifest(t *testing.T) {
 		text func() ([]byte, error)
 		want map[string]any
 	}{
-		"standard": {disruption.Standard().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
+		"standard": {disruption.InstallerPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
 			"files": []any{configuration, script, catalog},
 			"units": []any{
 				map[string]any{"name": "http01-proxyd.service", "actions": install},
@@ -59,8 +59,8 @@ func TestManifest(t *testing.T) {
 				map[string]any{"name": "http01-proxyd-install.timer", "actions": []any{reload}},
 			},
 		}}},
-		"layered": {disruption.Layered().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog}}}},
-		"release": {disruption.Release, map[string]any{}},
+		"layered": {disruption.LayeredPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog}}}},
+		"release": {disruption.RemovalManifest, map[string]any{}},
 	} {
 		text, err := tt.text()
 		if err != nil {
@@ -80,12 +80,12 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestWait: the command in the policy's head goes on when the operator has seen
+// TestWaitCommand: the command in the policy's head goes on when the operator has seen
 // this generation, and not before. It runs as it stands, with an oc that gives
 // one answer after the other.
-func TestWait(t *testing.T) {
+func TestWaitCommand(t *testing.T) {
 	t.Parallel()
-	manifest, err := disruption.Standard().Manifest()
+	manifest, err := disruption.InstallerPolicy().Manifest()
 	if err != nil {
 		t.Fatal(err)
 	}

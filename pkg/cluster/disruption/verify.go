@@ -46,7 +46,7 @@ func (e *editing) foreign(data []byte) (map[string]any, error) {
 		entries = slices.DeleteFunc(entries, func(entry any) bool {
 			fields, _ := entry.(map[string]any)
 			key, _ := fields[l.key].(string)
-			return find(l.entries, key) != nil
+			return entryFor(l.entries, key) != nil
 		})
 		if len(entries) == 0 {
 			delete(policy, l.name)

@@ -77,8 +77,8 @@ func asList(objects ...string) string {
 	return b.String() + "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
 }
 
-func clusterOf(apiServer, infrastructure string) *machineconfig.Cluster {
-	var c machineconfig.Cluster
+func clusterOf(apiServer, infrastructure string) *machineconfig.ClusterObjects {
+	var c machineconfig.ClusterObjects
 	if apiServer != "" {
 		c.APIServer = &machineconfig.Input{Name: "a.yaml", Text: []byte(apiServer)}
 	}
@@ -104,7 +104,7 @@ func TestCluster(t *testing.T) {
 	list := machineconfig.Input{Name: "l.yaml", Text: []byte(asList(infrastructure("BareMetal", "baremetal", oneFamily), apiServer(defaultDoor)))}
 	typed := strings.NewReplacer("apiVersion: v1", "apiVersion: config.openshift.io/v1", "kind: List", "kind: APIServerList")
 	for name, tt := range map[string]struct {
-		cluster         *machineconfig.Cluster
+		cluster         *machineconfig.ClusterObjects
 		given           *machineconfig.Input
 		config          string
 		notes, warnings []string
@@ -173,9 +173,9 @@ func TestCluster(t *testing.T) {
 			},
 			nil,
 		},
-		"one List for both": {&machineconfig.Cluster{APIServer: &list, Infrastructure: &list}, nil, head + byDefault + one, []string{listed}, nil},
+		"one List for both": {&machineconfig.ClusterObjects{APIServer: &list, Infrastructure: &list}, nil, head + byDefault + one, []string{listed}, nil},
 		"one List for either": {
-			&machineconfig.Cluster{Infrastructure: &list}, nil, head + byDefault + one,
+			&machineconfig.ClusterObjects{Infrastructure: &list}, nil, head + byDefault + one,
 			[]string{listed},
 			nil,
 		},
@@ -459,9 +459,9 @@ func TestClusterUnknownFields(t *testing.T) {
 	}
 }
 
-// TestClusterBesideConfiguration: a configuration says nothing of what the objects
+// TestClusterConflictsWithConfiguration: a configuration says nothing of what the objects
 // give, and the result is judged as a whole.
-func TestClusterBesideConfiguration(t *testing.T) {
+func TestClusterConflictsWithConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		door, config string

@@ -13,7 +13,7 @@ func imageDropinText(image string, sums checksums) []byte {
 # Which image holds the binary; from http01-machineconfig.
 [Service]
 Environment=HTTP01_PROXYD_IMAGE=` + image + "\n")
-	for _, p := range platforms() {
+	for _, p := range releasePlatforms() {
 		if sum, ok := sums[p.variable]; ok {
 			b.WriteString("Environment=" + p.variable + "=" + sum + "\n")
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 )
 
-// Judge judges a MachineConfig's spec, as it would be after rendering.
-func Judge(spec map[string]any) error {
-	_, err := judge("x.bu", machineConfig{map[string]any{"spec": spec}})
+// ValidateSpec judges a MachineConfig's spec, as it would be after rendering.
+func ValidateSpec(spec map[string]any) error {
+	_, err := validateMachineConfig("x.bu", machineConfig{map[string]any{"spec": spec}})
 	return err
 }
 
-// JudgeIgnition judges without what Ignition's own parser refuses before.
-func JudgeIgnition(c types.Config) error {
-	v := verdict{source: "x.bu"}
-	v.all(c)
-	return v.error()
+// ValidateIgnition judges without what Ignition's own parser refuses before.
+func ValidateIgnition(c types.Config) error {
+	v := validator{source: "x.bu"}
+	v.checkConfig(c)
+	return v.joinedProblems()
 }
 
 // ParseSums reads checksums.
@@ -32,10 +32,10 @@ var CheckImage = checkImage
 const MaxFile = maxFile
 
 // ClusterConfig is the configuration that a cluster's objects give.
-func ClusterConfig(sources fs.FS, c *Cluster) ([]byte, error) {
-	found, err := Site{Cluster: c}.settle(sources, time.Now())
+func ClusterConfig(sources fs.FS, c *ClusterObjects) ([]byte, error) {
+	found, err := Site{Cluster: c}.resolve(sources, time.Now())
 	return found.configuration.Text, err
 }
 
-// WithoutSurrogates writes JSON as YAML.
-var WithoutSurrogates = withoutSurrogates
+// ReplaceSurrogates writes JSON as YAML.
+var ReplaceSurrogates = replaceSurrogates

@@ -15,10 +15,10 @@ import (
 	ignition "github.com/coreos/ignition/v2/config/v3_4"
 )
 
-// Ignition makes an Ignition configuration, as JSON, for a host without the
+// RenderIgnition makes an Ignition configuration, as JSON, for a host without the
 // machine-config-operator. It holds the binary itself.
-func Ignition(sources fs.FS, s Site, binary Input) (Object, error) {
-	site, err := s.settle(sources, time.Now())
+func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
+	site, err := s.resolve(sources, time.Now())
 	architecture, binaryErr := checkBinary(binary)
 	if err := errors.Join(err, binaryErr); err != nil {
 		return Object{}, err
@@ -26,8 +26,8 @@ func Ignition(sources fs.FS, s Site, binary Input) (Object, error) {
 	var text []byte
 	generated := site.files()
 	generated[binaryFile] = binary.Text
-	err = inStage(sources, generated, func(dir string) (err error) {
-		text, err = translate(sources, dir, fcosSource, site.bundle != nil)
+	err = withStagedFiles(sources, generated, func(dir string) (err error) {
+		text, err = translateSource(sources, dir, fcosSource, site.bundle != nil)
 		return err
 	})
 	if err != nil {
@@ -35,10 +35,10 @@ func Ignition(sources fs.FS, s Site, binary Input) (Object, error) {
 	}
 	parsed, remarks, err := ignition.Parse(text)
 	if err != nil || len(remarks.Entries) > 0 {
-		return Object{}, Problem{fcosSource, fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks), mendSource(fcosSource)}
+		return Object{}, Problem{fcosSource, fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks), sourceRemediation(fcosSource)}
 	}
 	o := Object{File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture, Notes: site.notes, Warnings: site.warnings}
-	o.Paths, o.Units = contents(parsed)
+	o.Paths, o.Units = listContents(parsed)
 	return o, nil
 }
 

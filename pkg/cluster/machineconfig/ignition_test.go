@@ -42,7 +42,7 @@ const servicePath = "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd"
 func TestIgnition(t *testing.T) {
 	t.Parallel()
 	text := append(program(3, "example.com/fork/cmd/http01-proxyd", "linux", "s390x"), noise(machineconfig.TotalLimit+1)...)
-	o := must1(machineconfig.Ignition(sources.Files, machineconfig.Site{}, machineconfig.Input{Name: "b", Text: text}))(t)
+	o := must1(machineconfig.RenderIgnition(sources.Files, machineconfig.Site{}, machineconfig.Input{Name: "b", Text: text}))(t)
 	c, remarks, err := ignition.Parse(o.Text)
 	if err != nil || len(remarks.Entries) > 0 {
 		t.Fatal(err, remarks)
@@ -87,7 +87,7 @@ func TestIgnitionRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := machineconfig.Ignition(sources.Files, machineconfig.Site{Config: tt.config}, machineconfig.Input{Name: "b", Text: tt.binary})
+			_, err := machineconfig.RenderIgnition(sources.Files, machineconfig.Site{Config: tt.config}, machineconfig.Input{Name: "b", Text: tt.binary})
 			if err == nil {
 				t.Fatal("accepted")
 			}

@@ -15,7 +15,7 @@ const imageForm = "registry.example.com/name@sha256:<64 lower-case hexadecimal d
 // checkImage wants a whole reference that means the same bytes for ever.
 func checkImage(image string, allowTag bool) error {
 	problem := func(mend, format string, args ...any) error {
-		return Problem{Where: fmt.Sprintf("image %q", image), Message: fmt.Sprintf(format, args...), Mend: mend}
+		return Problem{Where: fmt.Sprintf("image %q", image), Message: fmt.Sprintf(format, args...), Remediation: mend}
 	}
 	if image == "" {
 		return problem("give "+imageForm, "none is given")

@@ -26,34 +26,34 @@ type manifest struct {
 	Kind       string            `yaml:"kind"`
 	Data       map[string]string `yaml:"data"`
 	BinaryData map[string]string `yaml:"binaryData"`
-	Spec       proxy             `yaml:"spec"`
-	Status     proxy             `yaml:"status"`
+	Spec       egressProxySpec   `yaml:"spec"`
+	Status     egressProxySpec   `yaml:"status"`
 }
 
-// proxy is the setting in a Proxy of config.openshift.io/v1. It may hold
+// egressProxySpec is the setting in a Proxy of config.openshift.io/v1. It may hold
 // credentials.
-type proxy struct {
+type egressProxySpec struct {
 	HTTP    string `yaml:"httpProxy"`
 	HTTPS   string `yaml:"httpsProxy"`
 	NoProxy string `yaml:"noProxy"`
 }
 
-func (p proxy) none() bool { return p.HTTP == "" && p.HTTPS == "" }
+func (p egressProxySpec) isEmpty() bool { return p.HTTP == "" && p.HTTPS == "" }
 
-// secret reports whether it holds credentials.
-func (p proxy) secret() bool {
+// hasCredentials reports whether it holds credentials.
+func (p egressProxySpec) hasCredentials() bool {
 	return slices.ContainsFunc([]string{p.HTTP, p.HTTPS}, func(text string) bool {
 		u, err := config.ParseProxyURL(text)
 		return err == nil && u.User != nil
 	})
 }
 
-// changes puts the proxy into a configuration.
-func (p proxy) changes(name string) changes {
-	one := func(key, value string) change {
-		return change{keys: []string{"egressProxy", key}, text: value, source: name}
+// edits puts the proxy into a configuration.
+func (p egressProxySpec) edits(name string) configEdits {
+	one := func(key, value string) configEdit {
+		return configEdit{keys: []string{"egressProxy", key}, value: value, source: name}
 	}
-	return changes{one("httpProxy", p.HTTP), one("httpsProxy", p.HTTPS), one("noProxy", p.NoProxy)}
+	return configEdits{one("httpProxy", p.HTTP), one("httpsProxy", p.HTTPS), one("noProxy", p.NoProxy)}
 }
 
 // readManifest reads the one object of a file. Nothing of its content stands in an
@@ -71,7 +71,7 @@ func readManifest(in Input, apiVersion, kind string, examples ...string) (manife
 	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
 		return manifest{}, Problem{in.Name, "more than one object", mend}
 	}
-	if at := alias(&doc); at != nil {
+	if at := findAlias(&doc); at != nil {
 		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not taken", mend}
 	}
 	var m manifest
@@ -81,21 +81,21 @@ func readManifest(in Input, apiVersion, kind string, examples ...string) (manife
 	return m, nil
 }
 
-// alias finds the first anchor or alias below a node.
-func alias(n *yaml.Node) *yaml.Node {
+// findAlias finds the first anchor or alias below a node.
+func findAlias(n *yaml.Node) *yaml.Node {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Tag == "!!merge" {
 		return n
 	}
 	for _, child := range n.Content {
-		if found := alias(child); found != nil {
+		if found := findAlias(child); found != nil {
 			return found
 		}
 	}
 	return nil
 }
 
-// bundleOf takes the bundle out of a ConfigMap.
-func bundleOf(in Input) ([]byte, error) {
+// bundleFromConfigMap takes the bundle out of a ConfigMap.
+func bundleFromConfigMap(in Input) ([]byte, error) {
 	m, err := readManifest(in, "v1", "ConfigMap", "oc get configmap NAME -n NAMESPACE -o yaml", "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml")
 	if err != nil {
 		return nil, err
@@ -117,19 +117,19 @@ func bundleOf(in Input) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// readProxy takes what the cluster has accepted out of a Proxy. What its spec asks
+// readEgressProxy takes what the cluster has accepted out of a Proxy. What its spec asks
 // for may not work.
-func readProxy(in Input) (proxy, error) {
+func readEgressProxy(in Input) (egressProxySpec, error) {
 	m, err := readManifest(in, "config.openshift.io/v1", "Proxy", "oc get proxy cluster -o yaml")
 	if err != nil {
-		return proxy{}, err
+		return egressProxySpec{}, err
 	}
 	p := m.Status
 	switch {
-	case p.none() && !m.Spec.none():
-		return proxy{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `see "oc describe clusteroperator network", and give the Proxy again when its status has the proxy`}
-	case p.none():
-		return proxy{}, Problem{in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out"}
+	case p.isEmpty() && !m.Spec.isEmpty():
+		return egressProxySpec{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `see "oc describe clusteroperator network", and give the Proxy again when its status has the proxy`}
+	case p.isEmpty():
+		return egressProxySpec{}, Problem{in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out"}
 	}
 	var problems []error
 	for key, text := range map[string]string{"httpProxy": p.HTTP, "httpsProxy": p.HTTPS} {

@@ -51,20 +51,20 @@ func parseMachineConfig(text []byte) (machineConfig, error) {
 	return m, nil
 }
 
-func (m machineConfig) object(name string) map[string]any {
+func (m machineConfig) section(name string) map[string]any {
 	fields, _ := m.fields[name].(map[string]any)
 	return fields
 }
 
 func (m machineConfig) name() string {
-	name, _ := m.object("metadata")["name"].(string)
+	name, _ := m.section("metadata")["name"].(string)
 	return name
 }
 
-// moveTo gives the object to another pool: the role in its label, and in its
+// setPool gives the object to another pool: the role in its label, and in its
 // name, where it has to stand between dashes.
-func (m machineConfig) moveTo(pool, source string) error {
-	metadata := m.object("metadata")
+func (m machineConfig) setPool(pool, source string) error {
+	metadata := m.section("metadata")
 	labels, _ := metadata["labels"].(map[string]any)
 	role, _ := labels[roleLabel].(string)
 	if role == pool {
@@ -99,8 +99,8 @@ func (m machineConfig) yaml() ([]byte, error) {
 	return text, nil
 }
 
-// contents names what a configuration puts on a host.
-func contents(c types.Config) (paths, units []string) {
+// listContents names what a configuration puts on a host.
+func listContents(c types.Config) (paths, units []string) {
 	for _, f := range c.Storage.Files {
 		paths = append(paths, f.Path)
 	}

@@ -15,7 +15,7 @@ import (
 // butane/ and systemd/ that these name). The same request and sources give the
 // same bytes. The error holds every problem that was found.
 func Render(sources fs.FS, r Request) ([]Object, error) {
-	sums, site, err := r.check(sources)
+	sums, site, err := r.validate(sources)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func Render(sources fs.FS, r Request) ([]Object, error) {
 		service, generated[imageDropin] = serviceSource, imageDropinText(r.Image, sums)
 	}
 	var objects []Object
-	err = inStage(sources, generated, func(dir string) error {
+	err = withStagedFiles(sources, generated, func(dir string) error {
 		var problems []error
 		for _, source := range []string{service, configSource} {
 			object, err := renderOne(sources, dir, source, r, site)
@@ -33,7 +33,7 @@ func Render(sources fs.FS, r Request) ([]Object, error) {
 		return errors.Join(problems...)
 	})
 	if err == nil {
-		err = checkTotal(objects)
+		err = checkTotalSize(objects)
 	}
 	if err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func Render(sources fs.FS, r Request) ([]Object, error) {
 	return objects, nil
 }
 
-func renderOne(sources fs.FS, dir, source string, r Request, site settled) (Object, error) {
-	text, err := translate(sources, dir, source, site.bundle != nil)
+func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) (Object, error) {
+	text, err := translateSource(sources, dir, source, site.bundle != nil)
 	if err != nil {
 		return Object{}, err
 	}
@@ -50,8 +50,8 @@ func renderOne(sources fs.FS, dir, source string, r Request, site settled) (Obje
 	if err != nil {
 		return Object{}, err
 	}
-	ignition, err := judge(source, m)
-	if err := errors.Join(err, m.moveTo(r.Pool, source)); err != nil {
+	ignition, err := validateMachineConfig(source, m)
+	if err := errors.Join(err, m.setPool(r.Pool, source)); err != nil {
 		return Object{}, err
 	}
 	size, err := m.json()
@@ -63,7 +63,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site settled) (Obje
 		return Object{}, err
 	}
 	o := Object{File: m.name() + ".yaml", Size: len(size)}
-	o.Paths, o.Units = contents(ignition)
+	o.Paths, o.Units = listContents(ignition)
 	about := "Image: " + r.Image
 	switch source {
 	case configSource:
@@ -78,7 +78,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site settled) (Obje
 	if o.Size > annotationLimit {
 		o.Notes = append(o.Notes, o.File+" is too large for the annotation that oc apply makes: apply it with oc apply --server-side")
 	}
-	o.Text = append(head(m.name(), source, about, o.Size, r.Image == ExampleImage), body...)
+	o.Text = append(fileHeader(m.name(), source, about, o.Size, r.Image == ExampleImage), body...)
 	return o, nil
 }
 
@@ -87,8 +87,8 @@ func renderOne(sources fs.FS, dir, source string, r Request, site settled) (Obje
 // what it applies.
 const annotationLimit = 256 << 10
 
-// checkTotal keeps our share of a pool's configuration small.
-func checkTotal(objects []Object) error {
+// checkTotalSize keeps our share of a pool's configuration small.
+func checkTotalSize(objects []Object) error {
 	total := 0
 	for _, o := range objects {
 		total += o.Size
@@ -98,7 +98,7 @@ func checkTotal(objects []Object) error {
 	}
 	return Problem{
 		"MachineConfigs",
-		fmt.Sprintf("together %d bytes of JSON, %s of the %d that the machine-config-operator takes for a whole pool; theirs may be %d, %s", total, Share(total), OperatorLimit, TotalLimit, Share(TotalLimit)),
+		fmt.Sprintf("together %d bytes of JSON, %s of the %d that the machine-config-operator takes for a whole pool; theirs may be %d, %s", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)),
 		"give a smaller configuration or bundle of CAs, or take files out of butane/*.bu",
 	}
 }

@@ -112,8 +112,8 @@ func refusal(t *testing.T, from fs.FS, r machineconfig.Request) string {
 	return err.Error()
 }
 
-// TestWhatAHostGets: the files and units of the sources, byte for byte.
-func TestWhatAHostGets(t *testing.T) {
+// TestDeliveredFilesAndUnits: the files and units of the sources, byte for byte.
+func TestDeliveredFilesAndUnits(t *testing.T) {
 	t.Parallel()
 	const configuration = "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
 	dropin := "# SPDX-License-Identifier: Apache-2.0\n# Which image holds the binary; from http01-machineconfig.\n[Service]\nEnvironment=HTTP01_PROXYD_IMAGE=" + image + "\n"
@@ -183,8 +183,8 @@ func TestWhatAHostGets(t *testing.T) {
 	}
 }
 
-// TestSameBytes: a rendering depends on nothing but request and sources.
-func TestSameBytes(t *testing.T) {
+// TestReproducible: a rendering depends on nothing but request and sources.
+func TestReproducible(t *testing.T) {
 	t.Parallel()
 	r := machineconfig.Request{Image: image, Pool: "master"}
 	if diff := cmp.Diff(render(t, r), render(t, r)); diff != "" {
@@ -217,8 +217,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestImageStandsInClearText: a mirror's or an auditor's tool finds it.
-func TestImageStandsInClearText(t *testing.T) {
+// TestImageIsPlainText: a mirror's or an auditor's tool finds it.
+func TestImageIsPlainText(t *testing.T) {
 	t.Parallel()
 	o := render(t, machineconfig.Request{Image: image, Pool: "master"})[0]
 	if line := "            Environment=HTTP01_PROXYD_IMAGE=" + image + "\n"; !strings.Contains(string(o.Text), line) {
@@ -226,8 +226,8 @@ func TestImageStandsInClearText(t *testing.T) {
 	}
 }
 
-// TestExampleSaysSo: the mark follows from the image, in every file.
-func TestExampleSaysSo(t *testing.T) {
+// TestExampleIsMarked: the mark follows from the image, in every file.
+func TestExampleIsMarked(t *testing.T) {
 	t.Parallel()
 	for image, want := range map[string]bool{machineconfig.ExampleImage: true, image: false} {
 		for _, o := range render(t, machineconfig.Request{Image: image, Pool: "master"}) {
@@ -238,9 +238,9 @@ func TestExampleSaysSo(t *testing.T) {
 	}
 }
 
-// TestSourcesStandAlone: with a checkout as Butane's files directory the
+// TestSourcesTranslateUnmodified: with a checkout as Butane's files directory the
 // sources give what the renderer gives for the example.
-func TestSourcesStandAlone(t *testing.T) {
+func TestSourcesTranslateUnmodified(t *testing.T) {
 	t.Parallel()
 	for _, o := range render(t, machineconfig.Request{Image: machineconfig.ExampleImage, Pool: "master"}) {
 		for path, text := range onHost(t, read(t, o).Ignition) {
@@ -259,9 +259,9 @@ func TestDefaultConfigurationIsTheDefault(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftBehind: the files directory, which may hold what is not for
+// TestStageIsRemoved: the files directory, which may hold what is not for
 // all eyes, goes with the rendering, a refused one too.
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestStageIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	render(t, machineconfig.Request{Image: image, Pool: "master"})
@@ -272,8 +272,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestEverythingAtOnce: what is wrong with a request comes in one answer.
-func TestEverythingAtOnce(t *testing.T) {
+// TestAllProblemsAtOnce: what is wrong with a request comes in one answer.
+func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	said := refusal(t, sources.Files, machineconfig.Request{
 		Image: "quay.io/a/b", Pool: "Master",

@@ -42,25 +42,25 @@ type Request struct {
 
 // Problem is one thing that stands in the way, and what mends it.
 type Problem struct {
-	Where   string // a file with line and column, or what the problem is about
-	Message string
-	Mend    string
+	Where       string // a file with line and column, or what the problem is about
+	Message     string
+	Remediation string
 }
 
 // Error gives "where: message: mend".
 func (p Problem) Error() string {
-	return fmt.Sprintf("%s: %s: %s", p.Where, p.Message, p.Mend)
+	return fmt.Sprintf("%s: %s: %s", p.Where, p.Message, p.Remediation)
 }
 
-// check judges all that the admin has given. It returns what was read out of
+// validate judges all that the admin has given. It returns what was read out of
 // the checksums, and what goes onto the hosts.
-func (r Request) check(sources fs.FS) (checksums, settled, error) {
+func (r Request) validate(sources fs.FS) (checksums, resolvedSite, error) {
 	var problems []error
 	if !r.Layered {
 		problems = append(problems, checkImage(r.Image, r.AllowTag))
 	}
 	problems = append(problems, checkPool(r.Pool))
-	site, err := r.settle(sources, time.Now())
+	site, err := r.resolve(sources, time.Now())
 	problems = append(problems, err)
 	var sums checksums
 	if r.Sums != nil {
@@ -77,8 +77,8 @@ func checkPool(pool string) error {
 		return nil
 	}
 	return Problem{
-		Where:   fmt.Sprintf("pool %q", pool),
-		Message: "not a name that a MachineConfigPool can have",
-		Mend:    `give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
+		Where:       fmt.Sprintf("pool %q", pool),
+		Message:     "not a name that a MachineConfigPool can have",
+		Remediation: `give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 	}
 }

@@ -32,11 +32,11 @@ type Site struct {
 	// the cluster's own URL.
 	Domain string
 	// Cluster asks for a mode and names the VIPs, or is nil.
-	Cluster *Cluster
+	Cluster *ClusterObjects
 }
 
-// settled is a site that was judged: what goes onto the hosts.
-type settled struct {
+// resolvedSite is a site that was judged: what goes onto the hosts.
+type resolvedSite struct {
 	configuration Input
 	bundle        []byte   // of CAs; nil for none
 	notes         []string // what an admin has to know of it
@@ -44,45 +44,45 @@ type settled struct {
 	sources       []string // the files besides the configuration that it comes from
 }
 
-// settle judges what a site has given, and joins it.
-func (s Site) settle(sources fs.FS, now time.Time) (settled, error) {
-	configuration, err := readConfig(sources, s.Config)
+// resolve judges what a site has given, and joins it.
+func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
+	configuration, err := readConfiguration(sources, s.Config)
 	problems := []error{err}
-	var found settled
+	var found resolvedSite
 	if s.TrustedCA != nil {
 		var err error
 		found.bundle, found.notes, err = s.readBundle(configuration, now)
 		problems = append(problems, err)
 	}
-	var asked wanted
+	var asked clusterSettings
 	var clusterErr error
 	if s.Cluster != nil {
-		asked, clusterErr = s.Cluster.settle()
+		asked, clusterErr = s.Cluster.resolve()
 	}
-	changes, err := s.changes(configuration, asked.apiDomain, &found)
+	changes, err := s.edits(configuration, asked.apiDomain, &found)
 	problems = append(problems, err, clusterErr)
 	if s.Cluster != nil && clusterErr == nil {
-		also, err := s.clusterChanges(configuration, asked, &found)
+		also, err := s.clusterEdits(configuration, asked, &found)
 		changes, problems = append(changes, also...), append(problems, err)
 	}
 	if err := errors.Join(problems...); err != nil {
-		return settled{}, err
+		return resolvedSite{}, err
 	}
-	found.configuration, err = changes.into(configuration)
+	found.configuration, err = changes.applyTo(configuration)
 	return found, err
 }
 
-// clusterChanges put what the cluster asks for into the configuration.
-func (s Site) clusterChanges(configuration Input, w wanted, found *settled) (changes, error) {
+// clusterEdits put what the cluster asks for into the configuration.
+func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolvedSite) (configEdits, error) {
 	if s.Config != nil {
-		if err := w.besides(configuration); err != nil {
+		if err := w.checkConflicts(configuration); err != nil {
 			return nil, err
 		}
 	}
 	found.notes = append(found.notes, w.notes()...)
 	found.warnings = w.warnings
-	found.sources = s.Cluster.names()
-	return w.changes(), nil
+	found.sources = s.Cluster.fileNames()
+	return w.edits(), nil
 }
 
 // readBundle takes the bundle out of the ConfigMap, if a host would trust any of it.
@@ -91,7 +91,7 @@ func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, not
 	if accepted, err := config.Parse(configuration.Name, configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
 		return nil, nil, Problem{name, "the configuration has upstream.trustedCA: " + accepted.Upstream.TrustedCA, "leave that key out: the bundle is put at " + bundlePath}
 	}
-	text, err := bundleOf(*s.TrustedCA)
+	text, err := bundleFromConfigMap(*s.TrustedCA)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,18 +99,18 @@ func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, not
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %s: %w", name, bundleKey, err)
 	}
-	for _, left := range judged.LeftOut {
+	for _, left := range judged.Skipped {
 		notes = append(notes, fmt.Sprintf("%s: %s: left out: %v", name, bundleKey, left))
 	}
-	if more := judged.Dropped - len(judged.LeftOut); more > 0 {
+	if more := judged.SkippedCount - len(judged.Skipped); more > 0 {
 		notes = append(notes, fmt.Sprintf("%s: %s: left out: %d more", name, bundleKey, more))
 	}
-	return written(judged.Roots), notes, nil
+	return encodeBundle(judged.Roots), notes, nil
 }
 
-// written is a bundle of the certificates that count, so that hosts have nothing to
+// encodeBundle is a bundle of the certificates that count, so that hosts have nothing to
 // say of the others: default-ingress-cert holds the routers' own certificate too.
-func written(roots []trust.Certificate) []byte {
+func encodeBundle(roots []trust.Certificate) []byte {
 	var text bytes.Buffer
 	for _, c := range roots {
 		fmt.Fprintf(&text, "# %s\n", c.Subject)
@@ -119,20 +119,20 @@ func written(roots []trust.Certificate) []byte {
 	return text.Bytes()
 }
 
-// changes are what is put into the configuration; derived is the domain by the
+// edits are what is put into the configuration; derived is the domain by the
 // cluster's own objects, if they tell it.
-func (s Site) changes(configuration Input, derived apiDomain, found *settled) (c changes, err error) {
+func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite) (c configEdits, err error) {
 	accepted, err := config.Parse(configuration.Name, configuration.Text)
 	if err != nil {
 		return nil, nil //nolint:nilerr // it is a problem already
 	}
 	if s.Proxy != nil {
-		if c, err = s.proxyChanges(configuration, accepted, found); err != nil {
+		if c, err = s.egressProxyEdits(configuration, accepted, found); err != nil {
 			return nil, err
 		}
 	}
 	withTLS := s.TrustedCA != nil || accepted.Upstream.Scheme == config.SchemeHTTPS
-	names, err := s.names(accepted)
+	names, err := s.certificateNames(accepted)
 	switch given := accepted.Upstream.VerifyNames; {
 	case err != nil:
 		return nil, err
@@ -140,27 +140,27 @@ func (s Site) changes(configuration Input, derived apiDomain, found *settled) (c
 		found.notes = append(found.notes, "the configuration has upstream.verifyNames, and so --cluster-domain adds nothing to it")
 	case len(given) > 0:
 	case names != "":
-		c = append(c, change{keys: []string{"upstream", "verifyNames"}, list: []string{names}})
+		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{names}})
 	case withTLS && derived.name != "":
-		c = append(c, change{keys: []string{"upstream", "verifyNames"}, list: []string{appsOf(derived.name)}})
-		found.notes = append(found.notes, fmt.Sprintf("%s: the ingress's certificate may be for %s, by %s: give --cluster-domain (CLUSTER_DOMAIN of make) for another", derived.file, appsOf(derived.name), apiServerURLPath))
+		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{appsWildcard(derived.name)}})
+		found.notes = append(found.notes, fmt.Sprintf("%s: the ingress's certificate may be for %s, by %s: give --cluster-domain (CLUSTER_DOMAIN of make) for another", derived.file, appsWildcard(derived.name), apiServerURLPath))
 	case withTLS:
 		found.notes = append(found.notes, "the ingress's certificate will have to be for the API's own name, and routers as a rule have one for *.apps of the cluster's domain: give --cluster-domain (CLUSTER_DOMAIN of make)")
 	}
 	return c, nil
 }
 
-// proxyChanges puts what the cluster has accepted into the configuration, in place of
+// egressProxyEdits puts what the cluster has accepted into the configuration, in place of
 // the node's file.
-func (s Site) proxyChanges(configuration Input, accepted config.Config, found *settled) (changes, error) {
-	proxy, err := readProxy(*s.Proxy)
+func (s Site) egressProxyEdits(configuration Input, accepted config.Config, found *resolvedSite) (configEdits, error) {
+	proxy, err := readEgressProxy(*s.Proxy)
 	if err != nil {
 		return nil, err
 	}
 	file := []string{"egressProxy", "file"}
-	root, _ := load(configuration.Text)
-	if at := find(root, file); at != nil && accepted.EgressProxy.File != config.Default().EgressProxy.File {
-		return nil, beside(configuration.Name, file, at, s.Proxy.Name)
+	root, _ := parseMapping(configuration.Text)
+	if at := nodeAt(root, file); at != nil && accepted.EgressProxy.File != config.Default().EgressProxy.File {
+		return nil, conflictProblem(configuration.Name, file, at, s.Proxy.Name)
 	}
 	if accepted.EgressProxy.Upstream == config.EgressNever {
 		found.notes = append(found.notes, "hosts use the proxy for nothing unless the configuration has egressProxy.upstream: auto")
@@ -168,41 +168,41 @@ func (s Site) proxyChanges(configuration Input, accepted config.Config, found *s
 	if len(accepted.EgressProxy.ReadinessEndpoints) == 0 {
 		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without having tried it")
 	}
-	if proxy.secret() {
+	if proxy.hasCredentials() {
 		found.notes = append(found.notes, "the proxy's URL holds credentials, and so does the MachineConfig now: without --proxy, hosts read the same from /etc/mco/proxy.env")
 	}
-	return append(proxy.changes(s.Proxy.Name), change{keys: file, drop: true}), nil
+	return append(proxy.edits(s.Proxy.Name), configEdit{keys: file, remove: true}), nil
 }
 
-// names are those that routers present a certificate for, or empty.
-func (s Site) names(c config.Config) (string, error) {
+// certificateNames are those that routers present a certificate for, or empty.
+func (s Site) certificateNames(c config.Config) (string, error) {
 	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
 	if s.Domain != "" {
-		if !isDomain(domain) {
+		if !isClusterDomain(domain) {
 			return "", Problem{fmt.Sprintf("cluster domain %q", s.Domain), "not the name of a cluster", "give that below which api. and apps. are, such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it"}
 		}
-		return appsOf(domain), nil
+		return appsWildcard(domain), nil
 	}
 	for _, host := range c.Hosts {
 		if rest, is := strings.CutPrefix(host, "api."); is {
-			return appsOf(rest), nil
+			return appsWildcard(rest), nil
 		}
 	}
 	return "", nil
 }
 
-// appsOf is the name in the certificate of a cluster's routers.
-func appsOf(domain string) string { return "*.apps." + domain }
+// appsWildcard is the name in the certificate of a cluster's routers.
+func appsWildcard(domain string) string { return "*.apps." + domain }
 
-// isDomain reports whether api. and apps. can stand before a name, in small letters.
-func isDomain(name string) bool {
+// isClusterDomain reports whether api. and apps. can stand before a name, in small letters.
+func isClusterDomain(name string) bool {
 	return config.IsHostName(name) && !strings.Contains(name, "_") && strings.Contains(name, ".") &&
 		!strings.HasPrefix(name, "api.") && !strings.HasPrefix(name, "apps.")
 }
 
-// readConfig takes the admin's configuration, or that of the sources, if a
+// readConfiguration takes the admin's configuration, or that of the sources, if a
 // host would accept it.
-func readConfig(sources fs.FS, given *Input) (Input, error) {
+func readConfiguration(sources fs.FS, given *Input) (Input, error) {
 	if given == nil {
 		text, err := fs.ReadFile(sources, configFile)
 		if err != nil {

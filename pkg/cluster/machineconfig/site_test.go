@@ -161,7 +161,7 @@ func TestSiteOnFCOS(t *testing.T) {
 	t.Parallel()
 	bundle := ca(t, "Lab CA", time.Now().Add(time.Hour))
 	binary := machineconfig.Input{Name: "b", Text: program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd", "linux", "amd64")}
-	o := must1(machineconfig.Ignition(sources.Files, machineconfig.Site{TrustedCA: configMap(bundle), Domain: "a.example"}, binary))(t)
+	o := must1(machineconfig.RenderIgnition(sources.Files, machineconfig.Site{TrustedCA: configMap(bundle), Domain: "a.example"}, binary))(t)
 	if !slices.Contains(o.Paths, "/etc/http01-proxyd/ca-bundle.crt") {
 		t.Errorf("it puts %q on a host", o.Paths)
 	}
@@ -232,9 +232,9 @@ func TestSiteRefused(t *testing.T) {
 	}
 }
 
-// TestBundleGoesWithTheConfiguration: where a source has no configuration, there is
+// TestBundleIsInConfigurationObject: where a source has no configuration, there is
 // no place for a bundle.
-func TestBundleGoesWithTheConfiguration(t *testing.T) {
+func TestBundleIsInConfigurationObject(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "local: butane/config.yaml", "local: ./butane/config.yaml")
 	got := refusal(t, changed, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{TrustedCA: configMap(ca(t, "A", time.Now().Add(time.Hour)))}})

@@ -32,7 +32,7 @@ const (
 const bundlePath = "/etc/http01-proxyd/ca-bundle.crt"
 
 // files are those that the Butane sources name and a site brings.
-func (s settled) files() map[string][]byte {
+func (s resolvedSite) files() map[string][]byte {
 	files := map[string][]byte{configFile: s.configuration.Text}
 	if s.bundle != nil {
 		files[bundleFile] = s.bundle
@@ -40,13 +40,13 @@ func (s settled) files() map[string][]byte {
 	return files
 }
 
-// withBundle adds the bundle to a Butane source, behind the configuration: Butane
+// insertBundle adds the bundle to a Butane source, behind the configuration: Butane
 // has no files that may be absent. The lines before it keep their numbers.
-func withBundle(source string, text []byte) ([]byte, error) {
+func insertBundle(source string, text []byte) ([]byte, error) {
 	const behind = "        local: " + configFile + "\n"
 	before, after, found := bytes.Cut(text, []byte(behind))
 	if !found || bytes.Contains(after, []byte(behind)) {
-		return nil, Problem{source, "does not have the configuration's file once, with " + strings.TrimSpace(behind), mendSource(source)}
+		return nil, Problem{source, "does not have the configuration's file once, with " + strings.TrimSpace(behind), sourceRemediation(source)}
 	}
 	file := "    - path: " + bundlePath + "\n      mode: 0644\n"
 	if bytes.Contains(before, []byte("      overwrite: true\n")) {
@@ -56,9 +56,9 @@ func withBundle(source string, text []byte) ([]byte, error) {
 	return slices.Concat(before, []byte(behind), []byte(file), after), nil
 }
 
-// inStage puts a files directory together out of the sources and the generated
+// withStagedFiles puts a files directory together out of the sources and the generated
 // files, which win, and removes it after use.
-func inStage(sources fs.FS, generated map[string][]byte, use func(dir string) error) (err error) {
+func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "http01-machineconfig-*") // mode 0700
 	if err != nil {
 		return fmt.Errorf("make a directory for Butane: %w", err)

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// platform is a way that the binary is built.
-type platform struct {
+// releasePlatform is a way that the binary is built.
+type releasePlatform struct {
 	file     string // the binary's name in a release
 	variable string // what the installer reads its checksum from: uname -m in upper case
 }
 
-func platforms() []platform {
+func releasePlatforms() []releasePlatform {
 	const binary, variable = "http01-proxyd-linux-", "HTTP01_PROXYD_SHA256_"
-	return []platform{
+	return []releasePlatform{
 		{binary + "amd64", variable + "X86_64"},
 		{binary + "arm64", variable + "AARCH64"},
 		{binary + "ppc64le", variable + "PPC64LE"},
@@ -34,7 +34,7 @@ type checksums map[string]string
 // binary of a release.
 func parseSums(in Input) (checksums, error) {
 	sums, variables := make(checksums), make(map[string]string)
-	for _, p := range platforms() {
+	for _, p := range releasePlatforms() {
 		variables[p.file] = p.variable
 	}
 	var problems []error
@@ -61,8 +61,8 @@ func parseSums(in Input) (checksums, error) {
 		sums[variable] = sum
 	}
 	if len(sums) == 0 && len(problems) == 0 {
-		names := make([]string, 0, len(platforms()))
-		for _, p := range platforms() {
+		names := make([]string, 0, len(releasePlatforms()))
+		for _, p := range releasePlatforms() {
 			names = append(names, p.file)
 		}
 		problems = append(problems, Problem{in.Name, "names no binary", "give a file with a line for at least one of " + strings.Join(names, ", ")})

@@ -9,11 +9,11 @@ import (
 	"unicode/utf16"
 )
 
-// withoutSurrogates writes a JSON text's characters beyond U+FFFF as YAML does. JSON
+// replaceSurrogates writes a JSON text's characters beyond U+FFFF as YAML does. JSON
 // has two escapes for one of them (RFC 8259, section 7), and these are nothing in YAML.
 // Other texts stay as they are. What follows in the same line stands two columns
 // further left than it did.
-func withoutSurrogates(text []byte) []byte {
+func replaceSurrogates(text []byte) []byte {
 	if !json.Valid(text) {
 		return text
 	}
@@ -23,14 +23,14 @@ func withoutSurrogates(text []byte) []byte {
 			out, text = append(out, text[0]), text[1:]
 			continue
 		}
-		one, is := escaped(text)
+		one, is := decodeEscape(text)
 		if !is || !utf16.IsSurrogate(one) { // or a pair of which the second is no escape
 			out, text = append(out, text[:2]...), text[2:]
 			continue
 		}
 		text = text[len(`\u0000`):]
 		pair := utf16.DecodeRune(one, 0) // U+FFFD, as for whoever reads JSON, but for a pair
-		if two, is := escaped(text); is {
+		if two, is := decodeEscape(text); is {
 			if r := utf16.DecodeRune(one, two); r != pair {
 				pair, text = r, text[len(`\u0000`):]
 			}
@@ -40,8 +40,8 @@ func withoutSurrogates(text []byte) []byte {
 	return out
 }
 
-// escaped is the number that a text begins with, as \uXXXX.
-func escaped(text []byte) (rune, bool) {
+// decodeEscape is the number that a text begins with, as \uXXXX.
+func decodeEscape(text []byte) (rune, bool) {
 	if len(text) < len(`\u0000`) || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
 	}

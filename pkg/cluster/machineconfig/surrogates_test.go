@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// TestWithoutSurrogates: a text means to a reader of YAML what it means to one of JSON.
-func TestWithoutSurrogates(t *testing.T) {
+// TestReplaceSurrogates: a text means to a reader of YAML what it means to one of JSON.
+func TestReplaceSurrogates(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`"\ud83d\ude00"`, `"\uD83D\uDE00 and \u00e9 \\ud83d\\ude00"`, `"a\\\ud83d\ude00"`,
@@ -25,7 +25,7 @@ func TestWithoutSurrogates(t *testing.T) {
 		if f, is := want.(float64); is {
 			want = int(f)
 		}
-		if err := yaml.Load(machineconfig.WithoutSurrogates([]byte(text)), &got); err != nil {
+		if err := yaml.Load(machineconfig.ReplaceSurrogates([]byte(text)), &got); err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
@@ -37,7 +37,7 @@ func TestWithoutSurrogates(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"a: \"\\ud83d\\ude00\"\n", `{"a": "\ud83d`, `\`, ""} {
-		if got := string(machineconfig.WithoutSurrogates([]byte(text))); got != text {
+		if got := string(machineconfig.ReplaceSurrogates([]byte(text))); got != text {
 			t.Errorf("%q, which is no JSON, becomes %q", text, got)
 		}
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/coreos/vcontext/report"
 )
 
-// translate turns one Butane source into what its variant stands for, with the
+// translateSource turns one Butane source into what its variant stands for, with the
 // bundle of CAs where the configuration goes. Whatever Butane remarks is an error: a
 // warning here is a surprise on a host.
-func translate(sources fs.FS, dir, source string, bundle bool) ([]byte, error) {
+func translateSource(sources fs.FS, dir, source string, bundle bool) ([]byte, error) {
 	text, err := fs.ReadFile(sources, source)
 	if err != nil {
 		return nil, fmt.Errorf("read the Butane source: %w", err)
 	}
 	if bundle && (source == configSource || source == fcosSource) {
-		if text, err = withBundle(source, text); err != nil {
+		if text, err = insertBundle(source, text); err != nil {
 			return nil, err
 		}
 	}
@@ -32,26 +32,26 @@ func translate(sources fs.FS, dir, source string, bundle bool) ([]byte, error) {
 	})
 	problems := make([]error, 0, len(remarks.Entries))
 	for _, remark := range remarks.Entries {
-		problems = append(problems, remarkOf(source, dir, remark))
+		problems = append(problems, remarkProblem(source, dir, remark))
 	}
 	if err != nil && len(problems) == 0 {
-		problems = append(problems, failureOf(source, err))
+		problems = append(problems, translationProblem(source, err))
 	}
 	return out, errors.Join(problems...)
 }
 
-// failureOf gives a failure before any remark its line, where the YAML library
+// translationProblem gives a failure before any remark its line, where the YAML library
 // below Butane has put one into the text.
-func failureOf(source string, err error) Problem {
+func translationProblem(source string, err error) Problem {
 	if found := regexp.MustCompile(`yaml: line (\d+): (.+)`).FindStringSubmatch(err.Error()); found != nil {
-		return Problem{source + ":" + found[1], "not valid YAML: " + found[2], mendSource(source)}
+		return Problem{source + ":" + found[1], "not valid YAML: " + found[2], sourceRemediation(source)}
 	}
-	return Problem{source, err.Error(), mendSource(source)}
+	return Problem{source, err.Error(), sourceRemediation(source)}
 }
 
-// remarkOf gives a remark its place in the source; one about a generated field
+// remarkProblem gives a remark its place in the source; one about a generated field
 // has a path only.
-func remarkOf(source, dir string, remark report.Entry) Problem {
+func remarkProblem(source, dir string, remark report.Entry) Problem {
 	where := source
 	if at := remark.Marker.StartP; at != nil {
 		where = fmt.Sprintf("%s:%d:%d", source, at.Line, at.Column)
@@ -60,9 +60,9 @@ func remarkOf(source, dir string, remark report.Entry) Problem {
 	if remark.Context.Len() > 0 {
 		message = strings.TrimPrefix(remark.Context.String(), "$.") + ": " + message
 	}
-	return Problem{where, message, mendSource(source)}
+	return Problem{where, message, sourceRemediation(source)}
 }
 
-func mendSource(source string) string {
+func sourceRemediation(source string) string {
 	return "correct " + source + " and render again"
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
-func setting(t *testing.T, proxy string, endpoints ...string) egress.Setting {
+func configuration(t *testing.T, proxy string, endpoints ...string) egress.Configuration {
 	t.Helper()
-	return egress.Setting{Settings: settings(t, "HTTP_PROXY="+proxy+"\n"), Endpoints: endpoints}
+	return egress.Configuration{Settings: settings(t, "HTTP_PROXY="+proxy+"\n"), Endpoints: endpoints}
 }
 
 // TestAcceptance walks through the life of some settings.
@@ -27,7 +27,7 @@ func TestAcceptance(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	inForce := func(want string) {
 		t.Helper()
-		s := a.InForce()
+		s := a.Effective()
 		if got := s.Settings.RedactedHTTP(); got != want {
 			t.Errorf("in force is %q, want %q", got, want)
 		}
@@ -35,41 +35,41 @@ func TestAcceptance(t *testing.T) {
 	inForce("")
 
 	// Without endpoints it is accepted at once.
-	if !a.Want(setting(t, "http://one"), now) || a.Pending() {
+	if !a.SetSpec(configuration(t, "http://one"), now) || a.Pending() {
 		t.Error("a setting without endpoints waits")
 	}
 	inForce("http://one")
-	if a.Want(setting(t, "http://one"), now) {
+	if a.SetSpec(configuration(t, "http://one"), now) {
 		t.Error("the same setting is news")
 	}
 
 	// With endpoints it waits for all of them, ever longer.
-	two := setting(t, "http://two", "http://a.test", "http://b.test")
-	if a.Want(two, now) || !a.Pending() {
+	two := configuration(t, "http://two", "http://a.test", "http://b.test")
+	if a.SetSpec(two, now) || !a.Pending() {
 		t.Error("a setting with endpoints is accepted at once")
 	}
 	var waits []time.Duration
 	for range 9 {
-		turn, s := a.Ask(now)
+		turn, s := a.NextProbe(now)
 		if s == nil || !s.Equal(two) {
 			t.Fatal("its endpoints are not asked")
 		}
-		if _, again := a.Ask(now); again != nil {
+		if _, again := a.NextProbe(now); again != nil {
 			t.Error("they are asked twice at a time")
 		}
-		if a.Heard(turn, []string{"", "it is silent"}, now) {
+		if a.RecordResults(turn, []string{"", "it is silent"}, now) {
 			t.Error("one of two answers is enough")
 		}
 		inForce("http://one")
 		state := a.State()
-		waits = append(waits, state.Next.Sub(now))
+		waits = append(waits, state.NextProbe.Sub(now))
 		if !state.Endpoints[0].OK || state.Endpoints[1].OK || state.Endpoints[1].Error != "it is silent" {
 			t.Errorf("%+v", state.Endpoints)
 		}
-		if _, early := a.Ask(state.Next.Add(-1)); early != nil {
+		if _, early := a.NextProbe(state.NextProbe.Add(-1)); early != nil {
 			t.Error("it is asked before its time")
 		}
-		now = state.Next
+		now = state.NextProbe
 	}
 	want := []time.Duration{
 		time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute, time.Minute,
@@ -77,66 +77,66 @@ func TestAcceptance(t *testing.T) {
 	if !slices.Equal(waits, want) {
 		t.Errorf("the waits are %v, want %v", waits, want)
 	}
-	turn, _ := a.Ask(now)
-	if !a.Heard(turn, []string{"", ""}, now) || a.Pending() {
+	turn, _ := a.NextProbe(now)
+	if !a.RecordResults(turn, []string{"", ""}, now) || a.Pending() {
 		t.Error("it is not accepted")
 	}
 	inForce("http://two")
 
 	// What answers for a setting that is not asked for any more does not count.
-	a.Want(setting(t, "http://three", "http://a.test"), now)
-	turn, _ = a.Ask(now)
-	a.Want(setting(t, "http://four", "http://a.test"), now)
-	if a.Heard(turn, []string{""}, now) {
+	a.SetSpec(configuration(t, "http://three", "http://a.test"), now)
+	turn, _ = a.NextProbe(now)
+	a.SetSpec(configuration(t, "http://four", "http://a.test"), now)
+	if a.RecordResults(turn, []string{""}, now) {
 		t.Error("an answer for another setting counts")
 	}
 	inForce("http://two")
 
 	// A refused file changes nothing that is in force, and nothing is asked.
-	turn, _ = a.Ask(now)
-	a.Refuse(errors.New("line 1: no"), now)
-	if _, s := a.Ask(now.Add(time.Hour)); s != nil || a.Heard(turn, []string{""}, now) || a.Pending() {
+	turn, _ = a.NextProbe(now)
+	a.RejectSpec(errors.New("line 1: no"), now)
+	if _, s := a.NextProbe(now.Add(time.Hour)); s != nil || a.RecordResults(turn, []string{""}, now) || a.Pending() {
 		t.Error("a refused setting is tried")
 	}
-	if state := a.State(); state.Refused == nil || state.Spec != nil || state.Since != now {
+	if state := a.State(); state.Rejection == nil || state.Spec != nil || state.SpecSince != now {
 		t.Errorf("%+v", state)
 	}
-	a.Refuse(errors.New("line 1: no"), now.Add(time.Minute))
-	if a.State().Since != now {
+	a.RejectSpec(errors.New("line 1: no"), now.Add(time.Minute))
+	if a.State().SpecSince != now {
 		t.Error("the same refusal begins anew")
 	}
 	inForce("http://two")
 
 	// Back to what is accepted already: nothing is asked.
-	if a.Want(two, now) || a.Pending() || !a.State().Endpoints[1].OK {
+	if a.SetSpec(two, now) || a.Pending() || !a.State().Endpoints[1].OK {
 		t.Errorf("%+v", a.State())
 	}
 	// The other CA, or another endpoint, is another setting.
 	other := two
 	other.Roots = [][]byte{{1}}
-	if a.Want(other, now); !a.Pending() {
+	if a.SetSpec(other, now); !a.Pending() {
 		t.Error("another CA is accepted unseen")
 	}
 	other = two
 	other.Endpoints = []string{"http://c.test"}
-	if a.Want(other, now); !a.Pending() {
+	if a.SetSpec(other, now); !a.Pending() {
 		t.Error("other endpoints are accepted unasked")
 	}
 	// No proxy is accepted at once, endpoints or not.
-	if !a.Want(egress.Setting{Endpoints: []string{"http://a.test"}}, now) || a.Pending() {
+	if !a.SetSpec(egress.Configuration{Endpoints: []string{"http://a.test"}}, now) || a.Pending() {
 		t.Error("no proxy waits")
 	}
 	inForce("")
 }
 
-func TestKeeper(t *testing.T) {
+func TestStore(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
-	k := egress.NewKeeper(dir)
+	k := egress.NewStore(dir)
 	if _, _, err := k.Load(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
-	s := setting(t, "http://user:"+secret+"@p.test:3128", "http://a.test")
+	s := configuration(t, "http://user:"+secret+"@p.test:3128", "http://a.test")
 	s.Roots = [][]byte{{1, 2}, {3}}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 2 {
@@ -169,7 +169,7 @@ func TestKeeper(t *testing.T) {
 	// What a former process has accepted needs no endpoint again.
 	var a egress.Acceptance
 	a.Restore(got, when)
-	if a.Want(s, time.Now()) || a.Pending() || !a.State().Endpoints[0].Checked.Equal(at) {
+	if a.SetSpec(s, time.Now()) || a.Pending() || !a.State().Endpoints[0].Checked.Equal(at) {
 		t.Errorf("%+v", a.State())
 	}
 }

@@ -54,11 +54,11 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // What a file can be refused for.
 var (
-	errHalf    = errors.New("the file ends inside this line, which is half-written: see who writes it, or end the line")
-	errQuote   = errors.New("a quote that begins here is not closed before the file ends: close it, or see why the file is half-written")
-	errNUL     = errors.New("there is a NUL byte: write plain text")
-	errUTF8    = errors.New("this is not UTF-8: write plain text")
-	errTooLong = fmt.Errorf("the file is longer than the %d bytes that it may have: see what has been written to it", MaxFile)
+	errTruncated = errors.New("the file ends inside this line, which is half-written: see who writes it, or end the line")
+	errQuote     = errors.New("a quote that begins here is not closed before the file ends: close it, or see why the file is half-written")
+	errNUL       = errors.New("there is a NUL byte: write plain text")
+	errUTF8      = errors.New("this is not UTF-8: write plain text")
+	errTooLong   = fmt.Errorf("the file is longer than the %d bytes that it may have: see what has been written to it", MaxFile)
 )
 
 // ReadEnvironment reads a file of variables as systemd does for EnvironmentFile=
@@ -69,25 +69,25 @@ var (
 // counts, unless it is empty, as with [golang.org/x/net/http/httpproxy].
 func ReadEnvironment(text []byte) (Environment, error) {
 	if len(text) > MaxFile {
-		return Environment{}, &LineError{lineAt(text, MaxFile), errTooLong}
+		return Environment{}, &LineError{lineNumber(text, MaxFile), errTooLong}
 	}
 	if at := bytes.IndexByte(text, 0); at >= 0 {
-		return Environment{}, &LineError{lineAt(text, at), errNUL}
+		return Environment{}, &LineError{lineNumber(text, at), errNUL}
 	}
-	if at := invalid(text); at >= 0 {
-		return Environment{}, &LineError{lineAt(text, at), errUTF8}
+	if at := invalidUTF8(text); at >= 0 {
+		return Environment{}, &LineError{lineNumber(text, at), errUTF8}
 	}
-	r := reader{text: text, last: make(map[string]Variable)}
-	for r.next() {
-		if err := r.assignment(); err != nil {
+	r := environmentReader{text: text, variables: make(map[string]Variable)}
+	for r.skipToAssignment() {
+		if err := r.readAssignment(); err != nil {
 			return Environment{}, err
 		}
 	}
-	return Environment{r.either("HTTP_PROXY"), r.either("HTTPS_PROXY"), r.either("NO_PROXY")}, nil
+	return Environment{r.variable("HTTP_PROXY"), r.variable("HTTPS_PROXY"), r.variable("NO_PROXY")}, nil
 }
 
-// invalid finds the first byte that is not UTF-8, or -1.
-func invalid(text []byte) int {
+// invalidUTF8 finds the first byte that is not UTF-8, or -1.
+func invalidUTF8(text []byte) int {
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
 		if r == utf8.RuneError && size <= 1 {
@@ -98,21 +98,21 @@ func invalid(text []byte) int {
 	return -1
 }
 
-// lineAt is the number of the line in which a byte is. CR, LF and CRLF end lines.
-func lineAt(text []byte, at int) int {
+// lineNumber is the number of the line in which a byte is. CR, LF and CRLF end lines.
+func lineNumber(text []byte, at int) int {
 	before := text[:at]
 	return 1 + bytes.Count(before, []byte("\n")) + bytes.Count(before, []byte("\r")) - bytes.Count(before, []byte("\r\n"))
 }
 
-// reader goes through the text once.
-type reader struct {
-	text []byte
-	at   int
-	last map[string]Variable // the last assignment of each name
+// environmentReader goes through the text once.
+type environmentReader struct {
+	text      []byte
+	at        int
+	variables map[string]Variable // the last assignment of each name
 }
 
-func (r *reader) either(name string) Variable {
-	upper, lower := r.last[name], r.last[strings.ToLower(name)]
+func (r *environmentReader) variable(name string) Variable {
+	upper, lower := r.variables[name], r.variables[strings.ToLower(name)]
 	if upper.Reveal() == "" && lower.Reveal() != "" {
 		return lower
 	}
@@ -123,13 +123,13 @@ func (r *reader) either(name string) Variable {
 func isNewline(c byte) bool { return c == '\n' || c == '\r' }
 func isSpace(c byte) bool   { return isNewline(c) || c == ' ' || c == '\t' }
 
-// next goes to where an assignment begins, if there is another.
-func (r *reader) next() bool {
+// skipToAssignment goes to where an assignment begins, if there is another.
+func (r *environmentReader) skipToAssignment() bool {
 	for ; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
 		case isSpace(c):
 		case c == '#' || c == ';':
-			r.comment()
+			r.skipComment()
 		default:
 			return true
 		}
@@ -137,20 +137,20 @@ func (r *reader) next() bool {
 	return false
 }
 
-// comment goes to the end of a line.
-func (r *reader) comment() {
+// skipComment goes to the end of a line.
+func (r *environmentReader) skipComment() {
 	for r.at < len(r.text) && !isNewline(r.text[r.at]) {
 		r.at++
 	}
 }
 
-// assignment takes a name and its value; a line without an equals sign is passed
+// readAssignment takes a name and its value; a line without an equals sign is passed
 // over.
-func (r *reader) assignment() error {
+func (r *environmentReader) readAssignment() error {
 	begin := r.at
 	for ; ; r.at++ {
 		if r.at == len(r.text) {
-			return r.wrong(begin, errHalf)
+			return r.lineError(begin, errTruncated)
 		}
 		if isNewline(r.text[r.at]) {
 			return nil
@@ -162,19 +162,21 @@ func (r *reader) assignment() error {
 	}
 	name := strings.TrimRight(string(r.text[begin:r.at]), " \t")
 	r.at++
-	value, err := r.value()
+	value, err := r.readValue()
 	if err != nil {
 		return err
 	}
-	r.last[name] = Variable{name, &value, lineAt(r.text, begin)}
+	r.variables[name] = Variable{name, &value, lineNumber(r.text, begin)}
 	return nil
 }
 
-func (r *reader) wrong(at int, err error) error { return &LineError{lineAt(r.text, at), err} }
+func (r *environmentReader) lineError(at int, err error) error {
+	return &LineError{lineNumber(r.text, at), err}
+}
 
-// value takes a value: any number of quoted pieces, and then bare text, in which
+// readValue takes a value: any number of quoted pieces, and then bare text, in which
 // quotes mean nothing.
-func (r *reader) value() (string, error) {
+func (r *environmentReader) readValue() (string, error) {
 	var b strings.Builder
 	for ; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
@@ -182,18 +184,18 @@ func (r *reader) value() (string, error) {
 			return b.String(), nil
 		case isSpace(c):
 		case c == '\'' || c == '"':
-			if err := r.quoted(&b, c); err != nil {
+			if err := r.readQuoted(&b, c); err != nil {
 				return "", err
 			}
 		default:
-			return r.bare(&b)
+			return r.readUnquoted(&b)
 		}
 	}
 	return b.String(), nil
 }
 
-// quoted takes a piece up to its closing quote, where the reader stays.
-func (r *reader) quoted(b *strings.Builder, quote byte) error {
+// readQuoted takes a piece up to its closing quote, where the reader stays.
+func (r *environmentReader) readQuoted(b *strings.Builder, quote byte) error {
 	begin := r.at
 	for r.at++; r.at < len(r.text); r.at++ {
 		c := r.text[r.at]
@@ -202,19 +204,19 @@ func (r *reader) quoted(b *strings.Builder, quote byte) error {
 			return nil
 		case c == '\\' && quote == '"':
 			if r.at++; r.at == len(r.text) {
-				return r.wrong(begin, errQuote)
+				return r.lineError(begin, errQuote)
 			}
 			r.unescape(b)
 		default:
 			b.WriteByte(c)
 		}
 	}
-	return r.wrong(begin, errQuote)
+	return r.lineError(begin, errQuote)
 }
 
 // unescape takes the character after a backslash in double quotes: as in a shell,
 // the backslash stays where it has nothing to do.
-func (r *reader) unescape(b *strings.Builder) {
+func (r *environmentReader) unescape(b *strings.Builder) {
 	switch c := r.text[r.at]; c {
 	case '"', '\\', '`', '$':
 		b.WriteByte(c)
@@ -225,9 +227,9 @@ func (r *reader) unescape(b *strings.Builder) {
 	}
 }
 
-// bare takes text up to the end of the line, without the space at its end unless
+// readUnquoted takes text up to the end of the line, without the space at its end unless
 // that is escaped.
-func (r *reader) bare(b *strings.Builder) (string, error) {
+func (r *environmentReader) readUnquoted(b *strings.Builder) (string, error) {
 	keep := 0
 	for ; r.at < len(r.text); r.at++ {
 		c := r.text[r.at]
@@ -237,7 +239,7 @@ func (r *reader) bare(b *strings.Builder) (string, error) {
 		if c == '\\' {
 			keep = b.Len()
 			if r.at++; r.at == len(r.text) {
-				return "", r.wrong(r.at-1, errHalf)
+				return "", r.lineError(r.at-1, errTruncated)
 			}
 			if c = r.text[r.at]; isNewline(c) {
 				continue // the line goes on

@@ -96,9 +96,9 @@ func TestReadEnvironmentRefuses(t *testing.T) {
 	}
 }
 
-// TestReadEnvironmentCutShort: each beginning of a good file is an error of one of
+// TestReadEnvironmentTruncated: each beginning of a good file is an error of one of
 // its lines, or what systemd would make of it; no error has a piece of a value.
-func TestReadEnvironmentCutShort(t *testing.T) {
+func TestReadEnvironmentTruncated(t *testing.T) {
 	t.Parallel()
 	const whole = "# proxy\nHTTP_PROXY=\"http://user:s3cret@p:3128\"\nHTTPS_PROXY='http://user:s3cret@p:3128'\nNO_PROXY=a,\\\nb\n"
 	refused := 0
@@ -199,7 +199,7 @@ func comparableText(text string, got read) bool {
 	return !empty && !strings.Contains(text, "$") && !comment && !control && len(text) < 4096
 }
 
-func TestAsSystemdReads(t *testing.T) {
+func TestReadsLikeSystemd(t *testing.T) {
 	t.Parallel()
 	compared := 0
 	for _, tt := range files() {

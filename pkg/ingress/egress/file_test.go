@@ -39,7 +39,7 @@ func TestFileSettles(t *testing.T) {
 	}
 	look := func(waits bool) {
 		t.Helper()
-		if again := f.Look(now); (again > 0) != waits {
+		if again := f.Refresh(now); (again > 0) != waits {
 			t.Errorf("again after %v", again)
 		}
 	}

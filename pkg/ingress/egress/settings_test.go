@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
-func settings(t *testing.T, text string) egress.Settings {
+func settings(t *testing.T, text string) egress.ProxySettings {
 	t.Helper()
 	e, err := egress.ReadEnvironment([]byte(text))
 	if err != nil {
@@ -37,8 +37,8 @@ func TestSettingsAreHidden(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "HTTP_PROXY=http://us3r:"+secret+"@p.lab.test:3128\nHTTPS_PROXY=https://t0ken@p.lab.test:3129\nNO_PROXY=a\n")
 	type outer struct {
-		Shown  egress.Settings
-		hidden egress.Settings
+		Shown  egress.ProxySettings
+		hidden egress.ProxySettings
 	}
 	var texts []string
 	for _, verb := range []string{"%v", "%+v", "%#v", "%q", "%s", "%x", "%d"} {
@@ -95,7 +95,7 @@ func TestFromEnvironmentRefuses(t *testing.T) {
 func TestCredentialsAreDecoded(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "HTTP_PROXY=http://user:p%40ss%3Aw%25rd@p:3128\n")
-	proxy := s.Proxy(&url.URL{Scheme: "http", Host: "elsewhere.test"}, nil)
+	proxy := s.ProxyFor(&url.URL{Scheme: "http", Host: "elsewhere.test"}, nil)
 	if password, _ := proxy.User.Password(); proxy.User.Username() != "user" || password != "p@ss:w%rd" {
 		t.Errorf("got %q %q", proxy.User.Username(), password)
 	}
@@ -107,22 +107,22 @@ func TestCredentialsAreDecoded(t *testing.T) {
 	}
 }
 
-func around() egress.Around {
-	return egress.Around{
-		VIPs:    []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("fd00::5")},
-		Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.11/24"), netip.MustParsePrefix("192.0.2.5/32"), netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("fd00::11/64"), netip.MustParsePrefix("10.0.0.1/0")},
-		Cluster: "cluster.test",
+func directDestinations() egress.DirectDestinations {
+	return egress.DirectDestinations{
+		VIPs:          []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("fd00::5")},
+		Subnets:       []netip.Prefix{netip.MustParsePrefix("192.0.2.11/24"), netip.MustParsePrefix("192.0.2.5/32"), netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("fd00::11/64"), netip.MustParsePrefix("10.0.0.1/0")},
+		ClusterDomain: "cluster.test",
 	}
 }
 
 func TestAutomaticNoProxy(t *testing.T) {
 	t.Parallel()
 	want := []string{"localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "api-int.cluster.test", "192.0.2.0/24", "192.0.2.5", "fd00::/64", "fd00::5"}
-	if diff := cmp.Diff(want, around().NoProxy()); diff != "" {
+	if diff := cmp.Diff(want, directDestinations().NoProxy()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	s := settings(t, "HTTP_PROXY=http://p\nNO_PROXY= .svc , a.test,,b.test:80\n")
-	if got, want := s.NoProxyWith([]string{"localhost", ".svc"}), "localhost,.svc,a.test,b.test:80"; got != want {
+	if got, want := s.EffectiveNoProxy([]string{"localhost", ".svc"}), "localhost,.svc,a.test,b.test:80"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -158,7 +158,7 @@ func TestProxyOfURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if proxy := s.Proxy(u, around().NoProxy()); proxy != nil {
+		if proxy := s.ProxyFor(u, directDestinations().NoProxy()); proxy != nil {
 			got = proxy.String()
 		}
 		if got != want {
@@ -176,14 +176,14 @@ func TestProxyOfURL(t *testing.T) {
 		{"192.0.2.6:80", false, ""},
 	} {
 		got := ""
-		if proxy := s.ForIngress(netip.MustParseAddrPort(tt.ingress), tt.secure, around().NoProxy()); proxy != nil {
+		if proxy := s.ProxyForIngress(netip.MustParseAddrPort(tt.ingress), tt.secure, directDestinations().NoProxy()); proxy != nil {
 			got = proxy.String()
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.ingress, got, tt.want)
 		}
 	}
-	if s.Proxy(&url.URL{Scheme: "http", Host: "elsewhere.test"}, []string{"*"}) != nil {
+	if s.ProxyFor(&url.URL{Scheme: "http", Host: "elsewhere.test"}, []string{"*"}) != nil {
 		t.Error("* does not leave all out")
 	}
 }
@@ -192,7 +192,7 @@ func TestEqualSettings(t *testing.T) {
 	t.Parallel()
 	one := settings(t, "HTTP_PROXY=http://u:p@p:3128\nNO_PROXY=a\n")
 	same, err := egress.FromConfiguration("http://u:p@p:3128", "", "a")
-	if err != nil || !one.Equal(same) || one.None() {
+	if err != nil || !one.Equal(same) || one.IsEmpty() {
 		t.Errorf("%v and %v, %v", one, same, err)
 	}
 	for _, text := range []string{"HTTP_PROXY=http://u:other@p:3128\nNO_PROXY=a\n", "HTTP_PROXY=http://u:p@p:3128\n", "HTTPS_PROXY=http://u:p@p:3128\nNO_PROXY=a\n", ""} {
@@ -200,7 +200,7 @@ func TestEqualSettings(t *testing.T) {
 			t.Errorf("%v is equal to %v", one, other)
 		}
 	}
-	if !settings(t, "NO_PROXY=a\n").None() {
+	if !settings(t, "NO_PROXY=a\n").IsEmpty() {
 		t.Error("a list alone is a proxy")
 	}
 }

@@ -40,5 +40,5 @@ func proxyProtocolVersion(p config.ProxyProtocol) int {
 // Trust is what is trusted for TLS to the ingress. whose names, for diagnoses, where
 // the roots come from.
 func Trust(whose string, roots []trust.Certificate) *protocol.CABundle {
-	return &protocol.CABundle{Roots: trust.DER(roots), Description: trust.About(whose, roots)}
+	return &protocol.CABundle{Roots: trust.DER(roots), Description: trust.Describe(whose, roots)}
 }

@@ -22,14 +22,14 @@ type EgressRoute struct {
 }
 
 // EgressRoutes are all that lead through a proxy. automatic is what never does.
-func EgressRoutes(c config.Config, accepted egress.Settings, ingress []netip.Addr, automatic []string) (all []EgressRoute) {
+func EgressRoutes(c config.Config, accepted egress.ProxySettings, ingress []netip.Addr, automatic []string) (all []EgressRoute) {
 	if c.EgressProxy.Upstream != config.EgressAuto {
 		return nil
 	}
 	for _, addr := range ingress {
 		for _, port := range upstreamPorts(c.Upstream) {
 			at := netip.AddrPortFrom(addr, port.number)
-			if proxy := accepted.ForIngress(at, port.tls, automatic); proxy != nil {
+			if proxy := accepted.ProxyForIngress(at, port.tls, automatic); proxy != nil {
 				all = append(all, EgressRoute{at, proxy})
 			}
 		}
@@ -59,7 +59,7 @@ func upstreamPorts(u config.Upstream) []upstreamPort {
 // Egress is what goes through which proxy. addrs are the addresses of a proxy's name:
 // without any nothing goes directly that is to go through it. system are the CAs
 // of this host.
-func Egress(ways []EgressRoute, addrs func(name string) []netip.Addr, accepted egress.Setting, system [][]byte) (o protocol.EgressRoutes) {
+func Egress(ways []EgressRoute, addrs func(name string) []netip.Addr, accepted egress.Configuration, system [][]byte) (o protocol.EgressRoutes) {
 	if len(ways) == 0 {
 		return o
 	}
@@ -75,7 +75,7 @@ func Egress(ways []EgressRoute, addrs func(name string) []netip.Addr, accepted e
 	// A proxy that looks into TLS has a CA of the admin's. The public ones, by which a
 	// proxy may have its own certificate, do not vouch for an ingress for which the
 	// admin trusts others.
-	o.AdditionalCAs = protocol.CABundle{Roots: accepted.Roots, Description: accepted.About}
+	o.AdditionalCAs = protocol.CABundle{Roots: accepted.Roots, Description: accepted.RootsDescription}
 	if secure {
 		o.ProxyCAs = mergeTrust(o.AdditionalCAs, protocol.CABundle{Roots: system, Description: DescribeCAs(len(system), "this host")})
 	}

@@ -23,46 +23,46 @@ type block struct {
 	flaw string // why it cannot be read
 }
 
-// split finds the blocks of a text. Whatever stands between them is nobody's
+// splitBlocks finds the blocks of a text. Whatever stands between them is nobody's
 // business. A text that ends inside a block is refused: who writes it is not done,
 // or was broken off.
-func split(text []byte) ([]block, error) {
-	var s splitter
+func splitBlocks(text []byte) ([]block, error) {
+	var s blockSplitter
 	for number := 1; len(text) > 0; number++ {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		size := len(text) - len(rest)
-		s.line(number, line, text[:size], ended)
+		s.addLine(number, line, text[:size], ended)
 		text = rest
 	}
-	if s.open != nil || s.cutMark > 0 {
-		line := s.cutMark
+	if s.open != nil || s.truncatedMark > 0 {
+		line := s.truncatedMark
 		if s.open != nil {
 			line = s.open.line
 		}
 		return nil, &Refusal{
-			Line: line, Message: "the file ends inside the certificate that begins here", Mend: "write it whole; best beside it, and rename it then", Unfinished: true,
+			Line: line, Message: "the file ends inside the certificate that begins here", Remediation: "write it whole; best beside it, and rename it then", Truncated: true,
 		}
 	}
 	return s.blocks, nil
 }
 
-type splitter struct {
-	blocks  []block
-	open    *block
-	cutMark int // the last line, if it is the beginning of a mark
+type blockSplitter struct {
+	blocks        []block
+	open          *block
+	truncatedMark int // the last line, if it is the beginning of a mark
 }
 
-// line takes one line; whole is it with its end, if it has one.
-func (s *splitter) line(number int, line, whole []byte, ended bool) {
+// addLine takes one line; whole is it with its end, if it has one.
+func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 	text := strings.TrimRight(string(line[:min(len(line), maxMark)]), " \t\r")
 	mark := strings.TrimLeft(text, " \t")
 	begins, ends := strings.HasPrefix(mark, beginMark), strings.HasPrefix(mark, endMark)
 	switch {
-	case s.open == nil && !ended && cutShort(mark):
-		s.cutMark = number
+	case s.open == nil && !ended && isTruncatedMark(mark):
+		s.truncatedMark = number
 	case begins:
-		s.close("it does not end before the next one begins")
-		s.begin(number, text, mark, whole)
+		s.closeBlock("it does not end before the next one begins")
+		s.beginBlock(number, text, mark, whole)
 	case s.open == nil && ends:
 		s.blocks = append(s.blocks, block{line: number, flaw: "there is an END line without a BEGIN line"})
 	case s.open == nil:
@@ -75,9 +75,9 @@ func (s *splitter) line(number int, line, whole []byte, ended bool) {
 		whose := strings.TrimPrefix(mark, endMark)
 		switch {
 		case whose == s.open.kind+markTail:
-			s.close("")
+			s.closeBlock("")
 		case ended:
-			s.close("its END line is not that of its BEGIN line")
+			s.closeBlock("its END line is not that of its BEGIN line")
 		}
 	}
 }
@@ -85,27 +85,27 @@ func (s *splitter) line(number int, line, whole []byte, ended bool) {
 // maxMark is far above any mark's length.
 const maxMark = 256
 
-// cutShort holds for the beginning of a mark that lacks its end.
-func cutShort(mark string) bool {
+// isTruncatedMark holds for the beginning of a mark that lacks its end.
+func isTruncatedMark(mark string) bool {
 	if mark == "" {
 		return false
 	}
 	return strings.HasPrefix(beginMark, mark) || (strings.HasPrefix(mark, beginMark) && !strings.HasSuffix(mark[len(beginMark):], markTail))
 }
 
-func (s *splitter) begin(number int, text, mark string, whole []byte) {
+func (s *blockSplitter) beginBlock(number int, text, mark string, whole []byte) {
 	kind, is := strings.CutSuffix(mark[len(beginMark):], markTail)
 	s.open = &block{line: number, kind: kind, text: whole}
 	switch {
 	case !is:
-		s.close("its BEGIN line does not end with " + markTail)
+		s.closeBlock("its BEGIN line does not end with " + markTail)
 	case text != mark:
 		s.open.flaw = "it is indented: its lines must begin in the first column"
 	}
 }
 
-// close ends the block, which has that flaw unless it has had one before.
-func (s *splitter) close(flaw string) {
+// closeBlock ends the block, which has that flaw unless it has had one before.
+func (s *blockSplitter) closeBlock(flaw string) {
 	if s.open == nil {
 		return
 	}
@@ -116,8 +116,8 @@ func (s *splitter) close(flaw string) {
 	s.open = nil
 }
 
-// other is the flaw of a block that is no certificate.
-func (b block) other() string {
+// wrongKind is the flaw of a block that is no certificate.
+func (b block) wrongKind() string {
 	return fmt.Sprintf("it is a block %q, and no CERTIFICATE", printable(b.kind, maxKind))
 }
 

@@ -17,16 +17,16 @@ const (
 	MaxSystem = 4 << 20
 	// maxDER is what of it may be handed over to another process in one message.
 	maxDER = MaxBundle
-	// maxLeftOut bounds a list. A file that is something else altogether has a flaw
+	// maxSkipped bounds a list. A file that is something else altogether has a flaw
 	// in every line.
-	maxLeftOut = 100
+	maxSkipped = 100
 )
 
 // Bundle is what a file of certificates comes to at a time.
 type Bundle struct {
-	Roots   []Certificate
-	LeftOut []LeftOut // the first 100 of them
-	Dropped int       // how many were left out altogether
+	Roots        []Certificate
+	Skipped      []Skipped // the first 100 of them
+	SkippedCount int       // how many were left out altogether
 
 	// From the first of these until before the second the verdict is the same; zero
 	// where there is no such moment.
@@ -39,8 +39,8 @@ type Certificate struct {
 	Subject string // printable, and not long
 }
 
-// LeftOut is a part of a file that does not count.
-type LeftOut struct {
+// Skipped is a part of a file that does not count.
+type Skipped struct {
 	Line    int    // at which it begins, from 1
 	Subject string // printable, and not long; empty where it cannot be read
 	Serial  string // in hexadecimal, as openssl prints it
@@ -48,7 +48,7 @@ type LeftOut struct {
 }
 
 // String names the part and why it is left out.
-func (l LeftOut) String() string {
+func (l Skipped) String() string {
 	if l.Subject == "" {
 		return fmt.Sprintf("line %d: %s", l.Line, l.Reason)
 	}
@@ -58,22 +58,22 @@ func (l LeftOut) String() string {
 // Refusal says why nothing of a file counts. It never holds anything of the file's
 // content but names of certificates.
 type Refusal struct {
-	Line    int // 0: the file as a whole
-	Message string
-	Mend    string
+	Line        int // 0: the file as a whole
+	Message     string
+	Remediation string
 	// Unfinished holds for a file that ends amid a certificate: who writes it may
 	// not be done.
-	Unfinished bool
-	// NothingLeft holds for a file all of whose certificates were left out.
-	NothingLeft bool
+	Truncated bool
+	// NoneTrusted holds for a file all of whose certificates were left out.
+	NoneTrusted bool
 }
 
 // Error implements error.
 func (r *Refusal) Error() string {
 	if r.Line == 0 {
-		return r.Message + ": " + r.Mend
+		return r.Message + ": " + r.Remediation
 	}
-	return fmt.Sprintf("line %d: %s: %s", r.Line, r.Message, r.Mend)
+	return fmt.Sprintf("line %d: %s: %s", r.Line, r.Message, r.Remediation)
 }
 
 // Filter judges an admin's bundle, certificate by certificate. An error is a
@@ -82,41 +82,41 @@ func (r *Refusal) Error() string {
 func Filter(pem []byte, now time.Time) (Bundle, error) { return filter(pem, MaxBundle, now) }
 
 func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
-	if err := refused(pem, limit); err != nil {
+	if err := checkFile(pem, limit); err != nil {
 		return Bundle{}, err
 	}
-	blocks, err := split(bytes.TrimPrefix(pem, []byte(byteOrderMark)))
+	blocks, err := splitBlocks(bytes.TrimPrefix(pem, []byte(byteOrderMark)))
 	if err != nil {
 		return Bundle{}, err
 	}
 	if len(blocks) == 0 {
-		return Bundle{}, &Refusal{Message: "there is no certificate in it", Mend: "put the CAs' certificates into it, in PEM (-----BEGIN CERTIFICATE-----)"}
+		return Bundle{}, &Refusal{Message: "there is no certificate in it", Remediation: "put the CAs' certificates into it, in PEM (-----BEGIN CERTIFICATE-----)"}
 	}
-	j := judge{now: now, seen: make(map[[32]byte]int)}
+	j := bundleFilter{now: now, seen: make(map[[32]byte]int)}
 	for _, b := range blocks {
-		if err := j.take(b); err != nil {
+		if err := j.addBlock(b); err != nil {
 			return Bundle{}, err
 		}
 	}
 	if len(j.bundle.Roots) == 0 {
 		return j.bundle, &Refusal{
-			Message: "no certificate in it can be trusted: " + j.bundle.WhatIsLeftOut(), Mend: "put the certificate of the CA that has issued the ingress's certificate into it",
-			NothingLeft: true,
+			Message: "no certificate in it can be trusted: " + j.bundle.SkippedSummary(), Remediation: "put the certificate of the CA that has issued the ingress's certificate into it",
+			NoneTrusted: true,
 		}
 	}
 	return j.bundle, nil
 }
 
-// named is how many of those that are left out a message names.
-const named = 3
+// maxNamedSkipped is how many of those that are left out a message names.
+const maxNamedSkipped = 3
 
-// WhatIsLeftOut names the first that were left out, in a line, and counts the rest.
-func (b *Bundle) WhatIsLeftOut() string {
-	parts := make([]string, 0, named+1)
-	for _, l := range b.LeftOut[:min(named, len(b.LeftOut))] {
+// SkippedSummary names the first that were left out, in a line, and counts the rest.
+func (b *Bundle) SkippedSummary() string {
+	parts := make([]string, 0, maxNamedSkipped+1)
+	for _, l := range b.Skipped[:min(maxNamedSkipped, len(b.Skipped))] {
 		parts = append(parts, l.String())
 	}
-	if more := b.Dropped - len(parts); more > 0 {
+	if more := b.SkippedCount - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, "; ")
@@ -130,34 +130,34 @@ const (
 	derSequence = 0x30
 )
 
-// refused judges the file as a whole.
-func refused(pem []byte, limit int) error {
+// checkFile judges the file as a whole.
+func checkFile(pem []byte, limit int) error {
 	switch {
 	case len(pem) > limit:
-		return TooLong(limit)
+		return TooLarge(limit)
 	case len(bytes.TrimSpace(pem)) == 0:
-		return &Refusal{Message: "it is empty", Mend: "put the CAs' certificates into it, or remove the file to trust what this host trusts"}
+		return &Refusal{Message: "it is empty", Remediation: "put the CAs' certificates into it, or remove the file to trust what this host trusts"}
 	}
-	if line := privateKey(pem); line > 0 {
-		return &Refusal{Line: line, Message: "there is a private key in it", Mend: "take it out, leave only certificates, and replace the key if others could read the file"}
+	if line := findPrivateKey(pem); line > 0 {
+		return &Refusal{Line: line, Message: "there is a private key in it", Remediation: "take it out, leave only certificates, and replace the key if others could read the file"}
 	}
 	switch {
 	case bytes.HasPrefix(pem, []byte(utf16Little)), bytes.HasPrefix(pem, []byte(utf16Big)):
-		return &Refusal{Message: "it is UTF-16 text", Mend: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
+		return &Refusal{Message: "it is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
 	case pem[0] == derSequence && !bytes.Contains(pem, []byte(beginMark)):
-		return &Refusal{Message: "it is binary (DER), not PEM", Mend: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return &Refusal{Message: "it is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
 	}
 	return nil
 }
 
-// TooLong is the refusal of a file of more than limit bytes.
-func TooLong(limit int) *Refusal {
-	return &Refusal{Message: fmt.Sprintf("it is larger than %d KiB", limit>>10), Mend: "leave only the CAs in it that issue the ingress's certificates"}
+// TooLarge is the refusal of a file of more than limit bytes.
+func TooLarge(limit int) *Refusal {
+	return &Refusal{Message: fmt.Sprintf("it is larger than %d KiB", limit>>10), Remediation: "leave only the CAs in it that issue the ingress's certificates"}
 }
 
-// privateKey returns the line at which the first one begins, or 0. Marks of other
+// findPrivateKey returns the line at which the first one begins, or 0. Marks of other
 // formats, and such as are not quite right, count, too: better one refusal too many.
-func privateKey(text []byte) int {
+func findPrivateKey(text []byte) int {
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++

@@ -17,27 +17,27 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// verdict is a bundle in words.
-func verdict(b trust.Bundle) (kept, left []string) {
+// outcome is a bundle in words.
+func outcome(b trust.Bundle) (kept, left []string) {
 	for _, c := range b.Roots {
 		kept = append(kept, c.Subject)
 	}
-	for _, l := range b.LeftOut {
+	for _, l := range b.Skipped {
 		left = append(left, l.String())
 	}
 	return kept, left
 }
 
-func TestFilterKeepsAndLeavesOut(t *testing.T) {
+func TestFilterKeepsAndSkips(t *testing.T) {
 	t.Parallel()
-	a, b := good(t, "A"), good(t, "B")
+	a, b := validCA(t, "A"), validCA(t, "B")
 	otherIssuer := ca("Issuer")
 	sub := func(serial, reason string) string {
 		return `line 1: "CN=Bad", serial ` + serial + ": " + reason
 	}
 	notCA := func(c *x509.Certificate) { c.IsCA, c.KeyUsage = false, 0 }
 	small := rsaKey(t, 1024)
-	smallRSA := block("CERTIFICATE", made(t, ca("Bad"), nil, small.Public(), small))
+	smallRSA := block("CERTIFICATE", signed(t, ca("Bad"), nil, small.Public(), small))
 	lines := strings.Count(a, "\n")
 	for name, c := range map[string]struct {
 		text string
@@ -56,43 +56,43 @@ func TestFilterKeepsAndLeavesOut(t *testing.T) {
 			[]string{fmt.Sprintf(`line %d: "CN=A", serial abc: a duplicate of that in line 1`, 1+2*lines)},
 		},
 		"expired": {
-			good(t, "Bad", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Second) }) + a,
+			validCA(t, "Bad", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Second) }) + a,
 			[]string{"CN=A"},
 			[]string{sub("abc", "it has expired on 2026-06-01 11:59 UTC")},
 		},
 		"not yet valid": {
-			good(t, "Bad", func(c *x509.Certificate) { c.NotBefore = noon.Add(time.Minute) }) + a,
+			validCA(t, "Bad", func(c *x509.Certificate) { c.NotBefore = noon.Add(time.Minute) }) + a,
 			[]string{"CN=A"},
 			[]string{sub("abc", "it is not valid before 2026-06-01 12:01 UTC")},
 		},
 		"not a CA": {
-			good(t, "Bad", notCA) + a,
+			validCA(t, "Bad", notCA) + a,
 			[]string{"CN=A"},
 			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
 		},
 		"no basic constraints": {
-			good(t, "Bad", notCA, func(c *x509.Certificate) { c.BasicConstraintsValid = false }) + a,
+			validCA(t, "Bad", notCA, func(c *x509.Certificate) { c.BasicConstraintsValid = false }) + a,
 			[]string{"CN=A"},
 			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
 		},
 		"a CA that may not sign": {
-			good(t, "Bad", func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }) + a,
+			validCA(t, "Bad", func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }) + a,
 			[]string{"CN=A"},
 			[]string{sub("abc", "it is not a CA's (its key usage does not let it sign certificates)")},
 		},
 		"RSA 1024": {smallRSA + a, []string{"CN=A"}, []string{sub("abc", "its RSA key has less than 2048 bits")}},
 		"SHA-1": {
-			signedBadly(t, "Bad", otherIssuer, sha1WithRSA) + a,
+			forgeableCA(t, "Bad", otherIssuer, sha1WithRSA) + a,
 			[]string{"CN=A"},
 			[]string{sub("abc", "it is signed with SHA1-RSA, which can be forged")},
 		},
 		"MD5": {
-			signedBadly(t, "Bad", otherIssuer, md5WithRSA) + a,
+			forgeableCA(t, "Bad", otherIssuer, md5WithRSA) + a,
 			[]string{"CN=A"},
 			[]string{sub("abc", "it is signed with MD5-RSA, which can be forged")},
 		},
-		"SHA-1, self-issued":            {signedBadly(t, "Old Root", nil, sha1WithRSA), []string{"CN=Old Root"}, nil},
-		"an intermediate of its issuer": {block("CERTIFICATE", made(t, ca("Sub"), otherIssuer, key(t).Public(), key(t))), []string{"CN=Sub"}, nil},
+		"SHA-1, self-issued":            {forgeableCA(t, "Old Root", nil, sha1WithRSA), []string{"CN=Old Root"}, nil},
+		"an intermediate of its issuer": {block("CERTIFICATE", signed(t, ca("Sub"), otherIssuer, key(t).Public(), key(t))), []string{"CN=Sub"}, nil},
 		"broken base64": {
 			strings.Replace(a, "\nMI", "\n*I", 1) + b,
 			[]string{"CN=B"},
@@ -104,7 +104,7 @@ func TestFilterKeepsAndLeavesOut(t *testing.T) {
 			[]string{"line 1: what it holds is not a certificate: malformed tbs certificate"},
 		},
 		"bytes behind the certificate": {
-			block("CERTIFICATE", append(made(t, ca("T"), nil, key(t).Public(), key(t)), 0)) + b,
+			block("CERTIFICATE", append(signed(t, ca("T"), nil, key(t).Public(), key(t)), 0)) + b,
 			[]string{"CN=B"},
 			[]string{"line 1: what it holds is not a certificate: trailing data"},
 		},
@@ -144,7 +144,7 @@ func TestFilterKeepsAndLeavesOut(t *testing.T) {
 			[]string{"line 1: its BEGIN line does not end with -----"},
 		},
 		"a name that is no line": {
-			good(t, "evil\x1b[2J\nname\u202e"+strings.Repeat("x", 1000)),
+			validCA(t, "evil\x1b[2J\nname\u202e"+strings.Repeat("x", 1000)),
 			[]string{"CN=evil [2J name " + strings.Repeat("x", 180) + "…"},
 			nil,
 		},
@@ -155,15 +155,15 @@ func TestFilterKeepsAndLeavesOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept, left := verdict(bundle)
+			kept, left := outcome(bundle)
 			if diff := cmp.Diff(c.kept, kept); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.left, left); diff != "" {
 				t.Errorf("left out (-want +got):\n%s", diff)
 			}
-			if bundle.Dropped != len(left) {
-				t.Errorf("%d are said to be left out", bundle.Dropped)
+			if bundle.SkippedCount != len(left) {
+				t.Errorf("%d are said to be left out", bundle.SkippedCount)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func TestFilterKeepsAndLeavesOut(t *testing.T) {
 
 func TestFilterRefuses(t *testing.T) {
 	t.Parallel()
-	a := good(t, "A")
+	a := validCA(t, "A")
 	secret, err := x509.MarshalPKCS8PrivateKey(key(t))
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestFilterRefuses(t *testing.T) {
 		"no block":           {"hello\n", "there is no certificate in it: "},
 		"10 MiB":             {strings.Repeat("#", 10<<20), "it is larger than 1024 KiB: "},
 		"10,000":             {strings.Repeat(a, 10000), "it is larger than 1024 KiB: "},
-		"DER":                {string(made(t, ca("A"), nil, key(t).Public(), key(t))), "it is binary (DER), not PEM: convert it: openssl x509 -inform der"},
+		"DER":                {string(signed(t, ca("A"), nil, key(t).Public(), key(t))), "it is binary (DER), not PEM: convert it: openssl x509 -inform der"},
 		"UTF-16":             {"\xff\xfe-\x00-\x00", "it is UTF-16 text: "},
 		"a private key":      {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
 		"an EC key, first":   {block("EC PRIVATE KEY", secret) + a, "line 1: there is a private key in it: "},
@@ -195,7 +195,7 @@ func TestFilterRefuses(t *testing.T) {
 		"a key, misspelt":    {a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
 		"a key, small":       {a + "-----begin private key-----\nabc\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
 		"a key, as a part":   {a + "a private key -----BEGIN PRIVATE KEY-----abc", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"nothing left":       {good(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in it can be trusted: line 1: "CN=Old", serial abc: it has expired on `},
+		"nothing left":       {validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in it can be trusted: line 1: "CN=Old", serial abc: it has expired on `},
 		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: it is a block \"X\", and no CERTIFICATE; and 19997 more: "},
 		"a begin and no end": {a + "-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
 		"dashes at the end":  {a + "---", fmt.Sprintf("line %d: the file ends inside", 1+lines)},
@@ -205,7 +205,7 @@ func TestFilterRefuses(t *testing.T) {
 			t.Parallel()
 			bundle, err := trust.Filter([]byte(c.text), noon)
 			var refusal *trust.Refusal
-			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.says) || refusal.Mend == "" {
+			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.says) || refusal.Remediation == "" {
 				t.Fatalf("%v, want %q", err, c.says)
 			}
 			if len(bundle.Roots) > 0 {
@@ -218,11 +218,11 @@ func TestFilterRefuses(t *testing.T) {
 	}
 }
 
-// TestFilterRefusesWhatIsCutShort: a good bundle that ends at any of its bytes is
+// TestFilterRefusesTruncated: a good bundle that ends at any of its bytes is
 // refused, or has the certificates that stand before that whole.
-func TestFilterRefusesWhatIsCutShort(t *testing.T) {
+func TestFilterRefusesTruncated(t *testing.T) {
 	t.Parallel()
-	a, b := good(t, "A"), good(t, "B")
+	a, b := validCA(t, "A"), validCA(t, "B")
 	text := a + "between\n" + b
 	for at := range len(text) {
 		bundle, err := trust.Filter([]byte(text[:at]), noon)
@@ -231,18 +231,18 @@ func TestFilterRefusesWhatIsCutShort(t *testing.T) {
 			t.Fatalf("cut at byte %d: %d certificates, %v", at, len(bundle.Roots), err)
 		}
 		var refusal *trust.Refusal
-		if at > 0 && inside && (!errors.As(err, &refusal) || !refusal.Unfinished) {
+		if at > 0 && inside && (!errors.As(err, &refusal) || !refusal.Truncated) {
 			t.Fatalf("cut at byte %d: %v does not tell that it is not finished", at, err)
 		}
 	}
 }
 
-// TestVerdictTurns: the next look is due when a certificate begins or ceases to be
+// TestAssessmentBoundaries: the next look is due when a certificate begins or ceases to be
 // valid, and not before.
-func TestVerdictTurns(t *testing.T) {
+func TestAssessmentBoundaries(t *testing.T) {
 	t.Parallel()
 	later := noon.Add(10 * time.Minute)
-	text := []byte(good(t, "A") + good(t, "Later", func(c *x509.Certificate) { c.NotBefore = later }))
+	text := []byte(validCA(t, "A") + validCA(t, "Later", func(c *x509.Certificate) { c.NotBefore = later }))
 	count := func(at time.Time) (int, trust.Bundle) {
 		bundle, _ := trust.Filter(text, at)
 		return len(bundle.Roots), bundle
@@ -254,7 +254,7 @@ func TestVerdictTurns(t *testing.T) {
 	for at, holds := range map[time.Time]bool{
 		noon: true, later: false, later.Add(-1): true, noon.Add(-time.Hour): true, noon.Add(-time.Hour - 1): false,
 	} {
-		if bundle.Holds(at) != holds {
+		if bundle.ValidAt(at) != holds {
 			t.Errorf("at %v: %v", at, !holds)
 		}
 		if n, _ := count(at); (n == 1) != holds {
@@ -273,7 +273,7 @@ func TestVerdictTurns(t *testing.T) {
 // FuzzFilter: what is kept, others find in the same text, too; and a private key is
 // never taken, nor shown.
 func FuzzFilter(f *testing.F) {
-	a, b := good(f, "A"), good(f, "B")
+	a, b := validCA(f, "A"), validCA(f, "B")
 	secret, err := x509.MarshalPKCS8PrivateKey(key(f))
 	if err != nil {
 		f.Fatal(err)
@@ -296,7 +296,7 @@ func FuzzFilter(f *testing.F) {
 		}
 		var refusal *trust.Refusal
 		if bytes.Contains(text, []byte("PRIVATE KEY-----")) && len(text) <= trust.MaxBundle &&
-			(!errors.As(err, &refusal) || refusal.Message != "there is a private key in it" || bundle.Dropped > 0) {
+			(!errors.As(err, &refusal) || refusal.Message != "there is a private key in it" || bundle.SkippedCount > 0) {
 			t.Fatalf("a private key: %v", err)
 		}
 		others := make(map[string]bool)
@@ -314,7 +314,7 @@ func FuzzFilter(f *testing.F) {
 				t.Errorf("kept what nobody else finds: %q, %v", c.Subject, err)
 			}
 		}
-		for _, l := range bundle.LeftOut {
+		for _, l := range bundle.Skipped {
 			if strings.ContainsAny(l.String(), "\n\r\x1b") || len(l.String()) > 1000 || l.Line < 1 {
 				t.Errorf("%q is no line of text", l)
 			}

@@ -19,42 +19,42 @@ import (
 )
 
 const (
-	// settled is how long a changed file must have had the same text before it
+	// settleDelay is how long a changed file must have had the same text before it
 	// counts: a file that is written in place is cut short for a moment, and a part
 	// of a bundle is one, too.
-	settled = 100 * time.Millisecond
-	// settledDoubt is the same for a file that is refused or gone: it may be amid
+	settleDelay = 100 * time.Millisecond
+	// settleDelayRefused is the same for a file that is refused or gone: it may be amid
 	// its replacement.
-	settledDoubt = time.Second
+	settleDelayRefused = time.Second
 )
 
 // Source is one file of CAs, and what of it is in force. Its methods belong to one
 // goroutine.
 type Source struct {
-	path  string
-	limit int
-	kept  Kept // the zero value: no copy is kept
+	path     string
+	limit    int
+	lastGood LastGoodCopy // the zero value: no copy is kept
 
 	// What was found last, and what of it counts.
-	taken   *content
-	verdict Bundle // of the file, its Roots aside
-	err     error  // why the file is refused
+	accepted   *content
+	assessment Bundle // of the file, its Roots aside
+	err        error  // why the file is refused
 
-	roots     []Certificate // in force
-	known     bool          // something is: a look has found a good file, or none
-	remembers bool          // what is in force is an earlier text's
-	origin    string        // the path of what is in force
+	roots        []Certificate // in force
+	loaded       bool          // something is: a look has found a good file, or none
+	usesLastGood bool          // what is in force is an earlier text's
+	origin       string        // the path of what is in force
 
-	stamp stamp    // of the file when it was read last
-	doubt *content // what the last look found, if that has not settled
-	since time.Time
-	save  []byte // the copy that is still to be written; not nil while there is one
+	stamp          fileStamp // of the file when it was read last
+	unsettled      *content  // what the last look found, if that has not settled
+	unsettledSince time.Time
+	pendingCopy    []byte // the copy that is still to be written; not nil while there is one
 }
 
 // NewSource returns the source of an admin's bundle. A copy of the last good one is
 // kept in kept, unless that is the zero value.
-func NewSource(path string, kept Kept) *Source {
-	return &Source{path: path, limit: MaxBundle, kept: kept}
+func NewSource(path string, kept LastGoodCopy) *Source {
+	return &Source{path: path, limit: MaxBundle, lastGood: kept}
 }
 
 // newSystemSource is that of a host's own file.
@@ -74,96 +74,96 @@ func (s *Source) Roots() []Certificate { return s.roots }
 // Err is why the file is refused, or nil.
 func (s *Source) Err() error { return s.err }
 
-// Verdict is that on the file as it is now, without the certificates.
-func (s *Source) Verdict() Bundle { return s.verdict }
+// Assessment is that on the file as it is now, without the certificates.
+func (s *Source) Assessment() Bundle { return s.assessment }
 
 // Absent holds where no file is the last that counts: there is none, or there was
 // none before one that is refused.
-func (s *Source) Absent() bool { return s.known && len(s.roots) == 0 }
+func (s *Source) Absent() bool { return s.loaded && len(s.roots) == 0 }
 
-// Known reports whether anything is in force: certificates, or that there is no file.
-func (s *Source) Known() bool { return s.known }
+// Loaded reports whether anything is in force: certificates, or that there is no file.
+func (s *Source) Loaded() bool { return s.loaded }
 
 // content is what a look at the file found.
 type content struct {
-	sum     [sha256.Size]byte
-	absent  bool
-	fail    string // the read error
-	refused bool
-	unread  bool // for want of permission, or because the disk fails
+	sum        [sha256.Size]byte
+	absent     bool
+	readError  string // the read error
+	refused    bool
+	unreadable bool // for want of permission, or because the disk fails
 }
 
-// stamp changes with the file, as a rule.
-type stamp struct {
-	device, inode  uint64
-	size           int64
-	changed, wrote syscall.Timespec
+// fileStamp changes with the file, as a rule.
+type fileStamp struct {
+	device, inode     uint64
+	size              int64
+	changed, modified syscall.Timespec
 }
 
-// Look reads the file, takes what has settled, and reports whether there is a new
+// Refresh reads the file, takes what has settled, and reports whether there is a new
 // verdict. again is when to look again, if that is to be soon. Without a hint that
 // the file may have changed, it is read only if it looks so.
-func (s *Source) Look(now time.Time, hinted bool) (changed bool, again time.Duration) {
-	mark := s.look()
-	if !hinted && s.settledAt(mark) && s.verdict.Holds(now) {
-		return false, s.untilTurn(now)
+func (s *Source) Refresh(now time.Time, hinted bool) (changed bool, again time.Duration) {
+	mark := s.currentStamp()
+	if !hinted && s.unchanged(mark) && s.assessment.ValidAt(now) {
+		return false, s.untilReassessment(now)
 	}
 	bundle, found, err := s.read(now)
 	s.stamp = mark
-	if s.taken != nil && *s.taken == found && s.verdict.Holds(now) {
-		s.doubt = nil
-		if !s.known && s.fallBack(now) {
-			return true, s.untilTurn(now)
+	if s.accepted != nil && *s.accepted == found && s.assessment.ValidAt(now) {
+		s.unsettled = nil
+		if !s.loaded && s.useLastGood(now) {
+			return true, s.untilReassessment(now)
 		}
-		return false, s.untilTurn(now)
+		return false, s.untilReassessment(now)
 	}
-	if s.taken != nil && !s.taken.sameText(found) {
-		if s.doubt == nil || *s.doubt != found {
-			s.doubt, s.since = &found, now
+	if s.accepted != nil && !s.accepted.sameContent(found) {
+		if s.unsettled == nil || *s.unsettled != found {
+			s.unsettled, s.unsettledSince = &found, now
 		}
-		if wait := found.settles() - now.Sub(s.since); wait > 0 {
+		if wait := found.requiredDelay() - now.Sub(s.unsettledSince); wait > 0 {
 			return false, wait
 		}
 	}
-	s.take(bundle, err, found, now)
-	return true, s.untilTurn(now)
+	s.accept(bundle, err, found, now)
+	return true, s.untilReassessment(now)
 }
 
-// settledAt reports whether the file has been read, and looks now as it did then. What
+// unchanged reports whether the file has been read, and looks now as it did then. What
 // could not be read is tried again and again, and so is a start without anything in
 // force.
-func (s *Source) settledAt(mark stamp) bool {
-	return s.known && s.taken != nil && !s.taken.unread && s.doubt == nil && mark == s.stamp
+func (s *Source) unchanged(mark fileStamp) bool {
+	return s.loaded && s.accepted != nil && !s.accepted.unreadable && s.unsettled == nil && mark == s.stamp
 }
 
-func (c content) sameText(d content) bool { return c.sum == d.sum && c.absent == d.absent }
+func (c content) sameContent(d content) bool { return c.sum == d.sum && c.absent == d.absent }
 
-func (c content) settles() time.Duration {
+func (c content) requiredDelay() time.Duration {
 	if c.absent || c.refused {
-		return settledDoubt
+		return settleDelayRefused
 	}
-	return settled
+	return settleDelay
 }
 
-// untilTurn is how long the verdict holds, where that is not for long.
-func (s *Source) untilTurn(now time.Time) time.Duration {
-	if s.verdict.Until.IsZero() {
+// untilReassessment is how long the verdict holds, where that is not for long.
+func (s *Source) untilReassessment(now time.Time) time.Duration {
+	if s.assessment.Until.IsZero() {
 		return 0
 	}
-	return max(time.Millisecond, s.verdict.Until.Sub(now))
+	return max(time.Millisecond, s.assessment.Until.Sub(now))
 }
 
-// look takes the file's stamp; that of an absent one is the zero value.
-func (s *Source) look() stamp {
+// currentStamp takes the file's stamp; that of an absent one is the zero value.
+func (s *Source) currentStamp() fileStamp {
 	info, err := os.Stat(s.path)
 	if err != nil {
-		return stamp{}
+		return fileStamp{}
 	}
 	raw, is := info.Sys().(*syscall.Stat_t)
 	if !is {
-		return stamp{}
+		return fileStamp{}
 	}
-	return stamp{device: raw.Dev, inode: raw.Ino, size: raw.Size, changed: raw.Ctim, wrote: raw.Mtim}
+	return fileStamp{device: raw.Dev, inode: raw.Ino, size: raw.Size, changed: raw.Ctim, modified: raw.Mtim}
 }
 
 // read reads and judges.
@@ -173,7 +173,7 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 	case errors.Is(err, fs.ErrNotExist):
 		return Bundle{}, content{absent: true}, nil
 	case errors.Is(err, textfile.ErrTooLong):
-		err = fmt.Errorf("%s: %w", s.path, TooLong(s.limit))
+		err = fmt.Errorf("%s: %w", s.path, TooLarge(s.limit))
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w: the service is not root: make it world-readable (chmod 0644)", err)
 	case err == nil:
@@ -183,76 +183,76 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 		}
 	}
 	if err != nil {
-		found.fail, found.refused = err.Error(), true
+		found.readError, found.refused = err.Error(), true
 		var judged *Refusal
-		found.unread = !errors.As(err, &judged)
+		found.unreadable = !errors.As(err, &judged)
 	}
 	return bundle, found, err
 }
 
-// take puts a good text into force. With one that is refused the last good one stays.
-func (s *Source) take(bundle Bundle, err error, found content, now time.Time) {
+// accept puts a good text into force. With one that is refused the last good one stays.
+func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) {
 	roots := bundle.Roots
 	bundle.Roots = nil
-	s.taken, s.verdict, s.err, s.doubt = &found, bundle, err, nil
+	s.accepted, s.assessment, s.err, s.unsettled = &found, bundle, err, nil
 	if err == nil {
-		s.roots, s.known, s.remembers, s.origin = roots, true, false, s.path
-		if s.kept != (Kept{}) {
-			s.save = copyOf(s.path, roots)
+		s.roots, s.loaded, s.usesLastGood, s.origin = roots, true, false, s.path
+		if s.lastGood != (LastGoodCopy{}) {
+			s.pendingCopy = encodeCopy(s.path, roots)
 		}
 		return
 	}
-	s.remembers = s.known
-	if !s.known {
-		s.fallBack(now)
+	s.usesLastGood = s.loaded
+	if !s.loaded {
+		s.useLastGood(now)
 	}
 }
 
-// fallBack takes what an earlier run has kept, and reports whether there was any
+// useLastGood takes what an earlier run has kept, and reports whether there was any
 // that is good.
-func (s *Source) fallBack(now time.Time) bool {
-	origin, certificates, err := s.kept.load()
+func (s *Source) useLastGood(now time.Time) bool {
+	origin, certificates, err := s.lastGood.load()
 	if err != nil {
 		return false
 	}
 	var bundle Bundle
 	if len(certificates) > 0 { // or it had no file
-		if bundle, err = filter(certificates, maxKept, now); err != nil {
+		if bundle, err = filter(certificates, maxCopy, now); err != nil {
 			return false
 		}
 	}
-	s.roots, s.known, s.remembers, s.origin = bundle.Roots, true, true, origin
+	s.roots, s.loaded, s.usesLastGood, s.origin = bundle.Roots, true, true, origin
 	return true
 }
 
-// Remembers holds while what is in force is not of the file as it is.
-func (s *Source) Remembers() bool { return s.remembers }
+// UsesLastGood holds while what is in force is not of the file as it is.
+func (s *Source) UsesLastGood() bool { return s.usesLastGood }
 
-// Keep writes the copy of what was taken last, if that is due. It takes the disk's
+// SaveLastGood writes the copy of what was taken last, if that is due. It takes the disk's
 // time, so it comes after everything else.
-func (s *Source) Keep() error {
-	text := s.save
+func (s *Source) SaveLastGood() error {
+	text := s.pendingCopy
 	if text == nil {
 		return nil
 	}
-	s.save = nil
-	return s.kept.save(text)
+	s.pendingCopy = nil
+	return s.lastGood.save(text)
 }
 
-// aboutNamed is how many CAs a diagnosis names, and how much of each name.
+// maxDescribedNames is how many CAs a diagnosis names, and how much of each name.
 const (
-	aboutNamed   = 3
-	aboutSubject = 80
+	maxDescribedNames   = 3
+	maxDescribedSubject = 80
 )
 
-// About tells in a line which certificates these are, for diagnoses.
-func About(whose string, roots []Certificate) string {
+// Describe tells in a line which certificates these are, for diagnoses.
+func Describe(whose string, roots []Certificate) string {
 	whose = report.OneLine(whose)
-	names := make([]string, 0, aboutNamed+1)
-	for _, c := range roots[:min(aboutNamed, len(roots))] {
-		names = append(names, strconv.Quote(printable(c.Subject, aboutSubject)))
+	names := make([]string, 0, maxDescribedNames+1)
+	for _, c := range roots[:min(maxDescribedNames, len(roots))] {
+		names = append(names, strconv.Quote(printable(c.Subject, maxDescribedSubject)))
 	}
-	if len(roots) > aboutNamed {
+	if len(roots) > maxDescribedNames {
 		names = append(names, "…")
 	}
 	switch len(roots) {

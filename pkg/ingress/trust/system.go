@@ -27,9 +27,9 @@ func SystemFiles() []string {
 
 // System is what this host trusts: the first of some files that is there.
 type System struct {
-	paths []string
-	at    *Source
-	said  bool // that there is none of them
+	paths        []string
+	source       *Source
+	reportedNone bool // that there is none of them
 }
 
 // NewSystem looks at these paths.
@@ -38,8 +38,8 @@ func NewSystem(paths []string) *System { return &System{paths: paths} }
 // Paths are all of them.
 func (s *System) Paths() []string { return s.paths }
 
-// Look is as [Source.Look] of the file that is there.
-func (s *System) Look(now time.Time, hinted bool) (changed bool, again time.Duration) {
+// Refresh is as [Source.Look] of the file that is there.
+func (s *System) Refresh(now time.Time, hinted bool) (changed bool, again time.Duration) {
 	path := ""
 	for _, p := range s.paths {
 		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
@@ -48,29 +48,29 @@ func (s *System) Look(now time.Time, hinted bool) (changed bool, again time.Dura
 		}
 	}
 	switch {
-	case path == "" && s.at == nil:
-		changed, s.said = !s.said, true
+	case path == "" && s.source == nil:
+		changed, s.reportedNone = !s.reportedNone, true
 		return changed, 0
-	case path != "" && (s.at == nil || s.at.path != path):
-		s.said, s.at = false, newSystemSource(path)
+	case path != "" && (s.source == nil || s.source.path != path):
+		s.reportedNone, s.source = false, newSystemSource(path)
 	}
-	return s.at.Look(now, hinted)
+	return s.source.Refresh(now, hinted)
 }
 
 // Source is the file; nil where there is none.
-func (s *System) Source() *Source { return s.at }
+func (s *System) Source() *Source { return s.source }
 
 // Err is why nothing of this host can be trusted, or not what its file says now.
 func (s *System) Err() error {
-	if s.at == nil || s.at.Absent() {
+	if s.source == nil || s.source.Absent() {
 		return fmt.Errorf("this host has no file of trusted CAs (looked for: %s): install its package ca-certificates, or give a file of CAs", strings.Join(s.paths, ", "))
 	}
-	return s.at.Err()
+	return s.source.Err()
 }
 
-// InForce are the certificates that count, and whose they are: the admin's, or where
+// EffectiveRoots are the certificates that count, and whose they are: the admin's, or where
 // there is no file of theirs, this host's; host is nil where it was not looked at.
-func InForce(admin *Source, host *System) (roots []Certificate, whose string) {
+func EffectiveRoots(admin *Source, host *System) (roots []Certificate, whose string) {
 	if host == nil {
 		return admin.Roots(), admin.Origin()
 	}

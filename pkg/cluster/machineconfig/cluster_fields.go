@@ -19,11 +19,11 @@ func knownFields(kind string) map[string][]string {
 			"": {"apiVersion", "kind", "metadata", "spec", "status"},
 			"spec": {
 				"additionalCORSAllowedOrigins", "audit", "clientCA", "encryption", "servingCerts", "tlsAdherence", "tlsSecurityProfile",
-				doorName,
+				challengeProxyName,
 			},
-			"status":                        {},
-			doorField:                       {"mode", "customDeployment"},
-			doorField + ".customDeployment": {"internalPort"},
+			"status":            {},
+			challengeProxyField: {"mode", "customDeployment"},
+			challengeProxyField + ".customDeployment": {"internalPort"},
 		}
 	}
 	all := map[string][]string{
@@ -50,8 +50,8 @@ func knownFields(kind string) map[string][]string {
 	return all
 }
 
-// known tells of the fields that are unknown where something is read.
-func (r *clusterReader) known(o clusterObject) {
+// checkFields tells of the fields that are unknown where something is read.
+func (r *clusterReader) checkFields(o clusterObject) {
 	fields := knownFields(o.kind)
 	var walk func(n *yaml.Node, path string)
 	walk = func(n *yaml.Node, path string) {
@@ -65,17 +65,17 @@ func (r *clusterReader) known(o clusterObject) {
 				walk(n.Content[i+1], at)
 				continue
 			}
-			r.unknown(o.file, key, at, meant(o.kind, path, key.Value, known))
+			r.recordUnknownField(o.file, key, at, suggestField(o.kind, path, key.Value, known))
 		}
 	}
 	walk(o.node, "")
 }
 
-// meant says what an unknown field may have been meant as; empty when that is unclear.
-func meant(kind, path, key string, known []string) string {
+// suggestion says what an unknown field may have been meant as; empty when that is unclear.
+func suggestField(kind, path, key string, known []string) string {
 	if kind == kindAPIServer {
 		homes := map[string]string{
-			doorName: "spec", "mode": doorField, "customDeployment": doorField, "internalPort": doorField + ".customDeployment",
+			challengeProxyName: "spec", "mode": challengeProxyField, "customDeployment": challengeProxyField, "internalPort": challengeProxyField + ".customDeployment",
 		}
 		if home := homes[key]; home != "" && home != path {
 			return "move it below " + home
@@ -83,7 +83,7 @@ func meant(kind, path, key string, known []string) string {
 	}
 	near := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(key, k) })
 	if near < 0 {
-		near = slices.IndexFunc(known, func(k string) bool { return alike(key, k) })
+		near = slices.IndexFunc(known, func(k string) bool { return isMisspelling(key, k) })
 	}
 	if near < 0 {
 		return ""
@@ -91,9 +91,9 @@ func meant(kind, path, key string, known []string) string {
 	return fmt.Sprintf("did you mean %s?", known[near])
 }
 
-// alike holds for names of which one may be the other mistyped: but for the letters'
+// isMisspelling holds for names of which one may be the other mistyped: but for the letters'
 // case they differ in few places for their length.
-func alike(a, b string) bool {
+func isMisspelling(a, b string) bool {
 	const most = 64 // longer ones are nobody's
 	if len(a) > most {
 		return false

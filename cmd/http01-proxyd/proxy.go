@@ -7,7 +7,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
 
-func gateCommand() command.Command {
+func proxyCommand() command.Command {
 	return childCommand("gate", "hold the front door; \"run\" starts it", `Hold the front door: read what clients send, and forward challenges. "run"
 starts it, gives it its listening sockets and starts another when it ends. It
 has no capability and opens no file.

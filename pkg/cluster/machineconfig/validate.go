@@ -26,61 +26,61 @@ import (
 // kept, merged and read again many times.
 const maxFile = 256 << 10
 
-// judge refuses what the machine-config-operator refuses, what would make its
+// validateMachineConfig refuses what the machine-config-operator refuses, what would make its
 // daemon call a node degraded, and what would reboot a host. Names of its
 // functions stand for github.com/openshift/machine-config-operator. Butane
 // has most of these rules too; the verdict must not depend on its version.
-func judge(source string, m machineConfig) (types.Config, error) {
-	j := verdict{source: source}
-	for _, key := range slices.Sorted(maps.Keys(m.object("spec"))) {
+func validateMachineConfig(source string, m machineConfig) (types.Config, error) {
+	j := validator{source: source}
+	for _, key := range slices.Sorted(maps.Keys(m.section("spec"))) {
 		if key != "config" {
 			// pkg/controller/update.go, calculatePostConfigChangeNodeDisruptionAction
-			j.refuse("spec."+key, "a change of it reboots every host, whatever the policy says", "keep it in a MachineConfig of its own")
+			j.addProblem("spec."+key, "a change of it reboots every host, whatever the policy says", "keep it in a MachineConfig of its own")
 		}
 	}
-	text, err := json.Marshal(m.object("spec")["config"])
+	text, err := json.Marshal(m.section("spec")["config"])
 	if err != nil {
 		return types.Config{}, fmt.Errorf("write the Ignition part of %s: %w", source, err)
 	}
 	c, remarks, err := ignition.ParseCompatibleVersion(text)
 	if err != nil {
-		j.refuse("spec.config", fmt.Sprintf("not an Ignition 3.4 configuration (%v)", err), "let the source say \"version: 4.17.0\", which every release since takes")
-		return c, j.error()
+		j.addProblem("spec.config", fmt.Sprintf("not an Ignition 3.4 configuration (%v)", err), "let the source say \"version: 4.17.0\", which every release since takes")
+		return c, j.joinedProblems()
 	}
 	for _, remark := range remarks.Entries { // ValidateIgnition
-		j.refuse("spec.config", remark.String(), mendSource(source))
+		j.addProblem("spec.config", remark.String(), sourceRemediation(source))
 	}
-	j.all(c)
-	return c, j.error()
+	j.checkConfig(c)
+	return c, j.joinedProblems()
 }
 
-// verdict collects the reasons against one object.
-type verdict struct {
+// validator collects the reasons against one object.
+type validator struct {
 	source   string
 	problems []error
 }
 
-func (v *verdict) refuse(what, message, mend string) {
+func (v *validator) addProblem(what, message, mend string) {
 	v.problems = append(v.problems, Problem{v.source, what + ": " + message, mend})
 }
 
-func (v *verdict) error() error { return errors.Join(v.problems...) }
+func (v *validator) joinedProblems() error { return errors.Join(v.problems...) }
 
-func (v *verdict) all(c types.Config) {
-	v.config(c)
-	v.users(c.Passwd.Users)
+func (v *validator) checkConfig(c types.Config) {
+	v.checkSections(c)
+	v.checkUsers(c.Passwd.Users)
 	for _, f := range c.Storage.Files {
-		v.file(f)
+		v.checkFile(f)
 	}
 	for _, u := range c.Systemd.Units {
-		v.unit(u)
+		v.checkUnit(u)
 	}
 }
 
-// config holds the rules about whole sections (pkg/controller/common/
+// checkSections holds the rules about whole sections (pkg/controller/common/
 // reconcile.go, isConfigReconcilable and validatePasswdChanges): a change of
 // any of them is refused on a host that is already there.
-func (v *verdict) config(c types.Config) {
+func (v *validator) checkSections(c types.Config) {
 	const mend = "take it out; files and units are what a running host takes"
 	ignitionSection := c.Ignition
 	ignitionSection.Version = ""
@@ -98,29 +98,29 @@ func (v *verdict) config(c types.Config) {
 		{"storage.luks", c.Storage.Luks},
 		{"storage.raid", c.Storage.Raid},
 	} {
-		if !isEmpty(reflect.ValueOf(section.value)) {
-			v.refuse(section.name, "the machine-config-daemon applies no change of it to a running host, and calls the node degraded", mend)
+		if !isUnset(reflect.ValueOf(section.value)) {
+			v.addProblem(section.name, "the machine-config-daemon applies no change of it to a running host, and calls the node degraded", mend)
 		}
 	}
 }
 
-// users wants what the daemon can change: keys and password of one user.
-func (v *verdict) users(users []types.PasswdUser) {
+// checkUsers wants what the daemon can change: keys and password of one user.
+func (v *validator) checkUsers(users []types.PasswdUser) {
 	for _, u := range users {
 		name := u.Name
 		u.Name, u.PasswordHash, u.SSHAuthorizedKeys = "", nil, nil
-		if name != "core" || !isEmpty(reflect.ValueOf(u)) { // verifyUserFields
-			v.refuse(fmt.Sprintf("passwd.users %q", name), "the machine-config-daemon changes the keys and the password of core and nothing else", "take it out")
+		if name != "core" || !isUnset(reflect.ValueOf(u)) { // verifyUserFields
+			v.addProblem(fmt.Sprintf("passwd.users %q", name), "the machine-config-daemon changes the keys and the password of core and nothing else", "take it out")
 		}
 	}
 }
 
-// isEmpty holds for what says nothing: no field set, at any depth.
-func isEmpty(value reflect.Value) bool {
+// isUnset holds for what says nothing: no field set, at any depth.
+func isUnset(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Struct:
 		for i := range value.NumField() {
-			if !isEmpty(value.Field(i)) {
+			if !isUnset(value.Field(i)) {
 				return false
 			}
 		}
@@ -132,42 +132,42 @@ func isEmpty(value reflect.Value) bool {
 	}
 }
 
-func (v *verdict) file(f types.File) {
-	v.path(f.Path)
+func (v *validator) checkFile(f types.File) {
+	v.checkPath(f.Path)
 	if f.Mode != nil && (*f.Mode < 0 || *f.Mode > 0o777) { // validateIgn3FileModes
-		v.refuse(f.Path, fmt.Sprintf("mode %#o", *f.Mode), "give one up to 0777, without set-user-ID, set-group-ID and sticky bit")
+		v.addProblem(f.Path, fmt.Sprintf("mode %#o", *f.Mode), "give one up to 0777, without set-user-ID, set-group-ID and sticky bit")
 	}
 	if len(f.Append) > 0 { // pkg/controller/file_writers.go, writeFiles
-		v.refuse(f.Path, "appends to a file", "write the whole file")
+		v.addProblem(f.Path, "appends to a file", "write the whole file")
 	}
-	v.owner(f.Path, "user", f.User.ID, f.User.Name)
-	v.owner(f.Path, "group", f.Group.ID, f.Group.Name)
-	v.contents(f)
+	v.checkOwner(f.Path, "user", f.User.ID, f.User.Name)
+	v.checkOwner(f.Path, "group", f.Group.ID, f.Group.Name)
+	v.checkContents(f)
 }
 
-// owner wants root: a name that is missing on one host fails the update there
+// checkOwner wants root: a name that is missing on one host fails the update there
 // (pkg/controller/file_writers.go, getFileOwnership), and what another user owns
 // that user can change, which the daemon takes for a drifted host.
-func (v *verdict) owner(file, kind string, id *int, name *string) {
+func (v *validator) checkOwner(file, kind string, id *int, name *string) {
 	if (id != nil && *id != 0) || (name != nil && *name != "" && *name != "root") {
-		v.refuse(file, "belongs to a "+kind+" other than root", "leave "+kind+" out, or give root")
+		v.addProblem(file, "belongs to a "+kind+" other than root", "leave "+kind+" out, or give root")
 	}
 }
 
-// contents wants what the daemon can write: inline, gzip or nothing around it
+// listContents wants what the daemon can write: inline, gzip or nothing around it
 // (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
-func (v *verdict) contents(f types.File) {
+func (v *validator) checkContents(f types.File) {
 	const inline = "use inline or local contents"
 	if f.Contents.Source == nil || *f.Contents.Source == "" {
 		return // an empty file
 	}
 	if !strings.HasPrefix(*f.Contents.Source, "data:") {
-		v.refuse(f.Path, "its contents come from elsewhere, and the machine-config-daemon fetches nothing", inline)
+		v.addProblem(f.Path, "its contents come from elsewhere, and the machine-config-daemon fetches nothing", inline)
 		return
 	}
 	url, err := dataurl.DecodeString(*f.Contents.Source)
 	if err != nil {
-		v.refuse(f.Path, fmt.Sprintf("not a data URL (%v)", err), inline)
+		v.addProblem(f.Path, fmt.Sprintf("not a data URL (%v)", err), inline)
 		return
 	}
 	var reader io.Reader = bytes.NewReader(url.Data)
@@ -175,11 +175,11 @@ func (v *verdict) contents(f types.File) {
 	case compression == nil || *compression == "":
 	case *compression == "gzip":
 		if reader, err = gzip.NewReader(reader); err != nil {
-			v.refuse(f.Path, fmt.Sprintf("not gzip (%v)", err), "leave compression out: it is chosen by itself")
+			v.addProblem(f.Path, fmt.Sprintf("not gzip (%v)", err), "leave compression out: it is chosen by itself")
 			return
 		}
 	default:
-		v.refuse(f.Path, fmt.Sprintf("compression %q", *compression), "leave it out: gzip is chosen by itself where it helps")
+		v.addProblem(f.Path, fmt.Sprintf("compression %q", *compression), "leave it out: gzip is chosen by itself where it helps")
 		return
 	}
 	limit := int64(maxFile)
@@ -189,15 +189,15 @@ func (v *verdict) contents(f types.File) {
 	size, err := io.Copy(io.Discard, io.LimitReader(reader, limit+1))
 	switch {
 	case err != nil:
-		v.refuse(f.Path, fmt.Sprintf("its contents cannot be unpacked (%v)", err), "leave compression out: it is chosen by itself")
+		v.addProblem(f.Path, fmt.Sprintf("its contents cannot be unpacked (%v)", err), "leave compression out: it is chosen by itself")
 	case size > limit:
-		v.refuse(f.Path, fmt.Sprintf("longer than %d bytes", limit), "give a smaller one")
+		v.addProblem(f.Path, fmt.Sprintf("longer than %d bytes", limit), "give a smaller one")
 	}
 }
 
-// writtenOnHost names the files, and the directories with all that is in them,
+// hostWrittenPaths names the files, and the directories with all that is in them,
 // that systemd/http01-proxyd-install and the service write, rename and remove.
-func writtenOnHost() []string {
+func hostWrittenPaths() []string {
 	return []string{
 		"/usr/local/bin/http01-proxyd",
 		"/usr/local/bin/http01-proxyd.previous",
@@ -212,30 +212,30 @@ func writtenOnHost() []string {
 	}
 }
 
-// root is a directory, or a file, and why nothing in it can be delivered.
-type root struct{ path, why, mend string }
+// restrictedPath is a directory, or a file, and why nothing in it can be delivered.
+type restrictedPath struct{ path, reason, remediation string }
 
-// path refuses places that cannot be written, do not last, or are somebody
+// checkPath refuses places that cannot be written, do not last, or are somebody
 // else's. The first root that holds the path speaks.
-func (v *verdict) path(file string) {
+func (v *validator) checkPath(file string) {
 	const (
 		daemon    = "it is the machine-config-daemon's own"
 		elsewhere = "use /etc, /usr/local or /var"
 		leave     = "leave it out"
 	)
 	if path.Clean(file) != file {
-		v.refuse(file, "not in its shortest form, so that policies by path miss it", "write "+path.Clean(file))
+		v.addProblem(file, "not in its shortest form, so that policies by path miss it", "write "+path.Clean(file))
 	}
-	for _, ours := range writtenOnHost() {
+	for _, ours := range hostWrittenPaths() {
 		if file == ours || strings.HasPrefix(file, ours+"/") {
-			v.refuse(file, "it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs", "leave it to the installer and the service")
+			v.addProblem(file, "it is written on the host, and the machine-config-daemon calls a node degraded whose files differ from its MachineConfigs", "leave it to the installer and the service")
 			return
 		}
 	}
 	if path.Clean(file) == "/usr/local" || strings.HasPrefix(file, "/usr/local/") {
 		return
 	}
-	for _, r := range []root{
+	for _, r := range []restrictedPath{
 		{"/etc/machine-config-daemon", daemon, leave},
 		{"/etc/mco", daemon, leave},
 		{"/run/machine-config-daemon-force", "the machine-config-operator refuses it", leave}, // isConfigReconcilable
@@ -250,26 +250,26 @@ func (v *verdict) path(file string) {
 		{"/tmp", "it does not outlast a reboot, and a node whose files are missing is called degraded", elsewhere},
 	} {
 		if file == r.path || strings.HasPrefix(file, r.path+"/") {
-			v.refuse(file, r.why, r.mend)
+			v.addProblem(file, r.reason, r.remediation)
 			return
 		}
 	}
 }
 
-// unit holds what the daemon makes of units (pkg/controller/file_writers.go,
+// checkUnit holds what the daemon makes of units (pkg/controller/file_writers.go,
 // writeUnit and writeDropins; pkg/controller/update.go for enabling).
-func (v *verdict) unit(u types.Unit) {
+func (v *validator) checkUnit(u types.Unit) {
 	has := u.Contents != nil && *u.Contents != ""
 	masked := u.Mask != nil && *u.Mask
 	if masked && (has || (u.Enabled != nil && *u.Enabled)) {
-		v.refuse(u.Name, "masked, and something else as well", "mask it or deliver it")
+		v.addProblem(u.Name, "masked, and something else as well", "mask it or deliver it")
 	}
 	if strings.HasPrefix(u.Name, "machine-config-daemon") || slices.Contains([]string{"crio.service", "kubelet.service"}, u.Name) {
-		v.refuse(u.Name, "it is OpenShift's own", "leave it out")
+		v.addProblem(u.Name, "it is OpenShift's own", "leave it out")
 	}
 	for _, d := range u.Dropins {
 		if d.Contents == nil || *d.Contents == "" {
-			v.refuse(u.Name+".d/"+d.Name, "an empty drop-in is not written", "leave it out")
+			v.addProblem(u.Name+".d/"+d.Name, "an empty drop-in is not written", "leave it out")
 		}
 	}
 }

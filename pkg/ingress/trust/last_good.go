@@ -14,29 +14,29 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// Kept is where the last good CAs of a file are kept, for a start at which the file is
+// LastGoodCopy is where the last good CAs of a file are kept, for a start at which the file is
 // refused: these alone, and not what else is in it. None stand for no file. The zero
 // value keeps nothing.
-type Kept struct {
+type LastGoodCopy struct {
 	path string
 }
 
-// KeptName is the name of the copy of the bundle for the ingress.
-const KeptName = "last-good-ca-bundle.crt"
+// LastGoodName is the name of the copy of the bundle for the ingress.
+const LastGoodName = "last-good-ca-bundle.crt"
 
-// KeptIn is a copy of that name in the state directory.
-func KeptIn(dir, name string) Kept { return Kept{filepath.Join(dir, name)} }
+// NewLastGoodCopy is a copy of that name in the state directory.
+func NewLastGoodCopy(dir, name string) LastGoodCopy { return LastGoodCopy{filepath.Join(dir, name)} }
 
-// originMark begins the first line of a copy, which names the file that it is of: the
+// originPrefix begins the first line of a copy, which names the file that it is of: the
 // configuration may name another by now.
-const originMark = "# the last good CAs of "
+const originPrefix = "# the last good CAs of "
 
-// maxKept holds MaxBundle however its lines are broken.
-const maxKept = 2 * MaxBundle
+// maxCopy holds MaxBundle however its lines are broken.
+const maxCopy = 2 * MaxBundle
 
-// copyOf is the text that is kept.
-func copyOf(origin string, roots []Certificate) []byte {
-	text := []byte(originMark + strconv.Quote(origin) + "\n")
+// encodeCopy is the text that is kept.
+func encodeCopy(origin string, roots []Certificate) []byte {
+	text := []byte(originPrefix + strconv.Quote(origin) + "\n")
 	for _, c := range roots {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.DER})...)
 	}
@@ -44,13 +44,13 @@ func copyOf(origin string, roots []Certificate) []byte {
 }
 
 // load returns the certificates that were kept, in PEM, and whose they are.
-func (k Kept) load() (origin string, certificates []byte, err error) {
+func (k LastGoodCopy) load() (origin string, certificates []byte, err error) {
 	text, err := k.read()
 	if err != nil {
 		return "", nil, err
 	}
 	first, certificates, _ := bytes.Cut(text, []byte("\n"))
-	quoted, is := strings.CutPrefix(string(first), originMark)
+	quoted, is := strings.CutPrefix(string(first), originPrefix)
 	if is {
 		origin, err = strconv.Unquote(quoted)
 	}
@@ -60,15 +60,15 @@ func (k Kept) load() (origin string, certificates []byte, err error) {
 	return origin, certificates, nil
 }
 
-func (k Kept) read() ([]byte, error) {
+func (k LastGoodCopy) read() ([]byte, error) {
 	if k.path == "" {
 		return nil, fs.ErrNotExist
 	}
-	return textfile.Read(k.path, maxKept)
+	return textfile.Read(k.path, maxCopy)
 }
 
-// save replaces the copy atomically, or does nothing when it is the same.
-func (k Kept) save(text []byte) error {
+// pendingCopy replaces the copy atomically, or does nothing when it is the same.
+func (k LastGoodCopy) save(text []byte) error {
 	if k.path == "" {
 		return nil
 	}

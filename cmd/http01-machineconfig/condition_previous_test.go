@@ -38,9 +38,9 @@ func keeping(t *testing.T) map[string]string {
 	return map[string]string{"handbook": block, "help": "http01-machineconfig condition --previous" + help}
 }
 
-// TestKeptCondition: the documented commands keep whatever was printed, and nothing
+// TestPreviousCondition: the documented commands keep whatever was printed, and nothing
 // else, over runs.
-func TestKeptCondition(t *testing.T) {
+func TestPreviousCondition(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	self := must1(os.Executable())(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
 )
 
-func probeCommand() command.Command {
+func proberCommand() command.Command {
 	return childCommand(prober.Command, "ask the network; \"check\" and \"run\" start it", `Ask the network what "check", or the expiry watch of "run", wants to know. These
 start it. It has no capability and opens no file.`, network.RunConfined)
 }

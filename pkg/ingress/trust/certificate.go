@@ -19,22 +19,22 @@ import (
 // minRSA is what auditors ask for, and Go's TLS soon.
 const minRSA = 2048
 
-// judge goes through the blocks of one file.
-type judge struct {
+// bundleFilter goes through the blocks of one file.
+type bundleFilter struct {
 	now    time.Time
 	seen   map[[32]byte]int // the line of each certificate
 	size   int              // of what is kept
 	bundle Bundle
 }
 
-// take judges one block.
-func (j *judge) take(b block) error {
-	certificate, flaw := parse(b)
+// accept judges one block.
+func (j *bundleFilter) addBlock(b block) error {
+	certificate, flaw := parseBlock(b)
 	if flaw != "" {
-		j.leave(LeftOut{Line: b.line, Reason: flaw})
+		j.skip(Skipped{Line: b.line, Reason: flaw})
 		return nil
 	}
-	out := LeftOut{Line: b.line, Subject: printable(certificate.Subject.String(), maxSubject), Serial: serial(certificate)}
+	out := Skipped{Line: b.line, Subject: printable(certificate.Subject.String(), maxSubject), Serial: formatSerial(certificate)}
 	id := sha256.Sum256(certificate.Raw)
 	first, again := j.seen[id]
 	switch {
@@ -42,36 +42,36 @@ func (j *judge) take(b block) error {
 		out.Reason = fmt.Sprintf("a duplicate of that in line %d", first)
 	default:
 		j.seen[id] = b.line
-		if out.Reason = unfit(certificate); out.Reason == "" {
-			out.Reason = j.untimely(certificate)
+		if out.Reason = unsuitable(certificate); out.Reason == "" {
+			out.Reason = j.outsideValidity(certificate)
 		}
 	}
 	if out.Reason != "" {
-		j.leave(out)
+		j.skip(out)
 		return nil
 	}
 	if j.size += len(certificate.Raw); j.size > maxDER {
-		return &Refusal{Line: b.line, Message: fmt.Sprintf("there are more than %d KiB of certificates up to here", maxDER>>10), Mend: "leave only the CAs in it that issue the ingress's certificates"}
+		return &Refusal{Line: b.line, Message: fmt.Sprintf("there are more than %d KiB of certificates up to here", maxDER>>10), Remediation: "leave only the CAs in it that issue the ingress's certificates"}
 	}
 	// Copies: what the parser returns keeps all that it has parsed alive.
 	j.bundle.Roots = append(j.bundle.Roots, Certificate{DER: bytes.Clone(certificate.Raw), Subject: out.Subject})
 	return nil
 }
 
-func (j *judge) leave(l LeftOut) {
-	j.bundle.Dropped++
-	if len(j.bundle.LeftOut) < maxLeftOut {
-		j.bundle.LeftOut = append(j.bundle.LeftOut, l)
+func (j *bundleFilter) skip(l Skipped) {
+	j.bundle.SkippedCount++
+	if len(j.bundle.Skipped) < maxSkipped {
+		j.bundle.Skipped = append(j.bundle.Skipped, l)
 	}
 }
 
-// parse returns the certificate of a block, or why there is none.
-func parse(b block) (certificate *x509.Certificate, flaw string) {
+// parseBlock returns the certificate of a block, or why there is none.
+func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	switch {
 	case b.flaw != "":
 		return nil, b.flaw
 	case b.kind != "CERTIFICATE":
-		return nil, b.other()
+		return nil, b.wrongKind()
 	}
 	found, rest := pem.Decode(b.text)
 	switch {
@@ -88,8 +88,8 @@ func parse(b block) (certificate *x509.Certificate, flaw string) {
 	return certificate, ""
 }
 
-// unfit tells why a certificate can never be trusted.
-func unfit(c *x509.Certificate) string {
+// unsuitable tells why a certificate can never be trusted.
+func unsuitable(c *x509.Certificate) string {
 	if !c.BasicConstraintsValid || !c.IsCA {
 		return "it is not a CA's (no CA:TRUE in its basic constraints)"
 	}
@@ -102,15 +102,15 @@ func unfit(c *x509.Certificate) string {
 	if key, is := c.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() < minRSA {
 		return fmt.Sprintf("its RSA key has less than %d bits", minRSA)
 	}
-	if !bytes.Equal(c.RawIssuer, c.RawSubject) && broken(c.SignatureAlgorithm) {
+	if !bytes.Equal(c.RawIssuer, c.RawSubject) && isForgeable(c.SignatureAlgorithm) {
 		return fmt.Sprintf("it is signed with %v, which can be forged", c.SignatureAlgorithm)
 	}
 	return ""
 }
 
-// broken holds for signatures that somebody else can make. Those of self-issued
+// isForgeable holds for signatures that somebody else can make. Those of self-issued
 // certificates prove nothing anyway: there it does not matter.
-func broken(a x509.SignatureAlgorithm) bool {
+func isForgeable(a x509.SignatureAlgorithm) bool {
 	switch a {
 	case x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1:
 		return true
@@ -119,25 +119,25 @@ func broken(a x509.SignatureAlgorithm) bool {
 	}
 }
 
-// untimely tells why a certificate is not trusted now, and takes note of when that
+// outsideValidity tells why a certificate is not trusted now, and takes note of when that
 // changes.
-func (j *judge) untimely(c *x509.Certificate) string {
+func (j *bundleFilter) outsideValidity(c *x509.Certificate) string {
 	// The last moment at which it is valid is NotAfter itself (RFC 5280, 4.1.2.5).
 	ends := c.NotAfter.Add(1)
-	j.turns(c.NotBefore)
-	j.turns(ends)
+	j.recordBoundary(c.NotBefore)
+	j.recordBoundary(ends)
 	switch {
 	case j.now.Before(c.NotBefore):
-		return "it is not valid before " + date(c.NotBefore)
+		return "it is not valid before " + formatDate(c.NotBefore)
 	case !j.now.Before(ends):
-		return "it has expired on " + date(c.NotAfter)
+		return "it has expired on " + formatDate(c.NotAfter)
 	default:
 		return ""
 	}
 }
 
-// turns takes note of a moment at which the verdict changes.
-func (j *judge) turns(at time.Time) {
+// recordBoundary takes note of a moment at which the verdict changes.
+func (j *bundleFilter) recordBoundary(at time.Time) {
 	b := &j.bundle
 	switch {
 	case at.After(j.now):
@@ -149,21 +149,21 @@ func (j *judge) turns(at time.Time) {
 	}
 }
 
-// Holds reports whether the verdict is the same at that time. A clock may have been
+// ValidAt reports whether the verdict is the same at that time. A clock may have been
 // set since.
-func (b *Bundle) Holds(now time.Time) bool {
+func (b *Bundle) ValidAt(now time.Time) bool {
 	return !now.Before(b.Since) && (b.Until.IsZero() || now.Before(b.Until))
 }
 
-func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
 const (
 	maxSubject = 200 // bytes
 	maxSerial  = 64
 )
 
-// serial is limited by RFC 5280 to 20 bytes, but not by who makes certificates.
-func serial(c *x509.Certificate) string { return printable(c.SerialNumber.Text(16), maxSerial) }
+// formatSerial is limited by RFC 5280 to 20 bytes, but not by who makes certificates.
+func formatSerial(c *x509.Certificate) string { return printable(c.SerialNumber.Text(16), maxSerial) }
 
 // printable is a text of somebody else in one line of at most limit bytes.
 func printable(text string, limit int) string {

@@ -14,29 +14,29 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// change puts a value into a configuration, at keys from the top. What the
+// configEdit puts a value into a configuration, at keys from the top. What the
 // configuration says itself there is in the way, unless that is nothing.
-type change struct {
+type configEdit struct {
 	keys   []string
-	text   string   // the value, or
+	value  string   // the value, or
 	list   []string // the value
 	source string   // of the value, in messages; empty: what the configuration says counts
-	drop   bool     // takes the key away instead
+	remove bool     // takes the key away instead
 
 	tag     string // of a value in a plain style; empty: a quoted text
 	replace bool   // whatever is there
 	comment string // behind the value, in place of what is there; empty leaves that
 }
 
-type changes []change
+type configEdits []configEdit
 
-// into makes a configuration with all changes, or returns it as it is when there
+// applyTo makes a configuration with all changes, or returns it as it is when there
 // are none. Comments stay.
-func (c changes) into(configuration Input) (Input, error) {
+func (c configEdits) applyTo(configuration Input) (Input, error) {
 	if len(c) == 0 {
 		return configuration, nil
 	}
-	root, whole := load(configuration.Text)
+	root, whole := parseMapping(configuration.Text)
 	var problems []error
 	changed := false
 	for _, one := range c {
@@ -63,9 +63,9 @@ func (c changes) into(configuration Input) (Input, error) {
 	return Input{Name: configuration.Name, Text: text.Bytes()}, nil
 }
 
-// load returns a configuration's mapping and the document around it, which are the
+// parseMapping returns a configuration's mapping and the document around it, which are the
 // same, and empty, where there is none.
-func load(text []byte) (root, whole *yaml.Node) {
+func parseMapping(text []byte) (root, whole *yaml.Node) {
 	var doc yaml.Node
 	if err := yaml.Load(text, &doc); err == nil && len(doc.Content) > 0 && doc.Content[0].Kind == yaml.MappingNode {
 		return doc.Content[0], &doc
@@ -75,21 +75,21 @@ func load(text []byte) (root, whole *yaml.Node) {
 }
 
 // apply reports whether it has changed anything.
-func (c change) apply(name string, root *yaml.Node) (changed bool, err error) {
-	there := find(root, c.keys)
+func (c configEdit) apply(name string, root *yaml.Node) (changed bool, err error) {
+	there := nodeAt(root, c.keys)
 	switch {
-	case c.drop:
-		return drop(root, c.keys), nil
+	case c.remove:
+		return removeKey(root, c.keys), nil
 	case c.replace:
-	case there != nil && !blank(there) && c.source == "":
+	case there != nil && !isBlank(there) && c.source == "":
 		return false, nil
-	case there != nil && !blank(there):
-		return false, beside(name, c.keys, there, c.source)
-	case c.list == nil && c.text == "":
+	case there != nil && !isBlank(there):
+		return false, conflictProblem(name, c.keys, there, c.source)
+	case c.list == nil && c.value == "":
 		return false, nil
 	}
-	value := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: c.text, Style: yaml.DoubleQuotedStyle}
-	if c.tag != "" && c.text != "" {
+	value := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: c.value, Style: yaml.DoubleQuotedStyle}
+	if c.tag != "" && c.value != "" {
 		value.Tag, value.Style = c.tag, 0
 	}
 	if c.list != nil {
@@ -98,7 +98,7 @@ func (c change) apply(name string, root *yaml.Node) (changed bool, err error) {
 			value.Content = append(value.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: entry, Style: yaml.DoubleQuotedStyle})
 		}
 	}
-	if c.comment != "" && !inFlow(root, c.keys) {
+	if c.comment != "" && !inFlowStyle(root, c.keys) {
 		value.LineComment = "# " + c.comment
 	}
 	if there != nil {
@@ -111,27 +111,27 @@ func (c change) apply(name string, root *yaml.Node) (changed bool, err error) {
 	}
 	at, last := root, len(c.keys)-1
 	for _, key := range c.keys[:last] {
-		at = child(at, key)
+		at = ensureMapping(at, key)
 	}
-	at.Content = append(at.Content, scalar(c.keys[last]), &value)
+	at.Content = append(at.Content, stringNode(c.keys[last]), &value)
 	return true, nil
 }
 
-// inFlow holds for a key that is written between braces, or is to be: a comment there
+// inFlowStyle holds for a key that is written between braces, or is to be: a comment there
 // ends its line, and not all readers take what follows.
-func inFlow(root *yaml.Node, keys []string) bool {
+func inFlowStyle(root *yaml.Node, keys []string) bool {
 	for i := range keys {
-		if at := find(root, keys[:i]); at != nil && at.Style&yaml.FlowStyle != 0 {
+		if at := nodeAt(root, keys[:i]); at != nil && at.Style&yaml.FlowStyle != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// drop takes a key away, if it is there.
-func drop(root *yaml.Node, keys []string) bool {
+// removeKey takes a key away, if it is there.
+func removeKey(root *yaml.Node, keys []string) bool {
 	last := len(keys) - 1
-	above := find(root, keys[:last])
+	above := nodeAt(root, keys[:last])
 	if above == nil || above.Kind != yaml.MappingNode {
 		return false
 	}
@@ -144,21 +144,21 @@ func drop(root *yaml.Node, keys []string) bool {
 	return false
 }
 
-// blank holds for a value that says nothing: no text, or an empty list.
-func blank(n *yaml.Node) bool {
+// isBlank holds for a value that says nothing: no text, or an empty list.
+func isBlank(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && (n.Value == "" || n.Tag == "!!null") || n.Kind == yaml.SequenceNode && len(n.Content) == 0
 }
 
-// beside is the refusal of a key that stands beside what a file gives.
-func beside(name string, keys []string, at *yaml.Node, source string) error {
+// conflictProblem is the refusal of a key that stands beside what a file gives.
+func conflictProblem(name string, keys []string, at *yaml.Node, source string) error {
 	return Problem{
 		fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column),
 		fmt.Sprintf("%s stands beside what %s gives", strings.Join(keys, "."), source), "keep one of the two",
 	}
 }
 
-// find returns the value at keys, or nil.
-func find(n *yaml.Node, keys []string) *yaml.Node {
+// nodeAt returns the value at keys, or nil.
+func nodeAt(n *yaml.Node, keys []string) *yaml.Node {
 	for _, key := range keys {
 		n = member(n, key)
 		if n == nil {
@@ -177,12 +177,12 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// child returns the mapping at key, made where there is none, or nothing below it.
-func child(n *yaml.Node, key string) *yaml.Node {
+// ensureMapping returns the mapping at key, made where there is none, or nothing below it.
+func ensureMapping(n *yaml.Node, key string) *yaml.Node {
 	there := member(n, key)
 	if there == nil {
 		there = &yaml.Node{}
-		n.Content = append(n.Content, scalar(key), there)
+		n.Content = append(n.Content, stringNode(key), there)
 	}
 	if there.Kind != yaml.MappingNode {
 		*there = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
@@ -190,6 +190,6 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return there
 }
 
-func scalar(text string) *yaml.Node {
+func stringNode(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }

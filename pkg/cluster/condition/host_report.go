@@ -13,8 +13,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Host is what one host has reported.
-type Host struct {
+// HostReport is what one host has reported.
+type HostReport struct {
 	Name      string
 	Version   string
 	Condition report.Condition // the zero value: the host has not answered
@@ -22,7 +22,7 @@ type Host struct {
 	Problem   string    // why there is no report
 	Observed  time.Time // when it was asked, by the clock here; zero when that is not known
 	Reported  time.Time // when it has answered, by its own clock; zero when it does not say
-	old       bool      // its report was too old; the problem names the host
+	stale     bool      // its report was too old; the problem names the host
 }
 
 // reasonForm is what Kubernetes takes for a condition's reason (metav1.Condition), and
@@ -33,7 +33,7 @@ const maxReason = 1024
 
 // Parse reads what `http01-proxyd status -o json` has printed on a host. Of a report
 // of another version it takes what it knows.
-func Parse(name string, text []byte) (Host, error) {
+func Parse(name string, text []byte) (HostReport, error) {
 	var parsed struct {
 		Time       time.Time          `json:"time"`
 		Version    string             `json:"version"`
@@ -41,41 +41,43 @@ func Parse(name string, text []byte) (Host, error) {
 		VIPs       []report.VIP       `json:"vips"`
 	}
 	if len(text) == 0 {
-		return Host{}, errors.New("there is no report: the service has not answered")
+		return HostReport{}, errors.New("there is no report: the service has not answered")
 	}
 	if err := json.Unmarshal(text, &parsed); err != nil {
-		return Host{}, fmt.Errorf("not a report of the service: %w: give what \"http01-proxyd status -o json\" prints", err)
+		return HostReport{}, fmt.Errorf("not a report of the service: %w: give what \"http01-proxyd status -o json\" prints", err)
 	}
-	h := Host{Name: name, Version: parsed.Version, Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
+	h := HostReport{Name: name, Version: parsed.Version, Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
 	for _, v := range h.VIPs {
 		if !v.Address.IsValid() {
-			return Host{}, errors.New("not a report of the service: a VIP without its address")
+			return HostReport{}, errors.New("not a report of the service: a VIP without its address")
 		}
 	}
 	if reason := h.Condition.Reason; reason != "" && (len(reason) > maxReason || !reasonForm.MatchString(string(reason))) {
-		return Host{}, fmt.Errorf("not a report of the service: a condition with the reason %.100q", reason)
+		return HostReport{}, fmt.Errorf("not a report of the service: a condition with the reason %.100q", reason)
 	}
 	switch h.Condition.Status {
 	case "True", "False":
 		if h.Condition.Reason == "" {
-			return Host{}, errors.New("not a report of the service: its condition " + report.ConditionType + " has no reason")
+			return HostReport{}, errors.New("not a report of the service: its condition " + report.ConditionType + " has no reason")
 		}
 	default:
 		if h.Condition.Reason == "" {
-			return Host{}, errors.New("not a report of the service: it has no condition " + report.ConditionType)
+			return HostReport{}, errors.New("not a report of the service: it has no condition " + report.ConditionType)
 		}
 	}
 	return h, nil
 }
 
-// answers reports whether the host has said how it is.
-func (h Host) answers() bool { return h.Condition.Status == "True" || h.Condition.Status == "False" }
+// answered reports whether the host has said how it is.
+func (h HostReport) answered() bool {
+	return h.Condition.Status == "True" || h.Condition.Status == "False"
+}
 
 // ready reports whether it would serve a VIP that it holds.
-func (h Host) ready() bool { return h.Condition.Status == "True" }
+func (h HostReport) ready() bool { return h.Condition.Status == "True" }
 
-// state is what a VIP is to the host; empty when it does not know of it.
-func (h Host) state(vip netip.Addr) report.VIPState {
+// vipState is what a VIP is to the host; empty when it does not know of it.
+func (h HostReport) vipState(vip netip.Addr) report.VIPState {
 	for _, v := range h.VIPs {
 		if v.Address == vip {
 			return v.State
@@ -84,8 +86,8 @@ func (h Host) state(vip netip.Addr) report.VIPState {
 	return ""
 }
 
-// since is when the host came to be as it is.
-func (h Host) since() time.Time {
+// transitionTime is when the host came to be as it is.
+func (h HostReport) since() time.Time {
 	if h.Condition.LastTransitionTime.IsZero() {
 		return h.Observed
 	}
@@ -94,7 +96,7 @@ func (h Host) since() time.Time {
 
 // vipSince is when a VIP came to be what it is to the host; reports of earlier
 // versions do not say it, and the host was as it is then.
-func (h Host) vipSince(vip netip.Addr) time.Time {
+func (h HostReport) vipSince(vip netip.Addr) time.Time {
 	for _, v := range h.VIPs {
 		if v.Address == vip && !v.Since.IsZero() {
 			return v.Since
@@ -103,10 +105,10 @@ func (h Host) vipSince(vip netip.Addr) time.Time {
 	return h.since()
 }
 
-// why is what there is to say of a host that is not ready.
-func (h Host) why() string {
+// problemText is what there is to say of a host that is not ready.
+func (h HostReport) problemText() string {
 	switch {
-	case h.old:
+	case h.stale:
 		return h.Problem
 	case h.Problem != "":
 		return h.Name + ": " + h.Problem

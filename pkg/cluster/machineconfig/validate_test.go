@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// file is an acceptable one with one thing changed.
+// checkFile is an acceptable one with one thing changed.
 func file(change func(*types.File)) types.Config {
 	f := types.File{
 		Node:          types.Node{Path: "/etc/x"},
@@ -46,9 +46,9 @@ func unit(u types.Unit) types.Config {
 	return types.Config{Systemd: types.Systemd{Units: []types.Unit{u}}}
 }
 
-// TestJudge holds the verdict on what Butane would not let through, so that it
+// TestValidateIgnition holds the verdict on what Butane would not let through, so that it
 // does not hang on Butane's version.
-func TestJudge(t *testing.T) {
+func TestValidateIgnition(t *testing.T) {
 	t.Parallel()
 	const (
 		section = ": the machine-config-daemon applies no change of it to a running host, and calls the node degraded: take it out; files and units are what a running host takes"
@@ -133,7 +133,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := ""
-			if err := machineconfig.JudgeIgnition(tt.config); err != nil {
+			if err := machineconfig.ValidateIgnition(tt.config); err != nil {
 				got = strings.TrimPrefix(err.Error(), "x.bu: ")
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -143,10 +143,10 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenOnTheHost: nothing that the installer names can be delivered,
+// TestHostWrittenPaths: nothing that the installer names can be delivered,
 // but for the folders of others and the installer itself. The names are read
 // from the script, with the values that its variables have.
-func TestWhatIsWrittenOnTheHost(t *testing.T) {
+func TestHostWrittenPaths(t *testing.T) {
 	t.Parallel()
 	script := source(t, "systemd/http01-proxyd-install")
 	values := map[string]string{}
@@ -169,7 +169,7 @@ func TestWhatIsWrittenOnTheHost(t *testing.T) {
 	}
 	for file := range files {
 		config := types.Config{Storage: types.Storage{Files: []types.File{{Node: types.Node{Path: file}}}}}
-		if err := machineconfig.JudgeIgnition(config); err == nil {
+		if err := machineconfig.ValidateIgnition(config); err == nil {
 			t.Errorf("%s can be delivered", file)
 		}
 	}
@@ -180,9 +180,9 @@ func TestWhatIsWrittenOnTheHost(t *testing.T) {
 	}
 }
 
-// TestJudgeSpec: what lies beside the Ignition configuration, and what
+// TestValidateSpec: what lies beside the Ignition configuration, and what
 // Ignition's own validation says.
-func TestJudgeSpec(t *testing.T) {
+func TestValidateSpec(t *testing.T) {
 	t.Parallel()
 	ignition := func(version string, files ...any) map[string]any {
 		return map[string]any{"ignition": map[string]any{"version": version}, "storage": map[string]any{"files": files}}
@@ -210,7 +210,7 @@ func TestJudgeSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			if err := machineconfig.Judge(tt.spec); err != nil {
+			if err := machineconfig.ValidateSpec(tt.spec); err != nil {
 				got = strings.Split(err.Error(), "\n")
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -229,9 +229,9 @@ func noise(size int) []byte {
 	return out
 }
 
-// TestTotal: two files of the largest size that do not compress are too many
+// TestTotalSize: two files of the largest size that do not compress are too many
 // together, and the refusal says what to do.
-func TestTotal(t *testing.T) {
+func TestTotalSize(t *testing.T) {
 	t.Parallel()
 	var files strings.Builder
 	for i := range 2 {
@@ -246,9 +246,9 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// TestMoreFilesAreDelivered: a user's own file beside ours is rendered, and
+// TestAdditionalFiles: a user's own file beside ours is rendered, and
 // named for the policy.
-func TestMoreFilesAreDelivered(t *testing.T) {
+func TestAdditionalFiles(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "  files:", "  files:\n    - path: /etc/mine\n      contents:\n        local: butane/mine")
 	changed["butane/mine"] = &fstest.MapFile{Data: []byte("mine")}

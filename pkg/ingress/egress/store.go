@@ -12,25 +12,25 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// maxKept bounds the kept setting: its CA bundle may be large.
-const maxKept = 8 << 20
+// maxStored bounds the kept setting: its CA bundle may be large.
+const maxStored = 8 << 20
 
-// maxKeptAddresses bounds the file of addresses: two proxies have a name.
-const maxKeptAddresses = 64 << 10
+// maxStoredAddresses bounds the file of addresses: two proxies have a name.
+const maxStoredAddresses = 64 << 10
 
-// Keeper keeps the accepted setting in the state directory: after a restart it is
+// Store keeps the accepted setting in the state directory: after a restart it is
 // in force while the endpoints of another are asked. Beside it are the addresses of
 // the proxies' names, to be asked until these are resolved anew.
-type Keeper struct{ path, addresses string }
+type Store struct{ path, addresses string }
 
-// NewKeeper keeps it in dir.
-func NewKeeper(dir string) Keeper {
-	return Keeper{filepath.Join(dir, "accepted-egress-proxy.json"), filepath.Join(dir, "egress-proxy-addresses.json")}
+// NewStore keeps it in dir.
+func NewStore(dir string) Store {
+	return Store{filepath.Join(dir, "accepted-egress-proxy.json"), filepath.Join(dir, "egress-proxy-addresses.json")}
 }
 
-// kept is how it is kept, with credentials: only the service's own user may read it,
+// storedConfiguration is how it is kept, with credentials: only the service's own user may read it,
 // and root.
-type kept struct {
+type storedConfiguration struct {
 	HTTPProxy  string    `json:"httpProxy"`
 	HTTPSProxy string    `json:"httpsProxy"`
 	NoProxy    string    `json:"noProxy"`
@@ -42,28 +42,28 @@ type kept struct {
 }
 
 // Load returns what was kept; without it the error is fs.ErrNotExist.
-func (k Keeper) Load() (Setting, time.Time, error) {
-	text, err := textfile.Read(k.path, maxKept)
+func (k Store) Load() (Configuration, time.Time, error) {
+	text, err := textfile.Read(k.path, maxStored)
 	if err != nil {
-		return Setting{}, time.Time{}, err
+		return Configuration{}, time.Time{}, err
 	}
-	var from kept
+	var from storedConfiguration
 	if json.Unmarshal(text, &from) != nil {
 		// What the parser says may quote a part of the file.
-		return Setting{}, time.Time{}, fmt.Errorf("%s is not what this service writes: it is passed over", k.path)
+		return Configuration{}, time.Time{}, fmt.Errorf("%s is not what this service writes: it is passed over", k.path)
 	}
 	s, err := FromConfiguration(from.HTTPProxy, from.HTTPSProxy, from.NoProxy)
 	if err != nil {
-		return Setting{}, time.Time{}, fmt.Errorf("%s: %w", k.path, err)
+		return Configuration{}, time.Time{}, fmt.Errorf("%s: %w", k.path, err)
 	}
 	s.Source = from.Source
-	return Setting{s, from.Endpoints, from.Roots, from.About}, from.At, nil
+	return Configuration{s, from.Endpoints, from.Roots, from.About}, from.At, nil
 }
 
 // Save replaces what was kept atomically.
-func (k Keeper) Save(s Setting, at time.Time) error {
-	text, err := json.Marshal(kept{
-		reveal(s.Settings.http), reveal(s.Settings.https), s.Settings.NoProxy, s.Settings.Source, s.Endpoints, s.Roots, s.About, at.UTC(),
+func (k Store) Save(s Configuration, at time.Time) error {
+	text, err := json.Marshal(storedConfiguration{
+		withCredentials(s.Settings.http), withCredentials(s.Settings.https), s.Settings.NoProxy, s.Settings.Source, s.Endpoints, s.Roots, s.RootsDescription, at.UTC(),
 	})
 	if err == nil {
 		err = textfile.Replace(k.path, text)
@@ -74,10 +74,10 @@ func (k Keeper) Save(s Setting, at time.Time) error {
 	return nil
 }
 
-// Addresses are those of names that were kept; without any the error is
+// LoadAddresses are those of names that were kept; without any the error is
 // fs.ErrNotExist.
-func (k Keeper) Addresses() (map[string][]netip.Addr, error) {
-	text, err := textfile.Read(k.addresses, maxKeptAddresses)
+func (k Store) LoadAddresses() (map[string][]netip.Addr, error) {
+	text, err := textfile.Read(k.addresses, maxStoredAddresses)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (k Keeper) Addresses() (map[string][]netip.Addr, error) {
 }
 
 // SaveAddresses replaces those that were kept atomically.
-func (k Keeper) SaveAddresses(all map[string][]netip.Addr) error {
+func (k Store) SaveAddresses(all map[string][]netip.Addr) error {
 	text, err := json.Marshal(all)
 	if err == nil {
 		err = textfile.Replace(k.addresses, text)

@@ -41,8 +41,8 @@ func ca(name string) *x509.Certificate {
 	}
 }
 
-// made is the DER of a template, self-issued unless there is a parent.
-func made(t testing.TB, template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) []byte {
+// signed is the DER of a template, self-issued unless there is a parent.
+func signed(t testing.TB, template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) []byte {
 	t.Helper()
 	if parent == nil {
 		parent = template
@@ -58,14 +58,14 @@ func block(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// good is the PEM of a CA, changed in some way.
-func good(t testing.TB, name string, change ...func(*x509.Certificate)) string {
+// validCA is the PEM of a CA, changed in some way.
+func validCA(t testing.TB, name string, change ...func(*x509.Certificate)) string {
 	t.Helper()
 	c := ca(name)
 	for _, f := range change {
 		f(c)
 	}
-	return block("CERTIFICATE", made(t, c, nil, key(t).Public(), key(t)))
+	return block("CERTIFICATE", signed(t, c, nil, key(t).Public(), key(t)))
 }
 
 func rsaKey(t testing.TB, bits int) *rsa.PrivateKey {
@@ -77,13 +77,13 @@ func rsaKey(t testing.TB, bits int) *rsa.PrivateKey {
 	return k
 }
 
-// signedBadly is a certificate of another issuer with the algorithm in it: nobody
+// forgeableCA is a certificate of another issuer with the algorithm in it: nobody
 // makes any more, so the names of the algorithms are swapped in a good one.
-func signedBadly(t testing.TB, name string, issuer *x509.Certificate, oid string) string {
+func forgeableCA(t testing.TB, name string, issuer *x509.Certificate, oid string) string {
 	t.Helper()
 	const sha256WithRSA = "\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b"
 	k := rsaKey(t, 2048)
-	der := string(made(t, ca(name), issuer, k.Public(), k))
+	der := string(signed(t, ca(name), issuer, k.Public(), k))
 	if strings.Count(der, sha256WithRSA) != 2 {
 		t.Fatal("where is the algorithm?")
 	}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package condition
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// The reasons that no single host can give.
+const (
+	VIPHeldTwice report.Reason = "VIPHeldTwice" // two hosts hold one VIP
+	VIPNotHeld   report.Reason = "VIPNotHeld"   // none does
+)
+
+// Expectation is what is asked of the reports; the zero value: nothing.
+type Expectation struct {
+	Count  int           // of the hosts that there are
+	Names  []string      // theirs
+	MaxAge time.Duration // of a report
+}
+
+// Aggregate makes one condition of the reports of all hosts: True when every API VIP is
+// held and served by exactly one host, or none is required. A host that is expected
+// and has no report has not answered, and neither has one with a report that is older
+// than asked. previous is what an earlier run has given, or nil. The transition is
+// never after now, and is now if nothing tells when it was.
+func Aggregate(hosts []HostReport, expected Expectation, previous *report.Condition, now time.Time) report.Condition {
+	hosts = applyMaxAges(hosts, expected.MaxAge, now)
+	reports := len(filter(hosts, HostReport.answered))
+	missing := expected.missingHosts(hosts)
+	total := max(len(hosts)+len(missing), expected.Count)
+	hosts = slices.SortedFunc(slices.Values(slices.Concat(hosts, missing)), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
+	v := evaluate(hosts)
+	c := report.Condition{Type: report.ConditionType, Status: v.status, Reason: v.reason}
+	c.Message = truncate(strings.Join(slices.Concat(v.message, remarks(hosts, v.mentioned), clockRemarks(hosts, now), coverageRemark(reports, total)), "; "))
+	c.LastTransitionTime = transitionTime(v, hosts, previous, now)
+	return c
+}
+
+// missingHosts are the hosts without a report; of those that are counted the names are
+// not known, and one stands for all.
+func (e Expectation) missingHosts(hosts []HostReport) (all []HostReport) {
+	const problem = "there is no report"
+	for _, name := range e.Names {
+		if !slices.ContainsFunc(hosts, func(h HostReport) bool { return h.Name == name }) {
+			all = append(all, HostReport{Name: name, Problem: problem})
+		}
+	}
+	switch more := e.Count - len(hosts); {
+	case more == 1:
+		all = append(all, HostReport{Name: "another host", Problem: problem})
+	case more > 1:
+		all = append(all, HostReport{Name: fmt.Sprintf("%d other hosts", more), Problem: problem})
+	}
+	return all
+}
+
+// coverageRemark tells of how many hosts the condition is: of those that nobody has asked it
+// knows nothing.
+func coverageRemark(reports, total int) []string {
+	switch {
+	case total == 0:
+		return nil
+	case reports < total:
+		return []string{fmt.Sprintf("%d of %d hosts have reported", reports, total)}
+	case total == 1:
+		return []string{"1 host has reported"}
+	}
+	return []string{fmt.Sprintf("%d hosts have reported", total)}
+}
+
+// result is a condition in the making.
+type result struct {
+	status    string
+	reason    report.Reason
+	message   []string
+	since     time.Time    // since when it is so, as the hosts tell; zero if they do not
+	mentioned []HostReport // of whose own state the message tells already
+}
+
+func evaluate(hosts []HostReport) result {
+	if len(hosts) == 0 {
+		return result{"Unknown", report.NotReachable, []string{"there is no report of any host"}, time.Time{}, nil}
+	}
+	silent := filter(hosts, func(h HostReport) bool { return !h.answered() })
+	vips := requiredVIPs(hosts)
+	for _, vip := range vips {
+		if holders := vipHolders(hosts, vip); len(holders) > 1 {
+			return result{
+				"False", VIPHeldTwice,
+				[]string{fmt.Sprintf("%v is held by %s: see that keepalived on them hears each other, or ask them again if it has just moved", vip, joinNames(holders))},
+				latest(holders, func(h HostReport) time.Time { return h.vipSince(vip) }), nil,
+			}
+		}
+	}
+	for _, vip := range vips {
+		if holders := vipHolders(hosts, vip); len(holders) == 1 && !holders[0].ready() {
+			v := hostFailure(holders[0])
+			v.since = later(v.since, holders[0].vipSince(vip))
+			return v
+		}
+	}
+	failing := filter(hosts, func(h HostReport) bool { return h.answered() && !h.ready() })
+	if len(vips) == 0 && len(failing) > 0 {
+		if len(failing) == len(hosts) && sameCondition(failing) {
+			v := hostFailure(failing[0])
+			v.message, v.mentioned = []string{fmt.Sprintf("%s: %s", joinNames(failing), cmp.Or(failing[0].Condition.Message, string(failing[0].Condition.Reason)))}, failing
+			return v
+		}
+		return hostFailure(mostSevere(failing))
+	}
+	for _, vip := range vips {
+		if len(vipHolders(hosts, vip)) > 0 {
+			continue
+		}
+		// A host that does not know of a VIP may have it nevertheless.
+		if blind := filter(failing, func(h HostReport) bool { return h.vipState(vip) == "" }); len(blind) > 0 {
+			return hostFailure(mostSevere(blind))
+		}
+		if len(silent) == 0 {
+			// It was so when the last of them had lost it.
+			at := latest(hosts, func(h HostReport) time.Time { return h.vipSince(vip) })
+			return result{"False", VIPNotHeld, []string{fmt.Sprintf("%v is held by no host: see keepalived on %s", vip, joinNames(hosts))}, at, nil}
+		}
+	}
+	if len(silent) > 0 {
+		return result{"Unknown", report.NotReachable, problemTexts(silent), latest(silent, HostReport.since), silent}
+	}
+	if len(vips) == 0 {
+		return result{"True", report.NotRequired, []string{hosts[0].Condition.Message}, latest(hosts, HostReport.since), nil}
+	}
+	return allServed(hosts, vips)
+}
+
+// sameCondition holds for hosts that all say the same.
+func sameCondition(hosts []HostReport) bool {
+	return !slices.ContainsFunc(hosts, func(h HostReport) bool {
+		return h.Condition.Reason != hosts[0].Condition.Reason || h.Condition.Message != hosts[0].Condition.Message
+	})
+}
+
+// hostFailure is the verdict that one host gives for all.
+func hostFailure(h HostReport) result {
+	return result{"False", h.Condition.Reason, []string{h.problemText()}, h.since(), []HostReport{h}}
+}
+
+// allServed is the verdict when every VIP is held by exactly one host, which is ready.
+func allServed(hosts []HostReport, vips []netip.Addr) result {
+	v := result{status: "True", reason: report.Serving}
+	for _, vip := range vips {
+		holder := vipHolders(hosts, vip)[0]
+		v.message = append(v.message, fmt.Sprintf("%v is held and served by %s", vip, holder.Name))
+		v.since = later(v.since, later(holder.since(), holder.vipSince(vip)))
+	}
+	return v
+}
+
+// requiredVIPs are the API VIPs of which any host says that it has to be held, in their
+// order.
+func requiredVIPs(hosts []HostReport) []netip.Addr {
+	found := make(map[netip.Addr]bool)
+	for _, h := range hosts {
+		for _, v := range h.VIPs {
+			if v.State != report.VIPNotRequired {
+				found[v.Address] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), netip.Addr.Compare)
+}
+
+func vipHolders(hosts []HostReport, vip netip.Addr) []HostReport {
+	return filter(hosts, func(h HostReport) bool { return h.answered() && h.vipState(vip) == report.VIPHeld })
+}
+
+// mostSevere is the host whose trouble has to be seen to first: what an admin has to mend
+// by hand before what mends itself, and the first by name of those alike.
+func mostSevere(hosts []HostReport) HostReport {
+	order := []report.Reason{
+		report.InvalidConfig, report.NftablesUnavailable, report.PortInUse, report.NoVIPs, report.UpstreamUnreachable,
+		report.ProxyUnavailable, report.ExternalLoadBalancer, report.Disabled, report.Starting,
+	}
+	// What a newer host says and this program does not know comes first.
+	return slices.MinFunc(hosts, func(a, b HostReport) int {
+		return cmp.Compare(slices.Index(order, a.Condition.Reason), slices.Index(order, b.Condition.Reason))
+	})
+}
+
+// remarks are what an admin has to know besides.
+func remarks(hosts, named []HostReport) (all []string) {
+	for _, h := range hosts {
+		if !h.ready() && !slices.ContainsFunc(named, func(n HostReport) bool { return n.Name == h.Name }) {
+			all = append(all, fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable), cmp.Or(h.Problem, h.Condition.Message)))
+		}
+	}
+	answering := filter(hosts, HostReport.answered)
+	if groups := groupBy(answering, func(h HostReport) string { return h.Version }); len(groups) > 1 {
+		all = append(all, "the versions differ: "+formatGroups(groups))
+	}
+	// A host that is not ready may not have got as far as its VIPs.
+	if groups := groupBy(filter(answering, HostReport.ready), vipList); len(groups) > 1 {
+		all = append(all, "the API VIPs differ: "+formatGroups(groups))
+	}
+	return all
+}
+
+func vipList(h HostReport) string {
+	all := make([]string, 0, len(h.VIPs))
+	for _, v := range h.VIPs {
+		all = append(all, v.Address.String())
+	}
+	slices.Sort(all)
+	return cmp.Or(strings.Join(all, " "), "none")
+}
+
+func groupBy(hosts []HostReport, by func(HostReport) string) map[string][]HostReport {
+	groups := make(map[string][]HostReport)
+	for _, h := range hosts {
+		groups[by(h)] = append(groups[by(h)], h)
+	}
+	return groups
+}
+
+func formatGroups(groups map[string][]HostReport) string {
+	all := make([]string, 0, len(groups))
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		all = append(all, cmp.Or(key, "none")+" on "+joinNames(groups[key]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// transitionTime is when the status came to be: as before while it is the same, and otherwise
+// when the hosts came to be so. Where what they say is older than the transition
+// before, it is not that which has changed: it was found when they were asked.
+func transitionTime(v result, hosts []HostReport, previous *report.Condition, clock time.Time) time.Time {
+	known := previous != nil && !previous.LastTransitionTime.IsZero()
+	if known && previous.Status == v.status {
+		return earlier(previous.LastTransitionTime, clock).UTC().Truncate(time.Second)
+	}
+	at := v.since
+	if at.IsZero() {
+		at = latest(hosts, HostReport.since)
+	}
+	if at.IsZero() || known && !at.After(previous.LastTransitionTime) {
+		at = latest(hosts, func(h HostReport) time.Time { return h.Observed })
+	}
+	if at.IsZero() {
+		at = clock
+	}
+	if known && at.Before(previous.LastTransitionTime) {
+		at = previous.LastTransitionTime
+	}
+	return earlier(at, clock).UTC().Truncate(time.Second) // a host's clock may be ahead
+}
+
+func latest(hosts []HostReport, when func(HostReport) time.Time) (at time.Time) {
+	for _, h := range hosts {
+		at = later(at, when(h))
+	}
+	return at
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func filter(hosts []HostReport, keep func(HostReport) bool) (kept []HostReport) {
+	for _, h := range hosts {
+		if keep(h) {
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}
+
+func joinNames(hosts []HostReport) string {
+	all := make([]string, len(hosts))
+	for i, h := range hosts {
+		all[i] = h.Name
+	}
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+func problemTexts(hosts []HostReport) []string {
+	all := make([]string, len(hosts))
+	for i, h := range hosts {
+		all[i] = h.problemText()
+	}
+	return all
+}
+
+// maxMessage is how long Kubernetes lets a condition's message be.
+const maxMessage = 32 << 10
+
+// truncate cuts a message between characters.
+func truncate(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(text[:maxMessage-len(mark)], "") + mark
+}

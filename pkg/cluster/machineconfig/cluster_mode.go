@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	configv1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/config/v1"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+)
+
+// The field of the APIServer.
+const (
+	challengeProxyName  = "http01ChallengeProxy"
+	challengeProxyField = "spec." + challengeProxyName
+)
+
+// challengeProxyModes are the values of the mode, in the order in which the CRD lists them.
+func challengeProxyModes() []configv1.HTTP01ChallengeProxyMode {
+	return []configv1.HTTP01ChallengeProxyMode{
+		configv1.HTTP01ChallengeProxyModeDefault, configv1.HTTP01ChallengeProxyModeCustom, configv1.HTTP01ChallengeProxyModeDisabled,
+	}
+}
+
+// readChallengeProxy is what spec.http01ChallengeProxy asks for.
+type challengeProxy struct {
+	present bool // the field is there
+	valid   bool // the mode is known
+	mode    configv1.HTTP01ChallengeProxyMode
+	port    uint16
+}
+
+// disabled reports whether nothing is to run. One that is not valid asks for nothing.
+func (d challengeProxy) disabled() bool {
+	return d.valid && d.mode == configv1.HTTP01ChallengeProxyModeDisabled
+}
+
+// readChallengeProxy judges the field by the rules of its CRD and in their words: what is taken
+// here is what the API server takes.
+func (r *clusterReader) readChallengeProxy(o clusterObject) challengeProxy {
+	absent := challengeProxy{valid: true, mode: configv1.HTTP01ChallengeProxyModeDisabled}
+	spec := nonNullMember(o.node, "spec")
+	if spec == nil {
+		r.refuse(position(o.file, o.node), "spec: Required value", objectRemediation(kindAPIServer))
+		return challengeProxy{}
+	}
+	if !r.requireObject(o.file, spec, "spec") {
+		return challengeProxy{}
+	}
+	field := nonNullMember(spec, challengeProxyName)
+	if field == nil {
+		return absent
+	}
+	if !r.requireObject(o.file, field, challengeProxyField) {
+		return challengeProxy{}
+	}
+	d := challengeProxy{present: true}
+	d.mode, d.valid = r.readMode(o.file, field)
+	custom := nonNullMember(field, "customDeployment")
+	if d.valid && (d.mode == configv1.HTTP01ChallengeProxyModeCustom) != (custom != nil) {
+		place, mend := custom, "delete customDeployment, or set mode: CustomDeployment"
+		if custom == nil {
+			place, mend = field, "add customDeployment: {internalPort: "+misplacedPort(field)+"}"
+		}
+		r.refuse(position(o.file, place), challengeProxyField+": Invalid value: "+configv1.HTTP01ChallengeProxyUnionMessage, mend)
+	}
+	d.port = config.DefaultInternalPort
+	if custom != nil {
+		d.port = r.readInternalPort(o.file, custom)
+	}
+	return d
+}
+
+// nonNullMember returns the value at a key. A null is none: the API server drops it.
+func nonNullMember(n *yaml.Node, key string) *yaml.Node {
+	value := member(n, key)
+	if value == nil || isNull(value) {
+		return nil
+	}
+	return value
+}
+
+func (r *clusterReader) readMode(file string, field *yaml.Node) (configv1.HTTP01ChallengeProxyMode, bool) {
+	const path, mend = challengeProxyField + ".mode", `write DefaultDeployment, CustomDeployment, or "" to disable the front door`
+	n := nonNullMember(field, "mode")
+	switch {
+	case n == nil:
+		r.refuse(position(file, field), path+": Required value", mend)
+		return "", false
+	case jsonType(n) != "string":
+		r.refuseType(file, n, path, "string", mend)
+		return "", false
+	case !slices.Contains(challengeProxyModes(), configv1.HTTP01ChallengeProxyMode(n.Value)):
+		words := make([]string, 0, len(challengeProxyModes()))
+		for _, m := range challengeProxyModes() {
+			words = append(words, strconv.Quote(string(m)))
+		}
+		r.refuse(position(file, n), fmt.Sprintf("%s: Unsupported value: %.100q: supported values: %s", path, n.Value, strings.Join(words, ", ")), mend)
+		return "", false
+	}
+	return configv1.HTTP01ChallengeProxyMode(n.Value), true
+}
+
+func (r *clusterReader) readInternalPort(file string, custom *yaml.Node) uint16 {
+	const path = challengeProxyField + ".customDeployment"
+	const portPath = path + ".internalPort"
+	mend := fmt.Sprintf("give a whole number from %d to %d", configv1.HTTP01ChallengeProxyMinInternalPort, configv1.HTTP01ChallengeProxyMaxInternalPort)
+	if !r.requireObject(file, custom, path) {
+		return 0
+	}
+	n := nonNullMember(custom, "internalPort")
+	if n == nil {
+		r.refuse(position(file, custom), portPath+": Required value", mend)
+		return 0
+	}
+	whole, isNumber := wholeNumber(n)
+	if !isNumber {
+		r.refuseType(file, n, portPath, "integer", mend)
+		return 0
+	}
+	port, err := strconv.ParseInt(whole, 0, 64)
+	shown := strconv.FormatInt(port, 10)
+	if errors.Is(err, strconv.ErrRange) { // port is as far as an integer goes
+		shown, err = fmt.Sprintf("%.40s", whole), nil
+	}
+	switch {
+	case err != nil:
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %.40q", portPath, n.Value), mend)
+	case port < configv1.HTTP01ChallengeProxyMinInternalPort:
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be greater than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMinInternalPort), mend)
+	case port > configv1.HTTP01ChallengeProxyMaxInternalPort:
+		r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %s: %s in body should be less than or equal to %d", portPath, shown, portPath, configv1.HTTP01ChallengeProxyMaxInternalPort), mend)
+	default:
+		return uint16(port)
+	}
+	return 0
+}
+
+// misplacedPort is the port that stands beside the mode, where an API server would not
+// see it, or else the default one.
+func misplacedPort(field *yaml.Node) string {
+	if n := nonNullMember(field, "internalPort"); n != nil && jsonType(n) == "integer" && len(n.Value) <= len("65535") {
+		return n.Value
+	}
+	return strconv.Itoa(config.DefaultInternalPort)
+}
+
+// wholeNumber is a number's text, if it is a whole one. JSON has one kind of number:
+// 9888.0 and 9.888e3 are 9888. What oc reads YAML with takes a "_" anywhere behind the
+// first character for nothing (sigs.k8s.io/yaml, goyaml.v2's resolve.go).
+func wholeNumber(n *yaml.Node) (string, bool) {
+	plain := strings.ReplaceAll(n.Value, "_", "")
+	switch jsonType(n) {
+	case "integer":
+		return plain, true
+	case "number":
+		f, err := strconv.ParseFloat(plain, 64)
+		return strconv.FormatFloat(f, 'f', 0, 64), err == nil && f == math.Trunc(f) && !math.IsInf(f, 0)
+	default:
+		return "", false
+	}
+}
+
+// requireObject refuses what is no mapping.
+func (r *clusterReader) requireObject(file string, n *yaml.Node, path string) bool {
+	if n.Kind == yaml.MappingNode {
+		return true
+	}
+	r.refuseType(file, n, path, "object", "write keys and values")
+	return false
+}
+
+// refuseType refuses a value in the API server's words.
+func (r *clusterReader) refuseType(file string, n *yaml.Node, path, want, mend string) {
+	is := jsonType(n)
+	r.refuse(position(file, n), fmt.Sprintf("%s: Invalid value: %q: %s in body must be of type %s: %q", path, is, path, want, is), mend)
+}
+
+// jsonType names a value's type as JSON does, which is what the API server sees.
+func jsonType(n *yaml.Node) string {
+	if n.Kind == yaml.MappingNode {
+		return "object"
+	}
+	if n.Kind == yaml.SequenceNode {
+		return "array"
+	}
+	switch n.Tag {
+	case "!!null":
+		return "null"
+	case "!!bool":
+		return "boolean"
+	case "!!int":
+		return "integer"
+	case "!!float":
+		return "number"
+	default:
+		return "string"
+	}
+}

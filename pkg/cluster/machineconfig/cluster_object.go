@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// What is taken of a cluster's object. Real ones are of a few KiB and nest less
+// than ten deep, the fields' managers included.
+const (
+	MaxObject = 1 << 20
+	maxDepth  = 64
+	// A file that is something else altogether has a problem in every line.
+	maxProblems = 50
+)
+
+const (
+	configGroup        = "config.openshift.io/v1"
+	kindAPIServer      = "APIServer"
+	kindInfrastructure = "Infrastructure"
+	singleton          = "cluster" // the name of either: there is one in a cluster
+)
+
+// clusterObject is one object, and the file that it is in.
+type clusterObject struct {
+	file string
+	kind string
+	node *yaml.Node
+}
+
+// clusterReader collects every problem that it meets.
+type clusterReader struct {
+	strict          bool
+	warnings        []warning
+	problems        []error
+	omittedProblems int // problems that are counted only
+}
+
+func (r *clusterReader) refuse(where, message, mend string) {
+	if len(r.problems) == maxProblems {
+		r.omittedProblems++
+		return
+	}
+	r.problems = append(r.problems, Problem{where, message, mend})
+}
+
+// joinedProblems tells all problems, and then what was left out: a field that is missed may
+// be one of those, in other letters.
+func (r *clusterReader) joinedProblems() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	all := slices.Clone(r.problems)
+	if r.omittedProblems > 0 {
+		all = append(all, fmt.Errorf("and %d more", r.omittedProblems))
+	}
+	for _, w := range r.warnings {
+		all = append(all, Problem{w.where, "warning: " + w.message, cmp.Or(w.suggestion, "it is left out")})
+	}
+	return errors.Join(all...)
+}
+
+func position(file string, n *yaml.Node) string {
+	return fmt.Sprintf("%s:%d:%d", file, max(n.Line, 1), max(n.Column, 1))
+}
+
+// readObjects finds both objects. One that is missing or unfit is a problem, and nil.
+func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure *clusterObject) {
+	flags := map[*Input][]string{} // which kinds a file was given for
+	var files []*Input
+	for _, given := range []struct {
+		in   *Input
+		kind string
+	}{{c.APIServer, kindAPIServer}, {c.Infrastructure, kindInfrastructure}} {
+		if given.in == nil {
+			continue
+		}
+		if flags[given.in] == nil {
+			files = append(files, given.in)
+		}
+		flags[given.in] = append(flags[given.in], given.kind)
+	}
+	found := map[string]*clusterObject{}
+	unfit := false
+	for _, in := range files {
+		all, ok := r.readFile(*in, flags[in])
+		unfit = unfit || !ok
+		for _, o := range all {
+			if first := found[o.kind]; first != nil {
+				r.refuse(position(o.file, o.node), "a second "+o.kind+", after that of "+position(first.file, first.node), "give one")
+				continue
+			}
+			found[o.kind] = &o
+		}
+	}
+	for i, kind := range []string{kindAPIServer, kindInfrastructure} {
+		if found[kind] != nil || unfit { // that file may be the one that has it
+			continue
+		}
+		in := []*Input{c.APIServer, c.Infrastructure}[i]
+		if in != nil {
+			r.refuse(in.Name, "holds no "+kind, objectRemediation(kind))
+			continue
+		}
+		r.refuse(files[0].Name, "holds no "+kind+" beside the other object", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with what \"%s\" prints", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
+	}
+	return found[kindAPIServer], found[kindInfrastructure]
+}
+
+func ocGetCommand(kind string) string {
+	return "oc get " + strings.ToLower(kind) + " " + singleton + " -o yaml"
+}
+
+// objectRemediation says where objects of these kinds come from.
+func objectRemediation(kinds ...string) string {
+	if len(kinds) == 1 {
+		return fmt.Sprintf("give what \"%s\" prints", ocGetCommand(kinds[0]))
+	}
+	return `give what "oc get apiserver/cluster infrastructure/cluster -o yaml" prints`
+}
+
+// checkFile reads the objects of one file, which was given for these kinds. It reports
+// whether the file is fit.
+func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject, ok bool) {
+	mend := objectRemediation(kinds...)
+	before := len(r.problems) + r.omittedProblems
+	root := r.readDocument(in, mend)
+	if root == nil {
+		return nil, false
+	}
+	apiVersion, kind := stringValue(member(root, "apiVersion")), stringValue(member(root, "kind"))
+	var items []*yaml.Node
+	switch {
+	case apiVersion == "v1" && kind == "List",
+		apiVersion == configGroup && (kind == kindAPIServer+"List" || kind == kindInfrastructure+"List"):
+		items = r.listItems(in.Name, root, mend)
+		kinds = []string{kindAPIServer, kindInfrastructure} // "oc get" of both prints one List
+	default:
+		items = []*yaml.Node{root}
+	}
+	for _, item := range items {
+		if o, ok := r.readObject(in.Name, item, kinds, mend); ok {
+			all = append(all, o)
+		}
+	}
+	return all, len(r.problems)+r.omittedProblems == before
+}
+
+func (r *clusterReader) listItems(file string, list *yaml.Node, mend string) []*yaml.Node {
+	items := member(list, "items")
+	switch {
+	case items == nil || isNull(items):
+		return nil
+	case items.Kind != yaml.SequenceNode:
+		r.refuse(position(file, items), "items is no list", mend)
+		return nil
+	}
+	return items.Content
+}
+
+// section takes what is one of the kinds.
+func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, mend string) (clusterObject, bool) {
+	if n.Kind != yaml.MappingNode {
+		r.refuse(position(file, n), "not an object", mend)
+		return clusterObject{}, false
+	}
+	kind, apiVersion := member(n, "kind"), member(n, "apiVersion")
+	place := n
+	switch {
+	case !slices.Contains(kinds, stringValue(kind)):
+		if kind != nil {
+			place = kind
+		}
+	case stringValue(apiVersion) != configGroup:
+		if apiVersion != nil {
+			place = apiVersion
+		}
+	default:
+		o := clusterObject{file, stringValue(kind), n}
+		r.checkEnvelope(o)
+		return o, true
+	}
+	switch what := withArticle(strings.Join(kinds, " or ")) + " of " + configGroup; {
+	case kind == nil && apiVersion == nil:
+		r.refuse(position(file, place), "has no kind and no apiVersion, and is to be "+what, mend)
+	case kind == nil:
+		r.refuse(position(file, place), "has no kind, and is to be "+what, mend)
+	case apiVersion == nil:
+		r.refuse(position(file, place), "has no apiVersion, and is to be "+what, mend)
+	default:
+		r.refuse(position(file, place), fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), mend)
+	}
+	return clusterObject{}, false
+}
+
+// checkEnvelope judges what every object has: the name, which is the same in each
+// cluster, and what may stand beside it.
+func (r *clusterReader) checkEnvelope(o clusterObject) {
+	r.checkFields(o)
+	metadata := nonNullMember(o.node, "metadata")
+	if metadata == nil {
+		r.refuse(position(o.file, o.node), "metadata.name: Required value", nameRemediation)
+		return
+	}
+	if !r.requireObject(o.file, metadata, "metadata") {
+		return
+	}
+	switch name := nonNullMember(metadata, "name"); {
+	case name == nil:
+		r.refuse(position(o.file, metadata), "metadata.name: Required value", nameRemediation)
+	case stringValue(name) != singleton:
+		r.refuse(position(o.file, name), fmt.Sprintf("the name is %s, and a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
+	}
+	if namespace := nonNullMember(metadata, "namespace"); namespace != nil && !isBlank(namespace) {
+		r.refuse(position(o.file, namespace), "metadata.namespace: Forbidden: not allowed on this type", "delete it: there is one for the whole cluster")
+	}
+}
+
+const nameRemediation = "write metadata: {name: " + singleton + "}"
+
+// recordUnknownField is a field that the API server would leave out, and say so; meant is what
+// it may have been meant as.
+func (r *clusterReader) recordUnknownField(file string, key *yaml.Node, path, meant string) {
+	message := fmt.Sprintf("unknown field %.200q", path)
+	switch {
+	case r.strict:
+		r.refuse(position(file, key), message, cmp.Or(meant, "take it out, or leave --strict (STRICT of make) out to have it left out"))
+	case len(r.warnings) < maxProblems:
+		r.warnings = append(r.warnings, warning{position(file, key), message, meant})
+	}
+}
+
+// warning is of what was left out.
+type warning struct{ where, message, suggestion string }
+
+func (w warning) String() string {
+	if w.suggestion == "" {
+		return w.where + ": " + w.message
+	}
+	return w.where + ": " + w.message + ": " + w.suggestion
+}
+
+// readDocument returns the file's one document, which is sound, or nil.
+func (r *clusterReader) readDocument(in Input, mend string) *yaml.Node {
+	if len(in.Text) > MaxObject {
+		r.refuse(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), mend)
+		return nil
+	}
+	if !utf8.Valid(in.Text) {
+		r.refuse(in.Name, "not valid YAML: not UTF-8", mend)
+		return nil
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(replaceSurrogates(in.Text)), yaml.WithPlugin(yamlLimits{}))
+	if err != nil {
+		r.refuseSyntax(in.Name, err, mend)
+		return nil
+	}
+	doc, ok := r.singleDocument(in.Name, loader, mend)
+	if !ok {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		r.refuse(position(in.Name, root), "not an object", mend)
+		return nil
+	}
+	if alias := findAlias(doc); alias != nil {
+		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not taken", mend)
+		return nil
+	}
+	before := len(r.problems) + r.omittedProblems
+	r.refuseDuplicateKeys(in.Name, root, mend)
+	if len(r.problems)+r.omittedProblems > before {
+		return nil
+	}
+	return root
+}
+
+// singleDocument returns the one document that holds something. Those that hold nothing are
+// left over by tools that write "---" around each.
+func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend string) (*yaml.Node, bool) {
+	var found *yaml.Node
+	for {
+		var doc yaml.Node
+		err := loader.Load(&doc)
+		switch {
+		case errors.Is(err, io.EOF) && found == nil:
+			r.refuse(file, "holds no object", mend)
+			return nil, false
+		case errors.Is(err, io.EOF):
+			return found, true
+		case err != nil:
+			r.refuseSyntax(file, err, mend)
+			return nil, false
+		case len(doc.Content) == 0 || isNull(doc.Content[0]):
+		case found != nil:
+			r.refuse(position(file, &doc), "a second document", "keep one, which may be a List of both: "+mend)
+			return nil, false
+		default:
+			found = &doc
+		}
+	}
+}
+
+// refuseDuplicateKeys refuses keys that stand twice in one mapping: which of the two counts is
+// every reader's own choice.
+func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, mend string) {
+	if n.Kind == yaml.MappingNode {
+		seen := make(map[string]bool, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			switch {
+			case key.Kind != yaml.ScalarNode:
+				r.refuse(position(file, key), "a key that is no text", mend)
+			case seen[key.Value]:
+				r.refuse(position(file, key), fmt.Sprintf("the key %.100q stands twice", key.Value), "keep one of the two")
+			}
+			seen[key.Value] = true
+		}
+	}
+	for _, child := range n.Content {
+		r.refuseDuplicateKeys(file, child, mend)
+	}
+}
+
+// refuseSyntax places what the YAML library says. The name of an anchor is left out: the
+// file may be another one than the admin thinks, and hold secrets.
+func (r *clusterReader) refuseSyntax(file string, err error, mend string) {
+	var load *yaml.LoadError
+	where, said := file, err.Error()
+	if errors.As(err, &load) {
+		where, said = fmt.Sprintf("%s:%d:%d", file, max(load.Mark.Line, 1), max(load.Mark.Column, 1)), load.Message
+	}
+	if before, _, is := strings.Cut(said, " anchor '"); is {
+		said = before + " anchor"
+	}
+	r.refuse(where, "not valid YAML: "+said, mend)
+}
+
+// yamlLimits bound what the YAML library does for a file.
+type yamlLimits struct{}
+
+// CheckDepth bounds how deep things nest.
+func (yamlLimits) CheckDepth(depth int, _ *yaml.DepthContext) error {
+	if depth > maxDepth {
+		return fmt.Errorf("it nests more than %d deep", maxDepth)
+	}
+	return nil
+}
+
+// CheckAlias has nothing to bound: aliases are not taken, and nodes do not follow
+// them.
+func (yamlLimits) CheckAlias(int, int) error { return nil }
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// stringValue is a scalar's, if there is one.
+func stringValue(n *yaml.Node) string {
+	if n == nil || n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		return ""
+	}
+	return n.Value
+}
+
+// quotedValue is a text for a message.
+func quotedValue(n *yaml.Node) string {
+	if stringValue(n) == "" {
+		return `""`
+	}
+	return fmt.Sprintf("%.100q", n.Value)
+}
+
+func withArticle(noun string) string {
+	if strings.ContainsRune("AEIOU", rune(noun[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Values of an Infrastructure (config.openshift.io/v1).
+const (
+	managedByOpenShift  = "OpenShiftManagedDefault" // loadBalancer.type
+	managedByUser       = "UserManaged"
+	managedByBGP        = "BGP" // vipManagement
+	managedByKeepalived = "Keepalived"
+
+	externalControlPlane = "External" // controlPlaneTopology of a hosted control plane
+)
+
+// keepalivedPlatforms are those whose hosts run keepalived for the VIPs
+// (machine-config-operator, templates/common/on-prem), and the key of each below
+// status.platformStatus.
+func keepalivedPlatforms() map[string]string {
+	return map[string]string{
+		"BareMetal": "baremetal", "OpenStack": "openstack", "VSphere": "vsphere", "Nutanix": "nutanix", "oVirt": "ovirt",
+	}
+}
+
+// unsupportedPlatforms say why there is nothing to do on a host, and what to do instead.
+func unsupportedPlatforms() map[string][2]string {
+	cloud := [2]string{"a load balancer of the cloud has the API's address, and no host", "lead port 80 of that address to the routers, or use DNS-01 for the API's name"}
+	own := [2]string{
+		"no keepalived runs on the hosts, and there are no VIPs",
+		"on a single node the router answers on the API's address already; before several there is a load balancer of your own: lead its port 80 to the routers",
+	}
+	bare := [2]string{"no keepalived runs on the hosts", "lead port 80 of the API's address to the routers where that address is"}
+	return map[string][2]string{
+		"AWS": cloud, "Azure": cloud, "GCP": cloud, "IBMCloud": cloud, "PowerVS": cloud, "AlibabaCloud": cloud,
+		"None": own, "External": own, "EquinixMetal": bare, "Libvirt": bare,
+		"KubeVirt": {"no keepalived runs on the hosts: the cluster below has the API's address", "lead port 80 of that address to the routers, or use DNS-01 for the API's name"},
+	}
+}
+
+// platformPath is what the VIPs are below.
+const platformPath = "status.platformStatus"
+
+// readVIPs are the cluster's virtual IPs, at most one of each family in either list.
+type clusterVIPs struct {
+	api, ingress []netip.Addr
+}
+
+// readVIPs takes them out of the status of an Infrastructure.
+func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
+	const path = platformPath
+	if topology := nodeAt(o.node, []string{"status", "controlPlaneTopology"}); topology != nil && stringValue(topology) == externalControlPlane {
+		r.refuse(position(o.file, topology), "status.controlPlaneTopology is "+externalControlPlane+": the API server runs outside of this cluster, and no host of it has the API's address",
+			"lead port 80 of the API's address to the routers where that address is, or use DNS-01 for the API's name")
+		return clusterVIPs{}
+	}
+	status := nodeAt(o.node, []string{"status", "platformStatus"})
+	if status == nil {
+		r.refuse(position(o.file, o.node), path+" is absent", objectRemediation(kindInfrastructure)+": the installer's manifest has none yet")
+		return clusterVIPs{}
+	}
+	if status.Kind != yaml.MappingNode {
+		r.refuse(position(o.file, status), path+" is no mapping", objectRemediation(kindInfrastructure))
+		return clusterVIPs{}
+	}
+	platform := member(status, "type")
+	key, ok := r.readPlatform(o.file, status, platform)
+	if !ok {
+		return clusterVIPs{}
+	}
+	section, sectionPath := member(status, key), path+"."+key
+	if section == nil || section.Kind != yaml.MappingNode {
+		r.refuse(position(o.file, platform), sectionPath+" is absent: there are no VIPs", noVIPsRemediation(platform.Value))
+		return clusterVIPs{}
+	}
+	if !r.checkManagement(o.file, section, sectionPath) {
+		return clusterVIPs{}
+	}
+	return r.readVIPPairs(o.file, section, sectionPath, noVIPsRemediation(platform.Value))
+}
+
+func noVIPsRemediation(platform string) string {
+	return fmt.Sprintf("a %s cluster without VIPs has a load balancer of your own: lead port 80 of the API's address to the routers there", platform)
+}
+
+// releasePlatform finds the key of a platform whose hosts run keepalived.
+func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (key string, ok bool) {
+	const path = "status.platformStatus.type"
+	name := stringValue(platform)
+	if name == "" {
+		r.refuse(position(file, status), path+" is absent", objectRemediation(kindInfrastructure))
+		return "", false
+	}
+	if key, ok = keepalivedPlatforms()[name]; ok {
+		return key, true
+	}
+	if why, known := unsupportedPlatforms()[name]; known {
+		r.refuse(position(file, platform), "platform "+name+": "+why[0], why[1])
+		return "", false
+	}
+	r.refuse(position(file, platform), fmt.Sprintf("platform %.100q is not known to this release", name), "known are "+strings.Join(slices.Sorted(maps.Keys(keepalivedPlatforms())), ", ")+": if its hosts run keepalived, render without --apiserver and --infrastructure: hosts then read keepalived.conf")
+	return "", false
+}
+
+// checkManagement refuses VIPs that keepalived does not hold.
+func (r *clusterReader) checkManagement(file string, section *yaml.Node, path string) bool {
+	for _, one := range []struct {
+		keys           []string
+		good, bad      string
+		reason, remedy string
+	}{
+		{
+			[]string{"loadBalancer", "type"},
+			managedByOpenShift, managedByUser,
+			"the VIPs are on a load balancer of your own, and never on a host", "lead port 80 of the API's address to the routers on that load balancer",
+		},
+		{
+			[]string{"vipManagement"},
+			managedByKeepalived, managedByBGP,
+			"the VIPs are announced by BGP: no keepalived runs that this service follows", "lead port 80 of the API's address to the routers in your network, or use DNS-01 for the API's name",
+		},
+	} {
+		n := nodeAt(section, one.keys)
+		if n == nil || isBlank(n) {
+			continue
+		}
+		name := path + "." + strings.Join(one.keys, ".")
+		switch stringValue(n) {
+		case one.good:
+		case one.bad:
+			r.refuse(position(file, n), name+" is "+one.bad+": "+one.reason, one.remedy)
+			return false
+		default:
+			r.refuse(position(file, n), fmt.Sprintf("%s is %s, which this release does not know", name, quotedValue(n)), "use a release that does, or render without --apiserver and --infrastructure: hosts then read keepalived.conf")
+			return false
+		}
+	}
+	return true
+}
+
+// readVIPPairs takes both lists. Each family of the one has to be in the other.
+func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mendNone string) clusterVIPs {
+	before := len(r.problems) + r.omittedProblems
+	api := r.readAddresses(file, section, path, "API", "apiServerInternalIPs", "apiServerInternalIP", mendNone)
+	ingress := r.readAddresses(file, section, path, "ingress", "ingressIPs", "ingressIP", mendNone)
+	if len(r.problems)+r.omittedProblems > before {
+		return clusterVIPs{} // the one that is missed may be the one that has a problem
+	}
+	r.checkPaired(file, api, ingress, "API", "ingress")
+	r.checkPaired(file, ingress, api, "ingress", "API")
+	return clusterVIPs{addrsOf(api), addrsOf(ingress)}
+}
+
+// checkPaired refuses what has no address of its family in the other list.
+func (r *clusterReader) checkPaired(file string, list, others []positionedAddr, what, other string) {
+	for _, a := range list {
+		if !slices.ContainsFunc(others, func(b positionedAddr) bool { return a.addr.Is4() == b.addr.Is4() }) {
+			r.refuse(position(file, a.node), fmt.Sprintf("%s VIP %v has no %s %s VIP beside it", what, a.addr, familyOf(a.addr), other), "give the cluster both VIPs of a family, or neither, and the Infrastructure again")
+		}
+	}
+}
+
+// positionedAddr is an address and where it stands.
+type positionedAddr struct {
+	addr netip.Addr
+	node *yaml.Node
+}
+
+func addrsOf(all []positionedAddr) []netip.Addr {
+	out := make([]netip.Addr, len(all))
+	for i, a := range all {
+		out[i] = a.addr
+	}
+	return out
+}
+
+func familyOf(a netip.Addr) string {
+	if a.Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
+}
+
+// readAddresses takes a list of VIPs, or the single one that clusters have whose
+// Infrastructure is older than the list (before OpenShift 4.12).
+func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, what, list, single, mendNone string) (all []positionedAddr) {
+	n, name := member(section, list), path+"."+list
+	var nodes []*yaml.Node
+	switch {
+	case n != nil && !isBlank(n) && n.Kind != yaml.SequenceNode:
+		r.refuse(position(file, n), name+" is no list", objectRemediation(kindInfrastructure))
+		return nil
+	case n != nil && !isBlank(n):
+		nodes = n.Content
+	default:
+		if old := member(section, single); old != nil && !isBlank(old) {
+			name, nodes = path+"."+single, []*yaml.Node{old}
+		}
+	}
+	if len(nodes) == 0 {
+		r.refuse(position(file, section), fmt.Sprintf("%s has no %s VIP", path, what), mendNone)
+		return nil
+	}
+	for i, n := range nodes {
+		where := name
+		if strings.HasSuffix(name, "s") {
+			where = fmt.Sprintf("%s[%d]", name, i)
+		}
+		addr, ok := r.readAddress(file, n, where)
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(all, func(b positionedAddr) bool { return b.addr.Is4() == addr.Is4() }) {
+			r.refuse(position(file, n), fmt.Sprintf("%s: %v: %s must contain at most one IPv4 address and at most one IPv6 address", where, addr, list), "keep one of each family")
+			continue
+		}
+		all = append(all, positionedAddr{addr, n})
+	}
+	return all
+}
+
+// readAddress judges one VIP as a host does in its configuration.
+func (r *clusterReader) readAddress(file string, n *yaml.Node, where string) (netip.Addr, bool) {
+	refuse := func(mend, message string) (netip.Addr, bool) {
+		r.refuse(position(file, n), fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), mend)
+		return netip.Addr{}, false
+	}
+	const mend = "give an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
+	addr, err := netip.ParseAddr(stringValue(n))
+	switch {
+	case err != nil && strings.Contains(stringValue(n), "/"):
+		return refuse("leave the mask out", "carries a mask")
+	case err != nil:
+		return refuse(mend, "is no address")
+	case addr.Zone() != "":
+		return refuse("give the address without its zone; a virtual IP is not link-local", "carries an IPv6 zone")
+	case addr.Is4In6():
+		return refuse("write "+addr.Unmap().String(), "is an IPv4 address in IPv6 clothes")
+	case !addr.IsGlobalUnicast():
+		return refuse("give the address that clients reach", "cannot be a virtual IP")
+	}
+	return addr, true
+}
