@@ -45,29 +45,29 @@ func TestOldClients(t *testing.T) {
 		}, false},
 		{"a file that was written before, replaced", func(t *testing.T, _ []byte) []byte {
 			t.Helper()
-			return merged(t, object(""), audited)
+			return mergePatched(t, objectWith(""), audited)
 		}, false},
 		{"typed, patches what it has changed", func(t *testing.T, live []byte) []byte {
 			t.Helper()
 			patch := must1(jsonpatch.CreateMergePatch(typed(t, live, unchanged), typed(t, live, audit)))(t)
-			return merged(t, live, string(patch))
+			return mergePatched(t, live, string(patch))
 		}, true},
 		{"untyped, puts what it has read", func(t *testing.T, live []byte) []byte {
 			t.Helper()
-			return merged(t, live, audited)
+			return mergePatched(t, live, audited)
 		}, true},
 	} {
-		for state, value := range states() {
+		for state, value := range fieldStates() {
 			t.Run(tt.name+"/"+state, func(t *testing.T) {
-				live := object(value)
-				stored, warnings, err := open(t).patched.Replace(live, tt.change(t, live))
+				live := objectWith(value)
+				stored, warnings, err := testServers(t).patched.Replace(live, tt.change(t, live))
 				if err != nil || warnings != nil {
 					t.Fatalf("%v, warnings %q", err, warnings)
 				}
 				if !tt.keeps {
 					value = ""
 				}
-				sameField(t, value, stored)
+				checkStoredField(t, value, stored)
 				if !strings.Contains(string(stored), "profile: WriteRequestBodies") {
 					t.Errorf("the client's own change is lost:\n%s", stored)
 				}
@@ -79,31 +79,31 @@ func TestOldClients(t *testing.T) {
 // Whoever applies another field, before or after, does not touch this one; for
 // this one there is a conflict, until it is forced or given up.
 func TestOtherManagers(t *testing.T) {
-	s := open(t).patched
+	s := testServers(t).patched
 	apply := func(live []byte, value, manager string, force bool) []byte {
 		t.Helper()
 		return must1(s.Apply(live, []byte(value), manager, force))(t)
 	}
 	other := head + "spec: {audit: {profile: AllRequestBodies}}\n"
 	live := apply(nil, other, "gitops", false)
-	live = apply(live, string(object(custom("9888"))), "admin", false)
+	live = apply(live, string(objectWith(customField("9888"))), "admin", false)
 	live = apply(live, strings.Replace(other, "AllRequestBodies", "None", 1), "gitops", false)
-	sameField(t, custom("9888"), live)
+	checkStoredField(t, customField("9888"), live)
 
-	_, err := s.Apply(live, object("{mode: DefaultDeployment}"), "gitops", false)
+	_, err := s.Apply(live, objectWith("{mode: DefaultDeployment}"), "gitops", false)
 	want := `conflicts: .` + field + `.mode: conflict with "admin"`
 	if err == nil || err.Error() != want {
 		t.Errorf("applied by another: %v\nnot: %s", err, want)
 	}
 	// By force it takes the mode, and what the admin has set besides stays.
-	_, err = s.Apply(live, object("{mode: DefaultDeployment}"), "gitops", true)
-	verdict(t, err, union) // a mode taken by force leaves the settings behind
-	taken := apply(live, string(object(custom("9889"))), "gitops", true)
-	sameField(t, custom("9889"), taken)
+	_, err = s.Apply(live, objectWith("{mode: DefaultDeployment}"), "gitops", true)
+	checkError(t, err, union) // a mode taken by force leaves the settings behind
+	taken := apply(live, string(objectWith(customField("9889"))), "gitops", true)
+	checkStoredField(t, customField("9889"), taken)
 
 	// Given up by its only manager, it is gone; the other's field stays.
-	gone := apply(live, string(object("")), "admin", false)
-	sameField(t, "", gone)
+	gone := apply(live, string(objectWith("")), "admin", false)
+	checkStoredField(t, "", gone)
 	if !strings.Contains(string(gone), "profile: None") {
 		t.Errorf("the other manager's field is gone:\n%s", gone)
 	}
@@ -112,40 +112,40 @@ func TestOtherManagers(t *testing.T) {
 // An API server without the patch, before it is applied and after the cluster
 // has taken it back.
 func TestOldServer(t *testing.T) {
-	s := open(t)
-	for state, value := range states() {
+	s := testServers(t)
+	for state, value := range fieldStates() {
 		if value == "" {
 			continue
 		}
 		t.Run(state, func(t *testing.T) {
-			verdict(t, s.plain.Object(object(value)), `unknown field "`+field+`"`)
+			checkError(t, s.plain.Object(objectWith(value)), `unknown field "`+field+`"`)
 
-			stored, warnings, err := s.plain.Create(object(value))
+			stored, warnings, err := s.plain.Create(objectWith(value))
 			must(t, err)
-			sameField(t, "", stored)
+			checkStoredField(t, "", stored)
 			if diff := cmp.Diff([]string{`unknown field "` + field + `"`}, warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 
-			stored, _, err = s.plain.Replace(object(value), merged(t, object(value), audited))
+			stored, _, err = s.plain.Replace(objectWith(value), mergePatched(t, objectWith(value), audited))
 			must(t, err)
-			sameField(t, "", stored)
+			checkStoredField(t, "", stored)
 		})
 	}
 }
 
 // What the typed client does not know is nothing of ours besides the field: the
 // objects that the platform has without it pass unchanged.
-func TestWithoutTheFieldNothingChanges(t *testing.T) {
+func TestObjectsWithoutField(t *testing.T) {
 	for _, document := range []string{
 		head + "spec: {}\n",
 		head + "spec: {audit: {profile: None}, encryption: {type: aesgcm}, clientCA: {name: a}, tlsSecurityProfile: {type: Modern, modern: {}}}\n",
 		head + "spec: {servingCerts: {namedCertificates: [{names: [api.example.com], servingCertificate: {name: api}}]}}\n",
 		head + "spec: {additionalCORSAllowedOrigins: [a, b]}\nstatus: {}\n",
 	} {
-		with, _, err := open(t).patched.Create([]byte(document))
+		with, _, err := testServers(t).patched.Create([]byte(document))
 		must(t, err)
-		without, _, err := open(t).plain.Create([]byte(document))
+		without, _, err := testServers(t).plain.Create([]byte(document))
 		must(t, err)
 		if diff := cmp.Diff(string(without), string(with)); diff != "" {
 			t.Errorf("stored (-as shipped +patched):\n%s", diff)

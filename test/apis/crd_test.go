@@ -24,9 +24,9 @@ const (
 	property = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/http01ChallengeProxy"
 )
 
-// shipped reads the CRDs of APIServer that OpenShift's releases ship, by the
+// shippedCRDs reads the CRDs of APIServer that OpenShift's releases ship, by the
 // name of the feature set.
-func shipped(ctx context.Context) (map[string][]byte, error) {
+func shippedCRDs(ctx context.Context) (map[string][]byte, error) {
 	dir, err := judge.ModuleDir(ctx, "github.com/openshift/api")
 	if err != nil {
 		return nil, err
@@ -42,9 +42,9 @@ func shipped(ctx context.Context) (map[string][]byte, error) {
 	return crds, nil
 }
 
-// applied patches a YAML document as the API server does (apiserver
+// patchedDocument patches a YAML document as the API server does (apiserver
 // pkg/endpoints/handlers/patch.go), with the same library.
-func applied(document, patch []byte) ([]byte, error) {
+func patchedDocument(document, patch []byte) ([]byte, error) {
 	raw, err := yaml.YAMLToJSON(patch)
 	if err != nil {
 		return nil, err
@@ -64,34 +64,34 @@ func applied(document, patch []byte) ([]byte, error) {
 	return yaml.JSONToYAML(result)
 }
 
-// servers are API servers of a release with the default features: with the
+// apiServers are API servers of a release with the default features: with the
 // patch, and as shipped.
-type servers struct{ patched, plain *judge.Judge }
+type apiServers struct{ patched, plain *judge.Validator }
 
-var opened = sync.OnceValues(func() (servers, error) {
-	crds, err := shipped(context.Background())
+var loadServers = sync.OnceValues(func() (apiServers, error) {
+	crds, err := shippedCRDs(context.Background())
 	if err != nil {
-		return servers{}, err
+		return apiServers{}, err
 	}
 	patch, err := os.ReadFile(patchFile)
 	if err != nil {
-		return servers{}, fmt.Errorf("%w: run make crd", err)
+		return apiServers{}, fmt.Errorf("%w: run make crd", err)
 	}
-	with, err := applied(crds["Default"], patch)
+	with, err := patchedDocument(crds["Default"], patch)
 	if err != nil {
-		return servers{}, err
+		return apiServers{}, err
 	}
-	patched, err := judge.Know(with)
+	patched, err := judge.New(with)
 	if err != nil {
-		return servers{}, err
+		return apiServers{}, err
 	}
-	plain, err := judge.Know(crds["Default"])
-	return servers{patched, plain}, err
+	plain, err := judge.New(crds["Default"])
+	return apiServers{patched, plain}, err
 })
 
-func open(t *testing.T) servers {
+func testServers(t *testing.T) apiServers {
 	t.Helper()
-	return must1(opened())(t)
+	return must1(loadServers())(t)
 }
 
 func must(t *testing.T, err error) {

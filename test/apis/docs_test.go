@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func document(t *testing.T) string {
+func apiDocument(t *testing.T) string {
 	t.Helper()
 	return string(must1(os.ReadFile(root + "/docs/api.md"))(t))
 }
@@ -22,7 +22,7 @@ func document(t *testing.T) string {
 // and together they show every mode.
 func TestDocumentedObjects(t *testing.T) {
 	seen := map[string]bool{}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(document(t), -1)
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(apiDocument(t), -1)
 	for _, b := range blocks {
 		block := []byte(b[1])
 		var o struct {
@@ -36,12 +36,12 @@ func TestDocumentedObjects(t *testing.T) {
 		}
 		switch {
 		case o.Kind == "ClusterVersion":
-			overrides(t, block)
+			checkOverrides(t, block)
 		case o.Spec.HTTP01ChallengeProxy == nil:
 			t.Errorf("neither an APIServer with the field nor a ClusterVersion:\n%s", block)
 		default:
 			seen[o.Spec.HTTP01ChallengeProxy.Mode] = true
-			if err := open(t).patched.Object(block); err != nil {
+			if err := testServers(t).patched.Object(block); err != nil {
 				t.Errorf("%v:\n%s", err, block)
 			}
 		}
@@ -53,12 +53,12 @@ func TestDocumentedObjects(t *testing.T) {
 	}
 }
 
-// overrides applies the block beside what a cluster has, and takes it back.
-func overrides(t *testing.T, block []byte) {
+// checkOverrides applies the block beside what a cluster has, and takes it back.
+func checkOverrides(t *testing.T, block []byte) {
 	t.Helper()
 	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	crd := must1(os.ReadFile(filepath.Join(dir, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml")))(t)
-	j := must1(judge.Know(crd))(t)
+	j := must1(judge.New(crd))(t)
 	const live = `{apiVersion: config.openshift.io/v1, kind: ClusterVersion, metadata: {name: version}, spec: {
   clusterID: 00000000-0000-0000-0000-000000000000,
   overrides: [{kind: Deployment, group: apps, namespace: a, name: a, unmanaged: true}]}}`
@@ -68,17 +68,17 @@ func overrides(t *testing.T, block []byte) {
 			t.Errorf("%s is missing after the apply:\n%s", want, both)
 		}
 	}
-	if !strings.Contains(document(t), "`overrides: []`") {
+	if !strings.Contains(apiDocument(t), "`overrides: []`") {
 		t.Error("the document does not say how the override is taken back")
 	}
 	none := []byte(string(block[:strings.Index(string(block), "overrides:")]) + "overrides: []\n")
 	back := must1(j.Apply(both, none, "http01-proxyd", false))(t)
-	if s := spec(t, back); !strings.Contains(s, "Deployment") || strings.Contains(s, "apiservers") {
+	if s := specOf(t, back); !strings.Contains(s, "Deployment") || strings.Contains(s, "apiservers") {
 		t.Errorf("taken back:\n%s", s)
 	}
 }
 
-func spec(t *testing.T, document []byte) string {
+func specOf(t *testing.T, document []byte) string {
 	t.Helper()
 	var o struct{ Spec map[string]any }
 	must(t, yaml.Unmarshal(document, &o))
@@ -87,16 +87,16 @@ func spec(t *testing.T, document []byte) string {
 
 // Every merge patch that the document gives leads to its state from any other.
 func TestDocumentedPatches(t *testing.T) {
-	patches := regexp.MustCompile(`(?m)^oc patch apiserver cluster --type=merge -p '(.*)'$`).FindAllStringSubmatch(document(t), -1)
+	patches := regexp.MustCompile(`(?m)^oc patch apiserver cluster --type=merge -p '(.*)'$`).FindAllStringSubmatch(apiDocument(t), -1)
 	reached := map[string]bool{}
 	for _, p := range patches {
-		for from, value := range states() {
-			stored, warnings, err := open(t).patched.Replace(object(value), merged(t, object(value), p[1]))
+		for from, value := range fieldStates() {
+			stored, warnings, err := testServers(t).patched.Replace(objectWith(value), mergePatched(t, objectWith(value), p[1]))
 			if err != nil || warnings != nil {
 				t.Errorf("%s, from %s: %v, warnings %q", p[1], from, err, warnings)
 				continue
 			}
-			reached[string(must1(yaml.Marshal(proxy(t, stored)))(t))] = true
+			reached[string(must1(yaml.Marshal(proxyField(t, stored)))(t))] = true
 		}
 	}
 	if len(patches) != 4 || len(reached) != 4 {
@@ -107,17 +107,17 @@ func TestDocumentedPatches(t *testing.T) {
 // Every message that the document quotes is one that the API server gives, and
 // the files that it names are there.
 func TestDocumentedMessages(t *testing.T) {
-	_, table, _ := strings.Cut(document(t), "| refused | mend |")
+	_, table, _ := strings.Cut(apiDocument(t), "| refused | mend |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var got []string
-	for _, value := range []string{"{mode: CustomDeployment}", "{}", "{mode: Disabled}", custom("80")} {
-		err := open(t).patched.Object(object(value))
+	for _, value := range []string{"{mode: CustomDeployment}", "{}", "{mode: Disabled}", customField("80")} {
+		err := testServers(t).patched.Object(objectWith(value))
 		if err == nil {
 			t.Fatalf("%s is accepted", value)
 		}
 		got = append(got, err.Error())
 	}
-	got = append(got, open(t).plain.Object(object("{mode: DefaultDeployment}")).Error())
+	got = append(got, testServers(t).plain.Object(objectWith("{mode: DefaultDeployment}")).Error())
 	quoted := regexp.MustCompile("(?m)^\\| `(.*?)` \\|").FindAllStringSubmatch(table, -1)
 	if len(quoted) != len(got) {
 		t.Errorf("%d messages are quoted, %d are known", len(quoted), len(got))
@@ -127,7 +127,7 @@ func TestDocumentedMessages(t *testing.T) {
 			t.Errorf("nothing is refused with %q", q[1])
 		}
 	}
-	if name := strings.TrimPrefix(patchFile, root+"/"); !strings.Contains(document(t), "--patch-file="+name+"\n") {
+	if name := strings.TrimPrefix(patchFile, root+"/"); !strings.Contains(apiDocument(t), "--patch-file="+name+"\n") {
 		t.Errorf("no command applies %s", name)
 	}
 }

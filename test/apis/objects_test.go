@@ -18,17 +18,17 @@ const (
 	portPath = field + ".customDeployment.internalPort"
 )
 
-// object is an APIServer with the field as it is given, in YAML's flow style;
+// objectWith is an APIServer with the field as it is given, in YAML's flow style;
 // none without.
-func object(value string) []byte {
+func objectWith(value string) []byte {
 	if value == "" {
 		return []byte(head + "spec: {}\n")
 	}
 	return []byte(head + "spec:\n  http01ChallengeProxy: " + value + "\n")
 }
 
-// custom is the field with a port as it is given.
-func custom(port string) string {
+// customField is the field with a port as it is given.
+func customField(port string) string {
 	return "{mode: CustomDeployment, customDeployment: {internalPort: " + port + "}}"
 }
 
@@ -38,8 +38,8 @@ func custom(port string) string {
 type objectCase struct{ name, value, want, stored string }
 
 const (
-	none = "nothing" // is stored
-	also = "\x00"    // stands between two messages
+	notStored        = "nothing" // is stored
+	messageSeparator = "\x00"    // stands between two messages
 )
 
 // messages are those of a case; none when the object is taken.
@@ -47,24 +47,24 @@ func (c objectCase) messages() []string {
 	if c.want == "" {
 		return nil
 	}
-	return strings.Split(c.want, also)
+	return strings.Split(c.want, messageSeparator)
 }
 
-// told is what the API server makes of them.
-func (c objectCase) told() string {
+// errorText is what the API server makes of them.
+func (c objectCase) errorText() string {
 	if all := c.messages(); len(all) > 1 {
 		return "[" + strings.Join(all, ", ") + "]"
 	}
 	return c.want
 }
 
-// kept is the field as it is stored, in the form of a value; empty when there is
+// storedField is the field as it is stored, in the form of a value; empty when there is
 // none.
-func (c objectCase) kept() string {
+func (c objectCase) storedField() string {
 	switch c.stored {
 	case "":
 		return c.value
-	case none:
+	case notStored:
 		return ""
 	default:
 		return c.stored
@@ -72,7 +72,7 @@ func (c objectCase) kept() string {
 }
 
 func objectCases() []objectCase {
-	both := func(one, two string) string { return one + also + two }
+	both := func(one, two string) string { return one + messageSeparator + two }
 	wrongType := func(path, got, want string) string {
 		return path + `: Invalid value: "` + got + `": ` + path + ` in body must be of type ` + want + `: "` + got + `"`
 	}
@@ -84,34 +84,34 @@ func objectCases() []objectCase {
 		return portPath + ": Invalid value: " + port + ": " + portPath + " in body should be less than or equal to 65535"
 	}
 	return []objectCase{
-		{"absent", "", "", none},
-		{"null", "null", "", none},
+		{"absent", "", "", notStored},
+		{"null", "null", "", notStored},
 		{"default", "{mode: DefaultDeployment}", "", ""},
 		{"disabled", `{mode: ""}`, "", ""},
-		{"custom", custom("9888"), "", ""},
-		{"the lowest port", custom("1024"), "", ""},
-		{"the highest port", custom("65535"), "", ""},
-		{"the default's port, given", custom("8888"), "", ""},
+		{"custom", customField("9888"), "", ""},
+		{"the lowest port", customField("1024"), "", ""},
+		{"the highest port", customField("65535"), "", ""},
+		{"the default's port, given", customField("8888"), "", ""},
 		{"default, null settings", "{mode: DefaultDeployment, customDeployment: null}", "", "{mode: DefaultDeployment}"},
 		{"disabled, null settings", `{mode: "", customDeployment: null}`, "", `{mode: ""}`},
-		{"a port in hexadecimal, as YAML has it", custom("0x26a0"), "", custom("9888")},
-		{"a port in octal, as YAML 1.1 has it", custom("023240"), "", custom("9888")},
-		{"a port in octal, as YAML 1.2 has it", custom("0o23240"), "", custom("9888")},
-		{"a port in binary", custom("0b10011010100000"), "", custom("9888")},
-		{"a port in groups", custom("9_888"), "", custom("9888")},
-		{"a port in groups, one of nothing", custom("9__888"), "", custom("9888")},
-		{"a port with a line behind it", custom("9888_"), "", custom("9888")},
-		{"a port with a line before it", custom("_9888"), wrongType(portPath, "string", "integer"), ""},
-		{"a port with a line behind its sign", custom("+_9888"), "", custom("9888")},
-		{"a port in hexadecimal, in groups", custom("0x26_a0_"), "", custom("9888")},
-		{"a port with a fraction of zero, in groups", custom("9_888.0_"), "", custom("9888")},
-		{"a port with an exponent, in groups", custom("9.88_8e_3"), "", custom("9888")},
-		{"a port with its sign", custom("+9888"), "", custom("9888")},
-		{"a port with a fraction of zero", custom("9888.0"), "", custom("9888")},
-		{"a port with a point", custom("9888."), "", custom("9888")},
-		{"a port with an exponent", custom("9.888e3"), "", custom("9888")},
-		{"a port with a tag", custom("!!int 9888"), "", custom("9888")},
-		{"a port with the tag of a text", custom("!!int \"9888\""), "", custom("9888")},
+		{"a port in hexadecimal, as YAML has it", customField("0x26a0"), "", customField("9888")},
+		{"a port in octal, as YAML 1.1 has it", customField("023240"), "", customField("9888")},
+		{"a port in octal, as YAML 1.2 has it", customField("0o23240"), "", customField("9888")},
+		{"a port in binary", customField("0b10011010100000"), "", customField("9888")},
+		{"a port in groups", customField("9_888"), "", customField("9888")},
+		{"a port in groups, one of nothing", customField("9__888"), "", customField("9888")},
+		{"a port with a line behind it", customField("9888_"), "", customField("9888")},
+		{"a port with a line before it", customField("_9888"), wrongType(portPath, "string", "integer"), ""},
+		{"a port with a line behind its sign", customField("+_9888"), "", customField("9888")},
+		{"a port in hexadecimal, in groups", customField("0x26_a0_"), "", customField("9888")},
+		{"a port with a fraction of zero, in groups", customField("9_888.0_"), "", customField("9888")},
+		{"a port with an exponent, in groups", customField("9.88_8e_3"), "", customField("9888")},
+		{"a port with its sign", customField("+9888"), "", customField("9888")},
+		{"a port with a fraction of zero", customField("9888.0"), "", customField("9888")},
+		{"a port with a point", customField("9888."), "", customField("9888")},
+		{"a port with an exponent", customField("9.888e3"), "", customField("9888")},
+		{"a port with a tag", customField("!!int 9888"), "", customField("9888")},
+		{"a port with the tag of a text", customField("!!int \"9888\""), "", customField("9888")},
 		{"a mode with a tag", "{mode: !!str DefaultDeployment}", "", "{mode: DefaultDeployment}"},
 		{"a mode with a tag of its own", "{mode: !mine DefaultDeployment}", "", "{mode: DefaultDeployment}"},
 		{"a mode in base64", "{mode: !!binary RGVmYXVsdERlcGxveW1lbnQ=}", "", "{mode: DefaultDeployment}"},
@@ -139,40 +139,40 @@ func objectCases() []objectCase {
 		{"custom without settings", "{mode: CustomDeployment}", union, ""},
 		{"custom, null settings", "{mode: CustomDeployment, customDeployment: null}", union, ""},
 		{"custom, empty settings", "{mode: CustomDeployment, customDeployment: {}}", portPath + ": Required value", ""},
-		{"custom, null port", custom("null"), portPath + ": Required value", ""},
+		{"custom, null port", customField("null"), portPath + ": Required value", ""},
 		{"default with settings", "{mode: DefaultDeployment, customDeployment: {internalPort: 9888}}", union, ""},
 		{"default with the default's port", "{mode: DefaultDeployment, customDeployment: {internalPort: 8888}}", union, ""},
 		{"disabled with settings", `{mode: "", customDeployment: {internalPort: 9888}}`, union, ""},
 		{"default with empty settings", "{mode: DefaultDeployment, customDeployment: {}}", portPath + ": Required value", ""},
 		{"disabled with empty settings", `{mode: "", customDeployment: {}}`, portPath + ": Required value", ""},
 
-		{"below the lowest port", custom("1023"), low("1023"), ""},
-		{"the port of HTTP", custom("80"), low("80"), ""},
-		{"port zero", custom("0"), low("0"), ""},
-		{"a port below zero", custom("-1"), low("-1"), ""},
-		{"above the highest port", custom("65536"), high("65536"), ""},
-		{"the greatest int32", custom("2147483647"), high("2147483647"), ""},
-		{"beyond int32", custom("2147483648"), both(noInt32, high("2147483648")), ""},
-		{"a port below zero, beyond int32", custom("-2147483649"), both(noInt32, low("-2147483649")), ""},
-		{"beyond int64", custom("99999999999999999999"), both(wrongType(portPath, "float64", "int32")+also+noInt32, high("1e+20")), ""},
-		{"beyond uint64, below zero", custom("-99999999999999999999"), both(wrongType(portPath, "float64", "int32")+also+noInt32, low("-1e+20")), ""},
-		{"a port with a fraction", custom("9888.5"), both(wrongType(portPath, "float64", "int32"), noInt32), ""},
-		{"no number", custom(".nan"), "json: unsupported value: NaN", ""},
-		{"a port without an end", custom(".inf"), "json: unsupported value: +Inf", ""},
-		{"a port with an exponent, low", custom("8e2"), low("800"), ""},
-		{"a port with a fraction of zero, high", custom("99999.0"), high("99999"), ""},
-		{"a port with a tag for text", custom("!!str 9888"), wrongType(portPath, "string", "integer"), ""},
-		{"a port in YAML's sixty", custom("1:30"), wrongType(portPath, "string", "integer"), ""},
+		{"below the lowest port", customField("1023"), low("1023"), ""},
+		{"the port of HTTP", customField("80"), low("80"), ""},
+		{"port zero", customField("0"), low("0"), ""},
+		{"a port below zero", customField("-1"), low("-1"), ""},
+		{"above the highest port", customField("65536"), high("65536"), ""},
+		{"the greatest int32", customField("2147483647"), high("2147483647"), ""},
+		{"beyond int32", customField("2147483648"), both(noInt32, high("2147483648")), ""},
+		{"a port below zero, beyond int32", customField("-2147483649"), both(noInt32, low("-2147483649")), ""},
+		{"beyond int64", customField("99999999999999999999"), both(wrongType(portPath, "float64", "int32")+messageSeparator+noInt32, high("1e+20")), ""},
+		{"beyond uint64, below zero", customField("-99999999999999999999"), both(wrongType(portPath, "float64", "int32")+messageSeparator+noInt32, low("-1e+20")), ""},
+		{"a port with a fraction", customField("9888.5"), both(wrongType(portPath, "float64", "int32"), noInt32), ""},
+		{"no number", customField(".nan"), "json: unsupported value: NaN", ""},
+		{"a port without an end", customField(".inf"), "json: unsupported value: +Inf", ""},
+		{"a port with an exponent, low", customField("8e2"), low("800"), ""},
+		{"a port with a fraction of zero, high", customField("99999.0"), high("99999"), ""},
+		{"a port with a tag for text", customField("!!str 9888"), wrongType(portPath, "string", "integer"), ""},
+		{"a port in YAML's sixty", customField("1:30"), wrongType(portPath, "string", "integer"), ""},
 		{"a day as mode", "{mode: 2001-01-01}", field + `.mode: Unsupported value: "2001-01-01": ` + modes, ""},
 		{"yes as mode", "{mode: yes}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: true: `+modes), ""},
 		{"off as mode", "{mode: off}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: false: `+modes), ""},
 		{"y as mode", "{mode: y}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: true: `+modes), ""},
 		{"nothing at all as mode", "{mode: }", field + ".mode: Required value", ""},
 		{"a tilde as mode", "{mode: ~}", field + ".mode: Required value", ""},
-		{"a port as text", custom(`"9888"`), wrongType(portPath, "string", "integer"), ""},
-		{"an address as port", custom(`":9888"`), wrongType(portPath, "string", "integer"), ""},
-		{"ports", custom("[9888]"), wrongType(portPath, "array", "integer"), ""},
-		{"a truth value as port", custom("true"), wrongType(portPath, "", "int32"), ""},
+		{"a port as text", customField(`"9888"`), wrongType(portPath, "string", "integer"), ""},
+		{"an address as port", customField(`":9888"`), wrongType(portPath, "string", "integer"), ""},
+		{"ports", customField("[9888]"), wrongType(portPath, "array", "integer"), ""},
+		{"a truth value as port", customField("true"), wrongType(portPath, "", "int32"), ""},
 		{"a port with two faults of the object", "{mode: DefaultDeployment, customDeployment: {internalPort: 80}}", both(low("80"), union), ""},
 
 		{"text", "DefaultDeployment", wrongType(field, "string", "object"), ""},
@@ -196,16 +196,16 @@ func objectCases() []objectCase {
 func TestObjects(t *testing.T) {
 	for _, tt := range objectCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			err := open(t).patched.Object(object(tt.value))
-			verdict(t, err, tt.told())
+			err := testServers(t).patched.Object(objectWith(tt.value))
+			checkError(t, err, tt.errorText())
 			if err != nil {
 				return
 			}
-			stored, warnings, err := open(t).patched.Create(object(tt.value))
+			stored, warnings, err := testServers(t).patched.Create(objectWith(tt.value))
 			if err != nil || warnings != nil {
 				t.Fatalf("create: %v, warnings %q", err, warnings)
 			}
-			sameField(t, tt.kept(), stored)
+			checkStoredField(t, tt.storedField(), stored)
 		})
 	}
 }
@@ -216,7 +216,7 @@ type wholeCase struct{ name, object, want string }
 
 // The field elsewhere, and other objects.
 func wholeCases() []wholeCase {
-	good := string(object("{mode: DefaultDeployment}"))
+	good := string(objectWith("{mode: DefaultDeployment}"))
 	return []wholeCase{
 		{"with the platform's other fields", strings.Replace(good, "spec:\n", "spec:\n  audit: {profile: None}\n  encryption: {type: aescbc}\n  additionalCORSAllowedOrigins: [a]\n", 1), ""},
 		{"no spec", head, "spec: Required value"},
@@ -237,7 +237,7 @@ func wholeCases() []wholeCase {
 func TestWholeObjects(t *testing.T) {
 	for _, tt := range wholeCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			err := open(t).patched.Object([]byte(tt.object))
+			err := testServers(t).patched.Object([]byte(tt.object))
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -248,9 +248,9 @@ func TestWholeObjects(t *testing.T) {
 	}
 }
 
-// verdict wants the whole message, besides the object's name; no error when there
+// checkError wants the whole message, besides the object's name; no error when there
 // is none.
-func verdict(t *testing.T, err error, want string) {
+func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
 	case want == "" && err == nil:
@@ -263,15 +263,15 @@ func verdict(t *testing.T, err error, want string) {
 	}
 }
 
-// sameField compares what is stored of the field; an empty want is none.
-func sameField(t *testing.T, want string, stored []byte) {
+// checkStoredField compares what is stored of the field; an empty want is none.
+func checkStoredField(t *testing.T, want string, stored []byte) {
 	t.Helper()
-	if diff := cmp.Diff(proxy(t, object(want)), proxy(t, stored)); diff != "" {
+	if diff := cmp.Diff(proxyField(t, objectWith(want)), proxyField(t, stored)); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
 
-func proxy(t *testing.T, document []byte) any {
+func proxyField(t *testing.T, document []byte) any {
 	t.Helper()
 	var o struct {
 		Spec map[string]any

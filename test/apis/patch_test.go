@@ -26,8 +26,8 @@ var update = flag.Bool("update", false, "write machineconfigs/crd anew")
 
 // What is committed is what controller-gen makes of the types: `make crd`.
 func TestPatchIsGenerated(t *testing.T) {
-	program := generator(t)
-	want := asPatch(t, filepath.Base(program), generated(t, program))
+	program := controllerGen(t)
+	want := asPatch(t, filepath.Base(program), generatedSchema(t, program))
 	if *update {
 		must(t, os.MkdirAll(filepath.Dir(patchFile), 0o755))
 		must(t, os.WriteFile(patchFile, want, 0o644))
@@ -42,9 +42,9 @@ func TestPatchIsGenerated(t *testing.T) {
 	}
 }
 
-// generator is the program at the version that the Makefile pins, installed
+// controllerGen is the program at the version that the Makefile pins, installed
 // when it is not there yet.
-func generator(t *testing.T) string {
+func controllerGen(t *testing.T) string {
 	t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "make", "--silent", "--no-print-directory", "-C", root, "controller-gen")
@@ -58,8 +58,8 @@ func generator(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// generated is the schema of the field alone.
-func generated(t *testing.T, program string) apiextensionsv1.JSONSchemaProps {
+// generatedSchema is the schema of the field alone.
+func generatedSchema(t *testing.T, program string) apiextensionsv1.JSONSchemaProps {
 	t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), program, "crd", "paths=./pkg/apis/config/v1", "output:crd:stdout")
@@ -102,22 +102,22 @@ func asPatch(t *testing.T, program string, schema apiextensionsv1.JSONSchemaProp
 // It fits every CRD of APIServer that OpenShift ships: the API server accepts
 // the result, nothing else changes, and a second time changes nothing.
 func TestPatchFits(t *testing.T) {
-	crds := must1(shipped(t.Context()))(t)
+	crds := must1(shippedCRDs(t.Context()))(t)
 	patch := must1(os.ReadFile(patchFile))(t)
 	for set, crd := range crds {
 		t.Run(set, func(t *testing.T) {
-			patched := must1(applied(crd, patch))(t)
-			if err := judgeDefinition(crd, patched); err != nil {
+			patched := must1(patchedDocument(crd, patch))(t)
+			if err := validateCRDUpdate(crd, patched); err != nil {
 				t.Errorf("the API server refuses it: %v", err)
 			}
-			if _, err := judge.Know(patched); err != nil {
+			if _, err := judge.New(patched); err != nil {
 				t.Error(err)
 			}
-			again := must1(applied(patched, patch))(t)
+			again := must1(patchedDocument(patched, patch))(t)
 			if diff := cmp.Diff(string(patched), string(again)); diff != "" {
 				t.Errorf("a second time (-first +second):\n%s", diff)
 			}
-			without := must1(applied(patched, []byte(`[{"op": "remove", "path": "`+property+`"}]`)))(t)
+			without := must1(patchedDocument(patched, []byte(`[{"op": "remove", "path": "`+property+`"}]`)))(t)
 			if diff := cmp.Diff(canonical(t, crd), canonical(t, without)); diff != "" {
 				t.Errorf("it changes more than its field (-shipped +patched without it):\n%s", diff)
 			}
@@ -128,7 +128,7 @@ func TestPatchFits(t *testing.T) {
 // Once OpenShift ships the field itself, the patch would replace what it says:
 // this fails when openshift/api is updated to such a release.
 func TestOpenShiftLacksTheField(t *testing.T) {
-	crds := must1(shipped(t.Context()))(t)
+	crds := must1(shippedCRDs(t.Context()))(t)
 	for set, crd := range crds {
 		if strings.Contains(string(crd), "http01ChallengeProxy") {
 			t.Errorf("the CRD of %s has the field: compare it with pkg/apis, and leave the patch to older releases", set)
@@ -138,10 +138,10 @@ func TestOpenShiftLacksTheField(t *testing.T) {
 
 // A CRD in which v1 is not the first version is left alone.
 func TestPatchRefusesOtherVersions(t *testing.T) {
-	crds := must1(shipped(t.Context()))(t)
+	crds := must1(shippedCRDs(t.Context()))(t)
 	patch := must1(os.ReadFile(patchFile))(t)
 	other := bytes.Replace(crds["Default"], []byte("- name: v1\n"), []byte("- name: v2\n"), 1)
-	if _, err := applied(other, patch); err == nil || !strings.Contains(err.Error(), "/spec/versions/0/name") {
+	if _, err := patchedDocument(other, patch); err == nil || !strings.Contains(err.Error(), "/spec/versions/0/name") {
 		t.Errorf("patched with: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestPatchRefusesOtherVersions(t *testing.T) {
 // The API server's judge sees what is wrong with a schema: the proof above is
 // no matter of course.
 func TestDefinitionRefuses(t *testing.T) {
-	crds := must1(shipped(t.Context()))(t)
+	crds := must1(shippedCRDs(t.Context()))(t)
 	for _, tt := range []struct{ name, schema, want string }{
 		{"no type", `{}`, "type: Required value: must not be empty for specified object fields"},
 		{"a rule that does not compile", `{"type": "object", "x-kubernetes-validations": [{"rule": "self.mode == 'a'"}]}`, "undefined field 'mode'"},
@@ -157,8 +157,8 @@ func TestDefinitionRefuses(t *testing.T) {
 		{"a default that the schema refuses", `{"type": "string", "enum": ["a"], "default": "b"}`, "Unsupported value: \"b\""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			bad := must1(applied(crds["Default"], []byte(`[{"op": "add", "path": "`+property+`", "value": `+tt.schema+`}]`)))(t)
-			if err := judgeDefinition(crds["Default"], bad); err == nil || !strings.Contains(err.Error(), tt.want) {
+			bad := must1(patchedDocument(crds["Default"], []byte(`[{"op": "add", "path": "`+property+`", "value": `+tt.schema+`}]`)))(t)
+			if err := validateCRDUpdate(crds["Default"], bad); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("judged: %v\nnot: %s", err, tt.want)
 			}
 		})

@@ -29,19 +29,19 @@ status:
     baremetal: {apiServerInternalIPs: [192.0.2.5], ingressIPs: [192.0.2.6]}
 `
 
-// rendering is what came of `http01-machineconfig render`.
-type rendering struct {
-	refused bool
-	asks    any      // for what the hosts' configuration asks
-	said    []string // of the APIServer, each without its place
+// renderResult is what came of `http01-machineconfig render`.
+type renderResult struct {
+	refused  bool
+	config   any      // for what the hosts' configuration asks
+	messages []string // of the APIServer, each without its place
 }
 
-// renderer is the program, run as an admin does.
-func renderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string) rendering {
+// buildRenderer is the program, run as an admin does.
+func buildRenderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string) renderResult {
 	t.Helper()
 	program, err := lab.BuildCommand(t.Context(), "http01-machineconfig")
 	must(t, err)
-	return func(t *testing.T, apiServer []byte, flags ...string) rendering {
+	return func(t *testing.T, apiServer []byte, flags ...string) renderResult {
 		t.Helper()
 		dir := t.TempDir()
 		for name, text := range map[string][]byte{"a.yaml": apiServer, "i.yaml": []byte(infrastructure)} {
@@ -53,9 +53,9 @@ func renderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string
 		}, flags...)...)
 		cmd.Dir, cmd.Stderr = dir, &stderr
 		err := cmd.Run()
-		var r rendering
+		var r renderResult
 		for _, line := range regexp.MustCompile(`(?m)^.*\ba\.yaml:\d+:\d+: (.*)$`).FindAllStringSubmatch(stderr.String(), -1) {
-			r.said = append(r.said, line[1])
+			r.messages = append(r.messages, line[1])
 		}
 		var exit *exec.ExitError
 		switch {
@@ -67,14 +67,14 @@ func renderer(t *testing.T) func(t *testing.T, apiServer []byte, flags ...string
 		case err != nil:
 			t.Fatalf("%v\n%s", err, stderr.Bytes())
 		default:
-			r.asks = asked(t, filepath.Join(dir, "out"))
+			r.config = readRenderedConfig(t, filepath.Join(dir, "out"))
 		}
 		return r
 	}
 }
 
-// asked is what of a host's configuration is the API's.
-func asked(t *testing.T, dir string) any {
+// readRenderedConfig is what of a host's configuration is the API's.
+func readRenderedConfig(t *testing.T, dir string) any {
 	t.Helper()
 	text := must1(lab.RenderedConfig(dir))(t)
 	var all map[string]any
@@ -87,15 +87,15 @@ func asked(t *testing.T, dir string) any {
 	return all
 }
 
-// difference is what the renderer says in another way than the API server, on
+// expectedDifference is what the renderer says in another way than the API server, on
 // purpose; or takes, when it says nothing.
-type difference struct {
-	why  string
-	says []string
+type expectedDifference struct {
+	reason   string
+	messages []string
 }
 
 // differences are all that there are, by the case.
-func differences() map[string]difference {
+func differences() map[string]expectedDifference {
 	const (
 		oneReader = "which of the values counts is not left to a reader: what oc prints has none of these"
 		oneFault  = "the wrong type is all that there is to say of a value"
@@ -113,7 +113,7 @@ func differences() map[string]difference {
 	}
 	const low, high = "greater than or equal to 1024", "less than or equal to 65535"
 	unsupported := func(mode string) string { return field + ".mode: Unsupported value: " + mode + ": " + modes }
-	return map[string]difference{
+	return map[string]expectedDifference{
 		"a merge of nothing": {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
 		"a merged mode":      {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
 		"an anchor":          {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
@@ -151,39 +151,39 @@ func differences() map[string]difference {
 // What the API server refuses the renderer refuses, in the same words with a place
 // before them and a mend behind them, and what the one takes the other takes.
 func TestRendererAgrees(t *testing.T) {
-	render, differ := renderer(t), differences()
+	render, differ := buildRenderer(t), differences()
 	judged := func(t *testing.T, name string, document []byte, messages []string, stored string) {
 		t.Helper()
 		d, differs := differ[name]
 		delete(differ, name)
 		if differs {
-			if cmp.Equal(messages, d.says) {
-				t.Errorf("there is no difference any more: %s", d.why)
+			if cmp.Equal(messages, d.messages) {
+				t.Errorf("there is no difference any more: %s", d.reason)
 			}
-			messages = d.says
+			messages = d.messages
 		}
 		got := render(t, document, "--strict")
 		if got.refused != (len(messages) > 0) {
-			t.Fatalf("refused: %t, with %q, not %q", got.refused, got.said, messages)
+			t.Fatalf("refused: %t, with %q, not %q", got.refused, got.messages, messages)
 		}
 		if !got.refused {
-			if diff := cmp.Diff(hosts(t, []byte(stored)), got.asks); diff != "" {
+			if diff := cmp.Diff(wantConfig(t, []byte(stored)), got.config); diff != "" {
 				t.Errorf("the hosts are told (-stored +told):\n%s", diff)
 			}
 			return
 		}
 		for _, m := range messages {
-			if !slices.ContainsFunc(got.said, func(said string) bool { return strings.HasPrefix(said, m+": ") }) {
-				t.Errorf("it says %q, not %q", got.said, m)
+			if !slices.ContainsFunc(got.messages, func(said string) bool { return strings.HasPrefix(said, m+": ") }) {
+				t.Errorf("it says %q, not %q", got.messages, m)
 			}
 		}
-		if len(got.said) != len(messages) {
-			t.Errorf("it says %q, and is to say %q", got.said, messages)
+		if len(got.messages) != len(messages) {
+			t.Errorf("it says %q, and is to say %q", got.messages, messages)
 		}
 	}
 	for _, tt := range objectCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			judged(t, tt.name, object(tt.value), tt.messages(), string(object(tt.kept())))
+			judged(t, tt.name, objectWith(tt.value), tt.messages(), string(objectWith(tt.storedField())))
 		})
 	}
 	for _, tt := range wholeCases() {
@@ -196,14 +196,14 @@ func TestRendererAgrees(t *testing.T) {
 		})
 	}
 	for name, d := range differ {
-		t.Errorf("no case is called %q: %s", name, d.why)
+		t.Errorf("no case is called %q: %s", name, d.reason)
 	}
 }
 
-// hosts is what a stored object asks of the hosts; an absent field disables.
-func hosts(t *testing.T, document []byte) any {
+// wantConfig is what a stored object asks of the hosts; an absent field disables.
+func wantConfig(t *testing.T, document []byte) any {
 	t.Helper()
-	if asked := proxy(t, document); asked != nil {
+	if asked := proxyField(t, document); asked != nil {
 		return asked
 	}
 	return map[string]any{"mode": ""}
@@ -212,28 +212,28 @@ func hosts(t *testing.T, document []byte) any {
 // Without strict validation, as `oc --validate=warn` asks for, unknown fields are
 // left out with the same words by both.
 func TestRendererWarns(t *testing.T) {
-	render := renderer(t)
+	render := buildRenderer(t)
 	const unknown = `unknown field "`
 	for _, tt := range objectCases() {
 		if !strings.HasPrefix(tt.want, unknown) {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
-			stored, warnings, err := open(t).patched.Create(object(tt.value))
-			got := render(t, object(tt.value))
+			stored, warnings, err := testServers(t).patched.Create(objectWith(tt.value))
+			got := render(t, objectWith(tt.value))
 			if got.refused != (err != nil) {
-				t.Fatalf("refused: %t, with %q; by the API server: %v", got.refused, got.said, err)
+				t.Fatalf("refused: %t, with %q; by the API server: %v", got.refused, got.messages, err)
 			}
 			if err != nil {
 				return
 			}
-			for i, said := range got.said { // it has a mend too
-				got.said[i] = regexp.MustCompile(`": .*$`).ReplaceAllString(said, `"`)
+			for i, said := range got.messages { // it has a mend too
+				got.messages[i] = regexp.MustCompile(`": .*$`).ReplaceAllString(said, `"`)
 			}
-			if diff := cmp.Diff(warnings, got.said); diff != "" {
+			if diff := cmp.Diff(warnings, got.messages); diff != "" {
 				t.Errorf("warnings (-API server +renderer):\n%s", diff)
 			}
-			if diff := cmp.Diff(hosts(t, stored), got.asks); diff != "" {
+			if diff := cmp.Diff(wantConfig(t, stored), got.config); diff != "" {
 				t.Errorf("the hosts are told (-stored +told):\n%s", diff)
 			}
 		})
@@ -242,20 +242,20 @@ func TestRendererWarns(t *testing.T) {
 
 // What the patched API server has stored and prints is rendered; what one without
 // the patch has stored disables.
-func TestRendererTakesWhatIsStored(t *testing.T) {
-	render := renderer(t)
-	for name, value := range states() {
+func TestRendererReadsStoredObjects(t *testing.T) {
+	render := buildRenderer(t)
+	for name, value := range fieldStates() {
 		t.Run(name, func(t *testing.T) {
-			stored := must1(open(t).patched.Apply(nil, object(value), "admin", false))(t)
+			stored := must1(testServers(t).patched.Apply(nil, objectWith(value), "admin", false))(t)
 			if !bytes.Contains(stored, []byte("managedFields")) {
 				t.Fatalf("it is not as stored:\n%s", stored)
 			}
-			if got := render(t, stored, "--strict"); got.refused || !cmp.Equal(hosts(t, stored), got.asks) {
+			if got := render(t, stored, "--strict"); got.refused || !cmp.Equal(wantConfig(t, stored), got.config) {
 				t.Errorf("%+v", got)
 			}
-			plain, _, err := open(t).plain.Create(object(value))
+			plain, _, err := testServers(t).plain.Create(objectWith(value))
 			must(t, err)
-			if got := render(t, plain, "--strict"); got.refused || !cmp.Equal(map[string]any{"mode": ""}, got.asks) {
+			if got := render(t, plain, "--strict"); got.refused || !cmp.Equal(map[string]any{"mode": ""}, got.config) {
 				t.Errorf("without the patch: %+v", got)
 			}
 		})

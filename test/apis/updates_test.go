@@ -10,51 +10,51 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// states are all that the field can be; a change of the port is an update too.
-func states() map[string]string {
+// fieldStates are all that the field can be; a change of the port is an update too.
+func fieldStates() map[string]string {
 	return map[string]string{
 		"absent":       "",
 		"disabled":     `{mode: ""}`,
 		"default":      "{mode: DefaultDeployment}",
-		"custom":       custom("9888"),
-		"another port": custom("9889"),
+		"custom":       customField("9888"),
+		"another port": customField("9889"),
 	}
 }
 
 // From each to each, and to itself: as `oc replace`, as a merge patch that
 // clears what is not wanted, and as `oc apply --server-side` of one manager.
 func TestUpdates(t *testing.T) {
-	for from, before := range states() {
-		for to, after := range states() {
+	for from, before := range fieldStates() {
+		for to, after := range fieldStates() {
 			t.Run(from+" to "+to, func(t *testing.T) {
-				s := open(t).patched
-				if err := s.Update(object(before), object(after)); err != nil {
+				s := testServers(t).patched
+				if err := s.Update(objectWith(before), objectWith(after)); err != nil {
 					t.Errorf("refused: %v", err)
 				}
-				stored, _, err := s.Replace(object(before), object(after))
+				stored, _, err := s.Replace(objectWith(before), objectWith(after))
 				must(t, err)
-				sameField(t, after, stored)
+				checkStoredField(t, after, stored)
 
-				stored, _, err = s.Replace(object(before), merged(t, object(before), clearing(after)))
+				stored, _, err = s.Replace(objectWith(before), mergePatched(t, objectWith(before), mergePatchFor(after)))
 				if err != nil {
-					t.Fatalf("merge patch %s: %v", clearing(after), err)
+					t.Fatalf("merge patch %s: %v", mergePatchFor(after), err)
 				}
-				sameField(t, after, stored)
+				checkStoredField(t, after, stored)
 
-				live, err := s.Apply(nil, object(before), "admin", false)
+				live, err := s.Apply(nil, objectWith(before), "admin", false)
 				must(t, err)
-				stored, err = s.Apply(live, object(after), "admin", false)
+				stored, err = s.Apply(live, objectWith(after), "admin", false)
 				if err != nil {
 					t.Fatalf("server-side apply: %v", err)
 				}
-				sameField(t, after, stored)
+				checkStoredField(t, after, stored)
 			})
 		}
 	}
 }
 
-// clearing is the merge patch that docs/api.md gives for a state.
-func clearing(value string) string {
+// mergePatchFor is the merge patch that docs/api.md gives for a state.
+func mergePatchFor(value string) string {
 	switch {
 	case value == "":
 		return "{spec: {http01ChallengeProxy: null}}"
@@ -66,11 +66,11 @@ func clearing(value string) string {
 
 // A merge patch of the mode alone leaves the settings of a custom deployment
 // behind, and is refused.
-func TestUpdatesOfTheModeAlone(t *testing.T) {
+func TestModeUpdates(t *testing.T) {
 	for _, tt := range []struct{ from, mode, want string }{
-		{custom("9888"), "DefaultDeployment", union},
-		{custom("9888"), `""`, union},
-		{custom("9888"), "CustomDeployment", ""},
+		{customField("9888"), "DefaultDeployment", union},
+		{customField("9888"), `""`, union},
+		{customField("9888"), "CustomDeployment", ""},
 		{"{mode: DefaultDeployment}", "CustomDeployment", union},
 		{"{mode: DefaultDeployment}", `""`, ""},
 		{`{mode: ""}`, "DefaultDeployment", ""},
@@ -80,9 +80,9 @@ func TestUpdatesOfTheModeAlone(t *testing.T) {
 		{"{mode: DefaultDeployment}", "null", field + ".mode: Required value"},
 	} {
 		t.Run(tt.from+" to "+tt.mode, func(t *testing.T) {
-			after := merged(t, object(tt.from), "{spec: {http01ChallengeProxy: {mode: "+tt.mode+"}}}")
-			_, _, err := open(t).patched.Replace(object(tt.from), after)
-			verdict(t, err, tt.want)
+			after := mergePatched(t, objectWith(tt.from), "{spec: {http01ChallengeProxy: {mode: "+tt.mode+"}}}")
+			_, _, err := testServers(t).patched.Replace(objectWith(tt.from), after)
+			checkError(t, err, tt.want)
 		})
 	}
 }
@@ -94,27 +94,27 @@ func TestRatcheting(t *testing.T) {
 	const both = "{mode: DefaultDeployment, customDeployment: {internalPort: 9888}}"
 	audit := func(value string) string { return value + "\n  audit: {profile: None}" }
 	for _, tt := range []struct{ name, before, after, want string }{
-		{"a bad port left alone", custom("80"), audit(custom("80")), ""},
-		{"a bad port for another", custom("80"), custom("81"), portPath + ": Invalid value: 81: " + portPath + " in body should be greater than or equal to 1024"},
-		{"a bad port mended", custom("80"), custom("9888"), ""},
+		{"a bad port left alone", customField("80"), audit(customField("80")), ""},
+		{"a bad port for another", customField("80"), customField("81"), portPath + ": Invalid value: 81: " + portPath + " in body should be greater than or equal to 1024"},
+		{"a bad port mended", customField("80"), customField("9888"), ""},
 		{"a bad mode left alone", "{mode: Disabled}", audit("{mode: Disabled}"), ""},
 		{"a bad mode for another", "{mode: Disabled}", "{mode: Never}", field + `.mode: Unsupported value: "Never": ` + modes},
 		{"a bad mode mended", "{mode: Disabled}", `{mode: ""}`, ""},
 		{"a bad union left alone", both, audit(both), ""},
 		{"a bad union for another", both, strings.Replace(both, "9888", "9889", 1), union},
 		{"a bad union mended", both, "{mode: DefaultDeployment}", ""},
-		{"good, then a bad port", custom("9888"), custom("80"), portPath + ": Invalid value: 80: " + portPath + " in body should be greater than or equal to 1024"},
+		{"good, then a bad port", customField("9888"), customField("80"), portPath + ": Invalid value: 80: " + portPath + " in body should be greater than or equal to 1024"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := open(t).patched.Update(object(tt.before), object(tt.after))
-			verdict(t, err, tt.want)
+			err := testServers(t).patched.Update(objectWith(tt.before), objectWith(tt.after))
+			checkError(t, err, tt.want)
 		})
 	}
 }
 
-// merged is the document with a JSON merge patch (RFC 7386), as the API server
+// mergePatched is the document with a JSON merge patch (RFC 7386), as the API server
 // makes it of `oc patch --type=merge`.
-func merged(t *testing.T, document []byte, patch string) []byte {
+func mergePatched(t *testing.T, document []byte, patch string) []byte {
 	t.Helper()
 	raw := must1(yaml.YAMLToJSON([]byte(patch)))(t)
 	o := must1(yaml.YAMLToJSON(document))(t)

@@ -31,9 +31,9 @@ type suite struct {
 // The other fields of APIServer are judged with the patch as OpenShift expects
 // it without. The feature set for developers has all of them.
 func TestUpstreamSuites(t *testing.T) {
-	crds := must1(shipped(t.Context()))(t)
-	crd := must1(applied(crds["DevPreviewNoUpgrade"], must1(os.ReadFile(patchFile))(t)))(t)
-	server := must1(judge.Know(crd))(t)
+	crds := must1(shippedCRDs(t.Context()))(t)
+	crd := must1(patchedDocument(crds["DevPreviewNoUpgrade"], must1(os.ReadFile(patchFile))(t)))(t)
+	server := must1(judge.New(crd))(t)
 	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	files, err := filepath.Glob(filepath.Join(dir, "config/v1/tests/apiservers.config.openshift.io/*.yaml"))
 	must(t, err)
@@ -44,8 +44,8 @@ func TestUpstreamSuites(t *testing.T) {
 		for _, tt := range s.Tests.OnCreate {
 			creates++
 			t.Run(filepath.Base(f)+"/create/"+tt.Name, func(t *testing.T) {
-				stored, _, err := server.Create(named(t, tt.Initial))
-				sameVerdict(t, err, tt.ExpectedError, tt.Expected, stored)
+				stored, _, err := server.Create(withName(t, tt.Initial))
+				checkUpstreamCase(t, err, tt.ExpectedError, tt.Expected, stored)
 			})
 		}
 		for _, tt := range s.Tests.OnUpdate {
@@ -53,8 +53,8 @@ func TestUpstreamSuites(t *testing.T) {
 			t.Run(filepath.Base(f)+"/update/"+tt.Name, func(t *testing.T) {
 				// What these change of the CRD is how the initial object could
 				// be stored: Replace takes it for granted.
-				stored, _, err := server.Replace(named(t, tt.Initial), named(t, tt.Updated))
-				sameVerdict(t, err, tt.ExpectedError, tt.Expected, stored)
+				stored, _, err := server.Replace(withName(t, tt.Initial), withName(t, tt.Updated))
+				checkUpstreamCase(t, err, tt.ExpectedError, tt.Expected, stored)
 			})
 		}
 	}
@@ -63,29 +63,29 @@ func TestUpstreamSuites(t *testing.T) {
 	}
 }
 
-// printed is where an error repeats the offending value, whose form depends on
+// printedValue is where an error repeats the offending value, whose form depends on
 // the API server's version.
-var printed = regexp.MustCompile(`(Invalid value: )("[^"]*": ?|\{[^}]*\}: ?)?`)
+var printedValue = regexp.MustCompile(`(Invalid value: )("[^"]*": ?|\{[^}]*\}: ?)?`)
 
-func sameVerdict(t *testing.T, err error, want, expected string, stored []byte) {
+func checkUpstreamCase(t *testing.T, err error, want, expected string, stored []byte) {
 	t.Helper()
-	want = strings.TrimSpace(printed.ReplaceAllString(want, "$1"))
+	want = strings.TrimSpace(printedValue.ReplaceAllString(want, "$1"))
 	switch {
 	case want == "" && err != nil:
 		t.Errorf("refused: %v", err)
 	case want != "" && err == nil:
 		t.Errorf("accepted, not: %s", want)
-	case want != "" && !strings.Contains(printed.ReplaceAllString(err.Error(), "$1"), want):
+	case want != "" && !strings.Contains(printedValue.ReplaceAllString(err.Error(), "$1"), want):
 		t.Errorf("refused: %v\nnot: %s", err, want)
 	case want == "":
-		if diff := cmp.Diff(spec(t, []byte(expected)), spec(t, stored)); diff != "" {
+		if diff := cmp.Diff(specOf(t, []byte(expected)), specOf(t, stored)); diff != "" {
 			t.Errorf("stored (-want +got):\n%s", diff)
 		}
 	}
 }
 
-// named gives an object the name that the suites' runner would generate.
-func named(t *testing.T, document string) []byte {
+// withName gives an object the name that the suites' runner would generate.
+func withName(t *testing.T, document string) []byte {
 	t.Helper()
 	raw := must1(yaml.YAMLToJSON([]byte(document)))(t)
 	if bytes.Contains(raw, []byte(`"name":"cluster"`)) {

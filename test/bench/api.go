@@ -25,10 +25,10 @@ const (
 	redirectedTo = 9445 // by the node's own table
 )
 
-// cost measures connections to the API's port, with the service running and
+// measureCosts measures connections to the API's port, with the service running and
 // without it, in pairs.
-func (r *rig) cost(ctx context.Context) ([]Cost, error) {
-	onNode, err := r.costIn(ctx, "beside OpenShift's `ocp_nat`", redirectedTo)
+func (r *rig) measureCosts(ctx context.Context) ([]Cost, error) {
+	onNode, err := r.measureCostAt(ctx, "beside OpenShift's `ocp_nat`", redirectedTo)
 	if err != nil {
 		return nil, err
 	}
@@ -37,12 +37,12 @@ func (r *rig) cost(ctx context.Context) ([]Cost, error) {
 	if _, err := r.front.Run(ctx, "nft", "delete", "table", "ip", "ocp_nat"); err != nil {
 		return nil, err
 	}
-	alone, err := r.costIn(ctx, "the only table of the host", apiPort)
+	alone, err := r.measureCostAt(ctx, "the only table of the host", apiPort)
 	return []Cost{onNode, alone}, err
 }
 
-// costIn measures with a server at the port where connections to the API end.
-func (r *rig) costIn(ctx context.Context, place string, port uint16) (cost Cost, err error) {
+// measureCostAt measures with a server at the port where connections to the API end.
+func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cost Cost, err error) {
 	server, err := startEcho(r.front, netip.AddrPortFrom(r.vip, port))
 	if err != nil {
 		return cost, err
@@ -52,7 +52,7 @@ func (r *rig) costIn(ctx context.Context, place string, port uint16) (cost Cost,
 	for pair := range r.Pairs {
 		// In turns, so that a machine that slows down speaks for neither side.
 		for _, on := range []bool{pair%2 == 0, pair%2 == 1} {
-			rate, err := r.side(ctx, on)
+			rate, err := r.measureSide(ctx, on)
 			if err != nil {
 				return cost, fmt.Errorf("pair %d, %s: %w", pair+1, place, err)
 			}
@@ -65,13 +65,13 @@ func (r *rig) costIn(ctx context.Context, place string, port uint16) (cost Cost,
 	}
 	cost = Cost{Place: place, Pairs: r.Pairs, With: median(with), Without: median(without)}
 	cost.Ratio, err = ratio(with, without)
-	r.say("port %d with and without the table, %s: %.0f and %.0f connections/s, ratio %.4f, 95 %% interval %.4f to %.4f",
+	r.logf("port %d with and without the table, %s: %.0f and %.0f connections/s, ratio %.4f, 95 %% interval %.4f to %.4f",
 		apiPort, place, cost.With, cost.Without, cost.Ratio.Mean, cost.Ratio.Low, cost.Ratio.High)
 	return cost, err
 }
 
-// side is one half of a pair.
-func (r *rig) side(ctx context.Context, on bool) (rate float64, err error) {
+// measureSide is one half of a pair.
+func (r *rig) measureSide(ctx context.Context, on bool) (rate float64, err error) {
 	if err := flushConnections(r.front); err != nil {
 		return 0, err
 	}
@@ -85,18 +85,18 @@ func (r *rig) side(ctx context.Context, on bool) (rate float64, err error) {
 	if there, err := r.front.HasServiceTable(ctx); err != nil || there != on {
 		return 0, errors.Join(err, fmt.Errorf("the service's table: want %t, have %t", on, there))
 	}
-	if _, err := r.connect(ctx, r.Side/5); err != nil { // caches and the service's start
+	if _, err := r.connectionRate(ctx, r.Side/5); err != nil { // caches and the service's start
 		return 0, err
 	}
-	return r.connect(ctx, r.Side)
+	return r.connectionRate(ctx, r.Side)
 }
 
 // callers is how many connect at the same time.
 const callers = 2
 
-// connect has clients connect one time after the other, and returns how many
+// connectionRate has clients connect one time after the other, and returns how many
 // did so in a second.
-func (r *rig) connect(ctx context.Context, length time.Duration) (float64, error) {
+func (r *rig) connectionRate(ctx context.Context, length time.Duration) (float64, error) {
 	var counts [callers]int
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -107,7 +107,7 @@ func (r *rig) connect(ctx context.Context, length time.Duration) (float64, error
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					if err := call(netip.AddrPortFrom(r.vip, apiPort)); err != nil {
+					if err := echoOnce(netip.AddrPortFrom(r.vip, apiPort)); err != nil {
 						return err
 					}
 					counts[i]++

@@ -13,7 +13,7 @@ import (
 
 // Run brings a lab up, measures everything in it, and removes it.
 func Run(ctx context.Context, o Options) (report Report, err error) {
-	all, err := o.chosen()
+	all, err := o.selectedProxies()
 	if err != nil {
 		return report, err
 	}
@@ -29,12 +29,12 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	return report, err
 }
 
-func measure(ctx context.Context, l *lab.Lab, o Options, all []door) (report Report, err error) {
+func measure(ctx context.Context, l *lab.Lab, o Options, all []proxy) (report Report, err error) {
 	r, err := newRig(ctx, l, o)
 	if err != nil {
 		return report, fmt.Errorf("make the place to measure in: %w", err)
 	}
-	if report.Machine, err = r.machine(ctx, all); err != nil {
+	if report.Machine, err = r.describeMachine(ctx, all); err != nil {
 		return report, err
 	}
 	seen, err := r.compare(ctx, all)
@@ -43,33 +43,33 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []door) (report Rep
 	}
 	weighed := map[string]memory{}
 	if o.HalfHeads > 0 {
-		if weighed, err = r.weigh(ctx, all); err != nil {
+		if weighed, err = r.measureMemory(ctx, all); err != nil {
 			return report, err
 		}
 	}
-	report.Options, report.Rows, report.Others = o, rows(o, all, seen, weighed), disturbance(seen)
+	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, weighed), summariseOtherLoad(seen)
 	if o.Pairs > 0 {
-		report.Costs, err = r.cost(ctx)
+		report.Costs, err = r.measureCosts(ctx)
 	}
 	return report, err
 }
 
 // Report is what was measured.
 type Report struct {
-	Options Options
-	Machine Machine
-	Rows    []Row
-	Costs   []Cost
-	Others  Others
+	Options   Options
+	Machine   Machine
+	Rows      []Row
+	Costs     []Cost
+	OtherLoad OtherLoad
 }
 
-// Others is what went on beside the comparison, in parts of the machine's time
+// OtherLoad is what went on beside the comparison, in parts of the machine's time
 // during a cell: where it is much, figures say little.
-type Others struct {
+type OtherLoad struct {
 	Median, Most float64
 }
 
-func disturbance(seen map[string]cells) Others {
+func summariseOtherLoad(seen map[string]cells) OtherLoad {
 	var all []float64
 	for _, c := range seen {
 		for _, rounds := range c {
@@ -79,14 +79,14 @@ func disturbance(seen map[string]cells) Others {
 		}
 	}
 	if len(all) == 0 {
-		return Others{}
+		return OtherLoad{}
 	}
-	return Others{Median: median(all), Most: slices.Max(all)}
+	return OtherLoad{Median: median(all), Most: slices.Max(all)}
 }
 
 // Row is one front door under one number of connections.
 type Row struct {
-	Key, Door   string
+	Key, Proxy  string
 	Connections int
 	Rate        float64 // requests a second, median over rounds
 	Ratio       float64 // to HAProxy's rate: median over rounds of the round's ratio; 0 without HAProxy
@@ -104,13 +104,13 @@ type Row struct {
 // reference is whose rate the others are compared with.
 const reference = "haproxy"
 
-func rows(o Options, all []door, seen map[string]cells, weighed map[string]memory) []Row {
+func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memory) []Row {
 	var out []Row
 	for _, connections := range o.Connections {
 		for _, d := range all {
 			row := summarise(seen[d.key][connections], seen[reference][connections])
 			row.ToPlain = median(ratios(seen[d.key][connections], seen[serviceKey][connections]))
-			row.Key, row.Door, row.Unfiltered, row.Connections = d.key, d.name, !d.prefix, connections
+			row.Key, row.Proxy, row.Unfiltered, row.Connections = d.key, d.name, !d.prefix, connections
 			m := weighed[d.key]
 			row.Idle, row.Half, row.Open = mib(m.idle), mib(m.half), m.open
 			out = append(out, row)

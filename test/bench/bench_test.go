@@ -32,7 +32,7 @@ func TestQuick(t *testing.T) {
 	}
 	report, err := Run(ctx, o)
 	must(t, err)
-	if got, want := len(report.Rows), len(o.doors())*len(o.Connections); got != want {
+	if got, want := len(report.Rows), len(o.availableProxies())*len(o.Connections); got != want {
 		t.Fatalf("%d rows, want %d", got, want)
 	}
 	for _, row := range report.Rows {
@@ -54,22 +54,22 @@ func TestQuick(t *testing.T) {
 func checkRow(t *testing.T, o Options, row Row) {
 	t.Helper()
 	if row.Requests == 0 || row.Rate <= 0 || row.Ratio <= 0 || row.P50 <= 0 || row.P999 < row.P99 || row.P99 < row.P50 {
-		t.Errorf("%s was not measured: %+v", row.Door, row)
+		t.Errorf("%s was not measured: %+v", row.Proxy, row)
 	}
 	// A machine with much else to do may break a connection or two.
 	if row.Errors*100 > row.Requests {
-		t.Errorf("%s: %d errors in %d requests", row.Door, row.Errors, row.Requests)
+		t.Errorf("%s: %d errors in %d requests", row.Proxy, row.Errors, row.Requests)
 	}
 	if row.Key == "dnat" {
 		return // no process
 	}
 	if row.CPU <= 0 || row.Idle <= 0 || row.Half <= 0 || row.Open != o.HalfHeads {
-		t.Errorf("%s: CPU or memory is missing, or it closed connections: %+v", row.Door, row)
+		t.Errorf("%s: CPU or memory is missing, or it closed connections: %+v", row.Proxy, row)
 	}
 }
 
-func TestUnknownDoor(t *testing.T) {
-	if _, err := Run(context.Background(), Options{Doors: []string{"apache"}}); err == nil {
+func TestUnknownProxy(t *testing.T) {
+	if _, err := Run(context.Background(), Options{Proxies: []string{"apache"}}); err == nil {
 		t.Error("an unknown front door is not refused")
 	}
 }

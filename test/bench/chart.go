@@ -75,8 +75,8 @@ func (s *svg) legend(rows []Row) {
 	x := float64(plotLeft)
 	for _, d := range distinct(rows, keyOf) {
 		s.printf(`<rect x="%.1f" y="%d" width="12" height="12" fill="%s"/>`, x, legendTop-10, colour(d.Key))
-		s.text(x+17, legendTop, "start", 12, d.Door)
-		x += 36 + 6.6*float64(len(d.Door))
+		s.text(x+17, legendTop, "start", 12, d.Proxy)
+		x += 36 + 6.6*float64(len(d.Proxy))
 	}
 }
 
@@ -111,7 +111,7 @@ func (s *svg) panel(rows []Row, p panel, top float64) {
 
 // mark draws one value: a bar from zero, or a dot where there is no zero.
 func (s *svg) mark(row Row, p panel, x, slot, bottom, y float64) {
-	label := fmt.Sprintf("%s, %s: %.*f", row.Door, counted(row.Connections), p.decimal, p.value(row))
+	label := fmt.Sprintf("%s, %s: %.*f", row.Proxy, counted(row.Connections), p.decimal, p.value(row))
 	if p.log {
 		s.printf(`<circle cx="%.1f" cy="%.1f" r="5" fill="%s"><title>%s</title></circle>`, x+slot/2, y, colour(row.Key), html.EscapeString(label))
 	} else {

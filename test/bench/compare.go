@@ -24,7 +24,7 @@ type cells map[int][]cell
 
 // compare gives every front door its turn in every round, each round beginning
 // with another, so that what else the machine does falls on all alike.
-func (r *rig) compare(ctx context.Context, all []door) (map[string]cells, error) {
+func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error) {
 	script, err := r.write(r.client, "oneshot.lua", oneshot)
 	if err != nil {
 		return nil, err
@@ -38,21 +38,21 @@ func (r *rig) compare(ctx context.Context, all []door) (map[string]cells, error)
 		for i := range all {
 			d := all[(i+round)%len(all)]
 			seed++
-			if err := r.turn(ctx, d, script, seed*1000, seen[d.key]); err != nil {
+			if err := r.measureRound(ctx, d, script, seed*1000, seen[d.key]); err != nil {
 				return nil, fmt.Errorf("round %d, %s: %w", round+1, d.name, err)
 			}
-			r.say("round %d of %d: %s %s", round+1, r.Rounds, d.name, r.lately(seen[d.key]))
+			r.logf("round %d of %d: %s %s", round+1, r.Rounds, d.name, r.lastRound(seen[d.key]))
 		}
 	}
 	return seen, nil
 }
 
-// turn is one front door's part of a round.
-func (r *rig) turn(ctx context.Context, d door, script string, seed int, into cells) (err error) {
+// measureRound is one front door's part of a round.
+func (r *rig) measureRound(ctx context.Context, d proxy, script string, seed int, into cells) (err error) {
 	if err := flushConnections(r.front); err != nil {
 		return err
 	}
-	t, err := r.open(ctx, d)
+	t, err := r.startProxy(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -76,21 +76,21 @@ func (r *rig) turn(ctx context.Context, d door, script string, seed int, into ce
 			return err
 		}
 		into[connections] = append(into[connections], cell{
-			load: l, cpu: after.door - before.door, others: others(before, after, l.took),
+			load: l, cpu: after.proxy - before.proxy, others: otherLoad(before, after, l.took),
 		})
 	}
 	return nil
 }
 
-// others is the part of all cores' time that is not ours. Little of it is the
+// otherLoad is the part of all cores' time that is not ours. Little of it is the
 // kernel's own for our packets, which it cannot tell apart.
-func others(before, after spent, took time.Duration) float64 {
+func otherLoad(before, after cpuUsage, took time.Duration) float64 {
 	foreign := (after.machine - before.machine) - (after.ours - before.ours)
 	return max(0, float64(foreign)/float64(took)/float64(runtime.NumCPU()))
 }
 
-// lately is what the last round showed, for the progress.
-func (r *rig) lately(c cells) string {
+// lastRound is what the last round showed, for the progress.
+func (r *rig) lastRound(c cells) string {
 	var text strings.Builder
 	for _, connections := range r.Connections {
 		last := c[connections][len(c[connections])-1]
@@ -102,6 +102,6 @@ func (r *rig) lately(c cells) string {
 	return text.String()
 }
 
-func (r *rig) say(format string, args ...any) { _, _ = fmt.Fprintf(r.Progress, format+"\n", args...) }
+func (r *rig) logf(format string, args ...any) { _, _ = fmt.Fprintf(r.Progress, format+"\n", args...) }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

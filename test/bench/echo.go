@@ -67,7 +67,7 @@ func listen(at netip.AddrPort) (int, error) {
 func (e *echo) serve() error {
 	buffer := make([]byte, len(message))
 	for {
-		fd, err := again(func() (int, error) {
+		fd, err := retryInterrupted(func() (int, error) {
 			fd, _, err := unix.Accept4(e.fd, unix.SOCK_CLOEXEC)
 			return fd, err
 		})
@@ -80,9 +80,9 @@ func (e *echo) serve() error {
 			return fmt.Errorf("accept: %w", err)
 		}
 		// The client sees what goes wrong here.
-		if err := bound(fd); err == nil {
-			if n, err := again(func() (int, error) { return unix.Read(fd, buffer) }); err == nil {
-				_, _ = again(func() (int, error) { return unix.Write(fd, buffer[:n]) })
+		if err := setTimeouts(fd); err == nil {
+			if n, err := retryInterrupted(func() (int, error) { return unix.Read(fd, buffer) }); err == nil {
+				_, _ = retryInterrupted(func() (int, error) { return unix.Write(fd, buffer[:n]) })
 			}
 		}
 		_ = unix.Close(fd)
@@ -95,30 +95,30 @@ func (e *echo) stop() error {
 	return errors.Join(err, e.threads.Wait(), unix.Close(e.fd))
 }
 
-// call connects once, has the message echoed, and reads to the end.
-func call(at netip.AddrPort) error {
+// echoOnce connects once, has the message echoed, and reads to the end.
+func echoOnce(at netip.AddrPort) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("make a socket: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if err := bound(fd); err != nil {
+	if err := setTimeouts(fd); err != nil {
 		return err
 	}
 	// An interrupted connect goes on where it was.
-	_, err = again(func() (int, error) {
+	_, err = retryInterrupted(func() (int, error) {
 		return 0, unix.Connect(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
 	})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", at, err)
 	}
-	if _, err := again(func() (int, error) { return unix.Write(fd, []byte(message)) }); err != nil {
+	if _, err := retryInterrupted(func() (int, error) { return unix.Write(fd, []byte(message)) }); err != nil {
 		return fmt.Errorf("send to %s: %w", at, err)
 	}
 	buffer := make([]byte, 2*len(message))
 	total := 0
 	for {
-		n, err := again(func() (int, error) { return unix.Read(fd, buffer[total:]) })
+		n, err := retryInterrupted(func() (int, error) { return unix.Read(fd, buffer[total:]) })
 		if err != nil {
 			return fmt.Errorf("read from %s: %w", at, err)
 		}
@@ -133,9 +133,9 @@ func call(at netip.AddrPort) error {
 	return nil
 }
 
-// again repeats a call that a signal has interrupted: the runtime sends its
+// retryInterrupted repeats a call that a signal has interrupted: the runtime sends its
 // threads some, and a socket with a timeout is not resumed (signal(7)).
-func again(call func() (int, error)) (int, error) {
+func retryInterrupted(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
 		if !errors.Is(err, unix.EINTR) {
@@ -144,9 +144,9 @@ func again(call func() (int, error)) (int, error) {
 	}
 }
 
-// bound keeps every call on a socket from waiting for ever; SO_SNDTIMEO bounds
+// setTimeouts keeps every call on a socket from waiting for ever; SO_SNDTIMEO bounds
 // connect as well (socket(7)).
-func bound(fd int) error {
+func setTimeouts(fd int) error {
 	limit := unix.Timeval{Sec: deadline}
 	for _, option := range []int{unix.SO_SNDTIMEO, unix.SO_RCVTIMEO} {
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {

@@ -10,9 +10,9 @@ import (
 // goalConnections is under how many the goals are set.
 const goalConnections = 64
 
-// judged is the row of a front door that goals are about; nil when it was not
+// goalRow is the row of a front door that goals are about; nil when it was not
 // measured.
-func (r Report) judged(key string) *Row {
+func (r Report) goalRow(key string) *Row {
 	for i := range r.Rows {
 		if r.Rows[i].Key == key && r.Rows[i].Connections == goalConnections {
 			return &r.Rows[i]
@@ -25,7 +25,7 @@ func (r Report) judged(key string) *Row {
 func (r Report) best(keys ...string) Row {
 	out := Row{P99: math.Inf(1), CPU: math.Inf(1)}
 	for _, key := range keys {
-		if row := r.judged(key); row != nil {
+		if row := r.goalRow(key); row != nil {
 			out.Rate, out.P99, out.CPU = max(out.Rate, row.Rate), min(out.P99, row.P99), min(out.CPU, row.CPU)
 		}
 	}
@@ -37,21 +37,21 @@ func (r Report) best(keys ...string) Row {
 func (r Report) GoalTable() string {
 	g := grid{text: 1}
 	g.add("figure", "goal", "measured")
-	own := r.judged(serviceKey)
+	own := r.goalRow(serviceKey)
 	haproxy := r.best("haproxy", "haproxy-1")
 	either := r.best("haproxy", "haproxy-1", "nginx")
-	if own != nil && r.judged("haproxy") != nil && r.judged("nginx") != nil {
+	if own != nil && r.goalRow("haproxy") != nil && r.goalRow("nginx") != nil {
 		g.add("requests/s to the better of HAProxy and nginx, 64 connections", "≥ 1.0", number(own.Rate/either.Rate, 2))
 		g.add("p99 to the better of the two", "≤ 1.0", number(own.P99/either.P99, 2))
 		g.add("CPU a request to HAProxy's", "≤ 1.0", number(own.CPU/haproxy.CPU, 2))
 	}
-	if poc := r.judged("poc"); own != nil && poc != nil {
+	if poc := r.goalRow("poc"); own != nil && poc != nil {
 		g.add("requests/s to the proof of concept's", "≥ 4", number(own.Rate/poc.Rate, 2))
 	}
-	if secure := r.judged(serviceKey + "-tls"); secure != nil && secure.ToPlain > 0 {
+	if secure := r.goalRow(serviceKey + "-tls"); secure != nil && secure.ToPlain > 0 {
 		g.add("requests/s with TLS to the upstream to those without", "≥ 0.8", number(secure.ToPlain, 2))
 	}
-	if before := r.judged(serviceKey + "-before"); before != nil && before.ToPlain > 0 {
+	if before := r.goalRow(serviceKey + "-before"); before != nil && before.ToPlain > 0 {
 		g.add("requests/s to those of the http01-proxyd before", "≥ 0.98", number(1/before.ToPlain, 3))
 	}
 	if own != nil && own.Idle > 0 {

@@ -27,7 +27,7 @@ type Version struct {
 	Name, Text string
 }
 
-func (r *rig) machine(ctx context.Context, all []door) (Machine, error) {
+func (r *rig) describeMachine(ctx context.Context, all []proxy) (Machine, error) {
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
 		return Machine{}, fmt.Errorf("ask for the kernel's version: %w", err)

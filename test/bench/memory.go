@@ -24,22 +24,22 @@ type memory struct {
 const halfHead = "GET /.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0 HTTP/1.1\r\n" +
 	"Host: " + host + "\r\nUser-Agent: Mozilla/5.0 (compatible; Let's Enc"
 
-// weigh reads the memory of every front door.
-func (r *rig) weigh(ctx context.Context, all []door) (map[string]memory, error) {
+// measureMemory reads the memory of every front door.
+func (r *rig) measureMemory(ctx context.Context, all []proxy) (map[string]memory, error) {
 	out := map[string]memory{}
 	for _, d := range all {
-		m, err := r.weighOne(ctx, d)
+		m, err := r.memoryOf(ctx, d)
 		if err != nil {
 			return nil, fmt.Errorf("memory of %s: %w", d.name, err)
 		}
 		out[d.key] = m
-		r.say("memory of %s: idle %.1f MiB, with %d of %d connections %.1f MiB", d.name, mib(m.idle), m.open, r.HalfHeads, mib(m.half))
+		r.logf("memory of %s: idle %.1f MiB, with %d of %d connections %.1f MiB", d.name, mib(m.idle), m.open, r.HalfHeads, mib(m.half))
 	}
 	return out, nil
 }
 
-func (r *rig) weighOne(ctx context.Context, d door) (m memory, err error) {
-	t, err := r.open(ctx, d)
+func (r *rig) memoryOf(ctx context.Context, d proxy) (m memory, err error) {
+	t, err := r.startProxy(ctx, d)
 	if err != nil {
 		return m, err
 	}

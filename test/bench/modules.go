@@ -18,7 +18,7 @@ var caddyTemplate string
 const caddyFolder = "bench/caddy"
 
 func startCaddy(ctx context.Context, r *rig) (*turn, error) {
-	binary, err := r.program(ctx, caddyFolder)
+	binary, err := r.buildProgram(ctx, caddyFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -26,13 +26,13 @@ func startCaddy(ctx context.Context, r *rig) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.run("caddy", binary, config)
+	return r.startProgram("caddy", binary, config)
 }
 
-// program compiles the program in a folder, once: a compiler that runs beside
+// buildProgram compiles the program in a folder, once: a compiler that runs beside
 // the front doors would be measured with them. Whoever asks for versions does so
 // before the first round.
-func (r *rig) program(ctx context.Context, folder string) (string, error) {
+func (r *rig) buildProgram(ctx context.Context, folder string) (string, error) {
 	if path := r.programs[folder]; path != "" {
 		return path, nil
 	}
@@ -45,7 +45,7 @@ func (r *rig) program(ctx context.Context, folder string) (string, error) {
 }
 
 func caddyVersion(ctx context.Context, r *rig) (string, error) {
-	binary, err := r.program(ctx, caddyFolder)
+	binary, err := r.buildProgram(ctx, caddyFolder)
 	if err != nil {
 		return "", err
 	}
@@ -57,15 +57,15 @@ func caddyVersion(ctx context.Context, r *rig) (string, error) {
 const pocFolder = "bench/poc"
 
 func startPoC(ctx context.Context, r *rig) (*turn, error) {
-	binary, err := r.program(ctx, pocFolder)
+	binary, err := r.buildProgram(ctx, pocFolder)
 	if err != nil {
 		return nil, err
 	}
-	return r.run("poc", binary, "--listen", r.vip.String()+":80", "--upstream", "http://"+r.upstream.String()+":80")
+	return r.startProgram("poc", binary, "--listen", r.vip.String()+":80", "--upstream", "http://"+r.upstream.String()+":80")
 }
 
 func pocVersion(ctx context.Context, r *rig) (string, error) {
-	if _, err := r.program(ctx, pocFolder); err != nil {
+	if _, err := r.buildProgram(ctx, pocFolder); err != nil {
 		return "", err
 	}
 	return "net/http/httputil of " + runtime.Version(), nil // the compiler that builds it is this program's

@@ -11,7 +11,7 @@ import (
 type Options struct {
 	Binary      string        // the http01-proxyd to measure
 	Before      string        // another one, to compare with; none when empty
-	Doors       []string      // keys of the front doors; all when empty
+	Proxies     []string      // keys of the front doors; all when empty
 	Connections []int         // wrk's connections, one cell of each round for each
 	Rounds      int           // how often every front door has its turn
 	Cell        time.Duration // length of one run of wrk, in whole seconds

@@ -27,7 +27,7 @@ func startHAProxy(threads int) func(context.Context, *rig) (*turn, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.run("haproxy", "haproxy", "-db", "-f", config)
+		return r.startProgram("haproxy", "haproxy", "-db", "-f", config)
 	}
 }
 
@@ -36,7 +36,7 @@ func startNginx(_ context.Context, r *rig) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.run("nginx", "nginx", "-c", config, "-g", "daemon off;")
+	return r.startProgram("nginx", "nginx", "-c", config, "-g", "daemon off;")
 }
 
 // startDNAT has the kernel alone lead port 80 to the ingress, as a

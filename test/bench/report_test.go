@@ -24,13 +24,13 @@ func sample() Report {
 			Versions: []Version{{"HAProxy", "HAProxy version 2.6"}},
 		},
 		Rows: []Row{
-			{Key: "haproxy", Door: "HAProxy", Connections: 64, Rate: 10000, Ratio: 1, P50: 3, P99: 8, P999: 12, CPU: 66, Requests: 30000, Idle: 8.6, Half: 63.3, Open: 10000},
-			{Key: "nginx", Door: "nginx", Connections: 64, Rate: 12000, Ratio: 1.2, P50: 2, P99: 10, P999: 11, CPU: 50, Requests: 36000, Errors: 36, Idle: 4.5, Half: 50, Open: 9000},
-			{Key: "http01-proxyd", Door: "http01-proxyd", Connections: 64, Rate: 13200, Ratio: 1.32, P50: 2, P99: 6, P999: 7, CPU: 33, Requests: 39600, Idle: 7, Half: 60, Open: 10000},
-			{Key: "dnat", Door: "kernel <DNAT>", Connections: 64, Rate: 14000, Ratio: 1.4, P50: 0.5, P99: 2, P999: 3, Unfiltered: true},
+			{Key: "haproxy", Proxy: "HAProxy", Connections: 64, Rate: 10000, Ratio: 1, P50: 3, P99: 8, P999: 12, CPU: 66, Requests: 30000, Idle: 8.6, Half: 63.3, Open: 10000},
+			{Key: "nginx", Proxy: "nginx", Connections: 64, Rate: 12000, Ratio: 1.2, P50: 2, P99: 10, P999: 11, CPU: 50, Requests: 36000, Errors: 36, Idle: 4.5, Half: 50, Open: 9000},
+			{Key: "http01-proxyd", Proxy: "http01-proxyd", Connections: 64, Rate: 13200, Ratio: 1.32, P50: 2, P99: 6, P999: 7, CPU: 33, Requests: 39600, Idle: 7, Half: 60, Open: 10000},
+			{Key: "dnat", Proxy: "kernel <DNAT>", Connections: 64, Rate: 14000, Ratio: 1.4, P50: 0.5, P99: 2, P999: 3, Unfiltered: true},
 		},
-		Others: Others{Median: 0.031, Most: 0.12},
-		Costs:  []Cost{{Place: "there", Pairs: 30, Without: 12345, With: 12300, Ratio: Interval{0.9990, 0.9970, 1.0010}}},
+		OtherLoad: OtherLoad{Median: 0.031, Most: 0.12},
+		Costs:     []Cost{{Place: "there", Pairs: 30, Without: 12345, With: 12300, Ratio: Interval{0.9990, 0.9970, 1.0010}}},
 	}
 }
 

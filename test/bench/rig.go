@@ -39,8 +39,8 @@ type rig struct {
 	trust    string             // path of the CA of the upstream's certificate
 }
 
-// spare is how many connections front doors take beyond those for memory.
-const spare = 1000
+// extraConnections is how many connections front doors take beyond those for memory.
+const extraConnections = 1000
 
 // newRig makes the lab's master0 and its pod the place: VIPs stand still and
 // nothing but a front door loads the node.
@@ -109,7 +109,7 @@ func (r *rig) startUpstream(ctx context.Context) error {
 		return err
 	}
 	return lab.Eventually(ctx, "the upstream", func(ctx context.Context) error {
-		return errors.Join(p.Alive(), r.answers(ctx, r.upstream))
+		return errors.Join(p.Alive(), r.checkChallenge(ctx, r.upstream))
 	})
 }
 
@@ -144,7 +144,7 @@ func (r *rig) write(n *lab.Node, name, text string) (string, error) {
 	}
 	var out strings.Builder
 	err = tmpl.Execute(&out, map[string]any{
-		"VIP": r.vip, "Upstream": r.upstream, "Dir": n.Dir, "Answer": answer, "Open": r.HalfHeads + spare,
+		"VIP": r.vip, "Upstream": r.upstream, "Dir": n.Dir, "Answer": answer, "Open": r.HalfHeads + extraConnections,
 	})
 	if err != nil {
 		return "", fmt.Errorf("render %s: %w", name, err)
@@ -156,12 +156,12 @@ func (r *rig) write(n *lab.Node, name, text string) (string, error) {
 	return path, nil
 }
 
-// answers asks for a challenge once.
-func (r *rig) answers(ctx context.Context, at netip.Addr) error {
-	return r.expect(ctx, at, "/.well-known/acme-challenge/probe", "HTTP/1.1 200 ", answer)
+// checkChallenge asks for a challenge once.
+func (r *rig) checkChallenge(ctx context.Context, at netip.Addr) error {
+	return r.checkAnswer(ctx, at, "/.well-known/acme-challenge/probe", "HTTP/1.1 200 ", answer)
 }
 
-func (r *rig) expect(ctx context.Context, at netip.Addr, path, begin, contained string) error {
+func (r *rig) checkAnswer(ctx context.Context, at netip.Addr, path, begin, contained string) error {
 	text, err := r.client.Raw(ctx, netip.AddrPortFrom(at, 80).String(),
 		"GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 	if err == nil && (!strings.HasPrefix(text, begin) || !strings.Contains(text, contained)) {

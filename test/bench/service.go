@@ -67,7 +67,7 @@ func (r *rig) serviceConfigs(v variant) []string {
 		return []string{text}
 	}
 	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
-		r.vip, r.upstream, r.HalfHeads+spare)
+		r.vip, r.upstream, r.HalfHeads+extraConnections)
 	if v.secure {
 		text = fmt.Sprintf("upstream: {scheme: https, trustedCA: %q}\n", r.trust) + text
 	}

@@ -61,7 +61,7 @@ func (r Report) Table() string {
 	g.add("front door", "connections", "requests/s", "to HAProxy", "p50 ms", "p99 ms", "p99.9 ms", "CPU µs/request",
 		"errors", "Pss idle MiB", fmt.Sprintf("Pss with %s open MiB", thousands(r.Options.HalfHeads)))
 	for _, row := range r.Rows {
-		name, errs := row.Door, "0"
+		name, errs := row.Proxy, "0"
 		if row.Unfiltered {
 			name += " ¹"
 		}

@@ -79,15 +79,15 @@ func processes() (map[int]stat, error) {
 	return all, nil
 }
 
-// family is a process and its descendants.
-func family(pid int) (map[int]stat, error) {
+// processTree is a process and its descendants.
+func processTree(pid int) (map[int]stat, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
 	}
 	out := map[int]stat{}
 	for id := range all {
-		if descends(all, id, pid) {
+		if isDescendant(all, id, pid) {
 			out[id] = all[id]
 		}
 	}
@@ -97,7 +97,7 @@ func family(pid int) (map[int]stat, error) {
 	return out, nil
 }
 
-func descends(all map[int]stat, id, from int) bool {
+func isDescendant(all map[int]stat, id, from int) bool {
 	for range len(all) {
 		if id == from {
 			return true
@@ -107,30 +107,30 @@ func descends(all map[int]stat, id, from int) bool {
 	return false
 }
 
-// spent is what processes have used so far.
-type spent struct {
-	door    time.Duration // the turn's; nothing for the kernel
+// cpuUsage is what processes have used so far.
+type cpuUsage struct {
+	proxy   time.Duration // the turn's; nothing for the kernel
 	ours    time.Duration // this program's and all that it started, the front door included
 	machine time.Duration // all, with the time that a hypervisor gave to others
 }
 
-func (t *turn) spent() (spent, error) {
+func (t *turn) spent() (cpuUsage, error) {
 	all, err := processes()
 	if err != nil {
-		return spent{}, err
+		return cpuUsage{}, err
 	}
-	var out spent
+	var out cpuUsage
 	for id, s := range all {
-		if t.pid != 0 && descends(all, id, t.pid) {
-			out.door += s.cpu
+		if t.pid != 0 && isDescendant(all, id, t.pid) {
+			out.proxy += s.cpu
 		}
-		if descends(all, id, os.Getpid()) {
+		if isDescendant(all, id, os.Getpid()) {
 			out.ours += s.cpu
 		}
 	}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return spent{}, fmt.Errorf("read the machine's time: %w", err)
+		return cpuUsage{}, fmt.Errorf("read the machine's time: %w", err)
 	}
 	out.machine, err = parseBusy(string(text))
 	return out, err
@@ -163,7 +163,7 @@ func (t *turn) pss() (int, error) {
 	if t.pid == 0 {
 		return 0, nil
 	}
-	processes, err := family(t.pid)
+	processes, err := processTree(t.pid)
 	if err != nil {
 		return 0, err
 	}

@@ -51,7 +51,7 @@ func TestFamily(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "sleep", "60")
 	must(t, child.Start())
 	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
-	got, err := family(os.Getpid())
+	got, err := processTree(os.Getpid())
 	must(t, err)
 	for pid, want := range map[int]bool{os.Getpid(): true, child.Process.Pid: true, os.Getppid(): false} {
 		if _, there := got[pid]; there != want {
@@ -63,7 +63,7 @@ func TestFamily(t *testing.T) {
 		t.Errorf("memory of the child: %d, %v", bytes, err)
 	}
 	s, err := own.spent()
-	if err != nil || s.door > s.ours || s.ours > s.machine {
+	if err != nil || s.proxy > s.ours || s.ours > s.machine {
 		t.Errorf("spent: %+v, %v", s, err)
 	}
 }

@@ -28,21 +28,21 @@ const (
 	seenReplyAssuredConfirmed             = 2 | 4 | 8
 )
 
-// table is a node's table of connections.
-type table struct {
+// conntrackTable is a node's table of connections.
+type conntrackTable struct {
 	t    *testing.T
 	node *lab.Node
 	conn *netlink.Conn
 	max  int
 }
 
-func openTable(t *testing.T, n *lab.Node) *table {
+func openConntrack(t *testing.T, n *lab.Node) *conntrackTable {
 	t.Helper()
 	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max") // one for the whole machine
 	must(t, err)
 	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	must(t, err)
-	c := &table{t: t, node: n, conn: dialNetfilter(t, n), max: limit}
+	c := &conntrackTable{t: t, node: n, conn: dialNetfilter(t, n), max: limit}
 	t.Cleanup(func() {
 		must(t, c.conn.Close())
 		// On a fresh socket: what could not be added is an answer on the old one.
@@ -72,7 +72,7 @@ func message(kind netlink.HeaderType, flags netlink.HeaderFlags, attributes []by
 
 // fill adds connections that have seen traffic both ways, which the kernel does
 // not give up for new ones.
-func (c *table) fill(from, to int) {
+func (c *conntrackTable) fill(from, to int) {
 	c.t.Helper()
 	const batch = 128
 	for i := from; i < to; i += batch {
@@ -85,7 +85,7 @@ func (c *table) fill(from, to int) {
 	}
 }
 
-func (c *table) entry(number uint32) []byte {
+func (c *conntrackTable) entry(number uint32) []byte {
 	// 198.18.0.0/15 is for benchmarks (RFC 2544).
 	client := binary.BigEndian.AppendUint32(nil, 198<<24|18<<16|number>>12)
 	port := binary.BigEndian.AppendUint16(nil, uint16(10000+number&0xfff))
@@ -117,8 +117,8 @@ func (c *table) entry(number uint32) []byte {
 	return b
 }
 
-// knock sends packets that begin connections, until the context ends.
-func (c *table) knock(ctx context.Context) {
+// sendPackets sends packets that begin connections, until the context ends.
+func (c *conntrackTable) sendPackets(ctx context.Context) {
 	_ = c.node.Inside(func() error {
 		s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 		if err != nil {
@@ -143,17 +143,17 @@ func (c *table) knock(ctx context.Context) {
 func TestConntrack(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.Masters[2].Node
-	full := openTable(t, n)
+	full := openConntrack(t, n)
 	most := full.max * 93 / 100
 	full.fill(0, most)
-	r := c.exactly(n, []string{"conntrack-full"})
-	c.says(r, "conntrack-full", fmt.Sprintf("of %d entries", full.max))
+	r := c.expectFindings(n, []string{"conntrack-full"})
+	c.expectText(r, "conntrack-full", fmt.Sprintf("of %d entries", full.max))
 
 	ctx, stop := context.WithCancel(t.Context())
 	over := make(chan struct{})
-	go func() { defer close(over); full.knock(ctx) }()
+	go func() { defer close(over); full.sendPackets(ctx) }()
 	defer func() { stop(); <-over }()
 	full.fill(most, full.max)
-	r = c.exactly(n, []string{"conntrack-drops"})
-	c.says(r, "conntrack-drops", "within 500ms")
+	r = c.expectFindings(n, []string{"conntrack-drops"})
+	c.expectText(r, "conntrack-drops", "within 500ms")
 }

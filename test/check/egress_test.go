@@ -47,8 +47,8 @@ func TestEgressReadiness(t *testing.T) {
 				}
 				return nil
 			}))
-			r := c.exactly(n, []string{tt.id}, "--name", "api.lab.test")
-			c.says(r, tt.id, tt.says...)
+			r := c.expectFindings(n, []string{tt.id}, "--name", "api.lab.test")
+			c.expectText(r, tt.id, tt.says...)
 			if text := fmt.Sprintf("%+v", r); strings.Contains(text, "s3cret") || r.Outcome != tt.level {
 				t.Errorf("the outcome is %s, want %s, without credentials:\n%s", r.Outcome, tt.level, text)
 			}
@@ -58,7 +58,7 @@ func TestEgressReadiness(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "other.env")
 		must(t, os.WriteFile(path, []byte("# one\nHTTP_PROXY=\"http://user:s3cret@proxy"), 0o600))
 		c.configure(n.DefaultConfig()+"egressProxy: {file: "+path+"}\n", "Serving")
-		r := c.exactly(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test")
-		c.says(r, "egress-proxy-unreadable", path, "line 2")
+		r := c.expectFindings(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test")
+		c.expectText(r, "egress-proxy-unreadable", path, "line 2")
 	})
 }

@@ -17,18 +17,18 @@ import (
 func TestHealthy(t *testing.T) {
 	c := healthy(t, nil)
 	for _, m := range c.Masters[:2] {
-		c.well(m.Node)
+		c.expectHealthy(m.Node)
 	}
 }
 
-// well wants every check to have looked, and to have found nothing. On a machine that
+// expectHealthy wants every check to have looked, and to have found nothing. On a machine that
 // does much else a question can end without an answer: check then runs again.
-func (c *cluster) well(n *lab.Node) {
+func (c *cluster) expectHealthy(n *lab.Node) {
 	c.t.Helper()
 	var unseen []string
 	for range 5 {
 		unseen = nil
-		for _, result := range c.exactly(n, []string{}).Checks {
+		for _, result := range c.expectFindings(n, []string{}).Checks {
 			if result.Outcome != "ok" || result.Unseen != "" {
 				unseen = append(unseen, fmt.Sprintf("%s on %s: %s: %s %s", result.Name, n, result.Outcome, result.Text, result.Unseen))
 			}
@@ -56,27 +56,27 @@ func TestHealthyOpenShift(t *testing.T) {
 	c := healthy(t, nil)
 	for _, m := range []*lab.Master{c.Masters[0], c.Masters[2]} {
 		n := m.Node
-		c.openshift(n)
+		c.loadOpenShiftRules(n)
 		c.secondNIC(n)
-		c.single(m)
+		c.useSingleIPv6Address(m)
 		c.run(n, "ip address add 169.254.0.2/17 dev br-ex; ip address add fd69::2/112 dev br-ex nodad",
 			"ip address del 169.254.0.2/17 dev br-ex; ip address del fd69::2/112 dev br-ex")
-		c.ownResolver(n)
-		file(t, n.ProxyEnv(), "HTTP_PROXY=http://proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\n"+
+		c.addLocalResolver(n)
+		writeTestFile(t, n.ProxyEnv(), "HTTP_PROXY=http://proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\n"+
 			"NO_PROXY=.cluster.local,.svc,10.128.0.0/14,127.0.0.1,192.0.2.0/24,api-int.lab.test,api.lab.test,localhost\n")
 	}
-	c.awaits(c.Services[0], "Serving")
-	c.speak(c.standby(), c.holder())
+	c.awaitReason(c.Services[0], "Serving")
+	c.connectTo(c.standby(), c.holder())
 	for _, n := range []*lab.Node{c.Masters[0].Node, c.Masters[2].Node} {
-		c.well(n)
+		c.expectHealthy(n)
 		text, _, err := n.CheckText(t.Context(), shared.binary)
 		must(t, err)
 		t.Log(text)
 	}
 }
 
-// openshift loads the rules of others on a node until the test ends.
-func (c *cluster) openshift(n *lab.Node) {
+// loadOpenShiftRules loads the rules of others on a node until the test ends.
+func (c *cluster) loadOpenShiftRules(n *lab.Node) {
 	c.t.Helper()
 	other := strings.NewReplacer(
 		c.API.V4.String()+"/32", c.API.V6.String()+"/128", "192.0.2.200/32", "2001:db8:200::1/128", "172.30.1.2:80", "[fd02::2]:80",
@@ -85,7 +85,7 @@ func (c *cluster) openshift(n *lab.Node) {
 		_, err := n.Input(c.t.Context(), load[0], load[1], load[2:]...)
 		must(c.t, err)
 	}
-	c.heal(func(ctx context.Context) error {
+	c.onCleanup(func(ctx context.Context) error {
 		tables := []string{"ip mangle", "ip nat", "ip filter", "ip6 mangle", "ip6 nat", "ip6 filter", "inet ovn-kubernetes", "inet openshift_filter"}
 		_, err := n.Run(ctx, "nft", "delete table "+strings.Join(tables, "; delete table "))
 		return err

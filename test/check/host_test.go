@@ -48,25 +48,25 @@ func TestPortTaken(t *testing.T) {
 	s, err := n.StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary})
 	must(t, err)
 	t.Cleanup(func() { c.stop(s) })
-	seen := c.awaits(s, "PortInUse")
+	seen := c.awaitReason(s, "PortInUse")
 	if p := seen.Condition(); p.Status != "False" || !strings.Contains(p.Message, "8888") || !strings.Contains(p.Message, strconv.Itoa(os.Getpid())) || seen.Table.Present {
 		t.Errorf("%+v with the table %+v", p, seen.Table)
 	}
-	r := c.exactly(n, []string{"port-taken"})
-	c.says(r, "port-taken", "port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
+	r := c.expectFindings(n, []string{"port-taken"})
+	c.expectText(r, "port-taken", "port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
 	must(t, listener.Close())
-	c.awaits(s, "Serving")
+	c.awaitReason(s, "Serving")
 }
 
-// TestPortTakenMeanwhile: so it is without the service too, which is then not
+// TestPortTakenWithoutService: so it is without the service too, which is then not
 // there either.
-func TestPortTakenMeanwhile(t *testing.T) {
+func TestPortTakenWithoutService(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
 	listener, err := c.holder().Listen(t.Context(), ":8888")
 	must(t, err)
 	defer listener.Close()
-	c.exactly(c.holder(), []string{"port-taken", "service-down"})
+	c.expectFindings(c.holder(), []string{"port-taken", "service-down"})
 }
 
 // TestMetricsPortTaken: metrics are not served where somebody else listens, and
@@ -79,8 +79,8 @@ func TestMetricsPortTaken(t *testing.T) {
 	c.configure(n.DefaultConfig()+"metrics: {listenAddress: \":9645\"}\n", "Serving")
 	self, err := os.ReadFile("/proc/self/comm")
 	must(t, err)
-	r := c.exactly(n, []string{"metrics-port-taken"})
-	c.says(r, "metrics-port-taken", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
+	r := c.expectFindings(n, []string{"metrics-port-taken"})
+	c.expectText(r, "metrics-port-taken", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
 	if p := r.Check("port"); p.Outcome != "warning" {
 		t.Errorf("%+v", p)
 	}
@@ -92,13 +92,13 @@ func TestMetricsPortTaken(t *testing.T) {
 		}
 		return conn.Close()
 	}))
-	c.exactly(n, []string{})
+	c.expectFindings(n, []string{})
 }
 
 func TestServiceDown(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
-	c.exactly(c.holder(), []string{"service-down"})
+	c.expectFindings(c.holder(), []string{"service-down"})
 }
 
 // TestServiceHangs has a service that runs and does nothing any more. The process
@@ -106,8 +106,8 @@ func TestServiceDown(t *testing.T) {
 func TestServiceHangs(t *testing.T) {
 	c := healthy(t, nil)
 	c.freeze(c.Services[0])
-	r := c.exactly(c.holder(), []string{"service-hangs"})
-	c.says(r, "service-hangs", "the service runs and does not answer: ", "timeout")
+	r := c.expectFindings(c.holder(), []string{"service-hangs"})
+	c.expectText(r, "service-hangs", "the service runs and does not answer: ", "timeout")
 }
 
 // TestServiceReportUnreadable has the status socket answer with something else than a
@@ -124,8 +124,8 @@ func TestServiceReportUnreadable(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	r := c.exactly(c.holder(), []string{"service-report-unreadable"}, "--status-socket", path)
-	c.says(r, "service-report-unreadable", "does not say how it is: ", "year outside of range")
+	r := c.expectFindings(c.holder(), []string{"service-report-unreadable"}, "--status-socket", path)
+	c.expectText(r, "service-report-unreadable", "does not say how it is: ", "year outside of range")
 	if p := r.Check("port"); p.Outcome != "skipped" {
 		t.Errorf("%+v", p)
 	}
@@ -135,23 +135,23 @@ func TestServiceReportUnreadable(t *testing.T) {
 func (c *cluster) freeze(s *lab.Service) {
 	c.t.Helper()
 	must(c.t, s.Signal(unix.SIGSTOP))
-	c.heal(func(context.Context) error { return s.Signal(unix.SIGCONT) })
+	c.onCleanup(func(context.Context) error { return s.Signal(unix.SIGCONT) })
 }
 
-// TestServiceComplains: what the service complains about, and nothing else is seen
+// TestServiceNotReady: what the service complains about, and nothing else is seen
 // of, is a finding. Here it has another configuration than check.
-func TestServiceComplains(t *testing.T) {
+func TestServiceNotReady(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	c.configure(n.DefaultConfig()+"mode: \"\"\n", "Disabled")
 	other := filepath.Join(t.TempDir(), "config.yaml")
 	must(t, os.WriteFile(other, []byte(n.DefaultConfig()), 0o600))
-	r := c.exactly(n, []string{"service-unwell"}, "--config", other)
-	c.says(r, "service-unwell", "the service runs and is not ready: Disabled: ")
+	r := c.expectFindings(n, []string{"service-unwell"}, "--config", other)
+	c.expectText(r, "service-unwell", "the service runs and is not ready: Disabled: ")
 }
 
-// TestServiceUnwell has the process that answers the clients end again and again.
-func TestServiceUnwell(t *testing.T) {
+// TestServiceRestartsProxy has the process that answers the clients end again and again.
+func TestServiceRestartsProxy(t *testing.T) {
 	c := healthy(t, nil)
 	must(t, eventually(t, func() error {
 		if err := c.Services[0].KillChildren(); err != nil {
@@ -163,8 +163,8 @@ func TestServiceUnwell(t *testing.T) {
 		}
 		return err
 	}))
-	r := c.exactly(c.holder(), []string{"service-unwell"})
-	c.says(r, "service-unwell", "GateUnavailable")
+	r := c.expectFindings(c.holder(), []string{"service-unwell"})
+	c.expectText(r, "service-unwell", "GateUnavailable")
 }
 
 // TestEgressProxy: names are those of the configuration.
@@ -183,13 +183,13 @@ func TestEgressProxy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			must(t, os.WriteFile(n.ProxyEnv(), []byte(tt.text), 0o600))
 			defer os.Remove(n.ProxyEnv())
-			r := c.exactly(n, tt.ids, "--name", "api.lab.test")
+			r := c.expectFindings(n, tt.ids, "--name", "api.lab.test")
 			if len(tt.ids) > 0 && tt.ids[0] == "egress-proxy-takes-api" {
-				c.says(r, tt.ids[0], "http://api.lab.test", "http://xxxxx@proxy.lab.test:3128", n.ProxyEnv())
+				c.expectText(r, tt.ids[0], "http://api.lab.test", "http://xxxxx@proxy.lab.test:3128", n.ProxyEnv())
 			}
 		})
 	}
 	t.Run("a directory", func(t *testing.T) {
-		c.exactly(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test", "--proxy-env", t.TempDir())
+		c.expectFindings(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test", "--proxy-env", t.TempDir())
 	})
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// accepts has the node on which check runs take a configuration, and waits until its
+// configureEgress has the node on which check runs take a configuration, and waits until its
 // service has accepted the egress proxy, and when the test ends until it has none.
-func (c *cluster) accepts(config string) {
+func (c *cluster) configureEgress(config string) {
 	c.t.Helper()
 	n := c.standby()
 	must(c.t, n.WriteConfig(config))
-	c.heal(func(ctx context.Context) error {
+	c.onCleanup(func(ctx context.Context) error {
 		if err := n.WriteConfig(n.DefaultConfig()); err != nil {
 			return err
 		}
@@ -27,9 +27,9 @@ func (c *cluster) accepts(config string) {
 	must(c.t, err)
 }
 
-// TestProxyDead: with an egress proxy at which nobody answers, and no DNS server that
+// TestEgressProxyUnreachable: with an egress proxy at which nobody answers, and no DNS server that
 // does, check still ends in time.
-func TestProxyDead(t *testing.T) {
+func TestEgressProxyUnreachable(t *testing.T) {
 	c := healthy(t, nil)
 	// No master has a route to the ingress other than the egress proxy.
 	config := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\nhosts: [%s]\nupstream: {scheme: https}\negressProxy: {upstream: auto, ",
@@ -44,16 +44,16 @@ func TestProxyDead(t *testing.T) {
 		{"and a DNS that is", lab.EgressName, false, []string{"dns-silent"}, []string{lab.EgressName, "does not answer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := c.with(t)
+			c := c.forSubtest(t)
 			url := c.Egress.URL("http", "", tt.host)
-			c.accepts(config + fmt.Sprintf("httpProxy: %q, httpsProxy: %q}\n", url, url))
-			c.rules(c.standby(), "chain output { type filter hook output priority raw; oifname br-ex tcp dport 3128 drop; }")
+			c.configureEgress(config + fmt.Sprintf("httpProxy: %q, httpsProxy: %q}\n", url, url))
+			c.loadFaultRules(c.standby(), "chain output { type filter hook output priority raw; oifname br-ex tcp dport 3128 drop; }")
 			if !tt.dns {
-				c.rules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
+				c.loadFaultRules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
 			}
-			r := c.exactly(c.standby(), append([]string{"egress-unreachable", "egress-without-readiness"}, tt.want...), "--token", token)
-			c.says(r, "egress-unreachable", tt.says...)
-			c.inTime(r)
+			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-without-readiness"}, tt.want...), "--token", token)
+			c.expectText(r, "egress-unreachable", tt.says...)
+			c.expectDuration(r)
 		})
 	}
 }

@@ -40,7 +40,7 @@ type cluster struct {
 	*lab.Lab
 	t        *testing.T
 	Services []*lab.Service
-	env      environment
+	env      clusterServices
 }
 
 // healthy waits for a quiet lab and starts the services, with the configuration
@@ -52,7 +52,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 	}
 	c := &cluster{Lab: shared.lab, t: t}
 	must(t, c.Settled(t.Context()))
-	c.surround()
+	c.startClusterServices()
 	for i, m := range c.Masters {
 		o := lab.ServiceOptions{Binary: shared.binary}
 		if config != nil {
@@ -67,7 +67,7 @@ func healthy(t *testing.T, config func(*lab.Node) string) *cluster {
 		if i == 0 {
 			want = "Serving"
 		}
-		c.awaits(s, want)
+		c.awaitReason(s, want)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -90,18 +90,18 @@ func (c *cluster) check(n *lab.Node, flags ...string) (lab.CheckReport, int) {
 	return r, code
 }
 
-// exactly wants check to find these and nothing else on a node, and to exit
+// expectFindings wants check to find these and nothing else on a node, and to exit
 // with 1 when one of them is a problem.
-func (c *cluster) exactly(n *lab.Node, want []string, flags ...string) lab.CheckReport {
+func (c *cluster) expectFindings(n *lab.Node, want []string, flags ...string) lab.CheckReport {
 	c.t.Helper()
 	r, code := c.check(n, flags...)
-	c.wants(r, code, want)
+	c.expectReport(r, code, want)
 	return r
 }
 
-// wants fails the test unless a report has these findings and nothing else, and
+// expectReport fails the test unless a report has these findings and nothing else, and
 // the exit code is 1 when one of them is a problem.
-func (c *cluster) wants(r lab.CheckReport, code int, want []string) {
+func (c *cluster) expectReport(r lab.CheckReport, code int, want []string) {
 	c.t.Helper()
 	got := r.IDs()
 	slices.Sort(got)
@@ -118,8 +118,8 @@ func (c *cluster) wants(r lab.CheckReport, code int, want []string) {
 	}
 }
 
-// inTime wants check to have ended when it promises to, by its own clock.
-func (c *cluster) inTime(r lab.CheckReport) {
+// expectDuration wants check to have ended when it promises to, by its own clock.
+func (c *cluster) expectDuration(r lab.CheckReport) {
 	c.t.Helper()
 	if r.Took <= 0 || r.Took > 15000 {
 		c.t.Errorf("it took %v ms", r.Took)
@@ -127,10 +127,10 @@ func (c *cluster) inTime(r lab.CheckReport) {
 	c.t.Logf("%v ms, %v", r.Took, r.IDs())
 }
 
-// says wants a finding's cause and mend to have these parts.
-func (c *cluster) says(r lab.CheckReport, id string, parts ...string) {
+// texts wants a finding's cause and mend to have these parts.
+func (c *cluster) expectText(r lab.CheckReport, id string, parts ...string) {
 	c.t.Helper()
-	texts := r.Says(id)
+	texts := r.Texts(id)
 	if len(texts) == 0 {
 		c.t.Errorf("there is no finding %s", id)
 		return
@@ -142,15 +142,15 @@ func (c *cluster) says(r lab.CheckReport, id string, parts ...string) {
 	}
 }
 
-// again starts the holder's service anew, in another way, and waits for a reason.
-func (c *cluster) again(o lab.ServiceOptions, reason string) {
+// restartService starts the holder's service anew, in another way, and waits for a reason.
+func (c *cluster) restartService(o lab.ServiceOptions, reason string) {
 	c.t.Helper()
 	c.stop(c.Services[0])
 	o.Binary = shared.binary
 	s, err := c.holder().StartService(c.t.Context(), o)
 	must(c.t, err)
 	c.t.Cleanup(func() { c.stop(s) })
-	c.awaits(s, reason)
+	c.awaitReason(s, reason)
 }
 
 // configure replaces the configuration of the holder's service and waits for a
@@ -158,19 +158,19 @@ func (c *cluster) again(o lab.ServiceOptions, reason string) {
 func (c *cluster) configure(text, reason string) {
 	c.t.Helper()
 	must(c.t, c.holder().WriteConfig(text))
-	c.awaits(c.Services[0], reason)
+	c.awaitReason(c.Services[0], reason)
 }
 
-// awaits waits until a service's condition has a reason.
-func (c *cluster) awaits(s *lab.Service, reason string) lab.Status {
+// awaitReason waits until a service's condition has a reason.
+func (c *cluster) awaitReason(s *lab.Service, reason string) lab.Status {
 	c.t.Helper()
 	seen, err := s.AwaitReason(c.t.Context(), reason)
 	must(c.t, err)
 	return seen
 }
 
-// file writes a file that goes with the test.
-func file(t *testing.T, path, text string) {
+// writeTestFile writes a file that goes with the test.
+func writeTestFile(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o750))
 	must(t, os.WriteFile(path, []byte(text), 0o600))

@@ -70,7 +70,7 @@ func TestNftablesMissing(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
 	wrap := []string{"env", withoutNetfilter + "=1", self}
-	c.again(lab.ServiceOptions{Wrap: wrap}, "NftablesUnavailable")
+	c.restartService(lab.ServiceOptions{Wrap: wrap}, "NftablesUnavailable")
 	args := slices.Concat(wrap[1:], []string{shared.binary, "check", "-o", "json"}, c.holder().CheckFlags())
 	out, err := c.holder().Run(t.Context(), wrap[0], args...)
 	if code := exitCode(err); code != 1 {
@@ -78,16 +78,16 @@ func TestNftablesMissing(t *testing.T) {
 	}
 	r, parsed := lab.ParseCheck(out)
 	must(t, parsed)
-	c.wants(r, exitCode(err), []string{"nftables-missing"})
-	c.says(r, "nftables-missing", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
+	c.expectReport(r, exitCode(err), []string{"nftables-missing"})
+	c.expectText(r, "nftables-missing", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
 }
 
 // TestNftablesDenied has the service without its capability.
 func TestNftablesDenied(t *testing.T) {
 	c := healthy(t, nil)
-	c.again(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
-	r := c.exactly(c.holder(), []string{"nftables-denied"})
-	c.says(r, "nftables-denied", "no CAP_NET_ADMIN in its effective set")
+	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
+	r := c.expectFindings(c.holder(), []string{"nftables-denied"})
+	c.expectText(r, "nftables-denied", "no CAP_NET_ADMIN in its effective set")
 }
 
 // TestNftablesRefused has a second service on a host: the first one owns the table.
@@ -109,6 +109,6 @@ func TestNftablesRefused(t *testing.T) {
 		}
 		return err
 	}))
-	r := c.exactly(n, []string{"nftables-refused"}, flags...)
-	c.says(r, "nftables-refused", "the table belongs to process", "(http01-proxyd)")
+	r := c.expectFindings(n, []string{"nftables-refused"}, flags...)
+	c.expectText(r, "nftables-refused", "the table belongs to process", "(http01-proxyd)")
 }

@@ -19,16 +19,16 @@ func TestDNS(t *testing.T) {
 	fails, silent := lab.NameAnswer{Fails: true}, lab.NameAnswer{Silent: true}
 	a, aaaa := lab.NameAnswer{Addresses: []netip.Addr{c.API.V4}}, lab.NameAnswer{Addresses: []netip.Addr{c.API.V6}}
 	serve := func(a, aaaa lab.NameAnswer) func(*cluster) {
-		return func(c *cluster) { c.ownResolver(c.standby()); c.outside(a, aaaa) }
+		return func(c *cluster) { c.addLocalResolver(c.standby()); c.serveOutsideDNS(a, aaaa) }
 	}
-	c.all(t, []fault{
+	c.runFaults(t, []fault{
 		{
 			name: "AAAA fails", want: []string{"dns-server-fails"}, inject: serve(a, fails),
-			says: map[string]string{"dns-server-fails": "192.0.2.1 answers with an error, such as SERVFAIL, when it is asked for the AAAA record of api.lab.test"},
+			texts: map[string]string{"dns-server-fails": "192.0.2.1 answers with an error, such as SERVFAIL, when it is asked for the AAAA record of api.lab.test"},
 		},
 		{
 			name: "no answer for A", want: []string{"dns-server-fails"}, inject: serve(silent, aaaa),
-			says: map[string]string{"dns-server-fails": "192.0.2.1 does not answer when it is asked for the A record of api.lab.test"},
+			texts: map[string]string{"dns-server-fails": "192.0.2.1 does not answer when it is asked for the A record of api.lab.test"},
 		},
 		{name: "both fail", want: []string{"dns-server-fails", "dns-server-fails"}, inject: serve(fails, fails)},
 		{name: "outside is silent", want: []string{}, inject: serve(silent, silent)},
@@ -41,17 +41,17 @@ func TestDNS(t *testing.T) {
 				for i := range 16 {
 					many = append(many, netip.MustParseAddr(fmt.Sprintf("203.0.113.%d", i+1)))
 				}
-				c.outside(lab.NameAnswer{Addresses: many}, lab.NameAnswer{})
+				c.serveOutsideDNS(lab.NameAnswer{Addresses: many}, lab.NameAnswer{})
 			},
 		},
 	})
 }
 
-// ownResolver gives a node a resolver of its own that knows the VIPs, as
+// addLocalResolver gives a node a resolver of its own that knows the VIPs, as
 // OpenShift's CoreDNS on each node does; it stands first in resolv.conf.
-func (c *cluster) ownResolver(n *lab.Node) {
+func (c *cluster) addLocalResolver(n *lab.Node) {
 	c.t.Helper()
-	c.names(n, n.Addresses.V4, func(name string, ipv6 bool) lab.NameAnswer {
+	c.serveNames(n, n.Addresses.V4, func(name string, ipv6 bool) lab.NameAnswer {
 		switch {
 		case name != apiName:
 			return lab.NameAnswer{}
@@ -61,37 +61,37 @@ func (c *cluster) ownResolver(n *lab.Node) {
 			return lab.NameAnswer{Addresses: []netip.Addr{c.API.V4}}
 		}
 	})
-	c.resolvers(n, n.Addresses.V4, c.DNS()[0])
+	c.writeResolvConf(n, n.Addresses.V4, c.DNS()[0])
 }
 
-// outside has the gateway's DNS server say something of all names until the test
+// serveOutsideDNS has the gateway's DNS server say something of all names until the test
 // ends, and the standby ask it.
-func (c *cluster) outside(a, aaaa lab.NameAnswer) {
+func (c *cluster) serveOutsideDNS(a, aaaa lab.NameAnswer) {
 	c.t.Helper()
 	at := c.Gateway.Addresses.V4
-	c.names(c.Gateway, at, func(_ string, ipv6 bool) lab.NameAnswer {
+	c.serveNames(c.Gateway, at, func(_ string, ipv6 bool) lab.NameAnswer {
 		if ipv6 {
 			return aaaa
 		}
 		return a
 	})
-	c.resolvers(c.standby(), c.standby().Addresses.V4, at)
+	c.writeResolvConf(c.standby(), c.standby().Addresses.V4, at)
 }
 
-func (c *cluster) names(n *lab.Node, at netip.Addr, answer func(name string, ipv6 bool) lab.NameAnswer) {
+func (c *cluster) serveNames(n *lab.Node, at netip.Addr, answer func(name string, ipv6 bool) lab.NameAnswer) {
 	c.t.Helper()
 	s, err := n.ServeNames(c.t.Context(), at, answer)
 	must(c.t, err)
-	c.heal(func(context.Context) error { return s.Close() })
+	c.onCleanup(func(context.Context) error { return s.Close() })
 }
 
-// resolvers writes a node's resolv.conf until the test ends.
-func (c *cluster) resolvers(n *lab.Node, servers ...netip.Addr) {
+// writeResolvConf writes a node's resolv.conf until the test ends.
+func (c *cluster) writeResolvConf(n *lab.Node, servers ...netip.Addr) {
 	c.t.Helper()
 	var text strings.Builder
 	for _, s := range servers {
 		fmt.Fprintf(&text, "nameserver %v\n", s)
 	}
 	must(c.t, n.WriteHostFile("resolv.conf", text.String()))
-	c.heal(func(context.Context) error { return c.hostFiles(n) })
+	c.onCleanup(func(context.Context) error { return c.writeHostFiles(n) })
 }

@@ -21,37 +21,37 @@ type fault struct {
 	on     func(*cluster) *lab.Node // where check runs; nil: where no API VIP is
 	flags  []string
 	want   []string          // the findings
-	says   map[string]string // the text of some
+	texts  map[string]string // the text of some
 }
 
-// all puts each fault into one cluster in turn.
-func (c *cluster) all(t *testing.T, faults []fault) {
+// runFaults puts each fault into one cluster in turn.
+func (c *cluster) runFaults(t *testing.T, faults []fault) {
 	t.Helper()
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			c := c.with(t)
+			c := c.forSubtest(t)
 			f.inject(c)
 			on := c.standby()
 			if f.on != nil {
 				on = f.on(c)
 			}
-			r := c.exactly(on, f.want, f.flags...)
-			for id, text := range f.says {
-				c.says(r, id, text)
+			r := c.expectFindings(on, f.want, f.flags...)
+			for id, text := range f.texts {
+				c.expectText(r, id, text)
 			}
 			for _, result := range r.Checks {
 				for _, found := range result.Findings {
-					t.Logf("%s\n    mend: %s", found.Says, found.Mend)
+					t.Logf("%s\n    mend: %s", found.Message, found.Remediation)
 				}
 			}
 		})
 	}
 	// What was put in has been taken out again.
-	c.with(t).exactly(c.standby(), []string{})
+	c.forSubtest(t).expectFindings(c.standby(), []string{})
 }
 
-// with is the cluster for a subtest.
-func (c *cluster) with(t *testing.T) *cluster {
+// forSubtest is the cluster for a subtest.
+func (c *cluster) forSubtest(t *testing.T) *cluster {
 	t.Helper()
 	sub := *c
 	sub.t = t
@@ -63,23 +63,23 @@ func holder(c *cluster) *lab.Node { return c.holder() }
 // standby is a master without an API VIP.
 func (c *cluster) standby() *lab.Node { return c.Masters[2].Node }
 
-// instead has something else than the router on its port until the test ends.
-func (c *cluster) instead(start func()) {
+// replaceRouter has something else than the router on its port until the test ends.
+func (c *cluster) replaceRouter(start func()) {
 	c.t.Helper()
 	must(c.t, c.Worker.StopRouter(c.t.Context()))
-	c.heal(func(ctx context.Context) error {
+	c.onCleanup(func(ctx context.Context) error {
 		return errors.Join(c.Worker.StopRouter(ctx), c.Worker.StartRouter(ctx, lab.RouterOptions{}))
 	})
 	start()
 }
 
-// bytes answers every connection to port 80 of the worker with some bytes: what no
+// serveBytes answers every connection to port 80 of the worker with some bytes: what no
 // real program sends that speaks HTTP.
-func (c *cluster) bytes(text string) {
+func (c *cluster) serveBytes(text string) {
 	c.t.Helper()
 	l, err := c.Worker.Listen(c.t.Context(), ":80")
 	must(c.t, err)
-	c.heal(func(context.Context) error { return l.Close() })
+	c.onCleanup(func(context.Context) error { return l.Close() })
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -93,8 +93,8 @@ func (c *cluster) bytes(text string) {
 	}()
 }
 
-// heal runs f when the test ends, however it does.
-func (c *cluster) heal(f func(context.Context) error) {
+// onCleanup runs f when the test ends, however it does.
+func (c *cluster) onCleanup(f func(context.Context) error) {
 	c.t.Cleanup(func() {
 		if err := f(context.Background()); err != nil {
 			c.t.Error(err)
@@ -102,18 +102,18 @@ func (c *cluster) heal(f func(context.Context) error) {
 	})
 }
 
-// rules loads an nft table into a node until the test ends.
-func (c *cluster) rules(n *lab.Node, body string) {
+// loadFaultRules loads an nft table into a node until the test ends.
+func (c *cluster) loadFaultRules(n *lab.Node, body string) {
 	c.t.Helper()
-	c.load(n, "inet fault", "table inet fault {\n"+body+"\n}\n")
+	c.loadTable(n, "inet fault", "table inet fault {\n"+body+"\n}\n")
 }
 
-// load loads the nft table of a name into a node until the test ends.
-func (c *cluster) load(n *lab.Node, table, text string) {
+// loadTable loads the nft table of a name into a node until the test ends.
+func (c *cluster) loadTable(n *lab.Node, table, text string) {
 	c.t.Helper()
 	_, err := n.Input(c.t.Context(), text, "nft", "-f", "-")
 	must(c.t, err)
-	c.heal(func(ctx context.Context) error {
+	c.onCleanup(func(ctx context.Context) error {
 		_, err := n.Run(ctx, "nft", "delete table "+table)
 		return err
 	})
@@ -124,50 +124,50 @@ func (c *cluster) run(n *lab.Node, inject, heal string) {
 	c.t.Helper()
 	_, err := n.Run(c.t.Context(), "sh", "-c", inject)
 	must(c.t, err)
-	c.heal(func(ctx context.Context) error {
+	c.onCleanup(func(ctx context.Context) error {
 		_, err := n.Run(ctx, "sh", "-c", heal)
 		return err
 	})
 }
 
-// name publishes other addresses of the API's name until the test ends.
-func (c *cluster) name(addresses lab.Pair) {
+// publishName publishes other addresses of the API's name until the test ends.
+func (c *cluster) publishName(addresses lab.Pair) {
 	c.t.Helper()
 	must(c.t, c.Internet.SetName(c.t.Context(), apiName, addresses))
-	c.heal(func(ctx context.Context) error { return c.Internet.SetName(ctx, apiName, c.API) })
+	c.onCleanup(func(ctx context.Context) error { return c.Internet.SetName(ctx, apiName, c.API) })
 }
 
-// route leads a path of the API's name to a port of the worker until the test
+// addRoute leads a path of the API's name to a port of the worker until the test
 // ends.
-func (c *cluster) route(path string, port int) {
+func (c *cluster) addRoute(path string, port int) {
 	c.t.Helper()
 	r, err := c.Worker.AddRoute(c.t.Context(), apiName, path, port)
 	must(c.t, err)
-	c.heal(r.Remove)
+	c.onCleanup(r.Remove)
 }
 
-// solve runs cert-manager's solver for a token of the API's name until the test ends.
-func (c *cluster) solve(token string) *lab.Solver {
+// startSolver runs cert-manager's solver for a token of the API's name until the test ends.
+func (c *cluster) startSolver(token string) *lab.Solver {
 	c.t.Helper()
 	s, err := c.Solve(c.t.Context(), apiName, token, token+"."+thumbprint)
 	must(c.t, err)
-	c.heal(s.Remove)
+	c.onCleanup(s.Remove)
 	return s
 }
 
 // webPort is where nginx answers on the worker.
 const webPort = 8099
 
-// web has the real nginx answer everything on the worker with one status, type
+// startWebServer has the real nginx answer everything on the worker with one status, type
 // and body until the test ends.
-func (c *cluster) web(status int, kind, body string) {
+func (c *cluster) startWebServer(status int, kind, body string) {
 	c.t.Helper()
 	quoted := strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(body)
-	c.nginx(webPort, fmt.Sprintf("default_type %s; location / { return %d \"%s\"; }", kind, status, quoted))
+	c.startNginx(webPort, fmt.Sprintf("default_type %s; location / { return %d \"%s\"; }", kind, status, quoted))
 }
 
-// nginx runs the real one on a port of the worker until the test ends.
-func (c *cluster) nginx(port int, server string) {
+// startNginx runs the real one on a port of the worker until the test ends.
+func (c *cluster) startNginx(port int, server string) {
 	c.t.Helper()
 	dir := filepath.Join(c.Worker.Dir, "nginx")
 	must(c.t, os.MkdirAll(dir, 0o755))
@@ -179,7 +179,7 @@ server { listen %[2]d; listen [::]:%[2]d; %[3]s } }
 `, dir, port, server), 0o600))
 	p, err := c.Worker.Start(lab.Command{Name: "nginx", Path: "nginx", Args: []string{"-p", dir, "-c", conf}})
 	must(c.t, err)
-	c.heal(p.Kill)
+	c.onCleanup(p.Kill)
 	must(c.t, lab.Eventually(c.t.Context(), "nginx", func(ctx context.Context) error {
 		conn, err := c.Worker.Dial(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {

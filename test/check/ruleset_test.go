@@ -100,23 +100,23 @@ func TestRuleset(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := c.with(t)
+			c := c.forSubtest(t)
 			table, _, _ := strings.Cut(strings.TrimPrefix(tt.text, "table "), " {")
-			c.load(c.holder(), table, tt.text)
-			r := c.exactly(c.holder(), tt.ids)
+			c.loadTable(c.holder(), table, tt.text)
+			r := c.expectFindings(c.holder(), tt.ids)
 			for _, id := range tt.ids {
-				c.says(r, id, tt.says...)
+				c.expectText(r, id, tt.says...)
 			}
 		})
 	}
 }
 
-// TestUnseen: what cannot be looked into is said beside what was found.
-func TestUnseen(t *testing.T) {
+// TestSkippedRules: what cannot be looked into is said beside what was found.
+func TestSkippedRules(t *testing.T) {
 	c := healthy(t, nil)
-	c.rules(c.holder(), "chain marked { type filter hook input priority 4; meta mark 0x1 drop; }\n"+
+	c.loadFaultRules(c.holder(), "chain marked { type filter hook input priority 4; meta mark 0x1 drop; }\n"+
 		"chain input { type filter hook input priority 5; tcp dport 8888 drop; }")
-	r := c.exactly(c.holder(), []string{"input-drops"})
+	r := c.expectFindings(c.holder(), []string{"input-drops"})
 	if got := r.Check("ruleset").Unseen; !strings.Contains(got, " in chain inet fault marked") {
 		t.Errorf("not looked at: %q", got)
 	}

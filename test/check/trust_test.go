@@ -12,9 +12,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// TestTrust has the file of trusted CAs be what the service refuses, or takes in
+// TestTrustedCA has the file of trusted CAs be what the service refuses, or takes in
 // part. Its states say the same as check.
-func TestTrust(t *testing.T) {
+func TestTrustedCA(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	bundle := filepath.Join(n.Dir, "trust", "ca-bundle.crt")
@@ -30,7 +30,7 @@ func TestTrust(t *testing.T) {
 	must(t, err)
 	apps, err := root.Issue(lab.ServerCertificate{Names: []string{"*.apps.lab.test"}})
 	must(t, err)
-	c.instead(func() { must(t, c.Worker.StartRouter(t.Context(), lab.RouterOptions{Secure: &apps})) })
+	c.replaceRouter(func() { must(t, c.Worker.StartRouter(t.Context(), lab.RouterOptions{Secure: &apps})) })
 	good, old := string(root.Certificate()), string(expired.Certificate())
 	// Without the last good bundle of another test.
 	must(t, os.RemoveAll(filepath.Join(filepath.Dir(n.APIServerURL()), "state", "last-good-ca-bundle.crt")))
@@ -50,9 +50,9 @@ func TestTrust(t *testing.T) {
 			write(t, tt.text)
 			_, err := c.Services[0].AwaitCondition(t.Context(), "UpstreamTrustReady", tt.reason)
 			must(t, err)
-			r := c.exactly(n, tt.ids)
+			r := c.expectFindings(n, tt.ids)
 			for _, id := range tt.ids {
-				c.says(r, id, tt.says...)
+				c.expectText(r, id, tt.says...)
 			}
 		})
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// conf is the configuration that points to another keepalived.conf.
-func conf(path string) string { return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n", path) }
+// configFor is the configuration that points to another keepalived.conf.
+func configFor(path string) string { return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n", path) }
 
-const instance = `vrrp_instance %s {
+const vrrpInstance = `vrrp_instance %s {
     state BACKUP
     interface br-ex
     virtual_router_id 57
@@ -36,39 +36,39 @@ func TestKeepalivedConf(t *testing.T) {
 	must(t, err)
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
 	// Without it, a host with ingress VIPs alone is a worker.
-	file(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
+	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	for _, tt := range []struct {
 		name, text, reason, id string
 		says                   string
 	}{
 		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-half-written", path},
 		{"empty", "\n", "NoVIPs", "keepalived-half-written", path},
-		{"without API instance", fmt.Sprintf(instance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-without-api", path},
+		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-without-api", path},
 		{
-			"without ingress", fmt.Sprintf(instance+instance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "vips-without-ingress",
+			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "vips-without-ingress",
 			fmt.Sprintf("gives API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			file(t, path, tt.text)
-			c.configure(conf(path), tt.reason)
-			r := c.exactly(n, []string{tt.id})
-			c.says(r, tt.id, tt.says)
+			writeTestFile(t, path, tt.text)
+			c.configure(configFor(path), tt.reason)
+			r := c.expectFindings(n, []string{tt.id})
+			c.expectText(r, tt.id, tt.says)
 			c.configure(n.DefaultConfig(), "Serving")
 		})
 	}
 	t.Run("a directory", func(t *testing.T) {
 		must(t, os.MkdirAll(path, 0o750))
 		t.Cleanup(func() { must(t, os.Remove(path)) })
-		c.configure(conf(path), "NoVIPs")
-		c.exactly(n, []string{"keepalived-unreadable"})
+		c.configure(configFor(path), "NoVIPs")
+		c.expectFindings(n, []string{"keepalived-unreadable"})
 		c.configure(n.DefaultConfig(), "Serving")
 	})
 	t.Run("absent", func(t *testing.T) {
-		file(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
-		c.configure(conf(path), "NoVIPs")
-		r := c.exactly(n, []string{"keepalived-absent"})
-		c.says(r, "keepalived-absent", path, n.Manifests())
+		writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
+		c.configure(configFor(path), "NoVIPs")
+		r := c.expectFindings(n, []string{"keepalived-absent"})
+		c.expectText(r, "keepalived-absent", path, n.Manifests())
 		c.configure(n.DefaultConfig(), "Serving")
 	})
 }
@@ -81,12 +81,12 @@ func TestLastGoodVIPs(t *testing.T) {
 	whole, err := os.ReadFile(n.KeepalivedConfig())
 	must(t, err)
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
-	c.configure(conf(path), "NotRequired")
-	file(t, path, string(whole))
-	c.awaits(c.Services[0], "Serving")
+	c.configure(configFor(path), "NotRequired")
+	writeTestFile(t, path, string(whole))
+	c.awaitReason(c.Services[0], "Serving")
 	for name, text := range map[string]string{"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "empty": ""} {
 		t.Run(name, func(t *testing.T) {
-			c := c.with(t)
+			c := c.forSubtest(t)
 			must(t, os.WriteFile(path, []byte(text), 0o600))
 			_, err := c.Services[0].Await(t.Context(), "the last good VIPs", func(s lab.Status) error {
 				if !strings.Contains(s.Condition().Message, "last good VIPs stay in force") {
@@ -95,7 +95,7 @@ func TestLastGoodVIPs(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			r := c.exactly(n, []string{"keepalived-half-written"})
+			r := c.expectFindings(n, []string{"keepalived-half-written"})
 			for _, result := range r.Checks {
 				if result.Name != "vips" && result.Outcome != "ok" {
 					t.Errorf("%s: %s: %s", result.Name, result.Outcome, result.Text)
@@ -108,35 +108,35 @@ func TestLastGoodVIPs(t *testing.T) {
 
 func TestUserManaged(t *testing.T) {
 	c := healthy(t, nil)
-	file(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
-	c.awaits(c.Services[0], "ExternalLoadBalancer")
-	r := c.exactly(c.holder(), []string{"vips-user-managed"})
-	c.says(r, "vips-user-managed", filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+" is where OpenShift has put keepalived aside")
+	writeTestFile(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
+	c.awaitReason(c.Services[0], "ExternalLoadBalancer")
+	r := c.expectFindings(c.holder(), []string{"vips-user-managed"})
+	c.expectText(r, "vips-user-managed", filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+" is where OpenShift has put keepalived aside")
 }
 
-// TestShared has API and ingress share their addresses, as on a single node.
-func TestShared(t *testing.T) {
+// TestSharedVIPs has API and ingress share their addresses, as on a single node.
+func TestSharedVIPs(t *testing.T) {
 	c := healthy(t, nil)
 	both := fmt.Sprintf(`["%s", "%s"]`, c.Ingress.V4, c.Ingress.V6)
 	c.configure(fmt.Sprintf("vips:\n  api: %s\n  ingress: %s\n", both, both), "NotRequired")
-	r := c.exactly(c.holder(), []string{"vips-shared"})
-	c.says(r, "vips-shared", fmt.Sprintf("share %s and %s", c.Ingress.V4, c.Ingress.V6))
+	r := c.expectFindings(c.holder(), []string{"vips-shared"})
+	c.expectText(r, "vips-shared", fmt.Sprintf("share %s and %s", c.Ingress.V4, c.Ingress.V6))
 }
 
-// TestNoNode: on a host that has nothing to do with VIPs there is nothing to
+// TestNotAClusterNode: on a host that has nothing to do with VIPs there is nothing to
 // check, and that is no failure.
-func TestNoNode(t *testing.T) {
+func TestNotAClusterNode(t *testing.T) {
 	c := healthy(t, nil)
 	pod := c.Pods[0]
-	must(t, pod.WriteConfig(conf(filepath.Join(pod.Dir, "keepalived.conf"))))
-	c.nothing(pod, "")
+	must(t, pod.WriteConfig(configFor(filepath.Join(pod.Dir, "keepalived.conf"))))
+	c.expectNothingToCheck(pod, "")
 	if r, code := c.check(pod); code != 3 || r.Outcome != "nothing" || r.Checks == nil {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
 }
 
-// nothing wants check to find nothing to look at on a node, and to print a part of why.
-func (c *cluster) nothing(n *lab.Node, why string) {
+// expectNothingToCheck wants check to find nothing to look at on a node, and to print a part of why.
+func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	c.t.Helper()
 	text, code, err := n.CheckText(c.t.Context(), shared.binary)
 	must(c.t, err)
@@ -151,12 +151,12 @@ func TestWorker(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.Worker.Node
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
-	file(t, path, fmt.Sprintf(instance, "lab_INGRESS_0", "192.0.2.6/32"))
-	must(t, n.WriteConfig(conf(path)))
-	file(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
-	c.nothing(n, " is a worker, ")
+	writeTestFile(t, path, fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"))
+	must(t, n.WriteConfig(configFor(path)))
+	writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
+	c.expectNothingToCheck(n, " is a worker, ")
 	// An API server's static pod makes it a master, which lacks its API VIP.
-	file(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
+	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-without-api") {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
@@ -186,14 +186,14 @@ func TestConfiguration(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Cleanup(func() { must(t, n.WriteConfig(n.DefaultConfig())) })
 			c.configure(tt.text, tt.reason)
-			r := c.exactly(n, tt.ids)
-			c.says(r, tt.ids[0], tt.says...)
+			r := c.expectFindings(n, tt.ids)
+			c.expectText(r, tt.ids[0], tt.says...)
 		})
 	}
 	c.configure(n.DefaultConfig(), "Serving")
 	t.Run("unreadable", func(t *testing.T) {
-		r := c.exactly(n, []string{"config-unreadable"}, "--config", t.TempDir())
-		c.says(r, "config-unreadable", "is not a regular file")
+		r := c.expectFindings(n, []string{"config-unreadable"}, "--config", t.TempDir())
+		c.expectText(r, "config-unreadable", "is not a regular file")
 	})
 }
 
@@ -202,14 +202,14 @@ func TestConfiguration(t *testing.T) {
 func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
-	text, code := asNobody(t, c, n)
+	text, code := checkAsNobody(t, c, n)
 	if code != 0 || !strings.Contains(text, "Run it as root to have everything looked at.") || !strings.Contains(text, "- ruleset ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
 
-// asNobody runs check without root, on files that all may read.
-func asNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
+// checkAsNobody runs check without root, on files that all may read.
+func checkAsNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "http01-check-") //nolint:usetesting // not below a directory of root's alone
 	must(t, err)

@@ -31,8 +31,8 @@ const (
 
 // What a master has beside the service is as on RHEL CoreOS, where it counts for
 // an installation.
-func TestMastersAreLikeCoreOS(t *testing.T) {
-	c := whole(t)
+func TestMastersMatchCoreOS(t *testing.T) {
+	c := useCluster(t)
 	for name, tt := range map[string]struct {
 		command []string
 		want    string
@@ -60,21 +60,21 @@ func TestMastersAreLikeCoreOS(t *testing.T) {
 // power is lost and after it has come back. What was put onto the hosts can be
 // taken away again, and a snapshot tells.
 func TestCertificatesFollowTheVIP(t *testing.T) {
-	c := whole(t)
+	c := useCluster(t)
 	before := snapshots(t, c)
-	serve(t, c)
+	installService(t, c)
 	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
-	issue(t, c, "first")
+	expectCertificate(t, c, "first")
 
 	must(t, c.Masters[0].Kill(t.Context()))
 	must(t, c.SettledOn(t.Context(), c.Masters[1]))
 	must(t, c.AwaitServing(t.Context(), c.Masters[1]))
-	issue(t, c, "without-master0")
+	expectCertificate(t, c, "without-master0")
 
 	must(t, c.Masters[0].Boot(t.Context()))
 	must(t, c.Settled(t.Context()))
 	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
-	issue(t, c, "with-master0-again")
+	expectCertificate(t, c, "with-master0-again")
 
 	// The snapshots see what is there now.
 	for i, now := range snapshots(t, c) {
@@ -93,12 +93,12 @@ func TestCertificatesFollowTheVIP(t *testing.T) {
 			t.Errorf("%s: the snapshot has the VIP in the ruleset: %t, want %t:\n%s", c.Masters[i], !holds, holds, diff)
 		}
 	}
-	takeAway(t, c)
-	asBefore(t, c, before)
+	uninstall(t, c)
+	expectUnchanged(t, c, before)
 }
 
-// asBefore compares the masters with what they were.
-func asBefore(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
+// expectUnchanged compares the masters with what they were.
+func expectUnchanged(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
 	t.Helper()
 	for i, after := range snapshots(t, c) {
 		if diff := before[i].Diff(after); diff != "" {
@@ -107,7 +107,7 @@ func asBefore(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
 	}
 }
 
-func issue(t *testing.T, c *cluster.Cluster, label string) {
+func expectCertificate(t *testing.T, c *cluster.Cluster, label string) {
 	t.Helper()
 	certificate := must1(c.Certificate(t.Context(), label))(t)
 	if want := label + "." + c.Lab.Domain; !slices.Equal(certificate.DNSNames, []string{want}) {
@@ -131,8 +131,8 @@ func each(t *testing.T, c *cluster.Cluster, act func(ctx context.Context, i int,
 	must(t, c.Each(t.Context(), act))
 }
 
-// serve puts the service onto every master by hand.
-func serve(t *testing.T, c *cluster.Cluster) {
+// installService puts the service onto every master by hand.
+func installService(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
 		err := errors.Join(
@@ -147,8 +147,8 @@ func serve(t *testing.T, c *cluster.Cluster) {
 	})
 }
 
-// takeAway undoes serve, and what the service has made.
-func takeAway(t *testing.T, c *cluster.Cluster) {
+// uninstall undoes serve, and what the service has made.
+func uninstall(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
 		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {

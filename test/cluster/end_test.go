@@ -34,12 +34,12 @@ func TestNothingOutlivesAKill(t *testing.T) {
 	before := namespaces(t)
 	self := must1(os.Executable())(t)
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, cellVariable+"=") }), holdMarker+"=1")
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, cellVariable+"=") }), childVariable+"=1")
 	cmd.Stderr = os.Stderr
 	out := must1(cmd.StdoutPipe())(t)
 	must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
-	if !lines.Scan() || lines.Text() != held {
+	if !lines.Scan() || lines.Text() != upMessage {
 		t.Fatalf("the cell says %q, %v", lines.Text(), lines.Err())
 	}
 	more := slices.DeleteFunc(namespaces(t), func(n string) bool { return slices.Contains(before, n) })
@@ -77,9 +77,9 @@ func namespaces(t *testing.T) []string {
 	return slices.Compact(all)
 }
 
-// remains says what a closed cluster has left in its cell: cgroups, named
+// findLeftovers says what a closed cluster has left in its cell: cgroups, named
 // namespaces, mounts, files.
-func remains(cell *host.Cell) string {
+func findLeftovers(cell *host.Cell) string {
 	group := os.Getenv(cellVariable) + "/*/cgroup.procs" // of each boot
 	var left []string
 	for _, pattern := range []string{

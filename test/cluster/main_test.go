@@ -19,22 +19,22 @@ const (
 	// binaryVariable names the service's program, as `make` sets it; it is
 	// built when that is not set.
 	binaryVariable = "HTTP01_PROXYD"
-	// holdMarker makes the test binary a process that brings a cluster up in a
+	// childVariable makes the test binary a process that brings a cluster up in a
 	// cell of its own, says so and stays.
-	holdMarker = "HTTP01_CLUSTER_TEST_HOLD"
+	childVariable = "HTTP01_CLUSTER_TEST_HOLD"
 	// cellVariable is host.Enclose's own: it names the cell's cgroups.
 	cellVariable = "HTTP01_HOST_CELL"
-	held         = "the cluster is up"
+	upMessage    = "the cluster is up"
 )
 
 // shared is the one cluster that the tests use in turn.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	if os.Getenv(holdMarker) != "" {
+	if os.Getenv(childVariable) != "" {
 		// The environment has what prepare would find.
 		ready := func(context.Context) ([]string, error) { return nil, nil }
-		os.Exit(host.Enclose(ready, hold))
+		os.Exit(host.Enclose(ready, runUntilKilled))
 	}
 	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
 }
@@ -58,25 +58,25 @@ func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error,
 		if err := shared.Close(ctx); err != nil {
 			return err
 		}
-		if left := remains(cell); left != "" {
+		if left := findLeftovers(cell); left != "" {
 			return fmt.Errorf("the cluster has left: %s", left)
 		}
 		return nil
 	}, nil
 }
 
-func hold(cell *host.Cell) int {
+func runUntilKilled(cell *host.Cell) int {
 	if _, err := cluster.New(context.Background(), cell); err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(held)
+	fmt.Println(upMessage)
 	select {}
 }
 
-// whole gives the test the cluster with every master on and the VIPs in their
+// useCluster gives the test the cluster with every master on and the VIPs in their
 // places, and shows what to read when it fails.
-func whole(t *testing.T) *cluster.Cluster {
+func useCluster(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")

@@ -37,18 +37,18 @@ const (
 // Prometheus, set up as machineconfigs/monitoring sets OpenShift's up, sees what
 // the dashboard asks for, and the alerts' expressions see what they are about.
 func TestMonitoring(t *testing.T) {
-	c := whole(t)
+	c := useCluster(t)
 	before := snapshots(t, c)
 	// The cluster is left as it was, also after a failure.
-	t.Run("while it runs", func(t *testing.T) { monitored(t, c) })
-	takeMonitoringAway(t, c)
-	asBefore(t, c, before)
+	t.Run("while it runs", func(t *testing.T) { expectMonitoring(t, c) })
+	uninstallMonitoring(t, c)
+	expectUnchanged(t, c, before)
 }
 
-func monitored(t *testing.T, c *cluster.Cluster) {
+func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	name := "api." + c.Lab.Domain
-	presentCertificate(t, c, name)
+	serveCertificate(t, c, name)
 	exporter := must1(exec.LookPath(nodeExporter))(t)
 	each(t, c, func(_ context.Context, _ int, m *host.Host) error {
 		return errors.Join(
@@ -56,21 +56,21 @@ func monitored(t *testing.T, c *cluster.Cluster) {
 			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644), // the watch finds the name there
 			m.Install(exporter, nodeExporterPath, 0o755))
 	})
-	serve(t, c)
+	installService(t, c)
 	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
 	each(t, c, startNodeExporter)
 	p := startPrometheus(t, c)
-	p.scraped(t)
+	p.awaitScraped(t)
 
-	issue(t, c, "api")
-	ask(t, c, "http://"+name+"/.well-known/acme-challenge/no-such-token", http.StatusServiceUnavailable)
-	ask(t, c, "http://"+name+"/elsewhere", http.StatusBadRequest)
+	expectCertificate(t, c, "api")
+	expectStatus(t, c, "http://"+name+"/.well-known/acme-challenge/no-such-token", http.StatusServiceUnavailable)
+	expectStatus(t, c, "http://"+name+"/elsewhere", http.StatusBadRequest)
 	must1(c.Masters[0].Run(t.Context(), "systemctl", "reload", unit))(t)
 
 	for _, q := range dashboardQueries(t) {
 		t.Run(q.title+" "+q.id, func(t *testing.T) {
 			must(t, lab.Eventually(t.Context(), "a value of "+q.expr, func(ctx context.Context) error {
-				return p.hasValue(ctx, q.expr)
+				return p.checkValue(ctx, q.expr)
 			}))
 		})
 	}
@@ -83,9 +83,9 @@ func monitored(t *testing.T, c *cluster.Cluster) {
 		`ALERTS{alertname="HTTP01APICertificateExpiring",severity="warning",name="` + name + `",alertstate="pending"}`,
 		`ALERTS{alertname="HTTP01APICertificateExpiring",severity="warning",name="",alertstate="pending"}`,
 	} {
-		must(t, lab.Eventually(t.Context(), series, func(ctx context.Context) error { return p.hasValue(ctx, series) }))
+		must(t, lab.Eventually(t.Context(), series, func(ctx context.Context) error { return p.checkValue(ctx, series) }))
 	}
-	p.rulesAreHealthy(t)
+	p.expectHealthyRules(t)
 }
 
 // query is one of the dashboard's.
@@ -144,8 +144,8 @@ func startNodeExporter(ctx context.Context, _ int, m *host.Host) error {
 	return err
 }
 
-// ask makes one request of the internet to a name that leads to the API VIP.
-func ask(t *testing.T, c *cluster.Cluster, url string, want int) {
+// expectStatus makes one request of the internet to a name that leads to the API VIP.
+func expectStatus(t *testing.T, c *cluster.Cluster, url string, want int) {
 	t.Helper()
 	answer, err := c.Lab.Internet.Get(t.Context(), url)
 	if err != nil || answer.Status != want {
@@ -153,9 +153,9 @@ func ask(t *testing.T, c *cluster.Cluster, url string, want int) {
 	}
 }
 
-// presentCertificate has every master present a certificate on port 6443, as the
+// serveCertificate has every master present a certificate on port 6443, as the
 // API server does: one of 90 days that was not renewed in time.
-func presentCertificate(t *testing.T, c *cluster.Cluster, name string) {
+func serveCertificate(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
 	const day = 24 * time.Hour
 	late := must1(lab.Issue("late", 90*day, 18*day, name))(t)
@@ -219,13 +219,13 @@ scrape_configs:
 	return p
 }
 
-// scraped waits until every target has been, twice: what happens from then on is
+// awaitScraped waits until every target has been, twice: what happens from then on is
 // an increase.
-func (p *prometheus) scraped(t *testing.T) {
+func (p *prometheus) awaitScraped(t *testing.T) {
 	t.Helper()
 	q := fmt.Sprintf("count(count_over_time(up[1m]) > 1 and up == 1) == %d", 2*p.masters)
 	must(t, lab.Eventually(t.Context(), "all targets scraped", func(ctx context.Context) error {
-		err := p.hasValue(ctx, q)
+		err := p.checkValue(ctx, q)
 		if err != nil {
 			seen, _ := p.get(ctx, "/api/v1/targets?state=active")
 			err = fmt.Errorf("%w\n%s", err, seen)
@@ -234,9 +234,9 @@ func (p *prometheus) scraped(t *testing.T) {
 	}))
 }
 
-// hasValue returns an error unless a query gives at least one series, and
+// checkValue returns an error unless a query gives at least one series, and
 // numbers alone.
-func (p *prometheus) hasValue(ctx context.Context, expr string) error {
+func (p *prometheus) checkValue(ctx context.Context, expr string) error {
 	answer, err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(expr))
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (p *prometheus) hasValue(ctx context.Context, expr string) error {
 	return nil
 }
 
-func (p *prometheus) rulesAreHealthy(t *testing.T) {
+func (p *prometheus) expectHealthyRules(t *testing.T) {
 	t.Helper()
 	answer := must1(p.get(t.Context(), "/api/v1/rules"))(t)
 	var body struct {
@@ -300,9 +300,9 @@ func (p *prometheus) get(ctx context.Context, path string) ([]byte, error) {
 	return []byte(answer.Body), err
 }
 
-func takeMonitoringAway(t *testing.T, c *cluster.Cluster) {
+func uninstallMonitoring(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	takeAway(t, c)
+	uninstall(t, c)
 	for _, m := range c.Masters {
 		if _, err := m.Run(t.Context(), "systemctl", "stop", "node-exporter.service"); err != nil {
 			t.Error(err)

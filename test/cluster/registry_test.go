@@ -29,8 +29,8 @@ const (
 	inImage  = "/hello"
 )
 
-// tiny is an image index with one image, which holds one file.
-func tiny(t *testing.T, content string) v1.ImageIndex {
+// smallImage is an image index with one image, which holds one file.
+func smallImage(t *testing.T, content string) v1.ImageIndex {
 	t.Helper()
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
@@ -72,8 +72,8 @@ func remove(t *testing.T, m *host.Host, reference string) {
 // A master's podman gets a file out of an image by digest, with the credentials
 // that kubelet has, and asks the registry for no more than that takes.
 func TestPull(t *testing.T) {
-	c := whole(t)
-	reference := must1(c.Registry.Push(t.Context(), "hello", tiny(t, "from the image\n")))(t)
+	c := useCluster(t)
+	reference := must1(c.Registry.Push(t.Context(), "hello", smallImage(t, "from the image\n")))(t)
 	if !strings.HasPrefix(reference, "registry.lab.test/hello@sha256:") {
 		t.Fatalf("the reference is %s", reference)
 	}
@@ -101,8 +101,8 @@ func TestPull(t *testing.T) {
 }
 
 func TestPullNeedsCredentials(t *testing.T) {
-	c := whole(t)
-	reference, err := c.Registry.Push(t.Context(), "secret", tiny(t, "secret\n"))
+	c := useCluster(t)
+	reference, err := c.Registry.Push(t.Context(), "secret", smallImage(t, "secret\n"))
 	must(t, err)
 	m := c.Masters[0]
 	for name, text := range map[string]string{
@@ -141,7 +141,7 @@ func TestRefusedOutage(t *testing.T) {
 }
 
 // Who pulls from a registry that does not answer waits, and gets nothing.
-func TestOutagesThatHang(t *testing.T) {
+func TestHangingOutages(t *testing.T) {
 	const pulling = "pulling.service"
 	for name, tt := range map[registry.Outage]func(context.Context, *cluster.Cluster, registry.Pulls) (met bool, err error){
 		registry.Silent: func(ctx context.Context, c *cluster.Cluster, _ registry.Pulls) (bool, error) {
@@ -182,8 +182,8 @@ func TestOutagesThatHang(t *testing.T) {
 // outage has a registry away that has an image, until the test ends.
 func outage(t *testing.T, o registry.Outage) (*cluster.Cluster, string) {
 	t.Helper()
-	c := whole(t)
-	reference := must1(c.Registry.Push(t.Context(), "outage", tiny(t, o.String())))(t)
+	c := useCluster(t)
+	reference := must1(c.Registry.Push(t.Context(), "outage", smallImage(t, o.String())))(t)
 	remove(t, c.Masters[0], reference)
 	t.Cleanup(func() { must(t, c.Registry.Up(context.Background())) })
 	must(t, c.Registry.Down(t.Context(), o))

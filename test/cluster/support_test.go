@@ -14,11 +14,11 @@ import (
 // what it has one stop is gone. Its blocks marked sh are run on a master; what is
 // marked console needs an OpenShift.
 func TestSupportDocument(t *testing.T) {
-	c := whole(t)
+	c := useCluster(t)
 	before := snapshots(t, c)
 	// The cluster is left as it was, also after a failure.
 	t.Run("while it runs", func(t *testing.T) {
-		serve(t, c)
+		installService(t, c)
 		must(t, c.AwaitServing(t.Context(), c.Masters[0]))
 		blocks := map[string]string{}
 		for _, part := range strings.Split(string(repositoryFile(t, "docs/support.md")), "\n## ")[1:] {
@@ -58,6 +58,6 @@ func TestSupportDocument(t *testing.T) {
 		}
 		must1(c.Masters[0].Run(t.Context(), "rm", "-r", folder))(t)
 	})
-	takeAway(t, c)
-	asBefore(t, c, before)
+	uninstall(t, c)
+	expectUnchanged(t, c, before)
 }

@@ -65,9 +65,9 @@ func buildIgnition(ctx context.Context) error {
 	return os.Rename(filepath.Join(dir, "internal"), path)
 }
 
-// ignite has Ignition apply a configuration to the host's disk, as at its first
+// applyIgnition has Ignition apply a configuration to the host's disk, as at its first
 // boot: the host is off, and no network is used.
-func (w *way) ignite(config []byte) {
+func (w *installMethod) applyIgnition(config []byte) {
 	w.t.Helper()
 	path, _, err := ignitionPath(w.t.Context())
 	must(w.t, err)
@@ -85,8 +85,8 @@ func (w *way) ignite(config []byte) {
 	must(w.t, err)
 }
 
-// merging is an admin's own configuration, which takes another in.
-func merging(t *testing.T, config string) []byte {
+// parentConfig is an admin's own configuration, which takes another in.
+func parentConfig(t *testing.T, config string) []byte {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
 		"ignition": map[string]any{
@@ -104,26 +104,26 @@ func merging(t *testing.T, config string) []byte {
 }
 
 func TestFedoraCoreOS(t *testing.T) {
-	s := use(t)
-	w := newWay(t, s, nil)
+	s := useCluster(t)
+	w := newInstallMethod(t, s, nil)
 	motd := must1(w.ReadFile("/etc/motd"))(t)
 	w.block("Fedora CoreOS", 0, 1, "MAKE_ARGUMENTS=BIN="+w.bin)
 	config := w.read("rendered/http01-proxyd.ign")
 	must(t, judge.Ignition([]byte(config)))
 
 	must(t, w.PowerOff(t.Context()))
-	w.ignite(merging(t, config))
+	w.applyIgnition(parentConfig(t, config))
 	must(t, w.Boot(t.Context()))
 	must(t, w.Settled(t.Context()))
 	if got, err := w.ReadFile("/etc/motd"); err != nil || got != "hello\n" {
 		t.Errorf("the admin's own part is lost: %q, %v", got, err)
 	}
-	w.serves(binary, w.built(), "fedora-coreos")
-	w.explained(t, w.Host)
+	w.expectServing(binary, w.builtChecksum(), "fedora-coreos")
+	w.expectJournalCatalog(t, w.Host)
 
 	// Such a machine is made anew; this one goes on.
-	w.on("systemctl", "disable", "--now", service, catalogUnit)
-	w.on("systemctl", "clean", "--what=state", service)
+	w.runOnHost("systemctl", "disable", "--now", service, catalogUnit)
+	w.runOnHost("systemctl", "clean", "--what=state", service)
 	for _, name := range []string{
 		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion, "/etc/systemd/system/" + catalogUnit, fromIgnition,
 		"/usr/local/lib/systemd",
@@ -132,7 +132,7 @@ func TestFedoraCoreOS(t *testing.T) {
 		must(t, w.RemoveFile(name))
 	}
 	must(t, w.WriteFile("/etc/motd", motd, 0o644))
-	w.on("systemctl", "daemon-reload")
-	w.on("journalctl", "--update-catalog")
-	w.asItWas()
+	w.runOnHost("systemctl", "daemon-reload")
+	w.runOnHost("journalctl", "--update-catalog")
+	w.expectUnchanged()
 }

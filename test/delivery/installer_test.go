@@ -32,7 +32,7 @@ type node struct {
 // that it has nothing of ours again.
 func newNode(t *testing.T) *node {
 	t.Helper()
-	s := use(t)
+	s := useCluster(t)
 	n := &node{site: s, Host: s.Masters[1], t: t, daemon: &mcd.Daemon{Machine: s.Masters[1]}, shell: newShell(t, nil)}
 	before := must1(snapshot(t.Context(), n.Host))(t)
 	t.Cleanup(func() {
@@ -56,7 +56,7 @@ func newServingNode(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)
 	n.apply(n.images[first])
-	n.is(service, "active")
+	n.awaitUnitState(service, "active")
 	return n
 }
 
@@ -87,8 +87,8 @@ func (n *node) update() mcd.Report {
 	return report
 }
 
-// with adds a MachineConfig of somebody else's to what update brings.
-func (n *node) with(name, spec string) {
+// addMachineConfig adds a MachineConfig of somebody else's to what update brings.
+func (n *node) addMachineConfig(name, spec string) {
 	n.t.Helper()
 	n.shell.write("rendered/"+name+".yaml", `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
@@ -117,12 +117,12 @@ func (n *node) dropIn(unit, text string) (undo func()) {
 
 func (n *node) starts() int {
 	n.t.Helper()
-	count := must1(starts(n.t.Context(), n.Host))(n.t)
+	count := must1(countStarts(n.t.Context(), n.Host))(n.t)
 	return count
 }
 
-// is waits for a state of a unit.
-func (n *node) is(unit, state string) {
+// awaitUnitState waits for a state of a unit.
+func (n *node) awaitUnitState(unit, state string) {
 	n.t.Helper()
 	must(n.t, eventually(n.t, fmt.Sprintf("%s of %s to be %s", unit, n.Host, state), func(ctx context.Context) error {
 		got, err := n.Properties(ctx, unit, "ActiveState")
@@ -133,8 +133,8 @@ func (n *node) is(unit, state string) {
 	}))
 }
 
-// script makes an image whose program is a shell script.
-func (n *node) script(name, text string) string {
+// scriptImage makes an image whose program is a shell script.
+func (n *node) scriptImage(name, text string) string {
 	n.t.Helper()
 	path := filepath.Join(n.t.TempDir(), name)
 	must(n.t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o600))
@@ -143,47 +143,47 @@ func (n *node) script(name, text string) string {
 }
 
 // A MachineConfig can be deleted before the installer has ever succeeded.
-func TestRemovedBeforeItWasInstalled(t *testing.T) {
+func TestRemovedBeforeInstallation(t *testing.T) {
 	n := newNode(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
 	n.apply(n.images[first])
-	n.saysOn(t, n.Host, "cannot pull")
-	n.is(service, "inactive")
+	n.awaitInstaller(t, n.Host, "cannot pull")
+	n.awaitUnitState(service, "inactive")
 	if text := status(t.Context(), n.Host, service); strings.Contains(text, "failed") {
 		t.Errorf("a service that waits for its binary counts as failed:\n%s", text)
 	}
 }
 
-// ageFailure makes the last failure be long ago: a timer's attempt soon after
+// expireFailure makes the last failure be long ago: a timer's attempt soon after
 // one only repeats it.
-func (n *node) ageFailure() {
+func (n *node) expireFailure() {
 	n.t.Helper()
-	n.do("sed --in-place 1s/.*/0/ /run/http01-proxyd-install/failed")
+	n.runScript("sed --in-place 1s/.*/0/ /run/http01-proxyd-install/failed")
 }
 
 // The timer brings what the first attempt could not, without anybody.
-func TestTimerTriesAgain(t *testing.T) {
+func TestTimerRetries(t *testing.T) {
 	n := newNode(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
 	n.dropIn(timer, "[Timer]\nOnUnitInactiveSec=1s\n")
 	n.apply(n.images[first])
-	n.saysOn(t, n.Host, "cannot pull")
-	n.ageFailure()
+	n.awaitInstaller(t, n.Host, "cannot pull")
+	n.expireFailure()
 	must(t, n.Registry.Up(t.Context()))
-	n.is(service, "active")
-	n.saysOn(t, n.Host, "is installed")
-	n.is(timer, "inactive")
+	n.awaitUnitState(service, "active")
+	n.awaitInstaller(t, n.Host, "is installed")
+	n.awaitUnitState(timer, "inactive")
 }
 
 // A pull that hangs is given up, and one that was killed leaves nothing in the
 // way of the next.
-func TestPullThatHangs(t *testing.T) {
+func TestPullHangs(t *testing.T) {
 	n := newServingNode(t)
 	before := n.starts()
 	must(t, n.Registry.Down(t.Context(), registry.Stalled))
 	undo := n.dropIn(installer, "[Service]\nEnvironment=HTTP01_PROXYD_PULL_TIMEOUT=2\n")
 	n.apply(n.images[second])
-	n.saysOn(t, n.Host, "cannot pull")
+	n.awaitInstaller(t, n.Host, "cannot pull")
 
 	undo()
 	_, err := n.Run(t.Context(), "systemctl", "start", "--no-block", installer)
@@ -196,18 +196,18 @@ func TestPullThatHangs(t *testing.T) {
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
 	}
-	must(t, n.runs(t.Context(), n.Host, first))
+	must(t, n.checkRelease(t.Context(), n.Host, first))
 	must(t, n.Registry.Up(t.Context()))
 	must1(n.Run(t.Context(), "systemctl", "restart", installer))(t)
-	must(t, n.runs(t.Context(), n.Host, second))
+	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
 // What is not fit to run is not installed, and the journal says why.
-func TestImagesThatAreRefused(t *testing.T) {
+func TestRefusedImages(t *testing.T) {
 	n := newServingNode(t)
 	before := n.starts()
 	n.shell.write("elsewhere", strings.Repeat("0", 64)+"  http01-proxyd-linux-s390x\n")
-	broken := n.script("broken", "exit 1\n")
+	broken := n.scriptImage("broken", "exit 1\n")
 	for name, tt := range map[string]struct {
 		image string
 		more  []string
@@ -219,12 +219,12 @@ func TestImagesThatAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.apply(tt.image, tt.more...)
-			n.saysOn(t, n.Host, tt.says, "status=1/FAILURE")
-			must(t, n.runs(t.Context(), n.Host, first))
+			n.awaitInstaller(t, n.Host, tt.says, "status=1/FAILURE")
+			must(t, n.checkRelease(t.Context(), n.Host, first))
 		})
 	}
 	n.apply(n.images[first])
-	n.saysOn(t, n.Host, "is installed already")
+	n.awaitInstaller(t, n.Host, "is installed already")
 	if got := n.starts(); got != before {
 		t.Errorf("the service started %d times meanwhile", got-before)
 	}
@@ -232,40 +232,40 @@ func TestImagesThatAreRefused(t *testing.T) {
 
 // A binary that runs and does not get ready is taken back, and is not tried
 // again until somebody says so.
-func TestBinaryThatDoesNotGetReady(t *testing.T) {
+func TestBinaryNotReady(t *testing.T) {
 	n := newServingNode(t)
-	bad := n.script("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
+	bad := n.scriptImage("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
 	n.apply(bad)
-	n.saysOn(t, n.Host, "the previous binary is back and serves")
-	n.is(service, "active")
-	must(t, n.runs(t.Context(), n.Host, first))
+	n.awaitInstaller(t, n.Host, "the previous binary is back and serves")
+	n.awaitUnitState(service, "active")
+	must(t, n.checkRelease(t.Context(), n.Host, first))
 
-	n.ageFailure()
+	n.expireFailure()
 	before := n.starts()
-	n.do("systemctl start " + timer)
-	n.saysOn(t, n.Host, "did not get ready before")
-	n.is(timer, "inactive")
+	n.runScript("systemctl start " + timer)
+	n.awaitInstaller(t, n.Host, "did not get ready before")
+	n.awaitUnitState(timer, "inactive")
 	if got := n.starts(); got != before {
 		t.Errorf("the timer started the service %d times", got-before)
 	}
 	n.apply(n.images[second])
-	must(t, n.runs(t.Context(), n.Host, second))
+	must(t, n.checkRelease(t.Context(), n.Host, second))
 }
 
 // What somebody else's MachineConfig says of the service is followed: the
 // daemon itself does not stop a unit that it disables.
-func TestServiceThatIsDisabled(t *testing.T) {
+func TestServiceDisabled(t *testing.T) {
 	n := newServingNode(t)
-	n.with("99-master-off", `    systemd:
+	n.addMachineConfig("99-master-off", `    systemd:
       units:
       - {name: http01-proxyd.service, enabled: false}
 `)
 	n.update()
-	n.is(service, "inactive")
-	n.saysOn(t, n.Host, "is disabled: it is stopped")
+	n.awaitUnitState(service, "inactive")
+	n.awaitInstaller(t, n.Host, "is disabled: it is stopped")
 	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "99-master-off.yaml")))
 	n.update()
-	n.is(service, "active")
+	n.awaitUnitState(service, "active")
 }
 
 // A host without keepalived, a worker for instance, is left alone: it needs no
@@ -288,15 +288,15 @@ func TestHostWithoutVIPs(t *testing.T) {
 	}
 }
 
-// watched is a machine that notes when the daemon's first action began: what
+// timedMachine is a machine that notes when the daemon's first action began: what
 // comes before it are files, and units that are enabled.
-type watched struct {
+type timedMachine struct {
 	*host.Host
 
 	acted time.Time
 }
 
-func (w *watched) Run(ctx context.Context, name string, args ...string) (string, error) {
+func (w *timedMachine) Run(ctx context.Context, name string, args ...string) (string, error) {
 	if w.acted.IsZero() && name == "systemctl" && slices.Equal(args, []string{"daemon-reload"}) {
 		w.acted = time.Now()
 	}
@@ -305,14 +305,14 @@ func (w *watched) Run(ctx context.Context, name string, args ...string) (string,
 
 // A host with the image on its disk needs no registry; how long it takes from
 // the daemon's first action to a service that runs is printed.
-func TestImageThatIsThereAlready(t *testing.T) {
+func TestImageAlreadyPresent(t *testing.T) {
 	n := newNode(t)
 	must1(n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", n.images[first]))(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
-	machine := &watched{Host: n.Host}
+	machine := &timedMachine{Host: n.Host}
 	n.daemon.Machine = machine
 	report := n.apply(n.images[first])
-	n.is(service, "active")
+	n.awaitUnitState(service, "active")
 	entered := must1(n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service))(t)
 	running := must1(time.Parse("Mon 2006-01-02 15:04:05.000000 MST", strings.TrimSpace(entered)))(t)
 	if machine.acted.IsZero() || running.Before(machine.acted) {

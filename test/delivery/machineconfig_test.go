@@ -87,14 +87,14 @@ type admin struct {
 	*shell
 
 	t       *testing.T
-	book    *handbook
+	book    *commandBlocks
 	cluster *oc.Cluster
 	began   time.Time
 }
 
 func newAdmin(t *testing.T) *admin {
 	t.Helper()
-	s := use(t)
+	s := useCluster(t)
 	seed := rand.Uint64()
 	t.Logf("the order of changes is shuffled with seed %d", seed)
 	var nodes []oc.Node
@@ -107,8 +107,8 @@ func newAdmin(t *testing.T) *admin {
 	}
 	c := must1(oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig)))(t)
 	c.Rollouts() // of what was there before
-	a := &admin{site: s, t: t, book: openHandbook(t), cluster: c, began: time.Now()}
-	handlers := nextReleases()
+	a := &admin{site: s, t: t, book: openInstallDocument(t), cluster: c, began: time.Now()}
+	handlers := nextReleaseHandlers()
 	handlers["oc"] = c.Run
 	a.shell = newShell(t, handlers)
 	a.env = append(a.env, "IMAGE="+s.images[first])
@@ -135,7 +135,7 @@ type expect struct {
 // daemon's actions and their times.
 func (a *admin) step(name string, want expect, act func()) {
 	a.t.Helper()
-	before := a.counts()
+	before := a.serviceStarts()
 	begin := time.Now()
 	act()
 	took := time.Since(begin)
@@ -148,7 +148,7 @@ func (a *admin) step(name string, want expect, act func()) {
 	if len(rollouts) != nodes {
 		a.t.Errorf("%s: %d nodes got a new configuration, want %d", name, len(rollouts), nodes)
 	}
-	after := a.counts()
+	after := a.serviceStarts()
 	for _, r := range rollouts {
 		var actions []string
 		for _, done := range r.Report.Actions {
@@ -177,23 +177,23 @@ func (a *admin) step(name string, want expect, act func()) {
 	}
 }
 
-func (a *admin) counts() []int {
+func (a *admin) serviceStarts() []int {
 	a.t.Helper()
 	all := make([]int, len(a.Masters))
 	a.each(a.t, func(ctx context.Context, i int, m *host.Host) (err error) {
-		all[i], err = starts(ctx, m)
+		all[i], err = countStarts(ctx, m)
 		return err
 	})
 	return all
 }
 
-func (a *admin) serving(release string) {
+func (a *admin) awaitRelease(release string) {
 	a.t.Helper()
 	must(a.t, a.AwaitServing(a.t.Context(), a.Masters[0]))
-	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return a.runs(ctx, m, release) })
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return a.checkRelease(ctx, m, release) })
 }
 
-func (a *admin) certificate(label string) {
+func (a *admin) expectCertificate(label string) {
 	a.t.Helper()
 	begin := time.Now()
 	got := must1(a.Certificate(a.t.Context(), label))(a.t)
@@ -207,65 +207,65 @@ func TestByMachineConfig(t *testing.T) {
 	a := newAdmin(t)
 	before := a.snapshots(t)
 
-	a.released(first)
+	a.setRelease(first)
 	a.step("render", expect{}, func() { t.Log(a.section(a.book, "1. Render")) })
 	a.step("node disruption policy", expect{}, func() { a.section(a.book, "2. The node disruption policy, first") })
-	a.keptForeign()
+	a.expectForeignPolicy()
 	a.step("first installation", expect{starts: 1, changes: true}, func() {
 		fmt.Print(a.section(a.book, "3. The MachineConfigs"))
 	})
-	a.serving(first)
-	a.certificate("installed")
-	a.show()
-	a.explained(t, a.Masters[0])
+	a.awaitRelease(first)
+	a.expectCertificate("installed")
+	a.printStatus()
+	a.expectJournalCatalog(t, a.Masters[0])
 
 	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
-	a.onPort(9888)
-	a.certificate("port-9888")
+	a.awaitPort(9888)
+	a.expectCertificate("port-9888")
 
-	a.step("image upgrade", expect{starts: 1, changes: true}, func() { a.goTo(second) })
-	a.serving(second)
-	a.onPort(9888)
-	a.certificate("upgraded")
+	a.step("image upgrade", expect{starts: 1, changes: true}, func() { a.upgradeTo(second) })
+	a.awaitRelease(second)
+	a.awaitPort(9888)
+	a.expectCertificate("upgraded")
 
 	a.failingUpgrades()
 	a.bootsWithoutRegistry()
 
-	a.step("upgrade of image, units and installer", expect{starts: 1, changes: true}, func() { a.goTo(third, "AFTER_MAKE="+otherUnits) })
-	a.serving(third)
-	a.units("1280", "16min", otherScript)
-	a.certificate("other-units")
+	a.step("upgrade of image, units and installer", expect{starts: 1, changes: true}, func() { a.upgradeTo(third, "AFTER_MAKE="+otherUnits) })
+	a.awaitRelease(third)
+	a.expectUnits("1280", "16min", otherScript)
+	a.expectCertificate("other-units")
 
 	must(t, a.Registry.Down(t.Context(), registry.Refused))
-	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() { a.goTo(second) })
+	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() { a.upgradeTo(second) })
 	must(t, a.Registry.Up(t.Context()))
-	a.serving(second)
-	a.units("1024", "15min", "")
-	a.certificate("downgraded")
+	a.awaitRelease(second)
+	a.expectUnits("1024", "15min", "")
+	a.expectCertificate("downgraded")
 
 	image := "IMAGE=" + a.images[second]
 	a.write("my.yaml", "mode: \"\"\n")
 	a.step("disable", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
-	a.disabled()
+	a.awaitDisabled()
 	a.write("my.yaml", "")
 	a.step("enable again", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
-	a.serving(second)
-	a.certificate("enabled-again")
+	a.awaitRelease(second)
+	a.expectCertificate("enabled-again")
 
 	a.remove(before)
 }
 
 // A release can bring a unit that the policy in force does not know. Following
 // the handbook, the upgrade to it reboots nobody.
-func TestUpgradeThatBringsAUnit(t *testing.T) {
+func TestUpgradeAddsUnit(t *testing.T) {
 	a := newAdmin(t)
 	before := a.snapshots(t)
 	a.install()
 	a.write("my.yaml", "")
-	a.step("upgrade that brings a unit", expect{starts: 1, changes: true}, func() { a.goTo(second, "AFTER_MAKE="+anotherUnit) })
-	a.serving(second)
-	a.certificate("upgraded-with-a-unit")
+	a.step("upgrade that brings a unit", expect{starts: 1, changes: true}, func() { a.upgradeTo(second, "AFTER_MAKE="+anotherUnit) })
+	a.awaitRelease(second)
+	a.expectCertificate("upgraded-with-a-unit")
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error {
 		got, err := m.Properties(ctx, nextUnit, "LoadState")
 		if err == nil && got["LoadState"] != "loaded" {
@@ -279,7 +279,7 @@ func TestUpgradeThatBringsAUnit(t *testing.T) {
 // Another change of the pool can make the removal a reboot, on which no action
 // follows. What is left then runs nothing, and the handbook's command takes it
 // away.
-func TestRemovalThatReboots(t *testing.T) {
+func TestRemovalReboots(t *testing.T) {
 	a := newAdmin(t)
 	before := a.snapshots(t)
 	a.install()
@@ -295,17 +295,17 @@ func TestRemovalThatReboots(t *testing.T) {
 	})
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
 	must(t, a.Settled(t.Context()))
-	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return leftovers(ctx, m) })
-	recovery := a.book.one(t, "Recover")
+	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return checkLeftovers(ctx, m) })
+	recovery := a.book.onlyBlock(t, "Recover")
 	for _, m := range a.Masters {
 		must1(a.run(t.Context(), strings.ReplaceAll(recovery, "node/master0", "node/"+m.Name)))(t)
 	}
-	a.asBefore(before)
+	a.expectUnchanged(before)
 }
 
 // leftovers: binary and state are there, nothing of ours runs or has a rule, and
 // no unit has failed.
-func leftovers(ctx context.Context, m *host.Host) error {
+func checkLeftovers(ctx context.Context, m *host.Host) error {
 	if _, err := m.Run(ctx, "stat", binary, "/var/lib/http01-proxyd/state"); err != nil {
 		return fmt.Errorf("what a reboot leaves: %w", err)
 	}
@@ -337,41 +337,41 @@ func TestREADME(t *testing.T) {
 			t.Errorf("the last command does not show a service that runs:\n%s", out)
 		}
 	})
-	a.serving(first)
-	a.certificate("readme")
+	a.awaitRelease(first)
+	a.expectCertificate("readme")
 	a.remove(nil)
 }
 
 // install is the handbook's first three steps.
 func (a *admin) install() {
 	a.t.Helper()
-	a.released(first)
+	a.setRelease(first)
 	a.step("install", expect{starts: 1, changes: true}, func() {
 		for _, section := range []string{"1. Render", "2. The node disruption policy, first", "3. The MachineConfigs"} {
 			a.section(a.book, section)
 		}
 	})
-	a.serving(first)
-	a.certificate("installed")
+	a.awaitRelease(first)
+	a.expectCertificate("installed")
 }
 
-// released gives make, from now on, the checksums that come with a release.
-func (a *admin) released(release string) {
+// setRelease gives make, from now on, the checksums that come with a release.
+func (a *admin) setRelease(release string) {
 	a.t.Helper()
 	a.write("SHA256SUMS", a.checksums[release])
 	a.env = append(a.env, "MAKE_ARGUMENTS=SUMS="+filepath.Join(a.dir, "SHA256SUMS"))
 }
 
-// goTo is the handbook's upgrade to a release, or downgrade.
-func (a *admin) goTo(release string, env ...string) {
+// upgradeTo is the handbook's upgrade to a release, or downgrade.
+func (a *admin) upgradeTo(release string, env ...string) {
 	a.t.Helper()
-	a.released(release)
+	a.setRelease(release)
 	a.section(a.book, "Upgrade and downgrade", append(env, "NEW_IMAGE="+a.images[release])...)
 }
 
-// units looks at what distinguishes the units and the installer of releases, as
+// expectUnits looks at what distinguishes the units and the installer of releases, as
 // systemd has them in memory and the host on its disk.
-func (a *admin) units(tasks, timeout, script string) {
+func (a *admin) expectUnits(tasks, timeout, script string) {
 	a.t.Helper()
 	for _, m := range a.Masters {
 		for unit, want := range map[string]map[string]string{
@@ -395,8 +395,8 @@ func (a *admin) units(tasks, timeout, script string) {
 	}
 }
 
-// keptForeign: the admin's own entries are there still, before ours.
-func (a *admin) keptForeign() {
+// expectForeignPolicy: the admin's own entries are there still, before ours.
+func (a *admin) expectForeignPolicy() {
 	a.t.Helper()
 	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)
 	var keys []string
@@ -410,14 +410,14 @@ func (a *admin) keptForeign() {
 	}
 }
 
-func (a *admin) show() {
+func (a *admin) printStatus() {
 	a.t.Helper()
 	fmt.Print(status(a.t.Context(), a.Masters[0], service))
 	out := must1(a.Masters[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20"))(a.t)
 	fmt.Print(out)
 }
 
-func (a *admin) onPort(port int) {
+func (a *admin) awaitPort(port int) {
 	a.t.Helper()
 	for _, m := range a.Masters {
 		must(a.t, eventually(a.t, fmt.Sprintf("port %d on %s", port, m), func(ctx context.Context) error {
@@ -436,7 +436,7 @@ func (a *admin) onPort(port int) {
 	}
 }
 
-func (a *admin) disabled() {
+func (a *admin) awaitDisabled() {
 	a.t.Helper()
 	for _, m := range a.Masters {
 		must1(a.AwaitState(a.t.Context(), m, "Disabled"))(a.t)
@@ -467,9 +467,9 @@ func (a *admin) failingUpgrades() {
 		a.step("failing upgrade: "+tt.name, expect{changes: true}, func() {
 			a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+a.images[third])
 		})
-		a.serving(second)
+		a.awaitRelease(second)
 		for _, m := range a.Masters {
-			a.says(m, tt.says, "status=1/FAILURE")
+			a.awaitInstallerOn(m, tt.says, "status=1/FAILURE")
 			if got, err := m.Properties(ctx, timer, "ActiveState"); err != nil || got["ActiveState"] != "active" {
 				a.t.Errorf("%s: the timer that tries again is %v: %v", m, got, err)
 			}
@@ -485,20 +485,20 @@ func (a *admin) failingUpgrades() {
 	if !strings.Contains(out, "connection refused") {
 		a.t.Errorf("the journal does not have what podman said:\n%s", out)
 	}
-	a.certificate("after-failed-upgrades")
-	a.newKeyMeetsOldBinary()
+	a.expectCertificate("after-failed-upgrades")
+	a.unknownKeyInOldBinary()
 	for _, m := range a.Masters {
-		a.says(m, "cannot pull", "status=1/FAILURE") // an attempt under way would meet the registry
+		a.awaitInstallerOn(m, "cannot pull", "status=1/FAILURE") // an attempt under way would meet the registry
 	}
 	must(a.t, a.Registry.Up(ctx))
-	a.step("back to the image that runs", expect{changes: true}, func() { a.goTo(second) })
-	a.serving(second)
+	a.step("back to the image that runs", expect{changes: true}, func() { a.upgradeTo(second) })
+	a.awaitRelease(second)
 }
 
-// newKeyMeetsOldBinary: the configuration of the release that could not be
+// unknownKeyInOldBinary: the configuration of the release that could not be
 // pulled has a key that the old binary does not know, and then the host is
 // rebooted. It serves with what it has accepted before.
-func (a *admin) newKeyMeetsOldBinary() {
+func (a *admin) unknownKeyInOldBinary() {
 	a.t.Helper()
 	ctx := a.t.Context()
 	a.step("a new key meets the old binary", expect{changes: true}, func() {
@@ -515,10 +515,10 @@ func (a *admin) newKeyMeetsOldBinary() {
 		if !strings.Contains(got.Condition().Message, "inTheNextRelease") {
 			a.t.Errorf("%s does not name the key: %s", m, got.Condition().Message)
 		}
-		must(a.t, a.runs(ctx, m, second))
+		must(a.t, a.checkRelease(ctx, m, second))
 	}
-	a.onPort(9888)
-	a.certificate("with-the-last-accepted")
+	a.awaitPort(9888)
+	a.expectCertificate("with-the-last-accepted")
 }
 
 // bootsWithoutRegistry: a host with the right binary asks the registry nothing.
@@ -530,16 +530,16 @@ func (a *admin) bootsWithoutRegistry() {
 	begin := time.Now()
 	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
 	must(a.t, a.Settled(ctx))
-	a.serving(second)
+	a.awaitRelease(second)
 	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(), time.Since(begin).Seconds())
 	for _, m := range a.Masters {
-		a.says(m, "is installed already")
+		a.awaitInstallerOn(m, "is installed already")
 	}
 	must(a.t, a.Registry.Up(ctx))
 	if diff := cmp.Diff(registry.Pulls{}, a.Registry.Pulls().Since(pulls)); diff != "" {
 		a.t.Errorf("the hosts asked the registry (-want +got):\n%s", diff)
 	}
-	a.certificate("booted")
+	a.expectCertificate("booted")
 }
 
 // remove is the handbook's way out; the hosts are as they were, if that is
@@ -552,7 +552,7 @@ func (a *admin) remove(before []host.Snapshot) {
 	a.step("give the policy's entries up", expect{}, func() {
 		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 1, 2)))(a.t)
 	})
-	a.keptForeign()
+	a.expectForeignPolicy()
 	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)
 	for _, r := range slices.Concat(policy.Files, policy.Units) {
 		if strings.Contains(r.Key, "http01-proxyd") {
@@ -565,7 +565,7 @@ func (a *admin) remove(before []host.Snapshot) {
 	if before == nil {
 		return
 	}
-	a.asBefore(before)
+	a.expectUnchanged(before)
 	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error {
 		if err := m.Reboot(ctx); err != nil {
 			return err
@@ -576,11 +576,11 @@ func (a *admin) remove(before []host.Snapshot) {
 		}
 		return err
 	})
-	a.asBefore(before)
+	a.expectUnchanged(before)
 }
 
-// asBefore compares the hosts with what they were.
-func (a *admin) asBefore(before []host.Snapshot) {
+// expectUnchanged compares the hosts with what they were.
+func (a *admin) expectUnchanged(before []host.Snapshot) {
 	a.t.Helper()
 	for i, now := range a.snapshots(a.t) {
 		if diff := before[i].Diff(now); diff != "" {
@@ -591,7 +591,7 @@ func (a *admin) asBefore(before []host.Snapshot) {
 
 // says waits for what `systemctl status` of the installer is to show: the timer
 // may just have started it again.
-func (s *site) saysOn(t *testing.T, m *host.Host, want ...string) {
+func (s *site) awaitInstaller(t *testing.T, m *host.Host, want ...string) {
 	t.Helper()
 	must(t, eventually(t, fmt.Sprintf("the installer on %s to say %q", m, want), func(ctx context.Context) error {
 		text := status(ctx, m, installer)
@@ -604,9 +604,9 @@ func (s *site) saysOn(t *testing.T, m *host.Host, want ...string) {
 	}))
 }
 
-func (a *admin) says(m *host.Host, want ...string) {
+func (a *admin) awaitInstallerOn(m *host.Host, want ...string) {
 	a.t.Helper()
-	a.saysOn(a.t, m, want...)
+	a.awaitInstaller(a.t, m, want...)
 }
 
 // read is a file of the shell's directory, or nothing.

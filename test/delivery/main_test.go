@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	tests := func() int {
 		code := m.Run()
 		if os.Geteuid() == 0 {
-			code = max(code, complete(context.Background(), shared.ran))
+			code = max(code, checkAllBlocksRun(context.Background(), shared.ran))
 		}
 		return code
 	}
@@ -91,9 +91,9 @@ func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error,
 	}, nil
 }
 
-// complete fails when all tests have run, in this process and in those that share
+// checkAllBlocksRun fails when all tests have run, in this process and in those that share
 // its group, and some command of the documents has not.
-func complete(ctx context.Context, ran map[string]bool) int {
+func checkAllBlocksRun(ctx context.Context, ran map[string]bool) int {
 	if os.Getenv(host.GroupVariable) == "" {
 		for _, chosen := range []string{"test.run", "test.skip", "test.list"} {
 			if flag.Lookup(chosen).Value.String() != "" {
@@ -113,7 +113,7 @@ func complete(ctx context.Context, ran map[string]bool) int {
 	for _, title := range all {
 		together[title] = true
 	}
-	left, err := unrun(together)
+	left, err := unusedBlocks(together)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

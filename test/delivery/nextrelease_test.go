@@ -34,7 +34,7 @@ const (
 	otherCatalog = "\n-- " + nextMessage + "\nSubject: The next release says this\nDefined-By: http01-proxyd\n"
 )
 
-func nextReleases() map[string]oc.Handler {
+func nextReleaseHandlers() map[string]oc.Handler {
 	rendered := func(dir string, parts ...string) string {
 		return filepath.Join(append([]string{dir, "rendered"}, parts...)...)
 	}
@@ -45,7 +45,7 @@ func nextReleases() map[string]oc.Handler {
 		anotherUnit: func(_ context.Context, dir string, _ ...string) (string, error) {
 			return "", errors.Join(
 				editFile(rendered(dir, "98-master-http01-proxyd.yaml"), withAnotherUnit),
-				editFile(rendered(dir, "policy", "policy.yaml"), withItsPolicy),
+				editFile(rendered(dir, "policy", "policy.yaml"), withUnitPolicy),
 			)
 		},
 	}
@@ -97,7 +97,7 @@ func withAnotherUnit(o map[string]any) error {
 	}, "spec", "config", "systemd", "units")
 }
 
-func withItsPolicy(o map[string]any) error {
+func withUnitPolicy(o map[string]any) error {
 	return add(o, map[string]any{
 		"name": nextUnit, "actions": []any{map[string]any{"type": "DaemonReload"}},
 	}, "spec", "nodeDisruptionPolicy", "units")

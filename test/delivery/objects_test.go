@@ -44,7 +44,7 @@ func testdata(name string) (string, error) {
 // TestClusterObjects renders from the cluster's objects, and folds the masters'
 // reports, as the documents say.
 func TestClusterObjects(t *testing.T) {
-	s, book := newShell(t, map[string]oc.Handler{"oc": objectsCommand}), openHandbook(t)
+	s, book := newShell(t, map[string]oc.Handler{"oc": objectsCommand}), openInstallDocument(t)
 	said := s.section(book, "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
 	for _, want := range []string{
 		"apiserver.yaml: DefaultDeployment, port 8888; infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",

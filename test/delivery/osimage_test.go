@@ -26,7 +26,7 @@ const (
 // Both ways to an image with the binary in it. Each rollout reboots, but for one
 // of the configuration alone. No image is booted here, which takes ostree: the
 // host gets what is in the one that podman has built.
-func TestInTheOSImage(t *testing.T) {
+func TestOSImage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		base  string   // what the image is built upon
 		names []string // the documented objects beside rendered/ that bring it
@@ -36,56 +36,56 @@ func TestInTheOSImage(t *testing.T) {
 		"off the cluster": {"registry.example.com/rhel-coreos", []string{"MachineConfig"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := use(t)
-			j := must1(judge.Open(t.Context()))(t)
-			document := documented(t, "MachineOSConfig")
+			s := useCluster(t)
+			j := must1(judge.Load(t.Context()))(t)
+			document := documentedYAML(t, "MachineOSConfig")
 			must(t, j.Object([]byte(document)))
 			var base [][]byte
 			for _, kind := range tt.names {
-				text := documented(t, kind)
+				text := documentedYAML(t, kind)
 				must(t, j.Object([]byte(text)))
 				base = append(base, []byte(text))
 			}
 			daemon := &mcd.Daemon{Machine: s.Masters[0]}
 			c := must1(oc.New(t.Context(), []byte(foreignPolicy), []oc.Node{{Name: s.Masters[0].Name, Daemon: daemon}}, base...))(t)
 			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
-			w := newWay(t, s, map[string]oc.Handler{"oc": c.Run})
-			w.rolledOut(c, len(base) > 0) // another image is another boot
+			w := newInstallMethod(t, s, map[string]oc.Handler{"oc": c.Run})
+			w.expectRollout(c, len(base) > 0) // another image is another boot
 
 			w.block(osImageSection, 0, 4)
 			build := containerfile(t, document, tt.base, s.images[first])
 			if !tt.late {
-				w.osImage(build, tt.base)
+				w.installOSImage(build, tt.base)
 			}
 			w.block(osImageSection, 1, 4)
-			w.rolledOut(c, true)
+			w.expectRollout(c, true)
 			w.reboot()
 			if tt.late {
-				w.waits()
-				w.osImage(build, tt.base)
+				w.expectSkipped()
+				w.installOSImage(build, tt.base)
 				w.reboot()
 			}
-			w.serves(inOSImage, s.sums[first], "in-the-os-image")
-			w.explained(t, w.Host)
+			w.expectServing(inOSImage, s.sums[first], "in-the-os-image")
+			w.expectJournalCatalog(t, w.Host)
 
 			w.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 			must1(w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && oc apply -f rendered/"))(t)
-			w.rolledOut(c, false)
-			w.onPort(9888)
-			w.serves(inOSImage, s.sums[first], "in-the-os-image-9888")
+			w.expectRollout(c, false)
+			w.awaitPort(9888)
+			w.expectServing(inOSImage, s.sums[first], "in-the-os-image-9888")
 
 			w.block(osImageSection, 2, 4)
-			w.rolledOut(c, true)
-			w.on("rm", inOSImage) // the image without it
+			w.expectRollout(c, true)
+			w.runOnHost("rm", inOSImage) // the image without it
 			w.reboot()
 			w.block(osImageSection, 3, 4)
-			w.asItWas()
+			w.expectUnchanged()
 		})
 	}
 }
 
 // waits: without the binary the service is skipped, and has not failed.
-func (w *way) waits() {
+func (w *installMethod) expectSkipped() {
 	w.t.Helper()
 	got := must1(w.Properties(w.t.Context(), service, "ActiveState", "ConditionResult", "UnitFileState"))(w.t)
 	want := map[string]string{"ActiveState": "inactive", "ConditionResult": "no", "UnitFileState": "enabled"}
@@ -94,8 +94,8 @@ func (w *way) waits() {
 	}
 }
 
-// onPort waits until the configuration's port is in the kernel.
-func (w *way) onPort(port int) {
+// awaitPort waits until the configuration's port is in the kernel.
+func (w *installMethod) awaitPort(port int) {
 	w.t.Helper()
 	must(w.t, eventually(w.t, fmt.Sprintf("port %d", port), func(ctx context.Context) error {
 		out, err := w.Run(ctx, "nft", "list", "table", "inet", "http01-proxyd")
@@ -106,8 +106,8 @@ func (w *way) onPort(port int) {
 	}))
 }
 
-// rolledOut looks at what an update has come to on the node.
-func (w *way) rolledOut(c *oc.Cluster, reboot bool) {
+// expectRollout looks at what an update has come to on the node.
+func (w *installMethod) expectRollout(c *oc.Cluster, reboot bool) {
 	w.t.Helper()
 	rollouts := c.Rollouts()
 	if len(rollouts) != 1 {
@@ -143,26 +143,26 @@ func containerfile(t *testing.T, document, base, image string) string {
 	return strings.Replace(text, "FROM configs AS", "FROM "+base+" AS", 1)
 }
 
-// osImage builds the image upon a base of one file and puts onto the host what
+// installOSImage builds the image upon a base of one file and puts onto the host what
 // has come into it.
-func (w *way) osImage(containerfile, base string) {
+func (w *installMethod) installOSImage(containerfile, base string) {
 	w.t.Helper()
 	const built = "localhost/os"
-	w.on("sh", "-c", "tar --create --dereference --directory=/ etc/os-release | podman import --quiet - "+base)
+	w.runOnHost("sh", "-c", "tar --create --dereference --directory=/ etc/os-release | podman import --quiet - "+base)
 	out, err := w.Input(w.t.Context(), containerfile, "podman", "build", "--layers=false",
 		"--authfile=/var/lib/kubelet/config.json", "--tag="+built, "-")
 	must(w.t, err)
 	w.t.Log(out)
-	id := w.on("podman", "create", "--pull=never", built, "none")
-	w.on("podman", "cp", id+":/etc/os-release", "/tmp/os-release") // what the base has is still there
-	w.on("podman", "cp", id+":"+inOSImage, inOSImage)
-	w.on("podman", "rm", id)
-	w.on("podman", "image", "prune", "--all", "--force")
-	w.on("rm", "/tmp/os-release")
-	if got := w.on("sha256sum", inOSImage); got != w.sums[first]+"  "+inOSImage {
+	id := w.runOnHost("podman", "create", "--pull=never", built, "none")
+	w.runOnHost("podman", "cp", id+":/etc/os-release", "/tmp/os-release") // what the base has is still there
+	w.runOnHost("podman", "cp", id+":"+inOSImage, inOSImage)
+	w.runOnHost("podman", "rm", id)
+	w.runOnHost("podman", "image", "prune", "--all", "--force")
+	w.runOnHost("rm", "/tmp/os-release")
+	if got := w.runOnHost("sha256sum", inOSImage); got != w.sums[first]+"  "+inOSImage {
 		w.t.Errorf("in the image that was built is %s, want %s", got, w.sums[first])
 	}
-	if got := w.on("stat", "--format=%A %U:%G", inOSImage); got != "-rwxr-xr-x root:root" {
+	if got := w.runOnHost("stat", "--format=%A %U:%G", inOSImage); got != "-rwxr-xr-x root:root" {
 		w.t.Errorf("in the image that was built it is %s", got)
 	}
 }

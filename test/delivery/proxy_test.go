@@ -15,9 +15,9 @@ import (
 // proxyEnvironment is where a node's services read the cluster-wide proxy.
 const proxyEnvironment = "/etc/mco/proxy.env"
 
-// closed keeps a host from reaching the world by itself, on the way out of the
+// blockDirectEgress keeps a host from reaching the world by itself, on the way out of the
 // machine network.
-func (n *node) closed() {
+func (n *node) blockDirectEgress() {
 	n.t.Helper()
 	i := slices.Index(n.Masters, n.Host)
 	var rules strings.Builder
@@ -39,17 +39,17 @@ func TestPullThroughEgressProxy(t *testing.T) {
 	must(t, proxy.Start(t.Context(), lab.EgressOptions{}))
 	t.Cleanup(func() { must(t, proxy.Stop(context.Background())) })
 	url := proxy.URL("http", "", proxy.Addresses.V4.String())
-	n.closed()
+	n.blockDirectEgress()
 	n.apply(n.images[first])
-	n.saysOn(t, n.Host, "cannot pull")
-	n.is(service, "inactive")
+	n.awaitInstaller(t, n.Host, "cannot pull")
+	n.awaitUnitState(service, "inactive")
 
 	must(t, n.WriteFile(proxyEnvironment, "HTTP_PROXY="+url+"\nHTTPS_PROXY="+url+"\nNO_PROXY=.cluster.local,.svc,127.0.0.1,localhost\n", 0o644))
 	t.Cleanup(func() { must(t, n.RemoveFile("/etc/mco")) })
 	must1(n.Run(t.Context(), "systemctl", "restart", installer))(t)
-	n.saysOn(t, n.Host, "is installed")
-	n.is(service, "active")
-	must(t, n.runs(t.Context(), n.Host, first))
+	n.awaitInstaller(t, n.Host, "is installed")
+	n.awaitUnitState(service, "active")
+	must(t, n.checkRelease(t.Context(), n.Host, first))
 	requests := must1(proxy.Requests())(t)
 	// Start connects without a request to see whether the proxy listens.
 	requests = slices.DeleteFunc(requests, func(line string) bool { return strings.Contains(line, "error:transaction-end-before-headers") })

@@ -117,9 +117,9 @@ func (s *site) push(ctx context.Context, name, path string) error {
 	return nil
 }
 
-// use gives a test the site as New left it, and shows what to read when it
+// useCluster gives a test the site as New left it, and shows what to read when it
 // fails.
-func use(t *testing.T) *site {
+func useCluster(t *testing.T) *site {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
@@ -198,8 +198,8 @@ func withoutRemover(s host.Snapshot) host.Snapshot {
 	return s
 }
 
-// starts counts how often the service has started on a master since it booted.
-func starts(ctx context.Context, m *host.Host) (int, error) {
+// countStarts counts how often the service has started on a master since it booted.
+func countStarts(ctx context.Context, m *host.Host) (int, error) {
 	if _, err := m.Run(ctx, "journalctl", "--sync"); err != nil {
 		return 0, err
 	}
@@ -212,16 +212,16 @@ func starts(ctx context.Context, m *host.Host) (int, error) {
 	return count, err
 }
 
-// running is the checksum of the program that the service runs on a master.
-func running(ctx context.Context, m *host.Host) (string, error) {
+// runningChecksum is the checksum of the program that the service runs on a master.
+func runningChecksum(ctx context.Context, m *host.Host) (string, error) {
 	out, err := m.Run(ctx, "sh", "-c", `sha256sum "/proc/$(systemctl show --property=MainPID --value `+service+`)/exe"`)
 	sum, _, _ := strings.Cut(out, " ")
 	return sum, err
 }
 
-// runs says whether a master runs a release.
-func (s *site) runs(ctx context.Context, m *host.Host, release string) error {
-	sum, err := running(ctx, m)
+// checkRelease says whether a master runs a release.
+func (s *site) checkRelease(ctx context.Context, m *host.Host, release string) error {
+	sum, err := runningChecksum(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -231,9 +231,9 @@ func (s *site) runs(ctx context.Context, m *host.Host, release string) error {
 	return nil
 }
 
-// explained demands that `journalctl -x` on a master says what an entry means
+// expectJournalCatalog demands that `journalctl -x` on a master says what an entry means
 // that a certificate has left there.
-func (s *site) explained(t *testing.T, m *host.Host) {
+func (s *site) expectJournalCatalog(t *testing.T, m *host.Host) {
 	t.Helper()
 	text := must1(m.Run(t.Context(), "journalctl", "--no-pager", "-x", "--unit="+service, "EVENT=challenge-begun"))(t)
 	if !regexp.MustCompile(`Subject: A challenge for [a-z0-9.-]+ has begun\n`).MatchString(text) {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// patience is how long a CA waits for one request: Let's Encrypt's ten seconds
+// requestTimeout is how long a CA waits for one request: Let's Encrypt's ten seconds
 // (boulder va/http.go).
-const patience = 10 * time.Second
+const requestTimeout = 10 * time.Second
 
 // CA is an authority that validates one name again and again: at each turn all
 // of its perspectives ask at once, each from an address of its own.
@@ -31,11 +31,11 @@ type CA struct {
 // CAReport is how a CA fared.
 type CAReport struct {
 	Requests, Lost int
-	Why            []string // of the first that were lost
+	Errors         []string // of the first that were lost
 	P50, P99, Max  time.Duration
 }
 
-const shownLosses = 5
+const maxErrors = 5
 
 func (c CA) run(ctx context.Context) CAReport {
 	var mu sync.Mutex
@@ -48,7 +48,7 @@ func (c CA) run(ctx context.Context) CAReport {
 		for i := range c.Perspectives.Count {
 			all.Go(func() {
 				begin := time.Now()
-				err := c.ask(c.Perspectives.at(i))
+				err := c.request(c.Perspectives.at(i))
 				mu.Lock()
 				defer mu.Unlock()
 				report.Requests++
@@ -56,8 +56,8 @@ func (c CA) run(ctx context.Context) CAReport {
 				if err == nil {
 					return
 				}
-				if report.Lost++; len(report.Why) < shownLosses {
-					report.Why = append(report.Why, err.Error())
+				if report.Lost++; len(report.Errors) < maxErrors {
+					report.Errors = append(report.Errors, err.Error())
 				}
 			})
 		}
@@ -74,10 +74,10 @@ func (c CA) run(ctx context.Context) CAReport {
 	return report
 }
 
-// ask makes one request as a validator does. Its context is not the run's: what
+// request makes one request as a validator does. Its context is not the run's: what
 // was begun is to be answered.
-func (c CA) ask(from netip.Addr) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (c CA) request(from netip.Addr) error {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	begin := time.Now()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
@@ -86,7 +86,7 @@ func (c CA) ask(from netip.Addr) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(begin.Add(patience)); err != nil {
+	if err := conn.SetDeadline(begin.Add(requestTimeout)); err != nil {
 		return fmt.Errorf("bound the request: %w", err)
 	}
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: flood\r\nAccept: */*\r\nConnection: close\r\n\r\n", c.Path, c.Host); err != nil {

@@ -27,26 +27,26 @@ type Hostile struct {
 type HostileReport struct {
 	Opened, Established int
 	Refused             int // before they were established
-	Thrown              int // reset afterwards
+	Reset               int // reset afterwards
 	Answered            int // ended by the other side in order
 	Peak                int // open at once, those included that the kernel still tries to establish
 }
 
-// manner is what a connection does once it is established.
-type manner int
+// behaviour is what a connection does once it is established.
+type behaviour int
 
 const (
-	idle     manner = iota // sends nothing
-	half                   // sends half a head
-	dripping               // sends an endless head byte by byte
-	manners
+	idle     behaviour = iota // sends nothing
+	half                      // sends half a head
+	slowHead                  // sends an endless head byte by byte
+	behaviours
 )
 
 const (
-	// turn is how often what is due is done.
-	turn = 10 * time.Millisecond
-	// dripEvery is the pause between two bytes of a slow head.
-	dripEvery = time.Second
+	// pollInterval is how often what is due is done.
+	pollInterval = 10 * time.Millisecond
+	// slowInterval is the pause between two bytes of a slow head.
+	slowInterval = time.Second
 	// batch is how many events are taken at once.
 	batch = 1024
 )
@@ -61,13 +61,13 @@ type socket struct {
 // thousands of goroutines would take the machine from the service.
 type rig struct {
 	Hostile
-	report  HostileReport
-	epoll   int
-	sockets []socket
-	closed  []int // to be opened again
-	open    int
-	dripped int // where the last turn's dripping ended
-	sources int
+	report   HostileReport
+	epoll    int
+	sockets  []socket
+	closed   []int // to be opened again
+	open     int
+	lastSlow int // where the last turn's dripping ended
+	sources  int
 }
 
 func (h Hostile) run(ctx context.Context) (HostileReport, error) {
@@ -103,7 +103,7 @@ func (h Hostile) run(ctx context.Context) (HostileReport, error) {
 				return r.report, err
 			}
 		}
-		r.drip()
+		r.sendSlowBytes()
 		if err := r.poll(); err != nil {
 			return r.report, err
 		}
@@ -211,7 +211,7 @@ func (r *rig) reopen(i int) {
 
 func (r *rig) poll() error {
 	var events [batch]unix.EpollEvent
-	n, err := unix.EpollWait(r.epoll, events[:], int(turn.Milliseconds()))
+	n, err := unix.EpollWait(r.epoll, events[:], int(pollInterval.Milliseconds()))
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("wait for events: %w", err)
 	}
@@ -226,7 +226,7 @@ func (r *rig) handle(i int, events uint32) {
 	switch {
 	case s.fd < 0:
 	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
-		r.thrown(s)
+		r.countReset(s)
 		r.reopen(i)
 	case events&(unix.EPOLLRDHUP|unix.EPOLLIN) != 0:
 		r.report.Answered++
@@ -234,13 +234,13 @@ func (r *rig) handle(i int, events uint32) {
 	case !s.established:
 		s.established = true
 		r.report.Established++
-		r.begin(i)
+		r.sendFirstBytes(i)
 	}
 }
 
-// thrown counts a connection that the other side or the kernel has given up. It
+// countReset counts a connection that the other side or the kernel has given up. It
 // may have been established in the meantime.
-func (r *rig) thrown(s *socket) {
+func (r *rig) countReset(s *socket) {
 	if !s.established {
 		why, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 		if err != nil || unix.Errno(why) != unix.ECONNRESET {
@@ -249,26 +249,26 @@ func (r *rig) thrown(s *socket) {
 		}
 		r.report.Established++
 	}
-	r.report.Thrown++
+	r.report.Reset++
 }
 
-func (r *rig) begin(i int) {
-	text := map[manner]string{
+func (r *rig) sendFirstBytes(i int) {
+	text := map[behaviour]string{
 		half:     "GET /.well-known/acme-challenge/half-a-head HTTP/1.1\r\nHo",
-		dripping: "GET / HTTP/1.1\r\nX: ",
-	}[manner(i)%manners]
+		slowHead: "GET / HTTP/1.1\r\nX: ",
+	}[behaviour(i)%behaviours]
 	if text != "" {
 		_, _ = unix.Write(r.sockets[i].fd, []byte(text))
 	}
 }
 
-// drip goes through a share of the sockets, so that each slow head gets a byte a
+// sendSlowBytes goes through a share of the sockets, so that each slow head gets a byte a
 // second.
-func (r *rig) drip() {
-	share := len(r.sockets)*int(turn)/int(dripEvery) + 1
+func (r *rig) sendSlowBytes() {
+	share := len(r.sockets)*int(pollInterval)/int(slowInterval) + 1
 	for range share {
-		r.dripped = (r.dripped + 1) % len(r.sockets)
-		if s := r.sockets[r.dripped]; s.established && s.fd >= 0 && manner(r.dripped)%manners == dripping {
+		r.lastSlow = (r.lastSlow + 1) % len(r.sockets)
+		if s := r.sockets[r.lastSlow]; s.established && s.fd >= 0 && behaviour(r.lastSlow)%behaviours == slowHead {
 			_, _ = unix.Write(s.fd, []byte("x"))
 		}
 	}

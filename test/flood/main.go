@@ -17,19 +17,19 @@ import (
 // marker is the environment variable by which a program becomes a client.
 const marker = "HTTP01_FLOOD"
 
-// part is what a process is to play: one of the two.
-type part struct {
+// clientRole is what a process is to play: one of the two.
+type clientRole struct {
 	Hostile *Hostile `json:",omitempty"`
 	CA      *CA      `json:",omitempty"`
 }
 
 // Environment makes a program that calls Main this client.
-func (h Hostile) Environment() string { return environment(part{Hostile: &h}) }
+func (h Hostile) Environment() string { return environment(clientRole{Hostile: &h}) }
 
 // Environment makes a program that calls Main this client.
-func (c CA) Environment() string { return environment(part{CA: &c}) }
+func (c CA) Environment() string { return environment(clientRole{CA: &c}) }
 
-func environment(p part) string {
+func environment(p clientRole) string {
 	text, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // addresses and numbers
@@ -46,15 +46,15 @@ func Main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := play(ctx, text); err != nil {
+	if err := runRole(ctx, text); err != nil {
 		fmt.Fprintln(os.Stderr, "flood:", err)
 		os.Exit(1) //nolint:gocritic // nothing is left to be undone
 	}
 	os.Exit(0)
 }
 
-func play(ctx context.Context, text string) error {
-	var p part
+func runRole(ctx context.Context, text string) error {
+	var p clientRole
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return fmt.Errorf("read %s: %w", marker, err)
 	}

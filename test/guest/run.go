@@ -61,7 +61,7 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 	if _, err := exec.LookPath(emulated.emulator); err != nil {
 		return "", fmt.Errorf("a guest needs %s: run test/install-packages all: %w", emulated.emulator, err)
 	}
-	base, err := system(ctx, cache, job.Arch)
+	base, err := ensureSystem(ctx, cache, job.Arch)
 	if err != nil {
 		return "", err
 	}
@@ -91,19 +91,19 @@ func Run(ctx context.Context, cache string, job Job) (string, error) {
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if err := cmd.Run(); err != nil {
-		return clean(printed.String()), fmt.Errorf("run a guest: %w", errors.Join(err, context.Cause(ctx)))
+		return withoutCarriageReturns(printed.String()), fmt.Errorf("run a guest: %w", errors.Join(err, context.Cause(ctx)))
 	}
-	return verdict(clean(printed.String()))
+	return splitExitStatus(withoutCarriageReturns(printed.String()))
 }
 
-// clean takes the carriage returns of a serial line away.
-func clean(printed string) string { return strings.ReplaceAll(printed, "\r", "") }
+// withoutCarriageReturns takes the carriage returns of a serial line away.
+func withoutCarriageReturns(printed string) string { return strings.ReplaceAll(printed, "\r", "") }
 
-var lastWords = regexp.MustCompile(`(?m)^guest: exit status (\d+)\n`)
+var exitStatusLine = regexp.MustCompile(`(?m)^guest: exit status (\d+)\n`)
 
-// verdict cuts off how the script has ended.
-func verdict(printed string) (string, error) {
-	all := lastWords.FindAllStringSubmatchIndex(printed, -1)
+// splitExitStatus cuts off how the script has ended.
+func splitExitStatus(printed string) (string, error) {
+	all := exitStatusLine.FindAllStringSubmatchIndex(printed, -1)
 	if len(all) == 0 {
 		return printed, errors.New("the guest went away before its script had ended")
 	}

@@ -42,11 +42,11 @@ var trim string
 //go:embed init.sh
 var initScript string
 
-// system is a directory with the kernel of an architecture's guest and the archive of
+// ensureSystem is a directory with the kernel of an architecture's guest and the archive of
 // its files.
 // Several processes may ask for it at once; who is first makes it, which takes
 // half a minute and the network.
-func system(ctx context.Context, cache, arch string) (string, error) {
+func ensureSystem(ctx context.Context, cache, arch string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(packages(arch), "\n") + debian.Suite + trim + initScript))
 	dir := filepath.Join(cache, systemPrefix+arch+"-"+hex.EncodeToString(sum[:6]))
 	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // a repository's directory

@@ -22,11 +22,11 @@ const (
 // `journalctl -x` explains the entries of a challenge, with the entry's own
 // fields in the text, once the unit that is for hosts without the installer has
 // run. Without the file the database is, byte for byte, what it was.
-func TestJournalIsExplained(t *testing.T) {
-	s := serving(t)
+func TestJournalCatalog(t *testing.T) {
+	s := startServing(t)
 	was, err := s.master.ReadFile(catalogDatabase)
-	s.must(err)
-	s.withCatalog()
+	s.requireNoError(err)
+	s.installCatalog()
 	s.systemctl("start", catalogUnit)
 	token := s.challenge()[0]
 
@@ -43,13 +43,13 @@ func TestJournalIsExplained(t *testing.T) {
 		}
 		return err
 	})
-	s.noFieldIsOpen()
+	s.expectCatalogFields()
 	t.Log(s.run("journalctl", "-x", "--unit="+unit, "EVENT=challenge-begun", "TOKEN_PREFIX="+token[:8]))
 
-	s.must(s.master.RemoveFile(catalogPath))
+	s.requireNoError(s.master.RemoveFile(catalogPath))
 	s.systemctl("start", catalogUnit)
 	is, err := s.master.ReadFile(catalogDatabase)
-	s.must(err)
+	s.requireNoError(err)
 	if is != was {
 		t.Error("the database is not what it was before")
 	}
@@ -57,12 +57,12 @@ func TestJournalIsExplained(t *testing.T) {
 
 // A catalog that cannot be read stands in the way of the explanations, and of
 // nothing else: no unit counts as failed.
-func TestCatalogOfSomebodyElseIsBroken(t *testing.T) {
-	s := fresh(t, false)
-	s.withCatalog()
+func TestBrokenForeignCatalog(t *testing.T) {
+	s := newService(t, false)
+	s.installCatalog()
 	const broken = "/usr/local/lib/systemd/catalog/broken.catalog"
-	s.must(s.master.WriteFile(broken, "what has no id before it\n", 0o644))
-	t.Cleanup(func() { s.must(s.master.RemoveFile(broken)) })
+	s.requireNoError(s.master.WriteFile(broken, "what has no id before it\n", 0o644))
+	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(broken)) })
 	if _, err := s.master.Run(t.Context(), "journalctl", "--update-catalog"); err == nil {
 		t.Fatal("journalctl takes it")
 	}
@@ -72,27 +72,27 @@ func TestCatalogOfSomebodyElseIsBroken(t *testing.T) {
 	}
 }
 
-// withCatalog brings the file and the unit, for the test.
-func (s *service) withCatalog() {
+// installCatalog brings the file and the unit, for the test.
+func (s *service) installCatalog() {
 	s.t.Helper()
 	unitPath := "/etc/systemd/system/" + catalogUnit
 	sources := filepath.Join(host.Repository(), "systemd")
-	s.must(errors.Join(
+	s.requireNoError(errors.Join(
 		s.master.Install(filepath.Join(sources, "http01-proxyd.catalog"), catalogPath, 0o644),
 		s.master.Install(filepath.Join(sources, catalogUnit), unitPath, 0o644),
 	))
 	s.systemctl("daemon-reload")
-	s.finally("journalctl", "--update-catalog")
-	s.finally("systemctl", "daemon-reload")
-	s.t.Cleanup(func() { s.must(errors.Join(s.master.RemoveFile(catalogPath), s.master.RemoveFile(unitPath))) })
+	s.runOnCleanup("journalctl", "--update-catalog")
+	s.runOnCleanup("systemctl", "daemon-reload")
+	s.t.Cleanup(func() { s.requireNoError(errors.Join(s.master.RemoveFile(catalogPath), s.master.RemoveFile(unitPath))) })
 }
 
-// noFieldIsOpen: every field that the catalog names stands in the entry that it
+// expectCatalogFields: every field that the catalog names stands in the entry that it
 // explains. journalctl prints the name of one that does not, without its "@".
-func (s *service) noFieldIsOpen() {
+func (s *service) expectCatalogFields() {
 	s.t.Helper()
 	text, err := s.master.ReadFile(catalogPath)
-	s.must(err)
+	s.requireNoError(err)
 	named := map[string][]string{}
 	id := ""
 	for line := range strings.Lines(text) {

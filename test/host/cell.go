@@ -47,14 +47,14 @@ func Enclose(prepare func(context.Context) ([]string, error), inside func(*Cell)
 		return code
 	}
 	if os.Getpid() == 1 {
-		code, err := beFirst()
+		code, err := runAsInit()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "begin the cell:", err)
 		}
 		return code
 	}
 	c := &Cell{dir: cellDir, cgroup: name}
-	if err := c.settle(); err != nil {
+	if err := c.setUp(); err != nil {
 		fmt.Fprintln(os.Stderr, "set the cell up:", err)
 		return 1
 	}
@@ -117,7 +117,7 @@ func runInside(signals <-chan os.Signal, env []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("make the cell: %w", err)
 	}
-	defer passOn(signals, cmd.Process)()
+	defer forwardSignals(signals, cmd.Process)()
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() > 0 {
@@ -129,8 +129,8 @@ func runInside(signals <-chan os.Signal, env []string) (int, error) {
 	return 0, nil
 }
 
-// passOn sends the signals to the process until the returned function is called.
-func passOn(signals <-chan os.Signal, to *os.Process) (end func()) {
+// forwardSignals sends the signals to the process until the returned function is called.
+func forwardSignals(signals <-chan os.Signal, to *os.Process) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		for {
@@ -145,12 +145,12 @@ func passOn(signals <-chan os.Signal, to *os.Process) (end func()) {
 	return func() { close(ended) }
 }
 
-// beFirst runs this program once more, as a child, and takes the ends of all
+// runAsInit runs this program once more, as a child, and takes the ends of all
 // processes that have lost their parent, until the child's own. Without, a
 // command that was entered into a host and outlived the nsenter(1) that started
 // it would stay a zombie of that host, whose first process then never ends
 // (pid_namespaces(7)).
-func beFirst() (code int, err error) {
+func runAsInit() (code int, err error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT)
 	self, err := os.Executable()
@@ -161,7 +161,7 @@ func beFirst() (code int, err error) {
 	if err != nil {
 		return 1, fmt.Errorf("run this program again: %w", err)
 	}
-	defer passOn(signals, child)()
+	defer forwardSignals(signals, child)()
 	for {
 		var status unix.WaitStatus
 		switch pid, err := unix.Wait4(-1, &status, 0, nil); {
@@ -177,8 +177,8 @@ func beFirst() (code int, err error) {
 	}
 }
 
-// settle gives the fresh namespaces what a process expects of them.
-func (c *Cell) settle() error {
+// setUp gives the fresh namespaces what a process expects of them.
+func (c *Cell) setUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts from spreading: %w", err)
 	}

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// holdMarker makes the test binary a process that boots a host in a cell of
+	// childVariable makes the test binary a process that boots a host in a cell of
 	// its own, says so and stays.
-	holdMarker = "HTTP01_HOST_TEST_HOLD"
-	held       = "the host is up"
+	childVariable = "HTTP01_HOST_TEST_HOLD"
+	upMessage     = "the host is up"
 )
 
-func hold(c *host.Cell) int {
+func runUntilKilled(c *host.Cell) int {
 	ctx := context.Background()
 	if err := c.AddBridge(ctx, bridge); err != nil {
 		fmt.Println(err)
@@ -45,7 +45,7 @@ func hold(c *host.Cell) int {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(held)
+	fmt.Println(upMessage)
 	select {}
 }
 
@@ -77,14 +77,14 @@ func endCell(t *testing.T, signal unix.Signal) string {
 	self, err := os.Executable()
 	must(t, err)
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "HTTP01_HOST_CELL=") }), holdMarker+"=1")
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "HTTP01_HOST_CELL=") }), childVariable+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	cgroup := "http01-host-" + strconv.Itoa(cmd.Process.Pid)
 	lines := bufio.NewScanner(out)
-	if !lines.Scan() || lines.Text() != held {
+	if !lines.Scan() || lines.Text() != upMessage {
 		t.Fatalf("the cell says %q, %v", lines.Text(), lines.Err())
 	}
 	if n := len(members(t, cgroup)); n < 3 {

@@ -38,7 +38,7 @@ func (s *service) awaitFinding(id, part string) {
 			}
 		}
 		c := r.Check("service")
-		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Says+": "+c.Findings[0].Mend, part) {
+		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+": "+c.Findings[0].Remediation, part) {
 			return fmt.Errorf("service: %+v", c)
 		}
 		return nil
@@ -48,9 +48,9 @@ func (s *service) awaitFinding(id, part string) {
 // TestCheckNamesTheSandbox changes the unit by drop-ins, each of which takes
 // something from the service that it cannot do without.
 func TestCheckNamesTheSandbox(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	r, err := s.check(t.Context())
-	s.must(err)
+	s.requireNoError(err)
 	if c := r.Check("service"); c.Outcome != "ok" || !strings.HasPrefix(c.Text, "Serving: ") {
 		t.Errorf("before: %+v", c)
 	}
@@ -68,7 +68,7 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 			s.awaitFinding("sandbox-denies", tt.says+": remove that setting from the drop-in ("+dropIn+")")
 		})
 	}
-	s.must(s.master.RemoveFile(dropIn))
+	s.requireNoError(s.master.RemoveFile(dropIn))
 	s.systemctl("daemon-reload")
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: holds ")

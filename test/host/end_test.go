@@ -12,7 +12,7 @@ import (
 
 // A process that hangs is ended and started again by the watchdog.
 func TestWatchdog(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	if own := s.property("WatchdogUSec"); own != "30s" {
 		t.Errorf("WatchdogSec of the unit as it is: %q", own)
 	}
@@ -55,10 +55,10 @@ table inet admin {
 
 // A stop leaves the host as it was.
 func TestStopLeavesNothing(t *testing.T) {
-	s := fresh(t, true)
+	s := newService(t, true)
 	_, err := s.master.Input(t.Context(), othersTables, "nft", "-f", "-")
-	s.must(err)
-	s.finally("nft", "delete table ip ocp_nat; delete table inet admin")
+	s.requireNoError(err)
+	s.runOnCleanup("nft", "delete table ip ocp_nat; delete table inet admin")
 	ruleset := func() string { return s.run("nft", "-s", "-a", "list", "ruleset") }
 	before := ruleset()
 	s.systemctl("start", unit)
@@ -89,7 +89,7 @@ func TestStopLeavesNothing(t *testing.T) {
 // An enabled unit serves after a reboot and after a power loss without
 // anybody's help.
 func TestBoot(t *testing.T) {
-	s := fresh(t, true)
+	s := newService(t, true)
 	s.systemctl("enable", "--now", unit)
 	s.awaitStatus("Serving: ")
 	for name, again := range map[string]func(context.Context) error{
@@ -104,7 +104,7 @@ func TestBoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &service{site: s.site, t: t, before: s.before}
 			boot := s.run("cat", "/proc/sys/kernel/random/boot_id")
-			s.must(again(t.Context()))
+			s.requireNoError(again(t.Context()))
 			if s.run("cat", "/proc/sys/kernel/random/boot_id") == boot {
 				t.Fatal("the host has not booted")
 			}

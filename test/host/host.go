@@ -71,13 +71,13 @@ func (c *Cell) NewHost(o Options) (*Host, error) {
 	if err := unix.Mount("overlay", h.Root, "overlay", 0, layers); err != nil {
 		return nil, fmt.Errorf("mount the disk of %s: %w", h.Name, err)
 	}
-	return h, h.personalise()
+	return h, h.writeIdentity()
 }
 
-// personalise writes what distinguishes a host from the tree. A machine id
+// writeIdentity writes what distinguishes a host from the tree. A machine id
 // makes its first boot one like any other (machine-id(5), "First Boot
 // Semantics").
-func (h *Host) personalise() error {
+func (h *Host) writeIdentity() error {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
 		return fmt.Errorf("make a machine id: %w", err)

@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/host"
 )
 
-// spare is a host beside the site's, for one test, that starts a unit at boot.
-func spare(t *testing.T, name, unit, text string) *host.Host {
+// extraHost is a host beside the site's, for one test, that starts a unit at boot.
+func extraHost(t *testing.T, name, unit, text string) *host.Host {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
@@ -39,7 +39,7 @@ func spare(t *testing.T, name, unit, text string) *host.Host {
 // A unit that hangs holds up the end of a boot, but not what it is not ordered
 // before.
 func TestBootTo(t *testing.T) {
-	h := spare(t, "busy", "hangs.service", "[Unit]\nDefaultDependencies=no\n\n[Service]\nType=oneshot\nExecStart=sleep infinity\nTimeoutStartSec=infinity\n")
+	h := extraHost(t, "busy", "hangs.service", "[Unit]\nDefaultDependencies=no\n\n[Service]\nType=oneshot\nExecStart=sleep infinity\nTimeoutStartSec=infinity\n")
 	if h.On() {
 		t.Error("it is on before it was switched on")
 	}
@@ -62,8 +62,8 @@ func TestBootTo(t *testing.T) {
 
 // A command that outlives its caller is the host's own from then on, and does
 // not keep it on.
-func TestCommandThatOutlivesItsCaller(t *testing.T) {
-	h := spare(t, "orphanage", "idle.service", "[Service]\nExecStart=sleep infinity\n")
+func TestCommandOutlivesCaller(t *testing.T) {
+	h := extraHost(t, "orphanage", "idle.service", "[Service]\nExecStart=sleep infinity\n")
 	must(t, h.Boot(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -77,9 +77,9 @@ func TestCommandThatOutlivesItsCaller(t *testing.T) {
 }
 
 // A boot in which a unit fails is an error that names it and shows the journal.
-func TestBootTellsWhatFailed(t *testing.T) {
+func TestBootReportsFailedUnits(t *testing.T) {
 	const name = "fails.service"
-	h := spare(t, "broken", name, "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo the reason is this; exit 3'\n")
+	h := extraHost(t, "broken", name, "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo the reason is this; exit 3'\n")
 	err := h.Boot(t.Context())
 	if err == nil {
 		t.Fatal("the boot counts as good")

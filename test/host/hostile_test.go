@@ -13,23 +13,23 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// attacked starts the unit as it is shipped, with these settings more and a gate that
+// startAttacked starts the unit as it is shipped, with these settings more and a gate that
 // attacks (package hostile).
-func attacked(t *testing.T, attack, settings string) *service {
+func startAttacked(t *testing.T, attack, settings string) *service {
 	t.Helper()
-	s := fresh(t, true)
+	s := newService(t, true)
 	binary, err := lab.BuildServiceWith(t.Context(), "../hostile/testdata/attack.go")
-	s.must(err)
+	s.requireNoError(err)
 	const path = "/usr/local/bin/http01-proxyd-attacked"
-	s.must(s.master.Install(binary, path, 0o755))
-	t.Cleanup(func() { s.must(s.master.RemoveFile(path)) })
+	s.requireNoError(s.master.Install(binary, path, 0o755))
+	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
 	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
 	s.systemctl("start", unit)
 	return s
 }
 
-// hears waits until an entry of the unit has this text.
-func (s *service) hears(text string) {
+// awaitJournal waits until an entry of the unit has this text.
+func (s *service) awaitJournal(text string) {
 	s.t.Helper()
 	s.until("the journal has "+text, func(context.Context) error {
 		for _, e := range s.journal() {
@@ -44,9 +44,9 @@ func (s *service) hears(text string) {
 // H4: what a gate writes to its standard error is an entry of the service's about it,
 // whatever it begins with.
 func TestHostileStandardError(t *testing.T) {
-	s := attacked(t, "stderr", "")
-	s.hears("<0>the controller is broken")
-	s.hears("standard error: flood")
+	s := startAttacked(t, "stderr", "")
+	s.awaitJournal("<0>the controller is broken")
+	s.awaitJournal("standard error: flood")
 	for _, e := range s.journal() {
 		message := e["MESSAGE"]
 		if p := e["PRIORITY"]; p < "3" {
@@ -71,19 +71,19 @@ func TestHostileResources(t *testing.T) {
 		{"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()), "standard error: runtime: failed to create new OS thread"},
 	} {
 		t.Run(tt.attack, func(t *testing.T) {
-			s := attacked(t, tt.attack, tt.settings)
+			s := startAttacked(t, tt.attack, tt.settings)
 			pid := s.property("MainPID")
 			for range 2 {
-				ends := s.ends()
+				ends := s.countProxyExits()
 				s.until("another gate ends", func(context.Context) error {
-					if s.ends() == ends {
+					if s.countProxyExits() == ends {
 						return fmt.Errorf("%d have", ends)
 					}
 					return nil
 				})
 			}
 			if tt.hears != "" {
-				s.hears(tt.hears)
+				s.awaitJournal(tt.hears)
 			}
 			s.awaitProperties(map[string]string{"MainPID": pid, "NRestarts": "0", "ActiveState": "active", "Result": "success"})
 			if _, err := s.report(t.Context()); err != nil {
@@ -93,8 +93,8 @@ func TestHostileResources(t *testing.T) {
 	}
 }
 
-// ends is how many gates the journal says have ended.
-func (s *service) ends() (n int) {
+// countProxyExits is how many gates the journal says have ended.
+func (s *service) countProxyExits() (n int) {
 	s.t.Helper()
 	for _, e := range s.journal() {
 		if e["EVENT"] == "gate" {

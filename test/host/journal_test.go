@@ -19,7 +19,7 @@ import (
 )
 
 func TestJournal(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	tokens := s.challenge()
 	var entries []host.Entry
 	s.until("the challenges in the journal", func(context.Context) error {

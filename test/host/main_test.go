@@ -22,9 +22,9 @@ const (
 var shared *site
 
 func TestMain(m *testing.M) {
-	if os.Getenv(holdMarker) != "" {
+	if os.Getenv(childVariable) != "" {
 		ready := func(context.Context) ([]string, error) { return nil, nil }
-		os.Exit(host.Enclose(ready, hold))
+		os.Exit(host.Enclose(ready, runUntilKilled))
 	}
 	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
 }

@@ -24,10 +24,10 @@ const (
 func microShiftRuns(t *testing.T) *service {
 	t.Helper()
 	s := microShift(t)
-	s.must(s.master.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
-	s.finally("systemctl", "daemon-reload")
-	t.Cleanup(func() { s.must(s.master.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
-	s.finally("systemctl", "stop", microShiftUnit)
+	s.requireNoError(s.master.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
+	s.runOnCleanup("systemctl", "daemon-reload")
+	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
+	s.runOnCleanup("systemctl", "stop", microShiftUnit)
 	s.systemctl("daemon-reload")
 	s.systemctl("start", microShiftUnit)
 	return s
@@ -35,7 +35,7 @@ func microShiftRuns(t *testing.T) *service {
 
 func (s *service) microShiftFile(text string) {
 	s.t.Helper()
-	s.must(s.master.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
+	s.requireNoError(s.master.WriteFile(microShiftDir+"/config.yaml", text, 0o644))
 }
 
 // awaitState waits for a reason, and for a message that is as it is to be.
@@ -44,15 +44,15 @@ func (s *service) awaitState(reason string, is func(message string) bool) {
 	s.awaitMessage("HTTP01ChallengeProxyReady", reason, is)
 }
 
-// quietly waits for a state that tells of no file that is not in force.
-func (s *service) quietly(reason string) {
+// awaitStateWithoutPending waits for a state that tells of no file that is not in force.
+func (s *service) awaitStateWithoutPending(reason string) {
 	s.t.Helper()
-	s.awaitState(reason, func(text string) bool { return !waits(text) && !strings.Contains(text, lastGood) })
+	s.awaitState(reason, func(text string) bool { return !reportsPending(text) && !strings.Contains(text, lastGood) })
 }
 
 const lastGood = "MicroShift's last good configuration stays in force"
 
-func waits(text string) bool { return strings.Contains(text, pending) }
+func reportsPending(text string) bool { return strings.Contains(text, pending) }
 
 // TestMicroShiftStarts: what MicroShift has read is in force until it is started anew,
 // over the service's own restarts, too. The service sees its starts from under its
@@ -60,24 +60,24 @@ func waits(text string) bool { return strings.Contains(text, pending) }
 func TestMicroShiftStarts(t *testing.T) {
 	s := microShiftRuns(t)
 	s.systemctl("start", unit)
-	s.quietly("NotRequired")
+	s.awaitStateWithoutPending("NotRequired")
 	first := s.run("readlink", microShiftLink)
 	if uid := s.process(s.property("MainPID"))["Uid"]; strings.HasPrefix(uid, "0") {
 		t.Errorf("the service runs as %s", uid)
 	}
 
 	s.microShiftFile(edited)
-	s.awaitState("NotRequired", waits)
+	s.awaitState("NotRequired", reportsPending)
 	s.systemctl("restart", unit)
-	s.awaitState("NotRequired", waits)
-	s.killed("1")
-	s.awaitState("NotRequired", waits)
+	s.awaitState("NotRequired", reportsPending)
+	s.killAndAwaitRestart("1")
+	s.awaitState("NotRequired", reportsPending)
 	s.awaitInternal(true)
 	// check goes by the same, with the service and without it.
 	for _, act := range []string{"start", "stop"} {
 		s.systemctl(act, unit)
 		r, err := s.check(t.Context())
-		s.must(err)
+		s.requireNoError(err)
 		if text := r.Check("vips").Text; !strings.Contains(text, "port 80 of 192.0.2.11") || !strings.Contains(text, pending) {
 			t.Errorf("%s: vips: %s", act, text)
 		}
@@ -87,7 +87,7 @@ func TestMicroShiftStarts(t *testing.T) {
 	if next := s.run("readlink", microShiftLink); next == first {
 		t.Fatalf("the invocation is still %s", next)
 	}
-	s.quietly("UpstreamUnreachable") // nobody is on port 8080 here, and that is what it asks
+	s.awaitStateWithoutPending("UpstreamUnreachable") // nobody is on port 8080 here, and that is what it asks
 	s.awaitInternal(false)
 
 	// Broken, while the service is not there.
@@ -101,17 +101,17 @@ func TestMicroShiftStarts(t *testing.T) {
 	s.systemctl("restart", "--no-block", unit)
 	s.awaitState("UpstreamUnreachable", func(text string) bool { return strings.Contains(text, lastGood) })
 	s.microShiftFile("node: {nodeIP: 192.0.2.11}\n")
-	s.quietly("NotRequired")
+	s.awaitStateWithoutPending("NotRequired")
 }
 
 // TestMicroShiftStartedMeanwhile: a start that the service has not seen counts as well.
 func TestMicroShiftStartedMeanwhile(t *testing.T) {
 	s := microShiftRuns(t)
 	s.systemctl("start", unit)
-	s.quietly("NotRequired")
+	s.awaitStateWithoutPending("NotRequired")
 	s.systemctl("stop", unit)
 	s.microShiftFile(edited)
 	s.systemctl("restart", microShiftUnit)
 	s.systemctl("start", unit)
-	s.quietly("UpstreamUnreachable")
+	s.awaitStateWithoutPending("UpstreamUnreachable")
 }

@@ -20,23 +20,23 @@ const (
 // internal API address.
 func microShift(t *testing.T) *service {
 	t.Helper()
-	s := fresh(t, false)
-	t.Cleanup(func() { s.must(s.master.RemoveFile(microShiftDir)) })
-	s.must(s.master.WriteFile(microShiftDir+"/config.yaml", "node: {nodeIP: 192.0.2.11}\n", 0o644))
+	s := newService(t, false)
+	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(microShiftDir)) })
+	s.requireNoError(s.master.WriteFile(microShiftDir+"/config.yaml", "node: {nodeIP: 192.0.2.11}\n", 0o644))
 	s.configure("microshift: {manageAdvertiseAddress: true}\n")
 	return s
 }
 
-// kept starts the unit and waits until the address is on lo.
-func (s *service) kept() {
+// startManaged starts the unit and waits until the address is on lo.
+func (s *service) startManaged() {
 	s.t.Helper()
 	s.systemctl("start", unit)
 	s.awaitStatus("NotRequired: MicroShift's router has port 80 of 192.0.2.11, by its configuration")
 	s.awaitInternal(true)
 }
 
-// killed ends the process, and waits for the next one.
-func (s *service) killed(restarts string) {
+// killAndAwaitRestart ends the process, and waits for the next one.
+func (s *service) killAndAwaitRestart(restarts string) {
 	s.t.Helper()
 	s.run("kill", "-KILL", s.property("MainPID"))
 	s.awaitProperties(map[string]string{"NRestarts": restarts, "ActiveState": "active"})
@@ -63,7 +63,7 @@ func (s *service) awaitInternal(want bool) {
 // crashes, and `cleanup` by hand leaves it to the one that runs.
 func TestInternalAddressStays(t *testing.T) {
 	s := microShift(t)
-	s.kept()
+	s.startManaged()
 	s.systemctl("enable", unit)
 	s.run("systemd-run", "--quiet", "--unit="+watcher, "sh", "-c", "exec ip -o monitor address >"+loEvents)
 	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", watcher) })
@@ -82,7 +82,7 @@ func TestInternalAddressStays(t *testing.T) {
 		s.awaitStatus("NotRequired: ")
 	}
 	for _, restarts := range []string{"1", "2"} {
-		s.killed(restarts)
+		s.killAndAwaitRestart(restarts)
 	}
 	s.run(binaryPath, "cleanup")
 	if events := s.run("cat", loEvents); strings.Contains(events, internal) {
@@ -90,7 +90,7 @@ func TestInternalAddressStays(t *testing.T) {
 	}
 	s.awaitInternal(true)
 
-	s.must(s.master.Reboot(t.Context()))
+	s.requireNoError(s.master.Reboot(t.Context()))
 	s.awaitStatus("NotRequired: ")
 	s.awaitInternal(true)
 	s.systemctl("stop", unit)
@@ -114,7 +114,7 @@ func TestInternalAddressGoes(t *testing.T) {
 		"its unit is removed": func(s *service) {
 			aside := "/run/units-aside"
 			s.run("sh", "-c", fmt.Sprintf("mkdir %s && mv %s %s %s", aside, unitPath, companionPath, aside))
-			s.finally("sh", "-c", fmt.Sprintf("mv %s/* %s && rmdir %s && systemctl daemon-reload", aside, "/etc/systemd/system", aside))
+			s.runOnCleanup("sh", "-c", fmt.Sprintf("mv %s/* %s && rmdir %s && systemctl daemon-reload", aside, "/etc/systemd/system", aside))
 			s.systemctl("daemon-reload")
 			s.systemctl("stop", unit)
 		},
@@ -122,7 +122,7 @@ func TestInternalAddressGoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := microShift(t)
-			s.kept()
+			s.startManaged()
 			end(s)
 			s.awaitInternal(false)
 		})
@@ -133,10 +133,10 @@ func TestInternalAddressGoes(t *testing.T) {
 func TestInternalAddressOfOthers(t *testing.T) {
 	s := microShift(t)
 	s.run("ip", "address", "add", internal+"/32", "dev", "lo")
-	s.finally("ip", "address", "del", internal+"/32", "dev", "lo")
-	s.kept()
+	s.runOnCleanup("ip", "address", "del", internal+"/32", "dev", "lo")
+	s.startManaged()
 	s.systemctl("restart", unit)
-	s.killed("1")
+	s.killAndAwaitRestart("1")
 	s.systemctl("stop", unit)
 	s.awaitCompanionsEnd()
 	if out := s.run(binaryPath, "cleanup"); strings.Contains(out, internal) {
@@ -146,7 +146,7 @@ func TestInternalAddressOfOthers(t *testing.T) {
 }
 
 // A file for root's eyes alone is named, and taken when it is for all.
-func TestMicroShiftFileOfRoot(t *testing.T) {
+func TestMicroShiftFileUnreadable(t *testing.T) {
 	s := microShift(t)
 	s.run("chmod", "0600", microShiftDir+"/config.yaml")
 	s.systemctl("start", "--no-block", unit)

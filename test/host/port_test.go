@@ -12,7 +12,7 @@ import (
 // Who has the port is named from within the sandbox, where other processes are
 // invisible.
 func TestPortInUse(t *testing.T) {
-	s := fresh(t, true)
+	s := newService(t, true)
 	t.Cleanup(func() { _, _ = s.master.Run(context.Background(), "systemctl", "stop", "squatter.service") })
 	s.run("systemd-run", "--unit=squatter", "systemd-socket-activate", "--listen=8888", "cat")
 	s.until("a squatter on port 8888", func(ctx context.Context) error {
@@ -23,7 +23,7 @@ func TestPortInUse(t *testing.T) {
 		return err
 	})
 	squatter, err := s.master.Properties(t.Context(), "squatter.service", "MainPID")
-	s.must(err)
+	s.requireNoError(err)
 
 	s.systemctl("start", unit)
 	line := s.awaitStatus("PortInUse: ")

@@ -13,7 +13,7 @@ const (
 )
 
 func TestReloadMovesThePort(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	s.awaitPort(8888)
 	pid := s.property("MainPID")
 	s.configure(onPort9888)

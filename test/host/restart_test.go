@@ -33,8 +33,8 @@ const (
 	// maxInFlight is how many connections may be in flight. limits.perSource (256) resets
 	// more of one source, and a machine that does much else is slow to answer them.
 	maxInFlight = 200
-	// calm is above what is in flight at any moment while the service answers.
-	calm = 5
+	// maxIdleInFlight is above what is in flight at any moment while the service answers.
+	maxIdleInFlight = 5
 )
 
 // load asks the API VIPs in turn for challenges, a connection each, all the time.
@@ -43,9 +43,9 @@ type load struct {
 	stop                             context.CancelFunc
 	over                             sync.WaitGroup
 
-	mu     sync.Mutex
-	said   []string // what went wrong, the first few
-	waited []time.Duration
+	mu       sync.Mutex
+	failures []string // what went wrong, the first few
+	waited   []time.Duration
 }
 
 func (s *service) load() *load {
@@ -65,7 +65,7 @@ func (s *service) load() *load {
 				}
 				l.started.Add(1)
 				vip, token := s.api[i%2], fmt.Sprintf("load-%d", i)
-				l.over.Go(func() { l.ask(vip, token) })
+				l.over.Go(func() { l.request(vip, token) })
 			}
 		}
 	})
@@ -78,26 +78,26 @@ func (l *load) end() {
 	l.over.Wait()
 }
 
-// patience is above the 5 s that a restart may take for what is in flight, and
+// requestTimeout is above the 5 s that a restart may take for what is in flight, and
 // below the 10 s of Let's Encrypt.
-const patience = 9 * time.Second
+const requestTimeout = 9 * time.Second
 
-// ask counts one challenge. A connection that the kernel has taken up, and that
+// request counts one challenge. A connection that the kernel has taken up, and that
 // then ends without the whole answer, is lost.
-func (l *load) ask(vip netip.Addr, token string) {
+func (l *load) request(vip netip.Addr, token string) {
 	begin := time.Now()
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(vip.String(), "80"), patience)
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(vip.String(), "80"), requestTimeout)
 	if err != nil {
-		l.complain(&l.refused, err)
+		l.recordFailure(&l.refused, err)
 		return
 	}
 	defer conn.Close()
-	err = errors.Join(conn.SetDeadline(begin.Add(patience)), func() error {
+	err = errors.Join(conn.SetDeadline(begin.Add(requestTimeout)), func() error {
 		_, err := fmt.Fprintf(conn, "GET %s%s HTTP/1.1\r\nHost: %s\r\n\r\n", prefix, token, apiName)
 		return err
 	}())
 	if err != nil {
-		l.complain(&l.lost, err)
+		l.recordFailure(&l.lost, err)
 		return
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, maxBytes))
@@ -105,7 +105,7 @@ func (l *load) ask(vip netip.Addr, token string) {
 		err = fmt.Errorf("answered %.200q", answer)
 	}
 	if err != nil {
-		l.complain(&l.lost, err)
+		l.recordFailure(&l.lost, err)
 		return
 	}
 	l.answered.Add(1)
@@ -114,12 +114,12 @@ func (l *load) ask(vip netip.Addr, token string) {
 	l.waited = append(l.waited, time.Since(begin))
 }
 
-func (l *load) complain(count *atomic.Int64, err error) {
+func (l *load) recordFailure(count *atomic.Int64, err error) {
 	count.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.said) < 10 {
-		l.said = append(l.said, err.Error())
+	if len(l.failures) < 10 {
+		l.failures = append(l.failures, err.Error())
 	}
 }
 
@@ -142,9 +142,9 @@ func (l *load) String() string {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// gate is the process id of the gate. It is not the only child while one looks at
+// proxyPID is the process id of the gate. It is not the only child while one looks at
 // the API server's certificates.
-func (s *service) gate() string {
+func (s *service) proxyPID() string {
 	return strings.TrimSpace(s.run("sh", "-c", "for pid in $(cat /proc/"+s.property("MainPID")+"/task/*/children); do "+
 		"if tr '\\0' ' ' < /proc/$pid/cmdline | grep -q ' gate '; then echo $pid; fi; done"))
 }
@@ -153,7 +153,7 @@ func (s *service) gate() string {
 // file in the binary's place, as an upgrade does: nobody is refused, and nobody
 // who was accepted loses his answer.
 func TestRestarts(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	l := s.load()
 	begin := time.Now()
 	for i := range restarts {
@@ -170,7 +170,7 @@ func TestRestarts(t *testing.T) {
 	l.end()
 	t.Logf("%d restarts at %d connections/s, %v each: %v", restarts, perSecond, took.Round(time.Millisecond), l)
 	if l.refused.Load() > 0 || l.lost.Load() > 0 || l.answered.Load() < restarts {
-		t.Errorf("%v: %q", l, l.said)
+		t.Errorf("%v: %q", l, l.failures)
 	}
 	s.awaitStatus("Serving: ")
 	s.systemctl("stop", unit)
@@ -180,46 +180,46 @@ func TestRestarts(t *testing.T) {
 // A restart that finds a file half written, or a list of addresses missing, does
 // not take away what the last run has left.
 func TestRestartWhileAFileIsWritten(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	l := s.load()
-	s.must(s.master.WriteFile(keepalivedConf, "vrrp_instance torn {\n", 0o644))
+	s.requireNoError(s.master.WriteFile(keepalivedConf, "vrrp_instance torn {\n", 0o644))
 	s.systemctl("restart", "--no-block", unit)
 	s.awaitProperties(map[string]string{"ActiveState": "activating"})
 	if !s.hasTable() {
 		t.Error("there is no table meanwhile")
 	}
-	s.must(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
+	s.requireNoError(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
 	s.awaitStatus("Serving: holds ")
 	l.end()
 	t.Log(l)
 	if l.refused.Load() > 0 || l.lost.Load() > 0 || l.answered.Load() == 0 {
-		t.Errorf("%v: %q", l, l.said)
+		t.Errorf("%v: %q", l, l.failures)
 	}
 }
 
 // TestKills kills keeper and gate in turn under load: nobody is refused, and
 // what is lost had been accepted.
 func TestKills(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	l := s.load()
 	flying := int64(0)
 	begin := time.Now()
 	for i := range kills {
 		victim := s.property("MainPID")
 		if i%2 == 1 {
-			victim = s.gate()
+			victim = s.proxyPID()
 		}
 		// Those that have waited for the last successor are not of this one.
 		s.until("the backlog's end", func(context.Context) error {
-			if n := l.inFlight(); n > calm {
+			if n := l.inFlight(); n > maxIdleInFlight {
 				return fmt.Errorf("%d are in flight", n)
 			}
 			return nil
 		})
 		pid, err := s.master.PID(victim)
-		s.must(err)
+		s.requireNoError(err)
 		before := l.inFlight()
-		s.must(unix.Kill(pid, unix.SIGKILL))
+		s.requireNoError(unix.Kill(pid, unix.SIGKILL))
 		// All that the one that was killed can have accepted. What is lost beyond
 		// that was reset before.
 		flying += max(before, l.inFlight())
@@ -231,7 +231,7 @@ func TestKills(t *testing.T) {
 			if p["ActiveState"] != "active" || p["MainPID"] == victim {
 				return fmt.Errorf("%v", p)
 			}
-			if again := s.gate(); again == "" || again == victim {
+			if again := s.proxyPID(); again == "" || again == victim {
 				return fmt.Errorf("the gate is %q", again)
 			}
 			return nil
@@ -241,13 +241,13 @@ func TestKills(t *testing.T) {
 	l.end()
 	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond, took.Round(time.Millisecond), flying, l)
 	if l.refused.Load() > 0 || l.lost.Load() > flying || l.answered.Load() < kills {
-		t.Errorf("%v: %q", l, l.said)
+		t.Errorf("%v: %q", l, l.failures)
 	}
 }
 
 // When the unit ends in failure nothing stays led to it.
 func TestFailedLeavesNothing(t *testing.T) {
-	s := fresh(t, true)
+	s := newService(t, true)
 	s.override("Restart=no")
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: ")
@@ -259,9 +259,9 @@ func TestFailedLeavesNothing(t *testing.T) {
 
 // Nor when the service cannot find out that it is stopped for good.
 func TestStopWithoutBus(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	s.systemctl("stop", "dbus.socket", "dbus-broker.service")
-	s.finally("systemctl", "start", "dbus.socket", "dbus-broker.service")
+	s.runOnCleanup("systemctl", "start", "dbus.socket", "dbus-broker.service")
 	s.systemctl("stop", unit)
 	s.awaitCompanionsEnd()
 	s.wantNothingLeft()
@@ -269,9 +269,9 @@ func TestStopWithoutBus(t *testing.T) {
 
 // The commands of docs/restart.md, in its words.
 func TestRestartCommands(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	text, err := os.ReadFile(filepath.Join(host.Repository(), "docs", "restart.md"))
-	s.must(err)
+	s.requireNoError(err)
 	_, block, found := strings.Cut(string(text), "```console\n")
 	block, _, closed := strings.Cut(block, "```")
 	if !found || !closed {
@@ -308,7 +308,7 @@ func (s *service) wantNothingLeft() {
 // A port change while the service is down, and one under the new process: the
 // store holds the port in force alone.
 func TestStoredPorts(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 
 	s.configure(onPort9888)
 	s.awaitPort(9888)

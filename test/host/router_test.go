@@ -46,8 +46,8 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, keyAuthorization(token))
 }
 
-// asked lists the requests for a token.
-func (r *router) asked(token string) []*http.Request {
+// requests lists the requests for a token.
+func (r *router) requests(token string) []*http.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found []*http.Request

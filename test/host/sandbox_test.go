@@ -27,8 +27,8 @@ func (s *service) process(pid string) map[string]string {
 	return fields
 }
 
-// only leaves the fields that want has.
-func only(want, fields map[string]string) map[string]string {
+// selectFields leaves the fields that want has.
+func selectFields(want, fields map[string]string) map[string]string {
 	got := make(map[string]string)
 	for name := range want {
 		got[name] = fields[name]
@@ -37,7 +37,7 @@ func only(want, fields map[string]string) map[string]string {
 }
 
 func TestSandbox(t *testing.T) {
-	s := fresh(t, true)
+	s := newService(t, true)
 	s.configure(onPort9888)
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: ")
@@ -52,16 +52,16 @@ func TestSandbox(t *testing.T) {
 		"CapInh": capNetAdmin, "CapPrm": capNetAdmin, "CapEff": capNetAdmin, "CapBnd": capNetAdmin, "CapAmb": capNetAdmin,
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}
-	if diff := cmp.Diff(want, only(want, process)); diff != "" {
+	if diff := cmp.Diff(want, selectFields(want, process)); diff != "" {
 		t.Errorf("keeper (-want +got):\n%s", diff)
 	}
-	gate := s.gate()
+	gate := s.proxyPID()
 	wantGate := map[string]string{
 		// Inheritable: the unit's filter forbids capset(2), see internal/sandbox.
 		"CapInh": capNetAdmin, "CapPrm": none, "CapEff": none, "CapBnd": capNetAdmin, "CapAmb": none,
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}
-	if diff := cmp.Diff(wantGate, only(wantGate, s.process(gate))); diff != "" {
+	if diff := cmp.Diff(wantGate, selectFields(wantGate, s.process(gate))); diff != "" {
 		t.Errorf("gate (-want +got):\n%s", diff)
 	}
 	for _, ids := range []string{"Uid", "Gid"} {
@@ -84,7 +84,7 @@ func TestSandbox(t *testing.T) {
 }
 
 func TestUnitFile(t *testing.T) {
-	s := fresh(t, false)
+	s := newService(t, false)
 	if out := s.run("sh", "-c", "systemd-analyze verify --man=no "+unitPath+" 2>&1"); strings.TrimSpace(out) != "" {
 		t.Errorf("systemd-analyze verify: %s", out)
 	}

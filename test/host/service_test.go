@@ -38,9 +38,9 @@ type service struct {
 	before host.Cursor // the end of the journal when the test began
 }
 
-// fresh gives the test a master on which the unit has never been started, with
+// newService gives the test a master on which the unit has never been started, with
 // or without keepalived, and takes everything away afterwards.
-func fresh(t *testing.T, keepalived bool) *service {
+func newService(t *testing.T, keepalived bool) *service {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: hosts that boot")
@@ -50,7 +50,7 @@ func fresh(t *testing.T, keepalived bool) *service {
 	s.keepalived(keepalived)
 	var err error
 	s.before, err = s.master.JournalEnd(t.Context())
-	s.must(err)
+	s.requireNoError(err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(s.master.Diagnosis(context.Background()))
@@ -65,12 +65,12 @@ func fresh(t *testing.T, keepalived bool) *service {
 func (s *service) reset(ctx context.Context) {
 	s.t.Helper()
 	_, err := s.master.Run(ctx, "systemctl", "disable", "--now", unit)
-	s.must(err)
+	s.requireNoError(err)
 	for _, path := range []string{configPath, "/var/lib/private/http01-proxyd", "/var/lib/http01-proxyd", dropIn} {
-		s.must(s.master.RemoveFile(path))
+		s.requireNoError(s.master.RemoveFile(path))
 	}
 	_, err = s.master.Run(ctx, "systemctl", "daemon-reload")
-	s.must(err)
+	s.requireNoError(err)
 	// Forgets failures, restarts and the start limit. A unit that has never
 	// been loaded has none.
 	_, _ = s.master.Run(ctx, "systemctl", "reset-failed", unit)
@@ -81,10 +81,10 @@ func (s *service) keepalived(wanted bool) {
 	s.t.Helper()
 	if !wanted {
 		s.systemctl("stop", "keepalived.service")
-		s.must(s.master.RemoveFile(keepalivedConf))
+		s.requireNoError(s.master.RemoveFile(keepalivedConf))
 		return
 	}
-	s.must(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
+	s.requireNoError(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
 	s.systemctl("start", "keepalived.service")
 	s.until("the VIPs in their places", func(ctx context.Context) error {
 		for i := range 2 {
@@ -98,16 +98,16 @@ func (s *service) keepalived(wanted bool) {
 	})
 }
 
-// serving is fresh with keepalived and the unit started, in state Serving.
-func serving(t *testing.T) *service {
+// startServing is fresh with keepalived and the unit started, in state Serving.
+func startServing(t *testing.T) *service {
 	t.Helper()
-	s := fresh(t, true)
+	s := newService(t, true)
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: holds ")
 	return s
 }
 
-func (s *service) must(err error) {
+func (s *service) requireNoError(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -116,21 +116,21 @@ func (s *service) must(err error) {
 
 func (s *service) until(what string, try func(context.Context) error) {
 	s.t.Helper()
-	s.must(lab.Eventually(s.t.Context(), what, try))
+	s.requireNoError(lab.Eventually(s.t.Context(), what, try))
 }
 
 func (s *service) run(name string, args ...string) string {
 	s.t.Helper()
 	out, err := s.master.Run(s.t.Context(), name, args...)
-	s.must(err)
+	s.requireNoError(err)
 	return out
 }
 
-// finally runs a command on the master when the test ends.
-func (s *service) finally(name string, args ...string) {
+// runOnCleanup runs a command on the master when the test ends.
+func (s *service) runOnCleanup(name string, args ...string) {
 	s.t.Cleanup(func() {
 		_, err := s.master.Run(context.Background(), name, args...)
-		s.must(err)
+		s.requireNoError(err)
 	})
 }
 
@@ -143,7 +143,7 @@ func (s *service) systemctl(args ...string) string {
 func (s *service) property(name string) string {
 	s.t.Helper()
 	properties, err := s.master.Properties(s.t.Context(), unit, name)
-	s.must(err)
+	s.requireNoError(err)
 	return properties[name]
 }
 
@@ -248,7 +248,7 @@ func (s *service) challenge() (tokens []string) {
 		if err != nil || status != http.StatusOK || body != keyAuthorization(token) {
 			s.t.Fatalf("challenge through %v: %d %q %v, want 200 with %q", vip, status, body, err, keyAuthorization(token))
 		}
-		if asked := s.router.asked(token); len(asked) != 1 || asked[0].Host != apiName {
+		if asked := s.router.requests(token); len(asked) != 1 || asked[0].Host != apiName {
 			s.t.Fatalf("the ingress was asked for token %s by %v, want once for %s", token, asked, apiName)
 		}
 		tokens = append(tokens, token)
@@ -259,21 +259,21 @@ func (s *service) challenge() (tokens []string) {
 // override puts settings into the unit's drop-in.
 func (s *service) override(settings string) {
 	s.t.Helper()
-	s.must(s.master.WriteFile(dropIn, "[Service]\n"+settings+"\n", 0o644))
+	s.requireNoError(s.master.WriteFile(dropIn, "[Service]\n"+settings+"\n", 0o644))
 	s.systemctl("daemon-reload")
 }
 
 // configure replaces the configuration file.
 func (s *service) configure(text string) {
 	s.t.Helper()
-	s.must(s.master.WriteFile(configPath, text, 0o644))
+	s.requireNoError(s.master.WriteFile(configPath, text, 0o644))
 }
 
 // journal lists what came into the unit's journal since the test began.
 func (s *service) journal() []host.Entry {
 	s.t.Helper()
 	entries, err := s.master.Journal(s.t.Context(), unit, s.before)
-	s.must(err)
+	s.requireNoError(err)
 	if len(entries) == 0 {
 		s.t.Fatal("the journal has no entry of the unit")
 	}

@@ -61,7 +61,7 @@ func diffOf(before, after map[string]string) string {
 			continue
 		}
 		fmt.Fprintf(&text, "%s\n", key)
-		went, came := without(was, is), without(is, was)
+		went, came := missingLines(was, is), missingLines(is, was)
 		for _, line := range went {
 			fmt.Fprintf(&text, "\t- %s\n", line)
 		}
@@ -75,8 +75,8 @@ func diffOf(before, after map[string]string) string {
 	return text.String()
 }
 
-// without are the lines of a text that another lacks.
-func without(text, other string) []string {
+// missingLines are the lines of a text that another lacks.
+func missingLines(text, other string) []string {
 	if text == "" {
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 // On a host without configuration and keepalived.conf the unit is up and does
 // nothing. A keepalived that starts after it is found, its VIPs are served, and
 // every front end of the state tells so.
-func TestServesWhatKeepalivedBrings(t *testing.T) {
-	s := fresh(t, false)
+func TestKeepalivedStartedLater(t *testing.T) {
+	s := newService(t, false)
 	s.systemctl("start", unit)
 	s.awaitStatus("NotRequired: no /etc/keepalived/keepalived.conf")
 	if listening := s.run("ss", "-Hltn"); s.hasTable() || strings.TrimSpace(listening) != "" {
@@ -47,7 +47,7 @@ func TestServesWhatKeepalivedBrings(t *testing.T) {
 		}
 	}
 	report, err := s.report(t.Context())
-	s.must(err)
+	s.requireNoError(err)
 	var held []string
 	for _, v := range report.VIPs {
 		held = append(held, v.Address+" "+v.State)
@@ -63,7 +63,7 @@ func TestServesWhatKeepalivedBrings(t *testing.T) {
 // Who may ask for the status learns which names get certificates: that is
 // root's alone.
 func TestStatusIsForRoot(t *testing.T) {
-	s := serving(t)
+	s := startServing(t)
 	// With --watch the command must not wait for an answer that never comes.
 	for user, flag := range map[string]string{"nobody": "--output=text", "daemon": "--watch"} {
 		out, err := s.master.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status", flag)

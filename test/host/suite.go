@@ -40,10 +40,10 @@ func (s Suite) Run(tests func() int) int {
 	if os.Geteuid() != 0 {
 		return tests()
 	}
-	return Enclose(s.Prepare, func(c *Cell) int { return s.inside(c, tests) })
+	return Enclose(s.Prepare, func(c *Cell) int { return s.runInCell(c, tests) })
 }
 
-func (s Suite) inside(c *Cell, tests func() int) int {
+func (s Suite) runInCell(c *Cell, tests func() int) int {
 	ctx := context.Background()
 	begin := time.Now()
 	down, err := s.Up(ctx, c)
@@ -51,7 +51,7 @@ func (s Suite) inside(c *Cell, tests func() int) int {
 		fmt.Fprintln(os.Stderr, "bring up what the tests share:", err)
 		return 1
 	}
-	lab.NoteWait("bring up hosts", begin)
+	lab.RecordWait("bring up hosts", begin)
 	code := tests()
 	if err := down(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "take away what the tests shared:", err)

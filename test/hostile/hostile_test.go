@@ -53,14 +53,14 @@ type service struct {
 	from int64 // where its part of the log begins
 }
 
-// attacked starts the service and does not wait for it.
-func attacked(t *testing.T, attack string) *service {
+// startAttacked starts the service and does not wait for it.
+func startAttacked(t *testing.T, attack string) *service {
 	t.Helper()
-	return configured(t, attack, "")
+	return startAttackedWith(t, attack, "")
 }
 
-// configured starts it with a configuration.
-func configured(t *testing.T, attack, config string) *service {
+// startAttackedWith starts it with a configuration.
+func startAttackedWith(t *testing.T, attack, config string) *service {
 	t.Helper()
 	l := shared.lab
 	must(t, l.Settled(t.Context()))
@@ -96,8 +96,8 @@ func (s *service) log() string {
 	return string(text[s.from:])
 }
 
-// awaits waits until the log has each of these patterns.
-func (s *service) awaits(patterns ...string) {
+// awaitLog waits until the log has each of these patterns.
+func (s *service) awaitLog(patterns ...string) {
 	s.Helper()
 	for _, pattern := range patterns {
 		e := regexp.MustCompile(pattern)
@@ -113,10 +113,10 @@ func (s *service) awaits(patterns ...string) {
 	}
 }
 
-// refused waits until the attack has tried these, none of which succeeded.
-func (s *service) refused(acts ...string) {
+// expectRefused waits until the attack has tried these, none of which succeeded.
+func (s *service) expectRefused(acts ...string) {
 	s.Helper()
-	s.awaits("ATTACK: the attack is over")
+	s.awaitLog("ATTACK: the attack is over")
 	log := s.log()
 	for _, act := range acts {
 		if !strings.Contains(log, "ATTACK: "+act+": refused") {
@@ -128,8 +128,8 @@ func (s *service) refused(acts ...string) {
 	}
 }
 
-// serves has clients ask from the internet: each gets the service's answer.
-func (s *service) serves() {
+// expectServing has clients ask from the internet: each gets the service's answer.
+func (s *service) expectServing() {
 	s.Helper()
 	_, err := s.AwaitReason(s.Context(), "Serving")
 	must(s.T, err)
@@ -143,11 +143,11 @@ func (s *service) serves() {
 	}
 }
 
-// recovers holds for a service that has replaced its gate, more than once, and was not
+// expectRecovery holds for a service that has replaced its gate, more than once, and was not
 // harmed itself.
-func (s *service) recovers(why string) {
+func (s *service) expectRecovery(why string) {
 	s.Helper()
-	s.awaits(`the gate \(process \d+\)[^\n]*` + why)
+	s.awaitLog(`the gate \(process \d+\)[^\n]*` + why)
 	must(s.T, s.Alive())
 	if _, err := s.StatusJSON(s.Context()); err != nil {
 		s.Errorf("the status: %v", err)
@@ -165,9 +165,9 @@ func (s *service) recovers(why string) {
 
 // H1: a gate cannot fork, neither with this host's namespaces nor with its own.
 func TestFork(t *testing.T) {
-	s := attacked(t, "fork")
-	s.refused("fork", "a user and a network namespace")
-	s.serves()
+	s := startAttacked(t, "fork")
+	s.expectRefused("fork", "a user and a network namespace")
+	s.expectServing()
 	must(t, s.Stop(t.Context()))
 	if out, err := s.node.Run(t.Context(), "ss", "-Hltn", "sport", "=", ":8888"); err != nil || out != "" {
 		t.Errorf("port 8888 after the end: %q, %v", out, err)
@@ -176,9 +176,9 @@ func TestFork(t *testing.T) {
 
 // H1: what a child leaves behind that was taken over before it had a filter ends with
 // it, though it has left the session.
-func TestLeftBehind(t *testing.T) {
-	s := attacked(t, "escape")
-	must(t, exited(s))
+func TestOrphanedProcesses(t *testing.T) {
+	s := startAttacked(t, "escape")
+	must(t, awaitExit(s))
 	left := regexp.MustCompile(`left process (\d+) behind: <nil>`).FindAllStringSubmatch(s.log(), -1)
 	if len(left) == 0 {
 		t.Fatal("the attack has left nothing behind")
@@ -197,8 +197,8 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// exited waits for a service whose gate does not get to work.
-func exited(s *service) error {
+// awaitExit waits for a service whose gate does not get to work.
+func awaitExit(s *service) error {
 	select {
 	case <-s.Exited():
 		return nil
@@ -209,8 +209,8 @@ func exited(s *service) error {
 
 // H1: a gate may have so many threads and no more, H5: so much memory, and no core.
 func TestLimits(t *testing.T) {
-	s := attacked(t, "none-of-these:gate")
-	s.serves()
+	s := startAttacked(t, "none-of-these:gate")
+	s.expectServing()
 	gates := 0
 	for _, child := range lab.Children(s.PID()) {
 		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
@@ -237,27 +237,27 @@ func TestLimits(t *testing.T) {
 
 // H2: no descriptor of a gate's reaches the controller, which stops in order.
 func TestDescriptor(t *testing.T) {
-	s := attacked(t, "descriptor")
-	s.refused("a descriptor over the socket", "a byte over the socket")
-	s.serves()
+	s := startAttacked(t, "descriptor")
+	s.expectRefused("a descriptor over the socket", "a byte over the socket")
+	s.expectServing()
 	must(t, s.Stop(t.Context()))
 }
 
 // H3: the options of the listening socket are not a gate's to set.
 func TestListenerOptions(t *testing.T) {
-	s := attacked(t, "options")
-	s.refused("IP_MINTTL", "IPV6_MINHOPCOUNT", "SO_BINDTODEVICE", "SO_ATTACH_FILTER", "TCP_DEFER_ACCEPT")
-	s.serves()
+	s := startAttacked(t, "options")
+	s.expectRefused("IP_MINTTL", "IPV6_MINHOPCOUNT", "SO_BINDTODEVICE", "SO_ATTACH_FILTER", "TCP_DEFER_ACCEPT")
+	s.expectServing()
 	must(t, s.KillChildren())
-	s.serves()
+	s.expectServing()
 }
 
 // H4: a gate has no terminal and no stream of the journal: its lines are reported as
 // its own, without what a terminal or journald would obey, and so many of them.
 func TestStandardError(t *testing.T) {
-	s := attacked(t, "stderr")
-	s.awaits("wrote to its standard error: flood", "wrote to its standard error: <0>the controller is broken")
-	s.serves()
+	s := startAttacked(t, "stderr")
+	s.awaitLog("wrote to its standard error: flood", "wrote to its standard error: <0>the controller is broken")
+	s.expectServing()
 	log := s.log()
 	if i := strings.IndexFunc(log, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == '\u202e' }); i >= 0 {
 		t.Errorf("the log has %q", log[i:min(len(log), i+20)])
@@ -273,34 +273,34 @@ func TestStandardError(t *testing.T) {
 // H5, and the flood of messages: they are bounded in size, values and number.
 func TestMessages(t *testing.T) {
 	for attack, why := range map[string]string{"challenges": "bytes|values", "large": "bytes", "flood": "within a second"} {
-		t.Run(attack, func(t *testing.T) { attacked(t, attack).recovers(why) })
+		t.Run(attack, func(t *testing.T) { startAttacked(t, attack).expectRecovery(why) })
 	}
 }
 
 // H5: a gate that takes memory ends by its own limit.
 func TestMemory(t *testing.T) {
-	s := attacked(t, "memory")
-	s.recovers("has ended")
+	s := startAttacked(t, "memory")
+	s.expectRecovery("has ended")
 	if strings.Contains(s.log(), "SUCCEEDS") {
 		t.Error("the gate took 4 GiB")
 	}
 }
 
 // H6: a gate that lives and does not serve is noticed, and replaced.
-func TestMute(t *testing.T) {
-	s := attacked(t, "mute")
-	s.recovers("has not answered")
+func TestProxySilent(t *testing.T) {
+	s := startAttacked(t, "mute")
+	s.expectRecovery("has not answered")
 	if _, err := s.AwaitReason(t.Context(), "GateUnavailable"); err != nil {
 		t.Error(err)
 	}
 }
 
 // M1 to M3: what a gate cannot have seen is not shown to anybody.
-func TestInventedNews(t *testing.T) {
+func TestInventedEvents(t *testing.T) {
 	for _, attack := range []string{"zone", "year", "advice", "counters"} {
 		t.Run(attack, func(t *testing.T) {
-			s := attacked(t, attack)
-			s.recovers("is not to be trusted|cannot be heard")
+			s := startAttacked(t, attack)
+			s.expectRecovery("is not to be trusted|cannot be heard")
 			for _, text := range []string{"sudo", "[31m", "9999-12-31", "4611686018427387903"} {
 				if strings.Contains(s.log(), text) {
 					t.Errorf("the log has %q", text)
@@ -312,16 +312,16 @@ func TestInventedNews(t *testing.T) {
 
 // M5: a gate can make TCP connections, and no other socket.
 func TestCalls(t *testing.T) {
-	s := attacked(t, "calls")
-	s.refused("unix socket", "packet socket", "UDP socket", "bind", "MSG_OOB", "bind of the control socket", "executable memory")
-	s.serves()
+	s := startAttacked(t, "calls")
+	s.expectRefused("unix socket", "packet socket", "UDP socket", "bind", "MSG_OOB", "bind of the control socket", "executable memory")
+	s.expectServing()
 }
 
 // M6: a gate that does not read its commands does not delay the table. The names in the
 // configuration fill the buffer of its socket. The controller ends such a gate after
 // sendTimeout: the VIPs are in the table before that. There are several starts, since
 // the commands and the addresses come in either order.
-func TestDeaf(t *testing.T) {
+func TestProxyIgnoresCommands(t *testing.T) {
 	var hosts strings.Builder
 	label := strings.Repeat("a", 60)
 	for i := range 1290 {
@@ -330,7 +330,7 @@ func TestDeaf(t *testing.T) {
 	config := shared.lab.Masters[0].DefaultConfig() + "hosts:\n" + hosts.String()
 	for i := range 3 {
 		t.Run(fmt.Sprintf("start-%d", i), func(t *testing.T) {
-			s := configured(t, "deaf", config)
+			s := startAttackedWith(t, "deaf", config)
 			_, err := s.Await(t.Context(), "the VIPs in the table", func(status lab.Status) error {
 				if n := len(status.Table.Elements); n != 2 {
 					return fmt.Errorf("the table has %d elements: %v", n, status.Table.Elements)
@@ -338,12 +338,12 @@ func TestDeaf(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			s.awaits(`the gate \(process \d+\)[^\n]*does not read its commands`, "VIP .* is on this host now")
+			s.awaitLog(`the gate \(process \d+\)[^\n]*does not read its commands`, "VIP .* is on this host now")
 			if regexp.MustCompile(`(?s)the gate \(process.*VIP .* is on this host now`).MatchString(s.log()) {
 				t.Error("the table waited for the gate")
 			}
 			must(t, s.Signal(unix.SIGTERM))
-			must(t, exited(s))
+			must(t, awaitExit(s))
 		})
 	}
 }

@@ -30,50 +30,50 @@ const readyName = "ready.lab.test"
 // TestSpecAndAccepted: what proxy.env says is asked for; it is used when the
 // readiness endpoint has answered through it, and not before.
 func TestSpecAndAccepted(t *testing.T) {
-	p := at(t)
-	p.router(t, lab.RouterOptions{})
-	p.proxy(t, lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.Outside, readyName: p.Outside}})
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{})
+	p.startEgressProxy(t, lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.Outside, readyName: p.Outside}})
 	var ready atomic.Bool
 	var probed atomic.Int64
-	port := p.site(t, net.JoinHostPort("::", "0"), func(w http.ResponseWriter, _ *http.Request) {
+	port := p.startBackend(t, net.JoinHostPort("::", "0"), func(w http.ResponseWriter, _ *http.Request) {
 		probed.Add(1)
 		if !ready.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	path := p.file(t, "proxy.env", nil)
+	path := p.writeHostFile(t, "proxy.env", nil)
 	must(t, os.Remove(path))
 	s := p.launch(t, p.outsideVIPs()+fmt.Sprintf(
 		"egressProxy:\n  file: %s\n  upstream: auto\n  readinessEndpoints: [\"http://%s\"]\nhosts: [%s]\nupstream: {connectTimeout: 500ms}\n",
 		path, net.JoinHostPort(readyName, strconv.Itoa(port))+"/ready", apiName))
 
 	// Without the file there is no proxy, and no way to the ingress.
-	p.egressReason(t, s, "True", "NotConfigured")
-	p.unused(t, s, "without-a-file")
+	p.awaitEgressReason(t, s, "True", "NotConfigured")
+	p.awaitProxyUnused(t, s, "without-a-file")
 
 	good := envFile(p.Egress.URL("http", "", lab.EgressName))
-	rename(t, path, good)
-	p.egressReason(t, s, "False", "NotReady")
+	replaceFile(t, path, good)
+	p.awaitEgressReason(t, s, "False", "NotReady")
 	must(t, lab.Eventually(t.Context(), "a question through the proxy", func(context.Context) error {
 		if probed.Load() == 0 {
 			return fmt.Errorf("nobody has asked\n%s", s.Tail(5))
 		}
 		return nil
 	}))
-	p.unused(t, s, "before-it-is-ready")
+	p.awaitProxyUnused(t, s, "before-it-is-ready")
 
 	ready.Store(true)
-	p.egressReason(t, s, "True", "Accepted")
-	p.families(t, func(t *testing.T, _ netip.Addr) {
+	p.awaitEgressReason(t, s, "True", "Accepted")
+	p.forEachFamily(t, func(t *testing.T, _ netip.Addr) {
 		t.Helper()
 		_, err := p.Certificate(t.Context(), lab.Order{Name: apiName})
 		must(t, err)
 	})
 
 	t.Run("a proxy that nobody has", func(t *testing.T) {
-		rename(t, path, envFile("http://"+net.JoinHostPort(p.Egress.Addresses.V4.String(), "9")))
-		p.egressReason(t, s, "False", "NotReady")
-		p.used(t, s, "by-the-last-accepted")
+		replaceFile(t, path, envFile("http://"+net.JoinHostPort(p.Egress.Addresses.V4.String(), "9")))
+		p.awaitEgressReason(t, s, "False", "NotReady")
+		p.awaitProxyUsed(t, s, "by-the-last-accepted")
 	})
 	for _, bad := range []struct{ name, text string }{
 		{"half written", string(good[:len(good)/2])},
@@ -81,31 +81,31 @@ func TestSpecAndAccepted(t *testing.T) {
 		{"no URL", string(envFile("http://[::1"))},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
-			rename(t, path, []byte(bad.text))
-			p.egressReason(t, s, "False", "")
-			p.used(t, s, "still-the-last-one")
+			replaceFile(t, path, []byte(bad.text))
+			p.awaitEgressReason(t, s, "False", "")
+			p.awaitProxyUsed(t, s, "still-the-last-one")
 		})
 	}
 	t.Run("mended", func(t *testing.T) {
-		rename(t, path, good)
-		p.egressReason(t, s, "True", "Accepted")
-		p.used(t, s, "the-same-again")
+		replaceFile(t, path, good)
+		p.awaitEgressReason(t, s, "True", "Accepted")
+		p.awaitProxyUsed(t, s, "the-same-again")
 	})
 	t.Run("quotes and CRLF", func(t *testing.T) {
 		must(t, os.WriteFile(path, []byte("# of the MCO\r\nexport HTTP_PROXY=\""+p.Egress.URL("http", "", lab.EgressName)+"\"\r\nUNKNOWN='1'\r\n"), 0o600))
-		p.egressReason(t, s, "True", "Accepted")
-		p.used(t, s, "written-by-hand")
+		p.awaitEgressReason(t, s, "True", "Accepted")
+		p.awaitProxyUsed(t, s, "written-by-hand")
 	})
 	t.Run("the ingress is in NO_PROXY", func(t *testing.T) {
-		rename(t, path, append(good, "NO_PROXY=203.0.113.0/24,fd4e:5f2a:9c01:3::/64\n"...))
-		p.unused(t, s, "straight-on")
+		replaceFile(t, path, append(good, "NO_PROXY=203.0.113.0/24,fd4e:5f2a:9c01:3::/64\n"...))
+		p.awaitProxyUnused(t, s, "straight-on")
 	})
 	t.Run("removed", func(t *testing.T) {
-		rename(t, path, good)
-		p.used(t, s, "once-more")
+		replaceFile(t, path, good)
+		p.awaitProxyUsed(t, s, "once-more")
 		must(t, os.Remove(path))
-		p.egressReason(t, s, "True", "NotConfigured")
-		p.unused(t, s, "without-a-file-again")
+		p.awaitEgressReason(t, s, "True", "NotConfigured")
+		p.awaitProxyUnused(t, s, "without-a-file-again")
 	})
 }
 
@@ -114,12 +114,12 @@ func envFile(proxy string) []byte {
 	return fmt.Appendf(nil, "HTTP_PROXY=%s\nHTTPS_PROXY=%s\n", proxy, proxy)
 }
 
-// unused waits until a challenge does not go through the proxy: there is no
+// awaitProxyUnused waits until a challenge does not go through the proxy: there is no
 // other way to the ingress.
-func (p *place) unused(t *testing.T, s *lab.Service, token string) {
+func (p *fixture) awaitProxyUnused(t *testing.T, s *lab.Service, token string) {
 	t.Helper()
-	p.answers(t, s, "not-yet", "HTTP/1.1 502 ", "HTTP/1.1 504 ")
-	p.answers(t, s, token, "HTTP/1.1 502 ", "HTTP/1.1 504 ")
+	p.awaitAnswer(t, s, "not-yet", "HTTP/1.1 502 ", "HTTP/1.1 504 ")
+	p.awaitAnswer(t, s, token, "HTTP/1.1 502 ", "HTTP/1.1 504 ")
 	lines, err := p.Egress.Requests()
 	must(t, err)
 	for _, line := range lines {
@@ -129,15 +129,15 @@ func (p *place) unused(t *testing.T, s *lab.Service, token string) {
 	}
 }
 
-// used waits until a challenge goes through the proxy to the router, which has
+// awaitProxyUsed waits until a challenge goes through the proxy to the router, which has
 // no route for it.
-func (p *place) used(t *testing.T, s *lab.Service, token string) {
+func (p *fixture) awaitProxyUsed(t *testing.T, s *lab.Service, token string) {
 	t.Helper()
-	p.answers(t, s, token, "HTTP/1.1 503 ")
+	p.awaitAnswer(t, s, token, "HTTP/1.1 503 ")
 }
 
-// answers waits until a challenge gets one of these answers.
-func (p *place) answers(t *testing.T, s *lab.Service, token string, prefixes ...string) {
+// awaitAnswer waits until a challenge gets one of these answers.
+func (p *fixture) awaitAnswer(t *testing.T, s *lab.Service, token string, prefixes ...string) {
 	t.Helper()
 	must(t, lab.Eventually(t.Context(), fmt.Sprintf("%q for %s", prefixes, token), func(ctx context.Context) error {
 		if err := s.Alive(); err != nil {
@@ -156,14 +156,14 @@ func (p *place) answers(t *testing.T, s *lab.Service, token string, prefixes ...
 	}))
 }
 
-// egressReason waits for the condition about the egress proxy.
-func (p *place) egressReason(t *testing.T, s *lab.Service, status, reason string) {
+// awaitEgressReason waits for the condition about the egress proxy.
+func (p *fixture) awaitEgressReason(t *testing.T, s *lab.Service, status, reason string) {
 	t.Helper()
-	p.condition(t, s, egressCondition, status, reason)
+	p.awaitCondition(t, s, egressCondition, status, reason)
 }
 
-// condition waits for a condition. Any reason is one when reason is empty.
-func (p *place) condition(t *testing.T, s *lab.Service, kind, status, reason string) lab.Condition {
+// awaitCondition waits for a condition. Any reason is one when reason is empty.
+func (p *fixture) awaitCondition(t *testing.T, s *lab.Service, kind, status, reason string) lab.Condition {
 	t.Helper()
 	seen, err := s.Await(t.Context(), kind+" "+status+" "+reason, func(seen lab.Status) error {
 		if c := seen.ConditionOf(kind); c.Status != status || reason != "" && c.Reason != reason {
@@ -178,11 +178,11 @@ func (p *place) condition(t *testing.T, s *lab.Service, kind, status, reason str
 // TestCredentials appear nowhere, whether they are right, wrong, or in a URL
 // that is refused.
 func TestCredentials(t *testing.T) {
-	p := at(t)
-	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
-	p.proxy(t, lab.EgressOptions{User: user, Password: password})
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
+	p.startEgressProxy(t, lab.EgressOptions{User: user, Password: password})
 	const wrong = "another-s3cret"
-	path := p.file(t, "proxy.env", envFile(p.Egress.URL("http", userinfo, lab.EgressName)))
+	path := p.writeHostFile(t, "proxy.env", envFile(p.Egress.URL("http", userinfo, lab.EgressName)))
 	config := p.outsideVIPs() + p.upstreamConfig(t, https, shared.pki.root) +
 		fmt.Sprintf("egressProxy:\n  file: %s\n  upstream: auto\nhosts: [%s]\n", path, apiName)
 	s := p.serve(t, config)
@@ -204,7 +204,7 @@ func TestCredentials(t *testing.T) {
 		seen.WriteString(text)
 		return text
 	}
-	p.used(t, s, "with-good-credentials")
+	p.awaitProxyUsed(t, s, "with-good-credentials")
 	look()
 	// The line names the proxy once for each answer; addresses with the same
 	// duration share an answer.
@@ -225,12 +225,12 @@ func TestCredentials(t *testing.T) {
 		"somebody:" + wrong + "@" + lab.EgressName + ":3128",
 		"http://somebody:" + wrong + "@" + lab.EgressName + ":port",
 	} {
-		rename(t, path, envFile(bad))
-		p.ask(t, p.API.V4, fmt.Sprintf("bad-%d-of-the-file", i))
+		replaceFile(t, path, envFile(bad))
+		p.requestChallenge(t, p.API.V4, fmt.Sprintf("bad-%d-of-the-file", i))
 		look()
 		must(t, p.holder().WriteConfig(strings.Replace(config, "file: "+path, fmt.Sprintf("httpProxy: %q\n  httpsProxy: %q", bad, bad), 1)))
 		must(t, s.Reload())
-		p.ask(t, p.API.V4, fmt.Sprintf("bad-%d-of-the-configuration", i))
+		p.requestChallenge(t, p.API.V4, fmt.Sprintf("bad-%d-of-the-configuration", i))
 		look()
 		check("-o", "json")
 		must(t, p.holder().WriteConfig(config))

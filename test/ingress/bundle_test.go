@@ -22,32 +22,32 @@ const trustCondition = "UpstreamTrustReady"
 // TestBundleChanges: however the file is changed, the new CAs are in force
 // without a restart, and what is no bundle changes nothing but the state.
 func TestBundleChanges(t *testing.T) {
-	p := at(t)
-	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
 	good, other := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.second)
-	path := p.file(t, "ca-bundle.crt", good)
+	path := p.writeHostFile(t, "ca-bundle.crt", good)
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path))
-	p.trusts(t, s, true)
+	p.awaitTrust(t, s, true)
 
 	for _, tt := range []struct {
 		name  string
 		write func(t *testing.T, path string, text []byte)
 	}{
-		{"rename", rename},
+		{"rename", replaceFile},
 		{"write in place", func(t *testing.T, path string, text []byte) { t.Helper(); must(t, os.WriteFile(path, text, 0o600)) }},
-		{"symlink flip", flip},
+		{"symlink flip", flipSymlink},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 2 {
 				tt.write(t, path, other)
-				p.trusts(t, s, false)
+				p.awaitTrust(t, s, false)
 				tt.write(t, path, good)
-				p.trusts(t, s, true)
+				p.awaitTrust(t, s, true)
 			}
-			p.trustReason(t, s, "True", "InForce")
+			p.awaitTrustReason(t, s, "True", "InForce")
 		})
 	}
-	rename(t, path, good)
+	replaceFile(t, path, good)
 	signer, err := shared.pki.second.Identity()
 	must(t, err)
 	for _, tt := range []struct {
@@ -59,31 +59,31 @@ func TestBundleChanges(t *testing.T) {
 		{"half written", good[:len(good)/2]},
 		{"a private key inside", slices.Concat(other, signer.Key)},
 		{"DER", der(t, other)},
-		{"not a CA", p.apps(t).Chain[:strings.Index(string(p.apps(t).Chain), "-----END")]},
+		{"not a CA", p.appsIdentity(t).Chain[:strings.Index(string(p.appsIdentity(t).Chain), "-----END")]},
 	} {
 		t.Run("refused: "+tt.name, func(t *testing.T) {
-			rename(t, path, tt.text)
-			p.trustReason(t, s, "False", "")
-			p.trusts(t, s, true)
-			rename(t, path, good)
-			p.trustReason(t, s, "True", "InForce")
+			replaceFile(t, path, tt.text)
+			p.awaitTrustReason(t, s, "False", "")
+			p.awaitTrust(t, s, true)
+			replaceFile(t, path, good)
+			p.awaitTrustReason(t, s, "True", "InForce")
 		})
 	}
 	t.Run("unreadable", func(t *testing.T) {
 		must(t, os.Remove(path))
 		must(t, os.Mkdir(path, 0o700))
-		p.trustReason(t, s, "False", "")
-		p.trusts(t, s, true)
+		p.awaitTrustReason(t, s, "False", "")
+		p.awaitTrust(t, s, true)
 		must(t, os.Remove(path))
 		must(t, os.WriteFile(path, good, 0o600))
-		p.trustReason(t, s, "True", "InForce")
+		p.awaitTrustReason(t, s, "True", "InForce")
 	})
 	t.Run("deleted", func(t *testing.T) {
 		must(t, os.Remove(path))
-		p.trustReason(t, s, "True", "SystemTrust")
-		p.trusts(t, s, false)
-		rename(t, path, good)
-		p.trusts(t, s, true)
+		p.awaitTrustReason(t, s, "True", "SystemTrust")
+		p.awaitTrust(t, s, false)
+		replaceFile(t, path, good)
+		p.awaitTrust(t, s, true)
 	})
 	t.Run("nothing of a key in the journal", func(t *testing.T) {
 		journal, err := os.ReadFile(s.Log)
@@ -98,11 +98,11 @@ func TestBundleChanges(t *testing.T) {
 
 // TestBundleChangeKeepsClients: a request that is on its way ends as it began.
 func TestBundleChangeKeepsClients(t *testing.T) {
-	p := at(t)
-	p.router(t, lab.RouterOptions{Secure: p.apps(t)})
-	path := p.file(t, "ca-bundle.crt", lab.Bundle(shared.pki.root))
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
+	path := p.writeHostFile(t, "ca-bundle.crt", lab.Bundle(shared.pki.root))
 	entered, release := make(chan struct{}, 8), make(chan struct{})
-	p.route(t, apiName, func(w http.ResponseWriter, r *http.Request) {
+	p.routeToBackend(t, apiName, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != acmePath+"slow" {
 			return
 		}
@@ -128,8 +128,8 @@ func TestBundleChangeKeepsClients(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the request did not get to the site")
 	}
-	rename(t, path, lab.Bundle(shared.pki.second))
-	p.trusts(t, s, false)
+	replaceFile(t, path, lab.Bundle(shared.pki.second))
+	p.awaitTrust(t, s, false)
 	close(release)
 	if r := <-replies; r.err != nil || !strings.HasSuffix(r.text, "the answer") {
 		t.Errorf("the request on its way came to %q, %v", r.text, r.err)
@@ -137,36 +137,36 @@ func TestBundleChangeKeepsClients(t *testing.T) {
 }
 
 // upstreamAt is the section upstream with lines of the test's own and a bundle.
-func (p *place) upstreamAt(lines, bundle string) string {
+func (p *fixture) upstreamAt(lines, bundle string) string {
 	return fmt.Sprintf("upstream:\n%s  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", lines, bundle, p.Domain)
 }
 
-// trusts waits until the router is trusted, or is not: with and without a
+// awaitTrust waits until the router is trusted, or is not: with and without a
 // connection that is pooled from before.
-func (p *place) trusts(t *testing.T, s *lab.Service, want bool) {
+func (p *fixture) awaitTrust(t *testing.T, s *lab.Service, want bool) {
 	t.Helper()
 	begin := time.Now()
 	if want {
-		p.answers(t, s, "is-it-trusted", "HTTP/1.1 503 ", "HTTP/1.1 200 ")
+		p.awaitAnswer(t, s, "is-it-trusted", "HTTP/1.1 503 ", "HTTP/1.1 200 ")
 	} else {
-		p.answers(t, s, "is-it-trusted", "HTTP/1.1 502 ")
+		p.awaitAnswer(t, s, "is-it-trusted", "HTTP/1.1 502 ")
 	}
 	t.Logf("in force after %v", time.Since(begin).Round(time.Millisecond))
 }
 
-// trustReason waits for the condition about the bundle. Any reason is one when
+// awaitTrustReason waits for the condition about the bundle. Any reason is one when
 // reason is empty.
-func (p *place) trustReason(t *testing.T, s *lab.Service, status, reason string) {
+func (p *fixture) awaitTrustReason(t *testing.T, s *lab.Service, status, reason string) {
 	t.Helper()
-	seen := p.condition(t, s, trustCondition, status, reason)
+	seen := p.awaitCondition(t, s, trustCondition, status, reason)
 	if status == "False" && !strings.Contains(seen.Message, "ca-bundle.crt") {
 		t.Errorf("the message does not name the file: %s", seen.Message)
 	}
 }
 
-// flip makes the path a link that leads through another to the text, as a
+// flipSymlink makes the path a link that leads through another to the text, as a
 // mounted ConfigMap is, and changes the inner link alone.
-func flip(t *testing.T, path string, text []byte) {
+func flipSymlink(t *testing.T, path string, text []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "text"), text, 0o600))

@@ -15,7 +15,7 @@ var missing = []string{"api-server-absent", "dns-family-absent", "egress-without
 
 // check runs the check command on the holder. Beside those of missing, the report
 // must have exactly one finding, with one of the IDs, or none when there are no IDs.
-func (p *place) check(t *testing.T, ids []string, flags ...string) lab.CheckReport {
+func (p *fixture) check(t *testing.T, ids []string, flags ...string) lab.CheckReport {
 	t.Helper()
 	r, code, err := p.holder().Check(t.Context(), shared.binary, append([]string{"--name", apiName}, flags...)...)
 	must(t, err)

@@ -13,31 +13,33 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// form is how the router wants to be spoken to.
-type form struct {
-	name      string
-	upstream  string // lines of the section upstream
-	proxyWord bool   // the router expects the PROXY protocol
-	redirects bool   // its route redirects to https
-	secure    bool   // a challenge ends at its port 443
+// upstreamForm is how the router wants to be spoken to.
+type upstreamForm struct {
+	name          string
+	upstream      string // lines of the section upstream
+	proxyProtocol bool   // the router expects the PROXY protocol
+	redirects     bool   // its route redirects to https
+	secure        bool   // a challenge ends at its port 443
 }
 
-func forms() []form {
-	return []form{
+func upstreamForms() []upstreamForm {
+	return []upstreamForm{
 		{name: "http"},
 		{name: "https", upstream: https, secure: true},
 		{name: "redirect", redirects: true, secure: true},
-		{name: "PROXY v1", upstream: "  proxyProtocol: v1\n", proxyWord: true},
-		{name: "PROXY v2", upstream: "  proxyProtocol: v2\n", proxyWord: true},
-		{name: "PROXY v1 and TLS", upstream: https + "  proxyProtocol: v1\n", proxyWord: true, secure: true},
-		{name: "PROXY v2 and TLS", upstream: https + "  proxyProtocol: v2\n", proxyWord: true, secure: true},
-		{name: "PROXY v2 and redirect", upstream: "  proxyProtocol: v2\n", proxyWord: true, redirects: true, secure: true},
+		{name: "PROXY v1", upstream: "  proxyProtocol: v1\n", proxyProtocol: true},
+		{name: "PROXY v2", upstream: "  proxyProtocol: v2\n", proxyProtocol: true},
+		{name: "PROXY v1 and TLS", upstream: https + "  proxyProtocol: v1\n", proxyProtocol: true, secure: true},
+		{name: "PROXY v2 and TLS", upstream: https + "  proxyProtocol: v2\n", proxyProtocol: true, secure: true},
+		{name: "PROXY v2 and redirect", upstream: "  proxyProtocol: v2\n", proxyProtocol: true, redirects: true, secure: true},
 	}
 }
 
-// plainWord tells whether the header of the PROXY protocol is sent before plain
+// proxyHeaderBeforeHTTP tells whether the header of the PROXY protocol is sent before plain
 // HTTP: such a form is not to be had through a proxy.
-func (f form) plainWord() bool { return f.proxyWord && !strings.Contains(f.upstream, https) }
+func (f upstreamForm) proxyHeaderBeforeHTTP() bool {
+	return f.proxyProtocol && !strings.Contains(f.upstream, https)
+}
 
 // user and password of the egress proxy: what a URL has to encode is in them.
 const (
@@ -46,8 +48,8 @@ const (
 	userinfo = "lab%20user:p%40ss%2Fw%3Ard%2521"
 )
 
-// way is how the ingress is reached.
-type way struct {
+// routeCase is how the ingress is reached.
+type routeCase struct {
 	name   string
 	direct bool
 	proxy  lab.EgressOptions
@@ -56,10 +58,10 @@ type way struct {
 	bump   bool
 }
 
-func ways(t *testing.T) []way {
+func routeCases(t *testing.T) []routeCase {
 	t.Helper()
 	secure := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{lab.EgressName}})
-	return []way{
+	return []routeCase{
 		{name: "direct", direct: true},
 		{name: "through a proxy", scheme: "http"},
 		{name: "through a proxy with authentication", scheme: "http", user: userinfo, proxy: lab.EgressOptions{User: user, Password: password}},
@@ -73,7 +75,7 @@ func ways(t *testing.T) []way {
 }
 
 // config is that of the service for one combination.
-func (p *place) config(t *testing.T, f form, w way) string {
+func (p *fixture) config(t *testing.T, f upstreamForm, w routeCase) string {
 	t.Helper()
 	upstream := p.upstreamConfig(t, f.upstream, shared.pki.root)
 	if w.direct {
@@ -84,53 +86,53 @@ func (p *place) config(t *testing.T, f form, w way) string {
 
 // egressConfig has the ingress reached through a proxy, and the API's name
 // answered alone.
-func (p *place) egressConfig(t *testing.T, url string) string {
+func (p *fixture) egressConfig(t *testing.T, url string) string {
 	t.Helper()
 	return fmt.Sprintf("egressProxy:\n  httpProxy: %q\n  httpsProxy: %q\n  trustedCA: %s\n  upstream: auto\nhosts: [%s]\n",
 		url, url, p.bundle(t, "egress-ca.crt", shared.pki.egress, shared.pki.bump), apiName)
 }
 
 // bundle writes CAs, in PEM, into a file of the holder.
-func (p *place) bundle(t *testing.T, name string, authorities ...*lab.Authority) string {
+func (p *fixture) bundle(t *testing.T, name string, authorities ...*lab.Authority) string {
 	t.Helper()
-	return p.file(t, name, lab.Bundle(authorities...))
+	return p.writeHostFile(t, name, lab.Bundle(authorities...))
 }
 
 // TestCombinations: each form over each way gets a certificate, over IPv4 and
 // over IPv6, or is refused with its name. Where challenges get through, check finds
 // nothing wrong with the upstream route.
 func TestCombinations(t *testing.T) {
-	p := at(t)
-	for _, w := range ways(t) {
+	p := newFixture(t)
+	for _, w := range routeCases(t) {
 		t.Run(w.name, func(t *testing.T) {
 			if !w.direct {
-				p.proxy(t, w.proxy)
+				p.startEgressProxy(t, w.proxy)
 			}
-			for _, f := range forms() {
-				t.Run(f.name, func(t *testing.T) { p.combination(t, f, w) })
+			for _, f := range upstreamForms() {
+				t.Run(f.name, func(t *testing.T) { p.testCombination(t, f, w) })
 			}
 		})
 	}
 }
 
-func (p *place) combination(t *testing.T, f form, w way) {
+func (p *fixture) testCombination(t *testing.T, f upstreamForm, w routeCase) {
 	t.Helper()
-	if f.plainWord() && !w.direct {
-		p.refusesConfig(t, p.config(t, f, w), "proxyProtocol")
+	if f.proxyHeaderBeforeHTTP() && !w.direct {
+		p.expectConfigRefused(t, p.config(t, f, w), "proxyProtocol")
 		return
 	}
-	p.router(t, lab.RouterOptions{ProxyProtocol: f.proxyWord, Secure: p.apps(t)})
+	p.restartRouter(t, lab.RouterOptions{ProxyProtocol: f.proxyProtocol, Secure: p.appsIdentity(t)})
 	if f.redirects {
 		redirectsToHTTPS(t, p)
 	}
 	s := p.serve(t, p.config(t, f, w))
-	p.families(t, func(t *testing.T, vip netip.Addr) {
+	p.forEachFamily(t, func(t *testing.T, vip netip.Addr) {
 		t.Helper()
-		if w.bump && f.proxyWord {
+		if w.bump && f.proxyProtocol {
 			// The man in the middle takes the first bytes for a client's hello, and closes.
 			token := fmt.Sprintf("%d-through-the-middle", vip.BitLen()+100000000)
-			p.ask(t, vip, token)
-			c := last(t, s, token)
+			p.requestChallenge(t, vip, token)
+			c := awaitChallenge(t, s, token)
 			if !slices.Contains([]string{"tls-handshake", "closed-without-answer", "reset"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
 				t.Errorf("cause %q: %+v", c.Cause, c)
 			}
@@ -140,19 +142,19 @@ func (p *place) combination(t *testing.T, f form, w way) {
 			seen, _ := s.Status(t.Context())
 			t.Fatalf("%v\n%+v", err, seen.Challenges)
 		}
-		p.arrived(t, s, f, w, vip)
+		p.expectUpstream(t, s, f, w, vip)
 	})
-	if !w.bump || !f.proxyWord {
+	if !w.bump || !f.proxyProtocol {
 		p.check(t, nil)
 	}
 	if w.direct {
-		p.traced(t, f)
+		p.expectTrace(t, f)
 	}
 }
 
-// arrived looks at the last challenge from where the router and the service
+// expectUpstream looks at the last challenge from where the router and the service
 // stand: which way it went, and whose addresses the router was told.
-func (p *place) arrived(t *testing.T, s *lab.Service, f form, w way, vip netip.Addr) {
+func (p *fixture) expectUpstream(t *testing.T, s *lab.Service, f upstreamForm, w routeCase, vip netip.Addr) {
 	t.Helper()
 	seen, err := s.Status(t.Context())
 	must(t, err)
@@ -167,7 +169,7 @@ func (p *place) arrived(t *testing.T, s *lab.Service, f form, w way, vip netip.A
 	if want := netip.AddrPortFrom(ingress.Like(vip), port).String(); c.Upstream != want || c.Cause != "" || c.Status != 200 {
 		t.Errorf("the upstream was %s, want %s: %+v", c.Upstream, want, c)
 	}
-	if !f.proxyWord {
+	if !f.proxyProtocol {
 		return
 	}
 	log, err := p.Worker.RouterLog()
@@ -182,9 +184,9 @@ func (p *place) arrived(t *testing.T, s *lab.Service, f form, w way, vip netip.A
 	}
 }
 
-// traced has check follow a pending challenge. Every hop must pass, and the
+// expectTrace has check follow a pending challenge. Every hop must pass, and the
 // upstream hops must end at the port of the form.
-func (p *place) traced(t *testing.T, f form) {
+func (p *fixture) expectTrace(t *testing.T, f upstreamForm) {
 	t.Helper()
 	must(t, p.Internet.SetName(t.Context(), apiName, p.API))
 	const token = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
@@ -199,8 +201,8 @@ func (p *place) traced(t *testing.T, f form) {
 	}
 }
 
-// refusesConfig wants the service to refuse a configuration and to name a key.
-func (p *place) refusesConfig(t *testing.T, config, key string) {
+// expectConfigRefused wants the service to refuse a configuration and to name a key.
+func (p *fixture) expectConfigRefused(t *testing.T, config, key string) {
 	t.Helper()
 	s := p.launch(t, config)
 	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")

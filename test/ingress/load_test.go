@@ -24,13 +24,13 @@ const probedName = "probed.lab.test"
 // took until it was in force, and asserts no time.
 func TestBundleChangesUnderLoad(t *testing.T) {
 	const changes, clients = 100, 4
-	p := at(t)
-	p.router(t, lab.RouterOptions{
-		Secure: p.apps(t), Named: issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{probedName}}),
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{
+		Secure: p.appsIdentity(t), Named: issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{probedName}}),
 	})
-	p.route(t, apiName, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the answer")) })
+	p.routeToBackend(t, apiName, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the answer")) })
 	without, with := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.root, shared.pki.second)
-	path := p.file(t, "ca-bundle.crt", without)
+	path := p.writeHostFile(t, "ca-bundle.crt", without)
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path)+"limits: {perSource: 0}\n")
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -57,8 +57,8 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 			text, want = without, "HTTP/1.1 502 "
 		}
 		begin := time.Now()
-		rename(t, path, text)
-		if err := p.inForce(ctx, want); err != nil {
+		replaceFile(t, path, text)
+		if err := p.awaitInForce(ctx, want); err != nil {
 			t.Errorf("change %d: %v\n%s", i, err, s.Tail(10))
 			break
 		}
@@ -79,8 +79,8 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// inForce waits until the name that another CA vouches for is answered so.
-func (p *place) inForce(ctx context.Context, prefix string) error {
+// awaitInForce waits until the name that another CA vouches for is answered so.
+func (p *fixture) awaitInForce(ctx context.Context, prefix string) error {
 	return lab.Eventually(ctx, prefix, func(ctx context.Context) error {
 		text, err := p.challenge(ctx, p.API.V4, probedName, "is-it-in-force")
 		if err == nil && !strings.HasPrefix(text, prefix) {

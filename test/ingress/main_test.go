@@ -26,10 +26,10 @@ func TestMain(m *testing.M) {
 
 // pki is what the lab's servers are known by.
 type pki struct {
-	root, between *lab.Authority // of the router: the chain has the intermediate
-	second        *lab.Authority // another root
-	egress        *lab.Authority // of the egress proxy's own certificate
-	bump          *lab.Authority // of the man in the middle
+	root, intermediate *lab.Authority // of the router: the chain has the intermediate
+	second             *lab.Authority // another root
+	egress             *lab.Authority // of the egress proxy's own certificate
+	bump               *lab.Authority // of the man in the middle
 }
 
 func newPKI() (p pki, err error) {
@@ -40,7 +40,7 @@ func newPKI() (p pki, err error) {
 			return p, err
 		}
 	}
-	p.between, err = p.root.Intermediate("Lab Intermediate CA")
+	p.intermediate, err = p.root.Intermediate("Lab Intermediate CA")
 	return p, err
 }
 

@@ -47,7 +47,7 @@ func (c Conflicts) Error() string {
 // returns the YAML of what is then stored, judged by the schema. Fields of live
 // without managedFields belong to "before-first-apply". An error is Conflicts
 // when other managers own what is applied and force is false.
-func (j *Judge) Apply(live, applied []byte, manager string, force bool) ([]byte, error) {
+func (j *Validator) Apply(live, applied []byte, manager string, force bool) ([]byte, error) {
 	patch, k, err := j.decode(applied)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (j *Judge) Apply(live, applied []byte, manager string, force bool) ([]byte,
 	return yaml.Marshal(result.Object)
 }
 
-func (j *Judge) live(document []byte, patch *unstructured.Unstructured, k *kind) (*unstructured.Unstructured, error) {
+func (j *Validator) live(document []byte, patch *unstructured.Unstructured, k *kind) (*unstructured.Unstructured, error) {
 	if document == nil {
 		return empty(k.gvk), nil
 	}
@@ -115,7 +115,7 @@ func (k *kind) fieldManager() (*managedfields.FieldManager, error) {
 		reset[version] = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 	}
 	return managedfields.NewDefaultCRDFieldManager(
-		converter, sameVersion{}, defaulter{k}, maker{},
+		converter, sameVersion{}, defaulter{k}, objectCreator{},
 		k.gvk, k.gvk.GroupVersion(), "", fieldpath.NewExcludeFilterSetMap(reset),
 	)
 }
@@ -154,10 +154,10 @@ func collect(definitions map[string]common.OpenAPIDefinition, name string, into 
 	}
 }
 
-// maker makes empty objects.
-type maker struct{}
+// objectCreator makes empty objects.
+type objectCreator struct{}
 
-func (maker) New(gvk schema.GroupVersionKind) (runtime.Object, error) { return empty(gvk), nil }
+func (objectCreator) New(gvk schema.GroupVersionKind) (runtime.Object, error) { return empty(gvk), nil }
 
 func empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}

@@ -17,9 +17,9 @@ const (
 	theirs = "admin"
 )
 
-// entries writes a policy with the given files, each leading to a reload of its
+// policyWith writes a policy with the given files, each leading to a reload of its
 // service, or to nothing where it is empty.
-func entries(files ...[2]string) []byte {
+func policyWith(files ...[2]string) []byte {
 	var b strings.Builder
 	b.WriteString(policyHead + "    units: []\n    files:\n")
 	for _, f := range files {
@@ -32,8 +32,8 @@ func entries(files ...[2]string) []byte {
 	return []byte(strings.Replace(b.String(), "files:\n", "files:"+map[bool]string{true: " []"}[len(files) == 0]+"\n", 1))
 }
 
-// paths reads them back, in order.
-func paths(t *testing.T, object []byte) []string {
+// filePaths reads them back, in order.
+func filePaths(t *testing.T, object []byte) []string {
 	t.Helper()
 	var o struct {
 		Spec struct {
@@ -52,15 +52,15 @@ func paths(t *testing.T, object []byte) []string {
 
 // A policy's way through a cluster whose admin has one already.
 func TestApply(t *testing.T) {
-	j := open(t)
+	j := testValidator(t)
 	apply := func(t *testing.T, live, applied []byte, manager string) []byte {
 		t.Helper()
 		merged, err := j.Apply(live, applied, manager, false)
 		must(t, err)
 		return merged
 	}
-	foreign := entries([2]string{"/etc/z", "z.service"}, [2]string{"/etc/a", ""})
-	fragment := entries([2]string{"/etc/http01-proxyd", ""}, [2]string{"/etc/b", ""})
+	foreign := policyWith([2]string{"/etc/z", "z.service"}, [2]string{"/etc/a", ""})
+	fragment := policyWith([2]string{"/etc/http01-proxyd", ""}, [2]string{"/etc/b", ""})
 
 	for _, tt := range []struct {
 		name string
@@ -73,15 +73,15 @@ func TestApply(t *testing.T) {
 			live := tt.live(t)
 			merged := apply(t, live, fragment, ours)
 			want := []string{"/etc/z", "/etc/a", "/etc/http01-proxyd", "/etc/b"}
-			if diff := cmp.Diff(want, paths(t, merged)); diff != "" {
+			if diff := cmp.Diff(want, filePaths(t, merged)); diff != "" {
 				t.Fatalf("files after the first apply (-want +got):\n%s", diff)
 			}
 			again := apply(t, merged, fragment, ours)
 			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
 				t.Errorf("a second apply (-first +second):\n%s", diff)
 			}
-			gone := apply(t, again, entries(), ours)
-			if diff := cmp.Diff([]string{"/etc/z", "/etc/a"}, paths(t, gone)); diff != "" {
+			gone := apply(t, again, policyWith(), ours)
+			if diff := cmp.Diff([]string{"/etc/z", "/etc/a"}, filePaths(t, gone)); diff != "" {
 				t.Errorf("files after an empty apply (-want +got):\n%s", diff)
 			}
 		})
@@ -91,10 +91,10 @@ func TestApply(t *testing.T) {
 // A key that somebody else has with other actions is told, and taken by force
 // alone; with the same actions it is shared.
 func TestApplyConflict(t *testing.T) {
-	j := open(t)
-	live, err := j.Apply(nil, entries([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, false)
+	j := testValidator(t)
+	live, err := j.Apply(nil, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, false)
 	must(t, err)
-	fragment := entries([2]string{"/etc/a", ""}, [2]string{"/etc/b", "b.service"})
+	fragment := policyWith([2]string{"/etc/a", ""}, [2]string{"/etc/b", "b.service"})
 	_, err = j.Apply(live, fragment, ours, false)
 	var conflicts Conflicts
 	if !errors.As(err, &conflicts) {
@@ -118,20 +118,20 @@ func TestApplyConflict(t *testing.T) {
 	}
 	// The admin still has the entry, but no longer its actions: what is left of
 	// it without us is not valid, so the way back is theirs.
-	_, err = j.Apply(merged, entries(), ours, false)
-	verdict(t, err, "files[0].actions: Required value")
-	back, err := j.Apply(merged, entries([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, true)
+	_, err = j.Apply(merged, policyWith(), ours, false)
+	checkError(t, err, "files[0].actions: Required value")
+	back, err := j.Apply(merged, policyWith([2]string{"/etc/a", "a.service"}, [2]string{"/etc/b", "b.service"}), theirs, true)
 	must(t, err)
-	gone, err := j.Apply(back, entries(), ours, false)
+	gone, err := j.Apply(back, policyWith(), ours, false)
 	must(t, err)
-	if got := paths(t, gone); !slices.Equal(got, []string{"/etc/a", "/etc/b"}) {
+	if got := filePaths(t, gone); !slices.Equal(got, []string{"/etc/a", "/etc/b"}) {
 		t.Errorf("shared keys went with us: %q", got)
 	}
 }
 
 // What would come out is judged as well.
 func TestApplyRefuses(t *testing.T) {
-	j := open(t)
+	j := testValidator(t)
 	var many [][2]string
 	for i := range 30 {
 		many = append(many, [2]string{"/etc/" + strings.Repeat("x", i+1), ""})
@@ -145,16 +145,16 @@ func TestApplyRefuses(t *testing.T) {
 		live, applied []byte
 		want          string
 	}{
-		{"together over 50", entries(many...), entries(more...), "Too many: 60: must have at most 50 items"},
-		{"a bad new object", nil, entries([2]string{"/etc/a", "a"}), "Invalid ${SERVICETYPE} in service name"},
+		{"together over 50", policyWith(many...), policyWith(more...), "Too many: 60: must have at most 50 items"},
+		{"a bad new object", nil, policyWith([2]string{"/etc/a", "a"}), "Invalid ${SERVICETYPE} in service name"},
 		{"an unknown field", nil, []byte(policyHead + "    unit: []\n"), `unknown field "spec.nodeDisruptionPolicy.unit"`},
-		{"managed fields in what is applied", nil, []byte(strings.Replace(string(entries()), "{name: cluster}", "{name: cluster, managedFields: [{manager: a}]}", 1)), "managedFields must be nil"},
-		{"another object", []byte(strings.Replace(string(entries()), "{name: cluster}", "{name: other}", 1)), entries(), `"cluster" is applied to MachineConfiguration "other"`},
+		{"managed fields in what is applied", nil, []byte(strings.Replace(string(policyWith()), "{name: cluster}", "{name: cluster, managedFields: [{manager: a}]}", 1)), "managedFields must be nil"},
+		{"another object", []byte(strings.Replace(string(policyWith()), "{name: cluster}", "{name: other}", 1)), policyWith(), `"cluster" is applied to MachineConfiguration "other"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := j.Apply(tt.live, tt.applied, ours, false)
-			verdict(t, err, tt.want)
+			checkError(t, err, tt.want)
 		})
 	}
 }

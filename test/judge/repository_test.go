@@ -18,8 +18,8 @@ const root = "../.."
 
 // Everything that `oc apply -f machineconfigs/` would send.
 func TestRepositoryMachineConfigs(t *testing.T) {
-	j := open(t)
-	for name, document := range shipped(t, "machineconfigs/*.yaml") {
+	j := testValidator(t)
+	for name, document := range shippedObjects(t, "machineconfigs/*.yaml") {
 		t.Run(name, func(t *testing.T) {
 			if err := j.MachineConfig(document); err != nil {
 				t.Error(err)
@@ -30,7 +30,7 @@ func TestRepositoryMachineConfigs(t *testing.T) {
 
 // The policy fragment is good by itself, and beside what an admin has.
 func TestRepositoryPolicy(t *testing.T) {
-	j := open(t)
+	j := testValidator(t)
 	const foreign = policyHead + `    files:
     - {path: /etc/z, actions: [{type: Reload, reload: {serviceName: z.service}}]}
     - {path: /etc/a, actions: [{type: None}]}
@@ -40,10 +40,10 @@ func TestRepositoryPolicy(t *testing.T) {
     sshkey: {actions: [{type: Drain}]}
   managedBootImages: {machineManagers: []}
 `
-	for name, fragment := range shipped(t, "machineconfigs/policy/*.yaml") {
+	for name, fragment := range shippedObjects(t, "machineconfigs/policy/*.yaml") {
 		t.Run(name, func(t *testing.T) {
 			must(t, j.Object(fragment))
-			if u := object(t, fragment); u.GetKind() != "MachineConfiguration" || u.GetName() != "cluster" {
+			if u := decodeObject(t, fragment); u.GetKind() != "MachineConfiguration" || u.GetName() != "cluster" {
 				t.Errorf("it is %s %s: the operator reads MachineConfiguration cluster alone", u.GetKind(), u.GetName())
 			}
 			live, err := j.Apply(nil, []byte(foreign), theirs, false)
@@ -67,7 +67,7 @@ func TestRepositoryPolicy(t *testing.T) {
 			if diff := cmp.Diff(string(merged), string(again)); diff != "" {
 				t.Errorf("a second apply (-first +second):\n%s", diff)
 			}
-			for file, release := range shipped(t, "machineconfigs/policy/removal/*.yaml") {
+			for file, release := range shippedObjects(t, "machineconfigs/policy/removal/*.yaml") {
 				gone, err := j.Apply(again, release, ours, false)
 				if err != nil {
 					t.Fatalf("%s: %v", file, err)
@@ -82,8 +82,8 @@ func TestRepositoryPolicy(t *testing.T) {
 
 // An admin who has one of our keys with other actions is told, not overruled.
 func TestRepositoryPolicyConflict(t *testing.T) {
-	j := open(t)
-	for name, fragment := range shipped(t, "machineconfigs/policy/*.yaml") {
+	j := testValidator(t)
+	for name, fragment := range shippedObjects(t, "machineconfigs/policy/*.yaml") {
 		own := nodeDisruption(t, fragment)
 		for _, list := range []string{"files", "units"} {
 			for _, item := range items(own, list) {
@@ -97,7 +97,7 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 						live, err := j.Apply(nil, []byte(policyHead+"    "+list+": [{"+by+": "+value+", actions: [{type: Drain}]}]\n"), theirs, false)
 						must(t, err)
 						_, err = j.Apply(live, fragment, ours, false)
-						verdict(t, err, `conflicts: .spec.nodeDisruptionPolicy.`+list+`[`+by+`="`+value+`"].actions: conflict with "admin"`)
+						checkError(t, err, `conflicts: .spec.nodeDisruptionPolicy.`+list+`[`+by+`="`+value+`"].actions: conflict with "admin"`)
 					})
 				}
 			}
@@ -107,9 +107,9 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 
 // The objects of our kinds that the documents tell admins to apply.
 func TestRepositoryDocuments(t *testing.T) {
-	j := open(t)
+	j := testValidator(t)
 	seen := map[string]int{}
-	for file, text := range shippedText(t, "docs/*.md") {
+	for file, text := range shippedFiles(t, "docs/*.md") {
 		for i, block := range fencedYAML.FindAllStringSubmatch(text, -1) {
 			documents, err := Documents([]byte(block[1]))
 			if err != nil {
@@ -117,7 +117,7 @@ func TestRepositoryDocuments(t *testing.T) {
 				continue
 			}
 			for _, d := range documents {
-				u := object(t, d)
+				u := decodeObject(t, d)
 				if u.GetKind() != "MachineOSConfig" && u.GetKind() != "MachineConfig" && u.GetKind() != "MachineConfiguration" {
 					continue
 				}
@@ -146,12 +146,12 @@ func hasConfig(u *unstructured.Unstructured) bool {
 // fencedYAML is a block of a Markdown text that is marked as YAML, at any depth.
 var fencedYAML = regexp.MustCompile("(?ms)^[ \t]*```yaml(?: [^\n]*)?\n(.*?)^[ \t]*```[ \t]*$")
 
-// shipped reads the repository's files of a pattern, by name and, where there
+// shippedObjects reads the repository's files of a pattern, by name and, where there
 // are several documents in one, its number; none is an error.
-func shipped(t *testing.T, pattern string) map[string][]byte {
+func shippedObjects(t *testing.T, pattern string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
-	for name, text := range shippedText(t, pattern) {
+	for name, text := range shippedFiles(t, pattern) {
 		documents, err := Documents([]byte(text))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -164,7 +164,7 @@ func shipped(t *testing.T, pattern string) map[string][]byte {
 	return all
 }
 
-func shippedText(t *testing.T, pattern string) map[string]string {
+func shippedFiles(t *testing.T, pattern string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))
 	must(t, err)
@@ -180,7 +180,7 @@ func shippedText(t *testing.T, pattern string) map[string]string {
 	return all
 }
 
-func object(t *testing.T, document []byte) *unstructured.Unstructured {
+func decodeObject(t *testing.T, document []byte) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	must(t, yaml.Unmarshal(document, &u.Object))
@@ -189,7 +189,7 @@ func object(t *testing.T, document []byte) *unstructured.Unstructured {
 
 func nodeDisruption(t *testing.T, document []byte) map[string]any {
 	t.Helper()
-	policy, _, err := unstructured.NestedMap(object(t, document).Object, "spec", "nodeDisruptionPolicy")
+	policy, _, err := unstructured.NestedMap(decodeObject(t, document).Object, "spec", "nodeDisruptionPolicy")
 	must(t, err)
 	return policy
 }

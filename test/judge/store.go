@@ -13,7 +13,7 @@ import (
 // Create gives what is stored when a client creates the object and does not ask
 // for strict field validation, as most programs do not: fields that the schema
 // lacks are left out, and named in the warnings.
-func (j *Judge) Create(document []byte) (stored []byte, warnings []string, err error) {
+func (j *Validator) Create(document []byte) (stored []byte, warnings []string, err error) {
 	u, k, unknown, err := j.read(document)
 	if err != nil {
 		return nil, nil, err
@@ -31,7 +31,7 @@ func (j *Judge) Create(document []byte) (stored []byte, warnings []string, err e
 
 // Replace gives what is stored when such a client puts the object in the place
 // of the stored one.
-func (j *Judge) Replace(before, document []byte) (stored []byte, warnings []string, err error) {
+func (j *Validator) Replace(before, document []byte) (stored []byte, warnings []string, err error) {
 	old, of, _, err := j.read(before)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the object to be replaced: %w", err)

@@ -27,7 +27,7 @@ type suite struct {
 
 // The judge says what a real API server was seen to say.
 func TestUpstreamSuites(t *testing.T) {
-	j := open(t)
+	j := testValidator(t)
 	var creates, updates int
 	for _, folder := range []string{"machineconfiguration/v1", "operator/v1"} {
 		dir, err := ModuleDir(t.Context(), "github.com/openshift/api")
@@ -40,10 +40,10 @@ func TestUpstreamSuites(t *testing.T) {
 				for _, tt := range s.Tests.OnCreate {
 					creates++
 					t.Run(filepath.Base(f)+"/create/"+tt.Name, func(t *testing.T) {
-						got, err := j.create(named(t, tt.Initial))
-						sameVerdict(t, err, tt.ExpectedError)
+						got, err := j.create(withName(t, tt.Initial))
+						checkUpstreamError(t, err, tt.ExpectedError)
 						if err == nil {
-							sameSpec(t, tt.Expected, got)
+							checkSpec(t, tt.Expected, got)
 						}
 					})
 				}
@@ -51,7 +51,7 @@ func TestUpstreamSuites(t *testing.T) {
 					updates++
 					t.Run(filepath.Base(f)+"/update/"+tt.Name, func(t *testing.T) {
 						// The real one takes spec and status in two requests.
-						sameVerdict(t, j.Update(named(t, tt.Initial), named(t, tt.Updated)), tt.ExpectedError+tt.ExpectedStatusError)
+						checkUpstreamError(t, j.Update(withName(t, tt.Initial), withName(t, tt.Updated)), tt.ExpectedError+tt.ExpectedStatusError)
 					})
 				}
 			}
@@ -66,12 +66,12 @@ func TestUpstreamSuites(t *testing.T) {
 // the API server's version.
 var printed = regexp.MustCompile(`(Invalid value: )"[^"]*"|(Duplicate value: )(map\[string\]interface \{\})?\{[^}]*\}`)
 
-func sameVerdict(t *testing.T, err error, want string) {
+func checkUpstreamError(t *testing.T, err error, want string) {
 	t.Helper()
 	if err != nil {
 		err = errors.New(printed.ReplaceAllString(err.Error(), "$1$2"))
 	}
-	verdict(t, err, strings.TrimSpace(printed.ReplaceAllString(want, "$1$2")))
+	checkError(t, err, strings.TrimSpace(printed.ReplaceAllString(want, "$1$2")))
 }
 
 func readSuite(t *testing.T, file string) suite {
@@ -83,8 +83,8 @@ func readSuite(t *testing.T, file string) suite {
 	return s
 }
 
-// named gives an object the name that the suites' runner would generate.
-func named(t *testing.T, document string) []byte {
+// withName gives an object the name that the suites' runner would generate.
+func withName(t *testing.T, document string) []byte {
 	t.Helper()
 	var o map[string]any
 	must(t, yaml.Unmarshal([]byte(document), &o))
@@ -97,7 +97,7 @@ func named(t *testing.T, document string) []byte {
 	return raw
 }
 
-func sameSpec(t *testing.T, want string, got *unstructured.Unstructured) {
+func checkSpec(t *testing.T, want string, got *unstructured.Unstructured) {
 	t.Helper()
 	var o, g map[string]any
 	raw, err := yaml.Marshal(got.Object)

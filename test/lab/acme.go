@@ -144,15 +144,15 @@ func (a *account) validated(ctx context.Context, url string) error {
 		case authz.Status == acme.StatusValid:
 			return nil
 		case authz.Status == acme.StatusInvalid:
-			return final(refusal(authz))
+			return final(caError(authz))
 		default:
 			return fmt.Errorf("still %s", authz.Status)
 		}
 	})
 }
 
-// refusal is the CA's own reason.
-func refusal(authz *acme.Authorization) error {
+// caError is the CA's own reason.
+func caError(authz *acme.Authorization) error {
 	for _, c := range authz.Challenges {
 		if c.Error != nil {
 			return fmt.Errorf("the CA refuses: %w", c.Error)

@@ -26,9 +26,9 @@ func TestCertificate(t *testing.T) {
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			name := named(t, l, fmt.Sprintf("api-%d", i), tt.dns)
+			name := publishName(t, l, fmt.Sprintf("api-%d", i), tt.dns)
 			before := status(t, services[0])
-			certify(t, l, name, tt.from)
+			orderCertificate(t, l, name, tt.from)
 			seen := status(t, services[0])
 			// Five passes of the self check and three of Pebble's validators.
 			if got := seen.Challenges.Total - before.Challenges.Total; got < SelfCheckPasses+3 {
@@ -57,10 +57,10 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestGap is why the service exists: without it the CA finds nobody.
-func TestGap(t *testing.T) {
+// TestOrderWithoutService is why the service exists: without it the CA finds nobody.
+func TestOrderWithoutService(t *testing.T) {
 	l, _ := cluster(t)
-	name := named(t, l, "gap", l.API)
+	name := publishName(t, l, "gap", l.API)
 	_, err := l.Certificate(t.Context(), Order{Name: name})
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Fatalf("order without the service: %v", err)

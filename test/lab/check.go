@@ -42,10 +42,10 @@ type CheckResult struct {
 
 // CheckFinding is one thing that is wrong.
 type CheckFinding struct {
-	ID    string `json:"id"`
-	Level string `json:"level"`
-	Says  string `json:"says"`
-	Mend  string `json:"mend"`
+	ID          string `json:"id"`
+	Level       string `json:"level"`
+	Message     string `json:"says"`
+	Remediation string `json:"mend"`
 }
 
 // IDs are those of all findings, in the order of the checks.
@@ -59,12 +59,12 @@ func (r CheckReport) IDs() []string {
 	return ids
 }
 
-// Says are the texts of the findings with an ID, each with its remediation.
-func (r CheckReport) Says(id string) (texts []string) {
+// Message are the texts of the findings with an ID, each with its remediation.
+func (r CheckReport) Texts(id string) (texts []string) {
 	for _, c := range r.Checks {
 		for _, f := range c.Findings {
 			if f.ID == id {
-				texts = append(texts, f.Says+": "+f.Mend)
+				texts = append(texts, f.Message+": "+f.Remediation)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func Clean(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer func() { _ = base.Close() }()
-	ids, err := found()
+	ids, err := listLabs()
 	if err != nil {
 		return nil, fmt.Errorf("list labs: %w", err)
 	}
@@ -84,9 +84,9 @@ func Clean(ctx context.Context) ([]string, error) {
 	return removed, nil
 }
 
-// found lists the labs that have a directory or the name of a namespace. A lab
+// listLabs lists the labs that have a directory or the name of a namespace. A lab
 // that lives always has its directory.
-func found() ([]string, error) {
+func listLabs() ([]string, error) {
 	var ids []string
 	for _, dir := range []string{netnsDir, baseDir} {
 		entries, err := os.ReadDir(dir)

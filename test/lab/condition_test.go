@@ -36,13 +36,13 @@ func isKubernetesCondition(t *testing.T, report string) {
 	must(t, err)
 	var ours bytes.Buffer
 	must(t, json.Compact(&ours, raw.Conditions))
-	if members(t, again) != members(t, ours.Bytes()) {
+	if sortedJSON(t, again) != sortedJSON(t, ours.Bytes()) {
 		t.Errorf("Kubernetes writes\n%s\nand not\n%s", again, &ours)
 	}
 }
 
-// members is JSON with sorted keys.
-func members(t *testing.T, text []byte) string {
+// sortedJSON is JSON with sorted keys.
+func sortedJSON(t *testing.T, text []byte) string {
 	t.Helper()
 	var v any
 	must(t, json.Unmarshal(text, &v))

@@ -168,15 +168,15 @@ func (e *Egress) writeFiles(ctx context.Context, o EgressOptions, helpers string
 		files["bump.pem"] = signer.PEM()
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := e.give(name, files[name]); err != nil {
+		if err := e.writeSquidFile(name, files[name]); err != nil {
 			return err
 		}
 	}
 	return e.certificateStore(ctx, o, helpers)
 }
 
-// give writes a file that squid can read and write, which gives up root.
-func (e *Egress) give(name string, text []byte) error {
+// writeSquidFile writes a file that squid can read and write, which gives up root.
+func (e *Egress) writeSquidFile(name string, text []byte) error {
 	if err := os.WriteFile(e.file(name), text, 0o666); err != nil { //nolint:gosec // a file of the lab; see above
 		return fmt.Errorf("write %s: %w", name, err)
 	}

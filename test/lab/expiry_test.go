@@ -58,11 +58,11 @@ func TestExpiryWatch(t *testing.T) {
 		must(t, m.WriteAPIServerURL("api-int."+l.Domain))
 		t.Cleanup(func() { _ = os.Remove(m.APIServerURL()) })
 	}
-	var logs []*tailed
+	var logs []*logFollower
 	for _, m := range l.Masters {
-		logs = append(logs, follow(t, m.Node))
+		logs = append(logs, followLog(t, m.Node))
 	}
-	services := measured(t, l, "") // the name is the host's to tell
+	services := startWithMetrics(t, l, "") // the name is the host's to tell
 	end := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotAfter.Unix()) }
 	begin := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotBefore.Unix()) }
 	want := map[string]float64{
@@ -73,8 +73,8 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	for i, m := range l.Masters {
 		awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
-		logs[i].awaits(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by \"R11\", expires in 29h, `)
-		logs[i].awaits(t, "event=certificate")
+		logs[i].await(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by \"R11\", expires in 29h, `)
+		logs[i].await(t, "event=certificate")
 	}
 
 	for _, a := range servers {
@@ -82,23 +82,23 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	m := l.Masters[0]
 	must(t, m.WriteConfig(m.DefaultConfig()+"metrics: {listenAddress: \":"+metricsPort+"\"}\nhosts: ["+name+", another."+l.Domain+"]\n"))
-	logs[0].awaits(t, "the API server at "+l.API.V4.String()+":6443 does not present a certificate, so that nobody sees when it expires: ")
+	logs[0].await(t, "the API server at "+l.API.V4.String()+":6443 does not present a certificate, so that nobody sees when it expires: ")
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
 	if n, err := logs[0].lines("event=certificate"); n != 3 || err != nil {
 		t.Errorf("%d lines about certificates, want one that is late and one for each VIP: %v\n%s", n, err, services[0].Tail(20))
 	}
 }
 
-// tailed is what a node's services log from now on: a log is that of all of them.
-type tailed struct {
+// logFollower is what a node's services log from now on: a log is that of all of them.
+type logFollower struct {
 	node *Node
 	path string
 	from int
 }
 
-func follow(t *testing.T, n *Node) *tailed {
+func followLog(t *testing.T, n *Node) *logFollower {
 	t.Helper()
-	l := &tailed{node: n, path: filepath.Join(n.Dir, "http01-proxyd.log")}
+	l := &logFollower{node: n, path: filepath.Join(n.Dir, "http01-proxyd.log")}
 	text, err := os.ReadFile(l.path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
@@ -107,13 +107,13 @@ func follow(t *testing.T, n *Node) *tailed {
 	return l
 }
 
-func (l *tailed) text() (string, error) {
+func (l *logFollower) text() (string, error) {
 	text, err := os.ReadFile(l.path)
 	return string(text[min(l.from, len(text)):]), err
 }
 
 // lines counts those with a text.
-func (l *tailed) lines(part string) (n int, err error) {
+func (l *logFollower) lines(part string) (n int, err error) {
 	text, err := l.text()
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, part) {
@@ -123,8 +123,8 @@ func (l *tailed) lines(part string) (n int, err error) {
 	return n, err
 }
 
-// awaits waits for a line.
-func (l *tailed) awaits(t *testing.T, part string) {
+// await waits for a line.
+func (l *logFollower) await(t *testing.T, part string) {
 	t.Helper()
 	must(t, Eventually(t.Context(), fmt.Sprintf("%q in the log of %s", part, l.node), func(context.Context) error {
 		if n, err := l.lines(part); n == 0 {

@@ -11,13 +11,13 @@ import (
 func TestFailover(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)
-	name := named(t, l, "failover", l.API)
+	name := publishName(t, l, "failover", l.API)
 	renew := func(holder int) {
 		t.Helper()
 		must(t, l.Settled(t.Context()))
 		awaitHolder(t, l, services, holder)
 		before := status(t, services[holder])
-		certify(t, l, name, l.Pods[2])
+		orderCertificate(t, l, name, l.Pods[2])
 		after := status(t, services[holder])
 		if after.Challenges.Total == before.Challenges.Total {
 			t.Errorf("the challenges did not go through master%d", holder)

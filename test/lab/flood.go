@@ -89,18 +89,18 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	}
 	watch := watchFootprint(ctx, s.PID())
 	hostile, err := l.floodClients(l.hostile(o), hostileNiceness)
-	defer func() { err = errors.Join(err, endAll(hostile)) }()
+	defer func() { err = errors.Join(err, killRemaining(hostile)) }()
 	if err != nil {
 		return report, err
 	}
-	if err := rest(ctx, startUp); err != nil {
+	if err := sleepContext(ctx, startUp); err != nil {
 		return report, err
 	}
 	honest, shared := ca, ca
 	honest.Perspectives = flood.Range{First: netip.MustParseAddr("198.19.0.1"), Count: perspectives}
 	shared.Perspectives = flood.Range{First: netip.MustParseAddr("198.18.0.0"), Count: heavySources}
 	cas, err := l.floodClients([]string{honest.Environment(), shared.Environment()}, 0)
-	defer func() { err = errors.Join(err, endAll(cas)) }()
+	defer func() { err = errors.Join(err, killRemaining(cas)) }()
 	if err != nil {
 		return report, err
 	}
@@ -113,7 +113,7 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 			return report, err
 		}
 	}
-	if err := rest(ctx, o.For); err != nil {
+	if err := sleepContext(ctx, o.For); err != nil {
 		return report, err
 	}
 	if report.Honest, err = endClient[flood.CAReport](ctx, cas[0]); err != nil {
@@ -216,8 +216,8 @@ func (l *Lab) floodClients(environments []string, niceness int) (all []*Process,
 	return all, nil
 }
 
-// endAll ends those that have not ended.
-func endAll(all []*Process) error {
+// killRemaining ends those that have not ended.
+func killRemaining(all []*Process) error {
 	var errs []error
 	for _, p := range all {
 		select {
@@ -241,7 +241,7 @@ func endClient[R flood.HostileReport | flood.CAReport](ctx context.Context, p *P
 	return flood.ReadReport[R](p.Tail(1))
 }
 
-func rest(ctx context.Context, d time.Duration) error {
+func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -252,13 +252,13 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Hostility sums the processes up.
-func (r FloodReport) Hostility() (sum flood.HostileReport) {
+// HostileTotal sums the processes up.
+func (r FloodReport) HostileTotal() (sum flood.HostileReport) {
 	for _, h := range r.Hostile {
 		sum.Opened += h.Opened
 		sum.Established += h.Established
 		sum.Refused += h.Refused
-		sum.Thrown += h.Thrown
+		sum.Reset += h.Reset
 		sum.Answered += h.Answered
 		sum.Peak += h.Peak
 	}
@@ -268,16 +268,16 @@ func (r FloodReport) Hostility() (sum flood.HostileReport) {
 // String is the report for people.
 func (r FloodReport) String() string {
 	var b strings.Builder
-	h := r.Hostility()
+	h := r.HostileTotal()
 	fmt.Fprintf(&b, "flood    %d connections at once at the peak, by %d processes: %d opened, %d established, %d reset, %d ended, %d refused\n",
-		h.Peak, len(r.Hostile), h.Opened, h.Established, h.Thrown, h.Answered, h.Refused)
+		h.Peak, len(r.Hostile), h.Opened, h.Established, h.Reset, h.Answered, h.Refused)
 	for _, ca := range []struct {
 		what string
 		flood.CAReport
 	}{{"honest   from other addresses", r.Honest}, {"honest   from addresses that flood", r.Shared}} {
 		fmt.Fprintf(&b, "%s: %d requests, %d lost; p50 %v, p99 %v, max %v\n", ca.what, ca.Requests, ca.Lost,
 			ca.P50.Round(100*time.Microsecond), ca.P99.Round(100*time.Microsecond), ca.Max.Round(100*time.Microsecond))
-		for _, why := range ca.Why {
+		for _, why := range ca.Errors {
 			fmt.Fprintf(&b, "         lost: %s\n", why)
 		}
 	}

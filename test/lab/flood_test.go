@@ -32,7 +32,7 @@ func TestFlood(t *testing.T) {
 			break
 		}
 	}
-	if h := report.Hostility(); h.Peak < 50_000 || h.Thrown == 0 {
+	if h := report.HostileTotal(); h.Peak < 50_000 || h.Reset == 0 {
 		t.Errorf("that was no flood: %+v", h)
 	}
 	if report.Refused["source-limit"] == 0 || report.Refused["evicted"] == 0 {

@@ -31,22 +31,22 @@ func TestInterruptedBringUp(t *testing.T) {
 	// ip(8) makes the name before the namespace, so this is while it runs.
 	for _, node := range (parts{masters: Masters}).nodeNames() {
 		moments = append(moments, moment{"name of " + node, func(ctx context.Context, before []string) error {
-			return appears(ctx, before, filepath.Join(netnsDir, ownPrefix()+"*-"+node))
+			return awaitNewFile(ctx, before, filepath.Join(netnsDir, ownPrefix()+"*-"+node))
 		}})
 	}
 	for _, file := range []string{
 		"worker/*.log", "internet/*.log", "master0/keepalived.log", "master2/keepalived.log",
 	} {
 		moments = append(moments, moment{"file " + file, func(ctx context.Context, before []string) error {
-			return appears(ctx, before, filepath.Join(baseDir, ownPrefix()+"*", file))
+			return awaitNewFile(ctx, before, filepath.Join(baseDir, ownPrefix()+"*", file))
 		}})
 	}
 	for after := time.Millisecond; after < 2*time.Second; after = after * 5 / 2 {
-		moments = append(moments, moment{"after " + after.String(), func(ctx context.Context, _ []string) error { return rest(ctx, after) }})
+		moments = append(moments, moment{"after " + after.String(), func(ctx context.Context, _ []string) error { return sleepContext(ctx, after) }})
 	}
 	for _, m := range moments {
 		t.Run(m.name, func(t *testing.T) {
-			before := remains(t)
+			before := ownLeftovers(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			missed := make(chan error, 1)
@@ -54,7 +54,7 @@ func TestInterruptedBringUp(t *testing.T) {
 				missed <- m.until(ctx, before)
 				cancel()
 			}()
-			l, err := raise(ctx, tools)
+			l, err := bringUp(ctx, tools)
 			if err == nil {
 				// It was faster than the moment.
 				err = l.Close()
@@ -66,12 +66,12 @@ func TestInterruptedBringUp(t *testing.T) {
 			if err := <-missed; err != nil && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
-			if left := added(before, remains(t)); len(left) > 0 {
+			if left := added(before, ownLeftovers(t)); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
 		})
 	}
-	l, err := raise(t.Context(), tools)
+	l, err := bringUp(t.Context(), tools)
 	must(t, err)
 	must(t, l.Close())
 }
@@ -100,13 +100,13 @@ func TestCleanBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Who has removed it does not matter: labs come up elsewhere too.
-			gone(t, id)
+			expectGone(t, id)
 		})
 	}
 }
 
-// TestCloseKeepsTrack makes Close fail: what stays is what Clean then finds.
-func TestCloseKeepsTrack(t *testing.T) {
+// TestCloseReportsLeftovers makes Close fail: what stays is what Clean then finds.
+func TestCloseReportsLeftovers(t *testing.T) {
 	needRoot(t)
 	l := &Lab{}
 	var err error
@@ -126,14 +126,14 @@ func TestCloseKeepsTrack(t *testing.T) {
 	if _, err := Clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, l.ID)
+	expectGone(t, l.ID)
 }
 
 // ownPrefix begins the names of this process's labs.
 func ownPrefix() string { return fmt.Sprintf("%s%d-", prefix, os.Getpid()) }
 
-// appears waits until a pattern matches what was not there before.
-func appears(ctx context.Context, before []string, pattern string) error {
+// awaitNewFile waits until a pattern matches what was not there before.
+func awaitNewFile(ctx context.Context, before []string, pattern string) error {
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
 	for {
@@ -154,10 +154,10 @@ func appears(ctx context.Context, before []string, pattern string) error {
 	}
 }
 
-// remains lists what this process's labs have: namespaces, directories, and
+// ownLeftovers lists what this process's labs have: namespaces, directories, and
 // processes, each of which has its working directory or an argument in its
 // lab's directory.
-func remains(t *testing.T) []string {
+func ownLeftovers(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, dir := range []string{netnsDir, baseDir} {

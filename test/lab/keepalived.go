@@ -109,7 +109,7 @@ func (k *keepalived) StartKeepalived(context.Context) error {
 // StopKeepalived ends keepalived with SIGTERM, as a node that is drained does:
 // it gives its VIPs away.
 func (k *keepalived) StopKeepalived(ctx context.Context) error {
-	p, err := k.take()
+	p, err := k.takeProcess()
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (k *keepalived) StopKeepalived(ctx context.Context) error {
 	return err
 }
 
-// take returns the process that runs, to be ended.
-func (k *keepalived) take() (*Process, error) {
+// record returns the process that runs, to be ended.
+func (k *keepalived) takeProcess() (*Process, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.process
@@ -137,7 +137,7 @@ func (k *keepalived) take() (*Process, error) {
 // KillKeepalived kills keepalived hard, parent and child at once, as the kernel
 // does that runs out of memory: it gives nothing away, so that the VIPs stay.
 func (k *keepalived) KillKeepalived(ctx context.Context) error {
-	p, err := k.take()
+	p, err := k.takeProcess()
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type Lab struct {
 // router answers on the ingress VIPs, and the CA is ready. Labs that crashed
 // are removed first. The caller has to Close it.
 func New(ctx context.Context, options ...Option) (*Lab, error) {
-	if err := ready(); err != nil {
+	if err := checkPrerequisites(); err != nil {
 		return nil, err
 	}
 	if _, err := Clean(ctx); err != nil {
@@ -53,16 +53,16 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 	}
 	begin := time.Now()
 	tools, err := Build(ctx)
-	NoteWait("bring up the lab's programs", begin)
+	RecordWait("bring up the lab's programs", begin)
 	if err != nil {
 		return nil, err
 	}
-	defer NoteWait("bring up a lab", time.Now())
-	return raise(ctx, tools, options...)
+	defer RecordWait("bring up a lab", time.Now())
+	return bringUp(ctx, tools, options...)
 }
 
-// raise brings a lab up, and takes away what there is of it when that fails.
-func raise(ctx context.Context, tools Tools, options ...Option) (*Lab, error) {
+// bringUp brings a lab up, and takes away what there is of it when that fails.
+func bringUp(ctx context.Context, tools Tools, options ...Option) (*Lab, error) {
 	l := &Lab{Topology: defaultTopology(), has: parts{masters: Masters}, tools: tools}
 	for _, o := range options {
 		o(l)

@@ -20,20 +20,20 @@ import (
 // TestSideBySide has two labs with the same addresses not see each other.
 func TestSideBySide(t *testing.T) {
 	first, binary := cluster(t)
-	second, err := living.bring()
+	second, err := testLabs.newLab()
 	must(t, err)
 	t.Cleanup(func() { must(t, second.Close()) })
 	for _, l := range []*Lab{first, second} {
 		start(t, l.Masters[0].Node, ServiceOptions{Binary: binary})
 	}
 	for _, l := range []*Lab{first, second} {
-		name := named(t, l, "side-by-side", l.API)
-		certify(t, l, name, l.Pods[0])
+		name := publishName(t, l, "side-by-side", l.API)
+		orderCertificate(t, l, name, l.Pods[0])
 	}
 	must(t, second.Close())
-	gone(t, second.ID)
-	name := named(t, first, "side-by-side", first.API)
-	certify(t, first, name, nil)
+	expectGone(t, second.ID)
+	name := publishName(t, first, "side-by-side", first.API)
+	orderCertificate(t, first, name, nil)
 }
 
 // TestRemoval ends the process of two labs in both ways: asked to, it removes
@@ -50,7 +50,7 @@ func TestRemoval(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			process, ids := holder(t, 2)
+			process, ids := startLabProcess(t, 2)
 			for _, id := range ids {
 				if len(leftovers(t, id)) == 0 {
 					t.Fatalf("lab %s has no namespaces while it lives", id)
@@ -74,18 +74,18 @@ func TestRemoval(t *testing.T) {
 				}
 			}
 			for _, id := range ids {
-				gone(t, id)
+				expectGone(t, id)
 			}
 		})
 	}
 	must(t, bystander.Settled(t.Context()))
 }
 
-// holder starts a process that holds labs, and returns their names.
-func holder(t *testing.T, count int) (*exec.Cmd, []string) {
+// startLabProcess starts a process that holds labs, and returns their names.
+func startLabProcess(t *testing.T, count int) (*exec.Cmd, []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), holdMarker+"="+strconv.Itoa(count))
+	cmd.Env = append(os.Environ(), labProcessVariable+"="+strconv.Itoa(count))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -123,8 +123,8 @@ func unpopulated(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// gone fails the test when something of a lab is left.
-func gone(t *testing.T, id string) {
+// expectGone fails the test when something of a lab is left.
+func expectGone(t *testing.T, id string) {
 	t.Helper()
 	if left := leftovers(t, id); len(left) > 0 {
 		t.Errorf("left: %v", left)

@@ -16,12 +16,12 @@ type Layout struct {
 	Arbiter bool // one more control-plane node, which takes no part in the API
 	Compact bool // no worker: every master has a router
 
-	Families  Families
-	VIPs      int  // of each kind and family, each an instance of its own; 0 means 1
-	Apart     bool // keepalived prefers another master for the IPv6 API VIPs
-	SharedVIP bool // the ingress VIPs are the API VIPs
-	NoVIPs    bool // no keepalived and no VIP
-	IngressOn int  // with Compact: the master that keepalived prefers for the ingress
+	Families      Families
+	VIPs          int  // of each kind and family, each an instance of its own; 0 means 1
+	SplitFamilies bool // keepalived prefers another master for the IPv6 API VIPs
+	SharedVIP     bool // the ingress VIPs are the API VIPs
+	NoVIPs        bool // no keepalived and no VIP
+	IngressOn     int  // with Compact: the master that keepalived prefers for the ingress
 
 	Link      Link // of the masters, which carries the VIPs
 	VMAC      bool // keepalived puts the API VIPs onto a macvlan of its own
@@ -106,7 +106,7 @@ func (t *Topology) each(change func(*Pair)) {
 	} {
 		change(p)
 	}
-	for _, list := range [][]Pair{t.MoreAPI, t.MoreIngress, t.masters[:], t.podGates[:], t.pods[:]} {
+	for _, list := range [][]Pair{t.MoreAPI, t.MoreIngress, t.masters[:], t.podGateways[:], t.pods[:]} {
 		for i := range list {
 			change(&list[i])
 		}
@@ -140,7 +140,7 @@ func (t Topology) order(p Pair) []netip.Addr {
 // rank says how much keepalived prefers a master for an API VIP: 0 is the one
 // that holds it when all is quiet.
 func (t Topology) rank(master int, vip netip.Addr) int {
-	if t.layout.Apart && vip.Is6() {
+	if t.layout.SplitFamilies && vip.Is6() {
 		n := t.layout.masters()
 		return (master + n - 1) % n
 	}

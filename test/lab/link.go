@@ -96,9 +96,9 @@ func (p parts) twoPorts() bool { return p.link == LinkBond }
 // tagged tells whether the masters' frames carry a VLAN tag.
 func (p parts) tagged() bool { return p.link == LinkVLAN }
 
-// linking makes the link of each master over its ports, and at the other end
+// linkCommands makes the link of each master over its ports, and at the other end
 // of a tagged cable the link that takes the tag away.
-func linking(p parts) script {
+func linkCommands(p parts) script {
 	s := script{}
 	name := p.link.name()
 	for i := range p.masters {

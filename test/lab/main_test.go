@@ -18,17 +18,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/flood"
 )
 
-// holdMarker makes the test binary a process that brings labs up, as many as it
+// labProcessVariable makes the test binary a process that brings labs up, as many as it
 // says, names them and waits for a signal: what the tests of crashes and of
 // Ctrl-C need.
-const holdMarker = "HTTP01_LAB_HOLD"
+const labProcessVariable = "HTTP01_LAB_HOLD"
 
 func TestMain(m *testing.M) {
 	flood.Main()
-	living.watch()
-	if count := os.Getenv(holdMarker); count != "" {
+	testLabs.closeOnSignal()
+	if count := os.Getenv(labProcessVariable); count != "" {
 		// On standard output, where the names are awaited.
-		fmt.Println(hold(count))
+		fmt.Println(runLabs(count))
 		os.Exit(1)
 	}
 	// Programs under the race detector sleep a second before they exit if not
@@ -38,15 +38,15 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if err := living.close(); err != nil {
+	if err := testLabs.close(); err != nil {
 		fmt.Fprintln(os.Stderr, "remove the labs:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-// hold returns on a failure alone: a signal ends the process.
-func hold(count string) error {
+// runLabs returns on a failure alone: a signal ends the process.
+func runLabs(count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func hold(count string) error {
 	failed := make(chan error)
 	for range n {
 		go func() {
-			l, err := living.bring()
+			l, err := testLabs.newLab()
 			if err != nil {
 				failed <- err
 				return
@@ -77,10 +77,10 @@ type sharedLab struct {
 
 func (s *sharedLab) get() (*Lab, string, error) {
 	s.once.Do(func() {
-		if s.binary, s.err = serviceBinary(living.ctx); s.err != nil {
+		if s.binary, s.err = serviceBinary(testLabs.ctx); s.err != nil {
 			return
 		}
-		s.lab, s.err = living.bring()
+		s.lab, s.err = testLabs.newLab()
 	})
 	return s.lab, s.binary, s.err
 }
@@ -219,17 +219,17 @@ func status(t *testing.T, s *Service) Status {
 	return seen
 }
 
-// named publishes a name of the test's own with the given addresses.
-func named(t *testing.T, l *Lab, label string, addresses Pair) string {
+// publishName publishes a name of the test's own with the given addresses.
+func publishName(t *testing.T, l *Lab, label string, addresses Pair) string {
 	t.Helper()
 	name := label + "." + l.Domain
 	must(t, l.Internet.SetName(t.Context(), name, addresses))
 	return name
 }
 
-// certify gets a certificate for a name, after a self check from a node; nil skips
+// orderCertificate gets a certificate for a name, after a self check from a node; nil skips
 // the self check.
-func certify(t *testing.T, l *Lab, name string, from *Node) {
+func orderCertificate(t *testing.T, l *Lab, name string, from *Node) {
 	t.Helper()
 	_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: from})
 	must(t, err)
@@ -243,8 +243,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// refused waits until nobody listens at an address any more.
-func refused(t *testing.T, from *Node, address string) {
+// awaitRefused waits until nobody listens at an address any more.
+func awaitRefused(t *testing.T, from *Node, address string) {
 	t.Helper()
 	must(t, Eventually(t.Context(), address+" refused from "+from.Name, func(ctx context.Context) error {
 		conn, err := from.Dial(ctx, "tcp", address)

@@ -19,8 +19,8 @@ import (
 
 const metricsPort = "9645"
 
-// measured runs the service with metrics on every master.
-func measured(t *testing.T, l *Lab, more string) []*Service {
+// startWithMetrics runs the service with metrics on every master.
+func startWithMetrics(t *testing.T, l *Lab, more string) []*Service {
 	t.Helper()
 	var services []*Service
 	for _, m := range l.Masters {
@@ -31,8 +31,8 @@ func measured(t *testing.T, l *Lab, more string) []*Service {
 	return services
 }
 
-// scrape gets the metrics of an address from a node.
-func scrape(ctx context.Context, from *Node, address netip.Addr) (string, error) {
+// scrapeMetrics gets the metrics of an address from a node.
+func scrapeMetrics(ctx context.Context, from *Node, address netip.Addr) (string, error) {
 	answer, err := from.Get(ctx, "http://"+net.JoinHostPort(address.String(), metricsPort)+"/metrics")
 	if err == nil && answer.Status != http.StatusOK {
 		err = fmt.Errorf("status %d: %s", answer.Status, answer.Body)
@@ -62,7 +62,7 @@ func awaitSeries(t *testing.T, from *Node, address netip.Addr, want map[string]f
 	t.Helper()
 	must(t, Eventually(t.Context(), "metrics of "+address.String(), func(ctx context.Context) error {
 		var err error
-		if text, err = scrape(ctx, from, address); err != nil {
+		if text, err = scrapeMetrics(ctx, from, address); err != nil {
 			return err
 		}
 		all, got := values(text), map[string]float64{}
@@ -83,9 +83,9 @@ func awaitSeries(t *testing.T, from *Node, address netip.Addr, want map[string]f
 // node sees them.
 func TestMetrics(t *testing.T) {
 	l, _ := cluster(t)
-	services := measured(t, l, "")
-	name := named(t, l, "metrics", l.API)
-	certify(t, l, name, l.Pods[1])
+	services := startWithMetrics(t, l, "")
+	name := publishName(t, l, "metrics", l.API)
+	orderCertificate(t, l, name, l.Pods[1])
 	for _, vip := range l.API.Both() {
 		answer, err := l.Internet.Get(t.Context(), "http://"+net.JoinHostPort(vip.String(), "80")+"/metrics")
 		if err != nil || answer.Status != http.StatusBadRequest {
@@ -160,11 +160,11 @@ func TestMetrics(t *testing.T) {
 	must(t, l.Settled(t.Context()))
 }
 
-// TestMetricsAreTheExporters: the process that a scraper reaches has no capability,
+// TestMetricsServedByExporter: the process that a scraper reaches has no capability,
 // and the keeper has no socket there.
-func TestMetricsAreTheExporters(t *testing.T) {
+func TestMetricsServedByExporter(t *testing.T) {
 	l, _ := cluster(t)
-	services := measured(t, l, "")
+	services := startWithMetrics(t, l, "")
 	m := l.Masters[0]
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, map[string]float64{`http01_proxy_up`: 1})
 	listeners, err := m.Run(t.Context(), "ss", "-Hltnp", "sport = :"+metricsPort)

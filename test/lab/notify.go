@@ -48,11 +48,11 @@ func (n *Notifications) receive() {
 		if err != nil {
 			return // closed with the service
 		}
-		n.take(strings.Split(strings.TrimSpace(string(message[:size])), "\n"), time.Now())
+		n.record(strings.Split(strings.TrimSpace(string(message[:size])), "\n"), time.Now())
 	}
 }
 
-func (n *Notifications) take(lines []string, now time.Time) {
+func (n *Notifications) record(lines []string, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lines = append(n.lines, lines...)

@@ -64,13 +64,13 @@ func (l *Lab) DNS() []netip.Addr { return []netip.Addr{l.Internet.Addresses.firs
 func (l *Lab) SettledOn(ctx context.Context, want Candidate, others ...Candidate) error {
 	return Eventually(ctx, "the VIPs on their hosts", func(ctx context.Context) error {
 		everyone := slices.Concat([]Candidate{want}, others, []Candidate{l.Worker.Node})
-		return l.inPlace(ctx, func(netip.Addr) Candidate { return want }, l.Worker.Node, everyone)
+		return l.checkPlacement(ctx, func(netip.Addr) Candidate { return want }, l.Worker.Node, everyone)
 	})
 }
 
-// inPlace returns an error unless each API VIP is on the host that api returns, alone,
+// checkPlacement returns an error unless each API VIP is on the host that api returns, alone,
 // and the ingress VIPs on theirs.
-func (l *Lab) inPlace(ctx context.Context, api func(netip.Addr) Candidate, ingress Candidate, everyone []Candidate) error {
+func (l *Lab) checkPlacement(ctx context.Context, api func(netip.Addr) Candidate, ingress Candidate, everyone []Candidate) error {
 	for _, vip := range l.AllAPI() {
 		if err := heldOnlyBy(ctx, vip, api(vip), everyone); err != nil {
 			return err

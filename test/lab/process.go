@@ -137,7 +137,7 @@ func (p *Process) Wait(ctx context.Context) error {
 
 // reap waits until the process is gone, however it ended.
 func (p *Process) reap(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
 	defer cancel()
 	select {
 	case <-p.exited:

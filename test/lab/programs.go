@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ready says what this machine lacks for a lab, and the mend.
-func ready() error {
+// checkPrerequisites says what this machine lacks for a lab, and the mend.
+func checkPrerequisites() error {
 	if os.Geteuid() != 0 {
 		return errors.New("the lab makes network namespaces and needs root: run it with sudo")
 	}

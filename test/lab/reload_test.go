@@ -30,9 +30,9 @@ func TestPortChange(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := start(t, master, ServiceOptions{})
-			host := named(t, l, "moved", l.API)
-			slow := slowSite(t, l, host)
-			inFlight := askAll(t, l, host, slow)
+			host := publishName(t, l, "moved", l.API)
+			slow := startSlowBackend(t, l, host)
+			inFlight := sendChallenges(t, l, host, slow)
 			must(t, master.WriteConfig(next))
 			tt.tell(t, s)
 			_, err := s.Await(t.Context(), "the table leading to port 9888", func(seen Status) error {
@@ -42,29 +42,29 @@ func TestPortChange(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			inFlight = append(inFlight, askAll(t, l, host, slow)...)
+			inFlight = append(inFlight, sendChallenges(t, l, host, slow)...)
 			close(slow.release)
 			for _, r := range inFlight {
-				(<-r).complete(t)
+				(<-r).expectComplete(t)
 			}
-			givenUp(t, master, 8888)
+			awaitPortClosed(t, master, 8888)
 		})
 	}
 }
 
-// askAll has one challenge in flight over each family.
-func askAll(t *testing.T, l *Lab, host string, slow *site) []<-chan reply {
+// sendChallenges has one challenge in flight over each family.
+func sendChallenges(t *testing.T, l *Lab, host string, slow *slowBackend) []<-chan challengeReply {
 	t.Helper()
-	var inFlight []<-chan reply
+	var inFlight []<-chan challengeReply
 	for _, vip := range l.API.Both() {
-		inFlight = append(inFlight, ask(t, l, vip, host))
-		slow.arrived(t)
+		inFlight = append(inFlight, sendChallenge(t, l, vip, host))
+		slow.awaitRequest(t)
 	}
 	return inFlight
 }
 
-// givenUp waits until nobody listens on a port of a node.
-func givenUp(t *testing.T, n *Node, port int) {
+// awaitPortClosed waits until nobody listens on a port of a node.
+func awaitPortClosed(t *testing.T, n *Node, port int) {
 	t.Helper()
 	must(t, Eventually(t.Context(), fmt.Sprintf("port %d given up", port), func(ctx context.Context) error {
 		out, err := n.Run(ctx, "ss", "-Hltn", "sport", "=", fmt.Sprintf(":%d", port))
@@ -84,14 +84,14 @@ func TestReloadSignal(t *testing.T) {
 	all := s.Notifications.All()
 	at := slices.Index(all, "RELOADING=1")
 	stamped := slices.IndexFunc(all, func(line string) bool { return strings.HasPrefix(line, "MONOTONIC_USEC=") })
-	ready := len(all) - 1 - slices.Index(backwards(all), "READY=1")
+	ready := len(all) - 1 - slices.Index(reversed(all), "READY=1")
 	if at < 0 || stamped < 0 || ready < at {
 		t.Errorf("notifications: %q", all)
 	}
 	awaitReason(t, s, "Serving")
 }
 
-func backwards(lines []string) []string {
+func reversed(lines []string) []string {
 	out := slices.Clone(lines)
 	slices.Reverse(out)
 	return out
@@ -119,7 +119,7 @@ func TestInvalidConfig(t *testing.T) {
 	l, _ := cluster(t)
 	master := l.Masters[0].Node
 	s := start(t, master, ServiceOptions{})
-	name := named(t, l, "invalid", l.API)
+	name := publishName(t, l, "invalid", l.API)
 	bad := master.DefaultConfig() + "hots: [api.lab.test]\nlimits: {headBytes: many}\n"
 	must(t, master.WriteConfig(bad))
 	seen := awaitReason(t, s, "InvalidConfig")
@@ -131,8 +131,8 @@ func TestInvalidConfig(t *testing.T) {
 	if seen.Condition().Status != "False" || seen.Condition().Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
 		t.Errorf("condition %+v, configuration %+v", seen.Condition(), seen.Config)
 	}
-	must(t, Eventually(t.Context(), "STATUS= of the state", saysStatus(s, "InvalidConfig")))
-	certify(t, l, name, l.Pods[0])
+	must(t, Eventually(t.Context(), "STATUS= of the state", statusBegins(s, "InvalidConfig")))
+	orderCertificate(t, l, name, l.Pods[0])
 
 	t.Run("start with the last accepted one", func(t *testing.T) {
 		stop(t, s)
@@ -141,7 +141,7 @@ func TestInvalidConfig(t *testing.T) {
 		if seen.Config.Source != "last-accepted" || seen.VIPState(l.API.V4.String()) != "Held" {
 			t.Errorf("status: %+v", seen)
 		}
-		certify(t, l, name, l.Pods[0])
+		orderCertificate(t, l, name, l.Pods[0])
 		must(t, master.WriteConfig(master.DefaultConfig()))
 		seen = awaitReason(t, again, "Serving")
 		if seen.Config.Source != "file" || seen.Config.Error != "" {
@@ -162,7 +162,7 @@ func TestInvalidConfigAtFirstStart(t *testing.T) {
 		t.Errorf("something is in force: %+v", seen)
 	}
 	for _, vip := range l.API.Both() {
-		refused(t, l.Internet.Node, web(vip))
+		awaitRefused(t, l.Internet.Node, web(vip))
 	}
 	must(t, master.WriteConfig(master.DefaultConfig()))
 	awaitReason(t, s, "Serving")
@@ -177,7 +177,7 @@ func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	whole, err := os.ReadFile(master.KeepalivedConfig())
 	must(t, err)
 	t.Cleanup(func() { must(t, master.WriteKeepalivedConfig()) })
-	host := named(t, l, "rendered", l.API)
+	host := publishName(t, l, "rendered", l.API)
 	for _, size := range []int{0, len(whole) / 4, len(whole) / 2, len(whole) * 3 / 4, len(whole) - 8} {
 		must(t, os.WriteFile(master.KeepalivedConfig(), whole[:size], 0o644))
 		reload(t, s) // now the service has read exactly this
@@ -194,15 +194,15 @@ func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	awaitReason(t, s, "Serving")
 }
 
-// TestVIPTakenAwayByHand follows the addresses themselves: whoever adds or
+// TestVIPRemovedManually follows the addresses themselves: whoever adds or
 // removes the VIP, and without any file that changes.
-func TestVIPTakenAwayByHand(t *testing.T) {
+func TestVIPRemovedManually(t *testing.T) {
 	l, _ := cluster(t)
 	node := l.Pods[0]
 	extra := Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")}
-	s := start(t, node, ServiceOptions{Config: explicit(extra, l.Ingress)})
+	s := start(t, node, ServiceOptions{Config: configWithVIPs(extra, l.Ingress)})
 	awaitReason(t, s, "Standby")
-	host := named(t, l, "by-hand", extra)
+	host := publishName(t, l, "by-hand", extra)
 	address := func(act string) {
 		t.Helper()
 		for _, a := range extra.Both() {
@@ -228,7 +228,7 @@ func TestVIPTakenAwayByHand(t *testing.T) {
 	}
 }
 
-// explicit is a configuration that names the VIPs itself.
-func explicit(api, ingress Pair) string {
+// configWithVIPs is a configuration that names the VIPs itself.
+func configWithVIPs(api, ingress Pair) string {
 	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n", api.V4, api.V6, ingress.V4, ingress.V6)
 }

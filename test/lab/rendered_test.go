@@ -38,7 +38,7 @@ func TestRenderedFromObjects(t *testing.T) {
 			if tt.port == 0 {
 				return
 			}
-			certify(t, l, named(t, l, "objects-"+tt.name, l.API), l.Pods[2])
+			orderCertificate(t, l, publishName(t, l, "objects-"+tt.name, l.API), l.Pods[2])
 		})
 	}
 }
@@ -50,7 +50,7 @@ func renderObjects(t *testing.T, program, field string, api, ingress Pair) strin
 	if field != "" {
 		field = "    http01ChallengeProxy: " + field + "\n"
 	}
-	put(t, filepath.Join(dir, "cluster.yaml"), fmt.Sprintf(`apiVersion: v1
+	writeTestFile(t, filepath.Join(dir, "cluster.yaml"), fmt.Sprintf(`apiVersion: v1
 kind: List
 items:
 - apiVersion: config.openshift.io/v1

@@ -25,7 +25,7 @@ func TestRouterAnswers(t *testing.T) {
 	l, _ := cluster(t)
 	n := l.Masters[0].Node
 	s := start(t, n, ServiceOptions{Config: n.DefaultConfig() + "upstream: {followRedirects: false}\n"})
-	redirected := named(t, l, "redirected", l.API)
+	redirected := publishName(t, l, "redirected", l.API)
 	undo, err := l.Worker.RedirectToHTTPS(t.Context(), redirected)
 	must(t, err)
 	t.Cleanup(func() { must(t, undo(context.Background())) })
@@ -38,7 +38,7 @@ func TestRouterAnswers(t *testing.T) {
 		shows      func(Answer) bool
 	}{
 		{
-			name: "no route", host: named(t, l, "unrouted", l.API), status: http.StatusServiceUnavailable,
+			name: "no route", host: publishName(t, l, "unrouted", l.API), status: http.StatusServiceUnavailable,
 			cause: "router-no-route",
 			shows: func(a Answer) bool { return strings.Contains(a.Body, "Nothing is served here") },
 		},
@@ -78,11 +78,11 @@ func TestRouterAnswers(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	l, _ := cluster(t)
-	listed := named(t, l, "listed", l.API)
-	other := named(t, l, "other", l.API)
+	listed := publishName(t, l, "listed", l.API)
+	other := publishName(t, l, "other", l.API)
 	node := l.Masters[0].Node
 	start(t, node, ServiceOptions{Config: node.DefaultConfig() + "hosts: [" + listed + "]\n"})
-	certify(t, l, listed, l.Pods[0])
+	orderCertificate(t, l, listed, l.Pods[0])
 	answer, err := l.Internet.Get(t.Context(), "http://"+other+"/.well-known/acme-challenge/token")
 	must(t, err)
 	if answer.Status != http.StatusBadRequest || answer.Body != onlyChallenges {
@@ -97,7 +97,7 @@ func TestDirect(t *testing.T) {
 	start(t, l.Masters[0].Node, ServiceOptions{})
 	for _, from := range []*Node{l.Internet.Node, l.Pods[0], l.Masters[0].Node, l.Masters[1].Node} {
 		for _, to := range append(l.API.Both(), l.Masters[0].Addresses.Both()...) {
-			refused(t, from, netip.AddrPortFrom(to, 8888).String())
+			awaitRefused(t, from, netip.AddrPortFrom(to, 8888).String())
 		}
 	}
 }
@@ -121,14 +121,14 @@ func TestOtherTraffic(t *testing.T) {
 	same := func(when string) {
 		t.Helper()
 		for _, conn := range api {
-			if got := echoed(t, conn, when); got != when {
+			if got := sendAndReceive(t, conn, when); got != when {
 				t.Errorf("%s, the connection to the API at %s said %q", when, conn.RemoteAddr(), got)
 			}
 		}
 		for _, own := range master.Addresses.Both() {
 			conn, err := l.Internet.Dial(t.Context(), "tcp", web(own))
 			must(t, err)
-			if got := echoed(t, conn, when); got != when {
+			if got := sendAndReceive(t, conn, when); got != when {
 				t.Errorf("%s, the master's own port 80 said %q", when, got)
 			}
 			_ = conn.Close()
@@ -168,9 +168,9 @@ func echo(t *testing.T, n *Node, address string) {
 	}()
 }
 
-func echoed(t *testing.T, conn net.Conn, text string) string {
+func sendAndReceive(t *testing.T, conn net.Conn, text string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), eventuallyTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	must(t, conn.SetDeadline(deadline))
@@ -188,8 +188,8 @@ func echoed(t *testing.T, conn net.Conn, text string) string {
 func TestUntouchedBody(t *testing.T) {
 	l, _ := cluster(t)
 	start(t, l.Masters[0].Node, ServiceOptions{})
-	host := named(t, l, "untouched", l.API)
-	slow := slowSite(t, l, host)
+	host := publishName(t, l, "untouched", l.API)
+	slow := startSlowBackend(t, l, host)
 	close(slow.release)
 	var answers []Answer
 	for _, vip := range []netip.Addr{l.Ingress.V4, l.API.V4, l.API.V6} {

@@ -18,7 +18,7 @@ func (l *Lab) Settled(ctx context.Context) error {
 		if ingress == nil || l.Preferred(l.API.first()) == nil {
 			return final(errors.New("keepalived runs on no master"))
 		}
-		return l.inPlace(ctx, func(vip netip.Addr) Candidate { return l.Preferred(vip) }, ingress, l.connected())
+		return l.checkPlacement(ctx, func(vip netip.Addr) Candidate { return l.Preferred(vip) }, ingress, l.connected())
 	})
 }
 
@@ -37,7 +37,7 @@ func (l *Lab) vrrp() []*Master {
 // Preferred is the master that holds an API VIP when all is quiet; nil when
 // there is none.
 func (l *Lab) Preferred(vip netip.Addr) *Node {
-	return l.foremost(func(m *Master) int { return l.rank(m.Index, vip) })
+	return l.lowestRanked(func(m *Master) int { return l.rank(m.Index, vip) })
 }
 
 // IngressHolder is the node that holds the ingress VIPs when all is quiet.
@@ -47,13 +47,13 @@ func (l *Lab) IngressHolder() *Node {
 	}
 	// One VIP for both is wherever the API's instance has it.
 	if l.layout.SharedVIP {
-		return l.foremost(func(m *Master) int { return m.Index })
+		return l.lowestRanked(func(m *Master) int { return m.Index })
 	}
-	return l.foremost(func(m *Master) int { return l.ingressRank(m.Index) })
+	return l.lowestRanked(func(m *Master) int { return l.ingressRank(m.Index) })
 }
 
-// foremost is the master of the least rank among those that can hold a VIP.
-func (l *Lab) foremost(rank func(*Master) int) *Node {
+// lowestRanked is the master of the least rank among those that can hold a VIP.
+func (l *Lab) lowestRanked(rank func(*Master) int) *Node {
 	var best *Master
 	for _, m := range l.Masters {
 		if m.running() && !m.unplugged.Load() && (best == nil || rank(m) < rank(best)) {

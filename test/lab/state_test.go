@@ -40,12 +40,12 @@ func TestState(t *testing.T) {
 			name: "keepalived's static pod without keepalived.conf", node: l.Pods[0],
 			prepare: func(t *testing.T, n *Node) {
 				t.Helper()
-				put(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "kind: Pod\n")
+				writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "kind: Pod\n")
 			},
 			status: "False", reason: "NoVIPs", message: "although keepalived's static pod is here",
 		},
 		{
-			name: "API and ingress share an address", node: l.Worker.Node, config: explicit(l.Ingress, l.Ingress),
+			name: "API and ingress share an address", node: l.Worker.Node, config: configWithVIPs(l.Ingress, l.Ingress),
 			status: "True", reason: "NotRequired",
 		},
 		{
@@ -56,7 +56,7 @@ func TestState(t *testing.T) {
 			name: "user-managed load balancer", node: l.Pods[0],
 			prepare: func(t *testing.T, n *Node) {
 				t.Helper()
-				put(t, filepath.Join(n.DisabledManifests(), "keepalived.yaml"), "kind: Pod\n")
+				writeTestFile(t, filepath.Join(n.DisabledManifests(), "keepalived.yaml"), "kind: Pod\n")
 			},
 			status: "False", reason: "ExternalLoadBalancer", message: "80",
 		},
@@ -99,12 +99,12 @@ func TestState(t *testing.T) {
 			if !strings.Contains(text, tt.reason) {
 				t.Errorf("the status for people does not say %s:\n%s", tt.reason, text)
 			}
-			must(t, Eventually(t.Context(), "STATUS= of the state", saysStatus(s, tt.reason)))
+			must(t, Eventually(t.Context(), "STATUS= of the state", statusBegins(s, tt.reason)))
 		})
 	}
 }
 
-func put(t *testing.T, path, text string) {
+func writeTestFile(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(text), 0o644))
@@ -122,7 +122,7 @@ func TestWithoutCapability(t *testing.T) {
 		t.Errorf("condition: %+v", seen.Condition())
 	}
 	for _, vip := range l.API.Both() {
-		refused(t, l.Internet.Node, web(vip))
+		awaitRefused(t, l.Internet.Node, web(vip))
 	}
 }
 
@@ -139,8 +139,8 @@ func TestWatchdog(t *testing.T) {
 	}))
 }
 
-// saysStatus checks that the last STATUS= of sd_notify begins with a reason.
-func saysStatus(s *Service, reason string) func(context.Context) error {
+// statusBegins checks that the last STATUS= of sd_notify begins with a reason.
+func statusBegins(s *Service, reason string) func(context.Context) error {
 	return func(context.Context) error {
 		if text := s.Notifications.Status(); !strings.HasPrefix(text, reason) {
 			return fmt.Errorf("STATUS is %q", text)

@@ -28,14 +28,14 @@ func TestOtherTables(t *testing.T) {
 	must(t, err)
 
 	s := start(t, master, ServiceOptions{})
-	name := named(t, l, "tables", l.API)
+	name := publishName(t, l, "tables", l.API)
 	for _, from := range []*Node{l.Pods[0], master} {
-		certify(t, l, name, from)
+		orderCertificate(t, l, name, from)
 	}
 	for _, vip := range l.API.Both() {
 		conn, err := l.Internet.Dial(t.Context(), "tcp", netip.AddrPortFrom(vip, 6443).String())
 		must(t, err)
-		if got := echoed(t, conn, "hello"); got != "hello" {
+		if got := sendAndReceive(t, conn, "hello"); got != "hello" {
 			t.Errorf("the API's own redirect on %s said %q", vip, got)
 		}
 		_ = conn.Close()
@@ -73,17 +73,17 @@ func TestFlushRuleset(t *testing.T) {
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("the flush should leave the service's table alone (-want +got):\n%s", diff)
 	}
-	name := named(t, l, "flushed", l.API)
-	certify(t, l, name, master)
+	name := publishName(t, l, "flushed", l.API)
+	orderCertificate(t, l, name, master)
 	seen := status(t, s)
-	want := Table{Present: true, Port: 8888, Elements: texts(l.API)}
+	want := Table{Present: true, Port: 8888, Elements: addressTexts(l.API)}
 	if diff := cmp.Diff(want, seen.Table); diff != "" {
 		t.Errorf("table (-want +status):\n%s", diff)
 	}
 }
 
-// texts lists the addresses of a pair as the status does.
-func texts(p Pair) []string {
+// addressTexts lists the addresses of a pair as the status does.
+func addressTexts(p Pair) []string {
 	var out []string
 	for _, a := range p.Both() {
 		out = append(out, a.String())
@@ -114,11 +114,11 @@ func TestKill(t *testing.T) {
 		t.Errorf("ruleset after SIGKILL (-before +after):\n%s", diff)
 	}
 	for _, vip := range l.API.Both() {
-		refused(t, l.Internet.Node, web(vip))
+		awaitRefused(t, l.Internet.Node, web(vip))
 	}
 	start(t, master, ServiceOptions{Keep: true})
-	name := named(t, l, "killed", l.API)
-	certify(t, l, name, l.Pods[0])
+	name := publishName(t, l, "killed", l.API)
+	orderCertificate(t, l, name, l.Pods[0])
 }
 
 // TestDrain lets a challenge in flight end in order while the service stops,
@@ -129,20 +129,20 @@ func TestDrain(t *testing.T) {
 	for _, vip := range l.API.Both() {
 		t.Run(vip.String(), func(t *testing.T) {
 			s := start(t, master, ServiceOptions{})
-			host := named(t, l, "drained", l.API)
-			slow := slowSite(t, l, host)
-			inFlight := ask(t, l, vip, host)
-			slow.arrived(t)
+			host := publishName(t, l, "drained", l.API)
+			slow := startSlowBackend(t, l, host)
+			inFlight := sendChallenge(t, l, vip, host)
+			slow.awaitRequest(t)
 			must(t, s.Signal(unix.SIGTERM))
 			// The service is draining once it takes nobody new.
-			refused(t, l.Internet.Node, web(vip))
+			awaitRefused(t, l.Internet.Node, web(vip))
 			close(slow.release)
-			(<-inFlight).complete(t)
+			(<-inFlight).expectComplete(t)
 			must(t, s.Wait(t.Context()))
 			if s.Notifications.Count("STOPPING=1") != 1 {
 				t.Errorf("notifications: %q", s.Notifications.All())
 			}
-			nothingLeft(t, master)
+			expectNothingLeft(t, master)
 		})
 	}
 }
@@ -154,21 +154,21 @@ func TestDrainIsBounded(t *testing.T) {
 	s := start(t, master, ServiceOptions{
 		Config: master.DefaultConfig() + "upstream: {timeout: 60s}\n",
 	})
-	host := named(t, l, "stuck", l.API)
-	slow := slowSite(t, l, host)
-	inFlight := ask(t, l, l.API.V4, host)
-	slow.arrived(t)
+	host := publishName(t, l, "stuck", l.API)
+	slow := startSlowBackend(t, l, host)
+	inFlight := sendChallenge(t, l, l.API.V4, host)
+	slow.awaitRequest(t)
 	must(t, s.Signal(unix.SIGTERM))
 	must(t, s.Wait(t.Context()))
-	if r := <-inFlight; strings.HasSuffix(r.text, siteBody) {
+	if r := <-inFlight; strings.HasSuffix(r.text, backendBody) {
 		t.Errorf("the answer that was never sent arrived: %+v", r)
 	}
-	nothingLeft(t, master)
+	expectNothingLeft(t, master)
 }
 
-// nothingLeft fails when a stopped service has left a table, a listener or its
+// expectNothingLeft fails when a stopped service has left a table, a listener or its
 // socket.
-func nothingLeft(t *testing.T, n *Node) {
+func expectNothingLeft(t *testing.T, n *Node) {
 	t.Helper()
 	if present, err := n.HasServiceTable(t.Context()); present || err != nil {
 		t.Errorf("table left: %t, %v", present, err)

@@ -60,7 +60,7 @@ type Topology struct {
 	egress          Pair // on the machine network
 	egressOutside   Pair
 	masters         [Masters]Pair
-	podGates        [Masters]Pair // the masters' ends of the pod networks
+	podGateways     [Masters]Pair // the masters' ends of the pod networks
 	pods            [Masters]Pair // one pod on each master
 }
 
@@ -83,7 +83,7 @@ func defaultTopology() Topology {
 	}
 	for i := range Masters {
 		t.masters[i] = machine(11 + i)
-		t.podGates[i] = pods(i, 1)
+		t.podGateways[i] = pods(i, 1)
 		t.pods[i] = pods(i, 2)
 	}
 	return t

@@ -18,11 +18,11 @@ const waitsVariable = "HTTP01_TEST_WAITS"
 const shortest = 10 * time.Millisecond
 
 const (
-	// patience is how long Eventually goes on trying: far more than anything
+	// eventuallyTimeout is how long Eventually goes on trying: far more than anything
 	// here takes, so that only a real failure meets it, also on a machine that
 	// does much else.
-	patience = 45 * time.Second
-	pause    = 20 * time.Millisecond
+	eventuallyTimeout = 45 * time.Second
+	pause             = 20 * time.Millisecond
 )
 
 // finalError marks an answer that further tries won't change.
@@ -36,8 +36,8 @@ func final(err error) error { return finalError{err} }
 // Eventually calls try until it returns nil, and gives up when ctx ends or
 // after 45 s; the error then says what was awaited and what try said last.
 func Eventually(ctx context.Context, what string, try func(context.Context) error) error {
-	defer NoteWait(what, time.Now())
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer RecordWait(what, time.Now())
+	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
 	defer cancel()
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -62,9 +62,9 @@ func Eventually(ctx context.Context, what string, try func(context.Context) erro
 	}
 }
 
-// NoteWait appends a wait that began at a time to the file of waits, when there is one. A note that
+// RecordWait appends a wait that began at a time to the file of waits, when there is one. A note that
 // cannot be written changes a table of times and no test, so its error is dropped.
-func NoteWait(what string, begin time.Time) {
+func RecordWait(what string, begin time.Time) {
 	took, path := time.Since(begin), os.Getenv(waitsVariable)
 	if path == "" || took < shortest {
 		return

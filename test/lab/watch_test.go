@@ -13,16 +13,16 @@ import (
 	"unicode/utf8"
 )
 
-// screen is a terminal with a shell, as an operator has one: tmux keeps the
+// terminal is a terminal with a shell, as an operator has one: tmux keeps the
 // screen, so that what is on it can be read.
-type screen struct {
+type terminal struct {
 	t      *testing.T
 	socket string
 }
 
-func newScreen(t *testing.T) *screen {
+func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	s := &screen{t, filepath.Join(t.TempDir(), "tmux")}
+	s := &terminal{t, filepath.Join(t.TempDir(), "tmux")}
 	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "45",
 		"env", "LANG=C.UTF-8", "NO_COLOR=", "PS1=shell$ ", "bash", "--norc", "--noprofile", "-i")
 	t.Cleanup(func() {
@@ -31,7 +31,7 @@ func newScreen(t *testing.T) *screen {
 	return s
 }
 
-func (s *screen) tmux(args ...string) string {
+func (s *terminal) tmux(args ...string) string {
 	s.t.Helper()
 	out, err := exec.CommandContext(s.t.Context(), "tmux", append([]string{"-u", "-S", s.socket}, args...)...).CombinedOutput()
 	if err != nil {
@@ -40,14 +40,14 @@ func (s *screen) tmux(args ...string) string {
 	return string(out)
 }
 
-// types is what is entered at the keyboard.
-func (s *screen) types(keys ...string) {
+// sendKeys is what is entered at the keyboard.
+func (s *terminal) sendKeys(keys ...string) {
 	s.t.Helper()
 	s.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// shows waits until the screen has each text, and returns it.
-func (s *screen) shows(texts ...string) string {
+// awaitText waits until the screen has each text, and returns it.
+func (s *terminal) awaitText(texts ...string) string {
 	s.t.Helper()
 	var seen string
 	must(s.t, Eventually(s.t.Context(), fmt.Sprintf("%q on the screen", texts), func(context.Context) error {
@@ -62,8 +62,8 @@ func (s *screen) shows(texts ...string) string {
 	return seen
 }
 
-// ours tells whether the alternate screen is shown and the cursor hidden.
-func (s *screen) ours() bool {
+// isAlternate tells whether the alternate screen is shown and the cursor hidden.
+func (s *terminal) isAlternate() bool {
 	s.t.Helper()
 	switch got := strings.TrimSpace(s.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{wrap_flag}")); got {
 	case "1 0 0":
@@ -89,12 +89,12 @@ func TestWatch(t *testing.T) {
 	}
 	challenge("first-token-of-all")
 
-	s := newScreen(t)
-	s.types("echo was here", "Enter")
-	s.shows("\nwas here\n")
-	s.types(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.serviceFile("status.sock")), "Enter")
-	seen := s.shows("✓ Serving", "first-to…", l.API.V4.String()+" Held", "PACKETS")
-	if strings.Contains(seen, "shell$") || strings.Contains(seen, "was here") || !s.ours() {
+	s := newTerminal(t)
+	s.sendKeys("echo was here", "Enter")
+	s.awaitText("\nwas here\n")
+	s.sendKeys(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.serviceFile("status.sock")), "Enter")
+	seen := s.awaitText("✓ Serving", "first-to…", l.API.V4.String()+" Held", "PACKETS")
+	if strings.Contains(seen, "shell$") || strings.Contains(seen, "was here") || !s.isAlternate() {
 		t.Errorf("what was on the screen is still there:\n%s", seen)
 	}
 	if coloured := s.tmux("capture-pane", "-p", "-e"); !strings.Contains(coloured, "\x1b[32m✓") {
@@ -104,14 +104,14 @@ func TestWatch(t *testing.T) {
 		t.Errorf("a detail that is cut has no mark of it:\n%s", seen)
 	}
 	challenge("later-token-of-all")
-	seen = s.shows("later-to…")
+	seen = s.awaitText("later-to…")
 	if strings.Index(seen, "later-to…") > strings.Index(seen, "first-to…") {
 		t.Errorf("the newest is to be the first:\n%s", seen)
 	}
 
 	// The service is restarted.
 	stop(t, service)
-	s.shows("! NotReachable", "not reachable since ", "what it told at ", "later-to…")
+	s.awaitText("! NotReachable", "not reachable since ", "what it told at ", "later-to…")
 	start(t, master, ServiceOptions{})
 	must(t, Eventually(t.Context(), "the service to be back", func(context.Context) error {
 		if seen := s.tmux("capture-pane", "-p"); strings.Contains(seen, "reachable since") || !strings.Contains(seen, "✓ Serving") {
@@ -122,7 +122,7 @@ func TestWatch(t *testing.T) {
 
 	// The window becomes small: nothing scrolls, no line is longer than it.
 	s.tmux("resize-window", "-x", "50", "-y", "14")
-	seen = s.shows("✓ Serving", "… without ")
+	seen = s.awaitText("✓ Serving", "… without ")
 	lines := strings.Split(strings.TrimSuffix(seen, "\n"), "\n")
 	if len(lines) != 14 || !strings.Contains(lines[0], "http01-proxyd on ") {
 		t.Errorf("%d lines:\n%s", len(lines), seen)
@@ -135,21 +135,21 @@ func TestWatch(t *testing.T) {
 	s.tmux("resize-window", "-x", "150", "-y", "45")
 
 	// Ctrl-Z gives the terminal back for a while.
-	s.types("C-z")
-	s.shows("Stopped", "was here")
-	if s.ours() {
+	s.sendKeys("C-z")
+	s.awaitText("Stopped", "was here")
+	if s.isAlternate() {
 		t.Error("stopped, and the terminal is not as it was")
 	}
-	s.types("fg", "Enter")
-	s.shows("✓ Serving", "PACKETS")
-	if !s.ours() {
+	s.sendKeys("fg", "Enter")
+	s.awaitText("✓ Serving", "PACKETS")
+	if !s.isAlternate() {
 		t.Error("it goes on, and not in place")
 	}
 
-	s.types("C-c")
-	s.shows("was here", "shell$")
-	s.types("echo exit code $?", "Enter")
-	if seen := s.shows("exit code 0"); strings.Contains(seen, "Serving") || s.ours() {
+	s.sendKeys("C-c")
+	s.awaitText("was here", "shell$")
+	s.sendKeys("echo exit code $?", "Enter")
+	if seen := s.awaitText("exit code 0"); strings.Contains(seen, "Serving") || s.isAlternate() {
 		t.Errorf("the terminal is not as it was:\n%s", seen)
 	}
 }

@@ -83,7 +83,7 @@ func (n *Node) GetAs(ctx context.Context, agent, url string) (Answer, error) {
 // Raw sends bytes to a literal address and port and returns all bytes that
 // come back until the other end closes.
 func (n *Node) Raw(ctx context.Context, address, request string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
 	defer cancel()
 	conn, err := n.Dial(ctx, "tcp", address)
 	if err != nil {

@@ -130,8 +130,8 @@ func addresses(t Topology, p parts) []address {
 	for i := range p.masters {
 		out = append(out,
 			address{masterName(i), p.link.name(), t.masters[i], t.gateway},
-			address{masterName(i), "pods", t.podGates[i], Pair{}},
-			address{podName(i), "eth0", t.pods[i], t.podGates[i]})
+			address{masterName(i), "pods", t.podGateways[i], Pair{}},
+			address{podName(i), "eth0", t.pods[i], t.podGateways[i]})
 	}
 	return out
 }
@@ -149,9 +149,9 @@ func (s script) add(node, format string, args ...any) {
 	s[node] = append(s[node], fmt.Sprintf(format, args...))
 }
 
-// cabling makes every link. A veth pair is made right inside its two
+// cableCommands makes every link. A veth pair is made right inside its two
 // namespaces, so the host never sees one of the names.
-func cabling(p parts, namespace func(node string) string) script {
+func cableCommands(p parts, namespace func(node string) string) script {
 	s := script{}
 	s.add(nameGateway, "link add %s type bridge", machineBridge)
 	for _, c := range cables(p) {
@@ -160,8 +160,8 @@ func cabling(p parts, namespace func(node string) string) script {
 	return s
 }
 
-// addressing brings every link up and gives addresses and routes.
-func addressing(t Topology, p parts) script {
+// addressCommands brings every link up and gives addresses and routes.
+func addressCommands(t Topology, p parts) script {
 	s := script{}
 	for _, node := range p.nodeNames() {
 		s.add(node, "link set lo up")
@@ -200,7 +200,7 @@ func (l *Lab) wire(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, s := range []script{cabling(l.has, l.namespace), linking(l.has), addressing(l.Topology, l.has)} {
+	for _, s := range []script{cableCommands(l.has, l.namespace), linkCommands(l.has), addressCommands(l.Topology, l.has)} {
 		for _, name := range l.has.nodeNames() {
 			if len(s[name]) == 0 {
 				continue

@@ -24,8 +24,8 @@ type Daemon struct {
 	current Rendered
 }
 
-// Done is an action that was tried.
-type Done struct {
+// ActionResult is an action that was tried.
+type ActionResult struct {
 	Action
 	Took   time.Duration
 	Output string // standard output of its command
@@ -34,13 +34,13 @@ type Done struct {
 
 // Report tells how an update went.
 type Report struct {
-	From, To string   // names of the rendered configs
-	Decided  []Action // after the files were written
-	Actions  []Done   // in order; after one that failed there are no more
-	Drained  bool     // the node would have been drained before the first file was written
-	Rebooted bool     // a reboot was asked for: the caller's to do
-	Degraded error    // the node would be marked Degraded, and the files are the old ones again
-	Notes    []string // failures that the daemon logs and passes over
+	From, To string         // names of the rendered configs
+	Decided  []Action       // after the files were written
+	Actions  []ActionResult // in order; after one that failed there are no more
+	Drained  bool           // the node would have been drained before the first file was written
+	Rebooted bool           // a reboot was asked for: the caller's to do
+	Degraded error          // the node would be marked Degraded, and the files are the old ones again
+	Notes    []string       // failures that the daemon logs and passes over
 	Took     time.Duration
 }
 
@@ -81,11 +81,11 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 		r.Degraded = fmt.Errorf("cannot go from %s to %s on a running host: %w", from.Name, to.Name, err)
 		return r
 	}
-	changes := compare(from, to, d.Shuffle)
+	changes := compareConfigs(from, to, d.Shuffle)
 	r.Decided = d.decide(from, to, changes)
 	// pkg/controller/drain.go, isDrainRequiredForNodeDisruptionActions, which for
 	// Special looks into registries.conf as well.
-	r.Drained = has(r.Decided, Reboot) || has(r.Decided, Drain) || has(r.Decided, Special)
+	r.Drained = hasType(r.Decided, Reboot) || hasType(r.Decided, Drain) || hasType(r.Decided, Special)
 
 	w := writer{machine: d.Machine, flavour: d.Flavour}
 	defer func() { r.Notes = w.notes }()
@@ -94,7 +94,7 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 		return r
 	}
 	if err := d.perform(ctx, &r); err != nil {
-		back := compare(to, from, d.Shuffle)
+		back := compareConfigs(to, from, d.Shuffle)
 		if e := w.update(ctx, to, from, back.write(from, d.Flavour)); e != nil {
 			err = errors.Join(err, fmt.Errorf("roll back: %w", e))
 		}
@@ -134,7 +134,7 @@ func (d *Daemon) perform(ctx context.Context, r *Report) error {
 		default:
 			out, err = d.systemctl(ctx, a)
 		}
-		r.Actions = append(r.Actions, Done{Action: a, Took: time.Since(start), Output: out, Err: err})
+		r.Actions = append(r.Actions, ActionResult{Action: a, Took: time.Since(start), Output: out, Err: err})
 		if err != nil {
 			return fmt.Errorf("action %s failed: %w", a, err)
 		}

@@ -18,7 +18,7 @@ type difference struct {
 	addedUnits, updatedUnits, removedUnits []types.Unit
 }
 
-func compare(from, to Rendered, shuffle func(int, func(i, j int))) difference {
+func compareConfigs(from, to Rendered, shuffle func(int, func(i, j int))) difference {
 	var d difference
 	oldFiles, newFiles := filesByPath(from), filesByPath(to)
 	for _, f := range from.ignition.Storage.Files {

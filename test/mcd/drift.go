@@ -66,7 +66,7 @@ func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
 		return errors.Join(append(errs, err)...)
 	}
 	errs = append(errs, d.checkFile(ctx, name, *u.Contents, defaultMode))
-	if u.Enabled != nil && d.Flavour.watchesEnablement() {
+	if u.Enabled != nil && d.Flavour.checksEnablement() {
 		errs = append(errs, d.checkEnablement(ctx, u.Name, *u.Enabled))
 	}
 	return errors.Join(errs...)

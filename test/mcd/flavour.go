@@ -31,11 +31,11 @@ func (f Flavour) String() string {
 // updateFiles).
 func (f Flavour) writesAllUnits() bool { return f == OpenShift417 }
 
-// passesUnitsWithoutFile tells whether a unit without contents of its own is
+// skipsUnitsWithoutFile tells whether a unit without contents of its own is
 // enabled or disabled only if the host has it (pkg/controller/update.go,
 // writeUnits; OCPBUGS-56648).
-func (f Flavour) passesUnitsWithoutFile() bool { return f == OpenShift420 }
+func (f Flavour) skipsUnitsWithoutFile() bool { return f == OpenShift420 }
 
-// watchesEnablement tells whether a unit that somebody enabled or disabled
+// checksEnablement tells whether a unit that somebody enabled or disabled
 // counts as drift (pkg/controller/on_disk_validation.go, checkUnitEnabled).
-func (f Flavour) watchesEnablement() bool { return f != OpenShift417 }
+func (f Flavour) checksEnablement() bool { return f != OpenShift417 }

@@ -47,20 +47,20 @@ func (m *machine) WriteFile(name, content string, mode fs.FileMode) error {
 		return err
 	}
 	m.files[name], m.modes[name] = content, mode
-	m.note("write", name)
+	m.record("write", name)
 	return nil
 }
 
 func (m *machine) RemoveFile(name string) error {
 	if _, there := m.files[name]; there {
 		delete(m.files, name)
-		m.note("remove", name)
+		m.record("remove", name)
 	}
 	return nil
 }
 
-// note leaves out the daemon's own book-keeping.
-func (m *machine) note(what, name string) {
+// record leaves out the daemon's own book-keeping.
+func (m *machine) record(what, name string) {
 	if !strings.HasPrefix(name, "/etc/machine-config-daemon/") {
 		m.log = append(m.log, what+" "+name)
 	}
@@ -113,8 +113,8 @@ func (m *machine) isEnabled(unit string) (string, error) {
 	return "disabled\n", errors.New("exit status 1")
 }
 
-// since gives what was done and starts a new list.
-func (m *machine) since() []string {
+// takeLog gives what was done and starts a new list.
+func (m *machine) takeLog() []string {
 	log := m.log
 	m.log = nil
 	return slices.Clone(log)

@@ -72,14 +72,14 @@ func ReadPolicy(content []byte) (Policy, error) {
 		if err != nil {
 			return Policy{}, err
 		}
-		p.Files = lay(p.Files, Rule{f.Path, actions})
+		p.Files = overlayRule(p.Files, Rule{f.Path, actions})
 	}
 	for _, u := range spec.Units {
 		actions, err := convert(string(u.Name), u.Actions)
 		if err != nil {
 			return Policy{}, err
 		}
-		p.Units = lay(p.Units, Rule{string(u.Name), actions})
+		p.Units = overlayRule(p.Units, Rule{string(u.Name), actions})
 	}
 	if len(spec.SSHKey.Actions) > 0 {
 		actions, err := convert("sshkey", spec.SSHKey.Actions)
@@ -91,7 +91,7 @@ func ReadPolicy(content []byte) (Policy, error) {
 	return p, nil
 }
 
-func lay(rules []Rule, r Rule) []Rule {
+func overlayRule(rules []Rule, r Rule) []Rule {
 	if i := slices.IndexFunc(rules, func(o Rule) bool { return o.Key == r.Key }); i >= 0 {
 		rules[i] = r
 		return rules
@@ -170,7 +170,7 @@ func (p Policy) decide(files, units []string) []Action {
 		}
 		actions = append(actions, more...)
 	}
-	if has(actions, Reboot) {
+	if hasType(actions, Reboot) {
 		return reboot
 	}
 	rest := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return a.Type == None })
@@ -180,7 +180,7 @@ func (p Policy) decide(files, units []string) []Action {
 	return rest
 }
 
-func has(actions []Action, kind ActionType) bool {
+func hasType(actions []Action, kind ActionType) bool {
 	return slices.ContainsFunc(actions, func(a Action) bool { return a.Type == kind })
 }
 

@@ -98,7 +98,7 @@ func Merge(objects ...[]byte) (Rendered, error) {
 			f.Overwrite = new(true)
 		}
 	}
-	return r, r.seal()
+	return r, r.setName()
 }
 
 func parse(object []byte) (machineConfig, error) {
@@ -209,9 +209,9 @@ func (s *hostSpec) add(o hostSpec) {
 	}
 }
 
-// seal names the finished config and bounds its size
+// setName names the finished config and bounds its size
 // (pkg/controller/common/helpers.go, ValidateMachineConfigSize).
-func (r *Rendered) seal() error {
+func (r *Rendered) setName() error {
 	content, err := json.Marshal(struct {
 		hostSpec
 

@@ -197,13 +197,13 @@ func TestUpdate(t *testing.T) {
 					t.Fatal(r)
 				}
 			}
-			m.since()
+			m.takeLog()
 			to := render(t, tt.to...)
 			r := d.Update(t.Context(), to)
 			if r.Degraded != nil {
 				t.Fatal(r)
 			}
-			if diff := cmp.Diff(tt.done, m.since()); diff != "" {
+			if diff := cmp.Diff(tt.done, m.takeLog()); diff != "" {
 				t.Errorf("done to the host (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.actions, names(r)); diff != "" {
@@ -241,7 +241,7 @@ func TestFailedAction(t *testing.T) {
 			if r := d.Update(t.Context(), old); r.Degraded != nil {
 				t.Fatal(r)
 			}
-			m.since()
+			m.takeLog()
 			before := maps.Clone(m.files)
 			to := render(t, mc("98-app").file("/etc/app/b", "1").unit("app.service", "two").unit("app-install.service", "i"))
 			broken := errors.New("job failed")
@@ -279,7 +279,7 @@ func TestFailedAction(t *testing.T) {
 				"remove /etc/app/b",
 				"systemctl preset app-install.service", "remove /etc/systemd/system/app-install.service",
 			})
-			if diff := cmp.Diff(want, m.since()); diff != "" {
+			if diff := cmp.Diff(want, m.takeLog()); diff != "" {
 				t.Errorf("done to the host (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, m.files); diff != "" {
@@ -310,7 +310,7 @@ func TestFailedWrite(t *testing.T) {
 	if !errors.Is(r.Degraded, full) || len(r.Actions) != 0 || d.Current().Name != "" {
 		t.Errorf("%+v", r)
 	}
-	if diff := cmp.Diff([]string{"write /etc/app/a"}, m.since()); diff != "" {
+	if diff := cmp.Diff([]string{"write /etc/app/a"}, m.takeLog()); diff != "" {
 		t.Errorf("done to the host (-want +got):\n%s", diff)
 	}
 }
@@ -404,7 +404,7 @@ func TestIrreconcilable(t *testing.T) {
 func TestReportString(t *testing.T) {
 	r := mcd.Report{
 		From: "rendered-master-1", To: "rendered-master-2", Took: 1234567 * time.Microsecond,
-		Actions: []mcd.Done{
+		Actions: []mcd.ActionResult{
 			{Action: mcd.Action{Type: mcd.DaemonReload}, Took: 12 * time.Millisecond},
 			{Action: mcd.Action{Type: mcd.Restart, Service: "app.service"}, Took: time.Second, Err: errors.New("job failed")},
 		},

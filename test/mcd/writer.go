@@ -103,7 +103,7 @@ func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
 		switch {
 		case u.Enabled == nil:
 			w.preset(ctx, u.Name)
-		case w.flavour.passesUnitsWithoutFile() && !hasContents(u) && !slices.Contains(onDisk, u.Name):
+		case w.flavour.skipsUnitsWithoutFile() && !hasContents(u) && !slices.Contains(onDisk, u.Name):
 			w.notes = append(w.notes, "passed over unit "+u.Name+": it has no contents")
 		case *u.Enabled:
 			enable = append(enable, u.Name)
@@ -119,7 +119,7 @@ func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
 
 // unitFiles lists the host's units if a unit to be written has no contents.
 func (w *writer) unitFiles(ctx context.Context, units []types.Unit) ([]string, error) {
-	if !w.flavour.passesUnitsWithoutFile() || !slices.ContainsFunc(units, func(u types.Unit) bool { return !hasContents(u) }) {
+	if !w.flavour.skipsUnitsWithoutFile() || !slices.ContainsFunc(units, func(u types.Unit) bool { return !hasContents(u) }) {
 		return nil, nil
 	}
 	out, err := w.machine.Run(ctx, "systemctl", "list-unit-files", "--plain", "--no-legend")

@@ -20,17 +20,17 @@ func (h *host) document() string {
 	return string(text)
 }
 
-// documented wants the document to have a state as the service says it.
-func (h *host) documented(seen lab.Status) {
+// expectDocumented wants the document to have a state as the service says it.
+func (h *host) expectDocumented(seen lab.Status) {
 	h.t.Helper()
 	if state := "`" + seen.Condition().Reason + ": " + seen.Condition().Message + "`"; !strings.Contains(h.document(), state) {
 		h.t.Errorf("%s does not have the state %s", document, state)
 	}
 }
 
-// printed wants check to have printed what the document shows of it: lines, each of
+// expectPrinted wants check to have printed what the document shows of it: lines, each of
 // them from its beginning.
-func (h *host) printed(text string) {
+func (h *host) expectPrinted(text string) {
 	h.t.Helper()
 	name, err := os.Hostname()
 	must(h.t, err)

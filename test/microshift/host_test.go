@@ -33,11 +33,11 @@ type host struct {
 // what they were.
 func open(t *testing.T, link lab.Link) *host {
 	t.Helper()
-	return with(t, lab.Layout{Link: link})
+	return openLayout(t, lab.Layout{Link: link})
 }
 
-// with is open for a lab with some families.
-func with(t *testing.T, y lab.Layout) *host {
+// openLayout is open for a lab with some families.
+func openLayout(t *testing.T, y lab.Layout) *host {
 	t.Helper()
 	y.Masters, y.Compact, y.NoVIPs = 1, true, true
 	h := &host{Lab: labtest.Open(shared.ctx, t, y), t: t}
@@ -79,8 +79,8 @@ func (h *host) lo() string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// microshift replaces one file of MicroShift's configuration, as an editor does.
-func (h *host) microshift(name, text string) {
+// writeMicroShiftFile replaces one file of MicroShift's configuration, as an editor does.
+func (h *host) writeMicroShiftFile(name, text string) {
 	h.t.Helper()
 	path := filepath.Join(h.dir(), filepath.FromSlash(name))
 	must(h.t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -115,8 +115,8 @@ func (h *host) run(do, undo string) {
 	})
 }
 
-// router starts the router anew as MicroShift's configuration has it.
-func (h *host) router(o lab.RouterOptions) {
+// restartRouter starts the router anew as MicroShift's configuration has it.
+func (h *host) restartRouter(o lab.RouterOptions) {
 	h.t.Helper()
 	// At the end of a test too, whose context is over by then.
 	ctx := context.WithoutCancel(h.t.Context())
@@ -133,7 +133,7 @@ func (h *host) config(more string) string {
 func (h *host) start(config, reason string) *lab.Service {
 	h.t.Helper()
 	s := h.launch(lab.ServiceOptions{Config: config})
-	h.says(s, reason, "")
+	h.awaitMessage(s, reason, "")
 	return s
 }
 
@@ -148,14 +148,14 @@ func (h *host) launch(o lab.ServiceOptions) *lab.Service {
 	return s
 }
 
-// says waits for a reason, and for a part of the message.
-func (h *host) says(s *lab.Service, reason, part string) lab.Status {
+// firstTexts waits for a reason, and for a part of the message.
+func (h *host) awaitMessage(s *lab.Service, reason, part string) lab.Status {
 	h.t.Helper()
-	return h.awaits(s, reason, func(message string) bool { return strings.Contains(message, part) })
+	return h.awaitCondition(s, reason, func(message string) bool { return strings.Contains(message, part) })
 }
 
-// awaits waits for a reason, and for a message that is as it has to be.
-func (h *host) awaits(s *lab.Service, reason string, is func(message string) bool) lab.Status {
+// awaitCondition waits for a reason, and for a message that is as it has to be.
+func (h *host) awaitCondition(s *lab.Service, reason string, is func(message string) bool) lab.Status {
 	h.t.Helper()
 	seen, err := s.Await(h.t.Context(), reason, func(seen lab.Status) error {
 		if c := seen.Condition(); c.Reason != reason || !is(c.Message) {
@@ -181,10 +181,10 @@ func (h *host) check(want ...string) lab.CheckReport {
 	return r
 }
 
-// finds wants the words of a finding to have these parts.
-func (h *host) finds(r lab.CheckReport, id string, parts ...string) {
+// expectFinding wants the words of a finding to have these parts.
+func (h *host) expectFinding(r lab.CheckReport, id string, parts ...string) {
 	h.t.Helper()
-	all := r.Says(id)
+	all := r.Texts(id)
 	for _, part := range parts {
 		if !slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, part) }) {
 			h.t.Errorf("%s says %q, want %q", id, all, part)
@@ -192,8 +192,8 @@ func (h *host) finds(r lab.CheckReport, id string, parts ...string) {
 	}
 }
 
-// text wants what a check says that is well, or has not looked at all of it.
-func (h *host) text(r lab.CheckReport, check string, parts ...string) {
+// expectCheckText wants what a check says that is well, or has not looked at all of it.
+func (h *host) expectCheckText(r lab.CheckReport, check string, parts ...string) {
 	h.t.Helper()
 	c := r.Check(check)
 	for _, part := range parts {
@@ -211,12 +211,12 @@ func (h *host) certificate(at lab.Pair) {
 	must(h.t, err)
 }
 
-// well is what a MicroShift's own certificates hold where all is well: those of a
+// healthyCertificates is what a MicroShift's own certificates hold where all is well: those of a
 // dual stack with api.edge.test among the subject's names.
-func (h *host) well() served {
+func (h *host) healthyCertificates() servingCertificates {
 	name, err := os.Hostname()
 	must(h.t, err)
-	return served{
+	return servingCertificates{
 		external:  []string{name, "api.example.com", apiName, h.v4().String(), h.v6().String()},
 		localhost: []string{"localhost"},
 		service: []string{
@@ -227,15 +227,15 @@ func (h *host) well() served {
 	}
 }
 
-// dual is MicroShift's configuration of a dual stack.
-func (h *host) dual() string {
+// dualStackConfig is MicroShift's configuration of a dual stack.
+func (h *host) dualStackConfig() string {
 	return fmt.Sprintf("node: {nodeIP: %s, nodeIPv6: '%s'}\n"+
 		"network: {clusterNetwork: [10.42.0.0/16, 'fd01::/48'], serviceNetwork: [10.43.0.0/16, 'fd02::/112']}\n"+
 		"apiServer: {subjectAltNames: [%s, '%s']}\n", h.v4(), h.v6(), apiName, h.v6())
 }
 
-// onLo returns an error unless these are on lo.
-func (h *host) onLo(all ...string) func(context.Context) error {
+// checkOnLo returns an error unless these are on lo.
+func (h *host) checkOnLo(all ...string) func(context.Context) error {
 	return func(context.Context) error {
 		for _, one := range all {
 			if lo := h.lo(); !strings.Contains(lo, one) {

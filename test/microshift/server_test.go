@@ -32,9 +32,9 @@ const (
 	year = 365 * day
 )
 
-// served is what the API server presents: MicroShift's three certificates in its
+// servingCertificates is what the API server presents: MicroShift's three certificates in its
 // order, the admin's before them, and the default one, that of the service network.
-type served struct {
+type servingCertificates struct {
 	external, localhost, service []string
 	named                        []namedPair
 	left                         time.Duration // of MicroShift's own, which live for a year; 0: all but a day
@@ -49,8 +49,8 @@ type namedPair struct {
 	ignored bool // MicroShift does not take it
 }
 
-// followed is a certificate whose files are.
-type followed interface {
+// reloadable is a certificate whose files are.
+type reloadable interface {
 	dynamiccertificates.Notifier
 	dynamiccertificates.ControllerRunner
 }
@@ -58,7 +58,7 @@ type followed interface {
 // serveAPI stands, until the test ends, for the part of MicroShift's kube-apiserver
 // that its clients meet first. Which certificate it presents is decided by the code
 // of the real one, the whole of which takes an etcd.
-func serveAPI(t *testing.T, n *lab.Node, s served) {
+func serveAPI(t *testing.T, n *lab.Node, s servingCertificates) {
 	t.Helper()
 	dir := t.TempDir()
 	own := func(signer string, names []string) (cert, key string) {
@@ -67,7 +67,7 @@ func serveAPI(t *testing.T, n *lab.Node, s served) {
 			left = year - day
 		}
 		now := time.Now()
-		return issued(t, dir, signer, names, now.Add(left-year), now.Add(left))
+		return issueCertificate(t, dir, signer, names, now.Add(left-year), now.Add(left))
 	}
 	var pairs []namedPair
 	add := func(signer string, names []string) {
@@ -86,7 +86,7 @@ func serveAPI(t *testing.T, n *lab.Node, s served) {
 	serving, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", standard.cert, standard.key)
 	must(t, err)
 	var named []dynamiccertificates.SNICertKeyContentProvider
-	var follow []followed
+	var follow []reloadable
 	for _, p := range pairs {
 		one, err := dynamiccertificates.NewDynamicSNIContentFromFiles("sni-serving-cert", p.cert, p.key, p.names...)
 		must(t, err)
@@ -109,10 +109,10 @@ func serveAPI(t *testing.T, n *lab.Node, s served) {
 	t.Cleanup(func() { must(t, stop()) })
 }
 
-// issued makes a certificate as MicroShift does: addresses are among its DNS names
+// issueCertificate makes a certificate as MicroShift does: addresses are among its DNS names
 // too (IPAddressesDNSNames of library-go), which is how the API server finds one by
 // address.
-func issued(t *testing.T, dir, signer string, names []string, from, until time.Time) (cert, key string) {
+func issueCertificate(t *testing.T, dir, signer string, names []string, from, until time.Time) (cert, key string) {
 	t.Helper()
 	ca, err := lab.NewAuthority(signer)
 	must(t, err)
@@ -142,9 +142,9 @@ func TestSelection(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	dir := t.TempDir()
 	now := time.Now()
-	cert, key := issued(t, dir, "Public CA", []string{"own.edge.test", "public.edge.test"}, now.Add(-day), now.Add(90*day))
+	cert, key := issueCertificate(t, dir, "Public CA", []string{"own.edge.test", "public.edge.test"}, now.Add(-day), now.Add(90*day))
 	h.addInternal("10.44.0.0")
-	serveAPI(t, h.node(), served{
+	serveAPI(t, h.node(), servingCertificates{
 		external: []string{"edge", "api.edge.test", "public.edge.test", h.v4().String()}, localhost: []string{"localhost"},
 		service: []string{"kubernetes.default.svc", "api.edge.test", "10.44.0.0", "10.43.0.1"},
 		named:   []namedPair{{names: []string{"public.edge.test"}, cert: cert, key: key}},

@@ -11,27 +11,27 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// starting is a host whose MicroShift is started over and over. The lab has no systemd:
+// microShiftUnit is a host whose MicroShift is started over and over. The lab has no systemd:
 // its link for the unit is written here, and what systemd makes of it is seen in
 // test/host.
-type starting struct {
+type microShiftUnit struct {
 	*host
 
 	systemd string // stands for /run/systemd
 }
 
-func (h *starting) link() string {
+func (h *microShiftUnit) link() string {
 	return filepath.Join(h.systemd, "units", "invocation:microshift.service")
 }
 
-// stops is systemctl stop microshift.
-func (h *starting) stops() { must(h.t, os.Remove(h.link())) }
+// stopUnit is systemctl stop microshift.
+func (h *microShiftUnit) stopUnit() { must(h.t, os.Remove(h.link())) }
 
-// starts is systemctl start microshift.
-func (h *starting) starts(invocation string) { must(h.t, os.Symlink(invocation, h.link())) }
+// startUnit is systemctl start microshift.
+func (h *microShiftUnit) startUnit(invocation string) { must(h.t, os.Symlink(invocation, h.link())) }
 
-// service runs until the test ends, or is stopped, and sees the links.
-func (h *starting) service() *lab.Service {
+// startWithUnit runs until the test ends, or is stopped, and sees the links.
+func (h *microShiftUnit) startWithUnit() *lab.Service {
 	h.t.Helper()
 	return h.launch(lab.ServiceOptions{
 		Config: h.config(""),
@@ -39,43 +39,43 @@ func (h *starting) service() *lab.Service {
 	})
 }
 
-// is waits for a state that tells of a changed file, or of none.
-func (h *starting) is(s *lab.Service, reason string, changed bool) {
+// awaitState waits for a state that tells of a changed file, or of none.
+func (h *microShiftUnit) awaitState(s *lab.Service, reason string, changed bool) {
 	h.t.Helper()
-	h.awaits(s, reason, func(message string) bool {
+	h.awaitCondition(s, reason, func(message string) bool {
 		return strings.Contains(message, "changed since MicroShift was started") == changed
 	})
 }
 
-// TestStartedAtOnce: files that are changed just before MicroShift is started are what
+// TestChangedBeforeStart: files that are changed just before MicroShift is started are what
 // it has read.
-func TestStartedAtOnce(t *testing.T) {
-	h := &starting{open(t, lab.LinkNIC), t.TempDir()}
+func TestChangedBeforeStart(t *testing.T) {
+	h := &microShiftUnit{open(t, lab.LinkNIC), t.TempDir()}
 	must(t, os.MkdirAll(filepath.Dir(h.link()), 0o755))
-	h.router(lab.RouterOptions{Port: 8080})
-	h.microshift("config.yaml", "node: {nodeIP: "+h.v4().String()+"}\n")
-	h.starts("1")
-	s := h.service()
-	h.is(s, "NotRequired", false)
+	h.restartRouter(lab.RouterOptions{Port: 8080})
+	h.writeMicroShiftFile("config.yaml", "node: {nodeIP: "+h.v4().String()+"}\n")
+	h.startUnit("1")
+	s := h.startWithUnit()
+	h.awaitState(s, "NotRequired", false)
 
 	dropIn := filepath.Join("config.d", "10-ingress.yaml")
-	h.stops()
-	h.microshift(dropIn, "ingress: {ports: {http: 8080}}\n")
-	h.starts("2")
-	h.is(s, "Serving", false)
-	h.microshift("config.yaml", "node: {}\n")
-	h.is(s, "Serving", true)
+	h.stopUnit()
+	h.writeMicroShiftFile(dropIn, "ingress: {ports: {http: 8080}}\n")
+	h.startUnit("2")
+	h.awaitState(s, "Serving", false)
+	h.writeMicroShiftFile("config.yaml", "node: {}\n")
+	h.awaitState(s, "Serving", true)
 	must(t, s.Stop(t.Context()))
-	s = h.service()
-	h.is(s, "Serving", true)
+	s = h.startWithUnit()
+	h.awaitState(s, "Serving", true)
 
 	// A file that is gone takes longer to count.
-	h.stops()
+	h.stopUnit()
 	must(t, os.Remove(filepath.Join(h.dir(), dropIn)))
-	h.starts("3")
-	h.is(s, "NotRequired", false)
-	h.microshift(dropIn, "ingress: {ports: {http: 8080}}\n")
-	h.is(s, "NotRequired", true)
+	h.startUnit("3")
+	h.awaitState(s, "NotRequired", false)
+	h.writeMicroShiftFile(dropIn, "ingress: {ports: {http: 8080}}\n")
+	h.awaitState(s, "NotRequired", true)
 	must(t, s.Stop(t.Context()))
-	h.is(h.service(), "NotRequired", true)
+	h.awaitState(h.startWithUnit(), "NotRequired", true)
 }

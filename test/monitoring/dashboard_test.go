@@ -39,7 +39,7 @@ type dashboard struct {
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
 	var d dashboard
-	must(t, json.Unmarshal(shipped(t, "grafana/http01-proxyd.json"), &d))
+	must(t, json.Unmarshal(shippedFile(t, "grafana/http01-proxyd.json"), &d))
 	return d
 }
 
@@ -57,9 +57,9 @@ func queries(t *testing.T) []string {
 }
 
 // The console and Grafana show the same.
-func TestDashboardIsOne(t *testing.T) {
+func TestDashboardCopiesMatch(t *testing.T) {
 	var c corev1.ConfigMap
-	strict(t, shipped(t, "dashboard.yaml"), &c)
+	decodeStrict(t, shippedFile(t, "dashboard.yaml"), &c)
 	if c.Namespace != "openshift-config-managed" || c.Labels["console.openshift.io/dashboard"] != "true" {
 		t.Errorf("the console does not look at %s/%s with labels %v", c.Namespace, c.Name, c.Labels)
 	}
@@ -67,7 +67,7 @@ func TestDashboardIsOne(t *testing.T) {
 	if len(c.Data) != 1 {
 		t.Errorf("%d keys in the data", len(c.Data))
 	}
-	if diff := cmp.Diff(string(shipped(t, "grafana/http01-proxyd.json")), c.Data["http01-proxyd.json"]); diff != "" {
+	if diff := cmp.Diff(string(shippedFile(t, "grafana/http01-proxyd.json")), c.Data["http01-proxyd.json"]); diff != "" {
 		t.Errorf("run `make dashboard` (-Grafana +console):\n%s", diff)
 	}
 }

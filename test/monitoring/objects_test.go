@@ -27,7 +27,7 @@ const (
 // All that `oc apply -f machineconfigs/monitoring/` sends: objects, one a file,
 // that the API server takes.
 func TestObjects(t *testing.T) {
-	j, err := judge.Open(t.Context())
+	j, err := judge.Load(t.Context())
 	must(t, err)
 	files, err := filepath.Glob(filepath.Join(manifests, "*"))
 	must(t, err)
@@ -38,7 +38,7 @@ func TestObjects(t *testing.T) {
 		}
 		name := filepath.Base(file)
 		t.Run(name, func(t *testing.T) {
-			text := shipped(t, name)
+			text := shippedFile(t, name)
 			documents, err := judge.Documents(text)
 			must(t, err)
 			if len(documents) != 1 {
@@ -56,18 +56,18 @@ func TestObjects(t *testing.T) {
 			switch head.Kind {
 			case "Namespace":
 				var o corev1.Namespace
-				strict(t, text, &o)
+				decodeStrict(t, text, &o)
 				if o.Labels["openshift.io/cluster-monitoring"] != "true" || o.Name != namespace {
 					t.Errorf("the platform's Prometheus does not look into %s with labels %v", o.Name, o.Labels)
 				}
 			case "ConfigMap":
-				strict(t, text, &corev1.ConfigMap{})
+				decodeStrict(t, text, &corev1.ConfigMap{})
 			case "Role":
-				strict(t, text, &rbacv1.Role{})
+				decodeStrict(t, text, &rbacv1.Role{})
 			case "RoleBinding":
-				strict(t, text, &rbacv1.RoleBinding{})
+				decodeStrict(t, text, &rbacv1.RoleBinding{})
 			case "Service":
-				strict(t, text, &corev1.Service{})
+				decodeStrict(t, text, &corev1.Service{})
 			default:
 				must(t, j.Object(text))
 			}
@@ -86,12 +86,12 @@ func endpoints(t *testing.T, nodes corev1.NodeList) corev1.Endpoints { //nolint:
 	must(t, err)
 	var list any
 	must(t, json.Unmarshal(text, &list))
-	program, err := template.New("masters").Parse(string(shipped(t, "masters.gotmpl")))
+	program, err := template.New("masters").Parse(string(shippedFile(t, "masters.gotmpl")))
 	must(t, err)
 	var out bytes.Buffer
 	must(t, program.Execute(&out, list))
 	var o corev1.Endpoints //nolint:staticcheck // as above
-	strict(t, out.Bytes(), &o)
+	decodeStrict(t, out.Bytes(), &o)
 	return o
 }
 
@@ -107,7 +107,7 @@ func node(name string, addresses ...string) corev1.Node {
 
 // The template names each master once, by its first address, and its node, from
 // which the target gets its name.
-func TestMasters(t *testing.T) {
+func TestControlPlaneEndpoints(t *testing.T) {
 	o := endpoints(t, corev1.NodeList{Items: []corev1.Node{
 		node("master0", "192.0.2.11", "2001:db8::11"), node("master1", "2001:db8::12"), node("master2", "192.0.2.13"),
 	}})
@@ -127,16 +127,16 @@ func TestMasters(t *testing.T) {
 
 // Service, Endpoints and ServiceMonitor are about the same port of the same
 // name, which is the one that the documents name.
-func TestPortIsOne(t *testing.T) {
+func TestPortsMatch(t *testing.T) {
 	var service corev1.Service
-	strict(t, shipped(t, "service.yaml"), &service)
+	decodeStrict(t, shippedFile(t, "service.yaml"), &service)
 	var monitor struct {
 		Spec struct {
 			Selector  struct{ MatchLabels map[string]string }
 			Endpoints []struct{ Port string }
 		}
 	}
-	must(t, yaml.Unmarshal(shipped(t, "servicemonitor.yaml"), &monitor))
+	must(t, yaml.Unmarshal(shippedFile(t, "servicemonitor.yaml"), &monitor))
 	behind := endpoints(t, corev1.NodeList{Items: []corev1.Node{node("master0", "192.0.2.11")}})
 	if len(service.Spec.Selector) != 0 {
 		t.Errorf("the Service selects pods: %v", service.Spec.Selector)
@@ -166,7 +166,7 @@ func TestPortIsOne(t *testing.T) {
 // a ConfigMap, about the units that are shipped and our namespace.
 func TestSnippets(t *testing.T) {
 	var c corev1.ConfigMap
-	strict(t, shipped(t, "config/cluster-monitoring-config.yaml"), &c)
+	decodeStrict(t, shippedFile(t, "config/cluster-monitoring-config.yaml"), &c)
 	var platform struct {
 		NodeExporter struct {
 			Collectors struct {
@@ -177,7 +177,7 @@ func TestSnippets(t *testing.T) {
 			} `json:"collectors"`
 		} `json:"nodeExporter"`
 	}
-	strict(t, []byte(c.Data["config.yaml"]), &platform)
+	decodeStrict(t, []byte(c.Data["config.yaml"]), &platform)
 	systemd := platform.NodeExporter.Collectors.Systemd
 	if c.Name != "cluster-monitoring-config" || c.Namespace != "openshift-monitoring" || !systemd.Enabled || len(systemd.Units) == 0 {
 		t.Errorf("%s/%s: %+v", c.Namespace, c.Name, platform)
@@ -188,11 +188,11 @@ func TestSnippets(t *testing.T) {
 		}
 	}
 	c = corev1.ConfigMap{}
-	strict(t, shipped(t, "config/user-workload-monitoring-config.yaml"), &c)
+	decodeStrict(t, shippedFile(t, "config/user-workload-monitoring-config.yaml"), &c)
 	var user struct {
 		Namespaces []string `json:"namespacesWithoutLabelEnforcement"`
 	}
-	strict(t, []byte(c.Data["config.yaml"]), &user)
+	decodeStrict(t, []byte(c.Data["config.yaml"]), &user)
 	if diff := cmp.Diff([]string{namespace}, user.Namespaces); diff != "" || c.Name != "user-workload-monitoring-config" {
 		t.Errorf("%s: %s", c.Name, diff)
 	}

@@ -43,7 +43,7 @@ func ruleSpec(t *testing.T) []byte {
 	var object struct {
 		Spec json.RawMessage `json:"spec"`
 	}
-	must(t, yaml.Unmarshal(shipped(t, "prometheusrule.yaml"), &object))
+	must(t, yaml.Unmarshal(shippedFile(t, "prometheusrule.yaml"), &object))
 	spec, err := yaml.JSONToYAML(object.Spec)
 	must(t, err)
 	return spec
@@ -129,7 +129,7 @@ func TestEveryAlertFiresAndResolves(t *testing.T) {
 }
 
 // An alert says what is wrong, what to do, and where there is more about it.
-func TestAlertsHelp(t *testing.T) {
+func TestAlertsHaveRunbooks(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join(repository, "docs/monitoring.md"))
 	must(t, err)
 	for _, r := range rules(t) {
@@ -190,7 +190,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 }
 
 // The rules and the dashboard name the states and outcomes that there are.
-func TestNamesAreTheServices(t *testing.T) {
+func TestRulesUseKnownNames(t *testing.T) {
 	known := map[string]bool{}
 	for _, file := range []string{"pkg/report/condition.go", "pkg/report/traffic.go", "pkg/report/challenge.go"} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))

@@ -22,17 +22,17 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// shipped is the text of a file below machineconfigs/monitoring.
-func shipped(t *testing.T, name string) []byte {
+// shippedFile is the text of a file below machineconfigs/monitoring.
+func shippedFile(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(manifests, filepath.FromSlash(name)))
 	must(t, err)
 	return text
 }
 
-// strict decodes YAML and refuses unknown and repeated fields, as the API server
+// decodeStrict decodes YAML and refuses unknown and repeated fields, as the API server
 // does for oc.
-func strict(t *testing.T, text []byte, into any) {
+func decodeStrict(t *testing.T, text []byte, into any) {
 	t.Helper()
 	must(t, yaml.UnmarshalStrict(text, into))
 }

@@ -83,11 +83,11 @@ func (c *Commands) serve() {
 		if err != nil {
 			return // closed
 		}
-		c.serving.Go(func() { c.one(conn) })
+		c.serving.Go(func() { c.serveOne(conn) })
 	}
 }
 
-func (c *Commands) one(conn *net.UnixConn) {
+func (c *Commands) serveOne(conn *net.UnixConn) {
 	defer func() { _ = conn.Close() }()
 	var asked call
 	if err := json.NewDecoder(conn).Decode(&asked); err != nil {
@@ -122,7 +122,7 @@ func Client() {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(socket), name)); err != nil {
 		return // some other program's name
 	}
-	said, err := ask(socket, call{Name: name, Args: slices.Clone(os.Args[1:])})
+	said, err := callHandler(socket, call{Name: name, Args: slices.Clone(os.Args[1:])})
 	if err != nil {
 		said = answer{Err: err.Error(), Code: 1}
 	}
@@ -133,7 +133,7 @@ func Client() {
 	os.Exit(said.Code)
 }
 
-func ask(socket string, c call) (said answer, err error) {
+func callHandler(socket string, c call) (said answer, err error) {
 	if c.Dir, err = os.Getwd(); err != nil {
 		return said, fmt.Errorf("find the directory: %w", err)
 	}

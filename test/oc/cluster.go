@@ -30,7 +30,7 @@ type Rollout struct {
 // Cluster is what oc speaks to. Run may be called from several goroutines; one
 // command runs at a time.
 type Cluster struct {
-	judge *judge.Judge
+	judge *judge.Validator
 	nodes []Node
 	base  [][]byte // MachineConfigs that were there before
 
@@ -45,7 +45,7 @@ type Cluster struct {
 // New makes a cluster and brings the base configuration to its nodes. The policy
 // is its MachineConfiguration, as an admin has applied it.
 func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Cluster, error) {
-	j, err := judge.Open(ctx)
+	j, err := judge.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 	return nil // a degraded node is the pool's state and fails no command
 }
 
-// settled says whether every node has what the pool asks for.
-func (c *Cluster) settled() error {
+// checkNodes says whether every node has what the pool asks for.
+func (c *Cluster) checkNodes() error {
 	var errs []error
 	for _, r := range c.rollouts {
 		if r.Report.Degraded != nil {

@@ -82,13 +82,13 @@ spec:
     ignition: {version: 3.4.0}
   kernelArguments: [quiet]
 `
-	applyPolicy = "oc apply --server-side --field-manager=us -f policy.yaml"
-	look        = "oc get machineconfiguration cluster -o jsonpath={.metadata.generation}={.status.observedGeneration}"
-	applyConfig = "oc apply -f config.yaml"
+	applyPolicy    = "oc apply --server-side --field-manager=us -f policy.yaml"
+	getGenerations = "oc get machineconfiguration cluster -o jsonpath={.metadata.generation}={.status.observedGeneration}"
+	applyConfig    = "oc apply -f config.yaml"
 )
 
-// desk is a cluster of one node, and a directory with files to apply.
-func desk(t *testing.T, files map[string]string) (c *oc.Cluster, dir string, run func(command string) string) {
+// newTestCluster is a cluster of one node, and a directory with files to apply.
+func newTestCluster(t *testing.T, files map[string]string) (c *oc.Cluster, dir string, run func(command string) string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, content := range files {
@@ -107,7 +107,7 @@ func desk(t *testing.T, files map[string]string) (c *oc.Cluster, dir string, run
 
 // The operator takes a policy up some time after it was applied: who does not
 // wait for that has hosts that reboot.
-func TestPolicyComesIntoForceLater(t *testing.T) {
+func TestPolicyTakesEffectLater(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		commands []string
@@ -115,19 +115,19 @@ func TestPolicyComesIntoForceLater(t *testing.T) {
 		reboots  bool
 	}{
 		"not waited for":         {[]string{applyPolicy, applyConfig}, nil, true},
-		"looked at and not met":  {[]string{applyPolicy, look, applyConfig}, []string{"2=1"}, true},
-		"waited for":             {[]string{applyPolicy, look, look, applyConfig}, []string{"2=1", "2=2"}, false},
-		"in force before":        {[]string{applyPolicy, look, look, applyPolicy, look, applyConfig}, []string{"2=1", "2=2", "2=2"}, false},
-		"looked at before only":  {[]string{look, look, applyPolicy, applyConfig}, []string{"1=1", "1=1"}, true},
-		"the policy after all":   {[]string{applyConfig, applyPolicy, look, look}, []string{"2=1", "2=2"}, true},
-		"without any policy yet": {[]string{look, applyConfig}, []string{"1=1"}, true},
+		"looked at and not met":  {[]string{applyPolicy, getGenerations, applyConfig}, []string{"2=1"}, true},
+		"waited for":             {[]string{applyPolicy, getGenerations, getGenerations, applyConfig}, []string{"2=1", "2=2"}, false},
+		"in force before":        {[]string{applyPolicy, getGenerations, getGenerations, applyPolicy, getGenerations, applyConfig}, []string{"2=1", "2=2", "2=2"}, false},
+		"looked at before only":  {[]string{getGenerations, getGenerations, applyPolicy, applyConfig}, []string{"1=1", "1=1"}, true},
+		"the policy after all":   {[]string{applyConfig, applyPolicy, getGenerations, getGenerations}, []string{"2=1", "2=2"}, true},
+		"without any policy yet": {[]string{getGenerations, applyConfig}, []string{"1=1"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, _, run := desk(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
+			c, _, run := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
 			var looks []string
 			for _, command := range tt.commands {
-				if out := run(command); command == look {
+				if out := run(command); command == getGenerations {
 					looks = append(looks, out)
 				}
 			}
@@ -144,8 +144,8 @@ func TestPolicyComesIntoForceLater(t *testing.T) {
 // What changes while a pool is paused comes in one update.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	c, _, run := desk(t, map[string]string{"policy.yaml": entry, "config.yaml": motd, "kernel.yaml": kernelArgument})
-	for _, command := range []string{applyPolicy, look, look} {
+	c, _, run := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd, "kernel.yaml": kernelArgument})
+	for _, command := range []string{applyPolicy, getGenerations, getGenerations} {
 		run(command)
 	}
 	c.Pause()
@@ -175,9 +175,9 @@ func reboots(t *testing.T, rollouts []oc.Rollout) []bool {
 
 // What the documentation does not use is refused, rather than taken for
 // something else.
-func TestRefused(t *testing.T) {
+func TestUnknownCommands(t *testing.T) {
 	t.Parallel()
-	c, dir, _ := desk(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
+	c, dir, _ := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
 	for command, want := range map[string]string{
 		"oc":                                    "a verb is missing",
 		"oc patch mcp/master":                   "no such verb",

@@ -21,9 +21,9 @@ type policy struct {
 	applied    []byte // with managedFields and without status
 	generation int64  // counts changes of the spec
 
-	inForce  []byte
-	observed int64 // the generation of what is in force
-	lookedAt bool  // since the last change
+	inForce         []byte
+	observed        int64 // the generation of what is in force
+	seenSinceChange bool  // since the last change
 }
 
 // newPolicy is one that has been there for a while.
@@ -43,17 +43,17 @@ func (p *policy) apply(object []byte) error {
 	}
 	p.applied = object
 	if !reflect.DeepEqual(before, after) {
-		p.generation, p.lookedAt = p.generation+1, false
+		p.generation, p.seenSinceChange = p.generation+1, false
 	}
 	return nil
 }
 
 // get is the object as a look at it shows it.
 func (p *policy) get() (map[string]any, error) {
-	if p.lookedAt {
+	if p.seenSinceChange {
 		p.observe()
 	}
-	p.lookedAt = true
+	p.seenSinceChange = true
 	var o map[string]any
 	if err := yaml.Unmarshal(p.applied, &o); err != nil {
 		return nil, fmt.Errorf("read the policy: %w", err)

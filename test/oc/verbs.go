@@ -194,7 +194,7 @@ func (c *Cluster) wait(_ context.Context, _ string, args []string) (string, erro
 	case rest[0] == "mcp/master" && *what == "condition=Updating" && c.updating:
 		c.updating, met = false, nil
 	case rest[0] == "mcp/master" && *what == "condition=Updated":
-		met = c.settled()
+		met = c.checkNodes()
 	}
 	if met != nil {
 		return "", met

@@ -34,8 +34,8 @@ func blocks(section string) ([]string, error) {
 	return all, nil
 }
 
-// documented runs a block of the document on the host, as it is written.
-func (s *site) documented(ctx context.Context, section string, i int, env ...string) error {
+// runDocumented runs a block of the document on the host, as it is written.
+func (s *site) runDocumented(ctx context.Context, section string, i int, env ...string) error {
 	all, err := blocks(section)
 	if err != nil {
 		return err

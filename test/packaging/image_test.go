@@ -27,20 +27,20 @@ const withoutBulk = `cd / && tar --create --one-file-system --numeric-owner \
 // TestContainerfile builds packaging/Containerfile as it is, and boots what comes
 // of it: not by bootc, which takes ostree, but as the root of another host.
 func TestContainerfile(t *testing.T) {
-	s := use(t)
+	s := useSite(t)
 	h := s.edge
-	on(t, h, "sh", "-c", withoutBulk)
+	runOnHost(t, h, "sh", "-c", withoutBulk)
 	// As in a folder that has seen two releases.
-	on(t, h, "cp", packageFile(firstInRPM), source+"/dist")
+	runOnHost(t, h, "cp", packageFile(firstInRPM), source+"/dist")
 	// crun may not raise limits on the machines that run this, as it does for RUN.
-	must(t, s.documented(t.Context(), "In a bootc image", 0, "BASE="+base, "BUILDAH_ISOLATION=chroot", "BUILDAH_LAYERS=false"))
-	id := on(t, h, "podman", "create", "--pull=never", built, "none")
-	tree := filepath.Join(h.Root, on(t, h, "podman", "mount", id))
+	must(t, s.runDocumented(t.Context(), "In a bootc image", 0, "BASE="+base, "BUILDAH_ISOLATION=chroot", "BUILDAH_LAYERS=false"))
+	id := runOnHost(t, h, "podman", "create", "--pull=never", built, "none")
+	tree := filepath.Join(h.Root, runOnHost(t, h, "podman", "mount", id))
 	// What builds leave there hides below the host's own (bootc's lint minds it).
-	if got := on(t, h, "sh", "-c", `find "$(podman mount `+id+`)"/run "$(podman mount `+id+`)"/tmp -mindepth 1`); got != "" {
+	if got := runOnHost(t, h, "sh", "-c", `find "$(podman mount `+id+`)"/run "$(podman mount `+id+`)"/tmp -mindepth 1`); got != "" {
 		t.Errorf("in the image is %s", got)
 	}
-	sum := on(t, h, "sh", "-c", "sha256sum </root/"+second)
+	sum := runOnHost(t, h, "sh", "-c", "sha256sum </root/"+second)
 	must(t, h.PowerOff(t.Context()))
 	t.Cleanup(func() { must(t, h.Boot(context.Background())) })
 
@@ -54,11 +54,11 @@ func TestContainerfile(t *testing.T) {
 	})
 	must(t, layered.Boot(t.Context()))
 	awaitStatus(t, layered, "NotRequired: ")
-	is(t, layered, service, map[string]string{"UnitFileState": "enabled", "NeedDaemonReload": "no"})
-	runs(t, layered, sum)
-	intact(t, layered)
-	explained(t, layered)
-	if got := on(t, layered, "rpm", "--query", "http01-proxyd"); !strings.HasPrefix(got, "http01-proxyd-"+secondInRPM) {
+	expectProperties(t, layered, service, map[string]string{"UnitFileState": "enabled", "NeedDaemonReload": "no"})
+	expectBinary(t, layered, sum)
+	expectVerified(t, layered)
+	expectJournalCatalog(t, layered)
+	if got := runOnHost(t, layered, "rpm", "--query", "http01-proxyd"); !strings.HasPrefix(got, "http01-proxyd-"+secondInRPM) {
 		t.Errorf("the image has %s", got)
 	}
 	must(t, layered.PowerOff(t.Context()))

@@ -17,17 +17,17 @@ func packageFile(version string) string {
 	return dist + "/" + name
 }
 
-// TestSameBytes: another folder, clock, user's mask, time zone, and macros of rpm.
-func TestSameBytes(t *testing.T) {
-	s := use(t)
-	on(t, s.edge, "sh", "-ec", `umask 077; cp --recursive `+source+` /root/elsewhere`)
+// TestReproducible: another folder, clock, user's mask, time zone, and macros of rpm.
+func TestReproducible(t *testing.T) {
+	s := useSite(t)
+	runOnHost(t, s.edge, "sh", "-ec", `umask 077; cp --recursive `+source+` /root/elsewhere`)
 	got, err := s.edge.Run(t.Context(), "env", "TZ=Pacific/Auckland", "LANG=C", "SOURCE_DATE_EPOCH="+epoch, "sh", "-ec",
 		`mkdir -p /root/home && echo '%packager somebody' >/root/home/.rpmmacros && export HOME=/root/home
 umask 027; make --no-print-directory -C /root/elsewhere -f build/release.mk rpm BINARY=/root/`+first+` VERSION=`+first+
 			` DIST=/root/again ARCHITECTURE=`+architecture+` && cmp /root/again/*.rpm '`+packageFile(firstInRPM)+`'`)
 	must(t, err)
 	t.Log(got)
-	if got := on(t, s.edge, "rpm", "-qp", "--queryformat=%{BUILDHOST} %{BUILDTIME}", packageFile(firstInRPM)); got != "reproducible "+epoch {
+	if got := runOnHost(t, s.edge, "rpm", "-qp", "--queryformat=%{BUILDHOST} %{BUILDTIME}", packageFile(firstInRPM)); got != "reproducible "+epoch {
 		t.Errorf("it was built on, at: %s", got)
 	}
 }
@@ -36,7 +36,7 @@ umask 027; make --no-print-directory -C /root/elsewhere -f build/release.mk rpm 
 // rehearsal; what the go command calls a commit without a tag is a version for rpm, and
 // what is none is refused with the mend, as is whatever else lacks.
 func TestVersions(t *testing.T) {
-	s := use(t)
+	s := useSite(t)
 	for name, tt := range map[string]struct {
 		env  []string
 		want string // of what is printed

@@ -52,13 +52,13 @@ func newSite(ctx context.Context, c *host.Cell, tree, binaries string) (*site, e
 		err = edge.Boot(ctx)
 	}
 	if err == nil {
-		err = s.provideWhatDebianHas(ctx)
+		err = s.registerDebianPackages(ctx)
 	}
 	if err == nil {
 		_, err = s.build(ctx, source, dist, first)
 	}
 	if err == nil {
-		err = s.documented(ctx, "By RPM", 0, "BINARY=/root/"+second, "SOURCE_DATE_EPOCH="+epoch)
+		err = s.runDocumented(ctx, "By RPM", 0, "BINARY=/root/"+second, "SOURCE_DATE_EPOCH="+epoch)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close(ctx))
@@ -103,9 +103,9 @@ func (s *site) copySource() error {
 	return nil
 }
 
-// standIn is a package of no files that says what a Debian host has: what it has
+// debianSpec is a package of no files that says what a Debian host has: what it has
 // came by dpkg, which rpm does not know.
-const standIn = `Name: debian
+const debianSpec = `Name: debian
 Version: 12
 Release: 1
 Summary: What dpkg has installed
@@ -118,10 +118,10 @@ Provides: systemd = %{systemd}
 %files
 `
 
-// provideWhatDebianHas has rpm know of the shell and of systemd, and makes the one
+// registerDebianPackages has rpm know of the shell and of systemd, and makes the one
 // folder that RHEL has of its package "filesystem".
-func (s *site) provideWhatDebianHas(ctx context.Context) error {
-	if err := s.edge.WriteFile("/root/debian.spec", standIn, 0o644); err != nil {
+func (s *site) registerDebianPackages(ctx context.Context) error {
+	if err := s.edge.WriteFile("/root/debian.spec", debianSpec, 0o644); err != nil {
 		return err
 	}
 	_, err := s.edge.Run(ctx, "sh", "-ec", `cd /root
@@ -140,8 +140,8 @@ func (s *site) build(ctx context.Context, source, dist, release string) (string,
 	return strings.TrimSpace(out), err
 }
 
-// use gives a test the site, and shows what to read when it fails.
-func use(t *testing.T) *site {
+// useSite gives a test the site, and shows what to read when it fails.
+func useSite(t *testing.T) *site {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a host that boots")
@@ -161,8 +161,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// on runs a command on a host and returns what it prints, without white space around.
-func on(t *testing.T, h *host.Host, name string, args ...string) string {
+// runOnHost runs a command on a host and returns what it prints, without white space around.
+func runOnHost(t *testing.T, h *host.Host, name string, args ...string) string {
 	t.Helper()
 	out, err := h.Run(t.Context(), name, args...)
 	must(t, err)
@@ -175,8 +175,8 @@ func eventually(t *testing.T, what string, ask func() error) {
 	must(t, lab.Eventually(t.Context(), what, func(context.Context) error { return ask() }))
 }
 
-// is demands that a unit's properties have these values.
-func is(t *testing.T, h *host.Host, unit string, want map[string]string) {
+// expectProperties demands that a unit's properties have these values.
+func expectProperties(t *testing.T, h *host.Host, unit string, want map[string]string) {
 	t.Helper()
 	for property, value := range want {
 		got, err := h.Properties(t.Context(), unit, property)
@@ -199,10 +199,10 @@ func awaitStatus(t *testing.T, h *host.Host, begins string) {
 	})
 }
 
-// runs demands that the service's process is the binary of a release, where the package has it.
-func runs(t *testing.T, h *host.Host, sum string) {
+// expectBinary demands that the service's process is the binary of a release, where the package has it.
+func expectBinary(t *testing.T, h *host.Host, sum string) {
 	t.Helper()
-	got := on(t, h, "sh", "-c", `exe=/proc/$(systemctl show --property=MainPID --value `+service+`)/exe; readlink "$exe"; sha256sum <"$exe"`)
+	got := runOnHost(t, h, "sh", "-c", `exe=/proc/$(systemctl show --property=MainPID --value `+service+`)/exe; readlink "$exe"; sha256sum <"$exe"`)
 	if want := binary + "\n" + sum; got != want {
 		t.Errorf("the service runs %q, want %q", got, want)
 	}

@@ -36,9 +36,9 @@ func (o Outage) String() string {
 	}
 }
 
-// silence is what makes packets vanish on their way in: whoever asks learns
+// dropRules is what makes packets vanish on their way in: whoever asks learns
 // nothing.
-const silence = `table inet registry-silence {
+const dropRules = `table inet registry-silence {
 	counter lost { }
 	chain input {
 		type filter hook input priority filter;
@@ -63,7 +63,7 @@ func (r *Registry) Down(ctx context.Context, o Outage) error {
 			return fmt.Errorf("stop the registry: %w", err)
 		}
 	case Silent:
-		if _, err := r.node.Input(ctx, silence, "nft", "-f", "-"); err != nil {
+		if _, err := r.node.Input(ctx, dropRules, "nft", "-f", "-"); err != nil {
 			return fmt.Errorf("make the registry's packets vanish: %w", err)
 		}
 	case Stalled:
@@ -99,7 +99,7 @@ func (r *Registry) restore(ctx context.Context) error {
 		}
 	}
 	r.outage = None
-	if r.end != nil {
+	if r.closeServer != nil {
 		return nil
 	}
 	return r.start(ctx)

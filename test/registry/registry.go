@@ -45,10 +45,10 @@ type Registry struct {
 	counting sync.Mutex
 	pulls    Pulls
 
-	stalled   atomic.Bool
-	switching sync.Mutex
-	outage    Outage
-	end       func() error // of the web server; nil while refused
+	stalled     atomic.Bool
+	switching   sync.Mutex
+	outage      Outage
+	closeServer func() error // of the web server; nil while refused
 }
 
 // account is who may ask, by HTTP basic authentication.
@@ -117,16 +117,16 @@ func (r *Registry) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start the registry: %w", err)
 	}
-	r.end = lab.Serve(listener, r.tls, http.HandlerFunc(r.serve))
+	r.closeServer = lab.Serve(listener, r.tls, http.HandlerFunc(r.serve))
 	return nil
 }
 
 // stop ends every connection, too.
 func (r *Registry) stop() error {
-	if r.end == nil {
+	if r.closeServer == nil {
 		return nil
 	}
-	err := r.end()
-	r.end = nil
+	err := r.closeServer()
+	r.closeServer = nil
 	return err
 }

@@ -57,14 +57,14 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) {
 		<-request.Context().Done()
 		return
 	}
-	if r.owner.asks(request) {
+	if r.owner.matches(request) {
 		r.content.ServeHTTP(w, request)
 		return
 	}
 	seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	defer func() { r.count(seen.status, request) }()
 	switch {
-	case !r.nodes.asks(request):
+	case !r.nodes.matches(request):
 		// As the distribution specification wants it of a refusal (OCI, "Error
 		// Codes"); the challenge is that of RFC 7617.
 		seen.Header().Set("WWW-Authenticate", `Basic realm="lab"`)
@@ -78,8 +78,8 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// asks tells whether a request has the account's credentials.
-func (a account) asks(request *http.Request) bool {
+// matches tells whether a request has the account's credentials.
+func (a account) matches(request *http.Request) bool {
 	user, password, given := request.BasicAuth()
 	return given && user == a.user && subtle.ConstantTimeCompare([]byte(password), []byte(a.password)) == 1
 }

@@ -11,23 +11,23 @@ import (
 
 // TestVIPsChanged renumbers API and ingress in keepalived.conf while all runs.
 func TestVIPsChanged(t *testing.T) {
-	s := up(t, lab.Layout{})
-	s.inPlace()
-	s.works()
+	s := startServices(t, lab.Layout{})
+	s.awaitPlacement()
+	s.expectCertificates()
 	old := s.API
 	must(t, s.Renumber(
 		lab.Pair{V4: netip.MustParseAddr("192.0.2.7"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:1::7")},
 		lab.Pair{V4: netip.MustParseAddr("192.0.2.8"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:1::8")}))
 	must(t, s.Internet.SetName(t.Context(), apiName, s.API))
-	s.inPlace()
-	s.says()
-	s.works()
-	s.gone(old)
-	s.checks()
+	s.awaitPlacement()
+	s.expectStates()
+	s.expectCertificates()
+	s.expectVIPForgotten(old)
+	s.expectFindings()
 }
 
-// gone wants no master's state to name a VIP that has been let go.
-func (s *site) gone(old lab.Pair) {
+// expectVIPForgotten wants no master's state to name a VIP that has been let go.
+func (s *site) expectVIPForgotten(old lab.Pair) {
 	s.t.Helper()
 	for _, m := range s.Masters {
 		seen, err := s.services[m.Name].Status(s.t.Context())

@@ -13,23 +13,23 @@ import (
 // have a network namespace of their own, and clients of the host's network, each
 // on the VIP's own node and on another one.
 func TestClients(t *testing.T) {
-	s := settled(t, lab.Layout{})
+	s := startSettled(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	for _, from := range []*lab.Node{
-		s.podOn(holder), s.podElsewhere(holder),
-		holder, s.masterBut(holder), s.Worker.Node,
+		s.podOn(holder), s.podOnOtherMaster(holder),
+		holder, s.otherMaster(holder), s.Worker.Node,
 	} {
 		s.certificate(lab.Pair{V4: s.API.V4}, from)
 		s.certificate(lab.Pair{V6: s.API.V6}, from)
 	}
-	s.checks()
+	s.expectFindings()
 }
 
-// masterBut is a master that is not this one.
-func (s *site) masterBut(master *lab.Node) *lab.Node {
+// otherMaster is a master that is not this one.
+func (s *site) otherMaster(master *lab.Node) *lab.Node {
 	i := slices.IndexFunc(s.Masters, func(m *lab.Master) bool { return m.Node != master })
 	return s.Masters[i].Node
 }
 
-// podElsewhere is a pod that lives on another master than this one.
-func (s *site) podElsewhere(master *lab.Node) *lab.Node { return s.podOn(s.masterBut(master)) }
+// podOnOtherMaster is a pod that lives on another master than this one.
+func (s *site) podOnOtherMaster(master *lab.Node) *lab.Node { return s.podOn(s.otherMaster(master)) }

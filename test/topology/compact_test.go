@@ -14,17 +14,17 @@ import (
 // that holds the API VIP too.
 
 func TestCompactRouterHere(t *testing.T) {
-	compact(t, lab.Layout{Compact: true}, true)
+	expectCompact(t, lab.Layout{Compact: true}, true)
 }
 
 func TestCompactRouterElsewhere(t *testing.T) {
-	compact(t, lab.Layout{Compact: true, IngressOn: 1}, false)
+	expectCompact(t, lab.Layout{Compact: true, IngressOn: 1}, false)
 }
 
-func compact(t *testing.T, y lab.Layout, together bool) {
+func expectCompact(t *testing.T, y lab.Layout, together bool) {
 	t.Helper()
-	s := settled(t, y)
-	s.worksCompact(together)
+	s := startSettled(t, y)
+	s.expectCompactCertificates(together)
 	// The VIP's own host has a router on *:80 that it could ask instead.
 	holder := s.Preferred(s.API.V4)
 	s.certificate(lab.Pair{V4: s.API.V4}, holder)
@@ -34,41 +34,41 @@ func compact(t *testing.T, y lab.Layout, together bool) {
 // TestCompactIngressMoves has the ingress VIPs go from one master to another,
 // and then the API VIPs to the one that has these by now.
 func TestCompactIngressMoves(t *testing.T) {
-	s := settled(t, lab.Layout{Compact: true, IngressOn: 1})
-	s.worksCompact(false)
+	s := startSettled(t, lab.Layout{Compact: true, IngressOn: 1})
+	s.expectCompactCertificates(false)
 	for _, move := range []struct {
 		stop     int
 		together bool
 	}{{1, false}, {0, true}} {
 		must(t, s.Masters[move.stop].StopKeepalived(t.Context()))
-		s.inPlace()
-		s.says()
-		s.worksCompact(move.together)
+		s.awaitPlacement()
+		s.expectStates()
+		s.expectCompactCertificates(move.together)
 	}
 }
 
-// worksCompact is works, where the ingress VIPs are on the API VIPs' master or
+// expectCompactCertificates is works, where the ingress VIPs are on the API VIPs' master or
 // are not: all challenges have to come to the router that has them.
-func (s *site) worksCompact(together bool) {
+func (s *site) expectCompactCertificates(together bool) {
 	s.t.Helper()
 	ingress := s.IngressHolder()
 	if (ingress == s.Preferred(s.API.V4)) != together {
 		s.t.Fatalf("the ingress VIPs are on %s, and the API VIPs on %s", ingress, s.Preferred(s.API.V4))
 	}
-	before := s.routed()
-	s.works()
-	for i, count := range s.routed() {
+	before := s.routedChallenges()
+	s.expectCertificates()
+	for i, count := range s.routedChallenges() {
 		here := s.Routers[i].Node == ingress
 		if (count > before[i]) != here {
 			s.t.Errorf("the router on %s, which has the ingress VIPs: %t, was asked for %d challenges", s.Routers[i], here, count-before[i])
 		}
 	}
-	s.routersAnswer()
-	s.checks()
+	s.expectRouterAnswers()
+	s.expectFindings()
 }
 
-// routed is how many challenges each router has been asked for by clients.
-func (s *site) routed() []int {
+// routedChallenges is how many challenges each router has been asked for by clients.
+func (s *site) routedChallenges() []int {
 	s.t.Helper()
 	var all []int
 	for _, w := range s.Routers {
@@ -79,9 +79,9 @@ func (s *site) routed() []int {
 	return all
 }
 
-// routersAnswer asks the masters' own addresses and the ingress VIPs for what no
+// expectRouterAnswers asks the masters' own addresses and the ingress VIPs for what no
 // route is for, and wants the routers' own answer: that port 80 is not touched.
-func (s *site) routersAnswer() {
+func (s *site) expectRouterAnswers() {
 	s.t.Helper()
 	var all []netip.Addr
 	for _, m := range s.Masters {

@@ -20,20 +20,20 @@ import (
 // port is where the service listens when it serves.
 const port = "8888"
 
-// idles wants every service to be in one state, without a table and without a
+// expectIdle wants every service to be in one state, without a table and without a
 // listener, and the routers' port 80 to be theirs.
-func (s *site) idles(reason string) {
+func (s *site) expectIdle(reason string) {
 	s.t.Helper()
 	for _, m := range s.Masters {
 		_, err := s.services[m.Name].AwaitReason(s.t.Context(), reason)
 		must(s.t, err)
-		s.bare(m.Node)
+		s.expectNoTableOrListener(m.Node)
 	}
-	s.says()
+	s.expectStates()
 }
 
-// bare wants a node to have neither table nor listener of the service's.
-func (s *site) bare(n *lab.Node) {
+// expectNoTableOrListener wants a node to have neither table nor listener of the service's.
+func (s *site) expectNoTableOrListener(n *lab.Node) {
 	s.t.Helper()
 	table, err := n.HasServiceTable(s.t.Context())
 	if table || err != nil {
@@ -50,30 +50,30 @@ func (s *site) bare(n *lab.Node) {
 
 // TestSNOWithoutVIPs is a single node of the platform none: no keepalived.
 func TestSNOWithoutVIPs(t *testing.T) {
-	s := single(t, lab.Layout{NoVIPs: true})
-	s.issued(s.Masters[0].Addresses)
+	s := startSingleNode(t, lab.Layout{NoVIPs: true})
+	s.expectCertificatesWithoutService(s.Masters[0].Addresses)
 }
 
 // TestSNOWithOneVIP is a single node with one VIP for API and ingress.
 func TestSNOWithOneVIP(t *testing.T) {
-	s := single(t, lab.Layout{SharedVIP: true}, "master0 vips-shared")
-	s.issued(s.API)
+	s := startSingleNode(t, lab.Layout{SharedVIP: true}, "master0 vips-shared")
+	s.expectCertificatesWithoutService(s.API)
 }
 
-// single is a single node on which the service has nothing to do, with what check finds.
-func single(t *testing.T, y lab.Layout, findings ...string) *site {
+// startSingleNode is a single node on which the service has nothing to do, with what check finds.
+func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *site {
 	t.Helper()
 	y.Masters, y.Compact = 1, true
-	s := up(t, y)
-	s.idles("NotRequired")
-	s.routersAnswer()
-	s.checks(findings...)
+	s := startServices(t, y)
+	s.expectIdle("NotRequired")
+	s.expectRouterAnswers()
+	s.expectFindings(findings...)
 	return s
 }
 
-// issued gets certificates for addresses that the service has nothing to do
+// expectCertificatesWithoutService gets certificates for addresses that the service has nothing to do
 // with, over each family and over both, and wants it to have seen nothing of that.
-func (s *site) issued(at lab.Pair) {
+func (s *site) expectCertificatesWithoutService(at lab.Pair) {
 	s.t.Helper()
 	for i, p := range []lab.Pair{{V4: at.V4}, {V6: at.V6}, at} {
 		name := fmt.Sprintf("idle-%d.%s", i, s.Domain)
@@ -92,23 +92,23 @@ func (s *site) issued(at lab.Pair) {
 // leads port 80 of the API to the routers as the state says to.
 func TestExternalLoadBalancer(t *testing.T) {
 	s := open(t, lab.Layout{NoVIPs: true})
-	s.surround()
+	s.startClusterServices()
 	for _, m := range s.Masters {
-		put(t, filepath.Join(m.DisabledManifests(), "keepalived.yaml"), "kind: Pod\n")
+		writeTestFile(t, filepath.Join(m.DisabledManifests(), "keepalived.yaml"), "kind: Pod\n")
 	}
 	s.startAll()
-	s.idles("ExternalLoadBalancer")
-	s.balancer()
-	s.issued(s.API)
-	s.checks("master0 vips-user-managed", "master1 vips-user-managed", "master2 vips-user-managed")
-	s.idles("ExternalLoadBalancer")
+	s.expectIdle("ExternalLoadBalancer")
+	s.startLoadBalancer()
+	s.expectCertificatesWithoutService(s.API)
+	s.expectFindings("master0 vips-user-managed", "master1 vips-user-managed", "master2 vips-user-managed")
+	s.expectIdle("ExternalLoadBalancer")
 	for _, m := range s.Masters {
-		s.nobodyAt80(m.Node)
+		s.expectPort80Closed(m.Node)
 	}
 }
 
-// nobodyAt80 wants port 80 of a node without a router to be nobody's.
-func (s *site) nobodyAt80(n *lab.Node) {
+// expectPort80Closed wants port 80 of a node without a router to be nobody's.
+func (s *site) expectPort80Closed(n *lab.Node) {
 	s.t.Helper()
 	for _, a := range n.Addresses.Both() {
 		conn, err := s.Internet.Dial(s.t.Context(), "tcp", web(a))
@@ -121,8 +121,8 @@ func (s *site) nobodyAt80(n *lab.Node) {
 	}
 }
 
-// balancer puts the VIPs onto the gateway, and a HAProxy behind them.
-func (s *site) balancer() {
+// startLoadBalancer puts the VIPs onto the gateway, and a HAProxy behind them.
+func (s *site) startLoadBalancer() {
 	s.t.Helper()
 	var config strings.Builder
 	config.WriteString("defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n")
@@ -132,7 +132,7 @@ func (s *site) balancer() {
 		fmt.Fprintf(&config, "listen api-%d\n  bind %s\n  server router %s\n", i, web(vip), web(s.Worker.Addresses.Both()[i]))
 	}
 	file := filepath.Join(s.Gateway.Dir, "balancer.cfg")
-	put(s.t, file, config.String())
+	writeTestFile(s.t, file, config.String())
 	p, err := s.Gateway.Start(lab.Command{Name: "balancer", Path: "haproxy", Args: []string{"-db", "-f", file}})
 	must(s.t, err)
 	must(s.t, lab.Eventually(s.t.Context(), "the load balancer", func(ctx context.Context) error {
@@ -153,27 +153,27 @@ func (s *site) balancer() {
 // TestArbiter is two masters with routers and an arbiter, whose keepalived has
 // no instance of the API.
 func TestArbiter(t *testing.T) {
-	s := up(t, lab.Layout{Masters: 2, Arbiter: true, Compact: true})
+	s := startServices(t, lab.Layout{Masters: 2, Arbiter: true, Compact: true})
 	arbiter := s.start(s.Arbiter.Node, lab.ServiceOptions{})
-	s.inPlace()
+	s.awaitPlacement()
 	_, err := arbiter.AwaitReason(t.Context(), "NoVIPs")
 	must(t, err)
-	s.bare(s.Arbiter.Node)
+	s.expectNoTableOrListener(s.Arbiter.Node)
 	sound := func() {
-		s.says()
-		s.works()
-		s.routersAnswer()
-		s.checks("arbiter keepalived-without-api")
+		s.expectStates()
+		s.expectCertificates()
+		s.expectRouterAnswers()
+		s.expectFindings("arbiter keepalived-without-api")
 	}
 	sound()
 	must(t, s.Masters[0].StopKeepalived(t.Context()))
-	s.inPlace()
+	s.awaitPlacement()
 	sound()
-	s.bare(s.Arbiter.Node)
+	s.expectNoTableOrListener(s.Arbiter.Node)
 }
 
-// put writes a file of a lab.
-func put(t *testing.T, path, text string) {
+// writeTestFile writes a file of a lab.
+func writeTestFile(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o750))
 	must(t, os.WriteFile(path, []byte(text), 0o600))

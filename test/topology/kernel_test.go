@@ -16,9 +16,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// elsewhere lists the tests that run under another kernel when this one has not
+// guestTests lists the tests that run under another kernel when this one has not
 // their kind of link; one machine runs all of them.
-var elsewhere = []string{"TestBond", "TestVLAN"}
+var guestTests = []string{"TestBond", "TestVLAN"}
 
 // onKernelWith runs a test under this machine's kernel when that can make a kind
 // of link, as RHEL's can, and else under Debian's.
@@ -53,8 +53,8 @@ func outcome(printed, test string) (text string, passed bool) {
 	return after[:end[1]], after[end[2]:end[3]] == "PASS"
 }
 
-// runElsewhere starts this package's tests that are to run elsewhere in a guest.
-func runElsewhere(ctx context.Context) (string, error) {
+// runInGuest starts this package's tests that are to run elsewhere in a guest.
+func runInGuest(ctx context.Context) (string, error) {
 	tests, err := lab.BuildTests(ctx, "topology")
 	if err != nil {
 		return "", err
@@ -81,6 +81,6 @@ func runElsewhere(ctx context.Context) (string, error) {
 		Arch:  runtime.GOARCH,
 		Files: files,
 		Script: fmt.Sprintf("cd %s && HTTP01_PROXYD=./http01-proxyd ./topology.test -test.v -test.run '^(%s)$'\n",
-			folder, strings.Join(elsewhere, "|")),
+			folder, strings.Join(guestTests, "|")),
 	})
 }

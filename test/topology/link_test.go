@@ -9,8 +9,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// onLink wants each API VIP to be on a link of a name and a kind.
-func (s *site) onLink(name func(netip.Addr) string, kind string) {
+// expectLink wants each API VIP to be on a link of a name and a kind.
+func (s *site) expectLink(name func(netip.Addr) string, kind string) {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
 		got, of := s.linkOf(s.Preferred(vip), vip)
@@ -41,8 +41,8 @@ func (s *site) linkOf(n *lab.Node, a netip.Addr) (name, kind string) {
 	return "nothing", ""
 }
 
-// named is a link of the same name for every VIP.
-func named(link string) func(netip.Addr) string { return func(netip.Addr) string { return link } }
+// sameLink is a link of the same name for every VIP.
+func sameLink(link string) func(netip.Addr) string { return func(netip.Addr) string { return link } }
 
 // vmac is the link that keepalived makes for a VIP.
 func vmac(vip netip.Addr) string {

@@ -13,14 +13,14 @@ import (
 // TestForeignNATAfter has nat chains of others behind ours, one of which leads
 // every port 80 elsewhere: the first mapping wins.
 func TestForeignNATAfter(t *testing.T) {
-	s := up(t, lab.Layout{})
+	s := startServices(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	must(t, holder.LoadNodeRules(t.Context()))
 	s.unload(holder, "ip ocp_nat", "ip6 ocp_nat", "inet another_nat", "inet admin")
-	s.inPlace()
-	s.says()
-	s.works()
-	s.checks()
+	s.awaitPlacement()
+	s.expectStates()
+	s.expectCertificates()
+	s.expectFindings()
 }
 
 // earlier is a nat table whose chains run before ours; it maps another port of
@@ -40,20 +40,20 @@ const earlier = `table inet earlier {
 // TestForeignNATBefore has a nat table before ours: harmless while it maps other
 // ports, and named by check when it takes port 80 of the VIPs away.
 func TestForeignNATBefore(t *testing.T) {
-	s := up(t, lab.Layout{})
-	s.inPlace()
+	s := startServices(t, lab.Layout{})
+	s.awaitPlacement()
 	for _, m := range s.Masters {
 		s.load(m.Node, "tcp dport 6444 dnat to :6443")
 	}
-	s.says()
-	s.works()
-	s.checks()
+	s.expectStates()
+	s.expectCertificates()
+	s.expectFindings()
 	holder := s.Preferred(s.API.V4)
 	s.load(holder, fmt.Sprintf("ip daddr %s tcp dport 80 dnat to :9445", s.API.V4))
-	s.checks("master0 nat-before-us", "master0 own-clients-kept-away", "master1 family-broken", "master2 family-broken")
+	s.expectFindings("master0 nat-before-us", "master0 own-clients-kept-away", "master1 family-broken", "master2 family-broken")
 	_, err := holder.Run(t.Context(), "nft", "delete", "table", "inet", "earlier")
 	must(t, err)
-	s.works()
+	s.expectCertificates()
 }
 
 // load puts the earlier table with one rule onto a node, in place of another,

@@ -39,7 +39,7 @@ func TestRows(t *testing.T) {
 	ways := map[string]string{}
 	for _, r := range rows(t) {
 		documented = append(documented, r.test)
-		if way := ofPeers.FindString(r.topology); way != "" {
+		if way := peerMode.FindString(r.topology); way != "" {
 			ways[r.test] = way
 		}
 	}
@@ -52,8 +52,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// ofPeers is how keepalived finds its peers, where a row says it.
-var ofPeers = regexp.MustCompile("unicast|multicast")
+// peerMode is how keepalived finds its peers, where a row says it.
+var peerMode = regexp.MustCompile("unicast|multicast")
 
 // code is what stands in the document between back quotes.
 var code = regexp.MustCompile("`([^`]+)`")
@@ -108,11 +108,11 @@ func tests(t *testing.T) []string {
 	return names
 }
 
-// says compares what the services say of their state with the test's row. The
+// expectStates compares what the services say of their state with the test's row. The
 // message of a state names a VIP that has moved after the service's own request to it.
-func (s *site) says() {
+func (s *site) expectStates() {
 	s.t.Helper()
-	s.peers()
+	s.expectPeers()
 	must(s.t, lab.Eventually(s.t.Context(), "the states in "+document, func(ctx context.Context) error {
 		seen, err := s.states(ctx)
 		if err != nil {
@@ -146,10 +146,10 @@ func (s *site) states(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// peers compares how the masters' keepalived finds its peers with the test's row.
-func (s *site) peers() {
+// expectPeers compares how the masters' keepalived finds its peers with the test's row.
+func (s *site) expectPeers() {
 	s.t.Helper()
-	way := ofPeers.FindString(s.row().topology)
+	way := peerMode.FindString(s.row().topology)
 	if way == "" {
 		return
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// serves has a lab of a topology get certificates, over each family alone and
+// expectServing has a lab of a topology get certificates, over each family alone and
 // over both, say what its row says, and be sound for check.
-func serves(t *testing.T, y lab.Layout) *site {
+func expectServing(t *testing.T, y lab.Layout) *site {
 	t.Helper()
-	s := settled(t, y)
-	s.works()
-	s.checks()
+	s := startSettled(t, y)
+	s.expectCertificates()
+	s.expectFindings()
 	return s
 }
 
-// works gets a certificate over each VIP, and one for a name with both families;
+// expectCertificates gets a certificate over each VIP, and one for a name with both families;
 // the self check is a pod's on the holder's node, and for both another node's.
-func (s *site) works() {
+func (s *site) expectCertificates() {
 	s.t.Helper()
 	for _, p := range s.pairs() {
 		for _, one := range []lab.Pair{{V4: p.V4}, {V6: p.V6}} {
@@ -33,10 +33,10 @@ func (s *site) works() {
 			}
 		}
 		if len(p.Both()) == 2 {
-			s.certificate(p, s.podElsewhere(s.Preferred(p.V6)))
+			s.certificate(p, s.podOnOtherMaster(s.Preferred(p.V6)))
 		}
 	}
-	s.shut()
+	s.expectRefusal()
 }
 
 // podOn is the pod that lives on a master.
@@ -50,26 +50,26 @@ func (s *site) podOn(master *lab.Node) *lab.Node {
 	return nil
 }
 
-func TestStandard(t *testing.T) { serves(t, lab.Layout{}) }
+func TestStandard(t *testing.T) { expectServing(t, lab.Layout{}) }
 
-func TestIPv4Only(t *testing.T) { serves(t, lab.Layout{Families: lab.IPv4Only}) }
+func TestIPv4Only(t *testing.T) { expectServing(t, lab.Layout{Families: lab.IPv4Only}) }
 
-func TestIPv6Only(t *testing.T) { serves(t, lab.Layout{Families: lab.IPv6Only}) }
+func TestIPv6Only(t *testing.T) { expectServing(t, lab.Layout{Families: lab.IPv6Only}) }
 
 func TestDualStackIPv4First(t *testing.T) {
-	s := serves(t, lab.Layout{Families: lab.DualStack})
-	s.lists(s.API.V4, s.API.V6)
-	s.lists(s.Ingress.V4, s.Ingress.V6)
+	s := expectServing(t, lab.Layout{Families: lab.DualStack})
+	s.expectVIPOrder(s.API.V4, s.API.V6)
+	s.expectVIPOrder(s.Ingress.V4, s.Ingress.V6)
 }
 
 func TestDualStackIPv6First(t *testing.T) {
-	s := serves(t, lab.Layout{Families: lab.DualStackV6First})
-	s.lists(s.API.V6, s.API.V4)
-	s.lists(s.Ingress.V6, s.Ingress.V4)
+	s := expectServing(t, lab.Layout{Families: lab.DualStackV6First})
+	s.expectVIPOrder(s.API.V6, s.API.V4)
+	s.expectVIPOrder(s.Ingress.V6, s.Ingress.V4)
 }
 
-// lists wants every master's keepalived.conf to have VIPs in this order.
-func (s *site) lists(vips ...netip.Addr) {
+// expectVIPOrder wants every master's keepalived.conf to have VIPs in this order.
+func (s *site) expectVIPOrder(vips ...netip.Addr) {
 	s.t.Helper()
 	for _, m := range s.Masters {
 		text, err := os.ReadFile(m.KeepalivedConfig())
@@ -85,26 +85,26 @@ func (s *site) lists(vips ...netip.Addr) {
 	}
 }
 
-func TestVIPsOnDifferentMasters(t *testing.T) { serves(t, lab.Layout{Apart: true}) }
+func TestVIPsOnDifferentMasters(t *testing.T) { expectServing(t, lab.Layout{SplitFamilies: true}) }
 
-func TestMulticast(t *testing.T) { serves(t, lab.Layout{Multicast: true}) }
+func TestMulticast(t *testing.T) { expectServing(t, lab.Layout{Multicast: true}) }
 
-func TestUseVMAC(t *testing.T) { serves(t, lab.Layout{VMAC: true}).onLink(vmac, "macvlan") }
+func TestUseVMAC(t *testing.T) { expectServing(t, lab.Layout{VMAC: true}).expectLink(vmac, "macvlan") }
 
 func TestBridge(t *testing.T) {
-	serves(t, lab.Layout{Link: lab.LinkBridge}).onLink(named("br-ex"), "bridge")
+	expectServing(t, lab.Layout{Link: lab.LinkBridge}).expectLink(sameLink("br-ex"), "bridge")
 }
 
 func TestBond(t *testing.T) {
 	onKernelWith(t, lab.LinkBond, func() {
-		serves(t, lab.Layout{Link: lab.LinkBond}).onLink(named("bond0"), "bond")
+		expectServing(t, lab.Layout{Link: lab.LinkBond}).expectLink(sameLink("bond0"), "bond")
 	})
 }
 
 func TestVLAN(t *testing.T) {
 	onKernelWith(t, lab.LinkVLAN, func() {
-		serves(t, lab.Layout{Link: lab.LinkVLAN}).onLink(named("ens3.100"), "vlan")
+		expectServing(t, lab.Layout{Link: lab.LinkVLAN}).expectLink(sameLink("ens3.100"), "vlan")
 	})
 }
 
-func TestSeveralVIPs(t *testing.T) { serves(t, lab.Layout{VIPs: 3}) }
+func TestSeveralVIPs(t *testing.T) { expectServing(t, lab.Layout{VIPs: 3}) }

@@ -101,27 +101,27 @@ func (s *site) startAll() {
 	}
 }
 
-// up opens a lab with all that check looks at, and runs the service on every master.
-func up(t *testing.T, y lab.Layout) *site {
+// startServices opens a lab with all that check looks at, and runs the service on every master.
+func startServices(t *testing.T, y lab.Layout) *site {
 	t.Helper()
 	s := open(t, y)
-	s.surround()
+	s.startClusterServices()
 	s.startAll()
 	return s
 }
 
-// settled is up, with every VIP in its place and the state as the test's row has it.
-func settled(t *testing.T, y lab.Layout) *site {
+// startSettled is up, with every VIP in its place and the state as the test's row has it.
+func startSettled(t *testing.T, y lab.Layout) *site {
 	t.Helper()
-	s := up(t, y)
-	s.inPlace()
-	s.says()
+	s := startServices(t, y)
+	s.awaitPlacement()
+	s.expectStates()
 	return s
 }
 
-// inPlace waits until each master's service holds the VIPs that the master has,
+// awaitPlacement waits until each master's service holds the VIPs that the master has,
 // and these alone are in its table.
-func (s *site) inPlace() {
+func (s *site) awaitPlacement() {
 	s.t.Helper()
 	must(s.t, s.Settled(s.t.Context()))
 	for _, m := range s.Masters {
@@ -193,9 +193,9 @@ func (s *site) challenges(node string) int {
 	return seen.Challenges.Total
 }
 
-// shut asks each VIP for something else than a challenge, from the internet,
+// expectRefusal asks each VIP for something else than a challenge, from the internet,
 // and wants the front door's own answer.
-func (s *site) shut() {
+func (s *site) expectRefusal() {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
 		text, err := s.Internet.Raw(s.t.Context(), web(vip), "GET / HTTP/1.1\r\nHost: api.lab.test\r\nConnection: close\r\n\r\n")

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// untilAnswered asks for the challenge again and again until the solver's
+// awaitAnswer asks for the challenge again and again until the solver's
 // answer comes, and returns when its last byte had come.
 //
 // It speaks by plain system calls on a thread of its own: the runtime's poller
 // would add its own wake-ups to times of this size.
-func (b *bench) untilAnswered(ctx context.Context, vip netip.Addr) (answered time.Time, err error) {
+func (b *bench) awaitAnswer(ctx context.Context, vip netip.Addr) (answered time.Time, err error) {
 	request := []byte("GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: " + b.host + "\r\nConnection: close\r\n\r\n")
 	err = b.client.Inside(func() error {
 		buffer := make([]byte, 64<<10)
@@ -37,7 +37,7 @@ func (b *bench) untilAnswered(ctx context.Context, vip netip.Addr) (answered tim
 			case !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ECONNRESET):
 				return err
 			}
-			if err := breathe(); err != nil {
+			if err := pauseBetweenTries(); err != nil {
 				return err
 			}
 		}
@@ -46,12 +46,12 @@ func (b *bench) untilAnswered(ctx context.Context, vip netip.Addr) (answered tim
 	return answered, err
 }
 
-// breath is the pause between two tries. A client that spins takes a core from
+// retryPause is the pause between two tries. A client that spins takes a core from
 // the service that it measures, and what is measured then is the scheduler.
-const breath = 50 * time.Microsecond
+const retryPause = 50 * time.Microsecond
 
-func breathe() error {
-	pause := unix.NsecToTimespec(breath.Nanoseconds())
+func pauseBetweenTries() error {
+	pause := unix.NsecToTimespec(retryPause.Nanoseconds())
 	if err := unix.Nanosleep(&pause, nil); err != nil && !errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("pause: %w", err)
 	}
@@ -70,7 +70,7 @@ func exchange(vip netip.Addr, request, buffer []byte) (string, error) {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	// SO_SNDTIMEO bounds connect as well (socket(7)).
-	bound := unix.NsecToTimeval(patience.Nanoseconds())
+	bound := unix.NsecToTimeval(moveTimeout.Nanoseconds())
 	for _, option := range []int{unix.SO_SNDTIMEO, unix.SO_RCVTIMEO} {
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &bound); err != nil {
 			return "", fmt.Errorf("bound the socket: %w", err)

@@ -22,7 +22,7 @@ import (
 type links struct {
 	index    uint32
 	requests *rtnetlink.Conn
-	news     *rtnetlink.Conn
+	events   *rtnetlink.Conn
 	arrived  chan arrival
 	done     chan struct{}
 }
@@ -45,7 +45,7 @@ func openLinks(n *lab.Node, name string) (*links, error) {
 			return fmt.Errorf("open netlink: %w", err)
 		}
 		groups := uint32(unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR)
-		if l.news, err = rtnetlink.Dial(&netlink.Config{Groups: groups}); err != nil {
+		if l.events, err = rtnetlink.Dial(&netlink.Config{Groups: groups}); err != nil {
 			return errors.Join(fmt.Errorf("listen on netlink: %w", err), l.requests.Close())
 		}
 		return nil
@@ -61,7 +61,7 @@ func openLinks(n *lab.Node, name string) (*links, error) {
 func (l *links) listen() {
 	defer close(l.done)
 	for {
-		messages, headers, err := l.news.Receive()
+		messages, headers, err := l.events.Receive()
 		at := time.Now()
 		if err != nil {
 			return
@@ -126,7 +126,7 @@ func (l *links) message(vip netip.Addr) *rtnetlink.AddressMessage {
 }
 
 func (l *links) close() error {
-	err := errors.Join(l.news.Close(), l.requests.Close())
+	err := errors.Join(l.events.Close(), l.requests.Close())
 	<-l.done
 	return err
 }

@@ -16,8 +16,8 @@ import (
 // answer is what the solver says.
 const answer = "token.thumbprint"
 
-// patience bounds one move; a service that takes longer is broken.
-const patience = 10 * time.Second
+// moveTimeout bounds one move; a service that takes longer is broken.
+const moveTimeout = 10 * time.Second
 
 // bench moves VIPs to and from a pod's namespace, where nothing but the
 // service runs: keepalived's own time is not part of what is measured.
@@ -50,7 +50,7 @@ func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int) err
 	if err != nil {
 		return err
 	}
-	if err := b.knowNeighbour(ctx); err != nil {
+	if err := b.addNeighbour(ctx); err != nil {
 		return err
 	}
 	t, err := b.moveAll(ctx, count)
@@ -68,9 +68,9 @@ func (b *bench) config() string {
 		b.vips.V4, b.vips.V6, b.lab.Ingress.V4, b.lab.Ingress.V6)
 }
 
-// knowNeighbour tells the client which link address the VIPs have, so that
+// addNeighbour tells the client which link address the VIPs have, so that
 // address resolution, whose retries take a second, is no part of the time.
-func (b *bench) knowNeighbour(ctx context.Context) error {
+func (b *bench) addNeighbour(ctx context.Context) error {
 	out, err := b.node.Run(ctx, "ip", "-o", "link", "show", "dev", "eth0")
 	if err != nil {
 		return err
@@ -110,17 +110,17 @@ func (b *bench) moveAll(ctx context.Context, count int) (all times, err error) {
 // move lets one VIP come, measures, and lets it go again. It returns when the
 // service's set is empty, so that each move starts from nothing.
 func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	t := timing{vip: vip, asked: time.Now()}
 	var err error
 	if t.announced, err = links.add(ctx, vip); err != nil {
 		return t, err
 	}
-	if t.answered, err = b.untilAnswered(ctx, vip); err != nil {
+	if t.answered, err = b.awaitAnswer(ctx, vip); err != nil {
 		return t, err
 	}
-	if t.answeredAgain, err = b.untilAnswered(ctx, vip); err != nil {
+	if t.answeredAgain, err = b.awaitAnswer(ctx, vip); err != nil {
 		return t, err
 	}
 	if err := links.remove(vip); err != nil {

@@ -27,10 +27,10 @@ func main() {
 	quick := flag.Bool("quick", false, "try everything once, for a moment; the figures mean nothing")
 	doors := flag.String("doors", "", "keys of the front doors, separated by commas; all when empty")
 	connections := flag.String("connections", "", "wrk's connections, separated by commas")
-	rounds := flag.Int("rounds", asUsual, "how often every front door has its turn")
-	cell := flag.Duration("cell", asUsual, "length of one measurement, in whole seconds")
-	open := flag.Int("open", asUsual, "connections that are open when memory is read; 0 leaves memory out")
-	pairs := flag.Int("pairs", asUsual, "how often the API is measured with and without the table; 0 leaves the API out")
+	rounds := flag.Int("rounds", keepDefault, "how often every front door has its turn")
+	cell := flag.Duration("cell", keepDefault, "length of one measurement, in whole seconds")
+	open := flag.Int("open", keepDefault, "connections that are open when memory is read; 0 leaves memory out")
+	pairs := flag.Int("pairs", keepDefault, "how often the API is measured with and without the table; 0 leaves the API out")
 	flag.Parse()
 	o := bench.Full()
 	if *quick {
@@ -41,7 +41,7 @@ func main() {
 	set(&o.HalfHeads, *open)
 	set(&o.Pairs, *pairs)
 	if *doors != "" {
-		o.Doors = strings.Split(*doors, ",")
+		o.Proxies = strings.Split(*doors, ",")
 	}
 	if *connections != "" {
 		o.Connections = nil
@@ -61,11 +61,11 @@ func main() {
 	}
 }
 
-// asUsual is no value: what Full or Quick says is kept.
-const asUsual = -1
+// keepDefault is no value: what Full or Quick says is kept.
+const keepDefault = -1
 
 func set[T int | time.Duration](field *T, value T) {
-	if value != asUsual {
+	if value != keepDefault {
 		*field = value
 	}
 }

@@ -72,7 +72,7 @@ func (p printer) show(ctx context.Context, steps []step) results {
 	for _, s := range steps {
 		r := result{title: s.title}
 		if !broken && ctx.Err() == nil {
-			r = p.one(ctx, s, width)
+			r = p.runStep(ctx, s, width)
 		}
 		broken = broken || (s.base && r.mark == bad)
 		all = append(all, r)
@@ -81,8 +81,8 @@ func (p printer) show(ctx context.Context, steps []step) results {
 	return all
 }
 
-// one runs a step and prints its line.
-func (p printer) one(ctx context.Context, s step, width int) result {
+// runStep runs a step and prints its line.
+func (p printer) runStep(ctx context.Context, s step, width int) result {
 	if p.terminal {
 		fmt.Fprintf(p.w, "…           %s", s.title)
 	}
@@ -96,7 +96,7 @@ func (p printer) one(ctx context.Context, s step, width int) result {
 	if p.terminal {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-	fmt.Fprintf(p.w, "%s %s  %s  %s\n", p.sign(r.mark), seconds(r.took), pad(s.title, width), seen)
+	fmt.Fprintf(p.w, "%s %s  %s  %s\n", p.symbol(r.mark), seconds(r.took), pad(s.title, width), seen)
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(p.w, indent(err.Error()+"\n"+p.logs()))
 	}
@@ -111,19 +111,19 @@ func (p printer) table(all results, width int, total time.Duration) {
 		if r.mark == notRun {
 			took = strings.Repeat(" ", len("000.00 s"))
 		}
-		fmt.Fprintf(p.w, "%2d  %s  %s  %s\n", i+1, p.sign(r.mark), pad(r.title, width), took)
+		fmt.Fprintf(p.w, "%2d  %s  %s  %s\n", i+1, p.symbol(r.mark), pad(r.title, width), took)
 	}
-	fmt.Fprintf(p.w, "%s\n    %s  %s  %s\n", rule, p.sign(verdict(all)), pad("together", width), seconds(total))
+	fmt.Fprintf(p.w, "%s\n    %s  %s  %s\n", rule, p.symbol(overallMark(all)), pad("together", width), seconds(total))
 }
 
-func verdict(all results) mark {
+func overallMark(all results) mark {
 	if all.ok() {
 		return good
 	}
 	return bad
 }
 
-func (p printer) sign(m mark) string {
+func (p printer) symbol(m mark) string {
 	sign, colour := "–", "33"
 	switch m {
 	case good:

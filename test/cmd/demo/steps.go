@@ -28,7 +28,7 @@ type demo struct {
 func (d *demo) steps() []step {
 	return []step{
 		{"Bring the lab up", d.up, true},
-		{"Order without the service: must fail", d.gap, false},
+		{"Order without the service: must fail", d.orderWithoutService, false},
 		{"Start the service on three masters", d.start, true},
 		{"Certificate over IPv4", d.overIPv4, false},
 		{"Certificate over IPv6 alone", d.overIPv6, false},
@@ -75,8 +75,8 @@ func (d *demo) up(ctx context.Context) (string, error) {
 	return fmt.Sprintf("API VIPs %s and %s on %s, ingress VIPs on the worker", d.lab.API.V4, d.lab.API.V6, holder.Name), nil
 }
 
-// gap shows why the service is wanted.
-func (d *demo) gap(ctx context.Context) (string, error) {
+// orderWithoutService shows why the service is wanted.
+func (d *demo) orderWithoutService(ctx context.Context) (string, error) {
 	name, err := d.publish(ctx, "api", d.lab.API)
 	if err != nil {
 		return "", err

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled is how long the kernel gets to remove what has ended.
-const settled = 10 * time.Second
+// settleTimeout is how long the kernel gets to remove what has ended.
+const settleTimeout = 10 * time.Second
 
 // watched are the directories outside the checkout in which the programs of the
 // tests could leave something.
@@ -43,14 +43,14 @@ type snapshot map[string]bool
 // belong to another run, and in /tmp every name without ours.
 func takeSnapshot(root string) (snapshot, error) {
 	found := snapshot{}
-	living := livingLabs()
+	living := liveLabs()
 	for _, dir := range watched() {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list what tests could leave: %w", err)
 		}
 		for _, e := range entries {
-			if (dir != "/tmp" || strings.Contains(e.Name(), "http01")) && !living.own(e.Name()) {
+			if (dir != "/tmp" || strings.Contains(e.Name(), "http01")) && !living.owns(e.Name()) {
 				found["file "+filepath.Join(dir, e.Name())] = true
 			}
 		}
@@ -60,7 +60,7 @@ func takeSnapshot(root string) (snapshot, error) {
 		return nil, fmt.Errorf("list what tests could leave: %w", err)
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 4 && !living.own(filepath.Base(fields[4])) {
+		if fields := strings.Fields(line); len(fields) > 4 && !living.owns(filepath.Base(fields[4])) {
 			found["mount "+fields[4]] = true
 		}
 	}
@@ -83,9 +83,9 @@ func takeSnapshot(root string) (snapshot, error) {
 // labs are the names of labs, without their hyphens.
 type labs []string
 
-// livingLabs are those whose process lives: it holds a lock on a file of the lab.
+// liveLabs are those whose process lives: it holds a lock on a file of the lab.
 // The processes of this run have ended by the time of the last look.
-func livingLabs() labs {
+func liveLabs() labs {
 	var all labs
 	locks, _ := filepath.Glob("/run/http01-lab/*/lock")
 	for _, path := range locks {
@@ -107,8 +107,8 @@ func locked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// own reports whether a file has its name from one of the labs.
-func (l labs) own(name string) bool {
+// owns reports whether a file has its name from one of the labs.
+func (l labs) owns(name string) bool {
 	name = strings.ReplaceAll(name, "-", "")
 	return slices.ContainsFunc(l, func(id string) bool { return strings.HasPrefix(name, id) })
 }
@@ -152,7 +152,7 @@ func processes(id string) []string {
 // leftovers lists everything that was not there before. It repeats that for some time,
 // since the end of a process takes the kernel a moment.
 func leftovers(before snapshot, root, id, tmp string) ([]string, error) {
-	for deadline := time.Now().Add(settled); ; {
+	for deadline := time.Now().Add(settleTimeout); ; {
 		after, err := takeSnapshot(root)
 		if err != nil {
 			return nil, err

@@ -208,9 +208,9 @@ func runRound(ctx context.Context, o options, test2json string, out io.Writer) (
 		lookErr = fmt.Errorf("the run has left:\n  %s", strings.Join(remaining, "\n  "))
 		rep.failures = append(rep.failures, "what the run has left")
 	}
-	rep.sum()
+	rep.printSummary()
 	if ctx.Err() == nil {
-		err = errors.Join(err, rep.verdict())
+		err = errors.Join(err, rep.failure())
 	}
 	return rep, errors.Join(err, lookErr)
 }

@@ -28,12 +28,12 @@ const (
 	defaultTimeout = 10 * time.Minute
 	// fuzzTimeout bounds a fuzzer, which has the lowest priority.
 	fuzzTimeout = 30 * time.Minute
-	// unknown is the assumed seconds of a test that the table does not list.
-	unknown = 2
+	// defaultSeconds is the assumed seconds of a test that the table does not list.
+	defaultSeconds = 2
 )
 
-// pack is a Go package with tests.
-type pack struct {
+// testPackage is a Go package with tests.
+type testPackage struct {
 	module module
 	dir    string // from the repository's root
 	path   string // import path
@@ -43,7 +43,7 @@ type pack struct {
 
 // process is one run of a test program, with some of its package's tests.
 type process struct {
-	pack    *pack
+	pack    *testPackage
 	binary  string
 	tests   []string
 	weight  int // expected seconds
@@ -62,7 +62,7 @@ func (p *process) name() string {
 }
 
 // list finds the packages of a module that have tests.
-func list(ctx context.Context, root string, m module) ([]*pack, error) {
+func list(ctx context.Context, root string, m module) ([]*testPackage, error) {
 	cmd := goCommand(ctx, root, m, "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -70,7 +70,7 @@ func list(ctx context.Context, root string, m module) ([]*pack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the packages of module %s: %w\n%s", m.dir, err, stderr.String())
 	}
-	var all []*pack
+	var all []*testPackage
 	names := map[string]int{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var found struct {
@@ -86,7 +86,7 @@ func list(ctx context.Context, root string, m module) ([]*pack, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the packages of module %s: %w", m.dir, err)
 		}
-		p := &pack{module: m, dir: dir, path: found.ImportPath, index: names[filepath.Base(found.ImportPath)]}
+		p := &testPackage{module: m, dir: dir, path: found.ImportPath, index: names[filepath.Base(found.ImportPath)]}
 		names[filepath.Base(found.ImportPath)]++
 		for _, file := range slices.Concat(found.TestGoFiles, found.XTestGoFiles) {
 			text, err := os.ReadFile(filepath.Join(found.Dir, file))
@@ -130,7 +130,7 @@ func goCommand(ctx context.Context, root string, m module, args ...string) *exec
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = filepath.Join(root, m.dir), environment(m)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = grace
+	cmd.WaitDelay = cleanupTimeout
 	return cmd
 }
 
@@ -145,7 +145,7 @@ func environment(m module) []string {
 
 // wanted are a suite's tests in a set; an error names one of the table that the
 // package lacks.
-func (s suite) wanted(p *pack, set string) ([]string, error) {
+func (s suite) wanted(p *testPackage, set string) ([]string, error) {
 	named := slices.Concat(s.together, s.main, slices.Sorted(maps.Keys(s.seconds)))
 	unknown := slices.DeleteFunc(named, func(name string) bool { return slices.Contains(p.tests, name) })
 	if len(unknown) > 0 {
@@ -173,7 +173,7 @@ func (s suite) split(tests []string) [][]string {
 	var units []group
 	var together group
 	for _, name := range tests {
-		weight := cmp.Or(s.seconds[name], unknown)
+		weight := cmp.Or(s.seconds[name], defaultSeconds)
 		if slices.Contains(s.together, name) {
 			together.tests = append(together.tests, name)
 			together.weight += weight
@@ -208,13 +208,13 @@ func (s suite) split(tests []string) [][]string {
 }
 
 // plan returns the processes that run the given tests of one package.
-func (s suite) plan(p *pack, tests []string, binary string) []*process {
+func (s suite) plan(p *testPackage, tests []string, binary string) []*process {
 	var all []*process
 	groups := s.split(tests)
 	for _, some := range groups {
 		weight := 0
 		for _, name := range some {
-			weight += cmp.Or(s.seconds[name], unknown)
+			weight += cmp.Or(s.seconds[name], defaultSeconds)
 		}
 		all = append(all, &process{
 			pack: p, binary: binary, tests: some, weight: weight, timeout: cmp.Or(s.timeout, defaultTimeout),
@@ -234,8 +234,8 @@ func (p *process) arguments() []string {
 
 // compile makes the test programs of some packages of one module below dir and
 // returns their paths by package. `go test` leaves alone what is up to date.
-func compile(ctx context.Context, root, dir string, m module, packs []*pack, cover bool) (map[*pack]string, error) {
-	binaries := map[*pack]string{}
+func compile(ctx context.Context, root, dir string, m module, packs []*testPackage, cover bool) (map[*testPackage]string, error) {
+	binaries := map[*testPackage]string{}
 	name := m.dir
 	if name == "." {
 		name = "root"
@@ -274,7 +274,7 @@ func compile(ctx context.Context, root, dir string, m module, packs []*pack, cov
 // process returns the process that runs a fuzzer on one core at the lowest priority.
 func (f fuzzer) process() *process {
 	return &process{
-		pack:  &pack{dir: f.dir, path: "./" + f.dir, module: module{dir: "."}},
+		pack:  &testPackage{dir: f.dir, path: "./" + f.dir, module: module{dir: "."}},
 		tests: []string{f.name}, timeout: fuzzTimeout,
 		command: []string{
 			"nice", "-n", "19", "go", "test", ".", "-run", "^$", "-fuzz", "^" + f.name + "$",

@@ -52,7 +52,7 @@ func TestSplit(t *testing.T) {
 }
 
 func TestWanted(t *testing.T) {
-	p := &pack{dir: "test/p", tests: []string{"TestA", "TestB"}}
+	p := &testPackage{dir: "test/p", tests: []string{"TestA", "TestB"}}
 	for _, tt := range []struct {
 		name string
 		s    suite

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standInVariable names the behaviour of this test program as a test program that the
+// fakeProgramVariable names the behaviour of this test program as a test program that the
 // runner starts.
-const standInVariable = "HTTP01_SUITES_TEST_STAND_IN"
+const fakeProgramVariable = "HTTP01_SUITES_TEST_STAND_IN"
 
-// standIn prints as a test program does.
-func standIn(behaviour string) int {
+// fakeTestProgram prints as a test program does.
+func fakeTestProgram(behaviour string) int {
 	switch behaviour {
 	case "passes":
 		os.Stdout.WriteString("=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n")
@@ -65,18 +65,18 @@ func TestRunner(t *testing.T) {
 		{"leaves a process", []string{"TestA"}, 1, 0, 1, errHeldOpen.Error()},
 	} {
 		t.Run(tt.behaviour, func(t *testing.T) {
-			t.Setenv(standInVariable, tt.behaviour)
+			t.Setenv(fakeProgramVariable, tt.behaviour)
 			var out bytes.Buffer
 			rep := newReport(&out)
 			r := &runner{root: ".", tmp: t.TempDir(), id: "stand-in-" + tt.behaviour, test: test2json, outputDelay: time.Second}
-			p := &process{pack: &pack{dir: "."}, binary: "/proc/self/exe", tests: tt.tests, timeout: defaultTimeout, group: 1}
+			p := &process{pack: &testPackage{dir: "."}, binary: "/proc/self/exe", tests: tt.tests, timeout: defaultTimeout, group: 1}
 			rep.expect(p)
 			rep.add(r.run(t.Context(), p))
 			endAll(t, r.id)
 			if rep.passed != tt.passed || rep.failed != tt.failed || rep.broken != tt.broken || !strings.Contains(out.String(), tt.prints) {
 				t.Errorf("%d passed, %d failed, %d broken\n%s", rep.passed, rep.failed, rep.broken, out.String())
 			}
-			if err := rep.verdict(); (err == nil) != (tt.failed+tt.broken == 0) {
+			if err := rep.failure(); (err == nil) != (tt.failed+tt.broken == 0) {
 				t.Errorf("the verdict is %v", err)
 			}
 		})

@@ -173,8 +173,8 @@ func (r *report) account(res result, failed bool) {
 	fmt.Fprintf(r.out, "%s  %-32s %6.1fs\n", verdict, res.process.name(), t.wall().Seconds())
 }
 
-// sum prints the slowest tests and suites and, last, the counts.
-func (r *report) sum() {
+// printSummary prints the slowest tests and suites and, last, the counts.
+func (r *report) printSummary() {
 	slices.SortStableFunc(r.tests, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	fmt.Fprintln(r.out, "\nThe slowest tests:")
 	for _, t := range r.tests[:min(slowest, len(r.tests))] {
@@ -229,8 +229,8 @@ func (r *report) table(out io.Writer) error {
 	return w.Flush()
 }
 
-// verdict returns an error when a run failed. As root a skipped test is a failure.
-func (r *report) verdict() error {
+// failure returns an error when a run failed. As root a skipped test is a failure.
+func (r *report) failure() error {
 	switch {
 	case r.failed > 0 || r.broken > 0:
 		return fmt.Errorf("%d tests and %d processes failed", r.failed, r.broken)

@@ -23,8 +23,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := &process{pack: &pack{dir: "pkg/p"}}
-	two := &process{pack: &pack{dir: "pkg/p"}}
+	one := &process{pack: &testPackage{dir: "pkg/p"}}
+	two := &process{pack: &testPackage{dir: "pkg/p"}}
 	fuzz := fuzzer{"pkg/q", "FuzzQ", "10x"}.process()
 	var out strings.Builder
 	r := newReport(&out)
@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 		err: errors.New("exit status 2"), begin: begin.Add(time.Second), wall: 3 * time.Second,
 	})
 	r.add(result{process: fuzz, begin: begin, wall: time.Second})
-	r.sum()
+	r.printSummary()
 	want := `pkg/p TestB
 why it failed
 pkg/p TestC
@@ -64,7 +64,7 @@ Failed:
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
-	if err := r.verdict(); err == nil {
+	if err := r.failure(); err == nil {
 		t.Error("a failed test and a failed process are no failure of the run")
 	}
 }

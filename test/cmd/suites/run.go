@@ -33,10 +33,10 @@ const (
 	groupVariable     = "HTTP01_TEST_GROUP"
 	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
 
-	// late is how long a process may take before and after its tests.
-	late = 5 * time.Minute
-	// grace is how long a process has for its cleanup after a signal.
-	grace = 2 * time.Minute
+	// startupAllowance is how long a process may take before and after its tests.
+	startupAllowance = 5 * time.Minute
+	// cleanupTimeout is how long a process has for its cleanup after a signal.
+	cleanupTimeout = 2 * time.Minute
 	// outputDelay is runner.outputDelay of the program; its tests set a shorter one.
 	outputDelay = 15 * time.Second
 	// longestLine bounds a line of test2json.
@@ -169,13 +169,13 @@ func startAndWait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) err
 		case <-over:
 			return
 		case <-ctx.Done():
-		case <-time.After(timeout + late):
+		case <-time.After(timeout + startupAllowance):
 			stop = unix.SIGQUIT
 		}
 		_ = unix.Kill(-cmd.Process.Pid, stop)
 		select {
 		case <-over:
-		case <-time.After(grace):
+		case <-time.After(cleanupTimeout):
 			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 		}
 	}()
@@ -188,7 +188,7 @@ func startAndWait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) err
 
 // awaitGroup waits until the last process of a group has ended after a signal.
 func awaitGroup(group int) error {
-	for deadline := time.Now().Add(grace); unix.Kill(-group, 0) == nil; {
+	for deadline := time.Now().Add(cleanupTimeout); unix.Kill(-group, 0) == nil; {
 		if time.Now().After(deadline) {
 			return unix.Kill(-group, unix.SIGKILL)
 		}

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	if behaviour := os.Getenv(standInVariable); behaviour != "" {
-		os.Exit(standIn(behaviour))
+	if behaviour := os.Getenv(fakeProgramVariable); behaviour != "" {
+		os.Exit(fakeTestProgram(behaviour))
 	}
 	os.Exit(m.Run())
 }

@@ -126,7 +126,7 @@ func prepare(ctx context.Context, o options, m module) ([]*process, error) {
 		return nil, err
 	}
 	suites := table()
-	tests := map[*pack][]string{}
+	tests := map[*testPackage][]string{}
 	for _, p := range packs {
 		if !o.selects(p.dir) {
 			continue
@@ -139,7 +139,7 @@ func prepare(ctx context.Context, o options, m module) ([]*process, error) {
 			tests[p] = names
 		}
 	}
-	packs = slices.DeleteFunc(packs, func(p *pack) bool { return tests[p] == nil })
+	packs = slices.DeleteFunc(packs, func(p *testPackage) bool { return tests[p] == nil })
 	binaries, err := compile(ctx, o.root, o.bin, m, packs, o.cover != "")
 	if err != nil {
 		return nil, err

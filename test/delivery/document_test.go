@@ -65,29 +65,29 @@ func readDocument(name string) ([]fenced, error) {
 	return all, nil
 }
 
-// handbook is a document's blocks with commands, by section.
-type handbook struct {
+// commandBlocks is a document's blocks with commands, by section.
+type commandBlocks struct {
 	name   string
 	blocks map[string][]string
 }
 
-func openHandbook(t *testing.T) *handbook {
+func openInstallDocument(t *testing.T) *commandBlocks {
 	t.Helper()
 	return openDocument(t, installDocument, installMark)
 }
 
-func openDocument(t *testing.T, name, mark string) *handbook {
+func openDocument(t *testing.T, name, mark string) *commandBlocks {
 	t.Helper()
-	h := must1(newHandbook(name, mark))(t)
+	h := must1(readCommandBlocks(name, mark))(t)
 	return h
 }
 
-func newHandbook(name, mark string) (*handbook, error) {
+func readCommandBlocks(name, mark string) (*commandBlocks, error) {
 	all, err := readDocument(name)
 	if err != nil {
 		return nil, err
 	}
-	h := &handbook{name: name, blocks: map[string][]string{}}
+	h := &commandBlocks{name: name, blocks: map[string][]string{}}
 	for _, f := range all {
 		if f.mark == mark {
 			h.blocks[f.section] = append(h.blocks[f.section], f.text)
@@ -99,15 +99,15 @@ func newHandbook(name, mark string) (*handbook, error) {
 	return h, nil
 }
 
-// one is a section's only block, which the caller runs.
-func (h *handbook) one(t *testing.T, section string) string {
+// onlyBlock is a section's only block, which the caller runs.
+func (h *commandBlocks) onlyBlock(t *testing.T, section string) string {
 	t.Helper()
 	return h.block(t, section, 0, 1)
 }
 
 // block is one of a section's blocks, which the caller runs. The section has to
 // have as many as the caller knows of.
-func (h *handbook) block(t *testing.T, section string, i, of int) string {
+func (h *commandBlocks) block(t *testing.T, section string, i, of int) string {
 	t.Helper()
 	blocks := h.blocks[section]
 	if len(blocks) != of {
@@ -117,15 +117,15 @@ func (h *handbook) block(t *testing.T, section string, i, of int) string {
 	return blocks[i]
 }
 
-func (h *handbook) title(section string, i int) string {
+func (h *commandBlocks) title(section string, i int) string {
 	return fmt.Sprintf("%s, %q, block %d", h.name, section, i+1)
 }
 
-// unrun lists the documents' blocks of which no test has asked to run them.
-func unrun(ran map[string]bool) ([]string, error) {
+// unusedBlocks lists the documents' blocks of which no test has asked to run them.
+func unusedBlocks(ran map[string]bool) ([]string, error) {
 	var left []string
 	for name, mark := range map[string]string{installDocument: installMark, readmeDocument: readmeMark} {
-		h, err := newHandbook(name, mark)
+		h, err := readCommandBlocks(name, mark)
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func (s *shell) run(ctx context.Context, text string, env ...string) (string, er
 }
 
 // section runs a section's commands, block after block.
-func (s *shell) section(h *handbook, name string, env ...string) string {
+func (s *shell) section(h *commandBlocks, name string, env ...string) string {
 	s.t.Helper()
 	of := len(h.blocks[name])
 	if of == 0 {

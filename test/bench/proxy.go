@@ -13,8 +13,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// door is one way to serve challenges on the VIP.
-type door struct {
+// proxy is one way to serve challenges on the VIP.
+type proxy struct {
 	key    string // for --doors and the chart
 	name   string // as in the table
 	prefix bool   // it lets the challenges' prefix through and nothing else
@@ -22,7 +22,7 @@ type door struct {
 	detail func(context.Context, *rig) (string, error) // program and version; nil for a variant
 }
 
-// turn is a front door that runs.
+// measureRound is a front door that runs.
 type turn struct {
 	pid  int // of the process whose descendants are the front door; 0 for the kernel's
 	live func() error
@@ -32,9 +32,9 @@ type turn struct {
 // serviceKey is the key of the service as it runs on a node.
 const serviceKey = "http01-proxyd"
 
-// doors lists all that these options allow, the reference first.
-func (o Options) doors() []door {
-	all := []door{
+// availableProxies lists all that these options allow, the reference first.
+func (o Options) availableProxies() []proxy {
+	all := []proxy{
 		{"haproxy", "HAProxy", true, startHAProxy(runtime.NumCPU()), versionOf("haproxy", "-v")},
 		// Where clients and upstream share the cores, one thread can do better.
 		{"haproxy-1", "HAProxy, one thread", true, startHAProxy(1), nil},
@@ -47,20 +47,20 @@ func (o Options) doors() []door {
 		{"dnat", "kernel DNAT + masquerade", false, startDNAT, versionOf("nft", "--version")},
 	}
 	if o.Before == "" {
-		all = slices.DeleteFunc(all, func(d door) bool { return d.key == serviceKey+"-before" })
+		all = slices.DeleteFunc(all, func(d proxy) bool { return d.key == serviceKey+"-before" })
 	}
 	return all
 }
 
-// chosen are the doors that are asked for, in the order of doors.
-func (o Options) chosen() ([]door, error) {
-	keys := o.Doors
+// selectedProxies are the doors that are asked for, in the order of doors.
+func (o Options) selectedProxies() ([]proxy, error) {
+	keys := o.Proxies
 	if len(keys) == 0 {
-		return o.doors(), nil
+		return o.availableProxies(), nil
 	}
-	var out []door
+	var out []proxy
 	var known []string
-	for _, d := range o.doors() {
+	for _, d := range o.availableProxies() {
 		known = append(known, d.key)
 		if slices.Contains(keys, d.key) {
 			out = append(out, d)
@@ -74,18 +74,18 @@ func (o Options) chosen() ([]door, error) {
 	return out, nil
 }
 
-// open starts a front door and waits until it does its work.
-func (r *rig) open(ctx context.Context, d door) (*turn, error) {
+// startProxy starts a front door and waits until it does its work.
+func (r *rig) startProxy(ctx context.Context, d proxy) (*turn, error) {
 	t, err := d.start(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", d.name, err)
 	}
 	err = lab.Eventually(ctx, d.name, func(ctx context.Context) error {
-		return errors.Join(t.live(), r.answers(ctx, r.vip))
+		return errors.Join(t.live(), r.checkChallenge(ctx, r.vip))
 	})
 	if err == nil && d.prefix {
 		// A door that does less work than the others would be no comparison.
-		err = r.expect(ctx, r.vip, "/", "HTTP/1.1 4", "is allowed")
+		err = r.checkAnswer(ctx, r.vip, "/", "HTTP/1.1 4", "is allowed")
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.stop(context.WithoutCancel(ctx)))
@@ -93,20 +93,20 @@ func (r *rig) open(ctx context.Context, d door) (*turn, error) {
 	return t, nil
 }
 
-// run starts a front door that is a program of its own.
-func (r *rig) run(name, path string, args ...string) (*turn, error) {
+// startProgram starts a front door that is a program of its own.
+func (r *rig) startProgram(name, path string, args ...string) (*turn, error) {
 	p, err := r.front.Start(lab.Command{Name: name, Path: path, Args: args})
 	if err != nil {
 		return nil, err
 	}
 	return &turn{pid: p.PID(), live: p.Alive, stop: func(ctx context.Context) error {
-		return ended(p.Stop(ctx))
+		return ignoreExitStatus(p.Stop(ctx))
 	}}, nil
 }
 
-// ended forgives a front door that exits with another status than 0 when it
+// ignoreExitStatus forgives a front door that exits with another status than 0 when it
 // is told to end; one that does not end is an error.
-func ended(err error) error {
+func ignoreExitStatus(err error) error {
 	var status interface{ ExitCode() int }
 	if errors.As(err, &status) {
 		return nil

@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// opened is one Judge for all tests: compiling the rules takes its time.
-var opened = sync.OnceValues(func() (*Judge, error) { return Open(context.Background()) })
+// loadOnce is one Judge for all tests: compiling the rules takes its time.
+var loadOnce = sync.OnceValues(func() (*Validator, error) { return Load(context.Background()) })
 
-func open(t *testing.T) *Judge {
+func testValidator(t *testing.T) *Validator {
 	t.Helper()
-	j, err := opened()
+	j, err := loadOnce()
 	must(t, err)
 	return j
 }
 
-// verdict fails the test unless the error says what is wanted, or is nil when
+// checkError fails the test unless the error says what is wanted, or is nil when
 // nothing is.
-func verdict(t *testing.T, err error, want string) {
+func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
 	case want == "" && err != nil:
@@ -52,7 +52,7 @@ func TestIgnition(t *testing.T) {
 		{"an unknown key, a warning", `{"ignition":{"version":"3.4.0"},"storage":{"file":[]}}`, "unused key file"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { verdict(t, Ignition([]byte(tt.config)), tt.want) })
+		t.Run(tt.name, func(t *testing.T) { checkError(t, Ignition([]byte(tt.config)), tt.want) })
 	}
 }
 
@@ -103,7 +103,7 @@ func TestObject(t *testing.T) {
 		{"a Containerfile of 4097", osConfig("master", strings.Repeat("a", 4097)), "may not be more than 4096"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { verdict(t, open(t).Object([]byte(tt.object)), tt.want) })
+		t.Run(tt.name, func(t *testing.T) { checkError(t, testValidator(t).Object([]byte(tt.object)), tt.want) })
 	}
 }
 
@@ -120,7 +120,7 @@ func TestMachineConfig(t *testing.T) {
 		{"no config", `{}`, "no MachineConfig with spec.config"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { verdict(t, open(t).MachineConfig(object(tt.spec)), tt.want) })
+		t.Run(tt.name, func(t *testing.T) { checkError(t, testValidator(t).MachineConfig(object(tt.spec)), tt.want) })
 	}
 }
 
@@ -144,7 +144,7 @@ func TestUpdate(t *testing.T) {
 		{"another kind", osConfig("a", "a", "one"), []byte(policyHead + "    files: []\n"), "a MachineOSConfig cannot become a MachineConfiguration"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { verdict(t, open(t).Update(tt.before, tt.now), tt.want) })
+		t.Run(tt.name, func(t *testing.T) { checkError(t, testValidator(t).Update(tt.before, tt.now), tt.want) })
 	}
 }
 
@@ -161,12 +161,12 @@ func TestDocuments(t *testing.T) {
 // The schemas come from this module's go.mod and from nowhere else.
 func TestOpenElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	_, err := Open(t.Context())
-	verdict(t, err, "find the CRDs of github.com/")
+	_, err := Load(t.Context())
+	checkError(t, err, "find the CRDs of github.com/")
 }
 
 func TestConcurrent(t *testing.T) {
-	j := open(t)
+	j := testValidator(t)
 	good := []byte(policyHead + "    files: [{path: /etc/a, actions: [{type: None}]}]\n")
 	var group sync.WaitGroup
 	for range 8 {

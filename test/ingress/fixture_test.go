@@ -19,19 +19,19 @@ const apiName = "api.lab.test"
 
 const acmePath = "/.well-known/acme-challenge/"
 
-// place is what a test begins with: the lab, quiet, with the router and the
+// fixture is what a test begins with: the lab, quiet, with the router and the
 // egress proxy as the test wants them.
-type place struct {
+type fixture struct {
 	*lab.Lab
 }
 
-// at waits for a quiet lab.
-func at(t *testing.T) *place {
+// newFixture waits for a quiet lab.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")
 	}
-	p := &place{Lab: shared.lab}
+	p := &fixture{Lab: shared.lab}
 	must(t, p.Settled(t.Context()))
 	must(t, p.Internet.SetName(t.Context(), apiName, p.API))
 	must(t, p.Internet.SetName(t.Context(), lab.EgressName, p.Egress.Addresses))
@@ -45,18 +45,18 @@ func at(t *testing.T) *place {
 }
 
 // holder is the master that holds the API VIPs.
-func (p *place) holder() *lab.Node { return p.Masters[0].Node }
+func (p *fixture) holder() *lab.Node { return p.Masters[0].Node }
 
-// router restarts the router.
-func (p *place) router(t *testing.T, o lab.RouterOptions) {
+// restartRouter restarts the router.
+func (p *fixture) restartRouter(t *testing.T, o lab.RouterOptions) {
 	t.Helper()
 	must(t, p.Worker.StopRouter(t.Context()))
 	must(t, p.Worker.StartRouter(t.Context(), o))
 }
 
-// proxy starts the egress proxy, which takes the API's name for the router on
+// startEgressProxy starts the egress proxy, which takes the API's name for the router on
 // the outside network unless the test says otherwise.
-func (p *place) proxy(t *testing.T, o lab.EgressOptions) {
+func (p *fixture) startEgressProxy(t *testing.T, o lab.EgressOptions) {
 	t.Helper()
 	if o.Hosts == nil {
 		o.Hosts = map[string]lab.Pair{apiName: p.Outside}
@@ -65,11 +65,11 @@ func (p *place) proxy(t *testing.T, o lab.EgressOptions) {
 	t.Cleanup(func() { must(t, p.Egress.Stop(context.Background())) })
 }
 
-// apps is what the router presents: a certificate for the cluster's apps alone,
+// appsIdentity is what the router presents: a certificate for the cluster's apps alone,
 // as OpenShift's does, whatever name it is asked for.
-func (p *place) apps(t *testing.T) *lab.Identity {
+func (p *fixture) appsIdentity(t *testing.T) *lab.Identity {
 	t.Helper()
-	return issue(t, shared.pki.between, lab.ServerCertificate{Names: []string{"*.apps." + p.Domain}})
+	return issue(t, shared.pki.intermediate, lab.ServerCertificate{Names: []string{"*.apps." + p.Domain}})
 }
 
 func issue(t *testing.T, by *lab.Authority, c lab.ServerCertificate) *lab.Identity {
@@ -79,24 +79,24 @@ func issue(t *testing.T, by *lab.Authority, c lab.ServerCertificate) *lab.Identi
 	return &i
 }
 
-// file writes a file of the holder, by rename, and returns its path.
-func (p *place) file(t *testing.T, name string, text []byte) string {
+// writeHostFile writes a file of the holder, by rename, and returns its path.
+func (p *fixture) writeHostFile(t *testing.T, name string, text []byte) string {
 	t.Helper()
 	path := filepath.Join(p.holder().Dir, name)
-	rename(t, path, text)
+	replaceFile(t, path, text)
 	t.Cleanup(func() { _ = os.RemoveAll(path) })
 	return path
 }
 
-// rename replaces a file by another, as the machine-config-daemon does.
-func rename(t *testing.T, path string, text []byte) {
+// replaceFile replaces a file by another, as the machine-config-daemon does.
+func replaceFile(t *testing.T, path string, text []byte) {
 	t.Helper()
 	must(t, os.WriteFile(path+".new", text, 0o600))
 	must(t, os.Rename(path+".new", path))
 }
 
 // serve runs the service on the holder and waits until it serves.
-func (p *place) serve(t *testing.T, config string) *lab.Service {
+func (p *fixture) serve(t *testing.T, config string) *lab.Service {
 	t.Helper()
 	s := p.launch(t, config)
 	_, err := s.Await(t.Context(), "Serving", func(seen lab.Status) error {
@@ -115,7 +115,7 @@ func (p *place) serve(t *testing.T, config string) *lab.Service {
 }
 
 // launch is serve without waiting for a state.
-func (p *place) launch(t *testing.T, config string) *lab.Service {
+func (p *fixture) launch(t *testing.T, config string) *lab.Service {
 	t.Helper()
 	s, err := p.holder().StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary, Config: config})
 	must(t, err)
@@ -123,7 +123,7 @@ func (p *place) launch(t *testing.T, config string) *lab.Service {
 	return s
 }
 
-func (p *place) stop(t *testing.T, s *lab.Service) {
+func (p *fixture) stop(t *testing.T, s *lab.Service) {
 	t.Helper()
 	must(t, s.End(context.Background()))
 	text, err := os.ReadFile(s.Log)
@@ -139,13 +139,13 @@ func (p *place) stop(t *testing.T, s *lab.Service) {
 
 // outsideVIPs is the part of a configuration that leads to an ingress outside
 // of the masters' networks.
-func (p *place) outsideVIPs() string {
+func (p *fixture) outsideVIPs() string {
 	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n", p.API.V4, p.API.V6, p.Outside.V4, p.Outside.V6)
 }
 
-// families runs a subtest for each family, with the API's name leading to that
+// forEachFamily runs a subtest for each family, with the API's name leading to that
 // one alone.
-func (p *place) families(t *testing.T, do func(t *testing.T, vip netip.Addr)) {
+func (p *fixture) forEachFamily(t *testing.T, do func(t *testing.T, vip netip.Addr)) {
 	t.Helper()
 	for _, f := range []struct {
 		name string
@@ -159,9 +159,9 @@ func (p *place) families(t *testing.T, do func(t *testing.T, vip netip.Addr)) {
 	}
 }
 
-// ask sends one challenge request from the internet to a VIP and returns all
+// requestChallenge sends one challenge request from the internet to a VIP and returns all
 // that comes back.
-func (p *place) ask(t *testing.T, vip netip.Addr, token string) string {
+func (p *fixture) requestChallenge(t *testing.T, vip netip.Addr, token string) string {
 	t.Helper()
 	text, err := p.challenge(t.Context(), vip, apiName, token)
 	must(t, err)
@@ -169,14 +169,14 @@ func (p *place) ask(t *testing.T, vip netip.Addr, token string) string {
 }
 
 // challenge is ask for another name, with an error in place of the test's end.
-func (p *place) challenge(ctx context.Context, vip netip.Addr, name, token string) (string, error) {
+func (p *fixture) challenge(ctx context.Context, vip netip.Addr, name, token string) (string, error) {
 	return p.Internet.Raw(ctx, web(vip), "GET "+acmePath+token+" HTTP/1.1\r\nHost: "+name+"\r\nAccept: */*\r\nConnection: close\r\n\r\n")
 }
 
 func web(a netip.Addr) string { return netip.AddrPortFrom(a, 80).String() }
 
-// last waits until the service has counted a challenge of a token, and returns it.
-func last(t *testing.T, s *lab.Service, token string) lab.Challenge {
+// awaitChallenge waits until the service has counted a challenge of a token, and returns it.
+func awaitChallenge(t *testing.T, s *lab.Service, token string) lab.Challenge {
 	t.Helper()
 	var found lab.Challenge
 	_, err := s.Await(t.Context(), "the challenge", func(seen lab.Status) error {

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// TestStory: a whole challenge, from cert-manager's first self check to the CA's
+// TestChallengeLog: a whole challenge, from cert-manager's first self check to the CA's
 // last perspective, is a line when it begins and one when it is over.
-func TestStory(t *testing.T) {
+func TestChallengeLog(t *testing.T) {
 	l, _ := cluster(t)
-	log := follow(t, l.Masters[0].Node)
+	log := followLog(t, l.Masters[0].Node)
 	services := startAll(t, l)
-	name := named(t, l, "story", l.API)
-	certify(t, l, name, l.Pods[1])
+	name := publishName(t, l, "story", l.API)
+	orderCertificate(t, l, name, l.Pods[1])
 	must(t, services[0].Stop(t.Context()))
 	text, err := log.text()
 	must(t, err)

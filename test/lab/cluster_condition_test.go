@@ -21,24 +21,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// folder folds what the masters say, as docs/install.md does.
-type folder struct {
+// conditionCommand folds what the masters say, as docs/install.md does.
+type conditionCommand struct {
 	t        *testing.T
 	program  string
 	dir      string
 	services []*Service
 }
 
-func newFolder(t *testing.T, services []*Service) *folder {
+func newConditionCommand(t *testing.T, services []*Service) *conditionCommand {
 	t.Helper()
 	program, err := BuildCommand(t.Context(), "http01-machineconfig")
 	must(t, err)
-	return &folder{t, program, t.TempDir(), services}
+	return &conditionCommand{t, program, t.TempDir(), services}
 }
 
-// ask writes each master's report into its file. A service that does not answer
+// sendChallenge writes each master's report into its file. A service that does not answer
 // leaves an empty one.
-func (f *folder) ask() {
+func (f *conditionCommand) collectReports() {
 	f.t.Helper()
 	for i, s := range f.services {
 		text, err := s.StatusJSON(f.t.Context())
@@ -54,8 +54,8 @@ func (f *folder) ask() {
 	}
 }
 
-// fold gives the condition as it is printed, which Kubernetes takes.
-func (f *folder) fold(flags ...string) (string, metav1.Condition) {
+// run gives the condition as it is printed, which Kubernetes takes.
+func (f *conditionCommand) run(flags ...string) (string, metav1.Condition) {
 	f.t.Helper()
 	args := append([]string{"condition"}, flags...)
 	for i := range f.services {
@@ -82,24 +82,24 @@ func (f *folder) fold(flags ...string) (string, metav1.Condition) {
 	return string(out), c
 }
 
-// is folds with and without what was printed before, and wants one condition of
+// expect folds with and without what was printed before, and wants one condition of
 // both: the hosts themselves tell when it came to be. Asked again, it is the same.
-func (f *folder) is(previous string, status, reason, message string) (string, time.Time) {
+func (f *conditionCommand) expect(previous string, status, reason, message string) (string, time.Time) {
 	f.t.Helper()
-	f.ask()
-	text, c := f.fold()
+	f.collectReports()
+	text, c := f.run()
 	if string(c.Status) != status || c.Reason != reason || !strings.Contains(c.Message, message) {
 		f.t.Errorf("it is %s, %s: %s; want %s, %s: %s", c.Status, c.Reason, c.Message, status, reason, message)
 	}
 	if previous != "" {
 		must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(previous), 0o600))
-		if with, _ := f.fold("--previous", "previous.json"); with != text {
+		if with, _ := f.run("--previous", "previous.json"); with != text {
 			f.t.Errorf("with the condition before (-without +with):\n%s", cmp.Diff(text, with))
 		}
 	}
 	must(f.t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
-	f.ask()
-	if again, _ := f.fold("--previous", "previous.json"); again != text {
+	f.collectReports()
+	if again, _ := f.run("--previous", "previous.json"); again != text {
 		f.t.Errorf("asked again (-first +second):\n%s", cmp.Diff(text, again))
 	}
 	return text, c.LastTransitionTime.Time
@@ -110,14 +110,14 @@ func (f *folder) is(previous string, status, reason, message string) (string, ti
 func TestClusterCondition(t *testing.T) {
 	l, _ := cluster(t)
 	services := startAll(t, l)
-	f := newFolder(t, services)
+	f := newConditionCommand(t, services)
 	both := l.API.Both()
 	held := func(master int) string {
 		return fmt.Sprintf("%v is held and served by master%d", both[0], master)
 	}
 	before := func(when time.Time) time.Time { return when.Truncate(time.Second) }
 
-	text, started := f.is("", "True", "Serving", held(0))
+	text, started := f.expect("", "True", "Serving", held(0))
 	if !strings.Contains(text, fmt.Sprintf("%v is held and served by master0", both[1])) {
 		t.Errorf("the second family is missing: %s", text)
 	}
@@ -144,7 +144,7 @@ func TestClusterCondition(t *testing.T) {
 		down[l.Masters[i]] = true
 	}
 	awaitNobody(t, services, both[0].String(), both[1].String())
-	text, lost := f.is(text, "False", "VIPNotHeld", "is held by no host: see keepalived on master0, master1 and master2")
+	text, lost := f.expect(text, "False", "VIPNotHeld", "is held by no host: see keepalived on master0, master1 and master2")
 	if lost.Before(stopped) {
 		t.Errorf("lost at %v, and keepalived was stopped at %v", lost, stopped)
 	}
@@ -153,7 +153,7 @@ func TestClusterCondition(t *testing.T) {
 	must(t, l.Masters[1].StartKeepalived(t.Context()))
 	delete(down, l.Masters[1])
 	awaitHolder(t, l, services, 1)
-	text, served := f.is(text, "True", "Serving", held(1))
+	text, served := f.expect(text, "True", "Serving", held(1))
 	if served.Before(moved) {
 		t.Errorf("served since %v, and keepalived was started at %v", served, moved)
 	}
@@ -162,22 +162,22 @@ func TestClusterCondition(t *testing.T) {
 	// time of its file, and stays.
 	asked := before(time.Now())
 	stop(t, services[2])
-	f.ask()
+	f.collectReports()
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
-	unknown, c := f.fold("--previous", "previous.json")
+	unknown, c := f.run("--previous", "previous.json")
 	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: there is no report") || c.LastTransitionTime.Time.Before(asked) {
 		t.Errorf("with one stopped since %v: %s", asked, unknown)
 	}
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(unknown), 0o600))
 	must(t, os.Chtimes(filepath.Join(f.dir, "status-master2.json"), time.Time{}, time.Now().Add(time.Hour)))
-	if again, _ := f.fold("--previous", "previous.json"); again != unknown {
+	if again, _ := f.run("--previous", "previous.json"); again != unknown {
 		t.Errorf("asked an hour later (-first +second):\n%s", cmp.Diff(unknown, again))
 	}
 
 	// The one that serves is stopped too: what the others say is no reason to worry.
 	stop(t, services[1])
-	f.ask()
-	if _, c := f.fold(); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "master1: ") {
+	f.collectReports()
+	if _, c := f.run(); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "master1: ") {
 		t.Errorf("with the holder stopped: %+v", c)
 	}
 }

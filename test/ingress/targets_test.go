@@ -15,9 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/lab"
 )
 
-// places are where somebody would have the front door connect to: addresses of
+// otherTargets are where somebody would have the front door connect to: addresses of
 // the host itself, of its neighbours, of the internet, and names.
-func (p *place) places() []string {
+func (p *fixture) otherTargets() []string {
 	return []string{
 		"127.0.0.1:22", "[::1]:6443", "169.254.169.254", p.API.V4.String() + ":6443", "[" + p.API.V6.String() + "]:22623",
 		p.Internet.Addresses.V4.String(), "[" + p.Internet.Addresses.V6.String() + "]", p.Pods[0].Addresses.V4.String() + ":8080",
@@ -25,10 +25,10 @@ func (p *place) places() []string {
 	}
 }
 
-// locations are what a hostile router may answer with.
-func (p *place) locations() []string {
+// otherLocations are what a hostile router may answer with.
+func (p *fixture) otherLocations() []string {
 	var all []string
-	for _, at := range p.places() {
+	for _, at := range p.otherTargets() {
 		all = append(all,
 			"https://"+at+acmePath+"x", "http://"+at+acmePath+"x", "//"+at+acmePath+"x",
 			"https://"+apiName+"@"+at+acmePath+"x", "https://"+at+"#@"+apiName+acmePath+"x", "https://"+apiName+".:443@"+at+"/",
@@ -39,10 +39,10 @@ func (p *place) locations() []string {
 		"https://"+apiName+":6443"+acmePath+"x", "https://"+apiName+"%00.lab.test/", "https://["+p.Internet.Addresses.V6.String()+"%25lo]/")
 }
 
-// watch counts, on the holder, every connection and datagram that a process
+// countOtherConnections counts, on the holder, every connection and datagram that a process
 // there begins to anywhere but the given addresses. The service's own look at
 // the API server's certificate is port 6443 of the API VIPs and not counted.
-func (p *place) watch(t *testing.T, allowed ...lab.Pair) {
+func (p *fixture) countOtherConnections(t *testing.T, allowed ...lab.Pair) {
 	t.Helper()
 	var v4, v6 []string
 	for _, a := range allowed {
@@ -69,54 +69,54 @@ func (p *place) watch(t *testing.T, allowed ...lab.Pair) {
 	})
 }
 
-// quiet fails the test when the holder has begun something elsewhere.
-func (p *place) quiet(t *testing.T) {
+// expectNoOtherConnections fails the test when the holder has begun something elsewhere.
+func (p *fixture) expectNoOtherConnections(t *testing.T) {
 	t.Helper()
-	if text := p.watched(t); !strings.Contains(text, "packets 0 ") {
+	if text := p.otherConnections(t); !strings.Contains(text, "packets 0 ") {
 		t.Errorf("the holder has connected elsewhere: %s", text)
 	}
 }
 
-// watched is the counter of watch.
-func (p *place) watched(t *testing.T) string {
+// otherConnections is the counter of watch.
+func (p *fixture) otherConnections(t *testing.T) string {
 	t.Helper()
 	text, err := p.holder().Run(t.Context(), "nft", "list", "counter", "inet", "watch", "elsewhere")
 	must(t, err)
 	return text
 }
 
-// TestNothingElsewhere: whatever clients and the router send, the holder
+// TestConnectsOnlyToIngress: whatever clients and the router send, the holder
 // connects to the ingress and to nothing else. The router is one of the test's
 // own: a real one sends no such thing.
-func TestNothingElsewhere(t *testing.T) {
-	p := at(t)
-	asked := p.hostileRouter(t)
+func TestConnectsOnlyToIngress(t *testing.T) {
+	p := newFixture(t)
+	asked := p.startHostileRouter(t)
 	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamConfig(t, "", shared.pki.root))
-	p.watch(t, p.Ingress)
-	p.attack(t)
-	p.quiet(t)
-	if n := asked(); n < len(p.locations()) {
+	p.countOtherConnections(t, p.Ingress)
+	p.sendHostileRequests(t)
+	p.expectNoOtherConnections(t)
+	if n := asked(); n < len(p.otherLocations()) {
 		t.Errorf("the router was asked %d times: the test says nothing", n)
 	}
 	// What the watch would see: one attempt of anybody's.
 	if conn, err := p.holder().Dial(t.Context(), "tcp", web(p.Internet.Addresses.V4)); err == nil {
 		_ = conn.Close()
 	}
-	if text := p.watched(t); !strings.Contains(text, "packets 1 ") {
+	if text := p.otherConnections(t); !strings.Contains(text, "packets 1 ") {
 		t.Errorf("the watch does not see an attempt: %s", text)
 	}
 	must(t, s.Alive())
 }
 
-// TestNothingElsewhereThroughTheProxy: neither does the egress proxy for it.
-func TestNothingElsewhereThroughTheProxy(t *testing.T) {
-	p := at(t)
-	p.hostileRouter(t)
-	p.proxy(t, lab.EgressOptions{})
+// TestConnectsOnlyToIngressThroughProxy: neither does the egress proxy for it.
+func TestConnectsOnlyToIngressThroughProxy(t *testing.T) {
+	p := newFixture(t)
+	p.startHostileRouter(t)
+	p.startEgressProxy(t, lab.EgressOptions{})
 	p.serve(t, p.outsideVIPs()+p.upstreamConfig(t, "", shared.pki.root)+p.egressConfig(t, p.Egress.URL("http", "", lab.EgressName)))
-	p.watch(t, p.Egress.Addresses, lab.Pair{V4: p.Internet.Addresses.V4, V6: p.Egress.Addresses.V6}) // the proxy, and the DNS that finds it
-	p.attack(t)
-	p.quiet(t)
+	p.countOtherConnections(t, p.Egress.Addresses, lab.Pair{V4: p.Internet.Addresses.V4, V6: p.Egress.Addresses.V6}) // the proxy, and the DNS that finds it
+	p.sendHostileRequests(t)
+	p.expectNoOtherConnections(t)
 	lines, err := p.Egress.Requests()
 	must(t, err)
 	allowed := regexp.MustCompile(` (GET http://api\.lab\.test/\.well-known/acme-challenge/|CONNECT (203\.0\.113\.6|\[fd4e:5f2a:9c01:3::6\]):443 )`)
@@ -131,16 +131,16 @@ func TestNothingElsewhereThroughTheProxy(t *testing.T) {
 			t.Errorf("the proxy was asked for something else: %s", line)
 		}
 	}
-	if seen < len(p.locations()) {
+	if seen < len(p.otherLocations()) {
 		t.Errorf("the proxy was asked %d times: the test says nothing", seen)
 	}
 }
 
-// attack sends requests for other places, and for each of the router's answers.
-func (p *place) attack(t *testing.T) {
+// sendHostileRequests sends requests for other places, and for each of the router's answers.
+func (p *fixture) sendHostileRequests(t *testing.T) {
 	t.Helper()
 	var requests []string
-	for _, at := range p.places() {
+	for _, at := range p.otherTargets() {
 		requests = append(
 			requests,
 			"GET "+acmePath+"host HTTP/1.1\r\nHost: "+at+"\r\n\r\n",
@@ -155,7 +155,7 @@ func (p *place) attack(t *testing.T) {
 			"GET "+acmePath+"host HTTP/1.0\r\n\r\n",
 		)
 	}
-	for i := range p.locations() {
+	for i := range p.otherLocations() {
 		requests = append(requests, fmt.Sprintf("GET %slocation-%d HTTP/1.1\r\nHost: %s\r\n\r\n", acmePath, i, apiName))
 	}
 	for _, request := range requests {
@@ -172,15 +172,15 @@ func (p *place) attack(t *testing.T) {
 	}
 }
 
-// hostileRouter stands in the router's place until the test ends. It answers, on every address of the worker, over http and https,
+// startHostileRouter stands in the router's place until the test ends. It answers, on every address of the worker, over http and https,
 // location-N with the N-th location, and self with a redirect to https of
 // whatever host was asked for. The returned function says how often it was asked.
-func (p *place) hostileRouter(t *testing.T) func() int {
+func (p *fixture) startHostileRouter(t *testing.T) func() int {
 	t.Helper()
 	must(t, p.Internet.SetName(t.Context(), "canary.lab.test", p.Internet.Addresses))
 	must(t, p.Worker.StopRouter(t.Context()))
 	t.Cleanup(func() { must(t, p.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
-	locations := p.locations()
+	locations := p.otherLocations()
 	asked := make(chan struct{}, 1<<16)
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
@@ -196,8 +196,8 @@ func (p *place) hostileRouter(t *testing.T) func() int {
 		w.Header().Set("Refresh", "0; url=http://canary.lab.test/")
 		w.WriteHeader(http.StatusFound)
 	}
-	p.site(t, ":80", handler)
-	identity := p.apps(t)
+	p.startBackend(t, ":80", handler)
+	identity := p.appsIdentity(t)
 	pair, err := identity.TLS()
 	must(t, err)
 	listener, err := p.Worker.Listen(t.Context(), ":443")

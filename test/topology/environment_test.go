@@ -20,9 +20,9 @@ import (
 // apiName is the API's, which the nodes' kubeconfig tells.
 const apiName = "api.lab.test"
 
-// surround gives the cluster what check looks at beside the service: the API's
+// startClusterServices gives the cluster what check looks at beside the service: the API's
 // name, an API server on each master, and the files that tell of them.
-func (s *site) surround() {
+func (s *site) startClusterServices() {
 	s.t.Helper()
 	must(s.t, s.Internet.SetName(s.t.Context(), apiName, s.API))
 	const day = 24 * time.Hour
@@ -45,9 +45,9 @@ func (s *site) surround() {
 	}
 }
 
-// checks runs the check command on each node that has the service, and wants it
+// expectFindings runs the check command on each node that has the service, and wants it
 // to have found these and nothing else on any of them.
-func (s *site) checks(want ...string) {
+func (s *site) expectFindings(want ...string) {
 	s.t.Helper()
 	s.checked = true
 	var got []string

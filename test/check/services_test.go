@@ -16,20 +16,20 @@ import (
 // apiName is the API's, which the nodes' kubeconfig tells.
 const apiName = "api.lab.test"
 
-// environment is what a cluster has around the service: names, an API server on
+// clusterServices is what a cluster has around the service: names, an API server on
 // each master, and the time.
-type environment struct {
+type clusterServices struct {
 	servers []*lab.APIServer
 	clock   *lab.TimeServer
 }
 
-// surround gives the cluster its surroundings, all well, until the test ends.
-func (c *cluster) surround() {
+// startClusterServices gives the cluster its surroundings, all well, until the test ends.
+func (c *cluster) startClusterServices() {
 	c.t.Helper()
 	must(c.t, c.Internet.SetName(c.t.Context(), apiName, c.API))
 	good := issue(c.t, "Lab CA", 90*24*time.Hour, 80*24*time.Hour, apiName)
 	for _, m := range c.Masters {
-		must(c.t, c.hostFiles(m.Node))
+		must(c.t, c.writeHostFiles(m.Node))
 		a, err := m.ServeAPI(c.t.Context(), func(string, netip.Addr) *tls.Certificate { return good })
 		must(c.t, err)
 		c.t.Cleanup(func() { _ = a.Close() })
@@ -41,8 +41,8 @@ func (c *cluster) surround() {
 	c.t.Cleanup(func() { _ = c.env.clock.Close() })
 }
 
-// hostFiles writes the files that tell a node about its surroundings.
-func (c *cluster) hostFiles(n *lab.Node) error {
+// writeHostFiles writes the files that tell a node about its surroundings.
+func (c *cluster) writeHostFiles(n *lab.Node) error {
 	return errors.Join(
 		n.WriteHostFile("resolv.conf", fmt.Sprintf("# of the lab\nsearch lab.test\nnameserver %s\n", c.DNS()[0])),
 		n.WriteHostFile("chrony.conf", fmt.Sprintf("server %s iburst\n", c.Internet.Addresses.V4)),

@@ -11,23 +11,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// judgeDefinition judges an update of a CRD as the API server does: its schema is
+// validateCRDUpdate judges an update of a CRD as the API server does: its schema is
 // structural, its defaults are valid, its CEL rules compile and their estimated
 // cost is within the limits.
-func judgeDefinition(before, after []byte) error {
-	old, err := readDefinition(before)
+func validateCRDUpdate(before, after []byte) error {
+	old, err := decodeCRD(before)
 	if err != nil {
 		return err
 	}
-	crd, err := readDefinition(after)
+	crd, err := decodeCRD(after)
 	if err != nil {
 		return err
 	}
 	return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, old).ToAggregate()
 }
 
-// readDefinition reads a CRD as it is stored, in the API server's internal form.
-func readDefinition(document []byte) (*apiextensions.CustomResourceDefinition, error) {
+// decodeCRD reads a CRD as it is stored, in the API server's internal form.
+func decodeCRD(document []byte) (*apiextensions.CustomResourceDefinition, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(document, &crd); err != nil {
 		return nil, err

@@ -22,15 +22,15 @@ import (
 	_ "github.com/prometheus-operator/prometheus-operator/pkg/versionutil"
 )
 
-// Judge is an API server that knows MachineConfig, MachineConfiguration,
+// Validator is an API server that knows MachineConfig, MachineConfiguration,
 // MachineOSConfig, PrometheusRule and ServiceMonitor, without storage. It is safe for concurrent use.
-type Judge struct {
+type Validator struct {
 	kinds map[schema.GroupVersionKind]*kind
 }
 
-// Open reads and compiles the schemas, which takes about a second.
-func Open(ctx context.Context) (*Judge, error) {
-	j := &Judge{kinds: map[schema.GroupVersionKind]*kind{}}
+// Load reads and compiles the schemas, which takes about a second.
+func Load(ctx context.Context) (*Validator, error) {
+	j := &Validator{kinds: map[schema.GroupVersionKind]*kind{}}
 	for module, files := range map[string][]string{
 		"github.com/openshift/api": {
 			"machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigs.crd.yaml",
@@ -59,9 +59,9 @@ func Open(ctx context.Context) (*Judge, error) {
 	return j, nil
 }
 
-// Know opens a Judge of the given CRDs alone.
-func Know(crds ...[]byte) (*Judge, error) {
-	j := &Judge{kinds: map[schema.GroupVersionKind]*kind{}}
+// New opens a Judge of the given CRDs alone.
+func New(crds ...[]byte) (*Validator, error) {
+	j := &Validator{kinds: map[schema.GroupVersionKind]*kind{}}
 	for _, crd := range crds {
 		if err := j.add(crd); err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func ModuleDir(ctx context.Context, module string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-func (j *Judge) add(crd []byte) error {
+func (j *Validator) add(crd []byte) error {
 	kinds, err := parseCRD(crd)
 	if err != nil {
 		return err
@@ -94,14 +94,14 @@ func (j *Judge) add(crd []byte) error {
 // Object judges one YAML document as the API server judges an object that is
 // created with strict field validation, as kubectl and oc ask for: unknown and
 // repeated fields are errors.
-func (j *Judge) Object(document []byte) error {
+func (j *Validator) Object(document []byte) error {
 	_, err := j.create(document)
 	return err
 }
 
 // MachineConfig judges a MachineConfig as Object does and the config in it as
 // Ignition does.
-func (j *Judge) MachineConfig(document []byte) error {
+func (j *Validator) MachineConfig(document []byte) error {
 	u, err := j.create(document)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (j *Judge) MachineConfig(document []byte) error {
 }
 
 // create gives the object as it would be stored.
-func (j *Judge) create(document []byte) (*unstructured.Unstructured, error) {
+func (j *Validator) create(document []byte) (*unstructured.Unstructured, error) {
 	u, k, err := j.decode(document)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (j *Judge) create(document []byte) (*unstructured.Unstructured, error) {
 // Update judges the second document as an update of the first one, which is
 // taken for granted. Rules may compare the two, and what was wrong before and
 // is unchanged passes.
-func (j *Judge) Update(before, after []byte) error {
+func (j *Validator) Update(before, after []byte) error {
 	old, k, err := j.decode(before)
 	if err != nil {
 		return fmt.Errorf("the object to be updated: %w", err)
@@ -151,7 +151,7 @@ func (j *Judge) Update(before, after []byte) error {
 }
 
 // decode reads a document under strict field validation.
-func (j *Judge) decode(document []byte) (*unstructured.Unstructured, *kind, error) {
+func (j *Validator) decode(document []byte) (*unstructured.Unstructured, *kind, error) {
 	u, k, unknown, err := j.read(document)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func (j *Judge) decode(document []byte) (*unstructured.Unstructured, *kind, erro
 }
 
 // read takes the fields that the schema lacks out, and names them.
-func (j *Judge) read(document []byte) (u *unstructured.Unstructured, k *kind, unknown []string, err error) {
+func (j *Validator) read(document []byte) (u *unstructured.Unstructured, k *kind, unknown []string, err error) {
 	raw, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
 		return nil, nil, nil, err

@@ -13,26 +13,26 @@ import (
 	"testing"
 )
 
-// site is a solver under the test's control: its answers wait to be let go.
-type site struct {
+// slowBackend is a solver under the test's control: its answers wait to be let go.
+type slowBackend struct {
 	entered chan struct{} // one value for each request that has arrived
 	release chan struct{} // close to let all answers go
 }
 
-// siteBody is more than one segment, so that a cut is seen.
-var siteBody = strings.Repeat("0123456789abcdef", 512)
+// backendBody is more than one segment, so that a cut is seen.
+var backendBody = strings.Repeat("0123456789abcdef", 512)
 
-// slowSite routes the challenge path of a host to a site behind the router.
-func slowSite(t *testing.T, l *Lab, host string) *site {
+// startSlowBackend routes the challenge path of a host to a site behind the router.
+func startSlowBackend(t *testing.T, l *Lab, host string) *slowBackend {
 	t.Helper()
-	s := &site{entered: make(chan struct{}, 64), release: make(chan struct{})}
+	s := &slowBackend{entered: make(chan struct{}, 64), release: make(chan struct{})}
 	listener, err := l.Worker.Listen(t.Context(), "127.0.0.1:0")
 	must(t, err)
 	stop := Serve(listener, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.entered <- struct{}{}
 		select {
 		case <-s.release:
-			_, _ = w.Write([]byte(siteBody))
+			_, _ = w.Write([]byte(backendBody))
 		case <-r.Context().Done():
 		}
 	}))
@@ -45,8 +45,8 @@ func slowSite(t *testing.T, l *Lab, host string) *site {
 	return s
 }
 
-// arrived waits until a request is at the site.
-func (s *site) arrived(t *testing.T) {
+// awaitRequest waits until a request is at the site.
+func (s *slowBackend) awaitRequest(t *testing.T) {
 	t.Helper()
 	must(t, Eventually(t.Context(), "a request at the site", func(ctx context.Context) error {
 		select {
@@ -58,20 +58,20 @@ func (s *site) arrived(t *testing.T) {
 	}))
 }
 
-// reply is what a request came to.
-type reply struct {
+// challengeReply is what a request came to.
+type challengeReply struct {
 	text string
 	err  error
 }
 
-// ask sends a challenge request for a host to a VIP from the internet, in the
+// sendChallenge sends a challenge request for a host to a VIP from the internet, in the
 // background.
-func ask(t *testing.T, l *Lab, vip netip.Addr, host string) <-chan reply {
+func sendChallenge(t *testing.T, l *Lab, vip netip.Addr, host string) <-chan challengeReply {
 	t.Helper()
-	out := make(chan reply, 1)
+	out := make(chan challengeReply, 1)
 	go func() {
 		text, err := l.Internet.Raw(t.Context(), web(vip), challengeRequest(host, "token-of-the-test"))
-		out <- reply{text, err}
+		out <- challengeReply{text, err}
 	}()
 	return out
 }
@@ -83,8 +83,8 @@ func challengeRequest(host, token string) string {
 		"\r\nAccept: */*\r\nConnection: close\r\n\r\n"
 }
 
-// complete fails unless a request came to a whole answer of the site.
-func (r reply) complete(t *testing.T) {
+// expectComplete fails unless a request came to a whole answer of the site.
+func (r challengeReply) expectComplete(t *testing.T) {
 	t.Helper()
 	if r.err != nil {
 		t.Fatalf("request in flight: %v", r.err)
@@ -93,7 +93,7 @@ func (r reply) complete(t *testing.T) {
 	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK || string(body) != siteBody {
+	if err != nil || response.StatusCode != http.StatusOK || string(body) != backendBody {
 		t.Fatalf("request in flight got %d with %d bytes, %v: %.300q", response.StatusCode, len(body), err, r.text)
 	}
 }

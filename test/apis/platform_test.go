@@ -41,8 +41,8 @@ func schemas(t *testing.T, plural string) map[string]schema {
 	return all
 }
 
-// nothing is an object with all fields, and no value in any.
-func nothing(s schema) map[string]any {
+// allFieldsNull is an object with all fields, and no value in any.
+func allFieldsNull(s schema) map[string]any {
 	all := map[string]any{}
 	for key := range s.Properties {
 		all[key] = nil
@@ -52,18 +52,18 @@ func nothing(s schema) map[string]any {
 
 // The renderer knows the fields that an object may have in any feature set: with
 // --strict it refuses none of them.
-func TestRendererKnowsThePlatform(t *testing.T) {
-	render := renderer(t)
+func TestRendererAcceptsPlatformFields(t *testing.T) {
+	render := buildRenderer(t)
 	for set, s := range schemas(t, "apiservers") {
 		t.Run(set, func(t *testing.T) {
-			spec := nothing(s.Properties["spec"])
+			spec := allFieldsNull(s.Properties["spec"])
 			if len(spec) < 5 {
 				t.Fatalf("the CRD has only %v", spec)
 			}
 			spec["http01ChallengeProxy"] = map[string]any{"mode": "DefaultDeployment"}
-			all := append([]byte(head), must1(yaml.Marshal(map[string]any{"spec": spec, "status": nothing(s.Properties["status"])}))(t)...)
+			all := append([]byte(head), must1(yaml.Marshal(map[string]any{"spec": spec, "status": allFieldsNull(s.Properties["status"])}))(t)...)
 			if got := render(t, all, "--strict"); got.refused {
-				t.Errorf("it refuses %q of\n%s", got.said, all)
+				t.Errorf("it refuses %q of\n%s", got.messages, all)
 			}
 		})
 	}
@@ -71,13 +71,13 @@ func TestRendererKnowsThePlatform(t *testing.T) {
 	for set, s := range schemas(t, "infrastructures") {
 		for key, platform := range types {
 			t.Run(set+" "+key, func(t *testing.T) {
-				status := nothing(s.Properties["status"])
-				platforms := nothing(s.Properties["status"].Properties["platformStatus"])
-				one := nothing(s.Properties["status"].Properties["platformStatus"].Properties[key])
+				status := allFieldsNull(s.Properties["status"])
+				platforms := allFieldsNull(s.Properties["status"].Properties["platformStatus"])
+				one := allFieldsNull(s.Properties["status"].Properties["platformStatus"].Properties[key])
 				if len(one) < 5 {
 					t.Fatalf("the CRD has only %v", one)
 				}
-				one["loadBalancer"] = nothing(s.Properties["status"].Properties["platformStatus"].Properties[key].Properties["loadBalancer"])
+				one["loadBalancer"] = allFieldsNull(s.Properties["status"].Properties["platformStatus"].Properties[key].Properties["loadBalancer"])
 				one["apiServerInternalIPs"], one["ingressIPs"] = []string{"192.0.2.5"}, []string{"192.0.2.6"}
 				platforms["type"], platforms[key], status["platformStatus"] = platform, one, platforms
 				file := filepath.Join(t.TempDir(), "all.yaml")
@@ -85,7 +85,7 @@ func TestRendererKnowsThePlatform(t *testing.T) {
 					"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": map[string]any{"name": "cluster"}, "status": status,
 				}))(t)
 				must(t, os.WriteFile(file, all, 0o600))
-				if got := render(t, object("{mode: DefaultDeployment}"), "--strict", "--infrastructure", file); got.refused {
+				if got := render(t, objectWith("{mode: DefaultDeployment}"), "--strict", "--infrastructure", file); got.refused {
 					t.Errorf("it refuses\n%s", all)
 				}
 			})

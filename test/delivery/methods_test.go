@@ -20,35 +20,35 @@ import (
 
 const byItself = "On a host by itself"
 
-// way is one of the handbook's ways, tried on the master that holds the VIPs, so
+// installMethod is one of the handbook's ways, tried on the master that holds the VIPs, so
 // that a certificate tells whether it serves.
-type way struct {
+type installMethod struct {
 	*site
 	*host.Host
 	*shell
 
 	t      *testing.T
-	book   *handbook
+	book   *commandBlocks
 	bin    string // the directory that `make build` builds into
 	before host.Snapshot
 }
 
-func newWay(t *testing.T, s *site, handlers map[string]oc.Handler) *way {
+func newInstallMethod(t *testing.T, s *site, handlers map[string]oc.Handler) *installMethod {
 	t.Helper()
-	w := &way{site: s, Host: s.Masters[0], shell: newShell(t, handlers), t: t, book: openHandbook(t), bin: t.TempDir()}
+	w := &installMethod{site: s, Host: s.Masters[0], shell: newShell(t, handlers), t: t, book: openInstallDocument(t), bin: t.TempDir()}
 	var err error
 	w.before, err = snapshot(t.Context(), w.Host)
 	must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			w.abandon(context.Background())
+			w.cleanUp(context.Background())
 		}
 	})
 	return w
 }
 
-// abandon leaves the host to the next test when this one has failed on its way.
-func (w *way) abandon(ctx context.Context) {
+// cleanUp leaves the host to the next test when this one has failed on its way.
+func (w *installMethod) cleanUp(ctx context.Context) {
 	if !w.On() {
 		must(w.t, w.Boot(ctx))
 	}
@@ -59,30 +59,30 @@ func (w *way) abandon(ctx context.Context) {
 }
 
 // block runs one of a section's blocks.
-func (w *way) block(section string, i, of int, env ...string) {
+func (w *installMethod) block(section string, i, of int, env ...string) {
 	w.t.Helper()
 	// What the handbook removes, it removes on the host.
 	out := must1(w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.book.block(w.t, section, i, of), env...))(w.t)
 	w.t.Log(out)
 }
 
-// on runs a command on the host and demands that it goes well.
-func (w *way) on(name string, args ...string) string {
+// runOnHost runs a command on the host and demands that it goes well.
+func (w *installMethod) runOnHost(name string, args ...string) string {
 	w.t.Helper()
 	out := must1(w.Run(w.t.Context(), name, args...))(w.t)
 	return strings.TrimSpace(out)
 }
 
 // reboot is what the machine-config-daemon would do after an update.
-func (w *way) reboot() {
+func (w *installMethod) reboot() {
 	w.t.Helper()
 	must(w.t, w.Reboot(w.t.Context()))
 	must(w.t, w.Settled(w.t.Context()))
 }
 
-// serves waits until the service runs a program, and has a certificate issued
+// expectServing waits until the service runs a program, and has a certificate issued
 // through it.
-func (w *way) serves(program, sum, label string) {
+func (w *installMethod) expectServing(program, sum, label string) {
 	w.t.Helper()
 	must(w.t, eventually(w.t, program+" to serve", func(ctx context.Context) error {
 		text, err := w.Run(ctx, program, "status", "-o", "json")
@@ -98,15 +98,15 @@ func (w *way) serves(program, sum, label string) {
 	if text := status(w.t.Context(), w.Host, service); !strings.Contains(text, "active (running)") || !strings.Contains(text, "Serving: ") {
 		w.t.Errorf("systemctl status does not show that it serves:\n%s", text)
 	}
-	got := must1(running(w.t.Context(), w.Host))(w.t)
+	got := must1(runningChecksum(w.t.Context(), w.Host))(w.t)
 	if got != sum {
 		w.t.Errorf("the service runs the program %s, not %s", got, sum)
 	}
 	must1(w.Certificate(w.t.Context(), label))(w.t)
 }
 
-// asItWas compares the host with what it was before.
-func (w *way) asItWas() {
+// expectUnchanged compares the host with what it was before.
+func (w *installMethod) expectUnchanged() {
 	w.t.Helper()
 	after := must1(snapshot(w.t.Context(), w.Host))(w.t)
 	if diff := w.before.Diff(after); diff != "" {
@@ -114,8 +114,8 @@ func (w *way) asItWas() {
 	}
 }
 
-// documented is the handbook's YAML block of a kind.
-func documented(t *testing.T, kind string) string {
+// documentedYAML is the handbook's YAML block of a kind.
+func documentedYAML(t *testing.T, kind string) string {
 	t.Helper()
 	all := must1(readDocument(installDocument))(t)
 	i := slices.IndexFunc(all, func(f fenced) bool { return f.mark == "yaml "+kind })
@@ -125,8 +125,8 @@ func documented(t *testing.T, kind string) string {
 	return all[i].text
 }
 
-// built is the checksum of what `make build` has made.
-func (w *way) built() string {
+// builtChecksum is the checksum of what `make build` has made.
+func (w *installMethod) builtChecksum() string {
 	w.t.Helper()
 	content := must1(os.ReadFile(filepath.Join(w.bin, "http01-proxyd")))(w.t)
 	sum := sha256.Sum256(content)
@@ -147,21 +147,21 @@ func commands(m *host.Host) map[string]oc.Handler {
 	}
 }
 
-func TestOnAHostByItself(t *testing.T) {
-	s := use(t)
-	w := newWay(t, s, commands(s.Masters[0]))
+func TestStandaloneHost(t *testing.T) {
+	s := useCluster(t)
+	w := newInstallMethod(t, s, commands(s.Masters[0]))
 	// What an admin does on the host itself is done to its disk.
 	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
 	w.block(byItself, 0, 3, build)
-	w.serves(binary, w.built(), "by-itself")
-	w.on("journalctl", "--update-catalog") // with DESTDIR make leaves it to a package's scripts
-	w.explained(t, w.Host)
+	w.expectServing(binary, w.builtChecksum(), "by-itself")
+	w.runOnHost("journalctl", "--update-catalog") // with DESTDIR make leaves it to a package's scripts
+	w.expectJournalCatalog(t, w.Host)
 	w.reboot()
-	w.serves(binary, w.built(), "by-itself-booted")
-	pid := w.on("systemctl", "show", "--property=MainPID", "--value", service)
+	w.expectServing(binary, w.builtChecksum(), "by-itself-booted")
+	pid := w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service)
 	w.block(byItself, 1, 3, build)
-	w.serves(binary, w.built(), "by-itself-upgraded")
-	if w.on("systemctl", "show", "--property=MainPID", "--value", service) == pid {
+	w.expectServing(binary, w.builtChecksum(), "by-itself-upgraded")
+	if w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service) == pid {
 		t.Error("the upgrade has not restarted the service")
 	}
 
@@ -171,9 +171,9 @@ func TestOnAHostByItself(t *testing.T) {
 	if out, err := w.run(t.Context(), "make uninstall", place); err == nil || !strings.Contains(out, "is active or enabled") {
 		t.Errorf("make uninstall of what runs: %v\n%s", err, out)
 	}
-	w.serves(binary, w.built(), "by-itself-still")
+	w.expectServing(binary, w.builtChecksum(), "by-itself-still")
 	w.block(byItself, 2, 3, place)
 	// make leaves the directories that it made: they may be others' by then.
-	w.on("rmdir", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
-	w.asItWas()
+	w.runOnHost("rmdir", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
+	w.expectUnchanged()
 }

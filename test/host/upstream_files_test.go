@@ -35,19 +35,19 @@ func (s *service) awaitMessage(kind, reason string, is func(message string) bool
 	})
 }
 
-// TestFilesOfTheWay: what the unit's user may read, and keep, of the files about the
+// TestUpstreamFiles: what the unit's user may read, and keep, of the files about the
 // way to the ingress, with the modes that OpenShift gives them.
-func TestFilesOfTheWay(t *testing.T) {
+func TestUpstreamFiles(t *testing.T) {
 	const trusted, egress, secret = "UpstreamTrustReady", "EgressProxyReady", "s3cr3t-of-the-proxy"
 	authority, err := lab.NewAuthority("Booted CA")
 	must(t, err)
-	s := fresh(t, true)
+	s := newService(t, true)
 	for _, path := range []string{bundlePath, proxyEnv, proxyCA} {
-		t.Cleanup(func() { s.must(s.master.RemoveFile(path)) })
+		t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
 	}
-	s.must(s.master.WriteFile(bundlePath, string(authority.Certificate()), 0o644))
-	s.must(s.master.WriteFile(proxyEnv, "HTTP_PROXY=http://admin:"+secret+"@192.0.2.99:3128\nNO_PROXY=.example.com\n", 0o644))
-	s.must(s.master.WriteFile(proxyCA, string(authority.Certificate()), 0o600)) // of machine-config-operator
+	s.requireNoError(s.master.WriteFile(bundlePath, string(authority.Certificate()), 0o644))
+	s.requireNoError(s.master.WriteFile(proxyEnv, "HTTP_PROXY=http://admin:"+secret+"@192.0.2.99:3128\nNO_PROXY=.example.com\n", 0o644))
+	s.requireNoError(s.master.WriteFile(proxyCA, string(authority.Certificate()), 0o600)) // of machine-config-operator
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: ")
 	s.awaitCondition(trusted, "InForce", "(1 CA) is in force")
@@ -55,13 +55,13 @@ func TestFilesOfTheWay(t *testing.T) {
 	s.challenge()
 
 	// A bad one changes nothing, nor does a restart with it.
-	s.must(s.master.WriteFile(bundlePath, "-----BEGIN CERTIFICATE-----\nTm90", 0o644))
+	s.requireNoError(s.master.WriteFile(bundlePath, "-----BEGIN CERTIFICATE-----\nTm90", 0o644))
 	s.awaitCondition(trusted, "Refused", bundlePath)
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: ")
 	s.awaitCondition(trusted, "Refused", "last good")
 	s.challenge()
-	s.must(s.master.RemoveFile(bundlePath))
+	s.requireNoError(s.master.RemoveFile(bundlePath))
 	s.awaitCondition(trusted, "SystemTrust", "")
 
 	kept := s.run("find", "/var/lib/private/http01-proxyd", "-name", "accepted-egress-proxy.json", "-printf", "%m")
