@@ -34,7 +34,7 @@ GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme test/guest/init.sh test/guest/trim.sh systemd/http01-proxyd-install build/release packaging/build-rpm
+SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install build/release packaging/build-rpm
 UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
@@ -54,7 +54,7 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GOLANGCI_LINT) run ./...
-	for module in build test test/bench/caddy; do \
+	for module in build test test/support/bench/caddy; do \
 		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && \
 		$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
@@ -77,7 +77,7 @@ lint-units: build
 # Which tests there are, how they are split, and what `make test` leaves out is in
 # test/cmd/suites/table.go. SUITES has further flags, such as -only '^pkg/'.
 RUN_SUITES = $(BIN)/suites -root $(CURDIR) -table $(BIN)/suites.txt
-HOSTS      = ^test/(host|cluster|delivery|packaging)$$
+HOSTS      = ^test/(support/(host|cluster)|suites/(delivery|packaging))$$
 
 test: packages $(BIN)/suites
 	$(RUN_SUITES) -set main $(SUITES)
@@ -169,7 +169,7 @@ machineconfigs:
 # The schema of pkg/apis, as a patch; drift fails the tests, which ask for the
 # generator by the name that is said here.
 crd: $(CONTROLLER_GEN)
-	cd test && $(GO) test ./apis -run TestPatchIsGenerated -count=1 -update
+	cd test && $(GO) test ./suites/apis -run TestPatchIsGenerated -count=1 -update
 
 controller-gen: $(CONTROLLER_GEN)
 	@echo $<
@@ -192,7 +192,7 @@ tidy:
 	$(GO) mod tidy
 	cd build && $(GO) mod tidy
 	cd test && $(GO) mod tidy
-	cd test/bench/caddy && $(GO) mod tidy
+	cd test/support/bench/caddy && $(GO) mod tidy
 
 clean:
 	rm -rf $(BIN) $(DIST)

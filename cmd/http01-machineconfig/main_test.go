@@ -151,7 +151,7 @@ func TestCommittedFilesAreCurrent(t *testing.T) {
 	committed := tree(t, "../../machineconfigs")
 	maps.DeleteFunc(committed, func(name, _ string) bool {
 		return name == "README.md" || strings.HasPrefix(name, "monitoring/") || // written by hand
-			strings.HasPrefix(name, "crd/") // made of the API's types, which test/apis holds
+			strings.HasPrefix(name, "crd/") // made of the API's types, which test/suites/apis holds
 	})
 	for name, text := range tree(t, dir) {
 		if committed[name] != text {

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// objects holds what the API server reads; test/apis judges it.
+// objects holds what the API server reads; test/suites/apis judges it.
 const objects = "api.md"
 
 // examples returns the fenced YAML blocks of all documents with configurations.

@@ -16,8 +16,8 @@ import (
 // named by a unit test.
 func TestEveryFindingHasTest(t *testing.T) {
 	t.Parallel()
-	lab := readTests(t, "../../test/check", "../../test/host", "../../test/microshift")
-	ingress := readTests(t, "../../test/ingress")
+	lab := readTests(t, "../../test/suites/check", "../../test/support/host", "../../test/suites/microshift")
+	ingress := readTests(t, "../../test/suites/ingress")
 	// The hosts of the tests have no SELinux policy.
 	unreal := map[findings.ID]string{findings.SELinuxLabel: ".", findings.SELinuxDenies: "."}
 	for _, e := range findings.All() {

@@ -18,7 +18,7 @@ import (
 )
 
 // shippedUnit is the unit that is shipped, as far as it matters. What systemd really
-// says of it is looked at in test/host.
+// says of it is looked at in test/support/host.
 func shippedUnit() systemd.Unit {
 	return systemd.Unit{
 		LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled", Result: "success", ExecPath: programPath, DynamicUser: true,

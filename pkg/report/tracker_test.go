@@ -115,7 +115,7 @@ func TestVIPSince(t *testing.T) {
 }
 
 // TestConditionInKubernetesForm: the rest of the shape is compared with the real
-// type in test/lab.
+// type in test/support/lab.
 func TestConditionInKubernetesForm(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))

@@ -12,7 +12,7 @@ import (
 
 // knownFields are those that the platform's CRDs have in any feature set, by the path
 // of what holds them: where something is read from, a field that is called otherwise
-// would be missed in silence. test/apis holds them against the CRDs.
+// would be missed in silence. test/suites/apis holds them against the CRDs.
 func knownFields(kind string) map[string][]string {
 	if kind == kindAPIServer {
 		return map[string][]string{

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeManager stands in for systemd where it is to be slow, or to be asked what it
-// got: the real store is test/host's.
+// got: the real store is test/support/host's.
 type fakeManager struct {
 	*testing.T
 	*net.UnixConn

@@ -27,7 +27,7 @@ func credentials() string {
 }
 
 // fakeEgressProxy is a proxy that takes what RFC 9112 lets a client send to one, and
-// nothing else. A real Squid is asked in test/lab, where names resolve and addresses
+// nothing else. A real Squid is asked in test/support/lab, where names resolve and addresses
 // are those of a cluster; here it is about what goes over the wire and what becomes
 // of the answers, some of which no Squid gives.
 type fakeEgressProxy struct {

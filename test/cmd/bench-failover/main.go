@@ -14,7 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 func main() {

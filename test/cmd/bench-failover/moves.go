@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // answer is what the solver says.

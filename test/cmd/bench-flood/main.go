@@ -13,8 +13,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/test/flood"
-	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/flood"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 func main() {

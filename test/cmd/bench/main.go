@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/test/bench"
-	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/bench"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // onlyChallenges is the exact text that everything but a challenge gets.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/http01-proxyd/http01-proxyd/test/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 const usage = `usage: lab up | clean

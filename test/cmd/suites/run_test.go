@@ -56,7 +56,7 @@ func TestInterrupted(t *testing.T) {
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-root", root, "-set", setMain, "-only", "^test/topology$")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-root", root, "-set", setMain, "-only", "^test/suites/topology$")
 	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+tmp)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out

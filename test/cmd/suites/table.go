@@ -12,7 +12,7 @@ type module struct {
 }
 
 // modules are compiled in this order. The tests of build and test start programs and
-// read their output, so they are compiled once, without the race detector. test/lab
+// read their output, so they are compiled once, without the race detector. test/support/lab
 // runs the service under it.
 func modules() []module {
 	return []module{{dir: ".", race: true}, {dir: "test"}, {dir: "build", onlyAll: true}}
@@ -50,10 +50,10 @@ func table() map[string]suite {
 		"pkg/proxy/server":    {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
 		"pkg/host/keepalived": {processes: 2},
 		"pkg/proxy/upstream":  {processes: 2},
-		"test/arm64":          {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
-		"test/apis":           {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
-		"test/bench":          {slots: 3, onlyAll: true},
-		"test/check": {
+		"test/suites/arm64":   {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30}},
+		"test/suites/apis":    {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
+		"test/support/bench":  {slots: 3, onlyAll: true},
+		"test/suites/check": {
 			processes: 5,
 			// One finding of each check, and none where all is well.
 			main: []string{
@@ -69,8 +69,8 @@ func table() map[string]suite {
 				"TestFrontDoor": 12, "TestTrust": 10, "TestProxyDead": 9,
 			},
 		},
-		"test/cluster": {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20}},
-		"test/delivery": {
+		"test/support/cluster": {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20}},
+		"test/suites/delivery": {
 			processes: 4, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
 				"TestByMachineConfig": 190, "TestUpgradeThatBringsAUnit": 150, "TestREADME": 60, "TestOnAHostByItself": 60,
@@ -83,15 +83,15 @@ func table() map[string]suite {
 				"TestHostWithoutVIPs": 12, "TestFirstBinaryThatDoesNotGetReady": 11, "TestImagesThatAreRefused": 11,
 			},
 		},
-		"test/guest": {onlyAll: true, timeout: 30 * time.Minute},
-		"test/host": {
+		"test/support/guest": {onlyAll: true, timeout: 30 * time.Minute},
+		"test/support/host": {
 			processes: 3, slots: 2, main: []string{"TestRestartWhileAFileIsWritten"},
 			seconds: map[string]int{
 				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesTheSandbox": 15, "TestWatchdog": 14, "TestBoot": 11,
 			},
 		},
-		"test/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestMute": 11, "TestMessages": 8, "TestInventedNews": 8}},
-		"test/ingress": {
+		"test/suites/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestMute": 11, "TestMessages": 8, "TestInventedNews": 8}},
+		"test/suites/ingress": {
 			processes: 4, main: []string{"TestNamesCovered"},
 			seconds: map[string]int{
 				"TestEgressDiagnoses": 65, "TestCredentials": 36, "TestCombinations": 120,
@@ -99,8 +99,8 @@ func table() map[string]suite {
 				"TestSpecAndAccepted": 12, "TestProxyProtocolDiagnoses": 11,
 			},
 		},
-		"test/judge": {onlyAll: true},
-		"test/lab": {
+		"test/support/judge": {onlyAll: true},
+		"test/support/lab": {
 			processes: 3,
 			main: []string{
 				"TestCertificate", "TestFailover", "TestKill", "TestDrain", "TestPortChange", "TestReloadSignal",
@@ -111,13 +111,13 @@ func table() map[string]suite {
 				"TestClusterCondition": 11, "TestState": 11, "TestCertificate": 8,
 			},
 		},
-		"test/microshift": {
+		"test/suites/microshift": {
 			each: true, main: []string{"TestNotRequired", "TestOtherPort", "TestBrokenAtStart"},
 			seconds: map[string]int{"TestFaults": 47, "TestNotLookedAt": 31, "TestManaged": 10},
 		},
-		"test/monitoring": {onlyAll: true},
-		"test/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLife": 60}},
-		"test/topology": {
+		"test/suites/monitoring": {onlyAll: true},
+		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLife": 60}},
+		"test/suites/topology": {
 			each: true, timeout: 30 * time.Minute,
 			together: []string{"TestBond", "TestVLAN"},
 			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere"},

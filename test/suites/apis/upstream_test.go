@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apis
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+)
+
+// suite is a file of openshift/api's own tests of the CRD, which it runs
+// against a real API server (openshift/api tests/README.md).
+type suite struct {
+	Tests struct {
+		OnCreate []struct{ Name, Initial, Expected, ExpectedError string }
+		OnUpdate []struct {
+			Name, Initial, Updated, Expected, ExpectedError string
+		}
+	}
+}
+
+// The other fields of APIServer are judged with the patch as OpenShift expects
+// it without. The feature set for developers has all of them.
+func TestUpstreamSuites(t *testing.T) {
+	crds := must1(shippedCRDs(t.Context()))(t)
+	crd := must1(patchedDocument(crds["DevPreviewNoUpgrade"], must1(os.ReadFile(patchFile))(t)))(t)
+	server := must1(judge.New(crd))(t)
+	dir := must1(judge.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
+	files, err := filepath.Glob(filepath.Join(dir, "config/v1/tests/apiservers.config.openshift.io/*.yaml"))
+	must(t, err)
+	var creates, updates int
+	for _, f := range files {
+		var s suite
+		must(t, yaml.Unmarshal(must1(os.ReadFile(f))(t), &s))
+		for _, tt := range s.Tests.OnCreate {
+			creates++
+			t.Run(filepath.Base(f)+"/create/"+tt.Name, func(t *testing.T) {
+				stored, _, err := server.Create(withName(t, tt.Initial))
+				checkUpstreamCase(t, err, tt.ExpectedError, tt.Expected, stored)
+			})
+		}
+		for _, tt := range s.Tests.OnUpdate {
+			updates++
+			t.Run(filepath.Base(f)+"/update/"+tt.Name, func(t *testing.T) {
+				// What these change of the CRD is how the initial object could
+				// be stored: Replace takes it for granted.
+				stored, _, err := server.Replace(withName(t, tt.Initial), withName(t, tt.Updated))
+				checkUpstreamCase(t, err, tt.ExpectedError, tt.Expected, stored)
+			})
+		}
+	}
+	if creates < 30 || updates < 10 {
+		t.Errorf("found %d cases of creation and %d of updates: where are the others?", creates, updates)
+	}
+}
+
+// printedValue is where an error repeats the offending value, whose form depends on
+// the API server's version.
+var printedValue = regexp.MustCompile(`(Invalid value: )("[^"]*": ?|\{[^}]*\}: ?)?`)
+
+func checkUpstreamCase(t *testing.T, err error, want, expected string, stored []byte) {
+	t.Helper()
+	want = strings.TrimSpace(printedValue.ReplaceAllString(want, "$1"))
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && err == nil:
+		t.Errorf("accepted, not: %s", want)
+	case want != "" && !strings.Contains(printedValue.ReplaceAllString(err.Error(), "$1"), want):
+		t.Errorf("refused: %v\nnot: %s", err, want)
+	case want == "":
+		if diff := cmp.Diff(specOf(t, []byte(expected)), specOf(t, stored)); diff != "" {
+			t.Errorf("stored (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// withName gives an object the name that the suites' runner would generate.
+func withName(t *testing.T, document string) []byte {
+	t.Helper()
+	raw := must1(yaml.YAMLToJSON([]byte(document)))(t)
+	if bytes.Contains(raw, []byte(`"name":"cluster"`)) {
+		return raw
+	}
+	var o map[string]any
+	must(t, json.Unmarshal(raw, &o))
+	o["metadata"] = map[string]any{"name": "cluster"}
+	return must1(json.Marshal(o))(t)
+}

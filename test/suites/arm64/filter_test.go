@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arm64
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/guest"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// suite is a package of the service, and those of its tests that run in the guest.
+type suite struct {
+	folder string
+	tests  []string
+}
+
+func suites() []suite {
+	return []suite{
+		// Each forbidden call is refused, from inside of each kind of child process.
+		{"internal/sandbox", []string{
+			"TestForbidden/forbidden_to_proxy", "TestForbidden/forbidden_to_exporter", "TestForbidden/forbidden_to_prober",
+			"TestConfined", "TestChildHasNoCapability",
+		}},
+		// The controller's own children have the filter, and the allowed calls are enough
+		// for their work: the proxy answers challenges, the exporter serves metrics, and
+		// the prober reads certificates.
+		{"pkg/controller", []string{"TestGateIsHarmless", "TestExporterIsHarmless", "TestChallengeThroughTheVIP", "TestExpiryWatch"}},
+		{"pkg/proxy", []string{"TestConfinedTLS"}},
+	}
+}
+
+// program is where the guest has the tests of the package.
+func (s suite) program() string { return "/tests/" + path.Base(s.folder) + ".test" }
+
+// command runs the tests in the guest.
+func (s suite) command() string {
+	var names []string
+	for _, test := range s.tests {
+		name, _, _ := strings.Cut(test, "/")
+		names = append(names, name)
+	}
+	return fmt.Sprintf("%s -test.v -test.timeout 5m -test.run '^(%s)$' || failed=1\n", s.program(), strings.Join(slices.Compact(names), "|"))
+}
+
+func TestFilter(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: mmdebstrap")
+	}
+	job := guest.Job{Arch: "arm64", Files: make(map[string]string), Script: "failed=0\nuname -m\n"}
+	for _, s := range suites() {
+		binary, err := lab.BuildServiceTests(t.Context(), s.folder, job.Arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job.Files[s.program()] = binary
+		job.Script += s.command()
+	}
+	job.Script += "exit $failed\n"
+	printed, err := guest.Run(t.Context(), "../../../.cache", job)
+	if err != nil {
+		t.Error(err)
+	}
+	if !slices.Contains(strings.Split(printed, "\n"), "aarch64") {
+		t.Error("the guest is not an arm64 machine")
+	}
+	for _, s := range suites() {
+		for _, test := range s.tests {
+			// A test that was skipped has not passed.
+			if !strings.Contains(printed, "--- PASS: "+test+" (") {
+				t.Errorf("%s: %s did not pass", s.folder, test)
+			}
+		}
+	}
+	t.Log(printed)
+}

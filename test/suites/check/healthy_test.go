@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// TestHealthy: where all is well, on the master that holds the VIPs and on one
+// that does not, check finds nothing and exits with 0.
+func TestHealthy(t *testing.T) {
+	c := healthy(t, nil)
+	for _, m := range c.Masters[:2] {
+		c.expectHealthy(m.Node)
+	}
+}
+
+// expectHealthy wants every check to have looked, and to have found nothing. On a machine that
+// does much else a question can end without an answer: check then runs again.
+func (c *cluster) expectHealthy(n *lab.Node) {
+	c.t.Helper()
+	var unseen []string
+	for range 5 {
+		unseen = nil
+		for _, result := range c.expectFindings(n, []string{}).Checks {
+			if result.Outcome != "ok" || result.Unseen != "" {
+				unseen = append(unseen, fmt.Sprintf("%s on %s: %s: %s %s", result.Name, n, result.Outcome, result.Text, result.Unseen))
+			}
+		}
+		if len(unseen) == 0 {
+			return
+		}
+	}
+	c.t.Error(strings.Join(unseen, "\n"))
+}
+
+// What others keep on a node of OpenShift.
+var (
+	//go:embed testdata/openshift.iptables
+	openshiftChains string
+	//go:embed testdata/openshift.nft
+	openshiftTables string
+)
+
+// TestHealthyOpenShift is the same on masters as OpenShift has them: tables of
+// kubelet and OVN-Kubernetes, a firewall that opens what is needed, a single IPv6
+// address on br-ex and OVN-Kubernetes's own beside it, a second NIC in the same
+// network, a resolver on the node that knows the VIPs, and an egress proxy.
+func TestHealthyOpenShift(t *testing.T) {
+	c := healthy(t, nil)
+	for _, m := range []*lab.Master{c.Masters[0], c.Masters[2]} {
+		n := m.Node
+		c.loadOpenShiftRules(n)
+		c.secondNIC(n)
+		c.useSingleIPv6Address(m)
+		c.run(n, "ip address add 169.254.0.2/17 dev br-ex; ip address add fd69::2/112 dev br-ex nodad",
+			"ip address del 169.254.0.2/17 dev br-ex; ip address del fd69::2/112 dev br-ex")
+		c.addLocalResolver(n)
+		writeTestFile(t, n.ProxyEnv(), "HTTP_PROXY=http://proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\n"+
+			"NO_PROXY=.cluster.local,.svc,10.128.0.0/14,127.0.0.1,192.0.2.0/24,api-int.lab.test,api.lab.test,localhost\n")
+	}
+	c.awaitReason(c.Services[0], "Serving")
+	c.connectTo(c.standby(), c.holder())
+	for _, n := range []*lab.Node{c.Masters[0].Node, c.Masters[2].Node} {
+		c.expectHealthy(n)
+		text, _, err := n.CheckText(t.Context(), shared.binary)
+		must(t, err)
+		t.Log(text)
+	}
+}
+
+// loadOpenShiftRules loads the rules of others on a node until the test ends.
+func (c *cluster) loadOpenShiftRules(n *lab.Node) {
+	c.t.Helper()
+	other := strings.NewReplacer(
+		c.API.V4.String()+"/32", c.API.V6.String()+"/128", "192.0.2.200/32", "2001:db8:200::1/128", "172.30.1.2:80", "[fd02::2]:80",
+		"127.0.0.0/8", "::1/128", "icmp-port-unreachable", "icmp6-port-unreachable").Replace(openshiftChains)
+	for _, load := range [][]string{{openshiftChains, "iptables-nft-restore"}, {other, "ip6tables-nft-restore"}, {openshiftTables, "nft", "-f", "-"}} {
+		_, err := n.Input(c.t.Context(), load[0], load[1], load[2:]...)
+		must(c.t, err)
+	}
+	c.onCleanup(func(ctx context.Context) error {
+		tables := []string{"ip mangle", "ip nat", "ip filter", "ip6 mangle", "ip6 nat", "ip6 filter", "inet ovn-kubernetes", "inet openshift_filter"}
+		_, err := n.Run(ctx, "nft", "delete table "+strings.Join(tables, "; delete table "))
+		return err
+	})
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// configureEgress has the node on which check runs take a configuration, and waits until its
+// service has accepted the egress proxy, and when the test ends until it has none.
+func (c *cluster) configureEgress(config string) {
+	c.t.Helper()
+	n := c.standby()
+	must(c.t, n.WriteConfig(config))
+	c.onCleanup(func(ctx context.Context) error {
+		if err := n.WriteConfig(n.DefaultConfig()); err != nil {
+			return err
+		}
+		_, err := c.Services[2].AwaitCondition(ctx, "EgressProxyReady", "NotConfigured")
+		return err
+	})
+	_, err := c.Services[2].AwaitCondition(c.t.Context(), "EgressProxyReady", "Accepted")
+	must(c.t, err)
+}
+
+// TestEgressProxyUnreachable: with an egress proxy at which nobody answers, and no DNS server that
+// does, check still ends in time.
+func TestEgressProxyUnreachable(t *testing.T) {
+	c := healthy(t, nil)
+	// No master has a route to the ingress other than the egress proxy.
+	config := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\nhosts: [%s]\nupstream: {scheme: https}\negressProxy: {upstream: auto, ",
+		c.API.V4, c.API.V6, c.Outside.V4, c.Outside.V6, apiName)
+	for _, tt := range []struct {
+		name, host string
+		dns        bool // answers
+		want       []string
+		says       []string
+	}{
+		{"a proxy that is silent", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: there was no answer in time"}},
+		{"and a DNS that is", lab.EgressName, false, []string{"dns-silent"}, []string{lab.EgressName, "does not answer"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := c.forSubtest(t)
+			url := c.Egress.URL("http", "", tt.host)
+			c.configureEgress(config + fmt.Sprintf("httpProxy: %q, httpsProxy: %q}\n", url, url))
+			c.loadFaultRules(c.standby(), "chain output { type filter hook output priority raw; oifname br-ex tcp dport 3128 drop; }")
+			if !tt.dns {
+				c.loadFaultRules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
+			}
+			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-without-readiness"}, tt.want...), "--token", token)
+			c.expectText(r, "egress-unreachable", tt.says...)
+			c.expectDuration(r)
+		})
+	}
+}

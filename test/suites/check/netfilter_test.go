@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// withoutNetfilter makes the test binary a program that runs another as if the
+// kernel had no netfilter netlink. It has to be a stand-in: what nftables needs is
+// compiled into the kernels that tests run on, and cannot be taken out.
+const withoutNetfilter = "HTTP01_CHECK_WITHOUT_NETFILTER"
+
+// runWithoutNetfilter has socket(2) say what af_netlink.c (netlink_create) says
+// without CONFIG_NETFILTER_NETLINK, and becomes the program.
+func runWithoutNetfilter(args []string) error {
+	const (
+		number   = 0           // of the system call, in struct seccomp_data
+		protocol = 16 + 2*8    // its third argument
+		failure  = 0x0005_0000 // SECCOMP_RET_ERRNO
+		allow    = 0x7fff_0000 // SECCOMP_RET_ALLOW
+		install  = 1           // SECCOMP_SET_MODE_FILTER
+	)
+	low := uint32(protocol)
+	if _, big := map[string]bool{"s390x": true}[runtime.GOARCH]; big {
+		low += 4
+	}
+	program, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: number, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_SOCKET, SkipTrue: 3},
+		bpf.LoadAbsolute{Off: low, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.NETLINK_NETFILTER, SkipTrue: 1},
+		bpf.RetConstant{Val: failure | uint32(unix.EPROTONOSUPPORT)},
+		bpf.RetConstant{Val: allow},
+	})
+	if err != nil {
+		return err
+	}
+	filters := make([]unix.SockFilter, len(program))
+	for i, p := range program {
+		filters[i] = unix.SockFilter{Code: p.Op, Jt: p.Jt, Jf: p.Jf, K: p.K}
+	}
+	fprog := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, install, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
+		return fmt.Errorf("install the filter: %w", errno)
+	}
+	return unix.Exec(args[0], args, os.Environ())
+}
+
+// TestNftablesMissing has the service and check in such a world.
+func TestNftablesMissing(t *testing.T) {
+	c := healthy(t, nil)
+	self, err := os.Executable()
+	must(t, err)
+	wrap := []string{"env", withoutNetfilter + "=1", self}
+	c.restartService(lab.ServiceOptions{Wrap: wrap}, "NftablesUnavailable")
+	args := slices.Concat(wrap[1:], []string{shared.binary, "check", "-o", "json"}, c.holder().CheckFlags())
+	out, err := c.holder().Run(t.Context(), wrap[0], args...)
+	if code := exitCode(err); code != 1 {
+		t.Fatalf("check: %v", err)
+	}
+	r, parsed := lab.ParseCheck(out)
+	must(t, parsed)
+	c.expectReport(r, exitCode(err), []string{"nftables-missing"})
+	c.expectText(r, "nftables-missing", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
+}
+
+// TestNftablesDenied has the service without its capability.
+func TestNftablesDenied(t *testing.T) {
+	c := healthy(t, nil)
+	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
+	r := c.expectFindings(c.holder(), []string{"nftables-denied"})
+	c.expectText(r, "nftables-denied", "no CAP_NET_ADMIN in its effective set")
+}
+
+// TestNftablesRefused has a second service on a host: the first one owns the table.
+func TestNftablesRefused(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	dir := t.TempDir()
+	config := dir + "/config.yaml"
+	must(t, os.WriteFile(config, []byte(n.DefaultConfig()+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"), 0o600))
+	socket := dir + "/status.sock"
+	flags := []string{"--config", config, "--state-dir", dir + "/state", "--status-socket", socket}
+	second, err := n.Start(lab.Command{Name: "second", Path: shared.binary, Args: append([]string{"run"}, flags...)})
+	must(t, err)
+	t.Cleanup(func() { must(t, second.Stop(context.Background())) })
+	must(t, eventually(t, func() error {
+		out, err := n.Run(t.Context(), shared.binary, "status", "--status-socket", socket)
+		if err == nil && !strings.Contains(out, "NftablesUnavailable") {
+			err = errors.New(out)
+		}
+		return err
+	}))
+	r := c.expectFindings(n, []string{"nftables-refused"}, flags...)
+	c.expectText(r, "nftables-refused", "the table belongs to process", "(http01-proxyd)")
+}

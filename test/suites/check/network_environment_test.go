@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"crypto/tls"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+const day = 24 * time.Hour
+
+// TestClusterEnvironment: what goes wrong around the cluster: names, certificates, the path to
+// the ingress, and time.
+func TestClusterEnvironment(t *testing.T) {
+	c := healthy(t, nil)
+	both := c.API
+	named := func(p lab.Pair) func(*cluster) { return func(c *cluster) { c.publishName(p) } }
+	nowhere := netip.MustParseAddr("192.0.2.77")
+	c.runFaults(t, []fault{
+		{name: "a name without addresses", inject: named(lab.Pair{}), want: []string{"dns-absent"}},
+		{name: "a name without AAAA", inject: named(lab.Pair{V4: both.V4}), want: []string{"dns-family-absent"}},
+		{name: "a name without A", inject: named(lab.Pair{V6: both.V6}), want: []string{"dns-family-absent"}},
+		{
+			name: "an A that leads to another host", inject: named(lab.Pair{V4: c.Worker.Addresses.V4, V6: both.V6}), want: []string{"dns-elsewhere"},
+			texts: map[string]string{"dns-elsewhere": "the A record of api.lab.test leads to 192.0.2.21, which is no API VIP and shows no front door (status 503)"},
+		},
+		{name: "an A that leads to nobody here", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-elsewhere"}},
+		{
+			name: "an A that leads to a host outside which refuses those inside", inject: named(lab.Pair{V4: c.Internet.Addresses.V4, V6: both.V6}),
+			want:  []string{"dns-elsewhere-unreachable"},
+			texts: map[string]string{"dns-elsewhere-unreachable": "leads to 198.51.100.10, which is no API VIP, and cannot be connected to from here (it refuses connections)"},
+		},
+		{
+			name: "no DNS server answers", want: []string{"dns-silent"},
+			inject: func(c *cluster) {
+				c.replaceHostFile("resolv.conf", "nameserver 192.0.2.77\nnameserver fd4e:5f2a:9c01:1::77\n")
+				c.replaceHostFile("chrony.conf", "server "+c.Internet.Addresses.V4.String()+"\n")
+			},
+		},
+		{name: "a name that the certificate does not hold", want: []string{"certificate-name-absent"}, inject: presentCertificate(90*day, 80*day, "api-int.lab.test")},
+		{name: "an expired certificate", want: []string{"certificate-expired"}, inject: presentCertificate(90*day, -time.Hour, apiName)},
+		{name: "a certificate that is not valid yet", want: []string{"certificate-not-valid-yet"}, inject: presentCertificate(80*day, 90*day, apiName)},
+		{name: "less than a quarter of 90 days left", want: []string{"certificate-expires-soon"}, inject: presentCertificate(90*day, 20*day, apiName)},
+		{name: "less than a tenth of 90 days left", want: []string{"certificate-expires-now"}, inject: presentCertificate(90*day, 8*day, apiName)},
+		{name: "less than a day of six left", want: []string{"certificate-expires-now"}, inject: presentCertificate(6*day, 23*time.Hour, apiName)},
+		{name: "two days of six left", want: []string{}, inject: presentCertificate(6*day, 2*day, apiName)},
+		{
+			name: "one certificate over IPv4, another over IPv6", want: []string{"certificate-differs-by-address"},
+			inject: func(c *cluster) {
+				old, next := issue(c.t, "Lab CA", 90*day, 80*day, apiName), issue(c.t, "Another CA", 90*day, 80*day, apiName)
+				c.presentBy(func(_ string, local netip.Addr) bool { return local.Is4() }, old, next)
+			},
+		},
+		{
+			name: "without a name the API server's own certificate", want: []string{},
+			inject: func(c *cluster) {
+				own, public := issue(c.t, "kube-apiserver", 30*day, 20*day, "kubernetes"), issue(c.t, "Lab CA", 90*day, 80*day, apiName)
+				c.presentBy(func(name string, _ netip.Addr) bool { return name == apiName }, public, own)
+			},
+		},
+		{
+			name: "a black hole for whole packets", want: []string{"path-black-hole", "path-black-hole"},
+			inject: func(c *cluster) {
+				c.run(c.Worker.Node, "ip link set br-ex mtu 1400", "ip link set br-ex mtu 1500")
+			},
+		},
+		{
+			name: "a clock that is behind", want: []string{"clock-off"},
+			inject: shiftClock(2 * time.Minute),
+			texts:  map[string]string{"clock-off": "this host's clock is 2m0s behind that of 198.51.100.10"},
+		},
+		{
+			name: "a clock that is ahead", want: []string{"clock-off"},
+			inject: shiftClock(-90 * time.Second),
+			texts:  map[string]string{"clock-off": "this host's clock is 1m30s ahead of that of 198.51.100.10"},
+		},
+		{
+			name: "a clock that is behind, by what the API server says", want: []string{"clock-off"},
+			inject: func(c *cluster) {
+				c.replaceHostFile("chrony.conf", "")
+				for _, a := range c.env.servers {
+					a.Shift(3 * time.Minute)
+					c.onCleanup(func(context.Context) error { a.Shift(0); return nil })
+				}
+			},
+		},
+		{name: "a clock that is a little off", want: []string{}, inject: shiftClock(30 * time.Second)},
+	})
+}
+
+// TestTwoNames: of the configuration's two names one has a certificate of another
+// CA.
+func TestTwoNames(t *testing.T) {
+	const other = "api.other.test"
+	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [" + apiName + ", " + other + "]\n" })
+	must(t, c.Internet.SetName(t.Context(), other, c.API))
+	one, two := issue(t, "Lab CA", 90*day, 80*day, apiName), issue(t, "Another CA", 90*day, 80*day, other)
+	c.presentBy(func(name string, _ netip.Addr) bool { return name == other }, two, one)
+	c.expectFindings(c.standby(), []string{"certificate-differs-by-name"})
+}
+
+// TestNoAPIServer: nothing answers on the API's own port of a VIP that is here.
+func TestNoAPIServer(t *testing.T) {
+	c := healthy(t, nil)
+	must(t, c.env.servers[0].Close())
+	r := c.expectFindings(c.holder(), []string{"api-server-absent"})
+	c.expectText(r, "api-server-absent", "192.0.2.5:6443", "connection refused", "; the same with [fd4e:5f2a:9c01:1::5]:6443")
+	text, code, err := c.holder().CheckText(t.Context(), shared.binary)
+	must(t, err)
+	if code != 0 || strings.Contains(text, "All is well") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// TestNameOfTheCertificate: without a configuration and a kubeconfig that tell the
+// name, the certificate does.
+func TestNameOfTheCertificate(t *testing.T) {
+	c := healthy(t, nil)
+	c.replaceHostFile("kubeconfig", "")
+	c.publishName(lab.Pair{})
+	r := c.expectFindings(c.standby(), []string{"dns-absent"})
+	c.expectText(r, "dns-absent", "198.51.100.10 knows no address of api.lab.test")
+}
+
+// TestNothingAnswers: with nobody at the VIPs, at the ingress, in the DNS and
+// behind the time servers, and a service that hangs, check still ends in time and
+// names what it can tell.
+func TestNothingAnswers(t *testing.T) {
+	c := healthy(t, nil)
+	c.freeze(c.Services[2])
+	// What is asked is lost on the way, and nothing says so. VRRP and ARP go on.
+	c.loadFaultRules(c.standby(), "chain output { type filter hook output priority raw; "+
+		"oifname br-ex meta l4proto { tcp, udp } drop; icmp type echo-request drop; icmpv6 type echo-request drop; }")
+	c.replaceHostFile("kubeconfig", "") // the name has to be asked for too
+	for _, flags := range [][]string{nil, {"--token", token}, {"--token", token, "--name", apiName}} {
+		want := []string{"front-door-closed", "front-door-closed", "ingress-timeout", "service-hangs"}
+		if slices.Contains(flags, "--name") {
+			want = append(want, "dns-silent") // else nobody tells the name to ask for
+		}
+		r := c.expectFindings(c.standby(), want, flags...)
+		c.expectDuration(r)
+	}
+}
+
+// presentCertificate has the API servers present a certificate for a name, of whose life left is
+// left.
+func presentCertificate(life, left time.Duration, name string) func(*cluster) {
+	return func(c *cluster) {
+		made := issue(c.t, "Lab CA", life, left, name)
+		c.setCertificates(func(string, netip.Addr) *tls.Certificate { return made })
+	}
+}
+
+// presentBy has the API servers present the first of two certificates where is holds,
+// and else the second.
+func (c *cluster) presentBy(is func(name string, local netip.Addr) bool, first, second *tls.Certificate) {
+	c.t.Helper()
+	c.setCertificates(func(name string, local netip.Addr) *tls.Certificate {
+		if is(name, local) {
+			return first
+		}
+		return second
+	})
+}
+
+// shiftClock sets the time server's clock until the test ends.
+func shiftClock(by time.Duration) func(*cluster) {
+	return func(c *cluster) {
+		c.env.clock.Shift(by)
+		c.onCleanup(func(context.Context) error { c.env.clock.Shift(0); return nil })
+	}
+}
+
+// setCertificates has all API servers present what f says until the test ends.
+func (c *cluster) setCertificates(f func(name string, local netip.Addr) *tls.Certificate) {
+	c.t.Helper()
+	good := issue(c.t, "Lab CA", 90*day, 80*day, apiName)
+	for _, a := range c.env.servers {
+		a.Present(f)
+	}
+	c.onCleanup(func(context.Context) error {
+		for _, a := range c.env.servers {
+			a.Present(func(string, netip.Addr) *tls.Certificate { return good })
+		}
+		return nil
+	})
+}
+
+// writeTestFile replaces a file of the standby's until the test ends.
+func (c *cluster) replaceHostFile(name, text string) {
+	c.t.Helper()
+	must(c.t, c.standby().WriteHostFile(name, text))
+	c.onCleanup(func(context.Context) error { return c.writeHostFiles(c.standby()) })
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// TestVIP: VIPs on no host, on two, and on a link that is down.
+func TestVIP(t *testing.T) {
+	c := healthy(t, nil)
+	c.runFaults(t, []fault{
+		{
+			name: "on no host", want: []string{"vip-nobody", "vip-nobody"}, inject: stopAllKeepalived,
+		},
+		{name: "on two hosts, seen from a third", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders},
+		{name: "on two hosts, seen from one of them", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders, on: holder},
+		{name: "on a host with two NICs in one network, seen from another", want: []string{}, inject: secondNICs},
+		{name: "on a host with two NICs in one network, seen from itself", want: []string{}, inject: secondNICs, on: holder},
+		{
+			name: "on two hosts, one with two NICs", want: []string{"vip-two-hosts", "vip-two-hosts"},
+			inject: func(c *cluster) { secondNICs(c); twoHolders(c) },
+		},
+		{
+			// The worker is one with which the master has never spoken.
+			name: "on a stranger with two NICs", want: []string{"vip-two-addresses"},
+			inject: func(c *cluster) {
+				c.secondNIC(c.Worker.Node)
+				c.suppressARP(c.Worker.Node, c.standby())
+				_, err := c.standby().Run(c.t.Context(), "ip", "neighbour", "flush", "to", c.Worker.Addresses.V4.String())
+				must(c.t, err)
+			},
+			texts: map[string]string{"vip-two-addresses": "answer for the ingress VIP 192.0.2.6: two hosts have it, or one host with two NICs"},
+		},
+		{name: "beside a router with proxy ARP, seen from the holder", want: []string{}, inject: proxyARP, on: holder},
+		{name: "beside a router with proxy ARP, seen from another", want: []string{}, inject: proxyARP},
+		{
+			name: "on no host, beside a router with proxy ARP", want: []string{"vip-nobody", "vip-nobody"},
+			inject: func(c *cluster) { proxyARP(c); stopAllKeepalived(c) },
+		},
+		{
+			name: "with a single IPv6 address of the host that looks", want: []string{},
+			inject: func(c *cluster) { c.useSingleIPv6Address(c.Masters[2]) },
+		},
+		{
+			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-nobody", "vip-nobody"},
+			inject: func(c *cluster) { c.useSingleIPv6Address(c.Masters[2]); stopAllKeepalived(c) },
+		},
+		{
+			name: "on a link that is down", want: []string{"vip-link-down"},
+			inject: func(c *cluster) {
+				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left", c.API.V4), "ip link delete left")
+			},
+			texts: map[string]string{"vip-link-down": "the API VIP 192.0.2.5 is on left of this host, which is down"},
+		},
+	})
+}
+
+// TestCarrierLost: a host that still has the VIPs, and is cut off, is told that
+// alone: neither the ingress nor the DNS is to blame.
+func TestCarrierLost(t *testing.T) {
+	c := healthy(t, nil)
+	twoHolders(c)
+	c.run(c.Gateway, "ip link set master0 down", "ip link set master0 up")
+	// The kernel may take a second to say so (net/core/link_watch.c).
+	must(t, lab.Eventually(t.Context(), "the carrier to be lost", func(ctx context.Context) error {
+		shown, err := c.holder().Run(ctx, "ip", "link", "show", "dev", "br-ex")
+		if err == nil && !strings.Contains(shown, "NO-CARRIER") {
+			err = fmt.Errorf("br-ex is %s", shown)
+		}
+		return err
+	}))
+	c.expectFindings(c.holder(), []string{"vip-link-down", "vip-link-down"})
+}
+
+func stopAllKeepalived(c *cluster) {
+	for _, m := range c.Masters {
+		must(c.t, m.StopKeepalived(c.t.Context()))
+	}
+	c.onCleanup(c.restartKeepalived(c.Masters...))
+}
+
+// restartKeepalived has keepalived running on masters and waits for the VIPs.
+func (c *cluster) restartKeepalived(masters ...*lab.Master) func(context.Context) error {
+	return func(ctx context.Context) (err error) {
+		for _, m := range masters {
+			err = errors.Join(err, m.StartKeepalived(ctx))
+		}
+		return errors.Join(err, c.Settled(ctx))
+	}
+}
+
+// proxyARP has the gateway answer for every address.
+func proxyARP(c *cluster) {
+	_, bridge := c.Switch()
+	p, err := c.Gateway.ProxyARP(bridge)
+	must(c.t, err)
+	c.onCleanup(func(context.Context) error { return p.Close() })
+}
+
+// secondNICs plugs the holder into the machine network a second time, and has
+// the standby speak with it as masters do.
+func secondNICs(c *cluster) {
+	c.secondNIC(c.holder())
+	c.connectTo(c.standby(), c.holder())
+}
+
+// connectTo has a node speak with another one's own address, as masters always do.
+func (c *cluster) connectTo(n, to *lab.Node) {
+	c.t.Helper()
+	conn, err := n.Dial(c.t.Context(), "tcp", netip.AddrPortFrom(to.Addresses.V4, 6443).String())
+	must(c.t, err)
+	must(c.t, conn.Close())
+}
+
+// suppressARP has a node send no ARP request to another one until the test ends, since each
+// would give the other an entry for the node. keepalived continues to send advertisements.
+func (c *cluster) suppressARP(n, to *lab.Node) {
+	c.t.Helper()
+	shown, err := to.Run(c.t.Context(), "ip", "-o", "link", "show", "dev", "br-ex")
+	must(c.t, err)
+	_, after, _ := strings.Cut(shown, "link/ether ")
+	mac, _, _ := strings.Cut(after, " ")
+	entry := fmt.Sprintf("%s dev $(ip -o route get %[1]s | sed 's/.* dev \\([^ ]*\\).*/\\1/')", to.Addresses.V4)
+	c.run(n, "ip neighbour replace "+entry+" lladdr "+mac+" nud permanent", "ip neighbour del "+entry)
+}
+
+// secondNIC plugs a node into the machine network a second time. Its kernel then
+// answers ARP from both.
+func (c *cluster) secondNIC(n *lab.Node) {
+	c.t.Helper()
+	_, bridge := c.Switch()
+	c.onCleanup(func(ctx context.Context) error {
+		// Others have learnt the address of the NIC that is gone.
+		for _, other := range []*lab.Node{c.Gateway, c.Worker.Node, c.Masters[0].Node, c.Masters[1].Node, c.Masters[2].Node} {
+			if _, err := other.Run(ctx, "ip", "neighbour", "flush", "all"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	peer := "second-" + n.Name
+	// A bridge takes the lowest hardware address among its ports for its own: this
+	// one is not to be it.
+	high := fmt.Sprintf("fe:ff:ff:ff:ff:%02x", n.Addresses.V4.As4()[3])
+	c.run(n, fmt.Sprintf("ip link add second type veth peer name %s address %s netns %s; ip link set second up", peer, high, c.Gateway.Namespace), "ip link delete second")
+	_, err := c.Gateway.Run(c.t.Context(), "ip", "link", "set", peer, "master", bridge, "up")
+	must(c.t, err)
+}
+
+// useSingleIPv6Address gives a master its IPv6 address as DHCPv6 does: what else is on its network
+// it knows by a route. Its keepalived, which speaks from that address, rests
+// meanwhile.
+func (c *cluster) useSingleIPv6Address(m *lab.Master) {
+	c.t.Helper()
+	begin := c.restartKeepalived(m)
+	must(c.t, m.StopKeepalived(c.t.Context()))
+	c.onCleanup(begin)
+	n, own := m.Node, m.Addresses.V6
+	const change = "ip -6 address del %[1]s/%[2]d dev br-ex; ip -6 address add %[1]s/%[3]d dev br-ex nodad; " +
+		"ip -6 route %[6]s %[5]s dev br-ex proto static; ip -6 route replace default via %[4]s"
+	prefix, gateway := netip.PrefixFrom(own, 64).Masked(), c.Gateway.Addresses.V6
+	c.run(n, fmt.Sprintf(change, own, 64, 128, gateway, prefix, "add"), fmt.Sprintf(change, own, 128, 64, gateway, prefix, "del"))
+	must(c.t, begin(c.t.Context()))
+	c.onCleanup(m.StopKeepalived)
+}
+
+// twoHolders kills keepalived hard on the host that has the VIPs: it keeps them,
+// and another takes them too.
+func twoHolders(c *cluster) {
+	first, second := c.Masters[0], c.Masters[1]
+	must(c.t, first.KillKeepalived(c.t.Context()))
+	c.onCleanup(c.restartKeepalived(first))
+	must(c.t, lab.Eventually(c.t.Context(), "two holders", func(ctx context.Context) error {
+		for _, vip := range c.API.Both() {
+			for _, m := range []*lab.Master{first, second} {
+				if held, err := m.Holds(ctx, vip); err != nil || !held {
+					return errors.Join(err, fmt.Errorf("%s does not hold %s", m, vip))
+				}
+			}
+			// The third may have become master for a moment, until it heard the second.
+			if held, err := c.standby().Holds(ctx, vip); err != nil || held {
+				return errors.Join(err, fmt.Errorf("%s holds %s", c.standby(), vip))
+			}
+		}
+		return nil
+	}))
+}
+
+// TestProxyReachability: what a self check on this host gets, and what others do.
+func TestProxyReachability(t *testing.T) {
+	c := healthy(t, nil)
+	const port80 = "tcp dport 80 ip daddr 192.0.2.5 drop; tcp dport 80 ip6 daddr fd4e:5f2a:9c01:1::5 drop;"
+	c.runFaults(t, []fault{
+		{
+			name: "the host's own clients are kept away", on: holder, want: []string{"self-check-fails", "self-check-fails"},
+			inject: dropHostClients,
+			texts:  map[string]string{"self-check-fails": "this host itself finds no front door at 192.0.2.5:80"},
+		},
+		{
+			name: "the host's own clients are kept away, and others are not", on: holder, want: []string{"self-check-differs", "self-check-differs"},
+			inject: func(c *cluster) {
+				dropHostClients(c)
+				for _, vip := range c.API.Both() {
+					_, err := c.Internet.Get(c.t.Context(), "http://"+netip.AddrPortFrom(vip, 80).String()+acmePath+"seen")
+					must(c.t, err)
+				}
+				_, err := c.Services[0].Await(c.t.Context(), "two challenges", func(s lab.Status) error {
+					if n := len(s.Challenges.Recent); n < 2 {
+						return fmt.Errorf("%d are counted", n)
+					}
+					return nil
+				})
+				must(c.t, err)
+			},
+			texts: map[string]string{"self-check-differs": "; the front door has answered 198.51.100.10:"},
+		},
+		{
+			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"front-door-answer-differs"},
+			inject: func(c *cluster) {
+				c.startSolver(token)
+				c.startNginx(webPort, `location / { return 400 "Only /.well-known/acme-challenge/* is allowed\n"; } location /.well-known/ { return 404; }`)
+				c.loadFaultRules(c.standby(), fmt.Sprintf("chain output { type nat hook output priority -100; ip daddr %s tcp dport 80 dnat ip to %s:%d; }",
+					c.API.V4, c.Worker.Addresses.V4, webPort))
+			},
+			texts: map[string]string{"front-door-answer-differs": "through the front door at 192.0.2.5:80 (status 404"},
+		},
+		{
+			name: "a firewall on the way to the VIP", want: []string{"front-door-closed", "front-door-closed"},
+			inject: func(c *cluster) {
+				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; "+port80+" }")
+			},
+		},
+		{
+			name: "one family does not get through", want: []string{"family-broken"},
+			inject: func(c *cluster) {
+				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; meta nfproto ipv6 tcp dport 80 drop; }")
+			},
+			texts: map[string]string{"family-broken": "api.lab.test has addresses of both families, and [fd4e:5f2a:9c01:1::5]:80 does not work " +
+				"(it does not reply to connection attempts), while 192.0.2.5:80 does"},
+		},
+	})
+}
+
+// dropHostClients drops what the holder itself sends to the VIPs' port 80, ahead of the
+// local routes, where no ruleset shows it. What comes from outside has another
+// port by then.
+func dropHostClients(c *cluster) {
+	for _, family := range []string{"-4", "-6"} {
+		vip := c.API.V4
+		if family == "-6" {
+			vip = c.API.V6
+		}
+		c.run(c.holder(), fmt.Sprintf("ip %[1]s rule add pref 2 lookup local; ip %[1]s rule add pref 1 to %[2]s ipproto tcp dport 80 blackhole; ip %[1]s rule del pref 0", family, vip),
+			fmt.Sprintf("ip %[1]s rule add pref 0 lookup local; ip %[1]s rule del pref 1; ip %[1]s rule del pref 2", family))
+	}
+}
+
+// TestAddressInHosts: an address among the names that are answered for is no name
+// to ask the DNS for.
+func TestAddressInHosts(t *testing.T) {
+	c := healthy(t, func(n *lab.Node) string {
+		return n.DefaultConfig() + "hosts: [192.0.2.5, " + apiName + "]\n"
+	})
+	c.expectFindings(c.holder(), []string{})
+}
+
+// TestHosts: the configuration does not list the name that the challenge is for.
+func TestHosts(t *testing.T) {
+	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [other.lab.test]\n" })
+	c.startSolver(token)
+	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
+	c.expectText(r, "name-not-in-hosts", "the front door at 192.0.2.5:80 does not answer for api.lab.test")
+	// The configuration shows it without a token too, and where no VIP is yet.
+	c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)
+	c.expectFindings(c.standby(), []string{"name-not-in-hosts"}, "--name", apiName)
+}
+
+// TestVIPNotServed: nobody serves the VIP.
+func TestVIPNotServed(t *testing.T) {
+	c := healthy(t, nil)
+	c.stop(c.Services[0])
+	c.expectFindings(c.standby(), []string{"front-door-closed", "front-door-closed"})
+	// What is wrong on a host that does not hold the VIPs is no cause of that.
+	c.stop(c.Services[2])
+	c.expectFindings(c.standby(), []string{"front-door-closed", "front-door-closed", "service-down"})
+}
+
+// TestTrace: the hops of a challenge that is well, and of one whose answer has a
+// line break too much: Let's Encrypt would take it, cert-manager would not.
+func TestTrace(t *testing.T) {
+	c := healthy(t, nil)
+	key := token + "." + thumbprint
+	t.Run("well", func(t *testing.T) {
+		c := c.forSubtest(t)
+		c.startSolver(token)
+		r := c.expectFindings(c.holder(), []string{}, "--token", token)
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+			"solver ok", "solver ok", "lets-encrypt ok", "cert-manager ok")
+		text, _, err := c.holder().CheckText(t.Context(), shared.binary, "--token", token)
+		must(t, err)
+		t.Log(text)
+	})
+	t.Run("a line break", func(t *testing.T) {
+		c := c.forSubtest(t)
+		c.startWebServer(200, "text/plain", key+"\n")
+		c.addRoute(acmePath+token, webPort)
+		r := c.expectFindings(c.standby(), []string{"answer-trailing-space"}, "--token", token)
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+			"solver problem", "solver problem", "lets-encrypt ok", "cert-manager problem")
+	})
+}
+
+func wantTrace(t *testing.T, r lab.CheckReport, want ...string) {
+	t.Helper()
+	var got []string
+	for _, h := range r.Trace {
+		got = append(got, h.Hop+" "+h.Outcome)
+		if h.Hop == "connect" && h.Took <= 0 {
+			t.Errorf("a hop without time: %+v", h)
+		}
+	}
+	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+		t.Errorf("hops: got %s\nwant %s\n%+v", strings.Join(got, ", "), strings.Join(want, ", "), r.Trace)
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// apiName is the API's, which the nodes' kubeconfig tells.
+const apiName = "api.lab.test"
+
+// clusterServices is what a cluster has around the service: names, an API server on
+// each master, and the time.
+type clusterServices struct {
+	servers []*lab.APIServer
+	clock   *lab.TimeServer
+}
+
+// startClusterServices gives the cluster its surroundings, all well, until the test ends.
+func (c *cluster) startClusterServices() {
+	c.t.Helper()
+	must(c.t, c.Internet.SetName(c.t.Context(), apiName, c.API))
+	good := issue(c.t, "Lab CA", 90*24*time.Hour, 80*24*time.Hour, apiName)
+	for _, m := range c.Masters {
+		must(c.t, c.writeHostFiles(m.Node))
+		a, err := m.ServeAPI(c.t.Context(), func(string, netip.Addr) *tls.Certificate { return good })
+		must(c.t, err)
+		c.t.Cleanup(func() { _ = a.Close() })
+		c.env.servers = append(c.env.servers, a)
+	}
+	var err error
+	c.env.clock, err = c.Internet.ServeTime(c.t.Context())
+	must(c.t, err)
+	c.t.Cleanup(func() { _ = c.env.clock.Close() })
+}
+
+// writeHostFiles writes the files that tell a node about its surroundings.
+func (c *cluster) writeHostFiles(n *lab.Node) error {
+	return errors.Join(
+		n.WriteHostFile("resolv.conf", fmt.Sprintf("# of the lab\nsearch lab.test\nnameserver %s\n", c.DNS()[0])),
+		n.WriteHostFile("chrony.conf", fmt.Sprintf("server %s iburst\n", c.Internet.Addresses.V4)),
+		n.WriteHostFile("kubeconfig", "clusters:\n- cluster:\n    server: https://api-int.lab.test:6443\n"))
+}
+
+// issue makes a certificate for some names that lives for life, of which left is
+// left.
+func issue(t *testing.T, issuer string, life, left time.Duration, names ...string) *tls.Certificate {
+	t.Helper()
+	made, err := lab.Issue(issuer, life, left, names...)
+	must(t, err)
+	return made
+}

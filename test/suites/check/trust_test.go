@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// TestTrustedCA has the file of trusted CAs be what the service refuses, or takes in
+// part. Its states say the same as check.
+func TestTrustedCA(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	bundle := filepath.Join(n.Dir, "trust", "ca-bundle.crt")
+	must(t, os.MkdirAll(filepath.Dir(bundle), 0o750))
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(bundle)) })
+	write := func(t *testing.T, text string) {
+		t.Helper()
+		must(t, os.WriteFile(bundle, []byte(text), 0o600))
+	}
+	expired, err := lab.NewAuthorityUntil("Old CA", time.Now().Add(-time.Hour))
+	must(t, err)
+	root, err := lab.NewAuthority("Lab Root CA")
+	must(t, err)
+	apps, err := root.Issue(lab.ServerCertificate{Names: []string{"*.apps.lab.test"}})
+	must(t, err)
+	c.replaceRouter(func() { must(t, c.Worker.StartRouter(t.Context(), lab.RouterOptions{Secure: &apps})) })
+	good, old := string(root.Certificate()), string(expired.Certificate())
+	// Without the last good bundle of another test.
+	must(t, os.RemoveAll(filepath.Join(filepath.Dir(n.APIServerURL()), "state", "last-good-ca-bundle.crt")))
+	write(t, "nothing")
+	c.configure(n.DefaultConfig()+fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle), "Serving")
+	for _, tt := range []struct {
+		name, text, reason string
+		ids, says          []string
+	}{
+		{"nothing was ever good", "nothing", "NothingTrusted", []string{"trust-none"}, []string{bundle + ": there is no certificate in it"}},
+		{"one left out", good + old, "InForce", []string{"trust-left-out"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
+		{"refused", "nothing", "Refused", []string{"trust-refused"}, []string{bundle + ": there is no certificate in it"}},
+		{"nothing left", old, "NothingLeft", []string{"trust-refused"}, []string{"what was trusted before stays in force", `"CN=Old CA"`}},
+		{"good", good, "InForce", []string{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			write(t, tt.text)
+			_, err := c.Services[0].AwaitCondition(t.Context(), "UpstreamTrustReady", tt.reason)
+			must(t, err)
+			r := c.expectFindings(n, tt.ids)
+			for _, id := range tt.ids {
+				c.expectText(r, id, tt.says...)
+			}
+		})
+	}
+	c.configure(n.DefaultConfig(), "Serving")
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// configFor is the configuration that points to another keepalived.conf.
+func configFor(path string) string { return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n", path) }
+
+const vrrpInstance = `vrrp_instance %s {
+    state BACKUP
+    interface br-ex
+    virtual_router_id 57
+    priority 40
+    virtual_ipaddress {
+        %s
+    }
+}
+`
+
+// TestKeepalivedConf has the service read files as they happen to be.
+func TestKeepalivedConf(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	whole, err := os.ReadFile(n.KeepalivedConfig())
+	must(t, err)
+	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	// Without it, a host with ingress VIPs alone is a worker.
+	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
+	for _, tt := range []struct {
+		name, text, reason, id string
+		says                   string
+	}{
+		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-half-written", path},
+		{"empty", "\n", "NoVIPs", "keepalived-half-written", path},
+		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-without-api", path},
+		{
+			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "vips-without-ingress",
+			fmt.Sprintf("gives API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			writeTestFile(t, path, tt.text)
+			c.configure(configFor(path), tt.reason)
+			r := c.expectFindings(n, []string{tt.id})
+			c.expectText(r, tt.id, tt.says)
+			c.configure(n.DefaultConfig(), "Serving")
+		})
+	}
+	t.Run("a directory", func(t *testing.T) {
+		must(t, os.MkdirAll(path, 0o750))
+		t.Cleanup(func() { must(t, os.Remove(path)) })
+		c.configure(configFor(path), "NoVIPs")
+		c.expectFindings(n, []string{"keepalived-unreadable"})
+		c.configure(n.DefaultConfig(), "Serving")
+	})
+	t.Run("absent", func(t *testing.T) {
+		writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
+		c.configure(configFor(path), "NoVIPs")
+		r := c.expectFindings(n, []string{"keepalived-absent"})
+		c.expectText(r, "keepalived-absent", path, n.Manifests())
+		c.configure(n.DefaultConfig(), "Serving")
+	})
+}
+
+// TestLastGoodVIPs: the service goes on with the VIPs that it knows, and so does
+// check.
+func TestLastGoodVIPs(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	whole, err := os.ReadFile(n.KeepalivedConfig())
+	must(t, err)
+	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	c.configure(configFor(path), "NotRequired")
+	writeTestFile(t, path, string(whole))
+	c.awaitReason(c.Services[0], "Serving")
+	for name, text := range map[string]string{"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			c := c.forSubtest(t)
+			must(t, os.WriteFile(path, []byte(text), 0o600))
+			_, err := c.Services[0].Await(t.Context(), "the last good VIPs", func(s lab.Status) error {
+				if !strings.Contains(s.Condition().Message, "last good VIPs stay in force") {
+					return errors.New(s.Condition().Message)
+				}
+				return nil
+			})
+			must(t, err)
+			r := c.expectFindings(n, []string{"keepalived-half-written"})
+			for _, result := range r.Checks {
+				if result.Name != "vips" && result.Outcome != "ok" {
+					t.Errorf("%s: %s: %s", result.Name, result.Outcome, result.Text)
+				}
+			}
+		})
+	}
+	c.configure(n.DefaultConfig(), "Serving")
+}
+
+func TestUserManaged(t *testing.T) {
+	c := healthy(t, nil)
+	writeTestFile(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
+	c.awaitReason(c.Services[0], "ExternalLoadBalancer")
+	r := c.expectFindings(c.holder(), []string{"vips-user-managed"})
+	c.expectText(r, "vips-user-managed", filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+" is where OpenShift has put keepalived aside")
+}
+
+// TestSharedVIPs has API and ingress share their addresses, as on a single node.
+func TestSharedVIPs(t *testing.T) {
+	c := healthy(t, nil)
+	both := fmt.Sprintf(`["%s", "%s"]`, c.Ingress.V4, c.Ingress.V6)
+	c.configure(fmt.Sprintf("vips:\n  api: %s\n  ingress: %s\n", both, both), "NotRequired")
+	r := c.expectFindings(c.holder(), []string{"vips-shared"})
+	c.expectText(r, "vips-shared", fmt.Sprintf("share %s and %s", c.Ingress.V4, c.Ingress.V6))
+}
+
+// TestNotAClusterNode: on a host that has nothing to do with VIPs there is nothing to
+// check, and that is no failure.
+func TestNotAClusterNode(t *testing.T) {
+	c := healthy(t, nil)
+	pod := c.Pods[0]
+	must(t, pod.WriteConfig(configFor(filepath.Join(pod.Dir, "keepalived.conf"))))
+	c.expectNothingToCheck(pod, "")
+	if r, code := c.check(pod); code != 3 || r.Outcome != "nothing" || r.Checks == nil {
+		t.Errorf("exit code %d: %+v", code, r)
+	}
+}
+
+// expectNothingToCheck wants check to find nothing to look at on a node, and to print a part of why.
+func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
+	c.t.Helper()
+	text, code, err := n.CheckText(c.t.Context(), shared.binary)
+	must(c.t, err)
+	if code != 3 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, why) || strings.Contains(text, "✗") {
+		c.t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// TestWorker: a worker's keepalived keeps ingress VIPs alone, and that is no
+// fault of it.
+func TestWorker(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.Worker.Node
+	path := filepath.Join(n.Dir, "other", "keepalived.conf")
+	writeTestFile(t, path, fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"))
+	must(t, n.WriteConfig(configFor(path)))
+	writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
+	c.expectNothingToCheck(n, " is a worker, ")
+	// An API server's static pod makes it a master, which lacks its API VIP.
+	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
+	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-without-api") {
+		t.Errorf("exit code %d: %+v", code, r)
+	}
+}
+
+// TestConfiguration has the file changed to what is refused, while the service
+// goes on with the last good one.
+func TestConfiguration(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	for _, tt := range []struct {
+		name, text, reason string
+		ids, says          []string
+	}{
+		{
+			"one mistake", n.DefaultConfig() + "upstream:\n  prot: 80\n", "InvalidConfig",
+			[]string{"config-refused"},
+			[]string{"config.yaml:4:3: ", `"prot"`, "; the service takes the file up by itself"},
+		},
+		{
+			"two mistakes", n.DefaultConfig() + "upstream:\n  port: 99999\nhosts: [a b]\n", "InvalidConfig",
+			[]string{"config-refused", "config-refused"},
+			[]string{"config.yaml:4:9: "},
+		},
+		{"switched off", n.DefaultConfig() + "mode: \"\"\n", "Disabled", []string{"disabled"}, []string{"config.yaml"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Cleanup(func() { must(t, n.WriteConfig(n.DefaultConfig())) })
+			c.configure(tt.text, tt.reason)
+			r := c.expectFindings(n, tt.ids)
+			c.expectText(r, tt.ids[0], tt.says...)
+		})
+	}
+	c.configure(n.DefaultConfig(), "Serving")
+	t.Run("unreadable", func(t *testing.T) {
+		r := c.expectFindings(n, []string{"config-unreadable"}, "--config", t.TempDir())
+		c.expectText(r, "config-unreadable", "is not a regular file")
+	})
+}
+
+// TestWithoutRoot: who may not look is told what was not looked at, and nothing
+// is a problem by that alone.
+func TestWithoutRoot(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	text, code := checkAsNobody(t, c, n)
+	if code != 0 || !strings.Contains(text, "Run it as root to have everything looked at.") || !strings.Contains(text, "- ruleset ") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// checkAsNobody runs check without root, on files that all may read.
+func checkAsNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "http01-check-") //nolint:usetesting // not below a directory of root's alone
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755))
+	config := filepath.Join(dir, "config.yaml")
+	vips := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\n", c.API.V4, c.API.V6, c.Ingress.V4, c.Ingress.V6)
+	must(t, os.WriteFile(config, []byte(vips), 0o644))
+	program, err := os.ReadFile(shared.binary)
+	must(t, err)
+	binary := filepath.Join(dir, "http01-proxyd")
+	must(t, os.WriteFile(binary, program, 0o755))
+	resolvers := filepath.Join(dir, "resolv.conf")
+	must(t, os.WriteFile(resolvers, fmt.Appendf(nil, "nameserver %s\n", c.DNS()[0]), 0o644))
+	command := append([]string{
+		"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", binary, "check",
+	}, n.CheckFlags()...)
+	out, err := n.Run(t.Context(), "setpriv", append(command, "--config", config, "--manifests", dir, "--disabled-manifests", dir,
+		"--resolv-conf", resolvers, "--proxy-env", filepath.Join(dir, "proxy.env"), "--name", apiName)...)
+	return out, exitCode(err)
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+)
+
+// The documents whose commands are run here, and the marks of their blocks.
+// README's others, marked sh, are those of test/run-readme; the handbook's others,
+// of its packages, those of test/suites/packaging.
+const (
+	installDocument = "docs/install.md"
+	installMark     = "sh"
+	packagingMark   = "sh packaging"
+	readmeDocument  = "README.md"
+	readmeMark      = "shell"
+)
+
+// fenced is a fenced block of a document.
+type fenced struct {
+	section string
+	mark    string // the words after the fence
+	text    string
+	line    int // of the fence
+}
+
+// readDocument lists all of a document's fenced blocks.
+func readDocument(name string) ([]fenced, error) {
+	text, err := os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("read a document: %w", err)
+	}
+	var all []fenced
+	section, open, number := "", false, 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		mark, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case open && fence && mark == "":
+			open = false
+		case open:
+			all[len(all)-1].text += line
+		case fence:
+			all, open = append(all, fenced{section, mark, "", number}), true
+		case strings.HasPrefix(line, "## "), strings.HasPrefix(line, "### "):
+			section = strings.TrimSpace(strings.TrimLeft(line, "#"))
+		}
+	}
+	if open {
+		return nil, fmt.Errorf("%s:%d: this block has no end", name, all[len(all)-1].line)
+	}
+	return all, nil
+}
+
+// commandBlocks is a document's blocks with commands, by section.
+type commandBlocks struct {
+	name   string
+	blocks map[string][]string
+}
+
+func openInstallDocument(t *testing.T) *commandBlocks {
+	t.Helper()
+	return openDocument(t, installDocument, installMark)
+}
+
+func openDocument(t *testing.T, name, mark string) *commandBlocks {
+	t.Helper()
+	h := must1(readCommandBlocks(name, mark))(t)
+	return h
+}
+
+func readCommandBlocks(name, mark string) (*commandBlocks, error) {
+	all, err := readDocument(name)
+	if err != nil {
+		return nil, err
+	}
+	h := &commandBlocks{name: name, blocks: map[string][]string{}}
+	for _, f := range all {
+		if f.mark == mark {
+			h.blocks[f.section] = append(h.blocks[f.section], f.text)
+		}
+	}
+	if len(h.blocks) == 0 {
+		return nil, fmt.Errorf("%s has no block marked %s", name, mark)
+	}
+	return h, nil
+}
+
+// onlyBlock is a section's only block, which the caller runs.
+func (h *commandBlocks) onlyBlock(t *testing.T, section string) string {
+	t.Helper()
+	return h.block(t, section, 0, 1)
+}
+
+// block is one of a section's blocks, which the caller runs. The section has to
+// have as many as the caller knows of.
+func (h *commandBlocks) block(t *testing.T, section string, i, of int) string {
+	t.Helper()
+	blocks := h.blocks[section]
+	if len(blocks) != of {
+		t.Fatalf("%s: %q has %d blocks with commands, the test knows of %d", h.name, section, len(blocks), of)
+	}
+	shared.ran[h.title(section, i)] = true
+	return blocks[i]
+}
+
+func (h *commandBlocks) title(section string, i int) string {
+	return fmt.Sprintf("%s, %q, block %d", h.name, section, i+1)
+}
+
+// unusedBlocks lists the documents' blocks of which no test has asked to run them.
+func unusedBlocks(ran map[string]bool) ([]string, error) {
+	var left []string
+	for name, mark := range map[string]string{installDocument: installMark, readmeDocument: readmeMark} {
+		h, err := readCommandBlocks(name, mark)
+		if err != nil {
+			return nil, err
+		}
+		for section, blocks := range h.blocks {
+			for i := range blocks {
+				if title := h.title(section, i); !ran[title] {
+					left = append(left, title)
+				}
+			}
+		}
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// Commands are in blocks whose mark has them run, here or by test/run-readme,
+// and in no others.
+func TestEveryCommandIsMarked(t *testing.T) {
+	// How a line of commands begins, be it after a prompt.
+	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|timeout|` + renderer + `) `)
+	for name, marks := range map[string][]string{
+		installDocument: {installMark, packagingMark, "yaml MachineOSConfig", "yaml MachineConfig"},
+		readmeDocument:  {readmeMark, "sh", "yaml", "mermaid"},
+	} {
+		all := must1(readDocument(name))(t)
+		for _, f := range all {
+			switch {
+			case f.mark == "" && command.MatchString(f.text):
+				t.Errorf("%s:%d: this block has commands and no mark, so that none of them is run", name, f.line)
+			case f.mark != "" && !slices.Contains(marks, f.mark):
+				t.Errorf("%s:%d: nothing runs a block that is marked %q, or knows that there is nothing to run: give one of %q", name, f.line, f.mark, marks)
+			}
+		}
+		text := must1(os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name))))(t)
+		if regexp.MustCompile("(?m)^\\s*(~~~|````)").Match(text) {
+			t.Errorf("%s: fence blocks with three backticks: nothing runs others", name)
+		}
+	}
+}
+
+// shell runs blocks of the handbook in a directory of its own. `make` works on
+// the repository and writes into that directory; oc and the commands of hosts
+// come back into this process.
+type shell struct {
+	t        *testing.T
+	dir      string
+	env      []string
+	commands *oc.Commands
+}
+
+// prelude leads make to the repository and keeps files in this directory.
+// MAKE_ARGUMENTS are more of make's, and AFTER_MAKE a command that works on what
+// it has made.
+const prelude = `set -euo pipefail
+make() {
+	local args=() arg
+	for arg in "$@"; do
+		case $arg in OUT=* | CONFIG=* | SUMS=*) arg="${arg%%=*}=$PWD/${arg#*=}" ;; esac
+		args+=("$arg")
+	done
+	command make --no-print-directory -C "$REPOSITORY" "${args[@]}" $MAKE_ARGUMENTS
+	${AFTER_MAKE:-true}
+}
+`
+
+func newShell(t *testing.T, handlers map[string]oc.Handler) *shell {
+	t.Helper()
+	bin := t.TempDir()
+	commands := must1(oc.NewCommands(bin, handlers))(t)
+	t.Cleanup(func() {
+		if err := commands.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, os.Symlink(filepath.Join(os.Getenv(binariesVariable), renderer), filepath.Join(bin, renderer)))
+	s := &shell{t: t, dir: t.TempDir(), commands: commands}
+	s.env = slices.Concat(os.Environ(), commands.Environment(), []string{"REPOSITORY=" + host.Repository(), "MAKE_ARGUMENTS=", "GOFLAGS=-buildvcs=false"})
+	return s
+}
+
+// write puts a file into the shell's directory.
+func (s *shell) write(name, content string) {
+	s.t.Helper()
+	must(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600))
+}
+
+// run executes text and returns all that it prints.
+func (s *shell) run(ctx context.Context, text string, env ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "bash", "-c", prelude+text)
+	cmd.Dir, cmd.Env = s.dir, slices.Concat(s.env, env)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%w\n%s\n%s", err, text, out.String())
+	}
+	return out.String(), nil
+}
+
+// section runs a section's commands, block after block.
+func (s *shell) section(h *commandBlocks, name string, env ...string) string {
+	s.t.Helper()
+	of := len(h.blocks[name])
+	if of == 0 {
+		s.t.Fatalf("%s has no section %q with commands", h.name, name)
+	}
+	var all strings.Builder
+	for i := range of {
+		out, err := s.run(s.t.Context(), h.block(s.t, name, i, of), env...)
+		all.WriteString(out)
+		must(s.t, err)
+	}
+	return all.String()
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+)
+
+const (
+	// ignitionProgram is the name by which Ignition's program is called to
+	// apply a configuration to a directory (coreos/ignition internal/main.go).
+	ignitionProgram = "ignition-apply"
+	// fromIgnition is where it says which units are enabled.
+	fromIgnition = "/etc/systemd/system-preset/20-ignition.preset"
+)
+
+// ignitionPath is where the program is kept, by the release that also judges.
+func ignitionPath(ctx context.Context) (path, version string, err error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "github.com/coreos/ignition/v2").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("find the release of Ignition in go.mod: %w", err)
+	}
+	version = strings.TrimSpace(string(out))
+	return filepath.Join(host.Repository(), ".cache", "tools", ignitionProgram+"-"+version), version, nil
+}
+
+// buildIgnition makes Ignition's own program when it is not there yet, which
+// takes the network, and the headers of libblkid. Debian's is too old: it knows
+// the specification up to 3.3.
+func buildIgnition(ctx context.Context) error {
+	path, version, err := ignitionPath(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), "."+ignitionProgram+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	cmd := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/version.Raw="+version, "github.com/coreos/ignition/v2/internal@"+version)
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build Ignition %s: %w: run test/install-packages all, for the headers of libblkid\n%s", version, err, out)
+	}
+	return os.Rename(filepath.Join(dir, "internal"), path)
+}
+
+// applyIgnition has Ignition apply a configuration to the host's disk, as at its first
+// boot: the host is off, and no network is used.
+func (w *installMethod) applyIgnition(config []byte) {
+	w.t.Helper()
+	path, _, err := ignitionPath(w.t.Context())
+	must(w.t, err)
+	cmd := exec.CommandContext(w.t.Context(), path, "--root="+w.Root, "--offline", "-")
+	cmd.Args[0] = ignitionProgram
+	cmd.Env = append(os.Environ(), "container=yes") // elsewhere it refuses, lest it be a machine in use
+	cmd.Stdin = bytes.NewReader(config)
+	out, err := cmd.CombinedOutput()
+	w.t.Logf("%s", out)
+	must(w.t, err)
+	// Ignition leaves presets, which systemd follows at the first boot of a
+	// machine (machine-id(5)); this one has had its own.
+	out, err = exec.CommandContext(w.t.Context(), "systemctl", "--root="+w.Root, "preset", service, catalogUnit).CombinedOutput()
+	w.t.Logf("%s", out)
+	must(w.t, err)
+}
+
+// parentConfig is an admin's own configuration, which takes another in.
+func parentConfig(t *testing.T, config string) []byte {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"ignition": map[string]any{
+			"version": "3.4.0",
+			"config": map[string]any{"merge": []any{
+				map[string]any{"source": "data:;base64," + base64.StdEncoding.EncodeToString([]byte(config))},
+			}},
+		},
+		"storage": map[string]any{"files": []any{
+			map[string]any{"path": "/etc/motd", "overwrite": true, "mode": 0o644, "contents": map[string]any{"source": "data:,hello%0A"}},
+		}},
+	})
+	must(t, err)
+	return text
+}
+
+func TestFedoraCoreOS(t *testing.T) {
+	s := useCluster(t)
+	w := newInstallMethod(t, s, nil)
+	motd := must1(w.ReadFile("/etc/motd"))(t)
+	w.block("Fedora CoreOS", 0, 1, "MAKE_ARGUMENTS=BIN="+w.bin)
+	config := w.read("rendered/http01-proxyd.ign")
+	must(t, judge.Ignition([]byte(config)))
+
+	must(t, w.PowerOff(t.Context()))
+	w.applyIgnition(parentConfig(t, config))
+	must(t, w.Boot(t.Context()))
+	must(t, w.Settled(t.Context()))
+	if got, err := w.ReadFile("/etc/motd"); err != nil || got != "hello\n" {
+		t.Errorf("the admin's own part is lost: %q, %v", got, err)
+	}
+	w.expectServing(binary, w.builtChecksum(), "fedora-coreos")
+	w.expectJournalCatalog(t, w.Host)
+
+	// Such a machine is made anew; this one goes on.
+	w.runOnHost("systemctl", "disable", "--now", service, catalogUnit)
+	w.runOnHost("systemctl", "clean", "--what=state", service)
+	for _, name := range []string{
+		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion, "/etc/systemd/system/" + catalogUnit, fromIgnition,
+		"/usr/local/lib/systemd",
+		"/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd",
+	} {
+		must(t, w.RemoveFile(name))
+	}
+	must(t, w.WriteFile("/etc/motd", motd, 0o644))
+	w.runOnHost("systemctl", "daemon-reload")
+	w.runOnHost("journalctl", "--update-catalog")
+	w.expectUnchanged()
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
+)
+
+// node is one master under a machine-config-daemon, for what goes wrong on it.
+type node struct {
+	*site
+	*host.Host
+
+	t      *testing.T
+	daemon *mcd.Daemon
+	shell  *shell
+}
+
+// newNode gives a test a master that has nothing of ours, and looks in the end
+// that it has nothing of ours again.
+func newNode(t *testing.T) *node {
+	t.Helper()
+	s := useCluster(t)
+	n := &node{site: s, Host: s.Masters[1], t: t, daemon: &mcd.Daemon{Machine: s.Masters[1]}, shell: newShell(t, nil)}
+	before := must1(snapshot(t.Context(), n.Host))(t)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		must(t, s.Registry.Up(ctx))
+		report := n.daemon.Update(ctx, mcd.Rendered{})
+		if report.Degraded != nil || report.Rebooted {
+			t.Errorf("the removal: degraded: %v, reboot: %v", report.Degraded, report.Rebooted)
+		}
+		after := must1(snapshot(ctx, n.Host))(t)
+		if diff := before.Diff(after); diff != "" {
+			t.Errorf("%s is not as it was:\n%s", n.Host, diff)
+		}
+	})
+	return n
+}
+
+// newServingNode gives a test such a master after it has installed the first
+// release.
+func newServingNode(t *testing.T) *node {
+	t.Helper()
+	n := newNode(t)
+	n.apply(n.images[first])
+	n.awaitUnitState(service, "active")
+	return n
+}
+
+// apply renders an image's MachineConfigs, brings them and others to the node,
+// and demands that the daemon sees no failure.
+func (n *node) apply(image string, more ...string) mcd.Report {
+	n.t.Helper()
+	must1(n.shell.run(n.t.Context(), renderer+` render --out rendered --image "$IMAGE" `+strings.Join(more, " "), "IMAGE="+image))(n.t)
+	policy := must1(mcd.ReadPolicy([]byte(n.shell.read("rendered/policy/policy.yaml"))))(n.t)
+	n.daemon.Policy = policy
+	return n.update()
+}
+
+// update brings what lies in the shell's directory to the node.
+func (n *node) update() mcd.Report {
+	n.t.Helper()
+	files := must1(filepath.Glob(filepath.Join(n.shell.dir, "rendered", "*.yaml")))(n.t)
+	var objects [][]byte
+	for _, file := range files {
+		text := must1(os.ReadFile(file))(n.t)
+		objects = append(objects, text)
+	}
+	rendered := must1(mcd.Merge(objects...))(n.t)
+	report := n.daemon.Update(n.t.Context(), rendered)
+	if err := errors.Join(report.Degraded, n.daemon.Drift(n.t.Context())); err != nil || report.Rebooted {
+		n.t.Fatalf("%v\n%s", err, report)
+	}
+	return report
+}
+
+// addMachineConfig adds a MachineConfig of somebody else's to what update brings.
+func (n *node) addMachineConfig(name, spec string) {
+	n.t.Helper()
+	n.shell.write("rendered/"+name+".yaml", `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: `+name+`
+  labels: {machineconfiguration.openshift.io/role: master}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+`+spec)
+}
+
+// dropIn sets something of a unit until undo or the test's end, where no
+// MachineConfig has a say.
+func (n *node) dropIn(unit, text string) (undo func()) {
+	n.t.Helper()
+	dir := "/run/systemd/system/" + unit + ".d"
+	do := func(ctx context.Context, script string) {
+		must1(n.Input(ctx, text, "sh", "-c", script+" && systemctl daemon-reload"))(n.t)
+	}
+	do(n.t.Context(), "mkdir -p "+dir+" && cat >"+dir+"/test.conf")
+	undo = func() { do(context.Background(), "rm -rf "+dir) }
+	n.t.Cleanup(undo)
+	return undo
+}
+
+func (n *node) starts() int {
+	n.t.Helper()
+	count := must1(countStarts(n.t.Context(), n.Host))(n.t)
+	return count
+}
+
+// awaitUnitState waits for a state of a unit.
+func (n *node) awaitUnitState(unit, state string) {
+	n.t.Helper()
+	must(n.t, eventually(n.t, fmt.Sprintf("%s of %s to be %s", unit, n.Host, state), func(ctx context.Context) error {
+		got, err := n.Properties(ctx, unit, "ActiveState")
+		if err == nil && got["ActiveState"] != state {
+			err = fmt.Errorf("it is %s", got["ActiveState"])
+		}
+		return err
+	}))
+}
+
+// scriptImage makes an image whose program is a shell script.
+func (n *node) scriptImage(name, text string) string {
+	n.t.Helper()
+	path := filepath.Join(n.t.TempDir(), name)
+	must(n.t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o600))
+	must(n.t, n.push(n.t.Context(), name, path))
+	return n.images[name]
+}
+
+// A MachineConfig can be deleted before the installer has ever succeeded.
+func TestRemovedBeforeInstallation(t *testing.T) {
+	n := newNode(t)
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
+	n.apply(n.images[first])
+	n.awaitInstaller(t, n.Host, "cannot pull")
+	n.awaitUnitState(service, "inactive")
+	if text := status(t.Context(), n.Host, service); strings.Contains(text, "failed") {
+		t.Errorf("a service that waits for its binary counts as failed:\n%s", text)
+	}
+}
+
+// expireFailure makes the last failure be long ago: a timer's attempt soon after
+// one only repeats it.
+func (n *node) expireFailure() {
+	n.t.Helper()
+	n.runScript("sed --in-place 1s/.*/0/ /run/http01-proxyd-install/failed")
+}
+
+// The timer brings what the first attempt could not, without anybody.
+func TestTimerRetries(t *testing.T) {
+	n := newNode(t)
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
+	n.dropIn(timer, "[Timer]\nOnUnitInactiveSec=1s\n")
+	n.apply(n.images[first])
+	n.awaitInstaller(t, n.Host, "cannot pull")
+	n.expireFailure()
+	must(t, n.Registry.Up(t.Context()))
+	n.awaitUnitState(service, "active")
+	n.awaitInstaller(t, n.Host, "is installed")
+	n.awaitUnitState(timer, "inactive")
+}
+
+// A pull that hangs is given up, and one that was killed leaves nothing in the
+// way of the next.
+func TestPullHangs(t *testing.T) {
+	n := newServingNode(t)
+	before := n.starts()
+	must(t, n.Registry.Down(t.Context(), registry.Stalled))
+	undo := n.dropIn(installer, "[Service]\nEnvironment=HTTP01_PROXYD_PULL_TIMEOUT=2\n")
+	n.apply(n.images[second])
+	n.awaitInstaller(t, n.Host, "cannot pull")
+
+	undo()
+	_, err := n.Run(t.Context(), "systemctl", "start", "--no-block", installer)
+	must(t, err)
+	must(t, eventually(t, "a pull under way", func(ctx context.Context) error {
+		_, err := n.Run(ctx, "pgrep", "--full", "podman pull")
+		return err
+	}))
+	must1(n.Run(t.Context(), "systemctl", "kill", "--signal=KILL", installer))(t)
+	if got := n.starts(); got != before {
+		t.Errorf("the service started %d times meanwhile", got-before)
+	}
+	must(t, n.checkRelease(t.Context(), n.Host, first))
+	must(t, n.Registry.Up(t.Context()))
+	must1(n.Run(t.Context(), "systemctl", "restart", installer))(t)
+	must(t, n.checkRelease(t.Context(), n.Host, second))
+}
+
+// What is not fit to run is not installed, and the journal says why.
+func TestRefusedImages(t *testing.T) {
+	n := newServingNode(t)
+	before := n.starts()
+	n.shell.write("elsewhere", strings.Repeat("0", 64)+"  http01-proxyd-linux-s390x\n")
+	broken := n.scriptImage("broken", "exit 1\n")
+	for name, tt := range map[string]struct {
+		image string
+		more  []string
+		says  string
+	}{
+		"no such image":                     {broken[:len(broken)-8] + "00000000", nil, "cannot pull"},
+		"a program that does not run":       {broken, nil, "does not run on this"},
+		"no checksum for this architecture": {n.images[second], []string{"--sums", "elsewhere"}, "has no checksum for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.apply(tt.image, tt.more...)
+			n.awaitInstaller(t, n.Host, tt.says, "status=1/FAILURE")
+			must(t, n.checkRelease(t.Context(), n.Host, first))
+		})
+	}
+	n.apply(n.images[first])
+	n.awaitInstaller(t, n.Host, "is installed already")
+	if got := n.starts(); got != before {
+		t.Errorf("the service started %d times meanwhile", got-before)
+	}
+}
+
+// A binary that runs and does not get ready is taken back, and is not tried
+// again until somebody says so.
+func TestBinaryNotReady(t *testing.T) {
+	n := newServingNode(t)
+	bad := n.scriptImage("bad", "if [ \"$1\" = version ]; then echo bad; else exit 1; fi\n")
+	n.apply(bad)
+	n.awaitInstaller(t, n.Host, "the previous binary is back and serves")
+	n.awaitUnitState(service, "active")
+	must(t, n.checkRelease(t.Context(), n.Host, first))
+
+	n.expireFailure()
+	before := n.starts()
+	n.runScript("systemctl start " + timer)
+	n.awaitInstaller(t, n.Host, "did not get ready before")
+	n.awaitUnitState(timer, "inactive")
+	if got := n.starts(); got != before {
+		t.Errorf("the timer started the service %d times", got-before)
+	}
+	n.apply(n.images[second])
+	must(t, n.checkRelease(t.Context(), n.Host, second))
+}
+
+// What somebody else's MachineConfig says of the service is followed: the
+// daemon itself does not stop a unit that it disables.
+func TestServiceDisabled(t *testing.T) {
+	n := newServingNode(t)
+	n.addMachineConfig("99-master-off", `    systemd:
+      units:
+      - {name: http01-proxyd.service, enabled: false}
+`)
+	n.update()
+	n.awaitUnitState(service, "inactive")
+	n.awaitInstaller(t, n.Host, "is disabled: it is stopped")
+	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "99-master-off.yaml")))
+	n.update()
+	n.awaitUnitState(service, "active")
+}
+
+// A host without keepalived, a worker for instance, is left alone: it needs no
+// configuration and has no table.
+func TestHostWithoutVIPs(t *testing.T) {
+	n := newNode(t)
+	must1(n.Run(t.Context(), "sh", "-c", "systemctl stop keepalived && mv /etc/keepalived /root/keepalived"))(t)
+	t.Cleanup(func() {
+		must1(n.Run(context.Background(), "sh", "-c", "mv /root/keepalived /etc/keepalived && systemctl start keepalived"))(t)
+	})
+	n.apply(n.images[first])
+	must(t, os.Remove(filepath.Join(n.shell.dir, "rendered", "98-master-http01-proxyd-config.yaml")))
+	n.update()
+	got := must1(n.AwaitState(t.Context(), n.Host, "NotRequired"))(t)
+	if got.Condition().Status != "True" || got.Table.Present {
+		t.Errorf("%+v, table: %+v", got.Condition(), got.Table)
+	}
+	if _, err := n.Run(t.Context(), "stat", "/etc/http01-proxyd/config.yaml"); err == nil {
+		t.Error("there is a configuration file")
+	}
+}
+
+// timedMachine is a machine that notes when the daemon's first action began: what
+// comes before it are files, and units that are enabled.
+type timedMachine struct {
+	*host.Host
+
+	acted time.Time
+}
+
+func (w *timedMachine) Run(ctx context.Context, name string, args ...string) (string, error) {
+	if w.acted.IsZero() && name == "systemctl" && slices.Equal(args, []string{"daemon-reload"}) {
+		w.acted = time.Now()
+	}
+	return w.Host.Run(ctx, name, args...)
+}
+
+// A host with the image on its disk needs no registry; how long it takes from
+// the daemon's first action to a service that runs is printed.
+func TestImageAlreadyPresent(t *testing.T) {
+	n := newNode(t)
+	must1(n.Run(t.Context(), "podman", "pull", "--quiet", "--authfile=/var/lib/kubelet/config.json", n.images[first]))(t)
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
+	machine := &timedMachine{Host: n.Host}
+	n.daemon.Machine = machine
+	report := n.apply(n.images[first])
+	n.awaitUnitState(service, "active")
+	entered := must1(n.Run(t.Context(), "systemctl", "show", "--property=ActiveEnterTimestamp", "--value", "--timestamp=us", service))(t)
+	running := must1(time.Parse("Mon 2006-01-02 15:04:05.000000 MST", strings.TrimSpace(entered)))(t)
+	if machine.acted.IsZero() || running.Before(machine.acted) {
+		t.Errorf("active (running) at %v, and the daemon acted at %v:\n%s", running, machine.acted, report)
+	}
+	fmt.Printf("image there already: active (running) %.2f s after the first action began (to reach: 2 s)\n", running.Sub(machine.acted).Seconds())
+	if _, err := n.Run(t.Context(), "podman", "image", "exists", n.images[first]); err != nil {
+		t.Errorf("the installer has taken away an image that it had not pulled: %v", err)
+	}
+	must1(n.Run(t.Context(), "podman", "rmi", n.images[first]))(t)
+}

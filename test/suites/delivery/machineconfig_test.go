@@ -1,0 +1,641 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
+)
+
+// foreignPolicy is what an admin has put into the cluster before us.
+const foreignPolicy = `apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata:
+  name: cluster
+spec:
+  managementState: Managed
+  nodeDisruptionPolicy:
+    files:
+    - path: /etc/chrony.conf
+      actions: [{type: Restart, restart: {serviceName: chronyd.service}}]
+    - path: /etc/motd
+      actions: [{type: None}]
+    units:
+    - name: audit-rules.service
+      actions: [{type: DaemonReload}]
+`
+
+// foreignConfig is another MachineConfig of the pool.
+const foreignConfig = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 50-master-motd
+  labels:
+    machineconfiguration.openshift.io/role: master
+spec:
+  config:
+    ignition: {version: 3.4.0}
+    storage:
+      files:
+      - path: /etc/motd
+        mode: 0644
+        overwrite: true
+        contents: {source: "data:,hello%0A"}
+`
+
+// kernelConfig is one more of the pool, which no policy can spare a reboot.
+const kernelConfig = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 50-master-kernel
+  labels:
+    machineconfiguration.openshift.io/role: master
+spec:
+  config:
+    ignition: {version: 3.4.0}
+  kernelArguments: [quiet]
+`
+
+// digests are the checksums in a SHA256SUMS.
+var digests = regexp.MustCompile(`(?m)^[0-9a-f]{64}`)
+
+// admin is who sits at oc: a cluster whose three nodes are under the daemons of
+// three ranges of OpenShift releases.
+type admin struct {
+	*site
+	*shell
+
+	t       *testing.T
+	book    *commandBlocks
+	cluster *oc.Cluster
+	began   time.Time
+}
+
+func newAdmin(t *testing.T) *admin {
+	t.Helper()
+	s := useCluster(t)
+	seed := rand.Uint64()
+	t.Logf("the order of changes is shuffled with seed %d", seed)
+	var nodes []oc.Node
+	for i, m := range s.Masters {
+		nodes = append(nodes, oc.Node{Name: m.Name, Daemon: &mcd.Daemon{
+			Machine: m,
+			Flavour: []mcd.Flavour{mcd.OpenShift420, mcd.OpenShift418, mcd.OpenShift417}[i],
+			Shuffle: rand.New(rand.NewPCG(seed, uint64(i))).Shuffle,
+		}})
+	}
+	c := must1(oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig)))(t)
+	c.Rollouts() // of what was there before
+	a := &admin{site: s, t: t, book: openInstallDocument(t), cluster: c, began: time.Now()}
+	handlers := nextReleaseHandlers()
+	handlers["oc"] = c.Run
+	a.shell = newShell(t, handlers)
+	a.env = append(a.env, "IMAGE="+s.images[first])
+	t.Cleanup(func() {
+		ctx := context.Background()
+		// The nodes and the registry have to be as they were for the next test,
+		// also after a failure.
+		must(t, s.Registry.Up(ctx))
+		for _, n := range nodes {
+			n.Daemon.Update(ctx, mcd.Rendered{})
+		}
+	})
+	return a
+}
+
+// expect is what a step may do to the hosts.
+type expect struct {
+	starts  int  // of the service, on each master
+	changes bool // the nodes get a new configuration
+	reboots bool // the nodes are to reboot, by what is not ours
+}
+
+// step runs act and prints what came of it: a line for each node with the
+// daemon's actions and their times.
+func (a *admin) step(name string, want expect, act func()) {
+	a.t.Helper()
+	before := a.serviceStarts()
+	begin := time.Now()
+	act()
+	took := time.Since(begin)
+	fmt.Printf("%6.2f s  %s (%.2f s)\n", begin.Sub(a.began).Seconds(), name, took.Seconds())
+	rollouts := a.cluster.Rollouts()
+	nodes := 0
+	if want.changes {
+		nodes = len(a.Masters)
+	}
+	if len(rollouts) != nodes {
+		a.t.Errorf("%s: %d nodes got a new configuration, want %d", name, len(rollouts), nodes)
+	}
+	after := a.serviceStarts()
+	for _, r := range rollouts {
+		var actions []string
+		for _, done := range r.Report.Actions {
+			actions = append(actions, fmt.Sprintf("%s %.2f s", done.Action, done.Took.Seconds()))
+		}
+		i := slices.IndexFunc(a.Masters, func(m *host.Host) bool { return m.Name == r.Node })
+		fmt.Printf("          %s: %s; service started %d times\n", r.Node, strings.Join(actions, ", "), after[i]-before[i])
+		if r.Report.Degraded != nil || r.Drift != nil {
+			a.t.Errorf("%s: %s: degraded: %v, drift: %v", name, r.Node, r.Report.Degraded, r.Drift)
+		}
+		// A reboot drains the node first.
+		if r.Report.Rebooted != want.reboots || r.Report.Drained != want.reboots {
+			a.t.Errorf("%s: %s: reboot: %v, drain: %v, want %v", name, r.Node, r.Report.Rebooted, r.Report.Drained, want.reboots)
+		}
+		if len(r.Report.Notes) > 0 {
+			a.t.Errorf("%s: %s: the daemon passed over: %v", name, r.Node, r.Report.Notes)
+		}
+	}
+	for i, m := range a.Masters {
+		if got := after[i] - before[i]; got != want.starts {
+			a.t.Errorf("%s: the service started %d times on %s, want %d", name, got, m, want.starts)
+		}
+	}
+	if a.t.Failed() {
+		a.t.FailNow()
+	}
+}
+
+func (a *admin) serviceStarts() []int {
+	a.t.Helper()
+	all := make([]int, len(a.Masters))
+	a.each(a.t, func(ctx context.Context, i int, m *host.Host) (err error) {
+		all[i], err = countStarts(ctx, m)
+		return err
+	})
+	return all
+}
+
+func (a *admin) awaitRelease(release string) {
+	a.t.Helper()
+	must(a.t, a.AwaitServing(a.t.Context(), a.Masters[0]))
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return a.checkRelease(ctx, m, release) })
+}
+
+func (a *admin) expectCertificate(label string) {
+	a.t.Helper()
+	begin := time.Now()
+	got := must1(a.Certificate(a.t.Context(), label))(a.t)
+	fmt.Printf("          certificate for %s in %.2f s\n", got.DNSNames[0], time.Since(begin).Seconds())
+}
+
+// Every step of the handbook's first way, on three hosts, with the daemons of
+// three ranges of releases: no reboot, no failed action, no drift, at most one
+// start of the service, and in the end hosts as they were.
+func TestByMachineConfig(t *testing.T) {
+	a := newAdmin(t)
+	before := a.snapshots(t)
+
+	a.setRelease(first)
+	a.step("render", expect{}, func() { t.Log(a.section(a.book, "1. Render")) })
+	a.step("node disruption policy", expect{}, func() { a.section(a.book, "2. The node disruption policy, first") })
+	a.expectForeignPolicy()
+	a.step("first installation", expect{starts: 1, changes: true}, func() {
+		fmt.Print(a.section(a.book, "3. The MachineConfigs"))
+	})
+	a.awaitRelease(first)
+	a.expectCertificate("installed")
+	a.printStatus()
+	a.expectJournalCatalog(t, a.Masters[0])
+
+	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.book, "Change the configuration") })
+	a.awaitPort(9888)
+	a.expectCertificate("port-9888")
+
+	a.step("image upgrade", expect{starts: 1, changes: true}, func() { a.upgradeTo(second) })
+	a.awaitRelease(second)
+	a.awaitPort(9888)
+	a.expectCertificate("upgraded")
+
+	a.failingUpgrades()
+	a.bootsWithoutRegistry()
+
+	a.step("upgrade of image, units and installer", expect{starts: 1, changes: true}, func() { a.upgradeTo(third, "AFTER_MAKE="+otherUnits) })
+	a.awaitRelease(third)
+	a.expectUnits("1280", "16min", otherScript)
+	a.expectCertificate("other-units")
+
+	must(t, a.Registry.Down(t.Context(), registry.Refused))
+	a.step("downgrade, registry away", expect{starts: 1, changes: true}, func() { a.upgradeTo(second) })
+	must(t, a.Registry.Up(t.Context()))
+	a.awaitRelease(second)
+	a.expectUnits("1024", "15min", "")
+	a.expectCertificate("downgraded")
+
+	image := "IMAGE=" + a.images[second]
+	a.write("my.yaml", "mode: \"\"\n")
+	a.step("disable", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
+	a.awaitDisabled()
+	a.write("my.yaml", "")
+	a.step("enable again", expect{changes: true}, func() { a.section(a.book, "Change the configuration", image) })
+	a.awaitRelease(second)
+	a.expectCertificate("enabled-again")
+
+	a.remove(before)
+}
+
+// A release can bring a unit that the policy in force does not know. Following
+// the handbook, the upgrade to it reboots nobody.
+func TestUpgradeAddsUnit(t *testing.T) {
+	a := newAdmin(t)
+	before := a.snapshots(t)
+	a.install()
+	a.write("my.yaml", "")
+	a.step("upgrade that brings a unit", expect{starts: 1, changes: true}, func() { a.upgradeTo(second, "AFTER_MAKE="+anotherUnit) })
+	a.awaitRelease(second)
+	a.expectCertificate("upgraded-with-a-unit")
+	a.each(t, func(ctx context.Context, _ int, m *host.Host) error {
+		got, err := m.Properties(ctx, nextUnit, "LoadState")
+		if err == nil && got["LoadState"] != "loaded" {
+			err = fmt.Errorf("%s on %s is %s", nextUnit, m, got["LoadState"])
+		}
+		return err
+	})
+	a.remove(before)
+}
+
+// Another change of the pool can make the removal a reboot, on which no action
+// follows. What is left then runs nothing, and the handbook's command takes it
+// away.
+func TestRemovalReboots(t *testing.T) {
+	a := newAdmin(t)
+	before := a.snapshots(t)
+	a.install()
+	a.write("kernel.yaml", kernelConfig)
+	removal, _, found := strings.Cut(a.book.block(t, "Remove", 0, 2), "\n")
+	if !found || !strings.HasPrefix(removal, "oc delete ") {
+		t.Fatalf("the removal begins with %q", removal)
+	}
+	a.step("remove, with a kernel argument in the same update", expect{changes: true, reboots: true}, func() {
+		a.cluster.Pause()
+		must1(a.run(t.Context(), removal+"\noc apply -f kernel.yaml"))(t)
+		must(t, a.cluster.Resume(t.Context()))
+	})
+	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
+	must(t, a.Settled(t.Context()))
+	a.each(t, func(ctx context.Context, _ int, m *host.Host) error { return checkLeftovers(ctx, m) })
+	recovery := a.book.onlyBlock(t, "Recover")
+	for _, m := range a.Masters {
+		must1(a.run(t.Context(), strings.ReplaceAll(recovery, "node/master0", "node/"+m.Name)))(t)
+	}
+	a.expectUnchanged(before)
+}
+
+// leftovers: binary and state are there, nothing of ours runs or has a rule, and
+// no unit has failed.
+func checkLeftovers(ctx context.Context, m *host.Host) error {
+	if _, err := m.Run(ctx, "stat", binary, "/var/lib/http01-proxyd/state"); err != nil {
+		return fmt.Errorf("what a reboot leaves: %w", err)
+	}
+	for command, want := range map[string]string{
+		"systemctl list-units --failed --plain --no-legend":               "",
+		"systemctl list-units --state=active --plain --no-legend " + ours: "",
+		"systemctl show --property=LoadState --value " + service:          "not-found\n",
+		"systemctl show --property=LoadState --value " + timer:            "not-found\n",
+		"nft list tables | grep http01-proxyd || true":                    "",
+	} {
+		got, err := m.Run(ctx, "sh", "-c", command)
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("%s on %s: %q, want %q", command, m, got, want)
+		}
+	}
+	return nil
+}
+
+// README's shortest way is enough.
+func TestREADME(t *testing.T) {
+	a := newAdmin(t)
+	readme := openDocument(t, readmeDocument, readmeMark)
+	a.step("README's commands", expect{starts: 1, changes: true}, func() {
+		out := a.section(readme, "On a cluster")
+		if !strings.Contains(out, "Active: active (running)") {
+			t.Errorf("the last command does not show a service that runs:\n%s", out)
+		}
+	})
+	a.awaitRelease(first)
+	a.expectCertificate("readme")
+	a.remove(nil)
+}
+
+// install is the handbook's first three steps.
+func (a *admin) install() {
+	a.t.Helper()
+	a.setRelease(first)
+	a.step("install", expect{starts: 1, changes: true}, func() {
+		for _, section := range []string{"1. Render", "2. The node disruption policy, first", "3. The MachineConfigs"} {
+			a.section(a.book, section)
+		}
+	})
+	a.awaitRelease(first)
+	a.expectCertificate("installed")
+}
+
+// setRelease gives make, from now on, the checksums that come with a release.
+func (a *admin) setRelease(release string) {
+	a.t.Helper()
+	a.write("SHA256SUMS", a.checksums[release])
+	a.env = append(a.env, "MAKE_ARGUMENTS=SUMS="+filepath.Join(a.dir, "SHA256SUMS"))
+}
+
+// upgradeTo is the handbook's upgrade to a release, or downgrade.
+func (a *admin) upgradeTo(release string, env ...string) {
+	a.t.Helper()
+	a.setRelease(release)
+	a.section(a.book, "Upgrade and downgrade", append(env, "NEW_IMAGE="+a.images[release])...)
+}
+
+// expectUnits looks at what distinguishes the units and the installer of releases, as
+// systemd has them in memory and the host on its disk.
+func (a *admin) expectUnits(tasks, timeout, script string) {
+	a.t.Helper()
+	for _, m := range a.Masters {
+		for unit, want := range map[string]map[string]string{
+			service:   {"TasksMax": tasks, "NeedDaemonReload": "no"},
+			installer: {"TimeoutStartUSec": timeout, "NeedDaemonReload": "no"},
+			timer:     {"NeedDaemonReload": "no"},
+		} {
+			got := must1(m.Properties(a.t.Context(), unit, slices.Collect(maps.Keys(want))...))(a.t)
+			if diff := cmp.Diff(want, got); diff != "" {
+				a.t.Errorf("%s on %s (-want +got):\n%s", unit, m, diff)
+			}
+		}
+		text := must1(m.ReadFile("/usr/local/bin/http01-proxyd-install"))(a.t)
+		// What a release calls its entries goes and comes with it.
+		if _, err := m.Run(a.t.Context(), "journalctl", "--list-catalog", nextMessage); (err == nil) != (script != "") {
+			a.t.Errorf("the catalog of %s has the entry of the next release: %v", m, err == nil)
+		}
+		if strings.HasSuffix(text, otherScript) != (script != "") {
+			a.t.Errorf("the installer on %s ends with %q", m, text[max(0, len(text)-len(otherScript)):])
+		}
+	}
+}
+
+// expectForeignPolicy: the admin's own entries are there still, before ours.
+func (a *admin) expectForeignPolicy() {
+	a.t.Helper()
+	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)
+	var keys []string
+	for _, r := range slices.Concat(policy.Files, policy.Units) {
+		keys = append(keys, r.Key)
+	}
+	for _, key := range []string{"/etc/chrony.conf", "/etc/motd", "audit-rules.service"} {
+		if !slices.Contains(keys, key) {
+			a.t.Errorf("the admin's entry for %s is lost: %v", key, keys)
+		}
+	}
+}
+
+func (a *admin) printStatus() {
+	a.t.Helper()
+	fmt.Print(status(a.t.Context(), a.Masters[0], service))
+	out := must1(a.Masters[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20"))(a.t)
+	fmt.Print(out)
+}
+
+func (a *admin) awaitPort(port int) {
+	a.t.Helper()
+	for _, m := range a.Masters {
+		must(a.t, eventually(a.t, fmt.Sprintf("port %d on %s", port, m), func(ctx context.Context) error {
+			got, err := a.Status(ctx, m)
+			if err != nil {
+				return err
+			}
+			if got.Table.Present && got.Table.Port != port {
+				return fmt.Errorf("the table leads to port %d", got.Table.Port)
+			}
+			if m == a.Masters[0] && !got.Table.Present {
+				return errors.New("no table")
+			}
+			return nil
+		}))
+	}
+}
+
+func (a *admin) awaitDisabled() {
+	a.t.Helper()
+	for _, m := range a.Masters {
+		must1(a.AwaitState(a.t.Context(), m, "Disabled"))(a.t)
+		out := must1(m.Run(a.t.Context(), "nft", "list", "tables"))(a.t)
+		if strings.Contains(out, "http01-proxyd") {
+			a.t.Errorf("%s: disabled, with the table: %s", m, out)
+		}
+	}
+}
+
+// failingUpgrades: what runs goes on, untouched, and the daemon sees no
+// failure; the installer says why, as the handbook's table has it.
+func (a *admin) failingUpgrades() {
+	a.t.Helper()
+	ctx := a.t.Context()
+	wrong := digests.ReplaceAllString(a.checksums[third], strings.Repeat("0", 64))
+	for _, tt := range []struct {
+		name   string
+		sums   string
+		outage registry.Outage
+		says   string
+	}{
+		{"wrong checksum", wrong, registry.None, "has the checksum"},
+		{"registry away", a.checksums[third], registry.Refused, "cannot pull"},
+	} {
+		must(a.t, a.Registry.Down(ctx, tt.outage))
+		a.write("SHA256SUMS", tt.sums)
+		a.step("failing upgrade: "+tt.name, expect{changes: true}, func() {
+			a.section(a.book, "Upgrade and downgrade", "NEW_IMAGE="+a.images[third])
+		})
+		a.awaitRelease(second)
+		for _, m := range a.Masters {
+			a.awaitInstallerOn(m, tt.says, "status=1/FAILURE")
+			if got, err := m.Properties(ctx, timer, "ActiveState"); err != nil || got["ActiveState"] != "active" {
+				a.t.Errorf("%s: the timer that tries again is %v: %v", m, got, err)
+			}
+		}
+	}
+	// The unit is inactive by now, which systemctl tells by its exit code.
+	const section = "When a pull fails"
+	out, err := a.run(ctx, strings.TrimSpace(a.book.block(a.t, section, 0, 2))+" || [ $? -eq 3 ]")
+	must(a.t, err)
+	fmt.Print(out)
+	out, err = a.run(ctx, a.book.block(a.t, section, 1, 2))
+	must(a.t, err)
+	if !strings.Contains(out, "connection refused") {
+		a.t.Errorf("the journal does not have what podman said:\n%s", out)
+	}
+	a.expectCertificate("after-failed-upgrades")
+	a.unknownKeyInOldBinary()
+	for _, m := range a.Masters {
+		a.awaitInstallerOn(m, "cannot pull", "status=1/FAILURE") // an attempt under way would meet the registry
+	}
+	must(a.t, a.Registry.Up(ctx))
+	a.step("back to the image that runs", expect{changes: true}, func() { a.upgradeTo(second) })
+	a.awaitRelease(second)
+}
+
+// unknownKeyInOldBinary: the configuration of the release that could not be
+// pulled has a key that the old binary does not know, and then the host is
+// rebooted. It serves with what it has accepted before.
+func (a *admin) unknownKeyInOldBinary() {
+	a.t.Helper()
+	ctx := a.t.Context()
+	a.step("a new key meets the old binary", expect{changes: true}, func() {
+		must(a.t, a.cluster.Edit(ctx, "98-master-http01-proxyd-config", func(text []byte) []byte {
+			return withContents(a.t, text, "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\ninTheNextRelease: true\n")
+		}))
+	})
+	holder := a.Masters[0]
+	must(a.t, holder.Kill(ctx))
+	must(a.t, holder.Boot(ctx))
+	must(a.t, a.Settled(ctx))
+	for _, m := range a.Masters {
+		got := must1(a.AwaitState(ctx, m, "InvalidConfig"))(a.t)
+		if !strings.Contains(got.Condition().Message, "inTheNextRelease") {
+			a.t.Errorf("%s does not name the key: %s", m, got.Condition().Message)
+		}
+		must(a.t, a.checkRelease(ctx, m, second))
+	}
+	a.awaitPort(9888)
+	a.expectCertificate("with-the-last-accepted")
+}
+
+// bootsWithoutRegistry: a host with the right binary asks the registry nothing.
+func (a *admin) bootsWithoutRegistry() {
+	a.t.Helper()
+	ctx := a.t.Context()
+	must(a.t, a.Registry.Down(ctx, registry.Refused))
+	pulls := a.Registry.Pulls()
+	begin := time.Now()
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
+	must(a.t, a.Settled(ctx))
+	a.awaitRelease(second)
+	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(), time.Since(begin).Seconds())
+	for _, m := range a.Masters {
+		a.awaitInstallerOn(m, "is installed already")
+	}
+	must(a.t, a.Registry.Up(ctx))
+	if diff := cmp.Diff(registry.Pulls{}, a.Registry.Pulls().Since(pulls)); diff != "" {
+		a.t.Errorf("the hosts asked the registry (-want +got):\n%s", diff)
+	}
+	a.expectCertificate("booted")
+}
+
+// remove is the handbook's way out; the hosts are as they were, if that is
+// given.
+func (a *admin) remove(before []host.Snapshot) {
+	a.t.Helper()
+	a.step("remove", expect{changes: true}, func() {
+		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 0, 2)))(a.t)
+	})
+	a.step("give the policy's entries up", expect{}, func() {
+		must1(a.run(a.t.Context(), a.book.block(a.t, "Remove", 1, 2)))(a.t)
+	})
+	a.expectForeignPolicy()
+	policy := must1(mcd.ReadPolicy(a.cluster.Policy()))(a.t)
+	for _, r := range slices.Concat(policy.Files, policy.Units) {
+		if strings.Contains(r.Key, "http01-proxyd") {
+			a.t.Errorf("the policy still has %s", r.Key)
+		}
+	}
+	if _, err := a.Certificate(a.t.Context(), "removed"); err == nil {
+		a.t.Error("a certificate was issued with nothing installed")
+	}
+	if before == nil {
+		return
+	}
+	a.expectUnchanged(before)
+	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error {
+		if err := m.Reboot(ctx); err != nil {
+			return err
+		}
+		out, err := m.Run(ctx, "find", "/run/systemd/system", "-name", ours)
+		if err == nil && out != "" {
+			err = fmt.Errorf("%s has units of ours after a boot: %s", m, out)
+		}
+		return err
+	})
+	a.expectUnchanged(before)
+}
+
+// expectUnchanged compares the hosts with what they were.
+func (a *admin) expectUnchanged(before []host.Snapshot) {
+	a.t.Helper()
+	for i, now := range a.snapshots(a.t) {
+		if diff := before[i].Diff(now); diff != "" {
+			a.t.Errorf("%s is not as it was:\n%s", a.Masters[i], diff)
+		}
+	}
+}
+
+// says waits for what `systemctl status` of the installer is to show: the timer
+// may just have started it again.
+func (s *site) awaitInstaller(t *testing.T, m *host.Host, want ...string) {
+	t.Helper()
+	must(t, eventually(t, fmt.Sprintf("the installer on %s to say %q", m, want), func(ctx context.Context) error {
+		text := status(ctx, m, installer)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				return errors.New(text)
+			}
+		}
+		return nil
+	}))
+}
+
+func (a *admin) awaitInstallerOn(m *host.Host, want ...string) {
+	a.t.Helper()
+	a.awaitInstaller(a.t, m, want...)
+}
+
+// read is a file of the shell's directory, or nothing.
+func (s *shell) read(name string) string {
+	text, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// withContents is a MachineConfig of one file with other contents for it.
+func withContents(t *testing.T, text []byte, contents string) []byte {
+	t.Helper()
+	var o map[string]any
+	must(t, yaml.Unmarshal(text, &o))
+	files, found, err := unstructured.NestedSlice(o, "spec", "config", "storage", "files")
+	if err != nil || !found || len(files) != 1 {
+		t.Fatalf("not a MachineConfig of one file: %v\n%s", err, text)
+	}
+	file, _ := files[0].(map[string]any)
+	file["contents"] = map[string]any{"source": "data:," + url.PathEscape(contents)}
+	must(t, unstructured.SetNestedSlice(o, files, "spec", "config", "storage", "files"))
+	text, err = yaml.Marshal(o)
+	must(t, err)
+	return text
+}
+
+func eventually(t *testing.T, what string, try func(context.Context) error) error {
+	t.Helper()
+	return lab.Eventually(t.Context(), what, try)
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+)
+
+// The inside of the cell gets these from the outside.
+const binariesVariable = "HTTP01_DELIVERY_BINARIES"
+
+// shared is the one site that the tests use in turn.
+var shared *site
+
+func TestMain(m *testing.M) {
+	oc.Client() // when a shell of ours has called this program as one of its commands
+	tests := func() int {
+		code := m.Run()
+		if os.Geteuid() == 0 {
+			code = max(code, checkAllBlocksRun(context.Background(), shared.ran))
+		}
+		return code
+	}
+	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(tests))
+}
+
+// prepare builds what wants the machine's own network: hosts' tree, programs,
+// and the modules of the rest.
+func prepare(ctx context.Context) ([]string, error) {
+	group, groupCtx := errgroup.WithContext(ctx)
+	var env []string
+	var dir string
+	group.Go(func() (err error) {
+		env, err = cluster.Prepare(groupCtx, filepath.Join(host.Repository(), ".cache"))
+		return err
+	})
+	group.Go(func() (err error) {
+		dir, err = host.GroupDirectory(groupCtx, "binaries", func(dir string) error { return build(groupCtx, dir) })
+		return err
+	})
+	group.Go(func() error { return buildIgnition(groupCtx) })
+	if err := group.Wait(); err != nil {
+		return nil, errors.Join(err, host.LeaveGroup(dir))
+	}
+	return append(env, binariesVariable+"="+dir), nil
+}
+
+// build makes the binaries of three releases, which differ by what the linker
+// calls them, and the tool that renders.
+func build(ctx context.Context, dir string) error {
+	for _, release := range releases() {
+		if err := goBuild(ctx, filepath.Join(dir, release), "-ldflags=-s -w -buildid="+release, "./cmd/http01-proxyd"); err != nil {
+			return err
+		}
+	}
+	return goBuild(ctx, filepath.Join(dir, renderer), "./cmd/"+renderer)
+}
+
+func goBuild(ctx context.Context, output string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-o", output}, args...)...)
+	cmd.Dir = host.Repository()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %v: %w\n%s", args, err, out)
+	}
+	return nil
+}
+
+func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error, err error) {
+	binaries := os.Getenv(binariesVariable)
+	if shared, err = newSite(ctx, cell); err != nil {
+		return nil, errors.Join(err, host.LeaveGroup(binaries))
+	}
+	return func(ctx context.Context) error {
+		return errors.Join(shared.close(ctx), host.LeaveGroup(binaries))
+	}, nil
+}
+
+// checkAllBlocksRun fails when all tests have run, in this process and in those that share
+// its group, and some command of the documents has not.
+func checkAllBlocksRun(ctx context.Context, ran map[string]bool) int {
+	if os.Getenv(host.GroupVariable) == "" {
+		for _, chosen := range []string{"test.run", "test.skip", "test.list"} {
+			if flag.Lookup(chosen).Value.String() != "" {
+				return 0
+			}
+		}
+	}
+	all, last, err := host.Gather(ctx, "ran", slices.Sorted(maps.Keys(ran)))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if !last {
+		return 0
+	}
+	together := map[string]bool{}
+	for _, title := range all {
+		together[title] = true
+	}
+	left, err := unusedBlocks(together)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, title := range left {
+		fmt.Fprintln(os.Stderr, "no test runs the commands of", title)
+	}
+	return min(len(left), 1)
+}

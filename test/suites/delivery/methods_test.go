@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+)
+
+const byItself = "On a host by itself"
+
+// installMethod is one of the handbook's ways, tried on the master that holds the VIPs, so
+// that a certificate tells whether it serves.
+type installMethod struct {
+	*site
+	*host.Host
+	*shell
+
+	t      *testing.T
+	book   *commandBlocks
+	bin    string // the directory that `make build` builds into
+	before host.Snapshot
+}
+
+func newInstallMethod(t *testing.T, s *site, handlers map[string]oc.Handler) *installMethod {
+	t.Helper()
+	w := &installMethod{site: s, Host: s.Masters[0], shell: newShell(t, handlers), t: t, book: openInstallDocument(t), bin: t.TempDir()}
+	var err error
+	w.before, err = snapshot(t.Context(), w.Host)
+	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.cleanUp(context.Background())
+		}
+	})
+	return w
+}
+
+// cleanUp leaves the host to the next test when this one has failed on its way.
+func (w *installMethod) cleanUp(ctx context.Context) {
+	if !w.On() {
+		must(w.t, w.Boot(ctx))
+	}
+	_, err := w.Run(ctx, "sh", "-c", "systemctl disable --now "+service+"; rm -rf "+inOSImage+" "+binary+
+		" /usr/local/lib/systemd "+fromIgnition+" /etc/http01-proxyd /etc/systemd/system/"+service+"* /var/lib/http01-proxyd /var/lib/private/http01-proxyd"+
+		"; podman rm --all --force; podman image prune --all --force; journalctl --update-catalog; systemctl daemon-reload")
+	must(w.t, err)
+}
+
+// block runs one of a section's blocks.
+func (w *installMethod) block(section string, i, of int, env ...string) {
+	w.t.Helper()
+	// What the handbook removes, it removes on the host.
+	out := must1(w.run(w.t.Context(), "rm() { host rm \"$@\"; }\n"+w.book.block(w.t, section, i, of), env...))(w.t)
+	w.t.Log(out)
+}
+
+// runOnHost runs a command on the host and demands that it goes well.
+func (w *installMethod) runOnHost(name string, args ...string) string {
+	w.t.Helper()
+	out := must1(w.Run(w.t.Context(), name, args...))(w.t)
+	return strings.TrimSpace(out)
+}
+
+// reboot is what the machine-config-daemon would do after an update.
+func (w *installMethod) reboot() {
+	w.t.Helper()
+	must(w.t, w.Reboot(w.t.Context()))
+	must(w.t, w.Settled(w.t.Context()))
+}
+
+// expectServing waits until the service runs a program, and has a certificate issued
+// through it.
+func (w *installMethod) expectServing(program, sum, label string) {
+	w.t.Helper()
+	must(w.t, eventually(w.t, program+" to serve", func(ctx context.Context) error {
+		text, err := w.Run(ctx, program, "status", "-o", "json")
+		if err != nil {
+			return err
+		}
+		got, err := lab.ParseStatus(text)
+		if err == nil && got.Condition().Reason != "Serving" {
+			err = fmt.Errorf("%s: %s", got.Condition().Reason, got.Condition().Message)
+		}
+		return err
+	}))
+	if text := status(w.t.Context(), w.Host, service); !strings.Contains(text, "active (running)") || !strings.Contains(text, "Serving: ") {
+		w.t.Errorf("systemctl status does not show that it serves:\n%s", text)
+	}
+	got := must1(runningChecksum(w.t.Context(), w.Host))(w.t)
+	if got != sum {
+		w.t.Errorf("the service runs the program %s, not %s", got, sum)
+	}
+	must1(w.Certificate(w.t.Context(), label))(w.t)
+}
+
+// expectUnchanged compares the host with what it was before.
+func (w *installMethod) expectUnchanged() {
+	w.t.Helper()
+	after := must1(snapshot(w.t.Context(), w.Host))(w.t)
+	if diff := w.before.Diff(after); diff != "" {
+		w.t.Errorf("%s is not as it was:\n%s", w.Host, diff)
+	}
+}
+
+// documentedYAML is the handbook's YAML block of a kind.
+func documentedYAML(t *testing.T, kind string) string {
+	t.Helper()
+	all := must1(readDocument(installDocument))(t)
+	i := slices.IndexFunc(all, func(f fenced) bool { return f.mark == "yaml "+kind })
+	if i < 0 {
+		t.Fatalf("%s shows no %s", installDocument, kind)
+	}
+	return all[i].text
+}
+
+// builtChecksum is the checksum of what `make build` has made.
+func (w *installMethod) builtChecksum() string {
+	w.t.Helper()
+	content := must1(os.ReadFile(filepath.Join(w.bin, "http01-proxyd")))(w.t)
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// commands are the host's, for the shell: systemctl and journalctl by their
+// names, and others by way of "host".
+func commands(m *host.Host) map[string]oc.Handler {
+	byName := func(name string) oc.Handler {
+		return func(ctx context.Context, _ string, args ...string) (string, error) { return m.Run(ctx, name, args...) }
+	}
+	return map[string]oc.Handler{
+		"systemctl": byName("systemctl"), "journalctl": byName("journalctl"),
+		"host": func(ctx context.Context, _ string, args ...string) (string, error) {
+			return m.Run(ctx, args[0], args[1:]...)
+		},
+	}
+}
+
+func TestStandaloneHost(t *testing.T) {
+	s := useCluster(t)
+	w := newInstallMethod(t, s, commands(s.Masters[0]))
+	// What an admin does on the host itself is done to its disk.
+	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
+	w.block(byItself, 0, 3, build)
+	w.expectServing(binary, w.builtChecksum(), "by-itself")
+	w.runOnHost("journalctl", "--update-catalog") // with DESTDIR make leaves it to a package's scripts
+	w.expectJournalCatalog(t, w.Host)
+	w.reboot()
+	w.expectServing(binary, w.builtChecksum(), "by-itself-booted")
+	pid := w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service)
+	w.block(byItself, 1, 3, build)
+	w.expectServing(binary, w.builtChecksum(), "by-itself-upgraded")
+	if w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service) == pid {
+		t.Error("the upgrade has not restarted the service")
+	}
+
+	// With DESTDIR make asks no systemctl; here it is to ask the host's.
+	inside := w.Root + "/usr/local"
+	place := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside + "/lib/systemd/catalog"
+	if out, err := w.run(t.Context(), "make uninstall", place); err == nil || !strings.Contains(out, "is active or enabled") {
+		t.Errorf("make uninstall of what runs: %v\n%s", err, out)
+	}
+	w.expectServing(binary, w.builtChecksum(), "by-itself-still")
+	w.block(byItself, 2, 3, place)
+	// make leaves the directories that it made: they may be others' by then.
+	w.runOnHost("rmdir", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
+	w.expectUnchanged()
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+)
+
+// hostReport is what a master's service prints.
+const hostReport = `{"version": "1.0", "conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": %q,
+"message": "m", "lastTransitionTime": "2026-11-21T12:13:41Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": %q}]}`
+
+// objectsCommand stands for oc. The objects are printed as a cluster with the patched
+// CRD does; test/suites/apis has the API server itself make them. Two masters of these
+// tests are hosts, and the document asks three: test/support/lab folds what three really say.
+func objectsCommand(_ context.Context, _ string, args ...string) (string, error) {
+	switch line := strings.Join(args, " "); line {
+	case "get infrastructure cluster -o yaml":
+		return testdata("infrastructure.yaml")
+	case "get apiserver/cluster infrastructure/cluster -o yaml":
+		return testdata("cluster.yaml")
+	case "debug -q node/master0 -- chroot /host http01-proxyd status -o json":
+		return fmt.Sprintf(hostReport, "Serving", "Held"), nil
+	case "debug -q node/master1 -- chroot /host http01-proxyd status -o json", "debug -q node/master2 -- chroot /host http01-proxyd status -o json":
+		return fmt.Sprintf(hostReport, "Standby", "Standby"), nil
+	default:
+		return "", fmt.Errorf("the documents have no command oc %s", line)
+	}
+}
+
+func testdata(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(host.Repository(), "cmd", renderer, "testdata", name))
+	return string(text), err
+}
+
+// TestClusterObjects renders from the cluster's objects, and folds the masters'
+// reports, as the documents say.
+func TestClusterObjects(t *testing.T) {
+	s, book := newShell(t, map[string]oc.Handler{"oc": objectsCommand}), openInstallDocument(t)
+	said := s.section(book, "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
+	for _, want := range []string{
+		"apiserver.yaml: DefaultDeployment, port 8888; infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
+		"CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "rendered", "98-master-http01-proxyd-config.yaml")); err != nil {
+		t.Error(err)
+	}
+	folded := s.section(book, "One condition for the cluster")
+	if !strings.Contains(folded, `"status": "True"`) || !strings.Contains(folded, `"192.0.2.5 is held and served by master0; 3 hosts have reported"`) {
+		t.Errorf("it says\n%s", folded)
+	}
+}

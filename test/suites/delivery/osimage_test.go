@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/judge"
+	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+)
+
+const (
+	osImageSection = "In the OS image"
+	inOSImage      = "/usr/bin/http01-proxyd"
+)
+
+// Both ways to an image with the binary in it. Each rollout reboots, but for one
+// of the configuration alone. No image is booted here, which takes ostree: the
+// host gets what is in the one that podman has built.
+func TestOSImage(t *testing.T) {
+	for name, tt := range map[string]struct {
+		base  string   // what the image is built upon
+		names []string // the documented objects beside rendered/ that bring it
+		late  bool     // the hosts get it after rendered/
+	}{
+		"on the cluster":  {"configs", nil, true},
+		"off the cluster": {"registry.example.com/rhel-coreos", []string{"MachineConfig"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := useCluster(t)
+			j := must1(judge.Load(t.Context()))(t)
+			document := documentedYAML(t, "MachineOSConfig")
+			must(t, j.Object([]byte(document)))
+			var base [][]byte
+			for _, kind := range tt.names {
+				text := documentedYAML(t, kind)
+				must(t, j.Object([]byte(text)))
+				base = append(base, []byte(text))
+			}
+			daemon := &mcd.Daemon{Machine: s.Masters[0]}
+			c := must1(oc.New(t.Context(), []byte(foreignPolicy), []oc.Node{{Name: s.Masters[0].Name, Daemon: daemon}}, base...))(t)
+			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
+			w := newInstallMethod(t, s, map[string]oc.Handler{"oc": c.Run})
+			w.expectRollout(c, len(base) > 0) // another image is another boot
+
+			w.block(osImageSection, 0, 4)
+			build := containerfile(t, document, tt.base, s.images[first])
+			if !tt.late {
+				w.installOSImage(build, tt.base)
+			}
+			w.block(osImageSection, 1, 4)
+			w.expectRollout(c, true)
+			w.reboot()
+			if tt.late {
+				w.expectSkipped()
+				w.installOSImage(build, tt.base)
+				w.reboot()
+			}
+			w.expectServing(inOSImage, s.sums[first], "in-the-os-image")
+			w.expectJournalCatalog(t, w.Host)
+
+			w.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
+			must1(w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && oc apply -f rendered/"))(t)
+			w.expectRollout(c, false)
+			w.awaitPort(9888)
+			w.expectServing(inOSImage, s.sums[first], "in-the-os-image-9888")
+
+			w.block(osImageSection, 2, 4)
+			w.expectRollout(c, true)
+			w.runOnHost("rm", inOSImage) // the image without it
+			w.reboot()
+			w.block(osImageSection, 3, 4)
+			w.expectUnchanged()
+		})
+	}
+}
+
+// waits: without the binary the service is skipped, and has not failed.
+func (w *installMethod) expectSkipped() {
+	w.t.Helper()
+	got := must1(w.Properties(w.t.Context(), service, "ActiveState", "ConditionResult", "UnitFileState"))(w.t)
+	want := map[string]string{"ActiveState": "inactive", "ConditionResult": "no", "UnitFileState": "enabled"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("the service without its binary (-want +got):\n%s", diff)
+	}
+}
+
+// awaitPort waits until the configuration's port is in the kernel.
+func (w *installMethod) awaitPort(port int) {
+	w.t.Helper()
+	must(w.t, eventually(w.t, fmt.Sprintf("port %d", port), func(ctx context.Context) error {
+		out, err := w.Run(ctx, "nft", "list", "table", "inet", "http01-proxyd")
+		if err == nil && !strings.Contains(out, fmt.Sprintf("dnat to :%d", port)) {
+			err = errors.New(out)
+		}
+		return err
+	}))
+}
+
+// expectRollout looks at what an update has come to on the node.
+func (w *installMethod) expectRollout(c *oc.Cluster, reboot bool) {
+	w.t.Helper()
+	rollouts := c.Rollouts()
+	if len(rollouts) != 1 {
+		w.t.Fatalf("the node got %d updates", len(rollouts))
+	}
+	r := rollouts[0]
+	must(w.t, errors.Join(r.Report.Degraded, r.Drift))
+	if r.Report.Rebooted != reboot {
+		w.t.Fatalf("a reboot is asked for: %v\n%s", r.Report.Rebooted, r.Report)
+	}
+}
+
+// fromImage is the line of a Containerfile that names our image.
+var fromImage = regexp.MustCompile(`(?m)^FROM \S+@sha256:[0-9a-f]{64} AS http01-proxyd$`)
+
+// containerfile is that of a MachineOSConfig, for images that there are.
+func containerfile(t *testing.T, document, base, image string) string {
+	t.Helper()
+	var o struct {
+		Spec struct {
+			ContainerFile []struct{ Content string }
+		}
+	}
+	must(t, yaml.Unmarshal([]byte(document), &o))
+	if len(o.Spec.ContainerFile) != 1 {
+		t.Fatalf("the MachineOSConfig has %d Containerfiles", len(o.Spec.ContainerFile))
+	}
+	text := o.Spec.ContainerFile[0].Content
+	if !fromImage.MatchString(text) || !strings.Contains(text, "\nFROM configs AS final\n") {
+		t.Fatalf("the Containerfile does not name the two images:\n%s", text)
+	}
+	text = fromImage.ReplaceAllLiteralString(text, "FROM "+image+" AS http01-proxyd")
+	return strings.Replace(text, "FROM configs AS", "FROM "+base+" AS", 1)
+}
+
+// installOSImage builds the image upon a base of one file and puts onto the host what
+// has come into it.
+func (w *installMethod) installOSImage(containerfile, base string) {
+	w.t.Helper()
+	const built = "localhost/os"
+	w.runOnHost("sh", "-c", "tar --create --dereference --directory=/ etc/os-release | podman import --quiet - "+base)
+	out, err := w.Input(w.t.Context(), containerfile, "podman", "build", "--layers=false",
+		"--authfile=/var/lib/kubelet/config.json", "--tag="+built, "-")
+	must(w.t, err)
+	w.t.Log(out)
+	id := w.runOnHost("podman", "create", "--pull=never", built, "none")
+	w.runOnHost("podman", "cp", id+":/etc/os-release", "/tmp/os-release") // what the base has is still there
+	w.runOnHost("podman", "cp", id+":"+inOSImage, inOSImage)
+	w.runOnHost("podman", "rm", id)
+	w.runOnHost("podman", "image", "prune", "--all", "--force")
+	w.runOnHost("rm", "/tmp/os-release")
+	if got := w.runOnHost("sha256sum", inOSImage); got != w.sums[first]+"  "+inOSImage {
+		w.t.Errorf("in the image that was built is %s, want %s", got, w.sums[first])
+	}
+	if got := w.runOnHost("stat", "--format=%A %U:%G", inOSImage); got != "-rwxr-xr-x root:root" {
+		w.t.Errorf("in the image that was built it is %s", got)
+	}
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
+)
+
+// shared is the one lab that all tests use in turn, and the program that attacks.
+var shared struct {
+	lab    *lab.Lab
+	binary string
+}
+
+// given names a program that attacks, instead of the one that is built: an older one.
+const given = "HTTP01_PROXYD_HOSTILE"
+
+func TestMain(m *testing.M) {
+	labtest.Shared(m, func(l *lab.Lab, _ string) (err error) {
+		shared.lab, shared.binary = l, os.Getenv(given)
+		if shared.binary == "" {
+			shared.binary, err = lab.BuildServiceWith(context.Background(), "testdata/attack.go")
+		}
+		return err
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// service runs on the holder of the API VIP, with a gate that attacks.
+type service struct {
+	*testing.T
+	*lab.Service
+	node *lab.Node
+	from int64 // where its part of the log begins
+}
+
+// startAttacked starts the service and does not wait for it.
+func startAttacked(t *testing.T, attack string) *service {
+	t.Helper()
+	return startAttackedWith(t, attack, "")
+}
+
+// startAttackedWith starts it with a configuration.
+func startAttackedWith(t *testing.T, attack, config string) *service {
+	t.Helper()
+	l := shared.lab
+	must(t, l.Settled(t.Context()))
+	s := &service{T: t, node: l.Masters[0].Node}
+	if info, err := os.Stat(s.logFile()); err == nil {
+		s.from = info.Size()
+	}
+	var err error
+	s.Service, err = s.node.LaunchService(lab.ServiceOptions{
+		Binary: shared.binary, Config: config, Env: lab.UnitEnvironment(),
+		// Its children have its argv[0].
+		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:gate:" + attack},
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		if err := s.End(context.Background()); err != nil {
+			t.Errorf("the service does not stop: %v", err)
+		}
+		if t.Failed() {
+			t.Log(s.log())
+		}
+	})
+	return s
+}
+
+func (s *service) logFile() string { return filepath.Join(s.node.Dir, "http01-proxyd.log") }
+
+// log is what the service has logged since it was started.
+func (s *service) log() string {
+	s.Helper()
+	text, err := os.ReadFile(s.logFile())
+	must(s.T, err)
+	return string(text[s.from:])
+}
+
+// awaitLog waits until the log has each of these patterns.
+func (s *service) awaitLog(patterns ...string) {
+	s.Helper()
+	for _, pattern := range patterns {
+		e := regexp.MustCompile(pattern)
+		err := lab.Eventually(s.Context(), "the log has "+pattern, func(context.Context) error {
+			if !e.MatchString(s.log()) {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+		if err != nil {
+			s.Error(err)
+		}
+	}
+}
+
+// expectRefused waits until the attack has tried these, none of which succeeded.
+func (s *service) expectRefused(acts ...string) {
+	s.Helper()
+	s.awaitLog("ATTACK: the attack is over")
+	log := s.log()
+	for _, act := range acts {
+		if !strings.Contains(log, "ATTACK: "+act+": refused") {
+			s.Errorf("%s was not refused", act)
+		}
+	}
+	if strings.Contains(log, "SUCCEEDS") {
+		s.Error("an attack succeeds")
+	}
+}
+
+// expectServing has clients ask from the internet: each gets the service's answer.
+func (s *service) expectServing() {
+	s.Helper()
+	_, err := s.AwaitReason(s.Context(), "Serving")
+	must(s.T, err)
+	for _, vip := range []string{shared.lab.API.V4.String(), "[" + shared.lab.API.V6.String() + "]"} {
+		for range 20 {
+			answer, err := shared.lab.Internet.Get(s.Context(), "http://"+vip+"/")
+			if err != nil || answer.Status != 400 || !strings.Contains(answer.Body, "acme-challenge") {
+				s.Fatalf("a client gets %+v, %v", answer, err)
+			}
+		}
+	}
+}
+
+// expectRecovery holds for a service that has replaced its gate, more than once, and was not
+// harmed itself.
+func (s *service) expectRecovery(why string) {
+	s.Helper()
+	s.awaitLog(`the gate \(process \d+\)[^\n]*` + why)
+	must(s.T, s.Alive())
+	if _, err := s.StatusJSON(s.Context()); err != nil {
+		s.Errorf("the status: %v", err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
+	must(s.T, err)
+	var peak int
+	for line := range strings.Lines(string(text)) {
+		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)
+	}
+	if most := 64 << 10; peak == 0 || peak > most {
+		s.Errorf("the controller had %d KiB, more than %d", peak, most)
+	}
+}
+
+// H1: a gate cannot fork, neither with this host's namespaces nor with its own.
+func TestFork(t *testing.T) {
+	s := startAttacked(t, "fork")
+	s.expectRefused("fork", "a user and a network namespace")
+	s.expectServing()
+	must(t, s.Stop(t.Context()))
+	if out, err := s.node.Run(t.Context(), "ss", "-Hltn", "sport", "=", ":8888"); err != nil || out != "" {
+		t.Errorf("port 8888 after the end: %q, %v", out, err)
+	}
+}
+
+// H1: what a child leaves behind that was taken over before it had a filter ends with
+// it, though it has left the session.
+func TestOrphanedProcesses(t *testing.T) {
+	s := startAttacked(t, "escape")
+	must(t, awaitExit(s))
+	left := regexp.MustCompile(`left process (\d+) behind: <nil>`).FindAllStringSubmatch(s.log(), -1)
+	if len(left) == 0 {
+		t.Fatal("the attack has left nothing behind")
+	}
+	for _, match := range left {
+		err := lab.Eventually(t.Context(), "process "+match[1]+" ends", func(context.Context) error {
+			text, err := os.ReadFile("/proc/" + match[1] + "/cmdline")
+			if err == nil && strings.Contains(string(text), "sleep") {
+				return errors.New("it runs")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// awaitExit waits for a service whose gate does not get to work.
+func awaitExit(s *service) error {
+	select {
+	case <-s.Exited():
+		return nil
+	case <-time.After(30 * time.Second):
+		return errors.New("the service still runs")
+	}
+}
+
+// H1: a gate may have so many threads and no more, H5: so much memory, and no core.
+func TestLimits(t *testing.T) {
+	s := startAttacked(t, "none-of-these:gate")
+	s.expectServing()
+	gates := 0
+	for _, child := range lab.Children(s.PID()) {
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+		if err != nil || !strings.HasSuffix(string(command), "\x00gate\x00") {
+			continue // the prober is there for a moment, and has other limits
+		}
+		gates++
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", child))
+		must(t, err)
+		for _, want := range []string{`(?m)^Max processes +512 +512 `, `(?m)^Max data size +268435456 +268435456 `} {
+			if !regexp.MustCompile(want).Match(text) {
+				t.Errorf("process %d lacks %s:\n%s", child, want, text)
+			}
+		}
+		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", child))
+		if err != nil || strings.TrimSpace(string(score)) != "500" {
+			t.Errorf("process %d: oom_score_adj %s, %v", child, score, err)
+		}
+	}
+	if gates != 1 {
+		t.Errorf("%d gates", gates)
+	}
+}
+
+// H2: no descriptor of a gate's reaches the controller, which stops in order.
+func TestDescriptor(t *testing.T) {
+	s := startAttacked(t, "descriptor")
+	s.expectRefused("a descriptor over the socket", "a byte over the socket")
+	s.expectServing()
+	must(t, s.Stop(t.Context()))
+}
+
+// H3: the options of the listening socket are not a gate's to set.
+func TestListenerOptions(t *testing.T) {
+	s := startAttacked(t, "options")
+	s.expectRefused("IP_MINTTL", "IPV6_MINHOPCOUNT", "SO_BINDTODEVICE", "SO_ATTACH_FILTER", "TCP_DEFER_ACCEPT")
+	s.expectServing()
+	must(t, s.KillChildren())
+	s.expectServing()
+}
+
+// H4: a gate has no terminal and no stream of the journal: its lines are reported as
+// its own, without what a terminal or journald would obey, and so many of them.
+func TestStandardError(t *testing.T) {
+	s := startAttacked(t, "stderr")
+	s.awaitLog("wrote to its standard error: flood", "wrote to its standard error: <0>the controller is broken")
+	s.expectServing()
+	log := s.log()
+	if i := strings.IndexFunc(log, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == '\u202e' }); i >= 0 {
+		t.Errorf("the log has %q", log[i:min(len(log), i+20)])
+	}
+	if regexp.MustCompile(`(?m)^<0>|read "`).MatchString(log) {
+		t.Error("a line of the gate's is the service's, or it has read one")
+	}
+	if n := strings.Count(log, "standard error: flood"); n > 200 {
+		t.Errorf("%d lines of the flood are in the log", n)
+	}
+}
+
+// H5, and the flood of messages: they are bounded in size, values and number.
+func TestMessages(t *testing.T) {
+	for attack, why := range map[string]string{"challenges": "bytes|values", "large": "bytes", "flood": "within a second"} {
+		t.Run(attack, func(t *testing.T) { startAttacked(t, attack).expectRecovery(why) })
+	}
+}
+
+// H5: a gate that takes memory ends by its own limit.
+func TestMemory(t *testing.T) {
+	s := startAttacked(t, "memory")
+	s.expectRecovery("has ended")
+	if strings.Contains(s.log(), "SUCCEEDS") {
+		t.Error("the gate took 4 GiB")
+	}
+}
+
+// H6: a gate that lives and does not serve is noticed, and replaced.
+func TestProxySilent(t *testing.T) {
+	s := startAttacked(t, "mute")
+	s.expectRecovery("has not answered")
+	if _, err := s.AwaitReason(t.Context(), "GateUnavailable"); err != nil {
+		t.Error(err)
+	}
+}
+
+// M1 to M3: what a gate cannot have seen is not shown to anybody.
+func TestInventedEvents(t *testing.T) {
+	for _, attack := range []string{"zone", "year", "advice", "counters"} {
+		t.Run(attack, func(t *testing.T) {
+			s := startAttacked(t, attack)
+			s.expectRecovery("is not to be trusted|cannot be heard")
+			for _, text := range []string{"sudo", "[31m", "9999-12-31", "4611686018427387903"} {
+				if strings.Contains(s.log(), text) {
+					t.Errorf("the log has %q", text)
+				}
+			}
+		})
+	}
+}
+
+// M5: a gate can make TCP connections, and no other socket.
+func TestCalls(t *testing.T) {
+	s := startAttacked(t, "calls")
+	s.expectRefused("unix socket", "packet socket", "UDP socket", "bind", "MSG_OOB", "bind of the control socket", "executable memory")
+	s.expectServing()
+}
+
+// M6: a gate that does not read its commands does not delay the table. The names in the
+// configuration fill the buffer of its socket. The controller ends such a gate after
+// sendTimeout: the VIPs are in the table before that. There are several starts, since
+// the commands and the addresses come in either order.
+func TestProxyIgnoresCommands(t *testing.T) {
+	var hosts strings.Builder
+	label := strings.Repeat("a", 60)
+	for i := range 1290 {
+		fmt.Fprintf(&hosts, "  - api-%d.%s.%[2]s.%[2]s.com\n", i, label)
+	}
+	config := shared.lab.Masters[0].DefaultConfig() + "hosts:\n" + hosts.String()
+	for i := range 3 {
+		t.Run(fmt.Sprintf("start-%d", i), func(t *testing.T) {
+			s := startAttackedWith(t, "deaf", config)
+			_, err := s.Await(t.Context(), "the VIPs in the table", func(status lab.Status) error {
+				if n := len(status.Table.Elements); n != 2 {
+					return fmt.Errorf("the table has %d elements: %v", n, status.Table.Elements)
+				}
+				return nil
+			})
+			must(t, err)
+			s.awaitLog(`the gate \(process \d+\)[^\n]*does not read its commands`, "VIP .* is on this host now")
+			if regexp.MustCompile(`(?s)the gate \(process.*VIP .* is on this host now`).MatchString(s.log()) {
+				t.Error("the table waited for the gate")
+			}
+			must(t, s.Signal(unix.SIGTERM))
+			must(t, awaitExit(s))
+		})
+	}
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// trustCondition is the condition that says whether the admin's bundle is in force.
+const trustCondition = "UpstreamTrustReady"
+
+// TestBundleChanges: however the file is changed, the new CAs are in force
+// without a restart, and what is no bundle changes nothing but the state.
+func TestBundleChanges(t *testing.T) {
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
+	good, other := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.second)
+	path := p.writeHostFile(t, "ca-bundle.crt", good)
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path))
+	p.awaitTrust(t, s, true)
+
+	for _, tt := range []struct {
+		name  string
+		write func(t *testing.T, path string, text []byte)
+	}{
+		{"rename", replaceFile},
+		{"write in place", func(t *testing.T, path string, text []byte) { t.Helper(); must(t, os.WriteFile(path, text, 0o600)) }},
+		{"symlink flip", flipSymlink},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 2 {
+				tt.write(t, path, other)
+				p.awaitTrust(t, s, false)
+				tt.write(t, path, good)
+				p.awaitTrust(t, s, true)
+			}
+			p.awaitTrustReason(t, s, "True", "InForce")
+		})
+	}
+	replaceFile(t, path, good)
+	signer, err := shared.pki.second.Identity()
+	must(t, err)
+	for _, tt := range []struct {
+		name string
+		text []byte
+	}{
+		{"empty", nil},
+		{"no certificate in it", []byte("hello\n")},
+		{"half written", good[:len(good)/2]},
+		{"a private key inside", slices.Concat(other, signer.Key)},
+		{"DER", der(t, other)},
+		{"not a CA", p.appsIdentity(t).Chain[:strings.Index(string(p.appsIdentity(t).Chain), "-----END")]},
+	} {
+		t.Run("refused: "+tt.name, func(t *testing.T) {
+			replaceFile(t, path, tt.text)
+			p.awaitTrustReason(t, s, "False", "")
+			p.awaitTrust(t, s, true)
+			replaceFile(t, path, good)
+			p.awaitTrustReason(t, s, "True", "InForce")
+		})
+	}
+	t.Run("unreadable", func(t *testing.T) {
+		must(t, os.Remove(path))
+		must(t, os.Mkdir(path, 0o700))
+		p.awaitTrustReason(t, s, "False", "")
+		p.awaitTrust(t, s, true)
+		must(t, os.Remove(path))
+		must(t, os.WriteFile(path, good, 0o600))
+		p.awaitTrustReason(t, s, "True", "InForce")
+	})
+	t.Run("deleted", func(t *testing.T) {
+		must(t, os.Remove(path))
+		p.awaitTrustReason(t, s, "True", "SystemTrust")
+		p.awaitTrust(t, s, false)
+		replaceFile(t, path, good)
+		p.awaitTrust(t, s, true)
+	})
+	t.Run("nothing of a key in the journal", func(t *testing.T) {
+		journal, err := os.ReadFile(s.Log)
+		must(t, err)
+		for _, line := range strings.Split(strings.TrimSpace(string(signer.Key)), "\n") {
+			if !strings.HasPrefix(line, "--") && strings.Contains(string(journal), line) {
+				t.Errorf("the journal has a line of a private key")
+			}
+		}
+	})
+}
+
+// TestBundleChangeKeepsClients: a request that is on its way ends as it began.
+func TestBundleChangeKeepsClients(t *testing.T) {
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
+	path := p.writeHostFile(t, "ca-bundle.crt", lab.Bundle(shared.pki.root))
+	entered, release := make(chan struct{}, 8), make(chan struct{})
+	p.routeToBackend(t, apiName, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != acmePath+"slow" {
+			return
+		}
+		entered <- struct{}{}
+		select {
+		case <-release:
+			_, _ = w.Write([]byte("the answer"))
+		case <-r.Context().Done():
+		}
+	})
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path))
+	type reply struct {
+		text string
+		err  error
+	}
+	replies := make(chan reply, 1)
+	go func() {
+		text, err := p.challenge(t.Context(), p.API.V6, apiName, "slow")
+		replies <- reply{text, err}
+	}()
+	select {
+	case <-entered:
+	case <-time.After(time.Minute):
+		t.Fatal("the request did not get to the site")
+	}
+	replaceFile(t, path, lab.Bundle(shared.pki.second))
+	p.awaitTrust(t, s, false)
+	close(release)
+	if r := <-replies; r.err != nil || !strings.HasSuffix(r.text, "the answer") {
+		t.Errorf("the request on its way came to %q, %v", r.text, r.err)
+	}
+}
+
+// upstreamAt is the section upstream with lines of the test's own and a bundle.
+func (p *fixture) upstreamAt(lines, bundle string) string {
+	return fmt.Sprintf("upstream:\n%s  trustedCA: %s\n  verifyNames: [\"*.apps.%s\"]\n", lines, bundle, p.Domain)
+}
+
+// awaitTrust waits until the router is trusted, or is not: with and without a
+// connection that is pooled from before.
+func (p *fixture) awaitTrust(t *testing.T, s *lab.Service, want bool) {
+	t.Helper()
+	begin := time.Now()
+	if want {
+		p.awaitAnswer(t, s, "is-it-trusted", "HTTP/1.1 503 ", "HTTP/1.1 200 ")
+	} else {
+		p.awaitAnswer(t, s, "is-it-trusted", "HTTP/1.1 502 ")
+	}
+	t.Logf("in force after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// awaitTrustReason waits for the condition about the bundle. Any reason is one when
+// reason is empty.
+func (p *fixture) awaitTrustReason(t *testing.T, s *lab.Service, status, reason string) {
+	t.Helper()
+	seen := p.awaitCondition(t, s, trustCondition, status, reason)
+	if status == "False" && !strings.Contains(seen.Message, "ca-bundle.crt") {
+		t.Errorf("the message does not name the file: %s", seen.Message)
+	}
+}
+
+// flipSymlink makes the path a link that leads through another to the text, as a
+// mounted ConfigMap is, and changes the inner link alone.
+func flipSymlink(t *testing.T, path string, text []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "text"), text, 0o600))
+	inner := filepath.Join(filepath.Dir(path), "..data")
+	must(t, os.Symlink(dir, inner+".new"))
+	must(t, os.Rename(inner+".new", inner))
+	if target, err := os.Readlink(path); err == nil && target == filepath.Join("..data", "text") {
+		return
+	}
+	must(t, os.Symlink(filepath.Join("..data", "text"), path+".new"))
+	must(t, os.Rename(path+".new", path))
+}
+
+func der(t *testing.T, text []byte) []byte {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatal("that is no PEM")
+	}
+	return block.Bytes
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// missing are the findings about what this lab does not have: an API server, a name
+// with addresses of both families, and a readiness endpoint of the egress proxy.
+var missing = []string{"api-server-absent", "dns-family-absent", "egress-without-readiness"}
+
+// check runs the check command on the holder. Beside those of missing, the report
+// must have exactly one finding, with one of the IDs, or none when there are no IDs.
+func (p *fixture) check(t *testing.T, ids []string, flags ...string) lab.CheckReport {
+	t.Helper()
+	r, code, err := p.holder().Check(t.Context(), shared.binary, append([]string{"--name", apiName}, flags...)...)
+	must(t, err)
+	got := slices.DeleteFunc(r.IDs(), func(id string) bool { return slices.Contains(missing, id) })
+	if len(got) != min(len(ids), 1) || len(got) == 1 && !slices.Contains(ids, got[0]) {
+		t.Errorf("check finds %q, want one of %q\n%+v", got, ids, r)
+	}
+	if (code == 1) != (r.Outcome == "problem") || code > 1 {
+		t.Errorf("exit code %d with the outcome %q", code, r.Outcome)
+	}
+	return r
+}

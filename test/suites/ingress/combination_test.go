@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// upstreamForm is how the router wants to be spoken to.
+type upstreamForm struct {
+	name          string
+	upstream      string // lines of the section upstream
+	proxyProtocol bool   // the router expects the PROXY protocol
+	redirects     bool   // its route redirects to https
+	secure        bool   // a challenge ends at its port 443
+}
+
+func upstreamForms() []upstreamForm {
+	return []upstreamForm{
+		{name: "http"},
+		{name: "https", upstream: https, secure: true},
+		{name: "redirect", redirects: true, secure: true},
+		{name: "PROXY v1", upstream: "  proxyProtocol: v1\n", proxyProtocol: true},
+		{name: "PROXY v2", upstream: "  proxyProtocol: v2\n", proxyProtocol: true},
+		{name: "PROXY v1 and TLS", upstream: https + "  proxyProtocol: v1\n", proxyProtocol: true, secure: true},
+		{name: "PROXY v2 and TLS", upstream: https + "  proxyProtocol: v2\n", proxyProtocol: true, secure: true},
+		{name: "PROXY v2 and redirect", upstream: "  proxyProtocol: v2\n", proxyProtocol: true, redirects: true, secure: true},
+	}
+}
+
+// proxyHeaderBeforeHTTP tells whether the header of the PROXY protocol is sent before plain
+// HTTP: such a form is not to be had through a proxy.
+func (f upstreamForm) proxyHeaderBeforeHTTP() bool {
+	return f.proxyProtocol && !strings.Contains(f.upstream, https)
+}
+
+// user and password of the egress proxy: what a URL has to encode is in them.
+const (
+	user     = "lab user"
+	password = "p@ss/w:rd%21"
+	userinfo = "lab%20user:p%40ss%2Fw%3Ard%2521"
+)
+
+// routeCase is how the ingress is reached.
+type routeCase struct {
+	name   string
+	direct bool
+	proxy  lab.EgressOptions
+	scheme string // of the proxy's URL
+	user   string // of the proxy's URL
+	bump   bool
+}
+
+func routeCases(t *testing.T) []routeCase {
+	t.Helper()
+	secure := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{lab.EgressName}})
+	return []routeCase{
+		{name: "direct", direct: true},
+		{name: "through a proxy", scheme: "http"},
+		{name: "through a proxy with authentication", scheme: "http", user: userinfo, proxy: lab.EgressOptions{User: user, Password: password}},
+		{name: "through a man in the middle", scheme: "http", bump: true, proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}},
+		{name: "through a proxy over TLS", scheme: "https", proxy: lab.EgressOptions{Secure: secure}},
+		{
+			name: "through a proxy over TLS with authentication", scheme: "https", user: userinfo,
+			proxy: lab.EgressOptions{Secure: secure, User: user, Password: password},
+		},
+	}
+}
+
+// config is that of the service for one combination.
+func (p *fixture) config(t *testing.T, f upstreamForm, w routeCase) string {
+	t.Helper()
+	upstream := p.upstreamConfig(t, f.upstream, shared.pki.root)
+	if w.direct {
+		return p.holder().DefaultConfig() + upstream
+	}
+	return p.outsideVIPs() + upstream + p.egressConfig(t, p.Egress.URL(w.scheme, w.user, lab.EgressName))
+}
+
+// egressConfig has the ingress reached through a proxy, and the API's name
+// answered alone.
+func (p *fixture) egressConfig(t *testing.T, url string) string {
+	t.Helper()
+	return fmt.Sprintf("egressProxy:\n  httpProxy: %q\n  httpsProxy: %q\n  trustedCA: %s\n  upstream: auto\nhosts: [%s]\n",
+		url, url, p.bundle(t, "egress-ca.crt", shared.pki.egress, shared.pki.bump), apiName)
+}
+
+// bundle writes CAs, in PEM, into a file of the holder.
+func (p *fixture) bundle(t *testing.T, name string, authorities ...*lab.Authority) string {
+	t.Helper()
+	return p.writeHostFile(t, name, lab.Bundle(authorities...))
+}
+
+// TestCombinations: each form over each way gets a certificate, over IPv4 and
+// over IPv6, or is refused with its name. Where challenges get through, check finds
+// nothing wrong with the upstream route.
+func TestCombinations(t *testing.T) {
+	p := newFixture(t)
+	for _, w := range routeCases(t) {
+		t.Run(w.name, func(t *testing.T) {
+			if !w.direct {
+				p.startEgressProxy(t, w.proxy)
+			}
+			for _, f := range upstreamForms() {
+				t.Run(f.name, func(t *testing.T) { p.testCombination(t, f, w) })
+			}
+		})
+	}
+}
+
+func (p *fixture) testCombination(t *testing.T, f upstreamForm, w routeCase) {
+	t.Helper()
+	if f.proxyHeaderBeforeHTTP() && !w.direct {
+		p.expectConfigRefused(t, p.config(t, f, w), "proxyProtocol")
+		return
+	}
+	p.restartRouter(t, lab.RouterOptions{ProxyProtocol: f.proxyProtocol, Secure: p.appsIdentity(t)})
+	if f.redirects {
+		redirectsToHTTPS(t, p)
+	}
+	s := p.serve(t, p.config(t, f, w))
+	p.forEachFamily(t, func(t *testing.T, vip netip.Addr) {
+		t.Helper()
+		if w.bump && f.proxyProtocol {
+			// The man in the middle takes the first bytes for a client's hello, and closes.
+			token := fmt.Sprintf("%d-through-the-middle", vip.BitLen()+100000000)
+			p.requestChallenge(t, vip, token)
+			c := awaitChallenge(t, s, token)
+			if !slices.Contains([]string{"tls-handshake", "closed-without-answer", "reset"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
+				t.Errorf("cause %q: %+v", c.Cause, c)
+			}
+			return
+		}
+		if _, err := p.Certificate(t.Context(), lab.Order{Name: apiName}); err != nil {
+			seen, _ := s.Status(t.Context())
+			t.Fatalf("%v\n%+v", err, seen.Challenges)
+		}
+		p.expectUpstream(t, s, f, w, vip)
+	})
+	if !w.bump || !f.proxyProtocol {
+		p.check(t, nil)
+	}
+	if w.direct {
+		p.expectTrace(t, f)
+	}
+}
+
+// expectUpstream looks at the last challenge from where the router and the service
+// stand: which way it went, and whose addresses the router was told.
+func (p *fixture) expectUpstream(t *testing.T, s *lab.Service, f upstreamForm, w routeCase, vip netip.Addr) {
+	t.Helper()
+	seen, err := s.Status(t.Context())
+	must(t, err)
+	c := seen.Challenges.Recent[len(seen.Challenges.Recent)-1]
+	ingress, port := p.Ingress, uint16(80)
+	if !w.direct {
+		ingress = p.Outside
+	}
+	if f.secure {
+		port = 443
+	}
+	if want := netip.AddrPortFrom(ingress.Like(vip), port).String(); c.Upstream != want || c.Cause != "" || c.Status != 200 {
+		t.Errorf("the upstream was %s, want %s: %+v", c.Upstream, want, c)
+	}
+	if !f.proxyProtocol {
+		return
+	}
+	log, err := p.Worker.RouterLog()
+	must(t, err)
+	// HAProxy writes IPv6 addresses without brackets.
+	client := strings.NewReplacer("[", "", "]", "").Replace(c.Client) + " "
+	told := slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
+		return strings.HasPrefix(line, client) && strings.HasSuffix(line, " to "+vip.String()+":80")
+	})
+	if !told {
+		t.Errorf("the router was not told that %s asked %s:\n%s", c.Client, vip, log)
+	}
+}
+
+// expectTrace has check follow a pending challenge. Every hop must pass, and the
+// upstream hops must end at the port of the form.
+func (p *fixture) expectTrace(t *testing.T, f upstreamForm) {
+	t.Helper()
+	must(t, p.Internet.SetName(t.Context(), apiName, p.API))
+	const token = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA"
+	s, err := p.Solve(t.Context(), apiName, token, token+"."+strings.Repeat("x", 43))
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Remove(context.Background())) })
+	port := map[bool]string{false: ":80", true: ":443"}[f.secure]
+	for _, hop := range p.check(t, nil, "--token", token).Trace {
+		if hop.Outcome != "ok" || hop.Hop == "ingress" && !strings.HasSuffix(hop.To, port) {
+			t.Errorf("%+v", hop)
+		}
+	}
+}
+
+// expectConfigRefused wants the service to refuse a configuration and to name a key.
+func (p *fixture) expectConfigRefused(t *testing.T, config, key string) {
+	t.Helper()
+	s := p.launch(t, config)
+	seen, err := s.AwaitReason(t.Context(), "InvalidConfig")
+	must(t, err)
+	if !strings.Contains(seen.Condition().Message, key) {
+		t.Errorf("the message does not name %s: %s", key, seen.Condition().Message)
+	}
+}

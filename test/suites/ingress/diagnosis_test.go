@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// diagnosisCase is something that is wrong on the way, and how it is to be named.
+type diagnosisCase struct {
+	name    string
+	router  lab.RouterOptions
+	set     func(t *testing.T, p *fixture) // what else is put into the lab; may be nil
+	config  func(t *testing.T, p *fixture) string
+	cause   string   // or several, separated by |
+	status  int      // what the client gets
+	details []string // parts of the diagnosis
+	passes  string   // a part of the router's answer that the client gets too
+	finds   string   // the finding of check, or several, separated by |; check does not run when empty
+	text    string   // a part of that finding
+}
+
+// runDiagnoses runs each trouble over both families.
+func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
+	t.Helper()
+	for _, tt := range troubles {
+		t.Run(tt.name, func(t *testing.T) {
+			p.restartRouter(t, tt.router)
+			if tt.set != nil {
+				tt.set(t, p)
+			}
+			s := p.serve(t, tt.config(t, p))
+			p.forEachFamily(t, func(t *testing.T, vip netip.Addr) {
+				t.Helper()
+				token := fmt.Sprintf("%d-asked-in-vain", vip.BitLen()+100000000)
+				answer := p.requestChallenge(t, vip, token)
+				c := awaitChallenge(t, s, token)
+				if !slices.Contains(strings.Split(tt.cause, "|"), c.Cause) {
+					t.Errorf("cause %q, want %q: %+v", c.Cause, tt.cause, c)
+				}
+				if !strings.HasPrefix(answer, fmt.Sprintf("HTTP/1.1 %d ", tt.status)) || !strings.Contains(answer, tt.passes) {
+					t.Errorf("the client got %.200q, want status %d %s", answer, tt.status, tt.passes)
+				}
+				for _, part := range tt.details {
+					if !strings.Contains(c.Detail, part) {
+						t.Errorf("the diagnosis does not say %q: %s", part, c.Detail)
+					}
+				}
+				journal, err := os.ReadFile(s.Log)
+				must(t, err)
+				if !strings.Contains(string(journal), c.Cause) {
+					t.Errorf("the journal does not name %s", c.Cause)
+				}
+			})
+			if tt.finds == "" {
+				return
+			}
+			ids := strings.Split(tt.finds, "|")
+			r := p.check(t, ids)
+			for _, id := range ids {
+				for _, says := range r.Texts(id) {
+					if !strings.Contains(says, tt.text) {
+						t.Errorf("%s says %q, want %q", id, says, tt.text)
+					}
+				}
+			}
+		})
+	}
+}
+
+// directConfig is a configuration for the ingress VIPs, with lines of the section
+// upstream and a bundle.
+func directConfig(upstream string, trusted ...*lab.Authority) func(*testing.T, *fixture) string {
+	return func(t *testing.T, p *fixture) string {
+		t.Helper()
+		return p.holder().DefaultConfig() + p.upstreamConfig(t, upstream, trusted...)
+	}
+}
+
+// upstreamConfig is the section upstream: lines of the test's own, the bundle,
+// and what OpenShift's router presents. Without CAs the bundle's file is absent.
+func (p *fixture) upstreamConfig(t *testing.T, lines string, trusted ...*lab.Authority) string {
+	t.Helper()
+	path := p.writeHostFile(t, "ca-bundle.crt", lab.Bundle(trusted...))
+	if len(trusted) == 0 {
+		must(t, os.Remove(path))
+	}
+	return p.upstreamAt(lines, path)
+}
+
+func redirectsToHTTPS(t *testing.T, p *fixture) {
+	t.Helper()
+	end, err := p.Worker.RedirectToHTTPS(t.Context(), apiName)
+	must(t, err)
+	t.Cleanup(func() { must(t, end(context.Background())) })
+}
+
+// redirectTo has the router lead every path to one place.
+func redirectTo(location string, secure bool) func(*testing.T, *fixture) {
+	return func(t *testing.T, p *fixture) {
+		t.Helper()
+		end, err := p.Worker.RedirectElsewhere(t.Context(), apiName, location, secure)
+		must(t, err)
+		t.Cleanup(func() { must(t, end(context.Background())) })
+	}
+}
+
+const https = "  scheme: https\n"
+
+// TestTLSDiagnoses: every way in which a router's certificate can be wrong, and
+// what is no TLS at all.
+func TestTLSDiagnoses(t *testing.T) {
+	p := newFixture(t)
+	now := time.Now()
+	apps := []string{"*.apps." + p.Domain}
+	presents := func(by *lab.Authority, c lab.ServerCertificate) lab.RouterOptions {
+		return lab.RouterOptions{Secure: issue(t, by, c)}
+	}
+	own := shared.pki
+	alone := *issue(t, own.intermediate, lab.ServerCertificate{Names: apps})
+	alone.Chain = alone.Chain[:strings.Index(string(alone.Chain), "-----END CERTIFICATE-----\n")+len("-----END CERTIFICATE-----\n")]
+	p.runDiagnoses(t, []diagnosisCase{
+		{
+			name: "a CA that is not in the bundle", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
+			config: directConfig(https, own.second), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
+			details: []string{"Lab Intermediate CA", "Lab Second CA", "ca-bundle.crt"},
+			text:    `"lab server", issued by "Lab Intermediate CA", leads to none of the CA of `,
+		},
+		{
+			name: "a private CA and the system's trust", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
+			config: directConfig(https), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Intermediate CA", "trustedCA"},
+		},
+		{
+			name: "a chain without its intermediate", router: lab.RouterOptions{Secure: &alone},
+			config: directConfig(https, own.root), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Intermediate CA"},
+		},
+		{
+			name: "names that cover nothing", router: presents(own.intermediate, lab.ServerCertificate{Names: []string{"other.example.com"}}),
+			config: directConfig(https, own.root), cause: "tls-name", finds: "ingress-tls-name", status: 502, details: []string{"other.example.com", "verifyNames"},
+			text: `is for "other.example.com", and not for "api.lab.test" and "*.apps.lab.test"`,
+		},
+		{
+			name: "expired", router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
+			config: directConfig(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502, text: "has expired on",
+		},
+		{
+			name: "not yet valid", router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}),
+			config: directConfig(https, own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+		},
+		{
+			name: "no TLS at that port", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
+			config: directConfig(https+"  httpsPort: 1936\n", own.root), cause: "tls-handshake", finds: "ingress-tls-handshake", status: 502, details: []string{":1936"},
+			text: "192.0.2.6:1936",
+		},
+		{
+			name: "expired, behind a redirect", set: redirectsToHTTPS,
+			router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
+			config: directConfig("", own.root), cause: "tls-expired", finds: "ingress-tls-expired", status: 502, text: "192.0.2.6:443",
+		},
+	})
+}
+
+// TestNamesCovered: a certificate for the API's name needs no verifyNames.
+func TestNamesCovered(t *testing.T) {
+	p := newFixture(t)
+	for name, tt := range map[string]struct{ names, verify string }{
+		"the request's name":        {apiName, ""},
+		"a wildcard that covers it": {"*.lab.test", ""},
+		"one of verifyNames":        {"router.example.com", "  verifyNames: [router.example.com]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.restartRouter(t, lab.RouterOptions{Secure: issue(t, shared.pki.intermediate, lab.ServerCertificate{Names: []string{tt.names}})})
+			p.serve(t, p.holder().DefaultConfig()+"upstream:\n"+https+"  trustedCA: "+p.bundle(t, "ca-bundle.crt", shared.pki.root)+"\n"+tt.verify)
+			_, err := p.Certificate(t.Context(), lab.Order{Name: apiName})
+			must(t, err)
+		})
+	}
+}
+
+// TestRedirectDiagnoses: what is not followed goes to the client as it came.
+func TestRedirectDiagnoses(t *testing.T) {
+	p := newFixture(t)
+	secure := lab.RouterOptions{Secure: p.appsIdentity(t)}
+	elsewhere := func(name, location string) diagnosisCase {
+		return diagnosisCase{
+			name: name, router: secure, set: redirectTo(location, false), config: directConfig("", shared.pki.root),
+			cause: "redirect-elsewhere", finds: "route-redirects-elsewhere", status: 302, passes: "location: " + location + "\r\n", details: []string{"redirects the challenge to "},
+			text: "(its Location is \"" + location + "\")",
+		}
+	}
+	p.runDiagnoses(t, []diagnosisCase{
+		elsewhere("to another host", "https://elsewhere.lab.test"+acmePath),
+		elsewhere("to another path", "https://"+apiName+"/login"),
+		elsewhere("to another port", "https://"+apiName+":8443"+acmePath),
+		elsewhere("to another scheme", "ftp://"+apiName+acmePath),
+		elsewhere("to an address", "https://198.51.100.10"+acmePath),
+		{
+			name: "not to be followed", router: secure, set: redirectsToHTTPS,
+			config: directConfig("  followRedirects: false\n", shared.pki.root), cause: "redirect-to-https", finds: "route-redirects-https", status: 302,
+		},
+		{
+			name: "nobody listens there", set: redirectsToHTTPS,
+			config: directConfig("", shared.pki.root), cause: "refused", status: 502, details: []string{":443"},
+			finds: "ingress-refused", text: "192.0.2.6:443 refuses connections",
+		},
+	})
+}
+
+// TestRedirectLoop: a router that leads https to https is asked three times
+// after the first, and its last answer is passed on.
+func TestRedirectLoop(t *testing.T) {
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
+	const token = "asked-in-a-circle"
+	redirectTo("https://"+apiName+acmePath+token, true)(t, p)
+	s := p.serve(t, directConfig("", shared.pki.root)(t, p))
+	answer := p.requestChallenge(t, p.API.V4, token)
+	c := awaitChallenge(t, s, token)
+	if c.Cause != "redirect-loop" || !strings.HasPrefix(answer, "HTTP/1.1 302 ") {
+		t.Errorf("cause %q, want redirect-loop and the redirect: %.100q %+v", c.Cause, answer, c)
+	}
+	log, err := p.Worker.RouterLog()
+	must(t, err)
+	if n := strings.Count(log, token); n != 4 {
+		t.Errorf("the router was asked %d times, want 4:\n%s", n, log)
+	}
+	p.check(t, []string{"route-redirect-loops"}, "--token", token)
+}
+
+// TestProxyProtocolDiagnoses: one side speaks it and the other does not.
+func TestProxyProtocolDiagnoses(t *testing.T) {
+	p := newFixture(t)
+	secure := p.appsIdentity(t)
+	// HAProxy closes before it has read what there is: the kernel makes a reset of
+	// that, unless the end overtakes it.
+	const closes = "closed-without-answer|reset"
+	unexpected := func(version string) diagnosisCase {
+		return diagnosisCase{
+			name: version + " that is not expected", config: directConfig("  proxyProtocol: " + version + "\n"),
+			cause: "proxy-protocol-unexpected", finds: "ingress-proxy-protocol", status: 400, details: []string{"upstream.proxyProtocol"},
+		}
+	}
+	p.runDiagnoses(t, []diagnosisCase{
+		{
+			name: "expected while it is off", router: lab.RouterOptions{ProxyProtocol: true},
+			config: directConfig(""), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, details: []string{"upstream.proxyProtocol"},
+			text: "set upstream.proxyProtocol to v2 or v1",
+		},
+		unexpected("v1"),
+		unexpected("v2"),
+		{
+			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
+			config: directConfig(https, shared.pki.root), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, details: []string{"upstream.proxyProtocol"},
+			text: "set upstream.proxyProtocol to v2 or v1",
+		},
+		{
+			name: "not expected before TLS", router: lab.RouterOptions{Secure: secure},
+			config: directConfig(https+"  proxyProtocol: v2\n", shared.pki.root), cause: "tls-handshake|" + closes, status: 502, details: []string{"upstream.proxyProtocol"},
+		},
+	})
+}
+
+// TestEgressDiagnoses: what the egress proxy says no with, for each form.
+func TestEgressDiagnoses(t *testing.T) {
+	p := newFixture(t)
+	router := lab.RouterOptions{Secure: p.appsIdentity(t)}
+	starts := func(o lab.EgressOptions) func(*testing.T, *fixture) {
+		return func(t *testing.T, p *fixture) { t.Helper(); p.startEgressProxy(t, o) }
+	}
+	through := func(upstream, url string) func(*testing.T, *fixture) string {
+		return func(t *testing.T, p *fixture) string {
+			t.Helper()
+			return p.outsideVIPs() + p.upstreamConfig(t, upstream, shared.pki.root) + p.egressConfig(t, url)
+		}
+	}
+	// What the proxy itself refuses: the cause and the finding have one name.
+	auth := diagnosisCase{router: router, cause: "egress-auth", finds: "egress-auth", status: 502}
+	denied := diagnosisCase{router: router, cause: "egress-denied", finds: "egress-denied", status: 502}
+	untrusted := diagnosisCase{router: router, cause: "egress-tls", finds: "egress-tls", status: 502}
+	says := func(as diagnosisCase, name string, o lab.EgressOptions, config func(*testing.T, *fixture) string, part string) diagnosisCase {
+		as.name, as.set, as.config, as.details = name, starts(o), config, []string{part}
+		return as
+	}
+	plain, secure := p.Egress.URL("http", "", lab.EgressName), p.Egress.URL("https", "", lab.EgressName)
+	wrong := p.Egress.URL("http", "somebody:else", lab.EgressName)
+	asks := lab.EgressOptions{User: user, Password: password}
+	foreign := issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{lab.EgressName}})
+	misnamed := issue(t, shared.pki.egress, lab.ServerCertificate{Names: []string{"other.lab.test"}})
+	p.runDiagnoses(t, []diagnosisCase{
+		says(auth, "no credentials, absolute form", asks, through("", plain), lab.EgressName),
+		says(auth, "wrong credentials, absolute form", asks, through("", wrong), lab.EgressName),
+		says(auth, "wrong credentials, CONNECT", asks, through(https, wrong), lab.EgressName),
+		says(denied, "denied, absolute form", lab.EgressOptions{Deny: true}, through("", plain), lab.EgressName),
+		says(denied, "denied, CONNECT", lab.EgressOptions{Deny: true}, through(https, plain), lab.EgressName),
+		{
+			name: "nobody listens there", router: router, config: through("", plain),
+			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{lab.EgressName},
+			text: ", through which " + p.Outside.V4.String() + ":80 is reached",
+		},
+		{
+			name: "a name that nobody knows", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
+			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{"nobody.lab.test"}, text: "nobody.lab.test",
+		},
+		says(untrusted, "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: foreign}, through(https, secure), "Lab Second CA"),
+		says(untrusted, "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
+		says(untrusted, "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
+		{
+			name: "an absolute form that comes back", router: router,
+			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loops", status: 502,
+		},
+		{
+			name: "a man in the middle that nobody trusts", router: router,
+			set: starts(lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}),
+			config: func(t *testing.T, p *fixture) string {
+				t.Helper()
+				return strings.Replace(through(https, plain)(t, p), "egress-ca.crt", "nobody.crt", 1)
+			},
+			cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Bump CA", "egressProxy.trustedCA"}, text: "egressProxy.trustedCA",
+		},
+		{
+			name: "an expired router behind the proxy", set: starts(lab.EgressOptions{}), config: through(https, plain),
+			router: lab.RouterOptions{Secure: issue(t, shared.pki.intermediate, lab.ServerCertificate{
+				Names: []string{"*.apps." + p.Domain}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+			})},
+			cause: "tls-expired", finds: "ingress-tls-expired", status: 502,
+		},
+	})
+}

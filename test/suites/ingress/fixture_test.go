@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// apiName is the one name that the front door answers for.
+const apiName = "api.lab.test"
+
+const acmePath = "/.well-known/acme-challenge/"
+
+// fixture is what a test begins with: the lab, quiet, with the router and the
+// egress proxy as the test wants them.
+type fixture struct {
+	*lab.Lab
+}
+
+// newFixture waits for a quiet lab.
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+	p := &fixture{Lab: shared.lab}
+	must(t, p.Settled(t.Context()))
+	must(t, p.Internet.SetName(t.Context(), apiName, p.API))
+	must(t, p.Internet.SetName(t.Context(), lab.EgressName, p.Egress.Addresses))
+	must(t, p.holder().UseDNS())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.Logs())
+		}
+	})
+	return p
+}
+
+// holder is the master that holds the API VIPs.
+func (p *fixture) holder() *lab.Node { return p.Masters[0].Node }
+
+// restartRouter restarts the router.
+func (p *fixture) restartRouter(t *testing.T, o lab.RouterOptions) {
+	t.Helper()
+	must(t, p.Worker.StopRouter(t.Context()))
+	must(t, p.Worker.StartRouter(t.Context(), o))
+}
+
+// startEgressProxy starts the egress proxy, which takes the API's name for the router on
+// the outside network unless the test says otherwise.
+func (p *fixture) startEgressProxy(t *testing.T, o lab.EgressOptions) {
+	t.Helper()
+	if o.Hosts == nil {
+		o.Hosts = map[string]lab.Pair{apiName: p.Outside}
+	}
+	must(t, p.Egress.Start(t.Context(), o))
+	t.Cleanup(func() { must(t, p.Egress.Stop(context.Background())) })
+}
+
+// appsIdentity is what the router presents: a certificate for the cluster's apps alone,
+// as OpenShift's does, whatever name it is asked for.
+func (p *fixture) appsIdentity(t *testing.T) *lab.Identity {
+	t.Helper()
+	return issue(t, shared.pki.intermediate, lab.ServerCertificate{Names: []string{"*.apps." + p.Domain}})
+}
+
+func issue(t *testing.T, by *lab.Authority, c lab.ServerCertificate) *lab.Identity {
+	t.Helper()
+	i, err := by.Issue(c)
+	must(t, err)
+	return &i
+}
+
+// writeHostFile writes a file of the holder, by rename, and returns its path.
+func (p *fixture) writeHostFile(t *testing.T, name string, text []byte) string {
+	t.Helper()
+	path := filepath.Join(p.holder().Dir, name)
+	replaceFile(t, path, text)
+	t.Cleanup(func() { _ = os.RemoveAll(path) })
+	return path
+}
+
+// replaceFile replaces a file by another, as the machine-config-daemon does.
+func replaceFile(t *testing.T, path string, text []byte) {
+	t.Helper()
+	must(t, os.WriteFile(path+".new", text, 0o600))
+	must(t, os.Rename(path+".new", path))
+}
+
+// serve runs the service on the holder and waits until it serves.
+func (p *fixture) serve(t *testing.T, config string) *lab.Service {
+	t.Helper()
+	s := p.launch(t, config)
+	_, err := s.Await(t.Context(), "Serving", func(seen lab.Status) error {
+		switch c := seen.Condition(); c.Reason {
+		case "Serving":
+			return nil
+		case "InvalidConfig":
+			t.Fatal(c.Message)
+			return nil
+		default:
+			return fmt.Errorf("reason is %s: %s", c.Reason, c.Message)
+		}
+	})
+	must(t, err)
+	return s
+}
+
+// launch is serve without waiting for a state.
+func (p *fixture) launch(t *testing.T, config string) *lab.Service {
+	t.Helper()
+	s, err := p.holder().StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary, Config: config})
+	must(t, err)
+	t.Cleanup(func() { p.stop(t, s) })
+	return s
+}
+
+func (p *fixture) stop(t *testing.T, s *lab.Service) {
+	t.Helper()
+	must(t, s.End(context.Background()))
+	text, err := os.ReadFile(s.Log)
+	must(t, err)
+	if strings.Contains(string(text), "DATA RACE") {
+		t.Errorf("a data race in the service:\n%s", text)
+	}
+	left, err := p.holder().HasServiceTable(context.Background())
+	if left || err != nil {
+		t.Errorf("a table is left: %t, %v", left, err)
+	}
+}
+
+// outsideVIPs is the part of a configuration that leads to an ingress outside
+// of the masters' networks.
+func (p *fixture) outsideVIPs() string {
+	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n", p.API.V4, p.API.V6, p.Outside.V4, p.Outside.V6)
+}
+
+// forEachFamily runs a subtest for each family, with the API's name leading to that
+// one alone.
+func (p *fixture) forEachFamily(t *testing.T, do func(t *testing.T, vip netip.Addr)) {
+	t.Helper()
+	for _, f := range []struct {
+		name string
+		dns  lab.Pair
+		vip  netip.Addr
+	}{{"IPv4", lab.Pair{V4: p.API.V4}, p.API.V4}, {"IPv6", lab.Pair{V6: p.API.V6}, p.API.V6}} {
+		t.Run(f.name, func(t *testing.T) {
+			must(t, p.Internet.SetName(t.Context(), apiName, f.dns))
+			do(t, f.vip)
+		})
+	}
+}
+
+// requestChallenge sends one challenge request from the internet to a VIP and returns all
+// that comes back.
+func (p *fixture) requestChallenge(t *testing.T, vip netip.Addr, token string) string {
+	t.Helper()
+	text, err := p.challenge(t.Context(), vip, apiName, token)
+	must(t, err)
+	return text
+}
+
+// challenge is ask for another name, with an error in place of the test's end.
+func (p *fixture) challenge(ctx context.Context, vip netip.Addr, name, token string) (string, error) {
+	return p.Internet.Raw(ctx, web(vip), "GET "+acmePath+token+" HTTP/1.1\r\nHost: "+name+"\r\nAccept: */*\r\nConnection: close\r\n\r\n")
+}
+
+func web(a netip.Addr) string { return netip.AddrPortFrom(a, 80).String() }
+
+// awaitChallenge waits until the service has counted a challenge of a token, and returns it.
+func awaitChallenge(t *testing.T, s *lab.Service, token string) lab.Challenge {
+	t.Helper()
+	var found lab.Challenge
+	_, err := s.Await(t.Context(), "the challenge", func(seen lab.Status) error {
+		for _, c := range seen.Challenges.Recent {
+			if strings.HasPrefix(token, c.TokenPrefix) {
+				found = c
+			}
+		}
+		if found.TokenPrefix == "" {
+			return fmt.Errorf("not counted yet: %+v", seen.Challenges)
+		}
+		return nil
+	})
+	must(t, err)
+	return found
+}

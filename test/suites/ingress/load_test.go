@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// probedName is what the router has another CA's certificate for.
+const probedName = "probed.lab.test"
+
+// TestBundleChangesUnderLoad changes the bundle a hundred times while clients
+// ask all the time: none of them may notice. It prints how long each change
+// took until it was in force, and asserts no time.
+func TestBundleChangesUnderLoad(t *testing.T) {
+	const changes, clients = 100, 4
+	p := newFixture(t)
+	p.restartRouter(t, lab.RouterOptions{
+		Secure: p.appsIdentity(t), Named: issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{probedName}}),
+	})
+	p.routeToBackend(t, apiName, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the answer")) })
+	without, with := lab.Bundle(shared.pki.root), lab.Bundle(shared.pki.root, shared.pki.second)
+	path := p.writeHostFile(t, "ca-bundle.crt", without)
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path)+"limits: {perSource: 0}\n")
+
+	ctx, stop := context.WithCancel(t.Context())
+	var asked, failed atomic.Int64
+	var all sync.WaitGroup
+	for i := range clients {
+		vip := p.API.Both()[i%2]
+		all.Go(func() {
+			for ctx.Err() == nil {
+				text, err := p.challenge(t.Context(), vip, apiName, "asked-under-load")
+				asked.Add(1)
+				if err != nil || !strings.HasPrefix(text, "HTTP/1.1 200 ") {
+					if failed.Add(1) <= 3 {
+						t.Errorf("a client got %.200q, %v", text, err)
+					}
+				}
+			}
+		})
+	}
+	var took []time.Duration
+	for i := range changes {
+		text, want := with, "HTTP/1.1 503 " // trusted: the router has no route for this name
+		if i%2 == 1 {
+			text, want = without, "HTTP/1.1 502 "
+		}
+		begin := time.Now()
+		replaceFile(t, path, text)
+		if err := p.awaitInForce(ctx, want); err != nil {
+			t.Errorf("change %d: %v\n%s", i, err, s.Tail(10))
+			break
+		}
+		took = append(took, time.Since(begin))
+	}
+	stop()
+	all.Wait()
+	if failed.Load() > 0 || asked.Load() == 0 {
+		t.Errorf("%d of %d requests failed", failed.Load(), asked.Load())
+	}
+	if len(took) > 0 {
+		slices.Sort(took)
+		at := func(part float64) time.Duration {
+			return took[min(len(took)-1, int(part*float64(len(took))))].Round(100 * time.Microsecond)
+		}
+		t.Logf("%d changes in force after p50 %v, p99 %v, max %v; %d requests meanwhile, %d failed",
+			len(took), at(0.5), at(0.99), took[len(took)-1].Round(100*time.Microsecond), asked.Load(), failed.Load())
+	}
+}
+
+// awaitInForce waits until the name that another CA vouches for is answered so.
+func (p *fixture) awaitInForce(ctx context.Context, prefix string) error {
+	return lab.Eventually(ctx, prefix, func(ctx context.Context) error {
+		text, err := p.challenge(ctx, p.API.V4, probedName, "is-it-in-force")
+		if err == nil && !strings.HasPrefix(text, prefix) {
+			err = fmt.Errorf("the answer is %.100q", text)
+		}
+		return err
+	})
+}

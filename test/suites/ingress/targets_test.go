@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingress
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// otherTargets are where somebody would have the front door connect to: addresses of
+// the host itself, of its neighbours, of the internet, and names.
+func (p *fixture) otherTargets() []string {
+	return []string{
+		"127.0.0.1:22", "[::1]:6443", "169.254.169.254", p.API.V4.String() + ":6443", "[" + p.API.V6.String() + "]:22623",
+		p.Internet.Addresses.V4.String(), "[" + p.Internet.Addresses.V6.String() + "]", p.Pods[0].Addresses.V4.String() + ":8080",
+		"canary.lab.test", "canary.lab.test:8443", "kubernetes.default.svc",
+	}
+}
+
+// otherLocations are what a hostile router may answer with.
+func (p *fixture) otherLocations() []string {
+	var all []string
+	for _, at := range p.otherTargets() {
+		all = append(all,
+			"https://"+at+acmePath+"x", "http://"+at+acmePath+"x", "//"+at+acmePath+"x",
+			"https://"+apiName+"@"+at+acmePath+"x", "https://"+at+"#@"+apiName+acmePath+"x", "https://"+apiName+".:443@"+at+"/",
+			"https:\\\\"+at+acmePath+"x", "https:/"+at+"/", "ftp://"+at+"/", "gopher://"+at+"/_x",
+		)
+	}
+	return append(all, "file:///etc/passwd", "unix:///run/http01-proxyd/status.sock", "https://", "https://:443/", "\t", "https://"+apiName+":0"+acmePath+"x",
+		"https://"+apiName+":6443"+acmePath+"x", "https://"+apiName+"%00.lab.test/", "https://["+p.Internet.Addresses.V6.String()+"%25lo]/")
+}
+
+// countOtherConnections counts, on the holder, every connection and datagram that a process
+// there begins to anywhere but the given addresses. The service's own look at
+// the API server's certificate is port 6443 of the API VIPs and not counted.
+func (p *fixture) countOtherConnections(t *testing.T, allowed ...lab.Pair) {
+	t.Helper()
+	var v4, v6 []string
+	for _, a := range allowed {
+		v4, v6 = append(v4, a.V4.String()), append(v6, a.V6.String())
+	}
+	rules := fmt.Sprintf(`table inet watch {
+	counter elsewhere { }
+	chain output {
+		type filter hook output priority 10;
+		ct state != new accept
+		meta l4proto != { tcp, udp } accept
+		ip daddr { %s } accept
+		ip6 daddr { %s } accept
+		ip daddr %s tcp dport 6443 accept
+		ip6 daddr %s tcp dport 6443 accept
+		counter name elsewhere
+	}
+}`, strings.Join(v4, ", "), strings.Join(v6, ", "), p.API.V4, p.API.V6)
+	_, err := p.holder().Input(t.Context(), rules, "nft", "-f", "-")
+	must(t, err)
+	t.Cleanup(func() {
+		_, err := p.holder().Run(context.Background(), "nft", "delete", "table", "inet", "watch")
+		must(t, err)
+	})
+}
+
+// expectNoOtherConnections fails the test when the holder has begun something elsewhere.
+func (p *fixture) expectNoOtherConnections(t *testing.T) {
+	t.Helper()
+	if text := p.otherConnections(t); !strings.Contains(text, "packets 0 ") {
+		t.Errorf("the holder has connected elsewhere: %s", text)
+	}
+}
+
+// otherConnections is the counter of watch.
+func (p *fixture) otherConnections(t *testing.T) string {
+	t.Helper()
+	text, err := p.holder().Run(t.Context(), "nft", "list", "counter", "inet", "watch", "elsewhere")
+	must(t, err)
+	return text
+}
+
+// TestConnectsOnlyToIngress: whatever clients and the router send, the holder
+// connects to the ingress and to nothing else. The router is one of the test's
+// own: a real one sends no such thing.
+func TestConnectsOnlyToIngress(t *testing.T) {
+	p := newFixture(t)
+	asked := p.startHostileRouter(t)
+	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamConfig(t, "", shared.pki.root))
+	p.countOtherConnections(t, p.Ingress)
+	p.sendHostileRequests(t)
+	p.expectNoOtherConnections(t)
+	if n := asked(); n < len(p.otherLocations()) {
+		t.Errorf("the router was asked %d times: the test says nothing", n)
+	}
+	// What the watch would see: one attempt of anybody's.
+	if conn, err := p.holder().Dial(t.Context(), "tcp", web(p.Internet.Addresses.V4)); err == nil {
+		_ = conn.Close()
+	}
+	if text := p.otherConnections(t); !strings.Contains(text, "packets 1 ") {
+		t.Errorf("the watch does not see an attempt: %s", text)
+	}
+	must(t, s.Alive())
+}
+
+// TestConnectsOnlyToIngressThroughProxy: neither does the egress proxy for it.
+func TestConnectsOnlyToIngressThroughProxy(t *testing.T) {
+	p := newFixture(t)
+	p.startHostileRouter(t)
+	p.startEgressProxy(t, lab.EgressOptions{})
+	p.serve(t, p.outsideVIPs()+p.upstreamConfig(t, "", shared.pki.root)+p.egressConfig(t, p.Egress.URL("http", "", lab.EgressName)))
+	p.countOtherConnections(t, p.Egress.Addresses, lab.Pair{V4: p.Internet.Addresses.V4, V6: p.Egress.Addresses.V6}) // the proxy, and the DNS that finds it
+	p.sendHostileRequests(t)
+	p.expectNoOtherConnections(t)
+	lines, err := p.Egress.Requests()
+	must(t, err)
+	allowed := regexp.MustCompile(` (GET http://api\.lab\.test/\.well-known/acme-challenge/|CONNECT (203\.0\.113\.6|\[fd4e:5f2a:9c01:3::6\]):443 )`)
+	seen := 0
+	for _, line := range lines {
+		// Opened and closed without a request, as to look whether it listens.
+		if strings.Contains(line, "error:transaction-end-before-headers") {
+			continue
+		}
+		seen++
+		if !allowed.MatchString(line) {
+			t.Errorf("the proxy was asked for something else: %s", line)
+		}
+	}
+	if seen < len(p.otherLocations()) {
+		t.Errorf("the proxy was asked %d times: the test says nothing", seen)
+	}
+}
+
+// sendHostileRequests sends requests for other places, and for each of the router's answers.
+func (p *fixture) sendHostileRequests(t *testing.T) {
+	t.Helper()
+	var requests []string
+	for _, at := range p.otherTargets() {
+		requests = append(
+			requests,
+			"GET "+acmePath+"host HTTP/1.1\r\nHost: "+at+"\r\n\r\n",
+			"GET "+acmePath+"self HTTP/1.1\r\nHost: "+at+"\r\n\r\n",
+			"GET "+acmePath+"host HTTP/1.1\r\nHost: "+apiName+"@"+at+"\r\n\r\n",
+			"GET "+acmePath+"host HTTP/1.1\r\nHost: "+apiName+"\r\nHost: "+at+"\r\n\r\n",
+			"GET http://"+at+acmePath+"host HTTP/1.1\r\nHost: "+apiName+"\r\n\r\n",
+			"GET http://"+at+acmePath+"host HTTP/1.1\r\nHost: "+at+"\r\n\r\n",
+			"GET "+acmePath+"host HTTP/1.1\r\nHost: "+apiName+"\r\nX-Forwarded-Host: "+at+"\r\nForwarded: host="+at+"\r\n\r\n",
+			"CONNECT "+at+" HTTP/1.1\r\nHost: "+at+"\r\n\r\n",
+			"GET "+acmePath+"host?url=http://"+at+"/ HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\n\r\n",
+			"GET "+acmePath+"host HTTP/1.0\r\n\r\n",
+		)
+	}
+	for i := range p.otherLocations() {
+		requests = append(requests, fmt.Sprintf("GET %slocation-%d HTTP/1.1\r\nHost: %s\r\n\r\n", acmePath, i, apiName))
+	}
+	for _, request := range requests {
+		for _, vip := range p.API.Both() {
+			begin := time.Now()
+			text, err := p.Internet.Raw(t.Context(), web(vip), request)
+			if err != nil {
+				t.Errorf("%q: %v", request, err)
+			}
+			if d := time.Since(begin); d > time.Second {
+				t.Logf("%v %q %.200q", d, request, text)
+			}
+		}
+	}
+}
+
+// startHostileRouter stands in the router's place until the test ends. It answers, on every address of the worker, over http and https,
+// location-N with the N-th location, and self with a redirect to https of
+// whatever host was asked for. The returned function says how often it was asked.
+func (p *fixture) startHostileRouter(t *testing.T) func() int {
+	t.Helper()
+	must(t, p.Internet.SetName(t.Context(), "canary.lab.test", p.Internet.Addresses))
+	must(t, p.Worker.StopRouter(t.Context()))
+	t.Cleanup(func() { must(t, p.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
+	locations := p.otherLocations()
+	asked := make(chan struct{}, 1<<16)
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		name := strings.TrimPrefix(r.URL.Path, acmePath)
+		location := "https://" + r.Host + r.URL.Path
+		var n int
+		if _, err := fmt.Sscanf(name, "location-%d", &n); err == nil && n < len(locations) {
+			location = locations[n]
+		}
+		// As they are: net/http would mend them.
+		w.Header()["Location"] = []string{location}
+		w.Header().Set("Alt-Svc", `h2="canary.lab.test:443"`)
+		w.Header().Set("Refresh", "0; url=http://canary.lab.test/")
+		w.WriteHeader(http.StatusFound)
+	}
+	p.startBackend(t, ":80", handler)
+	identity := p.appsIdentity(t)
+	pair, err := identity.TLS()
+	must(t, err)
+	listener, err := p.Worker.Listen(t.Context(), ":443")
+	must(t, err)
+	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12}, http.HandlerFunc(handler))
+	t.Cleanup(func() { must(t, stop()) })
+	return func() int { return len(asked) }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift
+
+import (
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// document tells operators of all this.
+const document = "../../../docs/microshift.md"
+
+func (h *host) document() string {
+	h.t.Helper()
+	text, err := os.ReadFile(document)
+	must(h.t, err)
+	return string(text)
+}
+
+// expectDocumented wants the document to have a state as the service says it.
+func (h *host) expectDocumented(seen lab.Status) {
+	h.t.Helper()
+	if state := "`" + seen.Condition().Reason + ": " + seen.Condition().Message + "`"; !strings.Contains(h.document(), state) {
+		h.t.Errorf("%s does not have the state %s", document, state)
+	}
+}
+
+// expectPrinted wants check to have printed what the document shows of it: lines, each of
+// them from its beginning.
+func (h *host) expectPrinted(text string) {
+	h.t.Helper()
+	name, err := os.Hostname()
+	must(h.t, err)
+	text = strings.NewReplacer(h.dir(), "/etc/microshift", " "+name+",", " edge,").Replace(text)
+	block := regexp.MustCompile("(?ms)^```text\n(.*?)^```$").FindStringSubmatch(h.document())
+	if block == nil {
+		h.t.Fatalf("%s shows nothing", document)
+	}
+	for line := range strings.Lines(block[1]) {
+		if !strings.Contains("\n"+text, "\n"+strings.TrimRight(line, "\n")) {
+			h.t.Errorf("check does not print %q but:\n%s", line, text)
+		}
+	}
+}

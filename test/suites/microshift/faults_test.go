@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// fault is something wrong on a MicroShift host where all else is well.
+type fault struct {
+	name        string
+	config      string // of MicroShift, beside the subject's name
+	edit        func(*host, *servingCertificates)
+	router      lab.RouterOptions
+	reason      string // of the service; NotRequired when empty
+	want        []string
+	firstTexts  []string // parts of the first finding's words
+	secondTexts []string // parts of the second one's
+	text        string   // of the check of certificates, where there are no findings
+
+	documented bool // the state stands in the document
+}
+
+// TestFaults has one thing wrong at a time.
+func TestFaults(t *testing.T) {
+	on := open(t, lab.LinkNIC)
+	must(t, on.Internet.SetName(t.Context(), apiName, lab.Pair{V4: on.v4()}))
+	// The host has no way to the services, and is told so at once.
+	on.run("route add unreachable 10.43.0.0/16", "route del unreachable 10.43.0.0/16")
+	node, node6 := on.v4().String(), on.v6().String()
+	admins := func(issuer string, names, explicit []string, left time.Duration, ignored bool) func(*host, *servingCertificates) {
+		return func(h *host, s *servingCertificates) {
+			now := time.Now()
+			cert, key := issueCertificate(h.t, h.t.TempDir(), issuer, names, now.Add(left-90*day), now.Add(left))
+			s.named = append(s.named, namedPair{names: explicit, cert: cert, key: key, ignored: ignored})
+			text := fmt.Sprintf("apiServer: {subjectAltNames: [%s], namedCertificates: [{certPath: %s, keyPath: %s", apiName, cert, key)
+			if len(explicit) > 0 {
+				text += ", names: [" + explicit[0] + "]"
+			}
+			h.writeMicroShiftFile("config.d/20-named.yaml", text+"}]}\n")
+		}
+	}
+	less := func(list *[]string, name string) {
+		*list = slices.DeleteFunc(*list, func(one string) bool { return one == name })
+	}
+	for _, f := range []fault{
+		{
+			name: "a configuration that is refused", config: "node: {nodeIP: nonsense}\n", reason: "NoVIPs",
+			want: []string{"microshift-config-refused"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
+		},
+		{
+			name: "no address behind the service network", config: "network: {serviceNetwork: [255.255.0.0/16]}\n", reason: "NoVIPs",
+			want: []string{"microshift-config-refused"}, firstTexts: []string{"no address behind network.serviceNetwork 255.255.0.0/16"},
+		},
+		{
+			name: "no router", config: "ingress: {status: Removed}\n", reason: "UpstreamUnreachable", documented: true,
+			want: []string{"microshift-without-router"}, firstTexts: []string{"Managed"},
+		},
+		{
+			name: "a router on an address that is not here", config: "ingress: {listenAddress: [192.0.2.99]}\n", reason: "UpstreamUnreachable", documented: true,
+			want: []string{"microshift-router-nowhere"},
+		},
+		{
+			name: "a node's address that is not here", config: "node: {nodeIP: 192.0.2.99}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", documented: true,
+			want: []string{"microshift-node-address-absent", "microshift-api-server-silent"}, firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
+		},
+		{
+			name: "a router that does not listen where it should", config: "ingress: {ports: {http: 8080}}\n", reason: "UpstreamUnreachable",
+			want:       []string{"microshift-router-silent"},
+			firstTexts: []string{node + ":8080", "openshift-ingress"},
+		},
+		{
+			name:   "the node's address is the internal one, and the router elsewhere",
+			config: "apiServer: {advertiseAddress: " + node + "}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", router: lab.RouterOptions{Port: 8080},
+			edit:        func(_ *host, s *servingCertificates) { less(&s.external, node); s.service = append(s.service, node) },
+			want:        []string{"microshift-node-address-internal", "microshift-outside-gets-internal"},
+			firstTexts:  []string{node + " is the internal address"},
+			secondTexts: []string{node + " (without SNI)", "for the service network alone", "kube-apiserver-service-network-signer"},
+		},
+		{
+			name: "the node's address is the internal one, and among the names of clients outside",
+			// MicroShift would refuse to start with that among subjectAltNames; certificates stay from before.
+			config:     "apiServer: {advertiseAddress: " + node + "}\n",
+			edit:       func(_ *host, s *servingCertificates) { s.service = append(s.service, node) },
+			want:       []string{"microshift-inside-gets-external"},
+			firstTexts: []string{"10.43.0.1 (without SNI)", "for clients outside, issued by \"kube-apiserver-external-signer\""},
+		},
+		{
+			name:       "a name that is missing",
+			edit:       func(_ *host, s *servingCertificates) { less(&s.external, apiName) },
+			want:       []string{"microshift-name-absent"},
+			firstTexts: []string{"for " + apiName, "issued by \"kube-apiserver-service-network-signer\", for the service network", "apiServer.subjectAltNames"},
+		},
+		{
+			name: "an address of the node that is missing", config: "node: {nodeIP: " + node + ", nodeIPv6: '" + node6 + "'}\n" +
+				"network: {clusterNetwork: [10.42.0.0/16, 'fd01::/48'], serviceNetwork: [10.43.0.0/16, 'fd02::/112']}\n",
+			edit:       func(h *host, s *servingCertificates) { h.addInternal("fd02::1:0"); less(&s.external, node6) },
+			want:       []string{"microshift-name-absent"},
+			firstTexts: []string{"[" + node6 + "]:6443 presents for " + node6 + " (without SNI)"},
+		},
+		{
+			name:       "a name of clients outside that the service network has",
+			edit:       func(_ *host, s *servingCertificates) { less(&s.external, "api.example.com") },
+			want:       []string{"microshift-outside-gets-internal"},
+			firstTexts: []string{"api.example.com", "the service network"},
+		},
+		{
+			name: "a name of clients outside that localhost has",
+			edit: func(_ *host, s *servingCertificates) {
+				less(&s.external, apiName)
+				s.localhost = append(s.localhost, apiName)
+			},
+			want:       []string{"microshift-outside-gets-internal"},
+			firstTexts: []string{apiName, "for localhost alone, issued by \"kube-apiserver-localhost-signer\""},
+		},
+		{
+			name:       "the service's address is missing",
+			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "10.43.0.1") },
+			want:       []string{"microshift-inside-name-absent"},
+			firstTexts: []string{"10.44.0.0:6443 presents for 10.43.0.1 (without SNI)"},
+		},
+		{
+			name:       "the service's name is missing",
+			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "kubernetes.default.svc") },
+			want:       []string{"microshift-inside-name-absent"},
+			firstTexts: []string{"kubernetes.default.svc"},
+		},
+		{
+			name:       "certificates of MicroShift's own that have expired",
+			edit:       func(_ *host, s *servingCertificates) { s.left = -time.Hour },
+			want:       []string{"microshift-certificate-expired", "microshift-certificate-expired"},
+			firstTexts: []string{"kube-apiserver-external-signer", "kube-apiserver-service-network-signer", "systemctl restart microshift"},
+		},
+		{
+			name: "certificates of MicroShift's own that are not renewed",
+			edit: func(_ *host, s *servingCertificates) { s.left = 60 * day },
+			want: []string{"microshift-certificate-expires-soon", "microshift-certificate-expires-soon"},
+		},
+		{
+			name: "a certificate of the admin's, by name", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, false),
+			text: apiName + `: issued by "Public CA"`,
+		},
+		{
+			name: "one by its own names", edit: admins("Public CA", []string{apiName}, nil, 80*day, false),
+			text: apiName + `: issued by "Public CA"`,
+		},
+		{
+			name: "one that MicroShift ignores", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, true),
+			want:       []string{"microshift-named-certificate-ignored"},
+			firstTexts: []string{"for " + apiName, "kube-apiserver-external-signer", "journalctl -u microshift"},
+		},
+		{
+			name: "one that is not for its name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName}, 80*day, false),
+			want:       []string{"microshift-name-absent"},
+			firstTexts: []string{"issued by \"Public CA\", for clients that trust that issuer"},
+		},
+		{
+			name: "one that was not renewed", edit: admins("Public CA", []string{apiName}, []string{apiName}, 8*day, false),
+			want: []string{"certificate-expires-now"},
+		},
+		{
+			name: "an internal address that somebody else has", config: "network: {serviceNetwork: [10.53.0.0/16]}\n",
+			edit: func(h *host, s *servingCertificates) {
+				h.run("address add 10.54.0.0/24 dev ens3", "address del 10.54.0.0/24 dev ens3")
+				s.service = append(s.service, "10.54.0.0", "10.53.0.1")
+			},
+			want:       []string{"microshift-internal-address-taken"},
+			firstTexts: []string{"10.54.0.0", "it is on ens3, as 10.54.0.0/24"},
+		},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			h := on.resetHost(t)
+			h.writeMicroShiftFile("config.yaml", "apiServer: {subjectAltNames: ["+apiName+"]}\n")
+			h.writeMicroShiftFile("config.d/10-fault.yaml", f.config)
+			h.addInternal("10.44.0.0")
+			s := h.healthyCertificates()
+			if f.edit != nil {
+				f.edit(h, &s)
+			}
+			if f.router.Port != 0 {
+				h.restartRouter(f.router)
+				on := h
+				t.Cleanup(func() { on.restartRouter(lab.RouterOptions{}) })
+			}
+			serveAPI(t, h.node(), s)
+			if f.reason == "" {
+				f.reason = "NotRequired"
+			}
+			service := h.start(h.config(""), f.reason)
+			if f.documented {
+				h.expectDocumented(h.awaitMessage(service, f.reason, ""))
+			}
+			r := h.check(slices.Clone(f.want)...) // which sorts them
+			for i, parts := range [][]string{f.firstTexts, f.secondTexts} {
+				if len(parts) > 0 {
+					h.expectFinding(r, f.want[i], parts...)
+				}
+			}
+			h.expectCheckText(r, "certificate", f.text)
+		})
+	}
+}
+
+// resetHost is the host for one more test: nothing of another's configuration is left.
+func (h *host) resetHost(t *testing.T) *host {
+	t.Helper()
+	must(t, os.RemoveAll(h.dir()))
+	must(t, os.MkdirAll(h.dir(), 0o755))
+	return &host{h.Lab, t}
+}
+
+// TestAPIServerSilent: nothing answers on the API's port.
+func TestAPIServerSilent(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.addInternal("10.44.0.0")
+	h.start(h.config(""), "NotRequired")
+	r := h.check("microshift-api-server-silent")
+	h.expectFinding(r, "microshift-api-server-silent", h.v4().String()+":6443", "connection refused", "; the same with 10.44.0.0:6443", "systemctl status microshift")
+}
+
+// TestNamedCertificateRenewed: the API server takes up a renewed pair while it runs, and
+// check sees the new one.
+func TestNamedCertificateRenewed(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.addInternal("10.44.0.0")
+	now := time.Now()
+	cert, key := issueCertificate(t, t.TempDir(), "Public CA", []string{apiName}, now.Add(-82*day), now.Add(8*day))
+	h.writeMicroShiftFile("config.yaml", fmt.Sprintf("apiServer: {subjectAltNames: [%s], namedCertificates: [{certPath: %s, keyPath: %s}]}\n", apiName, cert, key))
+	s := h.healthyCertificates()
+	s.named = []namedPair{{cert: cert, key: key}}
+	serveAPI(t, h.node(), s)
+	h.start(h.config(""), "NotRequired")
+	h.expectFinding(h.check("certificate-expires-now"), "certificate-expires-now", apiName)
+
+	cert2, key2 := issueCertificate(t, t.TempDir(), "Renewed CA", []string{apiName}, now.Add(-day), now.Add(89*day))
+	for from, to := range map[string]string{cert2: cert, key2: key} {
+		must(t, os.Rename(from, to))
+	}
+	must(t, lab.Eventually(t.Context(), "the API server presents the renewed certificate", func(context.Context) error {
+		if by := h.presented(h.v4().String(), apiName); by != "Renewed CA" {
+			return fmt.Errorf("issued by %q", by)
+		}
+		return nil
+	}))
+	h.expectCheckText(h.check(), "certificate", apiName+`: issued by "Renewed CA"`)
+}
+
+// TestServersSilent: nothing comes back from any server, whatever is asked. There is
+// time for all of them, each is told of once, and pods alone are to have the services.
+func TestServersSilent(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
+	h.writeMicroShiftFile("config.d/names.yaml", fmt.Sprintf("apiServer: {subjectAltNames: [%s, '%s', a.edge.test, b.edge.test, c.edge.test, d.edge.test, e.edge.test]}\n", apiName, h.v6()))
+	h.addInternal("10.44.0.0")
+	h.addInternal("fd02::1:0")
+	_, err := h.node().Input(t.Context(), "table inet silent { chain input { type filter hook input priority 0; tcp dport 6443 drop; }; "+
+		"chain output { type filter hook output priority 0; ip daddr 10.43.0.1 drop; }; }\n", "nft", "-f", "-")
+	must(t, err)
+	h.start(h.config(""), "NotRequired")
+	r := h.check("microshift-api-server-silent")
+	h.expectFinding(r, "microshift-api-server-silent", h.v4().String()+":6443", "; the same with ["+h.v6().String()+"]:6443", "; the same with 10.44.0.0:6443")
+	if c := r.Check("certificate"); strings.Contains(c.Text+c.Unseen, "time") {
+		t.Errorf("there was no time: %+v", c)
+	}
+	_, err = h.node().Run(t.Context(), "nft", "delete table inet silent")
+	must(t, err)
+}
+
+// TestServiceAddress: where the host itself has a way to the service's address, that
+// is asked too. Here a rule stands for OVN-Kubernetes's.
+func TestServiceAddress(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.addInternal("10.44.0.0")
+	serveAPI(t, h.node(), h.healthyCertificates())
+	_, err := h.node().Input(t.Context(), "table ip services { chain output { type nat hook output priority -100; "+
+		"ip daddr 10.43.0.1 tcp dport 443 dnat to 10.44.0.0:6443; }; }\n", "nft", "-f", "-")
+	must(t, err)
+	h.start(h.config(""), "NotRequired")
+	r := h.check()
+	h.expectCheckText(r, "certificate", `10.43.0.1 (without SNI): issued by "kube-apiserver-service-network-signer"`)
+	if text := r.Check("certificate").Text; strings.Contains(text, "not asked") {
+		t.Errorf("it was not asked: %s", text)
+	}
+	_, err = h.node().Run(t.Context(), "nft", "delete table ip services")
+	must(t, err)
+}
+
+// TestConfiguredVIPs: VIPs that the admin gives win, and the internal address is none.
+func TestConfiguredVIPs(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.run("address add 192.0.2.40/24 dev ens3", "address del 192.0.2.40/24 dev ens3")
+	h.writeMicroShiftFile("config.yaml", "apiServer: {subjectAltNames: ["+apiName+"]}\n")
+	h.restartRouter(lab.RouterOptions{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.40")}})
+	h.addInternal("10.44.0.0")
+	serveAPI(t, h.node(), h.healthyCertificates())
+	s := h.start(fmt.Sprintf("vips: {api: [%s, 10.44.0.0], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: %s}\n", h.v4(), apiName, h.dir()), "Serving")
+	h.certificate(lab.Pair{V4: h.v4()})
+	h.awaitMessage(s, "Serving", "10.44.0.0 is the internal address of MicroShift's API server, of which nothing is caught: delete it from vips.api")
+	r := h.check("microshift-internal-address-as-vip")
+	h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is where MicroShift has")
+	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo")
+}

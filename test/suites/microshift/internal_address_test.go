@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// serveInternal has something of the host's own answer on port 80 of the internal address.
+func (h *host) serveInternal() {
+	h.t.Helper()
+	h.restartRouter(lab.RouterOptions{Addresses: []netip.Addr{netip.MustParseAddr("10.44.0.0")}})
+}
+
+// expectNotRedirected wants whoever listens there to be reached at the internal address.
+func (h *host) expectNotRedirected() {
+	h.t.Helper()
+	out, err := h.node().Run(context.WithoutCancel(h.t.Context()), "curl", "-sS", "--max-time", "5", "-H", "Host: app.edge.test", "http://10.44.0.0/")
+	must(h.t, err)
+	if strings.Contains(out, refusal) {
+		h.t.Errorf("the internal address is caught: %.200q", out)
+	}
+	rules := h.ruleset()
+	if strings.Contains(rules, "10.44.0.0") {
+		h.t.Errorf("the internal address is in a table:\n%s", rules)
+	}
+}
+
+// TestInternalAddressNotRedirected: whatever the service is told, it catches nothing of the internal
+// address: on lo, and on br-ex where OVN-Kubernetes has made that.
+func TestInternalAddressNotRedirected(t *testing.T) {
+	for name, link := range map[string]lab.Link{"lo": lab.LinkNIC, "br-ex": lab.LinkPlain} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, link)
+			h.addInternal("10.44.0.0")
+			h.serveInternal()
+			given := func(api string) string {
+				return fmt.Sprintf("vips: {api: [%s], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: \"\"}\n", api, apiName)
+			}
+			s := h.start(given("10.44.0.0"), "NoVIPs")
+			h.awaitMessage(s, "NoVIPs", "10.44.0.0 is on "+name+" as a single address, where MicroShift has the internal address of its API server, of which nothing is caught: "+
+				"give the address by which clients reach the API as vips.api; if that is 10.44.0.0, put it on another link, or there with its network's prefix length in place of /32")
+			h.expectNotRedirected()
+			r, _, err := h.node().Check(t.Context(), shared.binary)
+			must(t, err)
+			h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is where MicroShift has the internal address", "put it on another link than lo and br-ex")
+			must(t, s.Stop(t.Context()))
+
+			// Beside a VIP, and not there yet when the service starts.
+			ip := func(do string) {
+				_, err := h.node().Run(t.Context(), "ip", "address", do, "10.44.0.0/32", "dev", name)
+				must(t, err)
+			}
+			must(t, h.Routers[0].StopRouter(t.Context()))
+			ip("del")
+			s = h.start(given(h.v4().String()+", 10.44.0.0"), "UpstreamUnreachable")
+			ip("add")
+			h.serveInternal()
+			must(t, lab.Eventually(t.Context(), "what check says", func(ctx context.Context) error {
+				r, _, err := h.node().Check(ctx, shared.binary)
+				if err == nil && len(r.Check("vips").Findings) != 1 {
+					err = fmt.Errorf("%+v", r.Check("vips"))
+				}
+				return err
+			}))
+			h.expectNotRedirected()
+			must(t, s.Stop(t.Context()))
+		})
+	}
+}
+
+// TestOtherPrefix: a VIP that is MicroShift's default address, but not where MicroShift
+// has it, is caught as any other.
+func TestOtherPrefix(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.run("address add 10.44.0.0/13 dev ens3", "address del 10.44.0.0/13 dev ens3")
+	h.run("address add 192.0.2.40/24 dev ens3", "address del 192.0.2.40/24 dev ens3")
+	h.restartRouter(lab.RouterOptions{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.40")}})
+	s := h.start("vips: {api: [10.44.0.0], ingress: [192.0.2.40]}\nmicroshift: {directory: \"\"}\n", "Serving")
+	h.awaitMessage(s, "Serving", "holds 10.44.0.0")
+	out, err := h.node().Run(t.Context(), "curl", "-sS", "--max-time", "5", "http://10.44.0.0/")
+	must(t, err)
+	if !strings.Contains(out, refusal) {
+		t.Errorf("it is not caught: %.200q", out)
+	}
+}
+
+// TestInternalAddressRemembered: an internal address of MicroShift's that is no default one is
+// known after MicroShift's directory is not looked at any more.
+func TestInternalAddressRemembered(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.writeMicroShiftFile("config.yaml", "network: {serviceNetwork: [10.96.0.0/16]}\n")
+	h.addInternal("10.97.0.0")
+	s := h.start(h.config(""), "NotRequired")
+	must(t, s.Stop(t.Context()))
+	s = h.start("vips: {api: [10.97.0.0], ingress: [192.0.2.40]}\nmicroshift: {directory: \"\"}\n", "NoVIPs")
+	h.awaitMessage(s, "NoVIPs", "10.97.0.0 is on lo as a single address")
+}
+
+// TestInvalidConfigAtStart: the last good configuration is in force at a start that finds a
+// broken one, and check goes by it, too.
+func TestInvalidConfigAtStart(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: 8080}}\n")
+	h.restartRouter(lab.RouterOptions{Port: 8080})
+	h.addInternal("10.44.0.0")
+	serveAPI(t, h.node(), h.healthyCertificates())
+	s := h.start(h.config(""), "Serving")
+	must(t, s.Stop(t.Context()))
+	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: eighty}}\n")
+	s = h.start(h.config(""), "Serving")
+	h.awaitMessage(s, "Serving", "ingress.ports.http is a text, and is to be a whole number: correct it in "+h.dir()+"/config.yaml, line 1; MicroShift's last good configuration stays in force")
+	if text := h.request(h.v4()); !strings.Contains(text, refusal) {
+		t.Errorf("the node's port 80: %.200q", text)
+	}
+	r, _, err := h.node().Check(t.Context(), shared.binary)
+	must(t, err)
+	h.expectFinding(r, "microshift-config-refused", "ingress.ports.http is a text")
+	h.expectCheckText(r, "ingress", h.v4().String()+":8080")
+	must(t, s.Stop(t.Context()))
+	r, _, err = h.node().Check(t.Context(), shared.binary)
+	must(t, err)
+	h.expectCheckText(r, "ingress", h.v4().String()+":8080")
+}

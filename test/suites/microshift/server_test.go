@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package microshift
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// The names of MicroShift's signers (pkg/cmd/init.go there).
+const (
+	externalSigner  = "kube-apiserver-external-signer"
+	localhostSigner = "kube-apiserver-localhost-signer"
+	serviceSigner   = "kube-apiserver-service-network-signer"
+)
+
+const (
+	day  = 24 * time.Hour
+	year = 365 * day
+)
+
+// servingCertificates is what the API server presents: MicroShift's three certificates in its
+// order, the admin's before them, and the default one, that of the service network.
+type servingCertificates struct {
+	external, localhost, service []string
+	named                        []namedPair
+	left                         time.Duration // of MicroShift's own, which live for a year; 0: all but a day
+}
+
+// namedPair is an entry of apiServer.namedCertificates: with its names, or with none
+// for those in the certificate.
+type namedPair struct {
+	names   []string
+	cert    string
+	key     string
+	ignored bool // MicroShift does not take it
+}
+
+// reloadable is a certificate whose files are.
+type reloadable interface {
+	dynamiccertificates.Notifier
+	dynamiccertificates.ControllerRunner
+}
+
+// serveAPI stands, until the test ends, for the part of MicroShift's kube-apiserver
+// that its clients meet first. Which certificate it presents is decided by the code
+// of the real one, the whole of which takes an etcd.
+func serveAPI(t *testing.T, n *lab.Node, s servingCertificates) {
+	t.Helper()
+	dir := t.TempDir()
+	own := func(signer string, names []string) (cert, key string) {
+		left := s.left
+		if left == 0 {
+			left = year - day
+		}
+		now := time.Now()
+		return issueCertificate(t, dir, signer, names, now.Add(left-year), now.Add(left))
+	}
+	var pairs []namedPair
+	add := func(signer string, names []string) {
+		cert, key := own(signer, names)
+		pairs = append(pairs, namedPair{cert: cert, key: key})
+	}
+	add(externalSigner, s.external)
+	add(localhostSigner, s.localhost)
+	add(serviceSigner, s.service)
+	standard := pairs[2]
+	for _, n := range s.named {
+		if !n.ignored {
+			pairs = append([]namedPair{n}, pairs...)
+		}
+	}
+	serving, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", standard.cert, standard.key)
+	must(t, err)
+	var named []dynamiccertificates.SNICertKeyContentProvider
+	var follow []reloadable
+	for _, p := range pairs {
+		one, err := dynamiccertificates.NewDynamicSNIContentFromFiles("sni-serving-cert", p.cert, p.key, p.names...)
+		must(t, err)
+		named, follow = append(named, one), append(follow, one)
+	}
+	controller := dynamiccertificates.NewDynamicServingCertificateController(
+		&tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil, serving, named, nil)
+	must(t, controller.RunOnce())
+	// Files that are renewed are followed (pkg/server/secure_serving.go there), until the
+	// test ends.
+	for _, one := range append(follow, serving) {
+		one.AddListener(controller)
+		go one.Run(t.Context(), 1)
+	}
+	go controller.Run(1, t.Context().Done())
+	listener, err := n.Listen(t.Context(), ":6443")
+	must(t, err)
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: controller.GetConfigForClient}
+	stop := lab.Serve(listener, config, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	t.Cleanup(func() { must(t, stop()) })
+}
+
+// issueCertificate makes a certificate as MicroShift does: addresses are among its DNS names
+// too (IPAddressesDNSNames of library-go), which is how the API server finds one by
+// address.
+func issueCertificate(t *testing.T, dir, signer string, names []string, from, until time.Time) (cert, key string) {
+	t.Helper()
+	ca, err := lab.NewAuthority(signer)
+	must(t, err)
+	leaf := lab.ServerCertificate{NotBefore: from, NotAfter: until}
+	var addresses []string
+	for _, name := range names {
+		if a, err := netip.ParseAddr(name); err == nil {
+			leaf.Addresses = append(leaf.Addresses, a)
+			addresses = append(addresses, name)
+			continue
+		}
+		leaf.Names = append(leaf.Names, name)
+	}
+	leaf.Names = append(leaf.Names, addresses...)
+	id, err := ca.Issue(leaf)
+	must(t, err)
+	base := filepath.Join(dir, fmt.Sprintf("%s-%d", signer, time.Now().UnixNano()))
+	cert, key = base+".crt", base+".key"
+	must(t, os.WriteFile(cert, id.Chain, 0o600))
+	must(t, os.WriteFile(key, id.Key, 0o600))
+	return cert, key
+}
+
+// TestSelection: the server of these tests presents by name, else by the address
+// that is called, else its default.
+func TestSelection(t *testing.T) {
+	h := open(t, lab.LinkNIC)
+	dir := t.TempDir()
+	now := time.Now()
+	cert, key := issueCertificate(t, dir, "Public CA", []string{"own.edge.test", "public.edge.test"}, now.Add(-day), now.Add(90*day))
+	h.addInternal("10.44.0.0")
+	serveAPI(t, h.node(), servingCertificates{
+		external: []string{"edge", "api.edge.test", "public.edge.test", h.v4().String()}, localhost: []string{"localhost"},
+		service: []string{"kubernetes.default.svc", "api.edge.test", "10.44.0.0", "10.43.0.1"},
+		named:   []namedPair{{names: []string{"public.edge.test"}, cert: cert, key: key}},
+	})
+	for _, tt := range []struct{ at, name, issuer string }{
+		{h.v4().String(), "api.edge.test", externalSigner}, // earlier ones count before later ones
+		{h.v4().String(), "public.edge.test", "Public CA"},
+		{h.v4().String(), "localhost", localhostSigner},
+		{h.v4().String(), "kubernetes.default.svc", serviceSigner},
+		{h.v4().String(), "unknown.edge.test", serviceSigner},
+		{h.v4().String(), "", externalSigner},
+		{"10.44.0.0", "", serviceSigner},
+		{"10.44.0.0", "edge", externalSigner},
+		{"127.0.0.1", "", serviceSigner},
+		{h.v6().String(), "", serviceSigner},
+	} {
+		if got := h.presented(tt.at, tt.name); got != tt.issuer {
+			t.Errorf("%s for %q: issued by %q, want %q", tt.at, tt.name, got, tt.issuer)
+		}
+	}
+}
+
+// presented is the issuer of what the API server presents at an address for a name.
+func (h *host) presented(at, name string) string {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	conn, err := h.node().Dial(ctx, "tcp", net.JoinHostPort(at, "6443"))
+	must(h.t, err)
+	secure := tls.Client(conn, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+	defer secure.Close()
+	must(h.t, secure.HandshakeContext(ctx))
+	return secure.ConnectionState().PeerCertificates[0].Issuer.CommonName
+}

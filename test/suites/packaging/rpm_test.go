@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packaging_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+)
+
+// contents is what the package puts onto a host, and nothing else is its own.
+const contents = `drwxr-xr-x root:root /etc/http01-proxyd
+-rwxr-xr-x root:root /usr/bin/http01-proxyd
+-rw-r--r-- root:root /usr/lib/systemd/catalog/http01-proxyd.catalog
+-rw-r--r-- root:root /usr/lib/systemd/system/http01-proxyd-table.service
+-rw-r--r-- root:root /usr/lib/systemd/system/http01-proxyd.service
+drwxr-xr-x root:root /usr/share/licenses/http01-proxyd
+-rw-r--r-- root:root /usr/share/licenses/http01-proxyd/LICENSE`
+
+// serving is a configuration with which there is a table in the kernel, and
+// MicroShift's internal API address on lo.
+const (
+	vip        = "192.0.2.5"
+	serving    = "vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift: {manageAdvertiseAddress: true}\n"
+	microShift = "/etc/microshift"
+	internal   = "10.44.0.0"
+)
+
+// TestPreset: a host whose presets name the service has it enabled by its
+// installation; and where no systemd runs, as while an image is built, its
+// removal disables it all the same.
+func TestPreset(t *testing.T) {
+	h := useSite(t).edge
+	const preset = "/etc/systemd/system-preset/50-edge.preset"
+	must(t, h.WriteFile(preset, "enable "+service+"\n", 0o644))
+	t.Cleanup(func() { must(t, h.RemoveFile(preset)) })
+	runOnHost(t, h, "rpm", "--upgrade", packageFile(secondInRPM))
+	expectProperties(t, h, service, map[string]string{"UnitFileState": "enabled", "ActiveState": "inactive"})
+
+	runOnHost(t, h, "unshare", "--mount", "sh", "-ec", "mount -t tmpfs none /run && rpm --erase http01-proxyd")
+	if got := runOnHost(t, h, "find", "/etc/systemd/system", "-name", "http01-proxyd*"); got != "" {
+		t.Errorf("its removal leaves %s", got)
+	}
+	runOnHost(t, h, "systemctl", "daemon-reload")
+	expectProperties(t, h, service, map[string]string{"LoadState": "not-found"})
+}
+
+// TestLifecycle installs, upgrades, downgrades and removes the package.
+func TestLifecycle(t *testing.T) {
+	s := useSite(t)
+	h := s.edge
+	sums := map[string]string{}
+	for _, release := range releases() {
+		sums[release] = runOnHost(t, h, "sh", "-c", "sha256sum </root/"+release)
+	}
+	expectSystemdRequired(t, h)
+	must(t, h.WriteFile(microShift+"/config.yaml", "node: {nodeIP: 192.0.2.11}\n", 0o644))
+	t.Cleanup(func() { must(t, h.RemoveFile(microShift)) })
+	before := snapshot(t, h)
+
+	runOnHost(t, h, "rpm", "--upgrade", packageFile(firstInRPM))
+	expectInstalled(t, h)
+	expectSameAsMake(t, h)
+	expectVerified(t, h)
+	// The host's presets enable what they name, and this is not among them.
+	expectProperties(t, h, service, map[string]string{"UnitFileState": "disabled", "ActiveState": "inactive", "NeedDaemonReload": "no"})
+
+	runOnHost(t, h, "systemctl", "enable", "--now", service)
+	awaitStatus(t, h, "NotRequired: ")
+	expectBinary(t, h, sums[first])
+	must(t, h.WriteFile(config, serving, 0o644))
+	runOnHost(t, h, "ip", "address", "add", vip+"/32", "dev", host.Link)
+	eventually(t, "a table", func() error { return checkTable(t, h, true) })
+	eventually(t, "the internal address", func() error { return checkOnLo(t, h, true) })
+	expectVerified(t, h) // the admin's configuration is no change of the package
+
+	must(t, s.runDocumented(t.Context(), "By RPM", 1))
+	expectBinary(t, h, sums[second])
+	expectProperties(t, h, service, map[string]string{"UnitFileState": "enabled", "ActiveState": "active", "NeedDaemonReload": "no"})
+	expectProperties(t, h, companion, map[string]string{"ActiveState": "active", "NeedDaemonReload": "no"})
+	must(t, checkTable(t, h, true))
+	must(t, checkOnLo(t, h, true))
+	expectVerified(t, h)
+	if got, err := h.ReadFile(config); err != nil || got != serving {
+		t.Errorf("after an upgrade the configuration is %q (%v)", got, err)
+	}
+
+	// What is stopped stays stopped.
+	runOnHost(t, h, "systemctl", "stop", service)
+	eventually(t, "no table", func() error { return checkTable(t, h, false) })
+	must(t, checkOnLo(t, h, false))
+	runOnHost(t, h, "rpm", "--upgrade", "--oldpackage", packageFile(firstInRPM))
+	expectProperties(t, h, service, map[string]string{"UnitFileState": "enabled", "ActiveState": "inactive"})
+	runOnHost(t, h, "systemctl", "start", service)
+	expectBinary(t, h, sums[first])
+	eventually(t, "a table", func() error { return checkTable(t, h, true) })
+
+	expectTamperingDetected(t, h)
+
+	// It is killed and stopped at once: its companion is left with table and address.
+	must(t, checkOnLo(t, h, true))
+	runOnHost(t, h, "systemctl", "kill", "--signal=SIGSTOP", service)
+	runOnHost(t, h, "systemctl", "kill", "--signal=SIGKILL", service)
+	must(t, s.runDocumented(t.Context(), "By RPM", 2))
+	must(t, checkTable(t, h, false))
+	must(t, checkOnLo(t, h, false))
+	expectProperties(t, h, service, map[string]string{"LoadState": "not-found", "ActiveState": "inactive"})
+	expectProperties(t, h, companion, map[string]string{"LoadState": "not-found", "ActiveState": "inactive"})
+	runOnHost(t, h, "ip", "address", "del", vip+"/32", "dev", host.Link)
+	if diff := before.Diff(snapshot(t, h)); diff != "" {
+		t.Errorf("after its removal the host is not what it was:\n%s", diff)
+	}
+}
+
+// TestRemovalResetsFailedUnit: systemd keeps a unit that has failed in its books, and lists it
+// as such, until somebody resets it, whether its file is there or not.
+func TestRemovalResetsFailedUnit(t *testing.T) {
+	h := useSite(t).edge
+	const dropin = "/etc/systemd/system/" + service + ".d/10-once.conf"
+	runOnHost(t, h, "rpm", "--upgrade", packageFile(secondInRPM))
+	must(t, h.WriteFile(dropin, "[Service]\nRestart=no\n", 0o644))
+	runOnHost(t, h, "systemctl", "daemon-reload")
+	runOnHost(t, h, "systemctl", "start", service)
+	runOnHost(t, h, "systemctl", "kill", "--kill-whom=main", "--signal=SIGKILL", service)
+	eventually(t, "a failed unit", func() error {
+		got, err := h.Properties(t.Context(), service, "ActiveState")
+		if err == nil && got["ActiveState"] != "failed" {
+			err = fmt.Errorf("it is %v", got)
+		}
+		return err
+	})
+	runOnHost(t, h, "rm", "-r", filepath.Dir(dropin))
+	runOnHost(t, h, "rpm", "--erase", "http01-proxyd")
+	expectProperties(t, h, service, map[string]string{"LoadState": "not-found", "ActiveState": "inactive"})
+	if got := runOnHost(t, h, "systemctl", "list-units", "--all", "--plain", "--no-legend", "--state=failed", "http01-proxyd*"); got != "" {
+		t.Errorf("systemd still lists %s", got)
+	}
+}
+
+// expectSystemdRequired: the package says what it needs, where rpm knows of nothing.
+func expectSystemdRequired(t *testing.T, h *host.Host) {
+	t.Helper()
+	_, err := h.Run(t.Context(), "rpm", "--upgrade", "--test", "--dbpath=/root/empty", packageFile(firstInRPM))
+	if err == nil || !strings.Contains(err.Error(), "systemd >= 247 is needed by http01-proxyd-"+firstInRPM) {
+		t.Errorf("a host without systemd gets %v", err)
+	}
+}
+
+// expectInstalled demands the package's files, as they are on the disk.
+func expectInstalled(t *testing.T, h *host.Host) {
+	t.Helper()
+	got := runOnHost(t, h, "sh", "-c", "rpm --query --list http01-proxyd | sort | xargs stat --format='%A %U:%G %n'")
+	if diff := cmp.Diff(contents, got); diff != "" {
+		t.Errorf("the package's files (-want +got):\n%s", diff)
+	}
+	if got := runOnHost(t, h, "rpm", "--query", "http01-proxyd"); got != "http01-proxyd-"+firstInRPM+"."+rpmArchitecture {
+		t.Errorf("rpm calls it %s", got)
+	}
+	if got := runOnHost(t, h, "rpm", "--query", "--licensefiles", "http01-proxyd"); !strings.HasSuffix(got, "/LICENSE") {
+		t.Errorf("the licence is %q", got)
+	}
+	if got := runOnHost(t, h, "systemctl", "show", "--property=ExecStart,ConditionFileIsExecutable", service); !strings.Contains(got, "path="+binary+" ; argv[]="+binary+" run ") {
+		t.Errorf("it is started by %s", got)
+	}
+	if got := runOnHost(t, h, "sh", "-c", "grep -l /usr/local /usr/lib/systemd/system/http01-proxyd*; true"); got != "" {
+		t.Errorf("these name what `make install` has: %s", got)
+	}
+	expectJournalCatalog(t, h)
+}
+
+// explained: journalctl -x knows the journal's entries.
+func expectJournalCatalog(t *testing.T, h *host.Host) {
+	t.Helper()
+	if got := runOnHost(t, h, "journalctl", "--list-catalog"); !strings.Contains(got, " http01-proxyd: ") {
+		t.Error("journalctl -x does not know the journal's entries")
+	}
+}
+
+// expectSameAsMake: `make install` below the same prefix brings the same files.
+func expectSameAsMake(t *testing.T, h *host.Host) {
+	t.Helper()
+	runOnHost(t, h, "make", "-C", source, "-f", "build/release.mk", "install", "DESTDIR=/root/made", "PREFIX=/usr", "BINARY=/root/"+first)
+	runOnHost(t, h, "sh", "-ec", `cd /root/made; find . -type f -exec cmp '{}' '/{}' ';'`)
+	got := runOnHost(t, h, "sh", "-ec", `cd /root/made; find usr -type f -printf '/%p\n' | sort`)
+	var want []string
+	for line := range strings.Lines(contents) {
+		name := strings.Fields(line)[2]
+		if strings.HasPrefix(line, "-") && !strings.Contains(name, "/licenses/") {
+			want = append(want, name)
+		}
+	}
+	if diff := cmp.Diff(strings.Join(want, "\n"), got); diff != "" {
+		t.Errorf("what make installs (-package +make):\n%s", diff)
+	}
+	runOnHost(t, h, "rm", "-r", "/root/made")
+}
+
+// intact: rpm finds every file as the package has it.
+func expectVerified(t *testing.T, h *host.Host) {
+	t.Helper()
+	if out, err := h.Run(t.Context(), "rpm", "--verify", "http01-proxyd"); err != nil || out != "" {
+		t.Errorf("rpm -V: %v\n%s", err, out)
+	}
+}
+
+// tampered: rpm names a file that was changed, and mends it.
+func expectTamperingDetected(t *testing.T, h *host.Host) {
+	t.Helper()
+	runOnHost(t, h, "sh", "-c", "echo >>/usr/lib/systemd/system/"+service+" && chmod 0600 "+binary)
+	out, err := h.Run(t.Context(), "rpm", "--verify", "http01-proxyd")
+	if err == nil || !strings.Contains(out, "S.5....T.    /usr/lib/systemd/system/"+service) || !strings.Contains(out, ".M.......    "+binary) {
+		t.Errorf("rpm -V: %v\n%s", err, out)
+	}
+	runOnHost(t, h, "rpm", "--upgrade", "--force", packageFile(firstInRPM))
+	expectVerified(t, h)
+	awaitStatus(t, h, "UpstreamUnreachable: ")
+}
+
+// checkTable says whether our table is in the kernel, or is not, as is wanted.
+func checkTable(t *testing.T, h *host.Host, wanted bool) error {
+	t.Helper()
+	out, err := h.Run(t.Context(), "nft", "list", "tables")
+	if err == nil && strings.Contains(out, "http01-proxyd") != wanted {
+		err = errors.New("the tables are: " + out)
+	}
+	return err
+}
+
+// checkOnLo says whether the internal address is on lo, or is not, as is wanted.
+func checkOnLo(t *testing.T, h *host.Host, wanted bool) error {
+	t.Helper()
+	out, err := h.Run(t.Context(), "ip", "-o", "address", "show", "dev", "lo")
+	if err == nil && strings.Contains(out, " "+internal+"/32 ") != wanted {
+		err = errors.New("lo has: " + out)
+	}
+	return err
+}
+
+// snapshot is what there is of the host, but for rpm's own books.
+func snapshot(t *testing.T, h *host.Host) host.Snapshot {
+	t.Helper()
+	s, err := h.Snapshot(t.Context(), "http01-proxyd*")
+	must(t, err)
+	s.Files = maps.Clone(s.Files)
+	maps.DeleteFunc(s.Files, func(path, _ string) bool { return strings.HasPrefix(path, "/root/.rpmdb") })
+	return s
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// port is where the service listens when it serves.
+const port = "8888"
+
+// expectIdle wants every service to be in one state, without a table and without a
+// listener, and the routers' port 80 to be theirs.
+func (s *site) expectIdle(reason string) {
+	s.t.Helper()
+	for _, m := range s.Masters {
+		_, err := s.services[m.Name].AwaitReason(s.t.Context(), reason)
+		must(s.t, err)
+		s.expectNoTableOrListener(m.Node)
+	}
+	s.expectStates()
+}
+
+// expectNoTableOrListener wants a node to have neither table nor listener of the service's.
+func (s *site) expectNoTableOrListener(n *lab.Node) {
+	s.t.Helper()
+	table, err := n.HasServiceTable(s.t.Context())
+	if table || err != nil {
+		s.t.Errorf("a table on %s: %t, %v", n, table, err)
+	}
+	listeners, err := n.Run(s.t.Context(), "ss", "-Hltnp")
+	must(s.t, err)
+	for line := range strings.Lines(listeners) {
+		if strings.Contains(line, "http01-proxyd") || strings.Contains(line, ":"+port+" ") {
+			s.t.Errorf("a listener on %s: %s", n, line)
+		}
+	}
+}
+
+// TestSNOWithoutVIPs is a single node of the platform none: no keepalived.
+func TestSNOWithoutVIPs(t *testing.T) {
+	s := startSingleNode(t, lab.Layout{NoVIPs: true})
+	s.expectCertificatesWithoutService(s.Masters[0].Addresses)
+}
+
+// TestSNOWithOneVIP is a single node with one VIP for API and ingress.
+func TestSNOWithOneVIP(t *testing.T) {
+	s := startSingleNode(t, lab.Layout{SharedVIP: true}, "master0 vips-shared")
+	s.expectCertificatesWithoutService(s.API)
+}
+
+// startSingleNode is a single node on which the service has nothing to do, with what check finds.
+func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *site {
+	t.Helper()
+	y.Masters, y.Compact = 1, true
+	s := startServices(t, y)
+	s.expectIdle("NotRequired")
+	s.expectRouterAnswers()
+	s.expectFindings(findings...)
+	return s
+}
+
+// expectCertificatesWithoutService gets certificates for addresses that the service has nothing to do
+// with, over each family and over both, and wants it to have seen nothing of that.
+func (s *site) expectCertificatesWithoutService(at lab.Pair) {
+	s.t.Helper()
+	for i, p := range []lab.Pair{{V4: at.V4}, {V6: at.V6}, at} {
+		name := fmt.Sprintf("idle-%d.%s", i, s.Domain)
+		must(s.t, s.Internet.SetName(s.t.Context(), name, p))
+		_, err := s.Certificate(s.t.Context(), lab.Order{Name: name, SelfCheckFrom: s.Pods[0]})
+		must(s.t, err)
+	}
+	for name := range s.services {
+		if got := s.challenges(name); got != 0 {
+			s.t.Errorf("%s counts %d challenges", name, got)
+		}
+	}
+}
+
+// TestExternalLoadBalancer has the VIPs on a balancer, here the gateway, which
+// leads port 80 of the API to the routers as the state says to.
+func TestExternalLoadBalancer(t *testing.T) {
+	s := open(t, lab.Layout{NoVIPs: true})
+	s.startClusterServices()
+	for _, m := range s.Masters {
+		writeTestFile(t, filepath.Join(m.DisabledManifests(), "keepalived.yaml"), "kind: Pod\n")
+	}
+	s.startAll()
+	s.expectIdle("ExternalLoadBalancer")
+	s.startLoadBalancer()
+	s.expectCertificatesWithoutService(s.API)
+	s.expectFindings("master0 vips-user-managed", "master1 vips-user-managed", "master2 vips-user-managed")
+	s.expectIdle("ExternalLoadBalancer")
+	for _, m := range s.Masters {
+		s.expectPort80Closed(m.Node)
+	}
+}
+
+// expectPort80Closed wants port 80 of a node without a router to be nobody's.
+func (s *site) expectPort80Closed(n *lab.Node) {
+	s.t.Helper()
+	for _, a := range n.Addresses.Both() {
+		conn, err := s.Internet.Dial(s.t.Context(), "tcp", web(a))
+		if err == nil {
+			_ = conn.Close()
+		}
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			s.t.Errorf("port 80 of %s: %v", n, err)
+		}
+	}
+}
+
+// startLoadBalancer puts the VIPs onto the gateway, and a HAProxy behind them.
+func (s *site) startLoadBalancer() {
+	s.t.Helper()
+	var config strings.Builder
+	config.WriteString("defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n")
+	for i, vip := range s.AllAPI() {
+		_, err := s.Gateway.Run(s.t.Context(), "ip", "address", "add", netip.PrefixFrom(vip, vip.BitLen()).String(), "dev", "machine", "nodad")
+		must(s.t, err)
+		fmt.Fprintf(&config, "listen api-%d\n  bind %s\n  server router %s\n", i, web(vip), web(s.Worker.Addresses.Both()[i]))
+	}
+	file := filepath.Join(s.Gateway.Dir, "balancer.cfg")
+	writeTestFile(s.t, file, config.String())
+	p, err := s.Gateway.Start(lab.Command{Name: "balancer", Path: "haproxy", Args: []string{"-db", "-f", file}})
+	must(s.t, err)
+	must(s.t, lab.Eventually(s.t.Context(), "the load balancer", func(ctx context.Context) error {
+		if err := p.Alive(); err != nil {
+			return err
+		}
+		for _, vip := range s.AllAPI() {
+			conn, err := s.Internet.Dial(ctx, "tcp", web(vip))
+			if err != nil {
+				return err
+			}
+			_ = conn.Close()
+		}
+		return nil
+	}))
+}
+
+// TestArbiter is two masters with routers and an arbiter, whose keepalived has
+// no instance of the API.
+func TestArbiter(t *testing.T) {
+	s := startServices(t, lab.Layout{Masters: 2, Arbiter: true, Compact: true})
+	arbiter := s.start(s.Arbiter.Node, lab.ServiceOptions{})
+	s.awaitPlacement()
+	_, err := arbiter.AwaitReason(t.Context(), "NoVIPs")
+	must(t, err)
+	s.expectNoTableOrListener(s.Arbiter.Node)
+	sound := func() {
+		s.expectStates()
+		s.expectCertificates()
+		s.expectRouterAnswers()
+		s.expectFindings("arbiter keepalived-without-api")
+	}
+	sound()
+	must(t, s.Masters[0].StopKeepalived(t.Context()))
+	s.awaitPlacement()
+	sound()
+	s.expectNoTableOrListener(s.Arbiter.Node)
+}
+
+// writeTestFile writes a file of a lab.
+func writeTestFile(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// TestForeignNATAfter has nat chains of others behind ours, one of which leads
+// every port 80 elsewhere: the first mapping wins.
+func TestForeignNATAfter(t *testing.T) {
+	s := startServices(t, lab.Layout{})
+	holder := s.Preferred(s.API.V4)
+	must(t, holder.LoadNodeRules(t.Context()))
+	s.unload(holder, "ip ocp_nat", "ip6 ocp_nat", "inet another_nat", "inet admin")
+	s.awaitPlacement()
+	s.expectStates()
+	s.expectCertificates()
+	s.expectFindings()
+}
+
+// earlier is a nat table whose chains run before ours; it maps another port of
+// the VIPs.
+const earlier = `table inet earlier {
+	chain prerouting {
+		type nat hook prerouting priority -150;
+		%[1]s
+	}
+	chain output {
+		type nat hook output priority -150;
+		%[1]s
+	}
+}
+`
+
+// TestForeignNATBefore has a nat table before ours: harmless while it maps other
+// ports, and named by check when it takes port 80 of the VIPs away.
+func TestForeignNATBefore(t *testing.T) {
+	s := startServices(t, lab.Layout{})
+	s.awaitPlacement()
+	for _, m := range s.Masters {
+		s.load(m.Node, "tcp dport 6444 dnat to :6443")
+	}
+	s.expectStates()
+	s.expectCertificates()
+	s.expectFindings()
+	holder := s.Preferred(s.API.V4)
+	s.load(holder, fmt.Sprintf("ip daddr %s tcp dport 80 dnat to :9445", s.API.V4))
+	s.expectFindings("master0 nat-before-us", "master0 own-clients-kept-away", "master1 family-broken", "master2 family-broken")
+	_, err := holder.Run(t.Context(), "nft", "delete", "table", "inet", "earlier")
+	must(t, err)
+	s.expectCertificates()
+}
+
+// load puts the earlier table with one rule onto a node, in place of another,
+// until the test ends.
+func (s *site) load(n *lab.Node, rule string) {
+	s.t.Helper()
+	_, err := n.Input(s.t.Context(), "table inet earlier\ndelete table inet earlier\n"+fmt.Sprintf(earlier, rule), "nft", "-f", "-")
+	must(s.t, err)
+	s.unload(n, "inet earlier")
+}
+
+// unload removes tables from a node when the test ends, those that are there.
+func (s *site) unload(n *lab.Node, tables ...string) {
+	s.t.Cleanup(func() {
+		for _, table := range tables {
+			_, err := n.Input(context.Background(), "table "+table+"\ndelete table "+table+"\n", "nft", "-f", "-")
+			must(s.t, err)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// expectServing has a lab of a topology get certificates, over each family alone and
+// over both, say what its row says, and be sound for check.
+func expectServing(t *testing.T, y lab.Layout) *site {
+	t.Helper()
+	s := startSettled(t, y)
+	s.expectCertificates()
+	s.expectFindings()
+	return s
+}
+
+// expectCertificates gets a certificate over each VIP, and one for a name with both families;
+// the self check is a pod's on the holder's node, and for both another node's.
+func (s *site) expectCertificates() {
+	s.t.Helper()
+	for _, p := range s.pairs() {
+		for _, one := range []lab.Pair{{V4: p.V4}, {V6: p.V6}} {
+			if all := one.Both(); len(all) == 1 {
+				s.certificate(one, s.podOn(s.Preferred(all[0])))
+			}
+		}
+		if len(p.Both()) == 2 {
+			s.certificate(p, s.podOnOtherMaster(s.Preferred(p.V6)))
+		}
+	}
+	s.expectRefusal()
+}
+
+// podOn is the pod that lives on a master.
+func (s *site) podOn(master *lab.Node) *lab.Node {
+	for i, m := range s.Masters {
+		if m.Node == master {
+			return s.Pods[i]
+		}
+	}
+	s.t.Fatalf("no pod on %v", master)
+	return nil
+}
+
+func TestStandard(t *testing.T) { expectServing(t, lab.Layout{}) }
+
+func TestIPv4Only(t *testing.T) { expectServing(t, lab.Layout{Families: lab.IPv4Only}) }
+
+func TestIPv6Only(t *testing.T) { expectServing(t, lab.Layout{Families: lab.IPv6Only}) }
+
+func TestDualStackIPv4First(t *testing.T) {
+	s := expectServing(t, lab.Layout{Families: lab.DualStack})
+	s.expectVIPOrder(s.API.V4, s.API.V6)
+	s.expectVIPOrder(s.Ingress.V4, s.Ingress.V6)
+}
+
+func TestDualStackIPv6First(t *testing.T) {
+	s := expectServing(t, lab.Layout{Families: lab.DualStackV6First})
+	s.expectVIPOrder(s.API.V6, s.API.V4)
+	s.expectVIPOrder(s.Ingress.V6, s.Ingress.V4)
+}
+
+// expectVIPOrder wants every master's keepalived.conf to have VIPs in this order.
+func (s *site) expectVIPOrder(vips ...netip.Addr) {
+	s.t.Helper()
+	for _, m := range s.Masters {
+		text, err := os.ReadFile(m.KeepalivedConfig())
+		must(s.t, err)
+		last := -1
+		for _, vip := range vips {
+			at := strings.Index(string(text), fmt.Sprintf(" %s/%d ", vip, vip.BitLen()))
+			if at <= last {
+				s.t.Errorf("keepalived.conf of %s does not have %v in this order", m, vips)
+			}
+			last = at
+		}
+	}
+}
+
+func TestVIPsOnDifferentMasters(t *testing.T) { expectServing(t, lab.Layout{SplitFamilies: true}) }
+
+func TestMulticast(t *testing.T) { expectServing(t, lab.Layout{Multicast: true}) }
+
+func TestUseVMAC(t *testing.T) { expectServing(t, lab.Layout{VMAC: true}).expectLink(vmac, "macvlan") }
+
+func TestBridge(t *testing.T) {
+	expectServing(t, lab.Layout{Link: lab.LinkBridge}).expectLink(sameLink("br-ex"), "bridge")
+}
+
+func TestBond(t *testing.T) {
+	onKernelWith(t, lab.LinkBond, func() {
+		expectServing(t, lab.Layout{Link: lab.LinkBond}).expectLink(sameLink("bond0"), "bond")
+	})
+}
+
+func TestVLAN(t *testing.T) {
+	onKernelWith(t, lab.LinkVLAN, func() {
+		expectServing(t, lab.Layout{Link: lab.LinkVLAN}).expectLink(sameLink("ens3.100"), "vlan")
+	})
+}
+
+func TestSeveralVIPs(t *testing.T) { expectServing(t, lab.Layout{VIPs: 3}) }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
+)
+
+// site is a lab of one topology; no service runs there yet.
+type site struct {
+	*lab.Lab
+
+	t        *testing.T
+	services map[string]*lab.Service // by the node's name
+	names    int
+	checked  bool
+	found    map[string]bool // by check, the whole test long
+	idle     bool            // nobody has a VIP
+}
+
+// open brings a lab up until the test ends; by then no node's ruleset may
+// differ from what it was.
+func open(t *testing.T, y lab.Layout) *site {
+	t.Helper()
+	s := &site{Lab: labtest.Open(shared.ctx, t, y), t: t, services: map[string]*lab.Service{}, found: map[string]bool{}, idle: y.NoVIPs}
+	t.Cleanup(func() {
+		if diff := cmp.Diff(s.row().findings, slices.Sorted(maps.Keys(s.found))); !t.Failed() && (diff != "" || !s.checked) {
+			t.Errorf("what check has found, if it was run (%t), in %s (-documented +seen):\n%s", s.checked, document, diff)
+		}
+	})
+	before := s.rulesets()
+	t.Cleanup(func() {
+		if diff := cmp.Diff(before, s.rulesets()); diff != "" {
+			t.Errorf("rulesets (-before +after the services):\n%s", diff)
+		}
+	})
+	return s
+}
+
+// rulesets are those of the control-plane nodes.
+func (s *site) rulesets() map[string]string {
+	s.t.Helper()
+	all := map[string]string{}
+	for _, n := range s.nodes() {
+		// Cleanups run after the test's context has ended.
+		text, err := n.Ruleset(context.Background())
+		must(s.t, err)
+		all[n.Name] = text
+	}
+	return all
+}
+
+// nodes are the hosts of the control plane.
+func (s *site) nodes() []*lab.Node {
+	var all []*lab.Node
+	for _, m := range s.Masters {
+		all = append(all, m.Node)
+	}
+	if s.Arbiter != nil {
+		all = append(all, s.Arbiter.Node)
+	}
+	return all
+}
+
+// start runs the service on a node until the test ends; it then has to end with
+// status 0 and leave no table.
+func (s *site) start(n *lab.Node, o lab.ServiceOptions) *lab.Service {
+	s.t.Helper()
+	o.Binary = shared.binary
+	service, err := n.StartService(s.t.Context(), o)
+	must(s.t, err)
+	s.services[n.Name] = service
+	s.t.Cleanup(func() {
+		ctx := context.Background()
+		if err := service.Stop(ctx); err != nil {
+			s.t.Errorf("stop the service on %s: %v", n, err)
+		}
+		if left, err := n.HasServiceTable(ctx); left || err != nil {
+			s.t.Errorf("table left on %s: %t, %v", n, left, err)
+		}
+	})
+	return service
+}
+
+// startAll runs the service on every master.
+func (s *site) startAll() {
+	s.t.Helper()
+	for _, m := range s.Masters {
+		s.start(m.Node, lab.ServiceOptions{})
+	}
+}
+
+// startServices opens a lab with all that check looks at, and runs the service on every master.
+func startServices(t *testing.T, y lab.Layout) *site {
+	t.Helper()
+	s := open(t, y)
+	s.startClusterServices()
+	s.startAll()
+	return s
+}
+
+// startSettled is up, with every VIP in its place and the state as the test's row has it.
+func startSettled(t *testing.T, y lab.Layout) *site {
+	t.Helper()
+	s := startServices(t, y)
+	s.awaitPlacement()
+	s.expectStates()
+	return s
+}
+
+// awaitPlacement waits until each master's service holds the VIPs that the master has,
+// and these alone are in its table.
+func (s *site) awaitPlacement() {
+	s.t.Helper()
+	must(s.t, s.Settled(s.t.Context()))
+	for _, m := range s.Masters {
+		held := s.held(m.Node)
+		reason := "Standby"
+		if len(held) > 0 {
+			reason = "Serving"
+		}
+		_, err := s.services[m.Name].Await(s.t.Context(), reason, func(seen lab.Status) error {
+			if got := seen.Condition(); got.Reason != reason {
+				return fmt.Errorf("reason is %s: %s", got.Reason, got.Message)
+			}
+			for _, vip := range s.AllAPI() {
+				want := "Standby"
+				if slices.Contains(held, vip.String()) {
+					want = "Held"
+				}
+				if got := seen.VIPState(vip.String()); got != want {
+					return fmt.Errorf("VIP %s is %q, not %s", vip, got, want)
+				}
+			}
+			if got := slices.Sorted(slices.Values(seen.Table.Elements)); !slices.Equal(got, held) {
+				return fmt.Errorf("the table has %v, not %v", got, held)
+			}
+			return nil
+		})
+		must(s.t, err)
+	}
+}
+
+// held are the API VIPs that a master has when all is quiet, sorted as text.
+func (s *site) held(n *lab.Node) []string {
+	var out []string
+	for _, vip := range s.AllAPI() {
+		if s.Preferred(vip) == n {
+			out = append(out, vip.String())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// pairs are the API VIPs as a name has them: each pair of both families.
+func (s *site) pairs() []lab.Pair { return append([]lab.Pair{s.API}, s.MoreAPI...) }
+
+// certificate gets one for a name that leads to the given addresses, after a
+// self check from a node, and wants all of that, the self check's questions and
+// the CA's, to have come through the master that holds these.
+func (s *site) certificate(vips lab.Pair, from *lab.Node) {
+	s.t.Helper()
+	s.names++
+	name := fmt.Sprintf("api-%d.%s", s.names, s.Domain)
+	must(s.t, s.Internet.SetName(s.t.Context(), name, vips))
+	// Clients try IPv6 first, so that of two families IPv4 sees none.
+	over := vips.Both()[len(vips.Both())-1]
+	holder := s.Preferred(over).Name
+	before := s.challenges(holder)
+	_, err := s.Certificate(s.t.Context(), lab.Order{Name: name, SelfCheckFrom: from})
+	must(s.t, err)
+	if got := s.challenges(holder) - before; got <= lab.SelfCheckPasses {
+		s.t.Errorf("%d challenges for %s, %s, came through %s, not those of the self check from %s and the CA's", got, name, over, holder, from)
+	}
+}
+
+func (s *site) challenges(node string) int {
+	s.t.Helper()
+	seen, err := s.services[node].Status(s.t.Context())
+	must(s.t, err)
+	return seen.Challenges.Total
+}
+
+// expectRefusal asks each VIP for something else than a challenge, from the internet,
+// and wants the front door's own answer.
+func (s *site) expectRefusal() {
+	s.t.Helper()
+	for _, vip := range s.AllAPI() {
+		text, err := s.Internet.Raw(s.t.Context(), web(vip), "GET / HTTP/1.1\r\nHost: api.lab.test\r\nConnection: close\r\n\r\n")
+		must(s.t, err)
+		if !strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, "Only /.well-known/acme-challenge/* is allowed") {
+			s.t.Errorf("GET / of %s: %.200q", vip, text)
+		}
+	}
+}
+
+func web(vip netip.Addr) string { return netip.AddrPortFrom(vip, 80).String() }

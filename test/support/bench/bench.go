@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// Run brings a lab up, measures everything in it, and removes it.
+func Run(ctx context.Context, o Options) (report Report, err error) {
+	all, err := o.selectedProxies()
+	if err != nil {
+		return report, err
+	}
+	l, err := lab.New(ctx)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	report, err = measure(ctx, l, o, all)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w\n%s", err, l.Logs())
+	}
+	return report, err
+}
+
+func measure(ctx context.Context, l *lab.Lab, o Options, all []proxy) (report Report, err error) {
+	r, err := newRig(ctx, l, o)
+	if err != nil {
+		return report, fmt.Errorf("make the place to measure in: %w", err)
+	}
+	if report.Machine, err = r.describeMachine(ctx, all); err != nil {
+		return report, err
+	}
+	seen, err := r.compare(ctx, all)
+	if err != nil {
+		return report, err
+	}
+	weighed := map[string]memory{}
+	if o.HalfHeads > 0 {
+		if weighed, err = r.measureMemory(ctx, all); err != nil {
+			return report, err
+		}
+	}
+	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, weighed), summariseOtherLoad(seen)
+	if o.Pairs > 0 {
+		report.Costs, err = r.measureCosts(ctx)
+	}
+	return report, err
+}
+
+// Report is what was measured.
+type Report struct {
+	Options   Options
+	Machine   Machine
+	Rows      []Row
+	Costs     []Cost
+	OtherLoad OtherLoad
+}
+
+// OtherLoad is what went on beside the comparison, in parts of the machine's time
+// during a cell: where it is much, figures say little.
+type OtherLoad struct {
+	Median, Most float64
+}
+
+func summariseOtherLoad(seen map[string]cells) OtherLoad {
+	var all []float64
+	for _, c := range seen {
+		for _, rounds := range c {
+			for _, one := range rounds {
+				all = append(all, one.others)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return OtherLoad{}
+	}
+	return OtherLoad{Median: median(all), Most: slices.Max(all)}
+}
+
+// Row is one front door under one number of connections.
+type Row struct {
+	Key, Proxy  string
+	Connections int
+	Rate        float64 // requests a second, median over rounds
+	Ratio       float64 // to HAProxy's rate: median over rounds of the round's ratio; 0 without HAProxy
+	ToPlain     float64 // the same to the rate of http01-proxyd as it runs on a node; 0 without that
+	P50, P99    float64 // milliseconds, medians over rounds
+	P999        float64
+	CPU         float64 // µs of user and system time a request, over all rounds; 0 for the kernel
+	Requests    int     // over all rounds
+	Errors      int     // over all rounds
+	Idle, Half  float64 // proportional memory in MiB; 0 for the kernel
+	Open        int     // connections that were open still when Half was read
+	Unfiltered  bool    // lets every path through
+}
+
+// reference is whose rate the others are compared with.
+const reference = "haproxy"
+
+func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memory) []Row {
+	var out []Row
+	for _, connections := range o.Connections {
+		for _, d := range all {
+			row := summarise(seen[d.key][connections], seen[reference][connections])
+			row.ToPlain = median(ratios(seen[d.key][connections], seen[serviceKey][connections]))
+			row.Key, row.Proxy, row.Unfiltered, row.Connections = d.key, d.name, !d.prefix, connections
+			m := weighed[d.key]
+			row.Idle, row.Half, row.Open = mib(m.idle), mib(m.half), m.open
+			out = append(out, row)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Row) int { return a.Connections - b.Connections })
+	return out
+}
+
+// summarise joins the rounds of one front door; those of HAProxy may be none.
+func summarise(own, haproxy []cell) Row {
+	var row Row
+	var rates, p50, p99, p999 []float64
+	cpu := 0.0
+	good := 0
+	for _, c := range own {
+		rates = append(rates, c.rate())
+		p50, p99, p999 = append(p50, ms(c.p50)), append(p99, ms(c.p99)), append(p999, ms(c.p999))
+		cpu += float64(c.cpu.Microseconds())
+		good += c.good()
+		row.Requests += c.requests
+		row.Errors += c.errors
+	}
+	row.Rate, row.Ratio = median(rates), median(ratios(own, haproxy))
+	row.P50, row.P99, row.P999 = median(p50), median(p99), median(p999)
+	if good > 0 {
+		row.CPU = cpu / float64(good)
+	}
+	return row
+}
+
+// ratios are those of each round's rates, as far as both have rounds.
+func ratios(own, other []cell) []float64 {
+	var out []float64
+	for i, c := range own {
+		if i < len(other) && other[i].rate() > 0 {
+			out = append(out, c.rate()/other[i].rate())
+		}
+	}
+	return out
+}

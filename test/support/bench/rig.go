@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+//go:embed upstream.conf.tmpl
+var upstreamTemplate string
+
+//go:embed node.nft
+var nodeRules string
+
+// answer is what the upstream says, as long as a key authorisation.
+const answer = "LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0.9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI"
+
+// rig is the place where front doors are measured.
+type rig struct {
+	Options
+
+	lab      *lab.Lab
+	front    *lab.Node          // holds the VIP and runs the front door
+	client   *lab.Node          // its neighbour: the clients and the upstream
+	vip      netip.Addr         // the API VIP
+	upstream netip.Addr         // stands for the ingress VIP
+	programs map[string]string  // built so far, by folder
+	accepted map[variant]string // the configurations that the service has accepted
+	trust    string             // path of the CA of the upstream's certificate
+}
+
+// extraConnections is how many connections front doors take beyond those for memory.
+const extraConnections = 1000
+
+// newRig makes the lab's master0 and its pod the place: VIPs stand still and
+// nothing but a front door loads the node.
+func newRig(ctx context.Context, l *lab.Lab, o Options) (*rig, error) {
+	r := &rig{
+		Options: o, lab: l, front: l.Masters[0].Node, client: l.Pods[0],
+		vip: l.API.V4, upstream: netip.MustParseAddr("10.128.0.60"),
+		programs: map[string]string{}, accepted: map[variant]string{},
+	}
+	// A keepalived that is starved of its CPU would move the VIP under load.
+	for _, m := range l.Masters {
+		if err := m.StopKeepalived(ctx); err != nil {
+			return nil, fmt.Errorf("let the VIPs stand still: %w", err)
+		}
+	}
+	for _, place := range []struct {
+		node    *lab.Node
+		address netip.Addr
+		link    string
+	}{{r.front, r.vip, "pods"}, {r.client, r.upstream, "eth0"}} {
+		_, err := place.node.Run(ctx, "ip", "address", "add", place.address.String()+"/32", "dev", place.link)
+		if err != nil {
+			return nil, err
+		}
+		if err := manyConnections(place.node); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := r.front.Input(ctx, nodeRules, "nft", "-f", "-"); err != nil {
+		return nil, fmt.Errorf("load the node's own table: %w", err)
+	}
+	return r, r.startUpstream(ctx)
+}
+
+// manyConnections keeps closed connections from using up the ports: front doors
+// are to be measured, not TIME_WAIT. Listeners get what backlog they ask for.
+func manyConnections(n *lab.Node) error {
+	return n.Inside(func() error {
+		for key, value := range map[string]string{
+			"ipv4/ip_local_port_range": "1024 65535",
+			// A port that is listened on later is no connection's own meanwhile.
+			"ipv4/ip_local_reserved_ports": fmt.Sprintf("%d,%d,%d", servicePort, apiPort, redirectedTo),
+			"ipv4/tcp_tw_reuse":            "1",
+			"core/somaxconn":               "4096",
+			"ipv4/tcp_max_syn_backlog":     "8192",
+			"ipv4/tcp_max_tw_buckets":      "8192",
+		} {
+			if err := os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0o600); err != nil {
+				return fmt.Errorf("set sysctl on %s: %w", n.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (r *rig) startUpstream(ctx context.Context) error {
+	if err := r.writeIdentity(); err != nil {
+		return err
+	}
+	config, err := r.write(r.client, "upstream.conf", upstreamTemplate)
+	if err != nil {
+		return err
+	}
+	p, err := r.client.Start(lab.Command{Name: "upstream", Path: "nginx", Args: []string{"-c", config, "-g", "daemon off;"}})
+	if err != nil {
+		return err
+	}
+	return lab.Eventually(ctx, "the upstream", func(ctx context.Context) error {
+		return errors.Join(p.Alive(), r.checkChallenge(ctx, r.upstream))
+	})
+}
+
+// writeIdentity has a CA of the bench's own sign what the upstream presents.
+func (r *rig) writeIdentity() error {
+	root, err := lab.NewAuthority("Bench CA")
+	if err != nil {
+		return err
+	}
+	identity, err := root.Issue(lab.ServerCertificate{Names: []string{host}})
+	if err != nil {
+		return err
+	}
+	r.trust = filepath.Join(r.front.Dir, "bench-ca.crt")
+	for path, text := range map[string][]byte{
+		r.trust: root.Certificate(),
+		filepath.Join(r.client.Dir, "upstream.crt"): identity.Chain,
+		filepath.Join(r.client.Dir, "upstream.key"): identity.Key,
+	} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return fmt.Errorf("write the upstream's certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+// write renders a front door's configuration and returns its path.
+func (r *rig) write(n *lab.Node, name, text string) (string, error) {
+	tmpl, err := template.New(name).Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("parse the template of %s: %w", name, err)
+	}
+	var out strings.Builder
+	err = tmpl.Execute(&out, map[string]any{
+		"VIP": r.vip, "Upstream": r.upstream, "Dir": n.Dir, "Answer": answer, "Open": r.HalfHeads + extraConnections,
+	})
+	if err != nil {
+		return "", fmt.Errorf("render %s: %w", name, err)
+	}
+	path := filepath.Join(n.Dir, name)
+	if err := os.WriteFile(path, []byte(out.String()), 0o600); err != nil {
+		return "", fmt.Errorf("write %s: %w", name, err)
+	}
+	return path, nil
+}
+
+// checkChallenge asks for a challenge once.
+func (r *rig) checkChallenge(ctx context.Context, at netip.Addr) error {
+	return r.checkAnswer(ctx, at, "/.well-known/acme-challenge/probe", "HTTP/1.1 200 ", answer)
+}
+
+func (r *rig) checkAnswer(ctx context.Context, at netip.Addr, path, begin, contained string) error {
+	text, err := r.client.Raw(ctx, netip.AddrPortFrom(at, 80).String(),
+		"GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
+	if err == nil && (!strings.HasPrefix(text, begin) || !strings.Contains(text, contained)) {
+		err = fmt.Errorf("asked for %s, %s answered %.300q", path, at, text)
+	}
+	return err
+}

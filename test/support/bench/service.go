@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// servicePort is where the service listens: the configuration's default.
+const servicePort = 8888
+
+// variant is a way to run the service.
+type variant struct {
+	before bool // the binary to compare with
+	secure bool // TLS to the upstream
+}
+
+// binary is the service that a variant runs.
+func (r *rig) binary(v variant) string {
+	if v.before {
+		return r.Before
+	}
+	return r.Binary
+}
+
+func startService(v variant) func(context.Context, *rig) (*turn, error) {
+	return func(ctx context.Context, r *rig) (*turn, error) { return r.startService(ctx, v) }
+}
+
+// startService runs http01-proxyd as it runs on a node: it watches addresses,
+// owns its table, and takes connections that the kernel redirects to it.
+func (r *rig) startService(ctx context.Context, v variant) (*turn, error) {
+	for _, config := range r.serviceConfigs(v) {
+		s, err := r.front.StartService(ctx, lab.ServiceOptions{Binary: r.binary(v), Config: config})
+		if err != nil {
+			return nil, err
+		}
+		refused := false
+		_, err = s.Await(ctx, "Serving", func(seen lab.Status) error {
+			refused = seen.Condition().Reason == "InvalidConfig"
+			if refused || seen.Condition().Reason == "Serving" {
+				return nil
+			}
+			return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
+		})
+		if err == nil && !refused {
+			r.accepted[v] = config
+			return &turn{pid: s.PID(), live: s.Alive, stop: s.Stop}, nil
+		}
+		if err := errors.Join(err, s.Stop(context.WithoutCancel(ctx))); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("http01-proxyd refuses its configuration: bring serviceConfigs up to date")
+}
+
+// serviceConfigs are what to try in turn: a service from before the key
+// limits.perSource refuses it, and can be compared all the same. All clients
+// here are one address.
+func (r *rig) serviceConfigs(v variant) []string {
+	if text := r.accepted[v]; text != "" {
+		return []string{text}
+	}
+	text := fmt.Sprintf("vips:\n  api: [%q]\n  ingress: [%q]\nlimits:\n  maxConnections: %d\n  headTimeout: 1m\n",
+		r.vip, r.upstream, r.HalfHeads+extraConnections)
+	if v.secure {
+		text = fmt.Sprintf("upstream: {scheme: https, trustedCA: %q}\n", r.trust) + text
+	}
+	return []string{text + "  perSource: 0\n", text}
+}
+
+func serviceVersion(v variant) func(context.Context, *rig) (string, error) {
+	return func(ctx context.Context, r *rig) (string, error) {
+		text, err := r.front.Run(ctx, r.binary(v), "version")
+		return strings.TrimSpace(text), err
+	}
+}

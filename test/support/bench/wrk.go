@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+//go:embed oneshot.lua
+var oneshot string
+
+// host is the name that clients ask for, as in oneshot.lua.
+const host = "api.lab.test"
+
+// load is what one run of wrk saw.
+type load struct {
+	requests int           // answered, whatever the status
+	took     time.Duration // of the whole run
+	p50, p99 time.Duration
+	p999     time.Duration
+	errors   int // connections refused or broken, timeouts, and statuses of 400 and above
+}
+
+// rate is in requests that were answered with success a second.
+func (l load) rate() float64 { return float64(l.good()) / l.took.Seconds() }
+
+func (l load) good() int { return max(l.requests-l.errors, 0) }
+
+// parseLoad reads what oneshot.lua prints when wrk is done.
+func parseLoad(text string) (load, error) {
+	values := map[string]int{}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) != 3 || words[0] != "bench" {
+			continue
+		}
+		n, err := strconv.Atoi(words[2])
+		if err != nil {
+			return load{}, fmt.Errorf("read wrk's %s: %w", words[1], err)
+		}
+		values[words[1]] = n
+	}
+	for _, name := range []string{"requests", "microseconds", "p50", "p99", "p999", "connect", "read", "write", "status", "timeout"} {
+		if _, ok := values[name]; !ok {
+			return load{}, fmt.Errorf("wrk did not print %s; it printed:\n%s", name, text)
+		}
+	}
+	if values["microseconds"] == 0 {
+		return load{}, fmt.Errorf("wrk ran for no time; it printed:\n%s", text)
+	}
+	us := func(name string) time.Duration { return time.Duration(values[name]) * time.Microsecond }
+	return load{
+		requests: values["requests"], took: us("microseconds"),
+		p50: us("p50"), p99: us("p99"), p999: us("p999"),
+		errors: values["connect"] + values["read"] + values["write"] + values["status"] + values["timeout"],
+	}, nil
+}
+
+// run has wrk load an address from a node. One thread is enough for it: the
+// row of the kernel's own DNAT shows how far it gets.
+func runWrk(ctx context.Context, n *lab.Node, script string, at netip.Addr, connections int, length time.Duration, seed int) (load, error) {
+	text, err := n.Run(ctx, "wrk", "--threads", strconv.Itoa(min(connections, 2)), "--connections", strconv.Itoa(connections),
+		"--duration", fmt.Sprintf("%ds", int(length.Seconds())), "--timeout", "10s",
+		"--script", script, "http://"+at.String()+"/", "--", strconv.Itoa(seed))
+	if err != nil {
+		return load{}, fmt.Errorf("load %s: %w", at, err)
+	}
+	return parseLoad(text)
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// binary is where a master has the service's program.
+const binary = "/usr/local/bin/http01-proxyd"
+
+// Settled waits until the API VIPs are on the first master that is on, which
+// keepalived prefers while it runs on all of them, and the ingress VIPs on the
+// worker.
+func (c *Cluster) Settled(ctx context.Context) error {
+	on := c.On()
+	if len(on) == 0 {
+		return errors.New("wait for the VIPs: every master is off")
+	}
+	return c.SettledOn(ctx, on[0])
+}
+
+// SettledOn waits until the API VIPs are on one master, on no other that is on,
+// and the ingress VIPs on the worker.
+func (c *Cluster) SettledOn(ctx context.Context, want *host.Host) error {
+	var others []lab.Candidate
+	for _, m := range c.On() {
+		if m != want {
+			others = append(others, m)
+		}
+	}
+	return c.Lab.SettledOn(ctx, want, others...)
+}
+
+// Status asks the service on a master.
+func (c *Cluster) Status(ctx context.Context, m *host.Host) (lab.Status, error) {
+	text, err := m.Run(ctx, binary, "status", "-o", "json")
+	if err != nil {
+		return lab.Status{}, err
+	}
+	return lab.ParseStatus(text)
+}
+
+// AwaitState waits until the service's condition on a master has a reason, such
+// as Serving or Standby, and, where that one follows the VIPs, until every VIP
+// agrees with it.
+func (c *Cluster) AwaitState(ctx context.Context, m *host.Host, reason string) (lab.Status, error) {
+	vips := map[string]string{"Serving": "Held", "Standby": "Standby"}
+	var seen lab.Status
+	err := lab.Eventually(ctx, reason+" on "+m.Name, func(ctx context.Context) error {
+		var err error
+		if seen, err = c.Status(ctx, m); err != nil {
+			return err
+		}
+		if seen.Condition().Reason != reason {
+			return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
+		}
+		for _, vip := range c.Lab.API.Both() {
+			if want := vips[reason]; want != "" && seen.VIPState(vip.String()) != want {
+				return fmt.Errorf("VIP %s is %q", vip, seen.VIPState(vip.String()))
+			}
+		}
+		return nil
+	})
+	return seen, err
+}
+
+// AwaitServing waits until the service serves on the master that holds the API
+// VIPs and stands by on every other that is on.
+func (c *Cluster) AwaitServing(ctx context.Context, holder *host.Host) error {
+	for _, m := range c.On() {
+		reason := "Standby"
+		if m == holder {
+			reason = "Serving"
+		}
+		if _, err := c.AwaitState(ctx, m, reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Certificate publishes a name below the lab's domain that leads to the API
+// VIPs, and gets a certificate for it as cert-manager does, which looks at the
+// challenge from a host of the cluster before it tells the CA.
+func (c *Cluster) Certificate(ctx context.Context, label string) (*x509.Certificate, error) {
+	name := label + "." + c.Lab.Domain
+	if err := c.Lab.Internet.SetName(ctx, name, c.Lab.API); err != nil {
+		return nil, err
+	}
+	return c.Lab.Certificate(ctx, lab.Order{Name: name, SelfCheckFrom: c.Lab.Worker.Node})
+}

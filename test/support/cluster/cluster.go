@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
+)
+
+// treeVariable tells the inside of the cell which tree Prepare has found.
+const treeVariable = "HTTP01_CLUSTER_TREE"
+
+// Cluster is a lab with masters that have booted. Its methods may be called
+// from several goroutines.
+type Cluster struct {
+	Lab      *lab.Lab     // its Masters and Pods are empty
+	Masters  []*host.Host // master i has the address lab.MasterAddresses(i)
+	Registry *registry.Registry
+
+	cell *host.Cell
+}
+
+// Prepare does what needs the machine's own network: it makes the hosts' tree
+// in the directory cache and the lab's programs, where they are not there yet.
+// The environment that it returns is for the inside of the cell (host.Enclose).
+func Prepare(ctx context.Context, cache string) ([]string, error) {
+	tree, err := host.Tree(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lab.Build(ctx); err != nil {
+		return nil, err
+	}
+	return []string{treeVariable + "=" + tree}, nil
+}
+
+// New brings a cluster up in a cell after Prepare: when it returns, every host
+// runs with no unit failed, master 0 holds the API VIPs, the CA and the registry
+// are ready, and nothing of http01-proxyd is on any host. There can be one
+// cluster a cell. The caller has to Close it.
+func New(ctx context.Context, cell *host.Cell) (*Cluster, error) {
+	c := &Cluster{cell: cell}
+	if err := c.up(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("bring the cluster up: %w", err), c.Close(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+func (c *Cluster) up(ctx context.Context) error {
+	var err error
+	if c.Lab, err = lab.New(ctx, lab.WithoutMasters(), lab.WithEgress()); err != nil {
+		return err
+	}
+	if c.Registry, err = registry.New(ctx, c.Lab, "registry"); err != nil {
+		return err
+	}
+	for i := range lab.Masters {
+		m, err := c.newMaster(i)
+		if m != nil {
+			c.Masters = append(c.Masters, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.Each(ctx, func(ctx context.Context, _ int, m *host.Host) error { return m.Boot(ctx) }); err != nil {
+		return err
+	}
+	if err := c.Settled(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, c.Diagnosis(ctx))
+	}
+	return nil
+}
+
+// newMaster lays the disk of a master. It returns the host also beside an
+// error, to be closed.
+func (c *Cluster) newMaster(i int) (*host.Host, error) {
+	namespace, bridge := c.Lab.Switch()
+	m, err := c.cell.NewHost(host.Options{
+		Name: fmt.Sprintf("master%d", i), Tree: os.Getenv(treeVariable),
+		Namespace: namespace, Bridge: bridge,
+		Addresses: c.Lab.MasterAddresses(i), Routers: c.Lab.Gateway.Addresses.Both(), DNS: c.Lab.DNS(),
+	})
+	if err != nil {
+		return m, err
+	}
+	keepalived, err := c.Lab.MasterKeepalived(i, host.Link)
+	if err != nil {
+		return m, err
+	}
+	authfile, err := c.Registry.Authfile()
+	if err != nil {
+		return m, err
+	}
+	return m, errors.Join(
+		m.WriteFile("/etc/keepalived/keepalived.conf", keepalived, 0o644),
+		// The arguments of OpenShift's static pod, but for those about its log.
+		m.WriteFile("/etc/default/keepalived", "DAEMON_ARGS=\"--vrrp --log-detail\"\n", 0o644),
+		m.WriteFile("/var/lib/kubelet/config.json", authfile, 0o600),
+		m.WriteFile(c.Registry.TrustPath(), c.Registry.CA(), 0o644),
+	)
+}
+
+// Close switches every host off, without grace, and takes the lab away.
+func (c *Cluster) Close(ctx context.Context) error {
+	// Side by side, since the end of a host is waited for. One that doesn't end
+	// must not spare the others.
+	ends := make(chan error, len(c.Masters))
+	for _, m := range c.Masters {
+		go func() { ends <- m.Close(ctx) }()
+	}
+	var err error
+	for range c.Masters {
+		err = errors.Join(err, <-ends)
+	}
+	if c.Registry != nil {
+		err = errors.Join(err, c.Registry.Close())
+	}
+	if c.Lab != nil {
+		err = errors.Join(err, c.Lab.Close())
+	}
+	return err
+}
+
+// Diagnosis is what to read after a failure: every host's journal and what the
+// lab's programs have printed.
+func (c *Cluster) Diagnosis(ctx context.Context) string {
+	var text strings.Builder
+	for _, m := range c.Masters {
+		text.WriteString(m.Diagnosis(ctx))
+	}
+	text.WriteString(c.Lab.Logs())
+	return text.String()
+}
+
+// Each runs act for all masters side by side.
+func (c *Cluster) Each(ctx context.Context, act func(ctx context.Context, i int, m *host.Host) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, m := range c.Masters {
+		group.Go(func() error { return act(ctx, i, m) })
+	}
+	return group.Wait()
+}
+
+// On lists the masters that are switched on.
+func (c *Cluster) On() []*host.Host {
+	return slices.DeleteFunc(slices.Clone(c.Masters), func(m *host.Host) bool { return !m.On() })
+}

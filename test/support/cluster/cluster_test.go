@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+const (
+	unit       = "http01-proxyd.service"
+	unitPath   = "/etc/systemd/system/" + unit
+	companion  = "http01-proxyd-table.service"
+	binaryPath = "/usr/local/bin/http01-proxyd"
+	ours       = "http01-proxyd*" // the pattern of our units
+
+	companionPath = "/etc/systemd/system/" + companion
+)
+
+// What a master has beside the service is as on RHEL CoreOS, where it counts for
+// an installation.
+func TestMastersMatchCoreOS(t *testing.T) {
+	c := useCluster(t)
+	for name, tt := range map[string]struct {
+		command []string
+		want    string
+	}{
+		"/usr/local":            {[]string{"readlink", "/usr/local"}, "../var/usrlocal"},
+		"a unit of no preset":   {[]string{"sh", "-c", "systemctl is-enabled podman.socket || true"}, "disabled"},
+		"keepalived":            {[]string{"systemctl", "is-active", "keepalived.service"}, "active"},
+		"systemd's generation":  {[]string{"sh", "-c", "systemctl --version | cut -d' ' -f2 | head -n 1"}, "252"},
+		"the credentials' mode": {[]string{"stat", "-c", "%a %U", "/var/lib/kubelet/config.json"}, "600 root"},
+		"none of our units":     {[]string{"systemctl", "list-units", "--all", "--no-legend", ours}, ""},
+		"the way out":           {[]string{"sh", "-c", "ip route show default; ip -6 route show default"}, "default via 192.0.2.1 dev host0 proto static \ndefault via fd4e:5f2a:9c01:1::1 dev host0 proto static metric 1024 pref medium"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, m := range c.Masters {
+				out, err := m.Run(t.Context(), tt.command[0], tt.command[1:]...)
+				if diff := cmp.Diff(tt.want, strings.TrimRight(out, "\n")); diff != "" || err != nil {
+					t.Errorf("%s: %v (-want +got):\n%s", m, err, diff)
+				}
+			}
+		})
+	}
+}
+
+// Certificates come through whichever master holds the VIPs, also after its
+// power is lost and after it has come back. What was put onto the hosts can be
+// taken away again, and a snapshot tells.
+func TestCertificatesFollowTheVIP(t *testing.T) {
+	c := useCluster(t)
+	before := snapshots(t, c)
+	installService(t, c)
+	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	expectCertificate(t, c, "first")
+
+	must(t, c.Masters[0].Kill(t.Context()))
+	must(t, c.SettledOn(t.Context(), c.Masters[1]))
+	must(t, c.AwaitServing(t.Context(), c.Masters[1]))
+	expectCertificate(t, c, "without-master0")
+
+	must(t, c.Masters[0].Boot(t.Context()))
+	must(t, c.Settled(t.Context()))
+	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	expectCertificate(t, c, "with-master0-again")
+
+	// The snapshots see what is there now.
+	for i, now := range snapshots(t, c) {
+		diff := before[i].Diff(now)
+		for _, want := range []string{
+			"/var/usrlocal/bin/http01-proxyd\n\t+ -rwxr-xr-x 0:0 ",
+			"\t+ http01-proxyd.service enabled disabled\n",
+			"\t+ http01-proxyd.service loaded active running ",
+			"\t+ table inet http01-proxyd {",
+		} {
+			if !strings.Contains(diff, want) {
+				t.Errorf("%s: with the service, the snapshot does not show %q:\n%s", c.Masters[i], want, diff)
+			}
+		}
+		if holds := i == 0; strings.Contains(diff, "elements = { 192.0.2.5 }") != holds {
+			t.Errorf("%s: the snapshot has the VIP in the ruleset: %t, want %t:\n%s", c.Masters[i], !holds, holds, diff)
+		}
+	}
+	uninstall(t, c)
+	expectUnchanged(t, c, before)
+}
+
+// expectUnchanged compares the masters with what they were.
+func expectUnchanged(t *testing.T, c *cluster.Cluster, before []host.Snapshot) {
+	t.Helper()
+	for i, after := range snapshots(t, c) {
+		if diff := before[i].Diff(after); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", c.Masters[i], diff)
+		}
+	}
+}
+
+func expectCertificate(t *testing.T, c *cluster.Cluster, label string) {
+	t.Helper()
+	certificate := must1(c.Certificate(t.Context(), label))(t)
+	if want := label + "." + c.Lab.Domain; !slices.Equal(certificate.DNSNames, []string{want}) {
+		t.Errorf("the certificate is for %v, want %s", certificate.DNSNames, want)
+	}
+}
+
+func snapshots(t *testing.T, c *cluster.Cluster) []host.Snapshot {
+	t.Helper()
+	all := make([]host.Snapshot, len(c.Masters))
+	each(t, c, func(ctx context.Context, i int, m *host.Host) (err error) {
+		all[i], err = m.Snapshot(ctx, ours)
+		return err
+	})
+	return all
+}
+
+// each runs act for all masters side by side.
+func each(t *testing.T, c *cluster.Cluster, act func(ctx context.Context, i int, m *host.Host) error) {
+	t.Helper()
+	must(t, c.Each(t.Context(), act))
+}
+
+// installService puts the service onto every master by hand.
+func installService(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
+		err := errors.Join(
+			m.Install(os.Getenv(binaryVariable), binaryPath, 0o755),
+			m.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644),
+			m.Install(filepath.Join(host.Repository(), "systemd", companion), companionPath, 0o644))
+		if err != nil {
+			return err
+		}
+		_, err = m.Run(ctx, "systemctl", "enable", "--now", unit)
+		return err
+	})
+}
+
+// uninstall undoes serve, and what the service has made.
+func uninstall(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	each(t, c, func(ctx context.Context, _ int, m *host.Host) error {
+		if _, err := m.Run(ctx, "systemctl", "disable", "--now", unit); err != nil {
+			return err
+		}
+		// It ends after the unit that wants it.
+		if err := lab.Eventually(ctx, "the companion's end", func(ctx context.Context) error {
+			p, err := m.Properties(ctx, companion, "ActiveState")
+			if err == nil && p["ActiveState"] != "inactive" {
+				err = fmt.Errorf("it is %s", p["ActiveState"])
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, path := range []string{binaryPath, unitPath, companionPath, "/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd"} {
+			if err := m.RemoveFile(path); err != nil {
+				return err
+			}
+		}
+		_, err := m.Run(ctx, "systemctl", "daemon-reload")
+		return err
+	})
+}

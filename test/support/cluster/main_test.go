@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+const (
+	// binaryVariable names the service's program, as `make` sets it; it is
+	// built when that is not set.
+	binaryVariable = "HTTP01_PROXYD"
+	// childVariable makes the test binary a process that brings a cluster up in a
+	// cell of its own, says so and stays.
+	childVariable = "HTTP01_CLUSTER_TEST_HOLD"
+	// cellVariable is host.Enclose's own: it names the cell's cgroups.
+	cellVariable = "HTTP01_HOST_CELL"
+	upMessage    = "the cluster is up"
+)
+
+// shared is the one cluster that the tests use in turn.
+var shared *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		// The environment has what prepare would find.
+		ready := func(context.Context) ([]string, error) { return nil, nil }
+		os.Exit(host.Enclose(ready, runUntilKilled))
+	}
+	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
+}
+
+func prepare(ctx context.Context) ([]string, error) {
+	env, err := cluster.Prepare(ctx, filepath.Join(host.Repository(), ".cache"))
+	if err != nil || os.Getenv(binaryVariable) != "" {
+		return env, err
+	}
+	binary, err := lab.BuildService(ctx)
+	return append(env, binaryVariable+"="+binary), err
+}
+
+func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error, err error) {
+	begin := time.Now()
+	if shared, err = cluster.New(ctx, cell); err != nil {
+		return nil, err
+	}
+	fmt.Printf("three booted masters, the lab and the registry came up in %v\n", time.Since(begin).Round(10*time.Millisecond))
+	return func(ctx context.Context) error {
+		if err := shared.Close(ctx); err != nil {
+			return err
+		}
+		if left := findLeftovers(cell); left != "" {
+			return fmt.Errorf("the cluster has left: %s", left)
+		}
+		return nil
+	}, nil
+}
+
+func runUntilKilled(cell *host.Cell) int {
+	if _, err := cluster.New(context.Background(), cell); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(upMessage)
+	select {}
+}
+
+// useCluster gives the test the cluster with every master on and the VIPs in their
+// places, and shows what to read when it fails.
+func useCluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: hosts that boot")
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(shared.Diagnosis(context.Background()))
+		}
+	})
+	must(t, shared.Settled(t.Context()))
+	return shared
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

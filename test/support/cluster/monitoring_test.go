@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+const (
+	nodeExporter     = "prometheus-node-exporter" // Debian's, as here
+	nodeExporterPath = "/usr/local/bin/" + nodeExporter
+	configPath       = "/etc/http01-proxyd/config.yaml"
+	apiServerURL     = "/etc/kubernetes/apiserver-url.env"
+	manifests        = "machineconfigs/monitoring/"
+)
+
+// Prometheus, set up as machineconfigs/monitoring sets OpenShift's up, sees what
+// the dashboard asks for, and the alerts' expressions see what they are about.
+func TestMonitoring(t *testing.T) {
+	c := useCluster(t)
+	before := snapshots(t, c)
+	// The cluster is left as it was, also after a failure.
+	t.Run("while it runs", func(t *testing.T) { expectMonitoring(t, c) })
+	uninstallMonitoring(t, c)
+	expectUnchanged(t, c, before)
+}
+
+func expectMonitoring(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	name := "api." + c.Lab.Domain
+	serveCertificate(t, c, name)
+	exporter := must1(exec.LookPath(nodeExporter))(t)
+	each(t, c, func(_ context.Context, _ int, m *host.Host) error {
+		return errors.Join(
+			m.WriteFile(configPath, fmt.Sprintf("metrics: {listenAddress: %q}\n", ":9645"), 0o644),
+			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644), // the watch finds the name there
+			m.Install(exporter, nodeExporterPath, 0o755))
+	})
+	installService(t, c)
+	must(t, c.AwaitServing(t.Context(), c.Masters[0]))
+	each(t, c, startNodeExporter)
+	p := startPrometheus(t, c)
+	p.awaitScraped(t)
+
+	expectCertificate(t, c, "api")
+	expectStatus(t, c, "http://"+name+"/.well-known/acme-challenge/no-such-token", http.StatusServiceUnavailable)
+	expectStatus(t, c, "http://"+name+"/elsewhere", http.StatusBadRequest)
+	must1(c.Masters[0].Run(t.Context(), "systemctl", "reload", unit))(t)
+
+	for _, q := range dashboardQueries(t) {
+		t.Run(q.title+" "+q.id, func(t *testing.T) {
+			must(t, lab.Eventually(t.Context(), "a value of "+q.expr, func(ctx context.Context) error {
+				return p.checkValue(ctx, q.expr)
+			}))
+		})
+	}
+
+	// One fault for each exporter: rules that Prometheus cannot evaluate would
+	// be silent.
+	must1(c.Masters[2].Run(t.Context(), "systemctl", "stop", unit))(t)
+	for _, series := range []string{
+		`ALERTS{alertname="HTTP01ProxyDown",instance="master2",alertstate="pending"}`,
+		`ALERTS{alertname="HTTP01APICertificateExpiring",severity="warning",name="` + name + `",alertstate="pending"}`,
+		`ALERTS{alertname="HTTP01APICertificateExpiring",severity="warning",name="",alertstate="pending"}`,
+	} {
+		must(t, lab.Eventually(t.Context(), series, func(ctx context.Context) error { return p.checkValue(ctx, series) }))
+	}
+	p.expectHealthyRules(t)
+}
+
+// query is one of the dashboard's.
+type query struct{ title, id, expr string }
+
+func dashboardQueries(t *testing.T) []query {
+	t.Helper()
+	var dashboard struct {
+		Rows []struct {
+			Panels []struct {
+				Title   string
+				Targets []struct{ Expr, RefID string }
+			}
+		}
+	}
+	must(t, json.Unmarshal(repositoryFile(t, manifests+"grafana/http01-proxyd.json"), &dashboard))
+	var all []query
+	for _, row := range dashboard.Rows {
+		for _, p := range row.Panels {
+			for _, target := range p.Targets {
+				all = append(all, query{p.Title, target.RefID, target.Expr})
+			}
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("the dashboard has %d queries: where are the others?", len(all))
+	}
+	return all
+}
+
+// startNodeExporter runs node_exporter with the collector that the snippet for
+// cluster-monitoring-config asks for, and with its units, as OpenShift's operator
+// does: as a pattern of alternatives.
+func startNodeExporter(ctx context.Context, _ int, m *host.Host) error {
+	text, err := os.ReadFile(filepath.Join(host.Repository(), manifests, "config/cluster-monitoring-config.yaml"))
+	if err != nil {
+		return err
+	}
+	var snippet struct{ Data map[string]string }
+	if err := yaml.Unmarshal(text, &snippet); err != nil {
+		return err
+	}
+	var config struct {
+		NodeExporter struct {
+			Collectors struct {
+				Systemd struct{ Units []string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(snippet.Data["config.yaml"]), &config); err != nil {
+		return err
+	}
+	units := strings.Join(config.NodeExporter.Collectors.Systemd.Units, "|")
+	_, err = m.Run(ctx, "systemd-run", "--quiet", "--collect", "--unit=node-exporter", nodeExporterPath,
+		"--collector.disable-defaults", "--collector.systemd", "--collector.systemd.unit-include=^("+units+")$")
+	return err
+}
+
+// expectStatus makes one request of the internet to a name that leads to the API VIP.
+func expectStatus(t *testing.T, c *cluster.Cluster, url string, want int) {
+	t.Helper()
+	answer, err := c.Lab.Internet.Get(t.Context(), url)
+	if err != nil || answer.Status != want {
+		t.Fatalf("%s: %d, %v, want %d", url, answer.Status, err, want)
+	}
+}
+
+// serveCertificate has every master present a certificate on port 6443, as the
+// API server does: one of 90 days that was not renewed in time.
+func serveCertificate(t *testing.T, c *cluster.Cluster, name string) {
+	t.Helper()
+	const day = 24 * time.Hour
+	late := must1(lab.Issue("late", 90*day, 18*day, name))(t)
+	for _, m := range c.Masters {
+		server := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return late }))(t)
+		t.Cleanup(func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// prometheus is one that runs on the lab's worker.
+type prometheus struct {
+	*lab.Process
+
+	node    *lab.Node
+	address string
+	masters int
+}
+
+// startPrometheus runs Debian's with the rules of the PrometheusRule, and with
+// the targets and the labels that the ServiceMonitor and OpenShift's own for
+// node_exporter lead to.
+func startPrometheus(t *testing.T, c *cluster.Cluster) *prometheus {
+	t.Helper()
+	var object struct{ Spec json.RawMessage }
+	must(t, yaml.Unmarshal(repositoryFile(t, manifests+"prometheusrule.yaml"), &object))
+	var ours, theirs strings.Builder
+	for i, m := range c.Masters {
+		address := c.Lab.MasterAddresses(i)[0].Addr()
+		fmt.Fprintf(&ours, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9645), m)
+		fmt.Fprintf(&theirs, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9100), m)
+	}
+	worker := c.Lab.Worker.Node
+	dir := filepath.Join(worker.Dir, "prometheus")
+	must(t, os.Mkdir(dir, 0o750))
+	must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), must1(yaml.JSONToYAML(object.Spec))(t), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+rule_files: [rules.yaml]
+scrape_configs:
+- job_name: http01-proxyd
+  static_configs:
+`+ours.String()+`- job_name: node-exporter
+  static_configs:
+`+theirs.String()), 0o600))
+	p := &prometheus{node: worker, address: netip.AddrPortFrom(worker.Addresses.V4, 9090).String(), masters: len(c.Masters)}
+	process, err := worker.Start(lab.Command{Name: "prometheus", Path: "prometheus", Args: []string{
+		"--config.file=" + filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path=" + filepath.Join(dir, "data"),
+		"--web.listen-address=" + p.address, "--log.level=warn",
+	}})
+	must(t, err)
+	p.Process = process
+	t.Cleanup(func() {
+		if err := process.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		must(t, os.RemoveAll(dir))
+	})
+	return p
+}
+
+// awaitScraped waits until every target has been, twice: what happens from then on is
+// an increase.
+func (p *prometheus) awaitScraped(t *testing.T) {
+	t.Helper()
+	q := fmt.Sprintf("count(count_over_time(up[1m]) > 1 and up == 1) == %d", 2*p.masters)
+	must(t, lab.Eventually(t.Context(), "all targets scraped", func(ctx context.Context) error {
+		err := p.checkValue(ctx, q)
+		if err != nil {
+			seen, _ := p.get(ctx, "/api/v1/targets?state=active")
+			err = fmt.Errorf("%w\n%s", err, seen)
+		}
+		return err
+	}))
+}
+
+// checkValue returns an error unless a query gives at least one series, and
+// numbers alone.
+func (p *prometheus) checkValue(ctx context.Context, expr string) error {
+	answer, err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(expr))
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string
+				Value  []any
+			}
+		}
+	}
+	if err := json.Unmarshal(answer, &body); err != nil {
+		return fmt.Errorf("%w: %s", err, answer)
+	}
+	if len(body.Data.Result) == 0 {
+		return fmt.Errorf("%s comes back empty", expr)
+	}
+	for _, r := range body.Data.Result {
+		text, _ := r.Value[1].(string)
+		if _, err := strconv.ParseFloat(text, 64); err != nil || text == "NaN" {
+			return fmt.Errorf("%s gives %q for %v", expr, text, r.Metric)
+		}
+	}
+	return nil
+}
+
+func (p *prometheus) expectHealthyRules(t *testing.T) {
+	t.Helper()
+	answer := must1(p.get(t.Context(), "/api/v1/rules"))(t)
+	var body struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError string }
+			}
+		}
+	}
+	must(t, json.Unmarshal(answer, &body))
+	seen := 0
+	for _, g := range body.Data.Groups {
+		for _, r := range g.Rules {
+			seen++
+			if r.Health != "ok" {
+				t.Errorf("%s is %s: %s", r.Name, r.Health, r.LastError)
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("Prometheus has %d rules: where are the others?", seen)
+	}
+}
+
+func (p *prometheus) get(ctx context.Context, path string) ([]byte, error) {
+	if err := p.Alive(); err != nil {
+		return nil, err
+	}
+	answer, err := p.node.Get(ctx, "http://"+p.address+path)
+	if err == nil && answer.Status != http.StatusOK {
+		err = fmt.Errorf("%d: %s", answer.Status, answer.Body)
+	}
+	return []byte(answer.Body), err
+}
+
+func uninstallMonitoring(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	uninstall(t, c)
+	for _, m := range c.Masters {
+		if _, err := m.Run(t.Context(), "systemctl", "stop", "node-exporter.service"); err != nil {
+			t.Error(err)
+		}
+		must(t, errors.Join(m.RemoveFile(nodeExporterPath), m.RemoveFile(filepath.Dir(configPath)), m.RemoveFile(filepath.Dir(apiServerURL))))
+	}
+}
+
+func repositoryFile(t *testing.T, name string) []byte {
+	t.Helper()
+	return must1(os.ReadFile(filepath.Join(host.Repository(), filepath.FromSlash(name))))(t)
+}
+
+// must1 gives what a call returned, unless that was an error.
+func must1[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return value
+	}
+}

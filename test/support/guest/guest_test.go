@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRun has a guest see another kernel than this one, with links that not every
+// kernel has, and the job's files; its script's status comes back.
+func TestRun(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: mmdebstrap")
+	}
+	given := filepath.Join(t.TempDir(), "given")
+	if err := os.WriteFile(given, []byte("as given\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed, err := Run(t.Context(), "../../../.cache", Job{
+		Arch:  "amd64",
+		Files: map[string]string{"/a/b/file": given},
+		Script: "uname -s -m; cat /a/b/file\n" +
+			"ip link add bond7 type bond && ip link add link bond7 name tagged type vlan id 7 && ip -br link show tagged\n" +
+			"exit 3\n",
+	})
+	if err == nil || !strings.HasSuffix(err.Error(), "ended with status 3") {
+		t.Errorf("the script's status is lost: %v", err)
+	}
+	want := "Linux x86_64\nas given\ntagged@bond7 "
+	if !strings.HasPrefix(printed, want) {
+		t.Errorf("it printed %q, not %q and more", printed, want)
+	}
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// AddBridge makes a bridge in the cell's network namespace, with addresses of
+// its own: hosts are plugged into it, and this process is on their network.
+func (c *Cell) AddBridge(ctx context.Context, name string, addresses ...netip.Prefix) error {
+	// Without a forwarding delay a port works as soon as it is up.
+	if _, err := run(ctx, "ip", "link", "add", name, "type", "bridge", "forward_delay", "0"); err != nil {
+		return err
+	}
+	for _, a := range addresses {
+		args := []string{"address", "add", a.String(), "dev", name}
+		if a.Addr().Is6() {
+			args = append(args, "nodad") // it is there before the first carrier
+		}
+		if _, err := run(ctx, "ip", args...); err != nil {
+			return err
+		}
+	}
+	_, err := run(ctx, "ip", "link", "set", name, "up")
+	return err
+}
+
+// run executes a command of this machine in the cell.
+func run(ctx context.Context, name string, args ...string) (string, error) {
+	return lab.Output(ctx, nil, "", name, args...)
+}

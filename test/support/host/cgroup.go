@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// cgroupPrefix makes our cgroups recognisable; the id of the process outside
+// the cell follows. The kernel does not remove them with their last process,
+// so that process does, and the next cell for one that could not.
+const cgroupPrefix = "http01-host-"
+
+// claimCgroups makes a cgroup in every hierarchy under a name of this process's
+// own, and locks it. The kernel drops the lock with this process, and that is
+// how another one knows: ids of processes say nothing, since cells are made
+// within cells.
+func claimCgroups() (name string, lock *os.File, err error) {
+	h, err := findHierarchies()
+	if err != nil {
+		return "", nil, err
+	}
+	name = cgroupPrefix + strconv.Itoa(os.Getpid())
+	for n := 1; ; n++ {
+		lock, err := claimCgroup(filepath.Join(h.unified, name))
+		if errors.Is(err, errTaken) {
+			name = fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), n)
+			continue
+		}
+		if err == nil {
+			err = makeCgroups(name)
+		}
+		return name, lock, err
+	}
+}
+
+// errTaken says that a name is in use, or was a moment ago.
+var errTaken = errors.New("the cgroup is another cell's")
+
+func claimCgroup(path string) (*os.File, error) {
+	if err := os.Mkdir(path, 0o755); errors.Is(err, fs.ErrExist) { //nolint:gosec // as systemd makes them
+		return nil, errTaken
+	} else if err != nil {
+		return nil, fmt.Errorf("make cgroup: %w", err)
+	}
+	lock, err := lockCgroup(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errTaken // swept before it was locked
+	}
+	return lock, err
+}
+
+// lockCgroup locks a cgroup that nobody has locked; closing it drops the lock.
+func lockCgroup(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the cgroup: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errTaken
+	}
+	if err == nil {
+		err = stillAt(path, f)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock cgroup %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// hierarchies are the cgroup trees that systemd uses: cgroup2, and beside it,
+// where version 1 is in use too, the tree named "systemd" (cgroups(7)).
+type hierarchies struct {
+	unified string
+	named   string // empty where there is none
+}
+
+func (h hierarchies) all() []string {
+	if h.named == "" {
+		return []string{h.unified}
+	}
+	return []string{h.unified, h.named}
+}
+
+func findHierarchies() (hierarchies, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return hierarchies{}, fmt.Errorf("list the mounts: %w", err)
+	}
+	h := parseMountinfo(string(text))
+	if h.unified == "" {
+		return h, errors.New("no cgroup2 is mounted here: systemd-nspawn needs it (mount -t cgroup2 none /sys/fs/cgroup/unified)")
+	}
+	return h, nil
+}
+
+// parseMountinfo reads proc_pid_mountinfo(5): the mount point is the fifth
+// field; type, source and options of the file system follow a lone hyphen.
+func parseMountinfo(text string) hierarchies {
+	var h hierarchies
+	for line := range strings.Lines(text) {
+		mount, filesystem, found := strings.Cut(strings.TrimSpace(line), " - ")
+		before, after := strings.Fields(mount), strings.Fields(filesystem)
+		if !found || len(before) < 5 || len(after) < 3 {
+			continue
+		}
+		switch {
+		case after[0] == "cgroup2":
+			h.unified = before[4]
+		case after[0] == "cgroup" && slices.Contains(strings.Split(after[2], ","), "name=systemd"):
+			h.named = before[4]
+		}
+	}
+	return h
+}
+
+// stillAt returns an error if what is open has been removed meanwhile, by who
+// had its lock before; another of its name may be there.
+func stillAt(path string, f *os.File) error {
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(path)
+	if err == nil && !os.SameFile(opened, there) {
+		err = errTaken
+	}
+	return err
+}
+
+// makeCgroups makes a cgroup of that name in every hierarchy.
+func makeCgroups(name string) error {
+	h, err := findHierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range h.all() {
+		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil { //nolint:gosec // as systemd makes them
+			return fmt.Errorf("make cgroup %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes the cgroups of that name with all below them. Their
+// last processes may still be on their way out.
+func removeCgroups(ctx context.Context, name string) error {
+	h, err := findHierarchies()
+	if err != nil {
+		return err
+	}
+	return lab.Eventually(ctx, "no cgroup "+name+" left", func(context.Context) error {
+		var all error
+		for _, root := range h.all() {
+			all = errors.Join(all, removeCgroup(filepath.Join(root, name)))
+		}
+		return all
+	})
+}
+
+func removeCgroup(path string) error {
+	var dirs []string
+	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // went meanwhile
+			}
+			return err
+		}
+		if d.IsDir() {
+			dirs = append(dirs, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list cgroup %s: %w", path, err)
+	}
+	for _, dir := range slices.Backward(dirs) {
+		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove cgroup %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// sweepCgroups removes what cells have left whose outer process was killed, and
+// nothing of one that lives.
+func sweepCgroups() error {
+	h, err := findHierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range h.all() {
+		left, err := filepath.Glob(filepath.Join(root, cgroupPrefix+"*"))
+		if err != nil {
+			return fmt.Errorf("list cgroups: %w", err)
+		}
+		for _, path := range left {
+			// Made and locked before the others of its name.
+			lock, err := lockCgroup(filepath.Join(h.unified, filepath.Base(path)))
+			if errors.Is(err, errTaken) {
+				continue
+			}
+			// Best effort: whatever still runs in it is not ours to end.
+			_ = removeCgroup(path)
+			if err == nil {
+				_ = lock.Close()
+			}
+		}
+	}
+	return nil
+}

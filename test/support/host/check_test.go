@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// check runs the check command on the master.
+func (s *service) check(ctx context.Context) (lab.CheckReport, error) {
+	out, err := s.master.Run(ctx, binaryPath, "check", "--name", apiName, "-o", "json")
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
+		return lab.CheckReport{}, err
+	}
+	return lab.ParseCheck(out)
+}
+
+// awaitFinding waits until the check of the service has found this and nothing
+// else, with a part of its text, and the kernel and the port are not blamed for it.
+func (s *service) awaitFinding(id, part string) {
+	s.t.Helper()
+	s.until(id+" by check", func(ctx context.Context) error {
+		r, err := s.check(ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{"nftables", "port", "vips", "config"} {
+			if c := r.Check(name); c.Outcome != "ok" {
+				return fmt.Errorf("%s: %+v", name, c)
+			}
+		}
+		c := r.Check("service")
+		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+": "+c.Findings[0].Remediation, part) {
+			return fmt.Errorf("service: %+v", c)
+		}
+		return nil
+	})
+}
+
+// TestCheckNamesTheSandbox changes the unit by drop-ins, each of which takes
+// something from the service that it cannot do without.
+func TestCheckNamesTheSandbox(t *testing.T) {
+	s := startServing(t)
+	r, err := s.check(t.Context())
+	s.requireNoError(err)
+	if c := r.Check("service"); c.Outcome != "ok" || !strings.HasPrefix(c.Text, "Serving: ") {
+		t.Errorf("before: %+v", c)
+	}
+	for _, tt := range []struct{ setting, says string }{
+		{"CapabilityBoundingSet=", "CapabilityBoundingSet= lacks CAP_NET_ADMIN"},
+		{"AmbientCapabilities=", "AmbientCapabilities= lacks CAP_NET_ADMIN"},
+		{"RestrictAddressFamilies=~AF_NETLINK", "RestrictAddressFamilies= denies AF_NETLINK"},
+		{"SystemCallFilter=~epoll_ctl", "SystemCallFilter= denies epoll_ctl"},
+		{"PrivateNetwork=yes", "PrivateNetwork=yes hides the host's network"},
+	} {
+		t.Run(tt.setting, func(*testing.T) {
+			s.override(tt.setting)
+			// It may not get ready, and tries again by itself.
+			s.systemctl("restart", "--no-block", unit)
+			s.awaitFinding("sandbox-denies", tt.says+": remove that setting from the drop-in ("+dropIn+")")
+		})
+	}
+	s.requireNoError(s.master.RemoveFile(dropIn))
+	s.systemctl("daemon-reload")
+	s.systemctl("restart", unit)
+	s.awaitStatus("Serving: holds ")
+	// What is shipped is not blamed for a service that is only stopped.
+	s.systemctl("stop", unit)
+	s.awaitFinding("service-down", unit+" is inactive")
+}

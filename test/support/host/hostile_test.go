@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// startAttacked starts the unit as it is shipped, with these settings more and a gate that
+// attacks (package hostile).
+func startAttacked(t *testing.T, attack, settings string) *service {
+	t.Helper()
+	s := newService(t, true)
+	binary, err := lab.BuildServiceWith(t.Context(), "../../suites/hostile/testdata/attack.go")
+	s.requireNoError(err)
+	const path = "/usr/local/bin/http01-proxyd-attacked"
+	s.requireNoError(s.master.Install(binary, path, 0o755))
+	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
+	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
+	s.systemctl("start", unit)
+	return s
+}
+
+// awaitJournal waits until an entry of the unit has this text.
+func (s *service) awaitJournal(text string) {
+	s.t.Helper()
+	s.until("the journal has "+text, func(context.Context) error {
+		for _, e := range s.journal() {
+			if strings.Contains(e["MESSAGE"], text) {
+				return nil
+			}
+		}
+		return errors.New("it has not")
+	})
+}
+
+// H4: what a gate writes to its standard error is an entry of the service's about it,
+// whatever it begins with.
+func TestHostileStandardError(t *testing.T) {
+	s := startAttacked(t, "stderr", "")
+	s.awaitJournal("<0>the controller is broken")
+	s.awaitJournal("standard error: flood")
+	for _, e := range s.journal() {
+		message := e["MESSAGE"]
+		if p := e["PRIORITY"]; p < "3" {
+			t.Errorf("priority %s: %q", p, message)
+		}
+		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" || !strings.HasPrefix(message, "the gate wrote to its standard error: ")) {
+			t.Errorf("%v", e)
+		}
+		if strings.ContainsAny(message, "\x1b\x07\u202e\n") {
+			t.Errorf("a terminal obeys %q", message)
+		}
+	}
+}
+
+// H5: when the unit's memory runs out, or its own limit is reached, the gate ends and
+// the service goes on. H1: so it does when the gate takes all threads that it can get;
+// this unit has a user of its own for that, because the limit is of all processes of one
+// user, and the hosts of other tests share this kernel.
+func TestHostileResources(t *testing.T) {
+	for _, tt := range []struct{ attack, settings, hears string }{
+		{attack: "memory"}, // the limit or the unit's memory, whichever the gate reaches first
+		{"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()), "standard error: runtime: failed to create new OS thread"},
+	} {
+		t.Run(tt.attack, func(t *testing.T) {
+			s := startAttacked(t, tt.attack, tt.settings)
+			pid := s.property("MainPID")
+			for range 2 {
+				ends := s.countProxyExits()
+				s.until("another gate ends", func(context.Context) error {
+					if s.countProxyExits() == ends {
+						return fmt.Errorf("%d have", ends)
+					}
+					return nil
+				})
+			}
+			if tt.hears != "" {
+				s.awaitJournal(tt.hears)
+			}
+			s.awaitProperties(map[string]string{"MainPID": pid, "NRestarts": "0", "ActiveState": "active", "Result": "success"})
+			if _, err := s.report(t.Context()); err != nil {
+				t.Errorf("the status: %v", err)
+			}
+		})
+	}
+}
+
+// countProxyExits is how many gates the journal says have ended.
+func (s *service) countProxyExits() (n int) {
+	s.t.Helper()
+	for _, e := range s.journal() {
+		if e["EVENT"] == "gate" {
+			n++
+		}
+	}
+	return n
+}

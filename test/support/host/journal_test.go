@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+)
+
+func TestJournal(t *testing.T) {
+	s := startServing(t)
+	tokens := s.challenge()
+	var entries []host.Entry
+	s.until("the challenges in the journal", func(context.Context) error {
+		entries = nil
+		for _, e := range s.journal() {
+			if e["EVENT"] == "challenge-begun" {
+				entries = append(entries, e)
+			}
+		}
+		if len(entries) < len(tokens) {
+			return errors.New("not there yet")
+		}
+		return nil
+	})
+	// A challenge is noted once its answer is out: two may be noted the other
+	// way round.
+	slices.SortFunc(entries, func(a, b host.Entry) int {
+		return cmp.Compare(tokenIndex(tokens, a), tokenIndex(tokens, b))
+	})
+	for i, e := range entries {
+		client, err := netip.ParseAddrPort(e["CLIENT"])
+		if err != nil || client.Addr() != s.client[i] {
+			t.Errorf("CLIENT=%s, want a port of %v", e["CLIENT"], s.client[i])
+		}
+		got := make(map[string]string)
+		for _, name := range []string{"EVENT", "MESSAGE_ID", "VIP", "HOST", "METHOD", "TOKEN_PREFIX", "STATUS", "UPSTREAM", "PRIORITY", "_SYSTEMD_UNIT"} {
+			got[name] = e[name]
+		}
+		want := map[string]string{
+			"EVENT": "challenge-begun", "MESSAGE_ID": "5d32fe61985f44e7aa095ee82bb29976", "VIP": s.api[i].String(), "HOST": apiName, "METHOD": "GET",
+			"TOKEN_PREFIX": tokens[i][:8], "STATUS": "200", "UPSTREAM": netip.AddrPortFrom(s.ingress[i], 80).String(),
+			"PRIORITY": "6", "_SYSTEMD_UNIT": unit,
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("challenge %d (-want +got):\n%s", i, diff)
+		}
+		if !regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`).MatchString(e["DURATION_MS"]) {
+			t.Errorf("DURATION_MS=%q", e["DURATION_MS"])
+		}
+		message := fmt.Sprintf(`^challenge %s… for "%s": .* from %s is answered 200 by %s in [0-9.]+ ms$`,
+			tokens[i][:8], regexp.QuoteMeta(apiName), s.client[i], regexp.QuoteMeta(want["UPSTREAM"]))
+		if !regexp.MustCompile(message).MatchString(e["MESSAGE"]) {
+			t.Errorf("MESSAGE=%q, want %s", e["MESSAGE"], message)
+		}
+	}
+	s.wantNoTokens(tokens)
+	s.wantPlainMessages()
+}
+
+// tokenIndex says which of the tokens an entry is about; -1 if none.
+func tokenIndex(tokens []string, e host.Entry) int {
+	return slices.IndexFunc(tokens, func(token string) bool { return token[:8] == e["TOKEN_PREFIX"] })
+}
+
+// wantNoTokens looks through the whole journal, not the unit's alone.
+func (s *service) wantNoTokens(tokens []string) {
+	s.t.Helper()
+	all := s.run("journalctl", "--quiet", "--output=export", "--all")
+	for _, token := range tokens {
+		if !strings.Contains(all, token[:8]) {
+			s.t.Errorf("token %s: not even its prefix is in the journal, so this looks in the wrong place", token)
+		}
+		if strings.Contains(all, token) {
+			s.t.Errorf("the whole token %s is in the journal", token)
+		}
+	}
+}
+
+// wantPlainMessages checks that the service's messages are for people:
+// journald knows the time and the level.
+func (s *service) wantPlainMessages() {
+	s.t.Helper()
+	stamped := regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}|\d{2}:\d{2}:\d{2}[^:]|\b(time|level|msg)=`)
+	own := 0
+	for _, e := range s.journal() {
+		if e["_SYSTEMD_UNIT"] != unit {
+			continue
+		}
+		own++
+		if stamped.MatchString(e["MESSAGE"]) {
+			s.t.Errorf("a time or level of its own in MESSAGE=%q", e["MESSAGE"])
+		}
+		if e["EVENT"] == "" {
+			s.t.Errorf("an entry without EVENT: %q", e["MESSAGE"])
+		}
+	}
+	if own == 0 {
+		s.t.Error("the service has written nothing")
+	}
+}

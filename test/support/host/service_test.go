@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+const (
+	apiName  = "api.lab.test"
+	refusal  = "Only /.well-known/acme-challenge/* is allowed"
+	maxBytes = 1 << 20
+)
+
+// service is the unit on the master, for one test.
+type service struct {
+	*site
+	t      *testing.T
+	before host.Cursor // the end of the journal when the test began
+}
+
+// newService gives the test a master on which the unit has never been started, with
+// or without keepalived, and takes everything away afterwards.
+func newService(t *testing.T, keepalived bool) *service {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: hosts that boot")
+	}
+	s := &service{site: shared, t: t}
+	s.reset(t.Context())
+	s.keepalived(keepalived)
+	var err error
+	s.before, err = s.master.JournalEnd(t.Context())
+	s.requireNoError(err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.master.Diagnosis(context.Background()))
+			t.Log(s.worker.Diagnosis(context.Background()))
+		}
+		s.reset(context.Background())
+	})
+	return s
+}
+
+// reset stops the unit and removes its files and what systemd remembers of it.
+func (s *service) reset(ctx context.Context) {
+	s.t.Helper()
+	_, err := s.master.Run(ctx, "systemctl", "disable", "--now", unit)
+	s.requireNoError(err)
+	for _, path := range []string{configPath, "/var/lib/private/http01-proxyd", "/var/lib/http01-proxyd", dropIn} {
+		s.requireNoError(s.master.RemoveFile(path))
+	}
+	_, err = s.master.Run(ctx, "systemctl", "daemon-reload")
+	s.requireNoError(err)
+	// Forgets failures, restarts and the start limit. A unit that has never
+	// been loaded has none.
+	_, _ = s.master.Run(ctx, "systemctl", "reset-failed", unit)
+}
+
+// keepalived runs on the master, holding the API VIPs, or was never there.
+func (s *service) keepalived(wanted bool) {
+	s.t.Helper()
+	if !wanted {
+		s.systemctl("stop", "keepalived.service")
+		s.requireNoError(s.master.RemoveFile(keepalivedConf))
+		return
+	}
+	s.requireNoError(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
+	s.systemctl("start", "keepalived.service")
+	s.until("the VIPs in their places", func(ctx context.Context) error {
+		for i := range 2 {
+			for h, vip := range map[*host.Host]netip.Addr{s.master: s.api[i], s.worker: s.ingress[i]} {
+				if held, err := h.Holds(ctx, vip); err != nil || !held {
+					return fmt.Errorf("%s does not hold %v: %w", h.Name, vip, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// startServing is fresh with keepalived and the unit started, in state Serving.
+func startServing(t *testing.T) *service {
+	t.Helper()
+	s := newService(t, true)
+	s.systemctl("start", unit)
+	s.awaitStatus("Serving: holds ")
+	return s
+}
+
+func (s *service) requireNoError(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *service) until(what string, try func(context.Context) error) {
+	s.t.Helper()
+	s.requireNoError(lab.Eventually(s.t.Context(), what, try))
+}
+
+func (s *service) run(name string, args ...string) string {
+	s.t.Helper()
+	out, err := s.master.Run(s.t.Context(), name, args...)
+	s.requireNoError(err)
+	return out
+}
+
+// runOnCleanup runs a command on the master when the test ends.
+func (s *service) runOnCleanup(name string, args ...string) {
+	s.t.Cleanup(func() {
+		_, err := s.master.Run(context.Background(), name, args...)
+		s.requireNoError(err)
+	})
+}
+
+func (s *service) systemctl(args ...string) string {
+	s.t.Helper()
+	return s.run("systemctl", args...)
+}
+
+// property is one of the unit's.
+func (s *service) property(name string) string {
+	s.t.Helper()
+	properties, err := s.master.Properties(s.t.Context(), unit, name)
+	s.requireNoError(err)
+	return properties[name]
+}
+
+// awaitProperties waits until some of the unit's properties are as given. A
+// reload is a state of its own, and its end comes after its effect.
+func (s *service) awaitProperties(want map[string]string) {
+	s.t.Helper()
+	s.awaitPropertiesOf(unit, want)
+}
+
+// awaitPropertiesOf is awaitProperties for another unit.
+func (s *service) awaitPropertiesOf(unit string, want map[string]string) {
+	s.t.Helper()
+	s.until("properties of "+unit, func(ctx context.Context) error {
+		got, err := s.master.Properties(ctx, unit, slices.Collect(maps.Keys(want))...)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("(-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// awaitStatus waits until the unit is active with a status line that begins as
+// given, and returns the line.
+func (s *service) awaitStatus(begin string) string {
+	s.t.Helper()
+	var line string
+	s.until("status line "+begin, func(ctx context.Context) error {
+		p, err := s.master.Properties(ctx, unit, "StatusText", "ActiveState", "SubState")
+		if err != nil {
+			return err
+		}
+		line = p["StatusText"]
+		if p["ActiveState"] != "active" || p["SubState"] != "running" || !strings.HasPrefix(line, begin) {
+			return fmt.Errorf("%s (%s): %q", p["ActiveState"], p["SubState"], line)
+		}
+		return nil
+	})
+	return line
+}
+
+// awaitRestart waits until systemd has started the unit again by itself,
+// once, and it serves.
+func (s *service) awaitRestart() {
+	s.t.Helper()
+	s.awaitProperties(map[string]string{"NRestarts": "1", "ActiveState": "active"})
+	s.awaitStatus("Serving: holds ")
+}
+
+// report is what `http01-proxyd status -o json` prints.
+func (s *service) report(ctx context.Context) (lab.Status, error) {
+	out, err := s.master.Run(ctx, binaryPath, "status", "-o", "json")
+	if err != nil {
+		return lab.Status{}, err
+	}
+	return lab.ParseStatus(out)
+}
+
+// awaitPort waits until the table leads to a port.
+func (s *service) awaitPort(port int) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("the table leads to port %d", port), func(ctx context.Context) error {
+		report, err := s.report(ctx)
+		if err == nil && (!report.Table.Present || report.Table.Port != port) {
+			err = fmt.Errorf("table is %+v", report.Table)
+		}
+		return err
+	})
+}
+
+// get asks the API VIP, by the address, for a path as a CA does.
+func (s *service) get(vip netip.Addr, path string) (int, string, error) {
+	client := &http.Client{
+		Timeout:   15 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true},
+	}
+	url := "http://" + net.JoinHostPort(vip.String(), "80") + path
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	request.Host = apiName
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBytes))
+	return answer.StatusCode, string(body), err
+}
+
+// challenge asks for a new token through each VIP; each has to be answered by
+// the ingress.
+func (s *service) challenge() (tokens []string) {
+	s.t.Helper()
+	for _, vip := range s.api {
+		token := rand.Text()
+		status, body, err := s.get(vip, prefix+token)
+		if err != nil || status != http.StatusOK || body != keyAuthorization(token) {
+			s.t.Fatalf("challenge through %v: %d %q %v, want 200 with %q", vip, status, body, err, keyAuthorization(token))
+		}
+		if asked := s.router.requests(token); len(asked) != 1 || asked[0].Host != apiName {
+			s.t.Fatalf("the ingress was asked for token %s by %v, want once for %s", token, asked, apiName)
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// override puts settings into the unit's drop-in.
+func (s *service) override(settings string) {
+	s.t.Helper()
+	s.requireNoError(s.master.WriteFile(dropIn, "[Service]\n"+settings+"\n", 0o644))
+	s.systemctl("daemon-reload")
+}
+
+// configure replaces the configuration file.
+func (s *service) configure(text string) {
+	s.t.Helper()
+	s.requireNoError(s.master.WriteFile(configPath, text, 0o644))
+}
+
+// journal lists what came into the unit's journal since the test began.
+func (s *service) journal() []host.Entry {
+	s.t.Helper()
+	entries, err := s.master.Journal(s.t.Context(), unit, s.before)
+	s.requireNoError(err)
+	if len(entries) == 0 {
+		s.t.Fatal("the journal has no entry of the unit")
+	}
+	return entries
+}
+
+// hasTable tells whether the service's table is in the master's kernel.
+func (s *service) hasTable() bool {
+	s.t.Helper()
+	for line := range strings.Lines(s.run("nft", "list", "tables")) {
+		if strings.TrimSpace(line) == "table "+lab.ServiceTable {
+			return true
+		}
+	}
+	return false
+}
+
+// wantClosed checks that nobody answers on port 80 of the API VIPs.
+func (s *service) wantClosed() {
+	s.t.Helper()
+	for _, vip := range s.api {
+		if status, body, err := s.get(vip, prefix+"x"); err == nil {
+			s.t.Errorf("%v answers %d %q, want a refused connection", vip, status, body)
+		} else if !errors.Is(err, unix.ECONNREFUSED) {
+			s.t.Errorf("%v: %v, want a refused connection", vip, err)
+		}
+	}
+}

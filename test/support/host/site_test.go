@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// Names and places. RFC 5737 and RFC 4193 set these networks aside.
+const (
+	unit           = "http01-proxyd.service"
+	unitPath       = "/etc/systemd/system/http01-proxyd.service"
+	companion      = "http01-proxyd-table.service"
+	companionPath  = "/etc/systemd/system/" + companion
+	binaryPath     = "/usr/local/bin/http01-proxyd"
+	configPath     = "/etc/http01-proxyd/config.yaml"
+	keepalivedConf = "/etc/keepalived/keepalived.conf"
+	dropIn         = "/etc/systemd/system/http01-proxyd.service.d/50-test.conf"
+	bridge         = "br0"
+)
+
+// pair is one address of each family.
+type pair [2]netip.Addr
+
+func address(host int) pair {
+	return pair{
+		netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", host)),
+		netip.MustParseAddr(fmt.Sprintf("fd4e:5f2a:9c01:1::%d", host)),
+	}
+}
+
+func (p pair) onLink() []netip.Prefix {
+	return []netip.Prefix{netip.PrefixFrom(p[0], 24), netip.PrefixFrom(p[1], 64)}
+}
+
+// site is a master and a worker that boot, and a client on their network,
+// which is this process.
+type site struct {
+	cell               *host.Cell
+	api, ingress       pair // the VIPs
+	client             pair
+	masterIP, workerIP pair
+
+	master, worker *host.Host
+	router         *router
+}
+
+func newSite(ctx context.Context, c *host.Cell, tree, binary string) (*site, error) {
+	s := &site{cell: c, api: address(5), ingress: address(6), client: address(100), masterIP: address(11), workerIP: address(21)}
+	if err := c.AddBridge(ctx, bridge, s.client.onLink()...); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.master, err = c.NewHost(host.Options{Name: "master", Tree: tree, Bridge: bridge, Addresses: s.masterIP.onLink()}); err != nil {
+		return nil, err
+	}
+	if s.worker, err = c.NewHost(host.Options{Name: "worker", Tree: tree, Bridge: bridge, Addresses: s.workerIP.onLink()}); err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		s.master.Install(binary, binaryPath, 0o755),
+		s.master.Install(filepath.Join(host.Repository(), "systemd", unit), unitPath, 0o644),
+		s.master.Install(filepath.Join(host.Repository(), "systemd", companion), companionPath, 0o644),
+		s.worker.WriteFile(keepalivedConf, s.workerKeepalived(), 0o644),
+	)
+	if err != nil {
+		return nil, err
+	}
+	group, both := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.master.Boot(both) })
+	group.Go(func() error { return s.worker.Boot(both) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	s.router, err = newRouter(ctx, s.worker)
+	return s, err
+}
+
+func (s *site) close(ctx context.Context) error {
+	return errors.Join(s.router.stop(), s.master.PowerOff(ctx), s.worker.PowerOff(ctx), s.master.Close(ctx), s.worker.Close(ctx))
+}
+
+// instance is one block of keepalived.conf.
+func instance(name string, id, priority int, own, peer, vip netip.Addr) lab.VRRPInstance {
+	return lab.VRRPInstance{Name: name, RouterID: id, Priority: priority, Source: own, Peers: []netip.Addr{peer}, VIP: vip, Password: "lab_vip"}
+}
+
+// masterKeepalived has both VIPs; the worker's instances win the ingress.
+func (s *site) masterKeepalived() string {
+	var all []lab.VRRPInstance
+	for i := range 2 {
+		all = append(all,
+			instance(fmt.Sprintf("lab_API_%d", i), 57, 40, s.masterIP[i], s.workerIP[i], s.api[i]),
+			instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 20, s.masterIP[i], s.workerIP[i], s.ingress[i]))
+	}
+	return render(all)
+}
+
+func (s *site) workerKeepalived() string {
+	var all []lab.VRRPInstance
+	for i := range 2 {
+		all = append(all, instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 40, s.workerIP[i], s.masterIP[i], s.ingress[i]))
+	}
+	return render(all)
+}
+
+func render(instances []lab.VRRPInstance) string {
+	text, err := lab.RenderKeepalived(host.Link, instances)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

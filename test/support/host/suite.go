@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// test/cmd/suites sets these when it runs the tests of a package in several
+// processes: a directory that they share, and their number.
+const (
+	GroupVariable     = "HTTP01_TEST_GROUP"
+	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
+)
+
+// Suite is what the tests of a package share: things in a cell, of which there
+// is one of a kind since hosts take seconds to boot.
+type Suite struct {
+	// Prepare is Enclose's.
+	Prepare func(ctx context.Context) ([]string, error)
+	// Up brings them up in the cell. The tests' own contexts end with them;
+	// this one does not.
+	Up func(ctx context.Context, c *Cell) (down func(context.Context) error, err error)
+}
+
+// Run is for TestMain: it runs the tests (testing.M.Run) between Up and what Up
+// returns, in a cell, and returns the exit code. Without root it runs them as
+// they are: they skip themselves, saying why.
+func (s Suite) Run(tests func() int) int {
+	if os.Geteuid() != 0 {
+		return tests()
+	}
+	return Enclose(s.Prepare, func(c *Cell) int { return s.runInCell(c, tests) })
+}
+
+func (s Suite) runInCell(c *Cell, tests func() int) int {
+	ctx := context.Background()
+	begin := time.Now()
+	down, err := s.Up(ctx, c)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bring up what the tests share:", err)
+		return 1
+	}
+	lab.RecordWait("bring up hosts", begin)
+	code := tests()
+	if err := down(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "take away what the tests shared:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Repository is the root of the repository, for a test of a package of the test
+// module: go test runs it in the package's folder.
+func Repository() string {
+	dir, err := filepath.Abs("../../..")
+	if err != nil {
+		panic(err) // the working directory is gone
+	}
+	return dir
+}
+
+// GroupDirectory returns a directory that the processes of one suite share. The
+// first process has fill put files into it. A process that runs by itself has the
+// directory to itself. LeaveGroup removes it.
+func GroupDirectory(ctx context.Context, name string, fill func(dir string) error) (string, error) {
+	group := os.Getenv(GroupVariable)
+	if group == "" {
+		dir, err := os.MkdirTemp("", "http01-"+name+"-")
+		if err == nil {
+			err = fill(dir)
+		}
+		return dir, err
+	}
+	lock, err := lockFile(ctx, filepath.Join(group, name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	dir := filepath.Join(group, name)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	aside := dir + ".new"
+	if err := os.Mkdir(aside, 0o750); err != nil {
+		return "", fmt.Errorf("make the directory of the suite: %w", err)
+	}
+	if err := fill(aside); err != nil {
+		return "", errors.Join(err, os.RemoveAll(aside))
+	}
+	return dir, os.Rename(aside, dir)
+}
+
+// LeaveGroup removes what GroupDirectory has returned to a process that runs by
+// itself. test/cmd/suites removes the directory that processes share.
+func LeaveGroup(dir string) error {
+	if os.Getenv(GroupVariable) != "" {
+		return nil
+	}
+	return os.RemoveAll(dir)
+}
+
+// Gather adds lines to those that the processes of one suite have gathered under
+// a name, and returns all of them once the last process has added its own; last is
+// false before. A process that runs by itself is the last.
+func Gather(ctx context.Context, name string, lines []string) (all []string, last bool, err error) {
+	group := os.Getenv(GroupVariable)
+	if group == "" {
+		return lines, true, nil
+	}
+	size, err := strconv.Atoi(os.Getenv(groupSizeVariable))
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s: %w", groupSizeVariable, err)
+	}
+	lock, err := lockFile(ctx, filepath.Join(group, name+".lock"))
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = lock.Close() }()
+	parts := filepath.Join(group, name)
+	if err := os.MkdirAll(parts, 0o750); err != nil {
+		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+	}
+	// Processes in PID namespaces of their own can have the same id.
+	f, err := os.CreateTemp(parts, "")
+	if err != nil {
+		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+	}
+	_, err = f.WriteString(strings.Join(lines, "\n"))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+	}
+	entries, err := os.ReadDir(parts)
+	if err != nil || len(entries) < size {
+		return nil, false, err
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(parts, e.Name()))
+		if err != nil {
+			return nil, false, fmt.Errorf("gather the lines of the suite: %w", err)
+		}
+		all = append(all, strings.Split(string(text), "\n")...)
+	}
+	return all, true, nil
+}

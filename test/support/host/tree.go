@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/debian"
+)
+
+const (
+	// TreeVariable names the environment variable with a directory to use
+	// instead of a tree of our own making.
+	TreeVariable = "HTTP01_HOST_TREE"
+
+	treePrefix = "host-tree-"
+)
+
+// packages are what a host has beyond Debian's minimum. The bus is RHEL CoreOS's:
+// dbus-daemon hangs up on dynamic users here. crun, netavark and gpg
+// are the smallest of what podman lets one choose from. rpm and make are for
+// test/suites/packaging.
+func packages() []string {
+	return []string{
+		"systemd", "systemd-sysv", "dbus-broker", "iproute2", "nftables", "keepalived", "procps",
+		"podman", "crun", "netavark", "gpg", "ca-certificates", "curl",
+		"rpm", "make",
+	}
+}
+
+// hooks change a fresh tree, whose path the shell has as $1, into what RHEL
+// CoreOS has: nothing is enabled that no preset names (systemd.preset(5)), and
+// /usr/local is below /var. networkd gives a host its address at every boot.
+// podman keeps images as plain files, since overlayfs takes no overlayfs as its
+// upper layer.
+func hooks() []string {
+	return []string{
+		`mkdir "$1/etc/systemd/system-preset"`,
+		`printf 'enable %s\n' systemd-networkd.service systemd-networkd-wait-online.service keepalived.service dbus-broker.service >"$1/etc/systemd/system-preset/10-host.preset"`,
+		`echo 'disable *' >"$1/etc/systemd/system-preset/99-default.preset"`,
+		`chroot "$1" systemctl preset-all`,
+		`mv "$1/usr/local" "$1/var/usrlocal" && ln -s ../var/usrlocal "$1/usr/local"`,
+		`printf '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' >"$1/etc/containers/storage.conf"`,
+		`rm "$1/etc/hostname" "$1/etc/resolv.conf"`,
+	}
+}
+
+// Tree returns the directory of a Debian system to lay hosts upon, and makes
+// it in the directory cache when it is not there yet, which takes a minute and
+// the network. Nothing may write into it. Several processes may call this at
+// once.
+func Tree(ctx context.Context, cache string) (string, error) {
+	if given := os.Getenv(TreeVariable); given != "" {
+		if _, err := os.Stat(filepath.Join(given, "usr/lib/systemd/systemd")); err != nil {
+			return "", fmt.Errorf("%s is not a tree with systemd in it: %w", TreeVariable, err)
+		}
+		return given, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // a repository's directory
+		return "", fmt.Errorf("make the cache directory: %w", err)
+	}
+	tree := filepath.Join(cache, treePrefix+treeHash())
+	lock, err := lockFile(ctx, filepath.Join(cache, "host-tree.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	if _, err := os.Stat(tree); err == nil {
+		return tree, nil
+	}
+	fmt.Fprintf(os.Stderr, "making a Debian %s tree for test hosts, once: %s\n", debian.Suite, tree)
+	return tree, build(ctx, cache, tree)
+}
+
+func treeHash() string {
+	sum := sha256.Sum256([]byte(strings.Join(append(packages(), hooks()...), "\n") + "\n" + debian.Suite))
+	return hex.EncodeToString(sum[:6])
+}
+
+// build makes the tree aside and renames it into place, so that there is a
+// whole one or none. Needs the lock.
+func build(ctx context.Context, cache, tree string) error {
+	// What a killed build has left; with the lock held, no other one runs.
+	left, err := filepath.Glob(filepath.Join(cache, "."+treePrefix+"*"))
+	if err != nil {
+		return fmt.Errorf("list unfinished trees: %w", err)
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove an unfinished tree: %w", err)
+		}
+	}
+	aside, err := os.MkdirTemp(cache, "."+treePrefix)
+	if err != nil {
+		return fmt.Errorf("make the tree's directory: %w", err)
+	}
+	err = bootstrap(ctx, aside)
+	if err == nil {
+		// It becomes "/" of the hosts, whose users must be able to enter it.
+		err = os.Chmod(aside, 0o755) //nolint:gosec // as every "/"
+	}
+	if err == nil {
+		err = os.Rename(aside, tree)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make the tree: %w", err), os.RemoveAll(aside))
+	}
+	return nil
+}
+
+func bootstrap(ctx context.Context, dir string) error {
+	options := []string{"--variant=minbase", "--include=" + strings.Join(packages(), ",")}
+	for _, hook := range hooks() {
+		options = append(options, "--customize-hook="+hook)
+	}
+	return debian.Bootstrap(ctx, dir, options...)
+}
+
+// lockFile makes and locks a file; closing it drops the lock. It waits for
+// another holder as long as ctx lives.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock: %w", err)
+	}
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for the lock %s: %w", path, context.Cause(ctx)), f.Close())
+		case <-look.C:
+		}
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+const (
+	bundlePath = "/etc/http01-proxyd/ca-bundle.crt"
+	proxyEnv   = "/etc/mco/proxy.env"
+	proxyCA    = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
+)
+
+// awaitCondition waits for a condition's reason, and a part of its message.
+func (s *service) awaitCondition(kind, reason, part string) {
+	s.t.Helper()
+	s.awaitMessage(kind, reason, func(message string) bool { return strings.Contains(message, part) })
+}
+
+// awaitMessage waits for a condition's reason, and for a message that is as it has to be.
+func (s *service) awaitMessage(kind, reason string, is func(message string) bool) {
+	s.t.Helper()
+	s.until(kind+" "+reason, func(ctx context.Context) error {
+		report, err := s.report(ctx)
+		if got := report.ConditionOf(kind); err == nil && (got.Reason != reason || !is(got.Message)) {
+			err = fmt.Errorf("it is %+v", got)
+		}
+		return err
+	})
+}
+
+// TestUpstreamFiles: what the unit's user may read, and keep, of the files about the
+// way to the ingress, with the modes that OpenShift gives them.
+func TestUpstreamFiles(t *testing.T) {
+	const trusted, egress, secret = "UpstreamTrustReady", "EgressProxyReady", "s3cr3t-of-the-proxy"
+	authority, err := lab.NewAuthority("Booted CA")
+	must(t, err)
+	s := newService(t, true)
+	for _, path := range []string{bundlePath, proxyEnv, proxyCA} {
+		t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
+	}
+	s.requireNoError(s.master.WriteFile(bundlePath, string(authority.Certificate()), 0o644))
+	s.requireNoError(s.master.WriteFile(proxyEnv, "HTTP_PROXY=http://admin:"+secret+"@192.0.2.99:3128\nNO_PROXY=.example.com\n", 0o644))
+	s.requireNoError(s.master.WriteFile(proxyCA, string(authority.Certificate()), 0o600)) // of machine-config-operator
+	s.systemctl("start", unit)
+	s.awaitStatus("Serving: ")
+	s.awaitCondition(trusted, "InForce", "(1 CA) is in force")
+	s.awaitCondition(egress, "Direct", "192.0.2.99:3128")
+	s.challenge()
+
+	// A bad one changes nothing, nor does a restart with it.
+	s.requireNoError(s.master.WriteFile(bundlePath, "-----BEGIN CERTIFICATE-----\nTm90", 0o644))
+	s.awaitCondition(trusted, "Refused", bundlePath)
+	s.systemctl("restart", unit)
+	s.awaitStatus("Serving: ")
+	s.awaitCondition(trusted, "Refused", "last good")
+	s.challenge()
+	s.requireNoError(s.master.RemoveFile(bundlePath))
+	s.awaitCondition(trusted, "SystemTrust", "")
+
+	kept := s.run("find", "/var/lib/private/http01-proxyd", "-name", "accepted-egress-proxy.json", "-printf", "%m")
+	if kept != "600" {
+		t.Errorf("what holds the credentials has mode %q, want 600", kept)
+	}
+	shown := s.systemctl("status", unit) + s.run(binaryPath, "status", "-o", "json") + s.run(binaryPath, "status", "-o", "prometheus") +
+		s.run("journalctl", "--no-pager", "-o", "json", "-u", unit)
+	if !strings.Contains(shown, "192.0.2.99") || strings.Contains(shown, secret) {
+		t.Errorf("the proxy is shown: %v, and so is its password: %v", strings.Contains(shown, "192.0.2.99"), strings.Contains(shown, secret))
+	}
+}

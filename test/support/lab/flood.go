@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/flood"
+)
+
+// FloodOptions say how hard the API VIP is to be flooded.
+type FloodOptions struct {
+	Connections int           // at once
+	PerSecond   int           // opened at most, over all processes, after the first of each
+	For         time.Duration // how long CAs ask once all connections have been opened
+}
+
+// UnitLimits start the service with the descriptor limit of its unit.
+func UnitLimits() []string { return []string{"prlimit", "--nofile=16384:16384"} }
+
+// UnitEnvironment is what the unit tells the service's runtime.
+func UnitEnvironment() []string { return []string{"GOMEMLIMIT=240MiB"} }
+
+// FloodReport is how a flood went.
+type FloodReport struct {
+	Hostile []flood.HostileReport // of each process
+	Honest  flood.CAReport        // a CA with addresses of its own
+	Shared  flood.CAReport        // a CA whose requests come from addresses that flood, as through a translator
+	Before  Footprint             // of the service, idle
+	Peak    Footprint             // the most of each, while the flood ran
+	After   Footprint             // when it was over
+	Refused map[string]int        // by the service, by its own count
+}
+
+// Addresses of a flood, all of them the internet's: 198.18.0.0/15 is set aside
+// for such tests (RFC 2544), and the /48 is one of the lab's own.
+const (
+	floodNetwork4 = "198.18.0.0/15"
+	floodNetwork6 = "fd4e:5f2a:9c0f::/48"
+)
+
+const (
+	// perProcess is how many connections a process of the flood holds: its
+	// descriptors may be limited to 20,000.
+	perProcess = 12_500
+	// floodSources are in each family; the IPv6 ones are /64 networks.
+	floodSources = 256
+	// heavySources are those of the first process, which by far go beyond what one
+	// source may have.
+	heavySources = 4
+	perspectives = 5
+	// hostileNiceness gives the service the processor first: real hostile machines have
+	// processors of their own. With 19, a busy machine leaves the flood none.
+	hostileNiceness = 10
+	// startUp is what the processes get until all are there. The CAs begin when the
+	// flood does.
+	startUp = 2 * time.Second
+)
+
+// Flood has processes in the internet open connections to the API VIP, none of
+// which sends a whole head, and CAs ask for a challenge while they do. The service
+// has to run on the VIP's holder; the caller's program has to begin with
+// flood.Main. It returns when the flood is over.
+func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report FloodReport, err error) {
+	if err := l.routeFlood(ctx); err != nil {
+		return report, err
+	}
+	const token, key = "a-token-that-is-asked-for-during-a-flood", "a-token-that-is-asked-for-during-a-flood.key"
+	name := "flooded." + l.Domain
+	solver, err := l.Solve(ctx, name, token, key)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, solver.Remove(context.WithoutCancel(ctx))) }()
+	ca := flood.CA{Server: l.web4(), Host: name, Path: acmePrefix + token, Want: key, Every: 250 * time.Millisecond}
+
+	if report.Before, err = footprint(s.PID()); err != nil {
+		return report, err
+	}
+	watch := watchFootprint(ctx, s.PID())
+	hostile, err := l.floodClients(l.hostile(o), hostileNiceness)
+	defer func() { err = errors.Join(err, killRemaining(hostile)) }()
+	if err != nil {
+		return report, err
+	}
+	if err := sleepContext(ctx, startUp); err != nil {
+		return report, err
+	}
+	honest, shared := ca, ca
+	honest.Perspectives = flood.Range{First: netip.MustParseAddr("198.19.0.1"), Count: perspectives}
+	shared.Perspectives = flood.Range{First: netip.MustParseAddr("198.18.0.0"), Count: heavySources}
+	cas, err := l.floodClients([]string{honest.Environment(), shared.Environment()}, 0)
+	defer func() { err = errors.Join(err, killRemaining(cas)) }()
+	if err != nil {
+		return report, err
+	}
+	for _, p := range hostile { // on a busy machine their niceness delays them
+		err := Eventually(ctx, "the flood to open its connections", func(context.Context) error {
+			_, err := flood.ReadReport[flood.HostileReport](p.Tail(1))
+			return errors.Join(err, p.Alive())
+		})
+		if err != nil {
+			return report, err
+		}
+	}
+	if err := sleepContext(ctx, o.For); err != nil {
+		return report, err
+	}
+	if report.Honest, err = endClient[flood.CAReport](ctx, cas[0]); err != nil {
+		return report, err
+	}
+	if report.Shared, err = endClient[flood.CAReport](ctx, cas[1]); err != nil {
+		return report, err
+	}
+	for _, p := range hostile {
+		r, err := endClient[flood.HostileReport](ctx, p)
+		if err != nil {
+			return report, err
+		}
+		report.Hostile = append(report.Hostile, r)
+	}
+	if report.Peak, err = watch(); err != nil {
+		return report, err
+	}
+	return report, l.afterFlood(ctx, s, &report)
+}
+
+// afterFlood waits until the service is as idle as before.
+func (l *Lab) afterFlood(ctx context.Context, s *Service, report *FloodReport) error {
+	err := Eventually(ctx, "the flood's descriptors closed", func(context.Context) error {
+		var err error
+		if report.After, err = footprint(s.PID()); err != nil {
+			return err
+		}
+		if report.After.Descriptors > report.Before.Descriptors+10 { // some are kept to the router for a while
+			return fmt.Errorf("%d are open, %d before", report.After.Descriptors, report.Before.Descriptors)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	seen, err := s.Status(ctx)
+	report.Refused = seen.Challenges.Refused
+	return err
+}
+
+// routeFlood makes the flood's addresses the internet's.
+func (l *Lab) routeFlood(ctx context.Context) error {
+	for _, net := range []struct {
+		prefix string
+		via    netip.Addr
+	}{{floodNetwork4, l.internet.V4}, {floodNetwork6, l.internet.V6}} {
+		// Every address of the prefix is local then, and may be bound.
+		if _, err := l.Internet.Run(ctx, "ip", "route", "replace", "local", net.prefix, "dev", "lo"); err != nil {
+			return fmt.Errorf("give the internet the flood's addresses: %w", err)
+		}
+		if _, err := l.Gateway.Run(ctx, "ip", "route", "replace", net.prefix, "via", net.via.String()); err != nil {
+			return fmt.Errorf("route the flood's addresses: %w", err)
+		}
+	}
+	return nil
+}
+
+func (l *Lab) web4() netip.AddrPort { return netip.AddrPortFrom(l.API.V4, 80) }
+
+// hostile is the environment of each process of the flood.
+func (l *Lab) hostile(o FloodOptions) []string {
+	many := []flood.Range{
+		{First: netip.MustParseAddr("198.18.1.0"), Count: floodSources},
+		{First: netip.MustParseAddr("fd4e:5f2a:9c0f::1"), Count: floodSources},
+	}
+	heavy := []flood.Range{{First: netip.MustParseAddr("198.18.0.0"), Count: heavySources}}
+	begin := time.Now().Add(startUp)
+	processes := (o.Connections + perProcess - 1) / perProcess
+	var all []string
+	for i := range processes {
+		h := flood.Hostile{
+			Begin: begin, Sources: many,
+			Server4: l.web4(), Server6: netip.AddrPortFrom(l.API.V6, 80),
+			Connections: o.Connections / processes, PerSecond: o.PerSecond / processes,
+		}
+		if i == 0 {
+			h.Sources = heavy
+		}
+		all = append(all, h.Environment())
+	}
+	return all
+}
+
+func (l *Lab) floodClients(environments []string, niceness int) (all []*Process, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	for i, env := range environments {
+		p, err := l.Internet.Start(Command{
+			Name: "flood-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.Itoa(i),
+			Path: "nice", Args: []string{"-n", strconv.Itoa(niceness), self}, Env: []string{env},
+		})
+		if err != nil {
+			return all, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// killRemaining ends those that have not ended.
+func killRemaining(all []*Process) error {
+	var errs []error
+	for _, p := range all {
+		select {
+		case <-p.Exited():
+		default:
+			errs = append(errs, p.Kill(context.Background()))
+		}
+		p.forget()
+	}
+	return errors.Join(errs...)
+}
+
+// endClient ends a client and reads its report.
+func endClient[R flood.HostileReport | flood.CAReport](ctx context.Context, p *Process) (R, error) {
+	// Its report needs the processor, which others may leave to it never.
+	err := unix.Setpriority(unix.PRIO_PGRP, p.PID(), 0)
+	if err = errors.Join(err, p.Stop(ctx)); err != nil {
+		var none R
+		return none, err
+	}
+	return flood.ReadReport[R](p.Tail(1))
+}
+
+func sleepContext(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// HostileTotal sums the processes up.
+func (r FloodReport) HostileTotal() (sum flood.HostileReport) {
+	for _, h := range r.Hostile {
+		sum.Opened += h.Opened
+		sum.Established += h.Established
+		sum.Refused += h.Refused
+		sum.Reset += h.Reset
+		sum.Answered += h.Answered
+		sum.Peak += h.Peak
+	}
+	return sum
+}
+
+// String is the report for people.
+func (r FloodReport) String() string {
+	var b strings.Builder
+	h := r.HostileTotal()
+	fmt.Fprintf(&b, "flood    %d connections at once at the peak, by %d processes: %d opened, %d established, %d reset, %d ended, %d refused\n",
+		h.Peak, len(r.Hostile), h.Opened, h.Established, h.Reset, h.Answered, h.Refused)
+	for _, ca := range []struct {
+		what string
+		flood.CAReport
+	}{{"honest   from other addresses", r.Honest}, {"honest   from addresses that flood", r.Shared}} {
+		fmt.Fprintf(&b, "%s: %d requests, %d lost; p50 %v, p99 %v, max %v\n", ca.what, ca.Requests, ca.Lost,
+			ca.P50.Round(100*time.Microsecond), ca.P99.Round(100*time.Microsecond), ca.Max.Round(100*time.Microsecond))
+		for _, why := range ca.Errors {
+			fmt.Fprintf(&b, "         lost: %s\n", why)
+		}
+	}
+	for _, f := range []struct {
+		when string
+		Footprint
+	}{{"before", r.Before}, {"at the peak", r.Peak}, {"afterwards", r.After}} {
+		fmt.Fprintf(&b, "service  %s: %s\n", f.when, f.Footprint)
+	}
+	var kinds []string
+	for kind, n := range r.Refused {
+		kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
+	}
+	slices.Sort(kinds)
+	fmt.Fprintf(&b, "service  refused: %s\n", strings.Join(kinds, ", "))
+	return b.String()
+}

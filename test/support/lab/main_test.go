@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/flood"
+)
+
+// labProcessVariable makes the test binary a process that brings labs up, as many as it
+// says, names them and waits for a signal: what the tests of crashes and of
+// Ctrl-C need.
+const labProcessVariable = "HTTP01_LAB_HOLD"
+
+func TestMain(m *testing.M) {
+	flood.Main()
+	testLabs.closeOnSignal()
+	if count := os.Getenv(labProcessVariable); count != "" {
+		// On standard output, where the names are awaited.
+		fmt.Println(runLabs(count))
+		os.Exit(1)
+	}
+	// Programs under the race detector sleep a second before they exit if not
+	// told otherwise, and the status command is run often.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := testLabs.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the labs:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// runLabs returns on a failure alone: a signal ends the process.
+func runLabs(count string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error)
+	for range n {
+		go func() {
+			l, err := testLabs.newLab()
+			if err != nil {
+				failed <- err
+				return
+			}
+			fmt.Println(l.ID)
+		}()
+	}
+	return <-failed
+}
+
+// shared is the one lab that most tests use in turn.
+var shared sharedLab
+
+type sharedLab struct {
+	once   sync.Once
+	lab    *Lab
+	binary string
+	err    error
+}
+
+func (s *sharedLab) get() (*Lab, string, error) {
+	s.once.Do(func() {
+		if s.binary, s.err = serviceBinary(testLabs.ctx); s.err != nil {
+			return
+		}
+		s.lab, s.err = testLabs.newLab()
+	})
+	return s.lab, s.binary, s.err
+}
+
+// serviceBinary is the one named by the environment, or built from the
+// repository, under the race detector.
+func serviceBinary(ctx context.Context) (string, error) {
+	if path := os.Getenv("HTTP01_PROXYD"); path != "" {
+		return path, nil
+	}
+	return BuildService(ctx, "-race")
+}
+
+// needRoot skips where no namespace can be made; as root nothing is skipped.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+}
+
+// cluster is the shared lab, quiet: no service runs, every VIP is where it
+// belongs. When the test ends, no node's ruleset may differ from what it was.
+func cluster(t *testing.T) (*Lab, string) {
+	t.Helper()
+	needRoot(t)
+	l, binary, err := shared.get()
+	must(t, err)
+	must(t, l.Settled(t.Context()))
+	before := rulesets(t, l)
+	t.Cleanup(func() {
+		if diff := cmp.Diff(before, rulesets(t, l)); diff != "" {
+			t.Errorf("rulesets (-before +after the test):\n%s", diff)
+		}
+		if t.Failed() {
+			t.Log(l.Logs())
+		}
+	})
+	return l, binary
+}
+
+func rulesets(t *testing.T, l *Lab) []string {
+	t.Helper()
+	var all []string
+	for _, n := range l.nodes {
+		// Cleanups run after the test's context has ended.
+		text, err := n.Ruleset(context.Background())
+		must(t, err)
+		all = append(all, n.Name+"\n"+text)
+	}
+	return all
+}
+
+// start runs the service on a node until the test ends; it then has to end
+// with status 0 and leave no table.
+func start(t *testing.T, n *Node, o ServiceOptions) *Service {
+	t.Helper()
+	if o.Binary == "" {
+		o.Binary = shared.binary
+	}
+	s, err := n.StartService(t.Context(), o)
+	must(t, err)
+	t.Cleanup(func() { stop(t, s) })
+	return s
+}
+
+// stop ends a service in order; one that has been killed is left alone.
+func stop(t *testing.T, s *Service) {
+	t.Helper()
+	ctx := context.Background()
+	select {
+	case <-s.Exited():
+		return
+	default:
+	}
+	if err := s.Stop(ctx); err != nil {
+		t.Errorf("stop the service on %s: %v", s.node.Name, err)
+	}
+	// A child's does not show in how the service ends.
+	if text, err := os.ReadFile(s.Log); err != nil || strings.Contains(string(text), "DATA RACE") {
+		t.Errorf("a data race in the service on %s, or no log: %v\n%s", s.node.Name, err, text)
+	}
+	if left, err := s.node.HasServiceTable(ctx); left || err != nil {
+		t.Errorf("table left on %s: %t, %v", s.node.Name, left, err)
+	}
+}
+
+// startAll runs the service on every master and waits until the holder serves
+// and the others stand by.
+func startAll(t *testing.T, l *Lab) []*Service {
+	t.Helper()
+	var services []*Service
+	for _, m := range l.Masters {
+		services = append(services, start(t, m.Node, ServiceOptions{}))
+	}
+	awaitHolder(t, l, services, 0)
+	return services
+}
+
+// awaitHolder waits until one master serves and the others stand by.
+func awaitHolder(t *testing.T, l *Lab, services []*Service, holder int) {
+	t.Helper()
+	for i, s := range services {
+		want, state := "Standby", "Standby"
+		if i == holder {
+			want, state = "Serving", "Held"
+		}
+		_, err := s.Await(t.Context(), want, func(seen Status) error {
+			if seen.Condition().Reason != want {
+				return fmt.Errorf("reason is %s: %s", seen.Condition().Reason, seen.Condition().Message)
+			}
+			for _, vip := range l.API.Both() {
+				if got := seen.VIPState(vip.String()); got != state {
+					return fmt.Errorf("VIP %s is %q", vip, got)
+				}
+			}
+			return nil
+		})
+		must(t, err)
+	}
+}
+
+// awaitReason waits until a service's condition has a reason.
+func awaitReason(t *testing.T, s *Service, reason string) Status {
+	t.Helper()
+	seen, err := s.AwaitReason(t.Context(), reason)
+	must(t, err)
+	return seen
+}
+
+// status is what a service reports now.
+func status(t *testing.T, s *Service) Status {
+	t.Helper()
+	seen, err := s.Status(t.Context())
+	must(t, err)
+	return seen
+}
+
+// publishName publishes a name of the test's own with the given addresses.
+func publishName(t *testing.T, l *Lab, label string, addresses Pair) string {
+	t.Helper()
+	name := label + "." + l.Domain
+	must(t, l.Internet.SetName(t.Context(), name, addresses))
+	return name
+}
+
+// orderCertificate gets a certificate for a name, after a self check from a node; nil skips
+// the self check.
+func orderCertificate(t *testing.T, l *Lab, name string, from *Node) {
+	t.Helper()
+	_, err := l.Certificate(t.Context(), Order{Name: name, SelfCheckFrom: from})
+	must(t, err)
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitRefused waits until nobody listens at an address any more.
+func awaitRefused(t *testing.T, from *Node, address string) {
+	t.Helper()
+	must(t, Eventually(t.Context(), address+" refused from "+from.Name, func(ctx context.Context) error {
+		conn, err := from.Dial(ctx, "tcp", address)
+		switch {
+		case err == nil:
+			_ = conn.Close()
+			return errors.New("connected")
+		case errors.Is(err, unix.ECONNREFUSED):
+			return nil
+		default:
+			return err
+		}
+	}))
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oc_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+)
+
+// disk is as much of a machine as the daemon needs to write one file.
+type disk map[string]string
+
+func (d disk) Run(_ context.Context, name string, args ...string) (string, error) {
+	if name == "stat" && d[args[len(args)-1]] != "" {
+		return "81a4\n", nil // a regular file, 0644 (inode(7))
+	}
+	return "", fmt.Errorf("%s %q: %w", name, args, fs.ErrNotExist)
+}
+
+func (d disk) ReadFile(name string) (string, error) {
+	content, there := d[name]
+	if !there {
+		return "", fs.ErrNotExist
+	}
+	return content, nil
+}
+
+func (d disk) WriteFile(name, content string, _ fs.FileMode) error {
+	d[name] = content
+	return nil
+}
+
+func (d disk) RemoveFile(name string) error {
+	delete(d, name)
+	return nil
+}
+
+const (
+	noEntries = `apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata: {name: cluster}
+spec: {managementState: Managed}
+`
+	entry = `apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata: {name: cluster}
+spec:
+  nodeDisruptionPolicy:
+    files:
+    - path: /etc/motd
+      actions: [{type: None}]
+`
+	motd = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 50-master-motd
+  labels: {machineconfiguration.openshift.io/role: master}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+    storage:
+      files:
+      - {path: /etc/motd, mode: 0644, contents: {source: "data:,hello"}}
+`
+	kernelArgument = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 50-master-quiet
+  labels: {machineconfiguration.openshift.io/role: master}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+  kernelArguments: [quiet]
+`
+	applyPolicy    = "oc apply --server-side --field-manager=us -f policy.yaml"
+	getGenerations = "oc get machineconfiguration cluster -o jsonpath={.metadata.generation}={.status.observedGeneration}"
+	applyConfig    = "oc apply -f config.yaml"
+)
+
+// newTestCluster is a cluster of one node, and a directory with files to apply.
+func newTestCluster(t *testing.T, files map[string]string) (c *oc.Cluster, dir string, run func(command string) string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range files {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	c, err := oc.New(t.Context(), []byte(noEntries), []oc.Node{{Name: "master0", Daemon: &mcd.Daemon{Machine: disk{}}}})
+	must(t, err)
+	c.Rollouts()
+	return c, dir, func(command string) string {
+		t.Helper()
+		out, err := c.Run(t.Context(), dir, strings.Fields(command)[1:]...)
+		must(t, err)
+		return out
+	}
+}
+
+// The operator takes a policy up some time after it was applied: who does not
+// wait for that has hosts that reboot.
+func TestPolicyTakesEffectLater(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		commands []string
+		looks    []string // what the looks between them show
+		reboots  bool
+	}{
+		"not waited for":         {[]string{applyPolicy, applyConfig}, nil, true},
+		"looked at and not met":  {[]string{applyPolicy, getGenerations, applyConfig}, []string{"2=1"}, true},
+		"waited for":             {[]string{applyPolicy, getGenerations, getGenerations, applyConfig}, []string{"2=1", "2=2"}, false},
+		"in force before":        {[]string{applyPolicy, getGenerations, getGenerations, applyPolicy, getGenerations, applyConfig}, []string{"2=1", "2=2", "2=2"}, false},
+		"looked at before only":  {[]string{getGenerations, getGenerations, applyPolicy, applyConfig}, []string{"1=1", "1=1"}, true},
+		"the policy after all":   {[]string{applyConfig, applyPolicy, getGenerations, getGenerations}, []string{"2=1", "2=2"}, true},
+		"without any policy yet": {[]string{getGenerations, applyConfig}, []string{"1=1"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, _, run := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
+			var looks []string
+			for _, command := range tt.commands {
+				if out := run(command); command == getGenerations {
+					looks = append(looks, out)
+				}
+			}
+			if diff := cmp.Diff(tt.looks, looks); diff != "" {
+				t.Errorf("the generations (-want +got):\n%s", diff)
+			}
+			if got := reboots(t, c.Rollouts()); !cmp.Equal([]bool{tt.reboots}, got) {
+				t.Errorf("reboots: %v, want one update with %v", got, tt.reboots)
+			}
+		})
+	}
+}
+
+// What changes while a pool is paused comes in one update.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	c, _, run := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd, "kernel.yaml": kernelArgument})
+	for _, command := range []string{applyPolicy, getGenerations, getGenerations} {
+		run(command)
+	}
+	c.Pause()
+	run(applyConfig)
+	run("oc apply -f kernel.yaml")
+	if got := c.Rollouts(); len(got) > 0 {
+		t.Errorf("a paused pool has updates: %v", got)
+	}
+	must(t, c.Resume(t.Context()))
+	if got := reboots(t, c.Rollouts()); !cmp.Equal([]bool{true}, got) {
+		t.Errorf("reboots: %v, want one update, with one", got)
+	}
+}
+
+// reboots says for each update whether it asks for a reboot.
+func reboots(t *testing.T, rollouts []oc.Rollout) []bool {
+	t.Helper()
+	var all []bool
+	for _, r := range rollouts {
+		if r.Report.Degraded != nil {
+			t.Errorf("%s: %v", r.Node, r.Report.Degraded)
+		}
+		all = append(all, r.Report.Rebooted)
+	}
+	return all
+}
+
+// What the documentation does not use is refused, rather than taken for
+// something else.
+func TestUnknownCommands(t *testing.T) {
+	t.Parallel()
+	c, dir, _ := newTestCluster(t, map[string]string{"policy.yaml": entry, "config.yaml": motd})
+	for command, want := range map[string]string{
+		"oc":                                    "a verb is missing",
+		"oc patch mcp/master":                   "no such verb",
+		"oc apply -f policy.yaml":               "does not apply a MachineConfiguration like this",
+		"oc apply --server-side -f config.yaml": "does not apply a MachineConfig like this",
+		"oc apply --force-conflicts -f config.yaml":   "force-conflicts",
+		"oc delete -f config.yaml":                    "is not in the cluster",
+		"oc get mcp master":                           "does not get",
+		"oc wait mcp/master --for=condition=Updating": "timed out",
+		"oc debug node/master9 -- chroot /host true":  "there is no node master9",
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			_, err := c.Run(t.Context(), dir, strings.Fields(command)[1:]...)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want something with %q", err, want)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

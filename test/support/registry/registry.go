@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+const (
+	port = "443" // so that references need not name it
+
+	headTimeout = 10 * time.Second
+	// wholeTimeout is for one request with its answer, a binary's worth of
+	// bytes on a machine under load.
+	wholeTimeout = 2 * time.Minute
+)
+
+// Registry keeps images in memory and serves them on one node. Its methods may
+// be called from several goroutines.
+type Registry struct {
+	Name string // of the host in references, such as registry.lab.test
+
+	node    *lab.Node
+	content http.Handler
+	tls     *tls.Config
+	ca      *lab.Authority
+	nodes   account // pulls
+	owner   account // pushes, and is not counted
+
+	counting sync.Mutex
+	pulls    Pulls
+
+	stalled     atomic.Bool
+	switching   sync.Mutex
+	outage      Outage
+	closeServer func() error // of the web server; nil while refused
+}
+
+// account is who may ask, by HTTP basic authentication.
+type account struct{ user, password string }
+
+// New starts a registry on the lab's internet node and publishes its name.
+func New(ctx context.Context, l *lab.Lab, label string) (*Registry, error) {
+	node := l.Internet.Node
+	r := &Registry{
+		Name:    label + "." + l.Domain,
+		node:    node,
+		content: registry.New(registry.Logger(log.New(io.Discard, "", 0))),
+		nodes:   account{"nodes", rand.Text()},
+		owner:   account{"owner", rand.Text()},
+	}
+	var err error
+	if r.ca, err = lab.NewAuthority("CA of " + r.Name); err != nil {
+		return nil, err
+	}
+	identity, err := r.ca.Issue(lab.ServerCertificate{Names: []string{r.Name}})
+	if err != nil {
+		return nil, err
+	}
+	pair, err := identity.TLS()
+	if err != nil {
+		return nil, err
+	}
+	r.tls = &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12}
+	if err := l.Internet.SetName(ctx, r.Name, node.Addresses); err != nil {
+		return nil, fmt.Errorf("publish the registry's name: %w", err)
+	}
+	return r, r.Up(ctx)
+}
+
+// CA is the certificate, in PEM, that whoever pulls has to trust.
+func (r *Registry) CA() string { return string(r.ca.Certificate()) }
+
+// TrustPath is where podman looks for it (containers-certs.d(5)); the
+// machine-config-daemon, too, puts the CAs of registries there.
+func (r *Registry) TrustPath() string { return "/etc/docker/certs.d/" + r.Name + "/ca.crt" }
+
+// Authfile is what lies on a node as /var/lib/kubelet/config.json: the
+// credentials of the account that may pull (containers-auth.json(5)).
+func (r *Registry) Authfile() (string, error) {
+	type entry struct {
+		Auth string `json:"auth"`
+	}
+	text, err := json.Marshal(map[string]map[string]entry{"auths": {
+		r.Name: {base64.StdEncoding.EncodeToString([]byte(r.nodes.user + ":" + r.nodes.password))},
+	}})
+	if err != nil {
+		return "", fmt.Errorf("encode the registry's credentials: %w", err)
+	}
+	return string(text), nil
+}
+
+// Close ends the registry.
+func (r *Registry) Close() error {
+	r.switching.Lock()
+	defer r.switching.Unlock()
+	return r.stop()
+}
+
+func (r *Registry) start(ctx context.Context) error {
+	listener, err := r.node.Listen(ctx, ":"+port)
+	if err != nil {
+		return fmt.Errorf("start the registry: %w", err)
+	}
+	r.closeServer = lab.Serve(listener, r.tls, http.HandlerFunc(r.serve))
+	return nil
+}
+
+// stop ends every connection, too.
+func (r *Registry) stop() error {
+	if r.closeServer == nil {
+		return nil
+	}
+	err := r.closeServer()
+	r.closeServer = nil
+	return err
+}
