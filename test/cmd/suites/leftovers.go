@@ -149,10 +149,29 @@ func processes(id string) []string {
 	return all
 }
 
+// runtimeDirs are created by programs at their first start after a boot: by ip (a
+// mount too), mount, firewalld and the labs.
+func runtimeDirs() []string {
+	return []string{"/run/firewalld", "/run/http01-lab", "/run/mount", "/run/netns"}
+}
+
+// removeRuntimeDirs removes the directories of runtimeDirs that are new and empty. One
+// that another run uses is not empty, and stays.
+func removeRuntimeDirs(before snapshot) {
+	for _, dir := range runtimeDirs() {
+		if before["file "+dir] {
+			continue
+		}
+		_ = unix.Unmount(dir, 0) // EINVAL where it is not a mount, EBUSY where it is in use
+		_ = os.Remove(dir)
+	}
+}
+
 // leftovers lists everything that was not there before. It repeats that for some time,
 // since the end of a process takes the kernel a moment.
 func leftovers(before snapshot, root, id, tmp string) ([]string, error) {
 	for deadline := time.Now().Add(settleTimeout); ; {
+		removeRuntimeDirs(before)
 		after, err := takeSnapshot(root)
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	_ "embed"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -26,7 +27,8 @@ func startCaddy(ctx context.Context, r *rig) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.startProgram("caddy", binary, config)
+	// Caddy writes its identity below XDG_DATA_HOME, by default into the home directory.
+	return r.startProgram("caddy", "env", "XDG_DATA_HOME="+filepath.Dir(config), binary, config)
 }
 
 // buildProgram compiles the program in a folder, once: a compiler that runs beside

@@ -24,7 +24,7 @@ func newTerminal(t *testing.T) *terminal {
 	t.Helper()
 	s := &terminal{t, filepath.Join(t.TempDir(), "tmux")}
 	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "45",
-		"env", "LANG=C.UTF-8", "NO_COLOR=", "PS1=shell$ ", "bash", "--norc", "--noprofile", "-i")
+		"env", "LANG=C.UTF-8", "NO_COLOR=", "HISTFILE=", "PS1=shell$ ", "bash", "--norc", "--noprofile", "-i")
 	t.Cleanup(func() {
 		_ = exec.CommandContext(context.Background(), "tmux", "-S", s.socket, "kill-server").Run()
 	})
