@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -22,7 +23,7 @@ import (
 // the admin's bundle, or where there is none, what this host trusts.
 type caWatcher struct {
 	log         *slog.Logger
-	tracker     *report.Tracker
+	tracker     *tracker.Tracker
 	files       *filewatch.Watcher
 	setTrust    func(*protocol.CABundle) // the gate, and those that follow it
 	lastGood    trust.LastGoodCopy
@@ -39,7 +40,7 @@ type caWatcher struct {
 	lastSet      *protocol.CABundle
 }
 
-func newCAWatcher(o Options, board *report.Tracker, tell func(*protocol.CABundle)) (*caWatcher, error) {
+func newCAWatcher(o Options, board *tracker.Tracker, tell func(*protocol.CABundle)) (*caWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err

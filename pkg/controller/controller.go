@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -100,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 
 // service is the parts, built and not yet running.
 type service struct {
-	tracker       *report.Tracker
+	tracker       *tracker.Tracker
 	watchdog      *systemd.Watchdog
 	addresses     *address.Watcher
 	files         *filewatch.Watcher
@@ -123,7 +124,7 @@ type service struct {
 func newComponents(ctx context.Context, o Options) (*service, error) {
 	store := systemd.NewDescriptorStore()
 	kept := inheritedListeners(o.Log, store)
-	s := &service{tracker: report.NewTracker(o.Version, time.Now(), logTransition(o.Log)), table: &kernelTable{persistent: store != nil, log: o.Log}}
+	s := &service{tracker: tracker.New(o.Version, time.Now(), logTransition(o.Log)), table: &kernelTable{persistent: store != nil, log: o.Log}}
 	var err error
 	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
 		return nil, err

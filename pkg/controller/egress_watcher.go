@@ -16,6 +16,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
@@ -40,7 +41,7 @@ const (
 // capabilities asks the network.
 type egressWatcher struct {
 	log          *slog.Logger
-	tracker      *report.Tracker
+	tracker      *tracker.Tracker
 	store        egress.Store
 	addresses    func() ([]address.Address, error)
 	setEgress    func(protocol.EgressRoutes) // the gate, through the door
@@ -89,7 +90,7 @@ type appliedEgress struct {
 	setting egress.Configuration
 }
 
-func newEgressWatcher(o Options, board *report.Tracker, addresses func() ([]address.Address, error), tell func(protocol.EgressRoutes)) (*egressWatcher, error) {
+func newEgressWatcher(o Options, board *tracker.Tracker, addresses func() ([]address.Address, error), tell func(protocol.EgressRoutes)) (*egressWatcher, error) {
 	files, err := filewatch.NewWithMaxDelay(o.Log, fileDebounce)
 	if err != nil {
 		return nil, err

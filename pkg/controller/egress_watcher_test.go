@@ -27,6 +27,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -40,7 +41,7 @@ type egressWatcherTest struct {
 	dir    string
 	config config.Config
 	log    *nstest.Log
-	board  *report.Tracker
+	board  *tracker.Tracker
 	stop   func() // of what begin has begun
 
 	mu   sync.Mutex
@@ -56,7 +57,7 @@ func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
 	w.config.EgressProxy.Upstream = config.EgressAuto
 	w.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 	w.config.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.6")}
-	w.board = report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})
+	w.board = tracker.New("test", time.Now(), func(_, _ report.Condition) {})
 	o := Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(dir, "state"), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
 		ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts"), APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),

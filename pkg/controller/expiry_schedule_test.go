@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -65,7 +66,7 @@ func withExpiryWatcher(t *testing.T, test func(w *expiryWatcherTest)) {
 		w.answer = func(q prober.CertificateRequest) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
-		board := report.NewTracker("test", w.start, func(_, _ report.Condition) {})
+		board := tracker.New("test", w.start, func(_, _ report.Condition) {})
 		w.apiServerURL = filepath.Join(t.TempDir(), "apiserver-url.env")
 		w.expiryWatcher = newExpiryWatcher(slog.New(slog.NewTextHandler(w, nil)), board, w.apiServerURL, expiryCheckInterval)
 		w.readCertificates = func(_ context.Context, questions []prober.CertificateRequest) ([]report.Certificate, error) {
@@ -88,7 +89,7 @@ func (w *expiryWatcherTest) setVIPs(vips ...string) {
 	for _, v := range vips {
 		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPStandby})
 	}
-	w.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Standby, VIPs: all}, time.Now())
+	w.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Standby, VIPs: all}, time.Now())
 }
 
 func (w *expiryWatcherTest) advance(d time.Duration) (asked []string) {

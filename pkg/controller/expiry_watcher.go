@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -37,7 +38,7 @@ const (
 // with the look.
 type expiryWatcher struct {
 	log              *slog.Logger
-	tracker          *report.Tracker
+	tracker          *tracker.Tracker
 	readCertificates func(context.Context, []prober.CertificateRequest) ([]report.Certificate, error)
 	history          expiry.History
 	lastError        string // why the last look was none
@@ -49,7 +50,7 @@ type expiryWatcher struct {
 	hosts []string // of the configuration
 }
 
-func newExpiryWatcher(log *slog.Logger, board *report.Tracker, apiServerURL string, tick time.Duration) *expiryWatcher {
+func newExpiryWatcher(log *slog.Logger, board *tracker.Tracker, apiServerURL string, tick time.Duration) *expiryWatcher {
 	return &expiryWatcher{log: log, tracker: board, readCertificates: queryCertificates, apiServerURLFile: apiServerURL, interval: tick}
 }
 

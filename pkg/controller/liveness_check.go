@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -67,7 +67,7 @@ const (
 //
 // A gate that answers this host and nobody else is not found out.
 type livenessCheck struct {
-	tracker      *report.Tracker
+	tracker      *tracker.Tracker
 	stats        *statsRecorder
 	proxy        *proxyManager
 	timing       timing
@@ -78,7 +78,7 @@ type livenessCheck struct {
 
 	// What follows belongs to the goroutine of run.
 	checkedProcess     *proxyProcess // that answer is about
-	answer             report.VIPProbe
+	answer             tracker.VIPProbe
 	unansweredSince    time.Time           // when the first VIP without an answer was seen
 	failures           map[failureKind]int // in a row
 	replacementBackoff time.Duration       // before the next replacement without an answer
@@ -107,8 +107,8 @@ const (
 	underLoad
 )
 
-func newLivenessCheck(board *report.Tracker, recorder *statsRecorder, door *proxyManager, t timing) *livenessCheck {
-	board.SetVIPProbe(report.VIPProbe{}, time.Now())
+func newLivenessCheck(board *tracker.Tracker, recorder *statsRecorder, door *proxyManager, t timing) *livenessCheck {
+	board.SetVIPProbe(tracker.VIPProbe{}, time.Now())
 	return &livenessCheck{
 		tracker: board, stats: recorder, proxy: door, timing: t, trigger: make(chan struct{}, 1), replacements: make(chan replacement, 1),
 		failures: make(map[failureKind]int), replacementBackoff: minReplacementBackoff,
@@ -160,7 +160,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 	}
 	if gate != c.checkedProcess || len(vips) == 0 {
 		c.checkedProcess, c.unansweredSince = gate, time.Time{}
-		c.answer = report.VIPProbe{}
+		c.answer = tracker.VIPProbe{}
 		clear(c.failures)
 	}
 	c.retainAnswers(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
@@ -186,7 +186,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 			return c.timing.ServingAgain
 		}
 	}
-	c.answer = report.VIPProbe{Answered: vips}
+	c.answer = tracker.VIPProbe{Answered: vips}
 	c.unansweredSince, c.nextReplacement, c.replacementBackoff = time.Time{}, time.Time{}, minReplacementBackoff
 	clear(c.failures)
 	c.publish()
@@ -212,7 +212,7 @@ func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f reque
 		return
 	}
 	if f.kind == notDelivered {
-		c.answer = report.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host itself to port 80 of %v do not reach the service (%s), and whether others do is not known: run http01-proxyd check", vip, f.reason)}
+		c.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host itself to port 80 of %v do not reach the service (%s), and whether others do is not known: run http01-proxyd check", vip, f.reason)}
 		c.publish()
 		return
 	}

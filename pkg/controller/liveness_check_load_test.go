@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -15,9 +16,9 @@ import (
 func newFailingLivenessCheck(vip netip.Addr) *livenessCheck {
 	r, _, _ := newStatsRecorderTest()
 	vips := []netip.Addr{vip}
-	r.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
+	r.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
 	c := newLivenessCheck(r.tracker, r, nil, timing{}.withDefaults())
-	c.answer = report.VIPProbe{Answered: vips}
+	c.answer = tracker.VIPProbe{Answered: vips}
 	c.publish()
 	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -32,13 +33,13 @@ func newNotifierTest(t *testing.T) notifierTest {
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
-	board := report.NewTracker("test", time.Now(), func(report.Condition, report.Condition) {})
+	board := tracker.New("test", time.Now(), func(report.Condition, report.Condition) {})
 	return notifierTest{&notifier{log: slog.New(slog.DiscardHandler), tracker: board}, t, socket, path}
 }
 
 // setObservation puts the result of a look on the board.
 func (a notifierTest) setObservation(n int) {
-	a.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
+	a.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("look %d", n)}, time.Now())
 }
 
 // receive is the next message of the announcer.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -40,7 +40,7 @@ type proxySupervisor struct {
 	output       *child.Output // of the gates
 	proxy        *proxyManager
 	stats        *statsRecorder
-	tracker      *report.Tracker
+	tracker      *tracker.Tracker
 	liveness     *livenessCheck
 	heartbeat    func()
 	silenceLimit time.Duration // after which a gate is replaced

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -31,7 +32,7 @@ const (
 // each challenge, and a line a minute for everything else.
 type statsRecorder struct {
 	log           *slog.Logger
-	tracker       *report.Tracker
+	tracker       *tracker.Tracker
 	causeContext  func() cause.Context
 	onUndelivered func() // called after a challenge that did not reach the ingress
 
@@ -46,7 +47,7 @@ type statsRecorder struct {
 	limitedConnections uint64      // those of them that had to make room for others
 }
 
-func newRecorder(log *slog.Logger, board *report.Tracker, known func() cause.Context, failed func()) *statsRecorder {
+func newRecorder(log *slog.Logger, board *tracker.Tracker, known func() cause.Context, failed func()) *statsRecorder {
 	return &statsRecorder{log: log, tracker: board, causeContext: known, onUndelivered: failed, challenges: challengelog.New(), refused: make(map[report.Refusal]uint64)}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -19,7 +20,7 @@ import (
 func newStatsRecorderTest() (*statsRecorder, *strings.Builder, *int) {
 	var out strings.Builder
 	failed := 0
-	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), report.NewTracker("test", time.Now(), func(_, _ report.Condition) {}), emptyCauseContext, func() { failed++ })
+	r := newRecorder(slog.New(slog.NewTextHandler(&out, nil)), tracker.New("test", time.Now(), func(_, _ report.Condition) {}), emptyCauseContext, func() { failed++ })
 	return r, &out, &failed
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -28,7 +29,7 @@ const (
 // tells before the next challenge does. It looks only while this host holds a
 // VIP, and the gate looks for it: it does no more than connect.
 type upstreamCheck struct {
-	tracker      *report.Tracker
+	tracker      *tracker.Tracker
 	probe        func(context.Context) []protocol.Reachability
 	causeContext func() cause.Context
 	trigger      chan struct{}
@@ -37,7 +38,7 @@ type upstreamCheck struct {
 	targets []netip.AddrPort
 }
 
-func newUpstreamCheck(board *report.Tracker, probe func(context.Context) []protocol.Reachability, known func() cause.Context) *upstreamCheck {
+func newUpstreamCheck(board *tracker.Tracker, probe func(context.Context) []protocol.Reachability, known func() cause.Context) *upstreamCheck {
 	return &upstreamCheck{tracker: board, probe: probe, causeContext: known, trigger: make(chan struct{}, 1)}
 }
 

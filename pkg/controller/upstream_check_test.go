@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -19,7 +20,7 @@ import (
 // told.
 type upstreamCheckTest struct {
 	*upstreamCheck
-	board  *report.Tracker
+	board  *tracker.Tracker
 	probes atomic.Int64
 	down   atomic.Bool
 }
@@ -28,7 +29,7 @@ func withUpstreamCheck(t *testing.T, test func(p *upstreamCheckTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
-		p := &upstreamCheckTest{board: report.NewTracker("test", time.Now(), func(_, _ report.Condition) {})}
+		p := &upstreamCheckTest{board: tracker.New("test", time.Now(), func(_, _ report.Condition) {})}
 		p.upstreamCheck = &upstreamCheck{tracker: p.board, trigger: make(chan struct{}, 1), causeContext: emptyCauseContext, probe: func(context.Context) []protocol.Reachability {
 			p.probes.Add(1)
 			found := protocol.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
@@ -58,7 +59,7 @@ func runDuring(t *testing.T, run func(context.Context) error, test func()) {
 }
 
 func (p *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
-	p.board.SetReconcileResult(report.ReconcileResult{
+	p.board.SetReconcileResult(tracker.ReconcileResult{
 		Reason: reason, Message: "m",
 		VIPs: []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}},
 	}, time.Now())
@@ -112,14 +113,14 @@ func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
 
 func TestCanceledProbeChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &upstreamCheck{tracker: report.NewTracker("test", time.Now(), func(_, _ report.Condition) {}), trigger: make(chan struct{}, 1)}
+		p := &upstreamCheck{tracker: tracker.New("test", time.Now(), func(_, _ report.Condition) {}), trigger: make(chan struct{}, 1)}
 		p.probe = func(ctx context.Context) []protocol.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
 			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "refused"}}}
 		}
 		p.setTargets([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
-		p.tracker.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
+		p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p.probeAll(ctx)

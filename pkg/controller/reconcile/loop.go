@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
@@ -93,7 +94,7 @@ type Notifier interface {
 // Dependencies are what a Loop works with. All but Drain are required.
 type Dependencies struct {
 	Log         *slog.Logger
-	Tracker     *report.Tracker
+	Tracker     *tracker.Tracker
 	Addresses   Addresses
 	Files       Files
 	Table       Table

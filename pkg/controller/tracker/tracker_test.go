@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report_test
+package tracker_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -22,8 +23,8 @@ var (
 
 func ignoreTransition(_, _ report.Condition) {}
 
-func servingResult() report.ReconcileResult {
-	return report.ReconcileResult{
+func servingResult() tracker.ReconcileResult {
+	return tracker.ReconcileResult{
 		Reason: report.Serving, Message: "holds 192.0.2.5",
 		VIPs: []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld}},
 	}
@@ -32,7 +33,7 @@ func servingResult() report.ReconcileResult {
 func TestConditionTransitions(t *testing.T) {
 	t.Parallel()
 	moves := 0
-	b := report.NewTracker("test", start, func(before, after report.Condition) {
+	b := tracker.New("test", start, func(before, after report.Condition) {
 		if before == after {
 			t.Errorf("no change from %+v", before)
 		}
@@ -46,7 +47,7 @@ func TestConditionTransitions(t *testing.T) {
 		moved  int // the step whose time is the transition's
 	}
 	set := func(reason report.Reason) func(time.Time) {
-		return func(now time.Time) { b.SetReconcileResult(report.ReconcileResult{Reason: reason, Message: "m"}, now) }
+		return func(now time.Time) { b.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m"}, now) }
 	}
 	upstream := func(u report.Upstream) func(time.Time) {
 		return func(now time.Time) { b.SetUpstreams([]report.Upstream{u}, now) }
@@ -85,7 +86,7 @@ func TestConditionTransitions(t *testing.T) {
 // TestVIPSince: each VIP says since when it is what it is.
 func TestVIPSince(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	for i, tt := range []struct{ look, want string }{
 		{"192.0.2.5 Standby, 2001:db8::5 Standby", "192.0.2.5 0, 2001:db8::5 0"},
 		{"192.0.2.5 Held, 2001:db8::5 Standby", "192.0.2.5 1, 2001:db8::5 0"},
@@ -94,7 +95,7 @@ func TestVIPSince(t *testing.T) {
 		{"2001:db8::5 Standby, 192.0.2.5 Standby", "2001:db8::5 4, 192.0.2.5 4"},
 		{"", ""},
 	} {
-		look := report.ReconcileResult{Reason: report.Standby, Message: "m"}
+		look := tracker.ReconcileResult{Reason: report.Standby, Message: "m"}
 		for one := range strings.SplitSeq(tt.look, ", ") {
 			if address, state, is := strings.Cut(one, " "); is {
 				look.VIPs = append(look.VIPs, report.VIP{Address: netip.MustParseAddr(address), State: report.VIPState(state)})
@@ -119,8 +120,8 @@ func TestVIPSince(t *testing.T) {
 func TestConditionInKubernetesForm(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
-	b := report.NewTracker("test", now, ignoreTransition)
-	b.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
+	b := tracker.New("test", now, ignoreTransition)
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 20000)}, now)
 	r := b.Report(report.Table{})
 	out, err := json.Marshal(r)
 	if err != nil {
@@ -152,7 +153,7 @@ func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewTracker("test", start, ignoreTransition)
+			b := tracker.New("test", start, ignoreTransition)
 			b.SetReconcileResult(servingResult(), start)
 			b.SetUpstreams(down, start)
 			b.RecordChallenge(tt.challenge)
@@ -166,7 +167,7 @@ func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 
 func TestChangedFires(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	told := func() bool {
 		select {
 		case <-b.Changed():
@@ -196,7 +197,7 @@ func TestChangedFires(t *testing.T) {
 
 func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	b.SetReconcileResult(servingResult(), start)
 	b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
 	if got := b.Report(report.Table{}).Condition().Reason; got != report.Serving {
@@ -206,7 +207,7 @@ func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 
 func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	for n := range 47 {
 		b.RecordChallenge(report.Challenge{Time: start, Host: strconv.Itoa(n), Status: 200})
 		b.CountForwarded(answered(1))
@@ -237,7 +238,7 @@ func answered(n uint64) []report.ForwardedCount {
 
 func TestTraffic(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
+	b := tracker.New("test", start, ignoreTransition)
 	b.CountForwarded(answered(3))
 	b.CountForwarded(append(answered(2), report.ForwardedCount{
 		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "refused", Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
@@ -284,31 +285,31 @@ func TestStatusLine(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Hour)
 	for name, tt := range map[string]struct {
-		do   func(*report.Tracker)
+		do   func(*tracker.Tracker)
 		want string
 	}{
-		"starting": {func(*report.Tracker) {}, "Starting: the first look at this host is not over yet"},
-		"serving": {func(b *report.Tracker) {
+		"starting": {func(*tracker.Tracker) {}, "Starting: the first observation of this host is not complete yet"},
+		"serving": {func(b *tracker.Tracker) {
 			b.SetReconcileResult(servingResult(), start)
 			b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start)
 			b.CountForwarded(answered(12))
 			b.RecordChallenge(report.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
 		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
-		"one that went away": {func(b *report.Tracker) {
-			b.SetReconcileResult(report.ReconcileResult{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
+		"one that went away": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
 			b.CountForwarded([]report.ForwardedCount{{ClientKind: report.OtherClient, Outcome: report.AnswerUnread, Count: 1}})
 			b.RecordChallenge(report.Challenge{Time: now.Add(-30 * time.Second)})
-		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without an answer 30s ago"},
-		"message over lines": {func(b *report.Tracker) {
-			b.SetReconcileResult(report.ReconcileResult{Reason: report.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
+		}, "Standby: not on this host: 192.0.2.5, 1 challenge, last without a response 30s ago"},
+		"message over lines": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a\nREADY=1\x1b[31m"}, start)
 		}, "InvalidConfig: a READY=1 [31m"},
-		"very long message": {func(b *report.Tracker) {
-			b.SetReconcileResult(report.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
+		"very long message": {func(b *tracker.Tracker) {
+			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: strings.Repeat("é", 5000)}, start)
 		}, "NoVIPs: " + strings.Repeat("é", 494) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := report.NewTracker("test", start, ignoreTransition)
+			b := tracker.New("test", start, ignoreTransition)
 			tt.do(b)
 			if got := b.Report(report.Table{}).StatusLine(now); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
@@ -333,8 +334,8 @@ func TestAge(t *testing.T) {
 // and something that is said whatever the state is.
 func TestReconcileResultMessages(t *testing.T) {
 	t.Parallel()
-	b := report.NewTracker("test", start, ignoreTransition)
-	b.SetReconcileResult(report.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router is silent", MessageSuffix: " (besides)"}, start)
+	b := tracker.New("test", start, ignoreTransition)
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router is silent", MessageSuffix: " (besides)"}, start)
 	says := func(want string) {
 		t.Helper()
 		if c := b.Report(report.Table{}).Condition(); string(c.Reason)+": "+c.Message != want {
@@ -351,11 +352,11 @@ func TestReconcileResultMessages(t *testing.T) {
 func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	t.Parallel()
 	moves := 0
-	b := report.NewTracker("test", start, func(_, _ report.Condition) { moves++ })
+	b := tracker.New("test", start, func(_, _ report.Condition) { moves++ })
 	vip := servingResult().VIPs[0].Address
 	other := netip.MustParseAddr("2001:db8::5")
 	look := func(reason report.Reason, vips ...netip.Addr) {
-		l := report.ReconcileResult{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
+		l := tracker.ReconcileResult{Reason: reason, Message: "holds " + strconv.Itoa(len(vips))}
 		for _, v := range vips {
 			l.VIPs = append(l.VIPs, report.VIP{Address: v, State: report.VIPHeld})
 		}
@@ -367,21 +368,21 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 			t.Errorf("%s: %s: %s; want %s: %s", step, c.Reason, c.Message, reason, message)
 		}
 	}
-	b.SetVIPProbe(report.VIPProbe{}, start)
+	b.SetVIPProbe(tracker.VIPProbe{}, start)
 	look(report.Standby)
 	want("without a VIP", report.Standby, "holds 0")
 	look(report.Serving, vip)
 	want("before the first answer", report.Standby, "holds 0")
-	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip}}, start)
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}}, start)
 	want("after it", report.Serving, "holds 1")
 	look(report.Serving, vip, other)
 	want("before that of a second VIP", report.Serving, "holds 1")
-	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
 	want("which does not come", report.ProxyUnavailable, "silence")
 	b.SetProxyFailure("gone", start)
 	want("without a gate", report.ProxyUnavailable, "gone")
 	b.SetProxyFailure("", start)
-	b.SetVIPProbe(report.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
+	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
 	want("with a note", report.Serving, "holds 2; but")
 	look(report.PortInUse, vip)
 	want("with another reason", report.PortInUse, "holds 1")
