@@ -3,6 +3,7 @@
 package tracker
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -47,6 +48,7 @@ type Tracker struct {
 	proxyFailure   string    // why no proxy process serves clients; empty if one does
 	vipProbe       *VIPProbe // nil before the first SetVIPProbe
 	condition      report.Condition
+	reported       report.Condition   // the last one that onTransition received
 	partConditions []report.Condition // of parts of the service
 	trust          report.Trust
 	egress         report.EgressProxy
@@ -63,12 +65,13 @@ type Tracker struct {
 // New returns the tracker of a service that has just started. It calls onTransition
 // after each change of the condition's reason or message, in order.
 func New(version string, now time.Time, onTransition func(before, after report.Condition)) *Tracker {
-	starting := report.Condition{Type: report.ConditionType}
+	starting := report.Condition{Type: report.ConditionType}.Next(false, report.Starting, "the first observation of this host is not complete yet", now)
 	return &Tracker{
 		version:      version,
 		onTransition: onTransition,
 		changed:      make(chan struct{}, 1),
-		condition:    starting.Next(false, report.Starting, "the first observation of this host is not complete yet", now),
+		condition:    starting,
+		reported:     starting,
 		refused:      make(map[report.Refusal]uint64),
 		events:       report.Events{Reloads: make(map[string]uint64)},
 	}
@@ -125,7 +128,8 @@ func (t *Tracker) SetProxyFailure(why string, now time.Time) {
 
 // SetVIPProbe sets the result of the service's own requests. After the first call, the
 // reason becomes Serving only when each held VIP has answered. Until then, or until
-// there is a failure, the reason does not change.
+// there is a failure, the reason does not change and the message reports the VIPs that
+// have not answered.
 func (t *Tracker) SetVIPProbe(p VIPProbe, now time.Time) {
 	t.update(func() { t.vipProbe = &p }, now)
 }
@@ -136,19 +140,30 @@ func (t *Tracker) update(set func(), now time.Time) {
 	defer t.transitionMu.Unlock()
 	t.mu.Lock()
 	set()
-	before, after := t.evaluate(now)
+	before, after := t.reported, t.reported
+	if t.evaluate(now) {
+		after = t.condition
+		t.reported = after
+	}
 	t.mu.Unlock()
 	if before.Reason != after.Reason || before.Message != after.Message {
 		t.onTransition(before, after)
 	}
 }
 
-// evaluate updates the condition. The caller holds mu.
-func (t *Tracker) evaluate(now time.Time) (before, after report.Condition) {
-	before = t.condition
+// evaluate updates the condition. final is false while a VIP that has arrived has not
+// answered yet: that takes less than a second as a rule, and is no transition. The caller
+// holds mu.
+func (t *Tracker) evaluate(now time.Time) (final bool) {
 	if t.result.Reason == "" {
-		return before, before
+		return false
 	}
+	before := t.condition
+	defer func() {
+		if t.condition != before {
+			t.signalChange()
+		}
+	}()
 	reason, message := t.result.Reason, t.result.Message
 	if reason == report.Serving && allUnreachable(t.upstreams) {
 		reason, message = report.UpstreamUnreachable, t.result.UnreachableMessage
@@ -163,23 +178,26 @@ func (t *Tracker) evaluate(now time.Time) (before, after report.Condition) {
 	case p == nil || !holding:
 	case p.Failure != "":
 		reason, message = report.ProxyUnavailable, p.Failure
-	case !t.allHeldAnswered():
-		return before, before
+	case len(t.heldUnanswered()) > 0:
+		message = fmt.Sprintf("%s; waiting for the response to the service's own request to %s%s",
+			t.result.Message, strings.Join(t.heldUnanswered(), ", "), t.result.MessageSuffix)
+		t.condition = before.Next(before.Reason.Ready(), before.Reason, message, now)
+		return false
 	case p.Note != "":
 		message += "; " + p.Note
 	}
 	t.condition = before.Next(reason.Ready(), reason, message+t.result.MessageSuffix, now)
-	if t.condition != before {
-		t.signalChange()
-	}
-	return before, t.condition
+	return true
 }
 
-// allHeldAnswered reports whether each held VIP has answered. The caller holds mu.
-func (t *Tracker) allHeldAnswered() bool {
-	return !slices.ContainsFunc(t.result.VIPs, func(v report.VIP) bool {
-		return v.State == report.VIPHeld && !slices.Contains(t.vipProbe.Answered, v.Address.Unmap())
-	})
+// heldUnanswered returns the held VIPs that have not answered. The caller holds mu.
+func (t *Tracker) heldUnanswered() (vips []string) {
+	for _, v := range t.result.VIPs {
+		if v.State == report.VIPHeld && !slices.Contains(t.vipProbe.Answered, v.Address.Unmap()) {
+			vips = append(vips, v.Address.String())
+		}
+	}
+	return vips
 }
 
 // allUnreachable reports whether every address was checked and none accepted the

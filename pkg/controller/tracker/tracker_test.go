@@ -57,9 +57,9 @@ func TestConditionTransitions(t *testing.T) {
 		{"at the start", func(time.Time) {}, "False", report.Starting, 0},
 		{"standby", set(report.Standby), "True", report.Standby, 1},
 		{"serving keeps the time", set(report.Serving), "True", report.Serving, 1},
-		{"an address not tried yet says nothing", upstream(report.Upstream{Address: ingress}), "True", report.Serving, 1},
+		{"an unchecked address is ignored", upstream(report.Upstream{Address: ingress}), "True", report.Serving, 1},
 		{"no upstream answers", upstream(down), "False", report.UpstreamUnreachable, 4},
-		{"on standby that does not count", set(report.Standby), "True", report.Standby, 5},
+		{"ignored on standby", set(report.Standby), "True", report.Standby, 5},
 		{"serving again, still unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
 		{"another failure keeps the time", set(report.PortInUse), "False", report.PortInUse, 6},
 		{"serving, unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
@@ -79,11 +79,11 @@ func TestConditionTransitions(t *testing.T) {
 		}
 	}
 	if moves != 8 {
-		t.Errorf("told of %d changes, want 8", moves)
+		t.Errorf("%d transitions, want 8", moves)
 	}
 }
 
-// TestVIPSince: each VIP says since when it is what it is.
+// TestVIPSince: each VIP has the time of its last change of state.
 func TestVIPSince(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
@@ -146,10 +146,10 @@ func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 		challenge report.Challenge
 		want      report.Reason
 	}{
-		"answered":          {report.Challenge{Upstream: ingress, Status: 200}, report.Serving},
-		"failed":            {report.Challenge{Upstream: ingress, Status: 502, Cause: "refused"}, report.UpstreamUnreachable},
-		"client went away":  {report.Challenge{Upstream: ingress}, report.UpstreamUnreachable},
-		"address of before": {report.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, report.UpstreamUnreachable},
+		"answered":            {report.Challenge{Upstream: ingress, Status: 200}, report.Serving},
+		"failed":              {report.Challenge{Upstream: ingress, Status: 502, Cause: "refused"}, report.UpstreamUnreachable},
+		"client disconnected": {report.Challenge{Upstream: ingress}, report.UpstreamUnreachable},
+		"previous address":    {report.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, report.UpstreamUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +168,7 @@ func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
 func TestChangedFires(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
-	told := func() bool {
+	changed := func() bool {
 		select {
 		case <-b.Changed():
 			return true
@@ -189,8 +189,8 @@ func TestChangedFires(t *testing.T) {
 		{"a challenge", func() { b.RecordChallenge(report.Challenge{}) }, true},
 	} {
 		s.do()
-		if got := told(); got != s.want {
-			t.Errorf("%s: told %v, want %v", s.name, got, s.want)
+		if got := changed(); got != s.want {
+			t.Errorf("%s: signalled %v, want %v", s.name, got, s.want)
 		}
 	}
 }
@@ -259,15 +259,15 @@ func TestTraffic(t *testing.T) {
 	}
 	b.CountForwarded(answered(1))
 	if diff := cmp.Diff(want, first.Traffic); diff != "" {
-		t.Errorf("a report changes afterwards:\n%s", diff)
+		t.Errorf("a report is not a copy:\n%s", diff)
 	}
 	if first.Challenges.Total != 6 {
 		t.Errorf("total %d", first.Challenges.Total)
 	}
 }
 
-// TestBucket: a bucket holds what is over the bound of the one before and up to
-// its own (Prometheus, native histograms: upper bound inclusive).
+// TestBucket: the upper bound of a bucket is inclusive, as in native histograms of
+// Prometheus.
 func TestBucket(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]int{
@@ -295,7 +295,7 @@ func TestStatusLine(t *testing.T) {
 			b.CountForwarded(answered(12))
 			b.RecordChallenge(report.Challenge{Time: now.Add(-3 * time.Minute), Status: 200})
 		}, "Serving: holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago"},
-		"one that went away": {func(b *tracker.Tracker) {
+		"client that disconnected": {func(b *tracker.Tracker) {
 			b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Standby, Message: "not on this host: 192.0.2.5"}, start)
 			b.CountForwarded([]report.ForwardedCount{{ClientKind: report.OtherClient, Outcome: report.AnswerUnread, Count: 1}})
 			b.RecordChallenge(report.Challenge{Time: now.Add(-30 * time.Second)})
@@ -330,25 +330,25 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestReconcileResultMessages: a look may have words of its own for an ingress that is silent,
-// and something that is said whatever the state is.
+// TestReconcileResultMessages: a result may have its own message for an unreachable
+// ingress, and a suffix for every message.
 func TestReconcileResultMessages(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
-	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router is silent", MessageSuffix: " (besides)"}, start)
-	says := func(want string) {
+	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router does not answer", MessageSuffix: " (suffix)"}, start)
+	expect := func(want string) {
 		t.Helper()
 		if c := b.Report(report.Table{}).Condition(); string(c.Reason)+": "+c.Message != want {
 			t.Errorf("%s: %s, want %s", c.Reason, c.Message, want)
 		}
 	}
-	says("Serving: m (besides)")
+	expect("Serving: m (suffix)")
 	b.SetUpstreams([]report.Upstream{{Checked: start, Error: "refused"}, {Checked: start, Error: "refused"}}, start)
-	says("UpstreamUnreachable: the router is silent (besides)")
+	expect("UpstreamUnreachable: the router does not answer (suffix)")
 }
 
-// The condition is Serving only when the service's own request was answered on each
-// held VIP; until that is known it stays.
+// TestServingRequiresAnswerOnEachVIP: the reason becomes Serving when each held VIP has
+// answered the service's own request. Waiting for an answer is no transition.
 func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	t.Parallel()
 	moves := 0
@@ -372,15 +372,15 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	look(report.Standby)
 	want("without a VIP", report.Standby, "holds 0")
 	look(report.Serving, vip)
-	want("before the first answer", report.Standby, "holds 0")
+	want("before the first answer", report.Standby, "holds 1; waiting for the response to the service's own request to 192.0.2.5")
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}}, start)
 	want("after it", report.Serving, "holds 1")
 	look(report.Serving, vip, other)
-	want("before that of a second VIP", report.Serving, "holds 1")
+	want("before the answer of a second VIP", report.Serving, "holds 2; waiting for the response to the service's own request to 2001:db8::5")
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
-	want("which does not come", report.ProxyUnavailable, "silence")
+	want("without that answer", report.ProxyUnavailable, "silence")
 	b.SetProxyFailure("gone", start)
-	want("without a gate", report.ProxyUnavailable, "gone")
+	want("without a proxy process", report.ProxyUnavailable, "gone")
 	b.SetProxyFailure("", start)
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
 	want("with a note", report.Serving, "holds 2; but")
