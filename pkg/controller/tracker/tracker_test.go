@@ -115,8 +115,8 @@ func TestVIPSince(t *testing.T) {
 	}
 }
 
-// TestConditionInKubernetesForm: the rest of the shape is compared with the real
-// type in test/support/lab.
+// TestConditionInKubernetesForm: the other fields are compared with the
+// type of Kubernetes in test/support/lab.
 func TestConditionInKubernetesForm(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
@@ -228,7 +228,7 @@ func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	}
 }
 
-// allHeldAnswered is n requests that were answered with 200 in 3 ms each.
+// answered returns the count of n requests that were answered with 200 in 3 ms each.
 func answered(n uint64) []report.ForwardedCount {
 	const took = 3 * time.Millisecond
 	return []report.ForwardedCount{{
