@@ -310,7 +310,7 @@ func TestStopCutsOffAfterDrainTimeout(t *testing.T) {
 	s := startService(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-r.Context().Done()
-	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"Drain": 100000000}`)
+	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"DrainTimeout": 100000000}`)
 	s.awaitNotification("READY=1")
 	sendChallenge(t)
 	<-asked

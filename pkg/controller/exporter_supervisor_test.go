@@ -24,7 +24,7 @@ const (
 	metricsURL  = "http://127.0.0.1:9645/metrics"
 
 	// shortExporterBackoff makes the service start the next exporter soon.
-	shortExporterBackoff = serviceTiming + `={"ExporterBackOff": 50000000}`
+	shortExporterBackoff = serviceTiming + `={"ExporterBackoff": 50000000}`
 )
 
 // fetch fetches a page once, on a connection of its own.

@@ -22,7 +22,7 @@ import (
 
 // shortLivenessTiming has the service's own requests follow one another faster. Their bound
 // has to hold for a gate that is well on a loaded machine.
-const shortLivenessTiming = serviceTiming + `={"ServingEvery": 200000000, "ServingAgain": 100000000, "ServingWithin": 1000000000, "GateSilence": 60000000000}`
+const shortLivenessTiming = serviceTiming + `={"LivenessInterval": 200000000, "LivenessRetryInterval": 100000000, "LivenessTimeout": 1000000000, "ProxySilenceLimit": 60000000000}`
 
 // runProxy is the gate, or one that lives and does not serve: as the file says whose
 // name is that of the program.

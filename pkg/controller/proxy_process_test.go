@@ -209,7 +209,7 @@ func TestProxyIsKilled(t *testing.T) {
 
 // A gate that hangs is replaced, as one that ends is.
 func TestProxyHangs(t *testing.T) {
-	s := startServing(t, serviceTiming+`={"GateSilence": 5000000000}`)
+	s := startServing(t, serviceTiming+`={"ProxySilenceLimit": 5000000000}`)
 	pid := s.awaitNewProxy(0)
 	must(t, unix.Kill(pid, unix.SIGSTOP))
 	// Until all of its threads have stopped it may accept a connection, which ends with it.
