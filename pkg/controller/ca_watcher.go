@@ -267,11 +267,11 @@ func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
 			continue
 		}
 		added++
-		log.Warn(fmt.Sprintf("%s is ignored: %s", describeIgnored(c, line, t.Path), c.Reason), slog.String("event", "trust-left-out"),
+		log.Warn(fmt.Sprintf("%s is ignored: %s", describeIgnored(c, line, t.Path), c.Reason), slog.String("event", "trust-ignored"),
 			slog.String("path", t.Path), slog.String("subject", c.Subject), slog.String("serial", c.Serial), slog.String("reason", c.Reason))
 	}
 	if more := t.IgnoredTotal - len(t.Ignored); more > 0 && (added > 0 || t.IgnoredTotal != l.total) {
-		log.Warn(fmt.Sprintf("%d more certificates of %s are ignored", more, t.Path), slog.String("event", "trust-left-out"), slog.String("path", t.Path), slog.Int("count", more))
+		log.Warn(fmt.Sprintf("%d more certificates of %s are ignored", more, t.Path), slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.Int("count", more))
 	}
 	l.ignored, l.total = now, t.IgnoredTotal
 }

@@ -22,7 +22,7 @@ func logEgressChanges(log *slog.Logger, before, now report.EgressProxy) {
 			egressAttrs("egress", now.Spec)...)
 	}
 	if now.Pending && now.Message != "" && before.Message != now.Message {
-		log.Warn("the new egress proxy settings are not accepted yet; retrying", append(egressAttrs("egress-waits", now.Spec), slog.String("error", now.Message))...)
+		log.Warn("the new egress proxy settings are not accepted yet; retrying", append(egressAttrs("egress-pending", now.Spec), slog.String("error", now.Message))...)
 	}
 	logAccepted(log, before, now)
 	logUnresolved(log, before, now)

@@ -24,7 +24,7 @@ func TestVIPMoveDoesNotWait(t *testing.T) {
 		t.Skip("strace injects the delay: ", err)
 	}
 	addLink(t, "addr add 203.0.113.11/24 dev lan0")
-	const base = "vips: {api: [" + vip + "], ingress: [198.51.100.6]}\n"
+	const base = "vips: {api: [" + vip + "], ingress: [198.51.100.6]}\nhosts: [api.example.com]\n"
 	withProxy := func(name string) string {
 		return base + "egressProxy: {upstream: auto, httpProxy: 'http://" + name + ":3128'}\n"
 	}

@@ -146,6 +146,9 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 		case <-s.exited:
 			// The last events are in the pipe. A copy of the process could hold it open.
 			s.exited, s.giveUp = nil, time.After(lastMessagesTimeout)
+			if s.events == nil {
+				s.giveUp = time.After(0)
+			}
 		case <-s.giveUp:
 			s.replace(exitReason(s.process.Process, s.connErr, 0))
 		case <-s.stableC():
@@ -340,13 +343,19 @@ func (s *proxySupervisor) stablePeriod() time.Duration {
 // exitReason returns why the connection to a child process has ended. As a rule, the
 // process has exited, and wait bounds how long that may take to show.
 func exitReason(p *child.Process, connErr error, wait time.Duration) string {
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
+	select {
+	case <-p.Done():
+	case <-timeout.C:
+	}
 	select {
 	case <-p.Done():
 		if err := p.Err(); err != nil {
 			return fmt.Sprintf("has exited (%v)", err)
 		}
 		return "has exited"
-	case <-time.After(wait):
+	default:
 		return fmt.Sprintf("has closed its connection (%v)", connErr)
 	}
 }
