@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// openPersistentConn has to find persistent tables: Linux 6.9 and later have them.
+// openPersistentConn requires a kernel with persistent tables (Linux 6.9).
 func openPersistentConn(t *testing.T) *Conn {
 	t.Helper()
 	nstest.Require(t)
@@ -30,9 +30,9 @@ func openPersistentConn(t *testing.T) *Conn {
 	return c
 }
 
-// A table outlives its process, be it killed, and the next one takes it over:
-// at no moment there is none, and nobody else can take or change it meanwhile
-// but while nobody owns it.
+// TestPersistentTable: a table survives its process, even after SIGKILL, and the next process
+// takes it over without a gap. Other processes can change the table only while it has no
+// owner.
 func TestPersistentTable(t *testing.T) {
 	nstest.Require(t)
 	t.Cleanup(func() { _, _ = Cleanup() })
@@ -40,7 +40,7 @@ func TestPersistentTable(t *testing.T) {
 	before := withoutFlags(listTable(t))
 	owner.kill()
 	expectUnchanged(t, "the orphaned table", before, withoutFlags(listTable(t)))
-	// Somebody changes what nobody owns.
+	// Another process changes the table without owner.
 	nft(t, "add", "rule", "inet", ruleset.Name, "input", "drop")
 	c := openPersistentConn(t)
 	if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" || s.Port != 8888 {
@@ -69,7 +69,7 @@ func TestPersistentTable(t *testing.T) {
 	expectNoTable(t, "after Remove")
 }
 
-// withoutFlags leaves out what nft says of the owner.
+// withoutFlags removes the owner from a listing.
 func withoutFlags(listing string) string {
 	var kept []string
 	for line := range strings.Lines(listing) {
@@ -94,15 +94,15 @@ func TestCleanupOfAnOrphan(t *testing.T) {
 	expectNoTable(t, "after Cleanup")
 }
 
-// Leave lets the table stand, in force all the time, also on a kernel that knows
-// no persistent tables, where it makes one without an owner.
+// TestCloseKeepingTable: the table stays in force at all times. On a kernel without
+// persistent tables it is rebuilt without an owner.
 func TestCloseKeepingTable(t *testing.T) {
 	for name, old := range map[string]bool{"persistent tables": false, "a kernel without": true} {
 		t.Run(name, func(t *testing.T) {
 			c := openPersistentConn(t)
 			t.Cleanup(func() { _, _ = Cleanup() })
 			if old {
-				c.flags &^= nftables.TableFlagPersist // what OpenPersistent does there
+				c.flags &^= nftables.TableFlagPersist // as OpenPersistent does on such a kernel
 			}
 			apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5")))
 			verify(t, c)
@@ -123,7 +123,7 @@ func TestCloseKeepingTable(t *testing.T) {
 	})
 }
 
-// A kernel before 6.9 refuses the flag.
+// TestNoPersistentTables: a kernel before 6.9 rejects the flag.
 func TestNoPersistentTables(t *testing.T) {
 	old := kernelRefusing(unix.NFT_MSG_NEWTABLE, unix.EOPNOTSUPP, func(m netlink.Message) bool {
 		return tableFlags(m)&byte(nftables.TableFlagPersist) != 0
