@@ -19,7 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// writeFiles puts files into a fresh directory of a MicroShift.
+// writeFiles writes files into a new MicroShift directory.
 func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func TestRead(t *testing.T) {
 	type files = map[string]string
 	for name, tt := range map[string]struct {
 		files  files
-		change func(*microshift.Config) // of the default one
+		change func(*microshift.Config) // applied to the default
 	}{
 		"no files":                  {nil, nil},
 		"an empty file":             {files{"config.yaml": ""}, nil},
@@ -141,28 +141,28 @@ func TestRead(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, says string }{
-		"no YAML":             {"a: [", "config.yaml is not taken: not valid YAML"},
-		"a list":              {"- a", "it is no mapping"},
-		"a text":              {"node", "it is no mapping"},
-		"a number for a text": {"node: {nodeIP: 7}", "node.nodeIP is a number, and is to be a text: correct it in "},
-		"a text for a list":   {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames is a text, and is to be a list: correct it in "},
-		"a text for a port":   {"ingress: {ports: {http: '80'}}", "ingress.ports.http is a text, and is to be a whole number: correct it in "},
+		"no YAML":             {"a: [", "config.yaml is invalid: invalid YAML"},
+		"a list":              {"- a", "the content is not a mapping"},
+		"a text":              {"node", "the content is not a mapping"},
+		"a number for a text": {"node: {nodeIP: 7}", "node.nodeIP is a number; it must be a string: correct it in "},
+		"a text for a list":   {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames is a string; it must be a list: correct it in "},
+		"a text for a port":   {"ingress: {ports: {http: '80'}}", "ingress.ports.http is a string; it must be an integer: correct it in "},
 		"port 0":              {"ingress: {ports: {http: 0}}", "ingress.ports.http is 0"},
 		"port 65536":          {"ingress: {ports: {https: 65536}}", "ingress.ports.https is 65536"},
-		"a status":            {"ingress: {status: removed}", `ingress.status is "removed", and may be Managed or Removed`},
-		"loopback":            {"node: {nodeIP: 127.0.0.1}", `node.nodeIP is 127.0.0.1, by which no other host reaches this one`},
-		"link-local":          {"node: {nodeIPv6: 'fe80::1'}", `node.nodeIPv6 is fe80::1, by which no other host reaches this one`},
-		"no address":          {"node: {nodeIP: edge}", `node.nodeIP is "edge", which is no address`},
+		"a status":            {"ingress: {status: removed}", `ingress.status is "removed"; allowed values are Managed and Removed`},
+		"loopback":            {"node: {nodeIP: 127.0.0.1}", `node.nodeIP is 127.0.0.1, which other hosts cannot reach`},
+		"link-local":          {"node: {nodeIPv6: 'fe80::1'}", `node.nodeIPv6 is fe80::1, which other hosts cannot reach`},
+		"no address":          {"node: {nodeIP: edge}", `node.nodeIP is "edge", which is not an address`},
 		"a zone":              {"node: {nodeIPv6: 'fe80::1%eth0'}", "node.nodeIPv6"},
 		"no advertise":        {"apiServer: {advertiseAddress: 10.44.0.0/32}", "apiServer.advertiseAddress"},
-		"no network":          {"network: {serviceNetwork: [10.43.0.0]}", "no network such as 10.43.0.0/16"},
+		"no network":          {"network: {serviceNetwork: [10.43.0.0]}", "not a network such as 10.43.0.0/16"},
 		"three networks":      {"network: {serviceNetwork: [10.43.0.0/16, fd02::/112, 10.45.0.0/16]}", "has 3 entries"},
-		"one family twice":    {"network: {clusterNetwork: [10.43.0.0/16, 10.45.0.0/16]}", "two networks of one family"},
-		"not a number":        {"a: .nan", "what JSON does not know"},
-		"too deep":            {strings.Repeat("{a: ", 80) + "1" + strings.Repeat("}", 80), "too deep ones"},
+		"one family twice":    {"network: {clusterNetwork: [10.43.0.0/16, 10.45.0.0/16]}", "two networks of one address family"},
+		"not a number":        {"a: .nan", "that JSON cannot represent"},
+		"too deep":            {strings.Repeat("{a: ", 80) + "1" + strings.Repeat("}", 80), "nested too deep"},
 		"too many values":     {"a: [" + strings.Repeat("1,", 1<<16) + "]", "too many values"},
-		"a key of two kinds":  {"a: {1: b, '1': c}", "it has the key 1, which comes twice"},
-		"a key that is null":  {"a: {~: b}", "it has the key null, which is no name"},
+		"a key of two kinds":  {"a: {1: b, '1': c}", "duplicate key 1: "},
+		"a key that is null":  {"a: {~: b}", "invalid key null: "},
 		"an alias bomb": {
 			"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 				"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "excessive aliasing",
@@ -193,18 +193,18 @@ func TestReadBounds(t *testing.T) {
 	for i := range 5 {
 		large[fmt.Sprintf("config.d/%d.yaml", i)] = "# " + strings.Repeat("x", 250<<10)
 	}
-	if _, err := microshift.Read(writeFiles(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes together") {
+	if _, err := microshift.Read(writeFiles(t, large)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes in total") {
 		t.Errorf("large files: %v", err)
 	}
 }
 
-// TestReadUnusualFiles: what is no file is told of within a moment, and what is no
-// directory is not gone into.
+// TestReadUnusualFiles: a file that is not regular is an error without delay, and an entry
+// that is not a directory is not walked.
 func TestReadUnusualFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		make func(dir string) error
-		says string // empty: it is passed over
+		says string // empty: the entry is ignored
 	}{
 		"a FIFO":                                 {func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "config.d", "x.yaml"), 0o600) }, "is not a regular file"},
 		"a FIFO for the main file":               {func(dir string) error { return unix.Mkfifo(microshift.ConfigFile(dir), 0o600) }, "is not a regular file"},
@@ -273,7 +273,7 @@ func TestFirstAddressAfter(t *testing.T) {
 	}
 }
 
-// edgeHost is a host with two NICs, OVN's links and MicroShift's internal address.
+// edgeHost returns a host with two NICs, OVN's links and MicroShift's internal address.
 func edgeHost() microshift.Host {
 	on := func(link uint32, text string) microshift.Address {
 		p := netip.MustParsePrefix(text)
@@ -297,8 +297,8 @@ func edgeHost() microshift.Host {
 	}
 }
 
-// compute computes from a text of config.yaml what is in force on the edge host, or on
-// what change makes of that.
+// compute computes the values for a config.yaml on edgeHost, after change has modified that
+// host.
 func compute(t *testing.T, text string, change func(*microshift.Host)) (microshift.Config, microshift.Computed, error) {
 	t.Helper()
 	c, err := microshift.Read(writeFiles(t, map[string]string{"config.yaml": text}))
@@ -317,7 +317,7 @@ func TestCompute(t *testing.T) {
 		config           string
 		host             func(*microshift.Host)
 		nodes, internal  string
-		service, address string // the service's IP; where the router is
+		service, address string // IP of the service; addresses of the router
 		err              string
 	}{
 		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", service: "10.43.0.1", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
@@ -346,7 +346,7 @@ func TestCompute(t *testing.T) {
 		},
 		"an address still to come where the route leads": {
 			host: func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil },
-			err:  "give node.nodeIP",
+			err:  "set node.nodeIP",
 		},
 		"none to come there": {
 			host: func(h *microshift.Host) {
@@ -356,7 +356,7 @@ func TestCompute(t *testing.T) {
 		},
 		"none to come anywhere": {
 			host: func(h *microshift.Host) { h.Addresses, h.AddressesSettled = nil, true },
-			err:  "give node.nodeIP",
+			err:  "set node.nodeIP",
 		},
 		"settled, and there": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4, h.AddressesSettled = []string{"eth1"}, true },
@@ -364,12 +364,12 @@ func TestCompute(t *testing.T) {
 		},
 		"addresses still to come": {
 			host: func(h *microshift.Host) { h.Addresses = nil },
-			err:  "give node.nodeIP",
+			err:  "set node.nodeIP",
 		},
 		"still to come, and the network given": {
 			config: "network: {serviceNetwork: [172.30.0.0/16]}",
 			host:   func(h *microshift.Host) { h.Addresses = nil },
-			err:    "give node.nodeIP", internal: "[172.31.0.0]", service: "172.30.0.1",
+			err:    "set node.nodeIP", internal: "[172.31.0.0]", service: "172.30.0.1",
 		},
 		"a node IP given": {
 			config: "node: {nodeIP: 198.51.100.9}",
@@ -424,7 +424,7 @@ func TestCompute(t *testing.T) {
 		},
 		"nothing behind the network": {
 			config: "network: {serviceNetwork: [255.255.0.0/16]}",
-			err:    "there is no address behind network.serviceNetwork 255.255.0.0/16",
+			err:    "no address follows network.serviceNetwork 255.255.0.0/16",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -450,7 +450,8 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// TestMisdetectedAsNodeIP: what MicroShift would take for the node's address if it were on lo.
+// TestMisdetectedAsNodeIP: the addresses that MicroShift would detect as the node's if they
+// were on lo.
 func TestMisdetectedAsNodeIP(t *testing.T) {
 	t.Parallel()
 	const dual = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
@@ -533,7 +534,7 @@ func TestDefaultRouteLinks(t *testing.T) {
 	}
 }
 
-// TestReaderFollowsInvocations: files count from the start of MicroShift on that reads them.
+// TestReaderFollowsInvocations: changed files take effect at MicroShift's next start.
 func TestReaderFollowsInvocations(t *testing.T) {
 	t.Parallel()
 	dir, units := t.TempDir(), t.TempDir()
@@ -586,7 +587,7 @@ func TestReaderFollowsInvocations(t *testing.T) {
 	step("edited while it is stopped", "192.0.2.13", false, false)
 }
 
-// TestReader: what is being written takes nothing away.
+// TestReader: a file that is being written removes nothing.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	dir := writeFiles(t, map[string]string{"config.yaml": "node: {nodeIP: 192.0.2.9}\n"})
@@ -620,7 +621,7 @@ func TestReader(t *testing.T) {
 	step("mended for good", time.Second, "192.0.2.10", false, false)
 }
 
-// TestPresent: what cannot be told may be there.
+// TestPresent: a directory that cannot be examined counts as present.
 func TestPresent(t *testing.T) {
 	t.Parallel()
 	dir := writeFiles(t, map[string]string{"config.yaml": ""})
