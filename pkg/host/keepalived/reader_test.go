@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// memoryReader is a Reader of a file in memory; one that f lacks is absent.
+// memoryReader returns a Reader of a file in memory. A file that f lacks is absent.
 func memoryReader(f files, name string) *Reader {
 	return &Reader{read: func() (reading, error) {
 		text, ok := f[name]
@@ -31,8 +31,8 @@ func memoryReader(f files, name string) *Reader {
 	}}
 }
 
-// checkLastGoodKept has a Reader know the whole file and then read its first n bytes, which
-// are read as cut and err say.
+// checkLastGoodKept checks that a Reader that has accepted the whole file keeps it after
+// reading its first n bytes. cut and err are the result of that reading.
 func checkLastGoodKept(t *testing.T, n int, cut reading, err error, whole reading) {
 	t.Helper()
 	cut.content = [sha256.Size]byte{1} // differs from the content of the whole file
@@ -49,7 +49,8 @@ func checkLastGoodKept(t *testing.T, n int, cut reading, err error, whole readin
 	}
 }
 
-// configText writes a file of instances: name and addresses (with commas) in turn.
+// configText returns a file with instances, given as alternating names and comma-separated
+// addresses.
 func configText(instances ...string) string {
 	var out strings.Builder
 	out.WriteString("global_defs {\n}\n")
@@ -185,8 +186,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderKeepsVIPsUntilSettled walks at random through cut, absent and whole files
-// and checks each loss against what the file has been since.
+// TestReaderKeepsVIPsUntilSettled reads random sequences of truncated, absent and complete
+// files. VIPs may disappear only after the file has been unchanged for SettleTime.
 func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 	text, err := os.ReadFile("testdata/openshift-dual-unicast.conf")
 	must(t, err)
@@ -218,7 +219,7 @@ func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 	}
 }
 
-// mutateFile gives the file other content.
+// mutateFile changes the content of the file.
 func mutateFile(rnd *rand.Rand, f files, text string) {
 	switch rnd.IntN(5) {
 	case 0:
@@ -261,7 +262,7 @@ func writeFile(t *testing.T, path, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// must ends the test on an error.
+// must ends the test with an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	dnsPort      = 53
 )
 
-// resolvConf is what resolv.conf says.
+// resolvConf is the content of resolv.conf.
 type resolvConf struct {
 	servers []netip.AddrPort
 	search  []string
@@ -34,14 +34,14 @@ func parseResolvConf(text string) (c resolvConf) {
 				c.servers = append(c.servers, netip.AddrPortFrom(addr.Unmap(), dnsPort))
 			}
 		case "domain", "search":
-			c.search = fields[1:min(len(fields), maxSearch+1)] // the last one counts
+			c.search = fields[1:min(len(fields), maxSearch+1)] // the last line applies
 		}
 	}
 	return c
 }
 
-// absoluteNames are the absolute names to ask for, in their order: one without a dot is
-// a name of a search domain first.
+// absoluteNames returns the absolute names to query, in their order. A name without a dot is
+// first looked up in the search domains.
 func (c resolvConf) absoluteNames(name string) []string {
 	bare := strings.TrimSuffix(name, ".")
 	if strings.Contains(name, ".") {
@@ -56,7 +56,7 @@ func (c resolvConf) absoluteNames(name string) []string {
 	return append(all, bare)
 }
 
-// lookupHosts are the addresses that a file such as /etc/hosts gives a name.
+// lookupHosts returns the addresses of a name in a file such as /etc/hosts.
 func lookupHosts(text, name string) (found []netip.Addr) {
 	name = strings.TrimSuffix(name, ".")
 	for line := range strings.Lines(text) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A connection is found from the moment it is made, and what merely listens is none.
+// A connection is found as soon as it is established. A listening socket is not a connection.
 func TestHasConnection(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", ":0")
