@@ -74,7 +74,7 @@ type expander struct {
 func newExpander(configID, dir string) *expander {
 	return &expander{defs: map[string]definition{
 		// Definitions that keepalived sets itself (set_std_definitions). _RANDOM and _ENV are
-		// missing: only the keepalived process knows their values.
+		// missing: only the keepalived process has their values.
 		"_INSTANCE": singleLine(configID),
 		"_PWD":      singleLine(dir),
 		"_HASH":     singleLine("#"),

@@ -301,7 +301,7 @@ func TestTruncated(t *testing.T) {
 					t.Fatalf("cut at byte %d: %v", n, err)
 				}
 				if !isSubset(got.VIPs.API, whole.VIPs.API) || !isSubset(got.VIPs.Ingress, whole.VIPs.Ingress) {
-					t.Fatalf("cut at byte %d: VIPs %v are not of %v", n, got.VIPs, whole.VIPs)
+					t.Fatalf("cut at byte %d: VIPs %v are not a subset of %v", n, got.VIPs, whole.VIPs)
 				}
 				checkLastGoodKept(t, n, got, err, whole)
 			}

@@ -67,8 +67,8 @@ func NewReader(path string) *Reader {
 // takes effect.
 func (r *Reader) Read(now time.Time) Snapshot {
 	got, err := r.read()
-	doubt, believable := r.assess(got, err)
-	if doubt == nil {
+	reason, acceptable := r.assess(got, err)
+	if reason == nil {
 		return r.accept(got, err)
 	}
 	content := got.content
@@ -79,16 +79,16 @@ func (r *Reader) Read(now time.Time) Snapshot {
 		r.pending, r.pendingContent, r.pendingSince = true, content, now
 	}
 	age := now.Sub(r.pendingSince)
-	if believable && age >= SettleTime {
+	if acceptable && age >= SettleTime {
 		return r.accept(got, err)
 	}
 	retry := min(max(age, minRetry), maxRetry) // doubles if the caller follows it
-	if believable {
+	if acceptable {
 		retry = min(retry, SettleTime-age)
 	}
-	held := r.lastGood.Discovery
-	held.Files = union(got.Files, held.Files)
-	return Snapshot{Discovery: held, Known: r.known, Stale: r.known, Err: doubt, RetryAfter: retry}
+	inForce := r.lastGood.Discovery
+	inForce.Files = union(got.Files, inForce.Files)
+	return Snapshot{Discovery: inForce, Known: r.known, Stale: r.known, Err: reason, RetryAfter: retry}
 }
 
 // accept makes a reading the configuration in force.
@@ -99,7 +99,7 @@ func (r *Reader) accept(got reading, err error) Snapshot {
 
 // assess returns why a reading does not take effect at once, or nil. acceptable reports
 // whether it can take effect later.
-func (r *Reader) assess(got reading, err error) (doubt error, believable bool) {
+func (r *Reader) assess(got reading, err error) (reason error, acceptable bool) {
 	absent := errors.Is(err, fs.ErrNotExist)
 	none := errors.Is(err, ErrNoAPIInstance)
 	if err != nil && !absent && !none {

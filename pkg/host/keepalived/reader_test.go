@@ -85,44 +85,44 @@ func TestReader(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{name: "half-written at the start, then whole", steps: []step{
+		{name: "partly written at the start, then complete", steps: []step{
 			{text: "", err: ErrIncomplete, retry: minRetry},
 			{at: 1 * s, text: half, err: ErrIncomplete, retry: minRetry},
 			{at: 2 * s, text: half, err: ErrIncomplete, retry: 1 * s},
 			{at: 9 * s, text: half, err: ErrIncomplete, retry: maxRetry},
 			{at: 10 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
-		{name: "no file is an answer", steps: []step{
+		{name: "no file is accepted", steps: []step{
 			{text: absent, known: true, err: fs.ErrNotExist},
 			{at: 1 * s, text: half, known: true, stale: true, err: ErrIncomplete, retry: minRetry},
 			{at: 1 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
-		{name: "no instance is an answer after a while", steps: []step{
+		{name: "no instance is accepted after a while", steps: []step{
 			{text: noAPI, err: ErrNoAPIInstance, retry: minRetry},
 			{at: 1500 * time.Millisecond, text: noAPI, err: ErrUnsettled, retry: 500 * time.Millisecond},
 			{at: 2 * s, text: noAPI, ingr: i4, known: true, err: ErrNoAPIInstance},
 			{at: 3 * s, text: noAPI + "\n", ingr: i4, known: true, err: ErrNoAPIInstance},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
-		{name: "a broken file never replaces", steps: []step{
+		{name: "an invalid file never takes effect", steps: []step{
 			good,
 			{at: 1 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: minRetry},
 			{at: 1000 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: maxRetry},
 			{at: 1000 * s, text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
 		}},
-		{name: "a deleted file is believed after a while", steps: []step{
+		{name: "a deleted file takes effect after a while", steps: []step{
 			good,
 			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 			{at: 3*s - 1, text: absent, api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: 1},
 			{at: 3 * s, text: absent, known: true, err: fs.ErrNotExist},
 		}},
-		{name: "deleted and made again in time", steps: []step{
+		{name: "deleted and created again in time", steps: []step{
 			good,
 			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 			{at: 2 * s, text: full, api: v4, ingr: i4, known: true},
 			{at: 3 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 		}},
-		{name: "a change of content starts the wait anew", steps: []step{
+		{name: "a change of content restarts the wait", steps: []step{
 			good,
 			{at: 1 * s, text: noAPI, api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: minRetry},
 			{at: 2 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: minRetry},
@@ -154,7 +154,7 @@ func TestReader(t *testing.T) {
 			{at: 3 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
 			{at: 4 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
 		}},
-		{name: "a clock that goes back starts the wait anew", steps: []step{
+		{name: "a clock that goes back restarts the wait", steps: []step{
 			{at: 5 * s, text: full, api: v4, ingr: i4, known: true},
 			{at: 6 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
 			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: minRetry},
@@ -212,7 +212,7 @@ func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %v became %v %v after the last change", seed, i, before.Discovery.VIPs, got.Discovery.VIPs, now.Sub(since))
 			}
 			if before.Known && !got.Known {
-				t.Fatalf("seed %d, step %d: an answer was forgotten", seed, i)
+				t.Fatalf("seed %d, step %d: a known configuration was dropped", seed, i)
 			}
 			before = got
 		}

@@ -88,14 +88,14 @@ func parseStaticPod(data []byte) ([]netip.Addr, error) {
 
 // flagAddresses returns the addresses in a flag's value: a comma-separated list in the next
 // argument or after an equals sign.
-func flagAddresses(words []string, flag string) ([]netip.Addr, error) {
-	for i, word := range words {
-		value, joined := strings.CutPrefix(word, flag+"=")
+func flagAddresses(args []string, flag string) ([]netip.Addr, error) {
+	for i, arg := range args {
+		value, joined := strings.CutPrefix(arg, flag+"=")
 		if !joined {
-			if word != flag || i+1 == len(words) {
+			if arg != flag || i+1 == len(args) {
 				continue
 			}
-			value = words[i+1]
+			value = args[i+1]
 		}
 		return parseAddressList(flag, value)
 	}

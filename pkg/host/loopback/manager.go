@@ -24,7 +24,7 @@ type Manager struct{ log *slog.Logger }
 // NewManager returns a Manager. It changes nothing yet.
 func NewManager(log *slog.Logger) *Manager { return &Manager{log: log} }
 
-// Ensure adds the wanted addresses to lo unless they are on another link. It removes other
+// Ensure adds the addresses in want to lo unless they are on another link. It removes other
 // addresses that this or an earlier process added, except those in keep. The error names each
 // address that cannot be added, with the reason and the remediation. Addresses that exist are
 // kept in that case.

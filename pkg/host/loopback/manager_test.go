@@ -80,14 +80,14 @@ func TestEnsure(t *testing.T) {
 	m, log := newTestManager(t)
 	both := parseAddrs("10.44.0.0", "fd02::1:0")
 	must(t, m.Ensure(both, nil))
-	expectLoopback(t, "at first", "10.44.0.0/32 fd02::1:0/128")
+	expectLoopback(t, "first", "10.44.0.0/32 fd02::1:0/128")
 	must(t, m.Ensure(both, nil))
 	expectLoopback(t, "again", "10.44.0.0/32 fd02::1:0/128")
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
 	must(t, m.Ensure(both, nil))
-	expectLoopback(t, "once taken away", "10.44.0.0/32 fd02::1:0/128")
+	expectLoopback(t, "after a deletion", "10.44.0.0/32 fd02::1:0/128")
 	must(t, m.Ensure(nil, both))
-	expectLoopback(t, "given by hand since", "10.44.0.0/32 fd02::1:0/128")
+	expectLoopback(t, "configured manually since", "10.44.0.0/32 fd02::1:0/128")
 	must(t, m.Ensure(parseAddrs("172.31.0.0"), nil))
 	expectLoopback(t, "another network", "172.31.0.0/32")
 	must(t, m.Ensure(nil, nil))
@@ -105,7 +105,7 @@ func TestEnsureIgnoresForeignAddress(t *testing.T) {
 	nstest.Run(t, "ip", "address", "del", "10.44.0.0/32", "dev", "lo")
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "lo")
 	must(t, m.Ensure(nil, nil))
-	expectLoopback(t, "put there by another", "10.44.0.0/32")
+	expectLoopback(t, "added by another program", "10.44.0.0/32")
 }
 
 func TestEnsureRejectsCollisions(t *testing.T) {
@@ -152,7 +152,7 @@ func TestEnsureAddressOnBridge(t *testing.T) {
 	t.Cleanup(func() { runCleanup(t, "ip", "link", "del", "br-ex") })
 	nstest.Run(t, "ip", "address", "add", "10.44.0.0/32", "dev", "br-ex")
 	must(t, m.Ensure(parseAddrs("10.44.0.0"), nil))
-	expectLoopback(t, "MicroShift has it on OVN's bridge", "")
+	expectLoopback(t, "the address is on OVN's bridge", "")
 }
 
 // TestForeignAddressesStay: addresses with another metric, another prefix length or on
@@ -172,8 +172,8 @@ func TestForeignAddressesStay(t *testing.T) {
 	}
 	must(t, m.Ensure(parseAddrs("10.44.0.0", "fd02::1:0"), nil))
 	must(t, m.Ensure(nil, nil))
-	if gone, err := Cleanup(); err != nil || len(gone) > 0 {
-		t.Errorf("cleanup: %v, %v", gone, err)
+	if removed, err := Cleanup(); err != nil || len(removed) > 0 {
+		t.Errorf("cleanup: %v, %v", removed, err)
 	}
 	expectLoopback(t, "others'", "10.44.0.0/32 fd02::1:0/128")
 	for _, link := range []string{"lo", "lan0"} {
@@ -193,14 +193,14 @@ func TestRestartAndCleanup(t *testing.T) {
 	must(t, next.Ensure(both, nil))
 	expectLoopback(t, "over a restart", "10.44.0.0/32 fd02::1:0/128")
 	must(t, NewManager(m.log).Ensure(both[:1], nil))
-	expectLoopback(t, "a follower that wants less", "10.44.0.0/32")
+	expectLoopback(t, "the next process requires less", "10.44.0.0/32")
 	must(t, next.Ensure(both, nil))
-	gone, err := Cleanup()
-	if err != nil || !slices.Equal(gone, both) {
-		t.Errorf("cleanup: %v, %v", gone, err)
+	removed, err := Cleanup()
+	if err != nil || !slices.Equal(removed, both) {
+		t.Errorf("cleanup: %v, %v", removed, err)
 	}
 	expectLoopback(t, "after cleanup", "")
-	if gone, err := Cleanup(); err != nil || len(gone) > 0 {
-		t.Errorf("a second cleanup: %v, %v", gone, err)
+	if removed, err := Cleanup(); err != nil || len(removed) > 0 {
+		t.Errorf("a second cleanup: %v, %v", removed, err)
 	}
 }

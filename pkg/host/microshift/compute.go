@@ -58,10 +58,10 @@ func (c Config) Compute(h Host) (Computed, error) {
 	if out.AdvertiseAddressGiven {
 		own = own[1:] // the advertised address can be the node's address
 	}
-	bare := h.withoutAddresses(append(own, DefaultInternalAddresses()...))
+	base := h.withoutAddresses(append(own, DefaultInternalAddresses()...))
 	node := c.NodeIP
 	if !node.IsValid() {
-		node = bare.nodeAddress()
+		node = base.nodeAddress()
 	}
 	// Configured networks do not depend on the node's address, and they must be known even if
 	// the host has no such address.
@@ -74,7 +74,7 @@ func (c Config) Compute(h Host) (Computed, error) {
 	if len(out.ServiceNetwork) > 0 {
 		out.ServiceIP = out.ServiceNetwork[0].Addr().Next()
 	}
-	out.MisdetectedAsNodeIP = c.misdetected(bare, node, out.Internal)
+	out.MisdetectedAsNodeIP = c.misdetected(base, node, out.Internal)
 	if !node.IsValid() {
 		return out, ErrNoNodeAddress
 	}
@@ -83,7 +83,7 @@ func (c Config) Compute(h Host) (Computed, error) {
 	if v4 && v6 {
 		other := c.NodeIPv6
 		if !other.IsValid() {
-			other = bare.nodeAddressIPv6()
+			other = base.nodeAddressIPv6()
 		}
 		if other.IsValid() && other != node {
 			out.NodeIPs = append(out.NodeIPs, other)
@@ -99,10 +99,10 @@ func (c Config) Compute(h Host) (Computed, error) {
 // misdetected returns the internal addresses that must not be on lo before MicroShift starts.
 // In a dual stack without node.nodeIPv6, MicroShift uses the host's first IPv6 address, and
 // lo is listed first (GetHostIPv6).
-func (c Config) misdetected(bare Host, node netip.Addr, internal []netip.Addr) []netip.Addr {
+func (c Config) misdetected(base Host, node netip.Addr, internal []netip.Addr) []netip.Addr {
 	v4, v6 := c.addressFamilies(node)
 	return slices.DeleteFunc(slices.Clone(internal), func(a netip.Addr) bool {
-		asNode := !c.NodeIP.IsValid() && bare.withLoopbackAddress(a).nodeAddress() != node
+		asNode := !c.NodeIP.IsValid() && base.withLoopbackAddress(a).nodeAddress() != node
 		asOther := v4 && v6 && a.Is6() && !c.NodeIPv6.IsValid()
 		return !asNode && !asOther
 	})

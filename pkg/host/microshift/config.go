@@ -150,8 +150,8 @@ func mergeFiles(files []file) (merged map[string]any, of string, err error) {
 			return nil, f.path, err
 		}
 	}
-	merged, is := all.(map[string]any)
-	if !is && all != nil {
+	merged, ok := all.(map[string]any)
+	if !ok && all != nil {
 		return nil, of, errNotMapping
 	}
 	return merged, "", nil

@@ -24,11 +24,11 @@ var errKeyNotScalar = errors.New("a key is a list or a mapping: a key must be a 
 func decode(text []byte, p *normalizer) (any, error) {
 	var tree any
 	if err := yaml.Unmarshal(text, &tree); err != nil {
-		says := strings.TrimPrefix(err.Error(), "yaml: ")
-		if strings.HasPrefix(says, "invalid map key: ") {
+		message := strings.TrimPrefix(err.Error(), "yaml: ")
+		if strings.HasPrefix(message, "invalid map key: ") {
 			return nil, errKeyNotScalar
 		}
-		return nil, fmt.Errorf("invalid YAML: %s", says)
+		return nil, fmt.Errorf("invalid YAML: %s", message)
 	}
 	plain, err := p.normalize(tree, 0)
 	if err != nil {

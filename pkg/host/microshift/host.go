@@ -158,7 +158,7 @@ func routerNeverListens(a netip.Addr) bool {
 // routerAddresses returns the addresses on which the router listens now
 // (pkg/loadbalancerservice/router.go): the configured addresses that the host has, and all
 // addresses of the configured links.
-func (h Host) routerAddresses(given []string, v4, v6 bool) []netip.Addr {
+func (h Host) routerAddresses(configured []string, v4, v6 bool) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range h.Addresses {
 		link, found := h.linkByIndex(a.Link)
@@ -167,7 +167,7 @@ func (h Host) routerAddresses(given []string, v4, v6 bool) []netip.Addr {
 		if !found || link.Master != 0 || routerNeverListens(a.IP) || !ours {
 			continue
 		}
-		if len(given) == 0 || matchesListenAddress(given, a.IP, link.Name) {
+		if len(configured) == 0 || matchesListenAddress(configured, a.IP, link.Name) {
 			out = append(out, a.IP)
 		}
 	}
@@ -175,8 +175,8 @@ func (h Host) routerAddresses(given []string, v4, v6 bool) []netip.Addr {
 	return slices.Compact(out)
 }
 
-func matchesListenAddress(given []string, addr netip.Addr, link string) bool {
-	return slices.ContainsFunc(given, func(text string) bool {
+func matchesListenAddress(configured []string, addr netip.Addr, link string) bool {
+	return slices.ContainsFunc(configured, func(text string) bool {
 		if a, err := netip.ParseAddr(text); err == nil {
 			return a.Unmap() == addr
 		}

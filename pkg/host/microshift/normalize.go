@@ -50,7 +50,7 @@ func (p *normalizer) normalize(value any, depth int) (any, error) {
 }
 
 func (p *normalizer) count(value any, depth int) error {
-	if s, is := value.(string); is {
+	if s, ok := value.(string); ok {
 		p.text += len(s)
 	}
 	if p.values++; p.values > maxValues || p.text > maxText || depth > maxDepth {
@@ -66,7 +66,7 @@ func (p *normalizer) normalizeMapping(v map[any]any, depth int) (any, error) {
 		if err == nil {
 			err = p.count(name, depth)
 		}
-		if _, is := out[name]; is && err == nil {
+		if _, duplicate := out[name]; duplicate && err == nil {
 			err = fmt.Errorf("duplicate key %s: %w", name, errDuplicateKey)
 		}
 		if err != nil {

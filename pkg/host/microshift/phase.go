@@ -29,7 +29,7 @@ func (s *settling) wait(found fingerprint, now time.Time) time.Duration {
 
 func (s *settling) accept(found fingerprint) { s.settled, s.changed = found, fingerprint{} }
 
-// phase is what a Reader knows about the configuration that MicroShift has read.
+// phase describes the relation of the configuration in force to the one that MicroShift has read.
 type phase uint8
 
 const (

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestTransitions checks the properties that the table must have as a whole.
+// TestTransitions checks the properties of the whole table.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	adopts := func(do action) bool { return do == adopt || do == adoptUncertain }
@@ -102,5 +102,5 @@ func TestSettling(t *testing.T) {
 	expect("changed again", b, time.Second, settleTime)
 	expect("settled", b, settleTime, 0)
 	expect("restored", a, 0, 0)
-	expect("changed anew", b, time.Hour, settleTime)
+	expect("changed once more", b, time.Hour, settleTime)
 }

@@ -32,20 +32,20 @@ func describeTypeError(err error) error {
 	if !errors.As(err, &e) || e.Field == "" {
 		return err
 	}
-	is := map[string]string{"string": "a string", "number": "a number", "bool": "a boolean", "array": "a list", "object": "a mapping"}[e.Value]
+	actual := map[string]string{"string": "a string", "number": "a number", "bool": "a boolean", "array": "a list", "object": "a mapping"}[e.Value]
 	if number, found := strings.CutPrefix(e.Value, "number "); found {
-		is = number
+		actual = number
 	}
-	if is == "" {
-		is = e.Value
+	if actual == "" {
+		actual = e.Value
 	}
 	kind := e.Type.Kind()
 	if kind != reflect.Slice && keyIsList(e.Field) {
-		may := map[reflect.Kind]string{reflect.String: "strings", reflect.Struct: "mappings"}[kind]
-		return &valueError{e.Field, fmt.Sprintf("has an entry that is %s; entries must be %s", is, may)}
+		expected := map[reflect.Kind]string{reflect.String: "strings", reflect.Struct: "mappings"}[kind]
+		return &valueError{e.Field, fmt.Sprintf("has an entry that is %s; entries must be %s", actual, expected)}
 	}
-	may := map[reflect.Kind]string{reflect.Int: "an integer", reflect.String: "a string", reflect.Slice: "a list", reflect.Struct: "a mapping"}[kind]
-	return invalidValue(e.Field, "%s; it must be %s", is, may)
+	expected := map[reflect.Kind]string{reflect.Int: "an integer", reflect.String: "a string", reflect.Slice: "a list", reflect.Struct: "a mapping"}[kind]
+	return invalidValue(e.Field, "%s; it must be %s", actual, expected)
 }
 
 // keyIsList reports whether the value of a key of rawConfig is a list.
@@ -78,8 +78,8 @@ func fieldType(mapping reflect.Type, name string) reflect.Type {
 // addLocations adds the location to an error, or to each of several joined errors.
 func addLocations(files []file, err error) error {
 	problems := []error{err}
-	if several, is := err.(interface{ Unwrap() []error }); is {
-		problems = several.Unwrap()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		problems = joined.Unwrap()
 	}
 	texts := make([]string, len(problems))
 	for i, err := range problems {

@@ -18,12 +18,12 @@ func TestValueErrors(t *testing.T) {
 		main, last string // contents of both files; the error is in the last one that is set
 		want       string // with %s for its path
 	}{
-		"a text for a port": {
+		"a string for a port": {
 			"ingress:\n  ports:\n    http: 80\n",
 			"# ours\ningress:\n  ports:\n    http: eighty\n",
 			"MicroShift's configuration is invalid: ingress.ports.http is a string; it must be an integer: correct it in %s, line 4",
 		},
-		"a part for a whole": {
+		"a fraction for an integer": {
 			"ingress: {ports: {http: 8.5}}\n", "",
 			"MicroShift's configuration is invalid: ingress.ports.http is 8.5; it must be an integer: correct it in %s, line 1",
 		},
@@ -51,7 +51,7 @@ func TestValueErrors(t *testing.T) {
 			"network: {serviceNetwork: [[10.43.0.0/16]]}\n", "",
 			"MicroShift's configuration is invalid: network.serviceNetwork has an entry that is a list; entries must be strings: correct it in %s, line 1",
 		},
-		"a text in a list of mappings": {
+		"a string in a list of mappings": {
 			"apiServer: {namedCertificates: [/a]}\n", "",
 			"MicroShift's configuration is invalid: apiServer.namedCertificates has an entry that is a string; entries must be mappings: correct it in %s, line 1",
 		},
@@ -59,28 +59,28 @@ func TestValueErrors(t *testing.T) {
 			"apiServer:\n  namedCertificates:\n  - names: [1]\n", "",
 			"MicroShift's configuration is invalid: apiServer.namedCertificates.names has an entry that is a number; entries must be strings: correct it in %s, line 3",
 		},
-		"no address": {
+		"not an address": {
 			"node: {}\n",
 			"\nnode: {nodeIP: edge}\n",
 			`MicroShift's configuration is invalid: node.nodeIP is "edge", which is not an address: correct it in %s, line 2`,
 		},
-		"an alias's": {
+		"a value in an alias": {
 			"a: &a {nodeIP: edge}\nnode: *a\n", "",
 			`MicroShift's configuration is invalid: node.nodeIP is "edge", which is not an address: correct it in %s`,
 		},
-		"a mapping for a key": {
+		"a mapping as a key": {
 			"node:\n  ? {a: b}\n  : c\n", "",
 			"MicroShift's %s is invalid: a key is a list or a mapping: a key must be a string",
 		},
-		"nothing for a key": {
+		"null as a key": {
 			"node: {~: c}\n", "",
 			"MicroShift's %s is invalid: invalid key null: a key must be a string",
 		},
-		"no YAML": {
+		"not YAML": {
 			"node:\n  a: b: c\n", "",
 			"MicroShift's %s is invalid: invalid YAML: line 2: mapping values are not allowed in this context",
 		},
-		"two": {
+		"two errors": {
 			"node: {nodeIP: edge}\ningress: {status: gone}\n", "",
 			`MicroShift's configuration is invalid: node.nodeIP is "edge", which is not an address: correct it in %s, line 1; ` +
 				`ingress.status is "gone"; allowed values are Managed and Removed: correct it in %s, line 2`,

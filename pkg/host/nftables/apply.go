@@ -68,10 +68,10 @@ func updateElements(nft *nftables.Conn, from, to ruleset.Table) error {
 	old := from.Sets()
 	for i, s := range to.Sets() {
 		set := encodeSet(table, s)
-		gone, added := difference(old[i].Elements, s.Elements), difference(s.Elements, old[i].Elements)
+		removed, added := difference(old[i].Elements, s.Elements), difference(s.Elements, old[i].Elements)
 		err := errors.Join(
 			// delete element inet http01-proxyd api4 { … }
-			nft.SetDeleteElements(set, encodeElements(gone)),
+			nft.SetDeleteElements(set, encodeElements(removed)),
 			// add element inet http01-proxyd api4 { … }
 			nft.SetAddElements(set, encodeElements(added)),
 		)
@@ -176,7 +176,7 @@ func addTable(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) er
 	return nil
 }
 
-// Remove removes the table, whoever installed it, unless another process owns it. Without a
+// Remove removes the table, even of an earlier process, unless another process owns it. Without a
 // table it does nothing.
 func (c *Conn) Remove() error {
 	_, err := c.remove()

@@ -53,7 +53,7 @@ func TestBatches(t *testing.T) {
 		verify(t, c)
 		printed := strings.Contains(listTable(t), fmt.Sprintf("dnat to :%d", s.table.Port()))
 		if !printed {
-			t.Errorf("%s: nft does not see port %d", s.name, s.table.Port())
+			t.Errorf("%s: nft does not list port %d", s.name, s.table.Port())
 		}
 	}
 }
@@ -148,12 +148,12 @@ func leftoverTables() map[string]func(*testing.T) {
 }
 
 func TestLeftoverTable(t *testing.T) {
-	for name, leave := range leftoverTables() {
+	for name, install := range leftoverTables() {
 		t.Run(name, func(t *testing.T) {
 			c := openConn(t)
-			leave(t)
+			install(t)
 			if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" {
-				t.Errorf("State = %+v, %v; want a table that nobody owns", s, err)
+				t.Errorf("State = %+v, %v; want a table without owner", s, err)
 			}
 			if err := c.Verify(); !errors.Is(err, ErrDiffers) {
 				t.Errorf("Verify = %v, want ErrDiffers", err)
@@ -163,7 +163,7 @@ func TestLeftoverTable(t *testing.T) {
 		})
 		t.Run("cleanup of one "+name, func(t *testing.T) {
 			nstest.Require(t)
-			leave(t)
+			install(t)
 			for _, want := range []bool{true, false} {
 				if removed, err := Cleanup(); err != nil || removed != want {
 					t.Errorf("Cleanup = %v, %v; want %v", removed, err, want)
@@ -218,10 +218,10 @@ func TestDescribeOwner(t *testing.T) {
 		port uint32
 		want string
 	}{
-		"the first socket of a process":  {first.sock.port, us},
-		"another, whose port is no pid":  {second.sock.port, us},
-		"process 1 holds no such socket": {1, "the netlink socket with port ID 1 (see /proc/net/netlink, protocol 12)"},
-		"nobody has a socket of that id": {1 << 30, "the netlink socket with port ID 1073741824 (see /proc/net/netlink, protocol 12)"},
+		"the first socket of a process": {first.sock.port, us},
+		"another, whose port is no pid": {second.sock.port, us},
+		"process 1 has no such socket":  {1, "the netlink socket with port ID 1 (see /proc/net/netlink, protocol 12)"},
+		"no socket has this ID":         {1 << 30, "the netlink socket with port ID 1073741824 (see /proc/net/netlink, protocol 12)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := describeOwner(tt.port); got != tt.want {

@@ -110,7 +110,7 @@ func isUnsupported(err error) bool {
 }
 
 // hasNetAdmin reports whether CAP_NET_ADMIN is in the effective set. It returns true if the
-// set cannot be read, so that no message asks for a capability that is present.
+// set cannot be read, so that no message names a capability that is present.
 func hasNetAdmin() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

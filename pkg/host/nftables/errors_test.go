@@ -214,7 +214,7 @@ func TestKernelHasAllFeatures(t *testing.T) {
 			t.Errorf("%s: %v", p.name, err)
 		}
 		if after := listTables(t); after != before {
-			t.Errorf("%s: left behind %q", p.name, after)
+			t.Errorf("%s: not removed: %q", p.name, after)
 		}
 	}
 	if part := c.missingFeature(); part != "" {

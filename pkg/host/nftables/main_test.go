@@ -186,7 +186,7 @@ func listTables(t testing.TB) string {
 func expectNoTable(t testing.TB, when string) {
 	t.Helper()
 	if strings.Contains(listTables(t), tableName) {
-		t.Errorf("the table is there %s", when)
+		t.Errorf("the table exists %s", when)
 	}
 }
 

@@ -44,12 +44,12 @@ func TestPersistentTable(t *testing.T) {
 	nft(t, "add", "rule", "inet", ruleset.Name, "input", "drop")
 	c := openPersistentConn(t)
 	if s, err := c.State(); err != nil || !s.Present || s.Owned || s.Owner != "" || s.Port != 8888 {
-		t.Errorf("state %+v, %v; want an orphan that leads to 8888", s, err)
+		t.Errorf("state %+v, %v; want an orphan that redirects to 8888", s, err)
 	}
 	generations := generation(t, c)
 	apply(t, c, ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5")))
 	if got := generation(t, c) - generations; got != 1 {
-		t.Errorf("taken over in %d batches, want 1: there was a moment without the table", got)
+		t.Errorf("taken over in %d batches, want 1: the table was absent in between", got)
 	}
 	verify(t, c)
 	if s, err := c.State(); err != nil || !s.Owned {
@@ -71,14 +71,14 @@ func TestPersistentTable(t *testing.T) {
 
 // withoutFlags removes the owner from a listing.
 func withoutFlags(listing string) string {
-	var kept []string
+	var lines []string
 	for line := range strings.Lines(listing) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "table ") && !strings.HasPrefix(line, "flags ") && line != "flags" && line != "" {
-			kept = append(kept, line)
+			lines = append(lines, line)
 		}
 	}
-	return strings.Join(kept, "\n")
+	return strings.Join(lines, "\n")
 }
 
 func TestCleanupOfAnOrphan(t *testing.T) {
@@ -108,18 +108,18 @@ func TestCloseKeepingTable(t *testing.T) {
 			verify(t, c)
 			before := withoutFlags(listTable(t))
 			must(t, c.CloseKeepingTable())
-			expectUnchanged(t, "the table that was left", before, withoutFlags(listTable(t)))
+			expectUnchanged(t, "the kept table", before, withoutFlags(listTable(t)))
 			next := openPersistentConn(t)
 			apply(t, next, ruleset.New(8888, parseAddrs("192.0.2.6")))
 			verify(t, next)
 		})
 	}
-	t.Run("nothing to leave", func(t *testing.T) {
+	t.Run("no table", func(t *testing.T) {
 		c := openPersistentConn(t)
 		if err := c.CloseKeepingTable(); err != nil {
 			t.Error(err)
 		}
-		expectNoTable(t, "although there was nothing to leave")
+		expectNoTable(t, "although there was no table")
 	})
 }
 
@@ -130,7 +130,7 @@ func TestNoPersistentTables(t *testing.T) {
 	})
 	c, err := open(old.dial)
 	must(t, err)
-	if takes, err := c.supportsPersist(); takes || err != nil {
-		t.Errorf("takesPersist = %v, %v", takes, err)
+	if supported, err := c.supportsPersist(); supported || err != nil {
+		t.Errorf("supportsPersist = %v, %v", supported, err)
 	}
 }

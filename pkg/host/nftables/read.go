@@ -39,7 +39,7 @@ type kernelChain struct {
 	rules []*nftables.Rule
 }
 
-// readTable returns a consistent copy of the table, or nil if there is none. The kernel
+// readTable returns a consistent copy of the table, or nil without a table. The kernel
 // returns it in several messages. They are consistent if no ruleset changed between the first
 // and the last one.
 func (c *Conn) readTable() (*kernelTable, error) {

@@ -75,7 +75,7 @@ func checkDescriptor(c syscall.Conn) error {
 }
 
 // isSocketError reports whether the socket itself failed, in contrast to a request that the
-// kernel answered with an error. Only the latter is detected reliably: the netlink library
+// kernel answered with an error. Only an error of the kernel is detected reliably: the netlink library
 // returns the kernel's error number as it is and wraps errors of system calls, and the
 // nftables library converts some of those to text.
 func isSocketError(err error) bool {

@@ -18,8 +18,8 @@ import (
 type State struct {
 	Present   bool
 	Owned     bool         // by this Conn
-	Owner     string       // description of the owner; empty if there is none
-	OwnerPort uint32       // netlink port ID of the owner; 0 if there is none
+	Owner     string       // description of the owner; empty without an owner
+	OwnerPort uint32       // netlink port ID of the owner; 0 without an owner
 	Port      uint16       // to which connections are redirected; 0 if there is no redirect
 	VIPs      []netip.Addr // the elements of its sets, IPv4 first, sorted
 	Counters  []Counter    // of the rules with a counter, in the order of the table
@@ -43,7 +43,7 @@ func (c *Conn) NetlinkPort() uint32 {
 	return c.sock.port
 }
 
-// State reads the table from the kernel, whoever installed it.
+// State reads the table from the kernel, also if another process installed it.
 func (c *Conn) State() (State, error) {
 	t, err := c.readTable()
 	if err != nil {

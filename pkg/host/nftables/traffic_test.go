@@ -122,9 +122,9 @@ func unmapped(a net.Addr) netip.AddrPort {
 
 // response is what a client observed.
 type response struct {
-	Who   string // the server's name, or "refused" or "unreachable"
-	Local netip.AddrPort
-	Peer  bool // the server saw the client's real address (see TestSamePortTwice for the port)
+	Server string // the server's name, or "refused" or "unreachable"
+	Local  netip.AddrPort
+	Peer   bool // the server saw the client's real address (see TestSamePortTwice for the port)
 }
 
 // connectTo connects from the namespace and reads the server's line.
@@ -141,26 +141,26 @@ func connectTo(t *testing.T, n *netns, from, to string) response {
 	n.in(func() { c, err = dialer.DialContext(t.Context(), "tcp", to) })
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		return response{Who: "refused"}
+		return response{Server: "refused"}
 	case errors.Is(err, unix.EHOSTUNREACH):
-		return response{Who: "unreachable"}
+		return response{Server: "unreachable"}
 	case err != nil:
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	if tcp, is := c.(*net.TCPConn); is && from != "" {
+	if tcp, ok := c.(*net.TCPConn); ok && from != "" {
 		// The port must be free at once: without the peer's namespace, the kernel would wait
-		// for the last acknowledgement while the next test wants to listen.
+		// for the last acknowledgement while the next test has to listen.
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.SetDeadline(time.Now().Add(stepTimeout))
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {
-		t.Fatalf("ask %s: %v", to, err)
+		t.Fatalf("read from %s: %v", to, err)
 	}
 	f := strings.Fields(line)
 	peer := netip.MustParseAddrPort(f[2])
-	return response{Who: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
+	return response{Server: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
 }
 
 // lan is the host with the VIPs (where the test runs) and a client on the same link.
@@ -234,18 +234,18 @@ func hostPort(ip string, port uint16) string { return addrPort(ip, port).String(
 // proxiedConnections are the connections that the table redirects to the proxy or rejects.
 func (n *lan) proxiedConnections() []connection {
 	var list []connection
-	for _, who := range []struct {
+	for _, origin := range []struct {
 		name string
 		ns   *netns
 	}{{"client", n.client}, {"host itself", nil}} {
 		for _, vip := range []string{vip4, vip6} {
 			list = append(list,
-				connection{who.name + " to VIP:80", who.ns, hostPort(vip, 80), response{"proxy", addrPort(vip, 8888), true}},
-				connection{who.name + " to VIP:8888", who.ns, hostPort(vip, 8888), response{Who: "refused"}},
+				connection{origin.name + " to VIP:80", origin.ns, hostPort(vip, 80), response{"proxy", addrPort(vip, 8888), true}},
+				connection{origin.name + " to VIP:8888", origin.ns, hostPort(vip, 8888), response{Server: "refused"}},
 			)
 		}
 		for _, host := range []string{host4, host6} {
-			list = append(list, connection{who.name + " to host:8888", who.ns, hostPort(host, 8888), response{Who: "refused"}})
+			list = append(list, connection{origin.name + " to host:8888", origin.ns, hostPort(host, 8888), response{Server: "refused"}})
 		}
 	}
 	return list
@@ -300,7 +300,7 @@ func TestTraffic(t *testing.T) {
 		// One connection per family and origin. A rejected connection can be retried.
 		exact := counter.Chain != "input"
 		if counter.Rule == "" || counter.Packets == 0 || (exact && counter.Packets != 1) {
-			t.Errorf("counter %+v, want one connection of each family by each way", counter)
+			t.Errorf("counter %+v, want one connection per family and origin", counter)
 		}
 	}
 
@@ -320,7 +320,7 @@ func TestSamePortTwice(t *testing.T) {
 	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
 	for _, vip := range []string{vip4, vip6} {
 		from := hostPort(vip, 28888)
-		if got := connectTo(t, nil, from, hostPort(vip, 8888)); got.Who != "refused" {
+		if got := connectTo(t, nil, from, hostPort(vip, 8888)); got.Server != "refused" {
 			t.Errorf("direct from %s: %+v, want refused", from, got)
 		}
 		want := response{"proxy", addrPort(vip, 8888), true}
@@ -337,7 +337,7 @@ func TestSourcePortOfTheProxy(t *testing.T) {
 	newNeighbour(t)
 	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
 	for from, to := range map[string]string{host4: peer4, host6: peer6} {
-		if got := connectTo(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Who != "elsewhere" {
+		if got := connectTo(t, nil, hostPort(from, 8888), hostPort(to, 80)); got.Server != "elsewhere" {
 			t.Errorf("%s:8888 to %s:80: %+v", from, to, got)
 		}
 	}
@@ -385,14 +385,14 @@ func TestOtherNATChains(t *testing.T) {
 	n := newLAN(t)
 	loadRuleset(t, ocpNAT)
 	t.Cleanup(func() { flushRuleset(t) })
-	vip80 := func(who string, port uint16) []connection {
+	vip80 := func(server string, port uint16) []connection {
 		return []connection{
-			{"client to VIP:80", n.client, hostPort(vip4, 80), response{who, addrPort(vip4, port), true}},
-			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), response{who, addrPort(vip6, port), true}},
+			{"client to VIP:80", n.client, hostPort(vip4, 80), response{server, addrPort(vip4, port), true}},
+			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), response{server, addrPort(vip6, port), true}},
 		}
 	}
 	// Without our table, the other one applies: redirect uses the first address of the link.
-	if got := connectTo(t, n.client, "", hostPort(vip4, 80)); got.Who != "lb" {
+	if got := connectTo(t, n.client, "", hostPort(vip4, 80)); got.Server != "lb" {
 		t.Fatalf("the other table does not redirect: %+v", got)
 	}
 	before := listOtherTables(t)
@@ -401,8 +401,8 @@ func TestOtherNATChains(t *testing.T) {
 	checkConnections(t, n.proxiedConnections())
 	checkConnections(t, n.outgoingConnections())
 	for _, vip := range []string{vip4, vip6} {
-		if got := connectTo(t, n.client, "", hostPort(vip, 6443)); got.Who != "lb" {
-			t.Errorf("their redirect of %s:6443 is gone: %+v", vip, got)
+		if got := connectTo(t, n.client, "", hostPort(vip, 6443)); got.Server != "lb" {
+			t.Errorf("their redirect of %s:6443 has no effect: %+v", vip, got)
 		}
 	}
 	expectUnchanged(t, "other tables", before, listOtherTables(t))
@@ -417,7 +417,7 @@ func TestFirewalld(t *testing.T) {
 	firewallCmd := startFirewalld(t)
 
 	// Its default zone rejects unknown traffic, which shows that it is active.
-	if got := connectTo(t, n.client, "", hostPort(vip4, 6443)); got.Who != "unreachable" && got.Who != "refused" {
+	if got := connectTo(t, n.client, "", hostPort(vip4, 6443)); got.Server != "unreachable" && got.Server != "refused" {
 		t.Fatalf("firewalld refuses nothing: %+v", got)
 	}
 	verify(t, c)

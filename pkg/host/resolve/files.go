@@ -40,20 +40,20 @@ func parseResolvConf(text string) (c resolvConf) {
 	return c
 }
 
-// absoluteNames returns the absolute names to query, in their order. A name without a dot is
+// absoluteNames returns the trimmed names to query, in their order. A name without a dot is
 // first looked up in the search domains.
 func (c resolvConf) absoluteNames(name string) []string {
-	bare := strings.TrimSuffix(name, ".")
+	trimmed := strings.TrimSuffix(name, ".")
 	if strings.Contains(name, ".") {
-		return []string{bare}
+		return []string{trimmed}
 	}
 	all := make([]string, 0, len(c.search)+1)
 	for _, domain := range c.search {
 		if domain = strings.Trim(domain, "."); domain != "" {
-			all = append(all, bare+"."+domain)
+			all = append(all, trimmed+"."+domain)
 		}
 	}
-	return append(all, bare)
+	return append(all, trimmed)
 }
 
 // lookupHosts returns the addresses of a name in a file such as /etc/hosts.
@@ -65,9 +65,9 @@ func lookupHosts(text, name string) (found []netip.Addr) {
 		if len(fields) < 2 {
 			continue
 		}
-		is := func(other string) bool { return strings.EqualFold(strings.TrimSuffix(other, "."), name) }
+		matches := func(other string) bool { return strings.EqualFold(strings.TrimSuffix(other, "."), name) }
 		addr, err := netip.ParseAddr(fields[0])
-		if err == nil && slices.ContainsFunc(fields[1:], is) && !slices.Contains(found, addr.Unmap()) {
+		if err == nil && slices.ContainsFunc(fields[1:], matches) && !slices.Contains(found, addr.Unmap()) {
 			found = append(found, addr.Unmap())
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // maxAddresses limits the addresses of a name.
 const maxAddresses = 16
 
-// Resolver finds the addresses of names. Query asks one DNS server for the addresses of one
+// Resolver finds the addresses of names. Query sends one DNS server a query for the addresses of one
 // family. No address and no error means that the name has none.
 type Resolver struct {
 	ConfPath, HostsPath string // paths of resolv.conf(5) and hosts(5)

@@ -22,8 +22,8 @@ type fakeDNS map[string][]string // "server name family" → addresses, or "!" a
 func (d fakeDNS) query(_ context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
 	var found []netip.Addr
 	for _, text := range d[fmt.Sprintf("%v %s %v", server.Addr(), name, map[bool]int{false: 4, true: 6}[ipv6])] {
-		if why, is := strings.CutPrefix(text, "!"); is {
-			return nil, errors.New(why)
+		if message, ok := strings.CutPrefix(text, "!"); ok {
+			return nil, errors.New(message)
 		}
 		found = append(found, netip.MustParseAddr(text))
 	}

@@ -23,8 +23,8 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 		return netip.Prefix{}, 0, false, nil
 	}
 	if errors.Is(err, unix.EHOSTUNREACH) {
-		refused, listErr := hasUnreachableRoute(addr)
-		if !refused && listErr == nil {
+		rejected, listErr := hasUnreachableRoute(addr)
+		if !rejected && listErr == nil {
 			return netip.Prefix{}, 0, false, nil
 		}
 		err = errors.Join(err, listErr)
@@ -39,8 +39,8 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 	if m.Type == unix.RTN_UNREACHABLE && m.DstLength == 0 {
 		return netip.Prefix{}, 0, false, nil // the kernel's last entry of the IPv6 table
 	}
-	to, is := netip.AddrFromSlice(m.Attributes.Dst)
-	if !is { // a default route has no destination
+	to, ok := netip.AddrFromSlice(m.Attributes.Dst)
+	if !ok { // a default route has no destination
 		to = netip.IPv4Unspecified()
 		if addr.Is6() {
 			to = netip.IPv6Unspecified()
@@ -50,8 +50,8 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 }
 
 // hasUnreachableRoute reports whether an unreachable route other than a default route covers
-// an address. The kernel's reply does not tell the two apart.
-func hasUnreachableRoute(addr netip.Addr) (is bool, err error) {
+// an address. The kernel's reply is the same for both.
+func hasUnreachableRoute(addr netip.Addr) (found bool, err error) {
 	var all []rtnetlink.RouteMessage
 	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
 		all, err = c.Route.List()

@@ -33,10 +33,10 @@ func Get(addr netip.Addr) (Route, error) {
 	}
 	m := found[0]
 	r := Route{Link: m.Attributes.OutIface, Local: m.Type == unix.RTN_LOCAL}
-	if via, is := netip.AddrFromSlice(m.Attributes.Gateway); is {
+	if via, ok := netip.AddrFromSlice(m.Attributes.Gateway); ok {
 		r.Gateway = via.Unmap()
 	}
-	if source, is := netip.AddrFromSlice(m.Attributes.Src); is {
+	if source, ok := netip.AddrFromSlice(m.Attributes.Src); ok {
 		r.Source = source.Unmap()
 	}
 	return r, nil
@@ -81,7 +81,7 @@ func Neighbours(link uint32) ([]Neighbour, error) {
 		if m.Index != link || m.Attributes == nil || len(m.Attributes.LLAddress) == 0 {
 			continue
 		}
-		if ip, is := netip.AddrFromSlice(m.Attributes.Address); is {
+		if ip, ok := netip.AddrFromSlice(m.Attributes.Address); ok {
 			list = append(list, Neighbour{ip.Unmap(), m.Attributes.LLAddress.String()})
 		}
 	}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "listen":
 		os.Exit(childListen(os.Args[1], os.Args[2], os.Args[3]))
-	case "ask":
+	case "describe":
 		os.Exit(childDescribe(os.Args[1]))
 	}
 	nstest.Main(m)
@@ -165,7 +165,7 @@ func startListener(t testing.TB, dir, network, address, comm string) listenerPro
 	lines.Scan()
 	port, err := strconv.ParseUint(lines.Text(), 10, 16)
 	if err != nil {
-		t.Fatalf("the squatter says %q", lines.Text())
+		t.Fatalf("the listener printed %q", lines.Text())
 	}
 	s.port = uint16(port)
 	return s
@@ -176,7 +176,7 @@ func startListener(t testing.TB, dir, network, address, comm string) listenerPro
 func describeAsUnit(t testing.TB, port uint16) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", strconv.Itoa(int(port)))
-	cmd.Env = []string{childMode + "=ask", promptExit}
+	cmd.Env = []string{childMode + "=describe", promptExit}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential:  &syscall.Credential{Uid: 64000, Gid: 64000},
 		AmbientCaps: []uintptr{unix.CAP_NET_ADMIN},

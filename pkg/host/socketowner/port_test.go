@@ -31,7 +31,7 @@ func hint(port uint16) string { return fmt.Sprintf(" (see: ss -ltnp 'sport = :%d
 
 // uniqueCgroup returns a cgroup name that no other run of these tests uses.
 func uniqueCgroup(unit string) string {
-	return "http01-holder-" + nstest.ID() + ".slice/" + unit
+	return "http01-owner-" + nstest.ID() + ".slice/" + unit
 }
 
 func TestDescribeTCPPort(t *testing.T) {
@@ -138,8 +138,8 @@ func TestNobodyListens(t *testing.T) {
 	defer conn.Close()
 	s.stop()
 	for name, port := range map[string]uint16{
-		"a port that was left": s.port,
-		"a connection's port":  netip.MustParseAddrPort(conn.LocalAddr().String()).Port(),
+		"a closed port":       s.port,
+		"a connection's port": netip.MustParseAddrPort(conn.LocalAddr().String()).Port(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf("a socket that does not listen, such as an outgoing connection from this port (see: ss -tanp 'sport = :%d')", port)
@@ -163,7 +163,7 @@ func TestFindProcess(t *testing.T) {
 	}
 	inode, pid := uint64(sockets[0].inode), os.Getpid()
 	want := Process{PID: pid, Comm: commOf(t, pid)}
-	for name, likely := range map[string][]int{"no idea": nil, "right": {pid}, "wrong": {1, os.Getppid()}, "gone": {1 << 30}} {
+	for name, likely := range map[string][]int{"unknown": nil, "right": {pid}, "wrong": {1, os.Getppid()}, "ended": {1 << 30}} {
 		t.Run(name, func(t *testing.T) {
 			if got, found := FindProcess(inode, likely...); !found || got != want {
 				t.Errorf("got %v, %v; want %v", got, found, want)
@@ -172,7 +172,7 @@ func TestFindProcess(t *testing.T) {
 	}
 	l.Close()
 	if got, found := FindProcess(inode, pid); found {
-		t.Errorf("a closed socket is said to be held by %v", got)
+		t.Errorf("the owner of a closed socket is %v", got)
 	}
 }
 

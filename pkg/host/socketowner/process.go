@@ -33,7 +33,7 @@ func (p Process) String() string { return fmt.Sprintf("process %d (%s)", p.PID, 
 // only processes whose descriptors this process may read (PTRACE_MODE_READ_FSCREDS,
 // proc_pid_fd(5)), the likely ones first, and stops after maxDescriptors descriptors.
 func FindProcess(inode uint64, likely ...int) (Process, bool) {
-	w := descriptorSearch{target: fmt.Sprintf("socket:[%d]", inode), left: maxDescriptors}
+	w := descriptorSearch{target: fmt.Sprintf("socket:[%d]", inode), remaining: maxDescriptors}
 	for _, pid := range likely {
 		if w.hasDescriptor(pid) {
 			return readProcess(pid)
@@ -61,8 +61,8 @@ func readProcess(pid int) (Process, bool) {
 
 // descriptorSearch searches for a descriptor of the target.
 type descriptorSearch struct {
-	target string
-	left   int // number of descriptors that may still be examined
+	target    string
+	remaining int // number of descriptors that may still be examined
 }
 
 func (w *descriptorSearch) searchAllProcesses() (pid int, found bool) {
@@ -71,7 +71,7 @@ func (w *descriptorSearch) searchAllProcesses() (pid int, found bool) {
 		return 0, false
 	}
 	defer func() { _ = proc.Close() }()
-	for w.left > 0 {
+	for w.remaining > 0 {
 		names, err := proc.Readdirnames(batch)
 		for _, name := range names {
 			if pid, notOne := strconv.Atoi(name); notOne == nil && w.hasDescriptor(pid) {
@@ -92,9 +92,9 @@ func (w *descriptorSearch) hasDescriptor(pid int) bool {
 		return false
 	}
 	defer func() { _ = dir.Close() }()
-	for w.left > 0 {
+	for w.remaining > 0 {
 		names, err := dir.Readdirnames(batch)
-		w.left -= len(names)
+		w.remaining -= len(names)
 		for _, name := range names {
 			if target, err := os.Readlink(filepath.Join(path, name)); err == nil && target == w.target {
 				return true

@@ -42,21 +42,21 @@ func InheritedDescriptors() map[string]int {
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
 		_ = os.Unsetenv(name)
 	}
-	kept := make(map[string]int)
+	inherited := make(map[string]int)
 	if pid != strconv.Itoa(os.Getpid()) {
-		return kept
+		return inherited
 	}
 	n, _ := strconv.Atoi(count)
 	all := strings.Split(names, ":")
 	for i := range min(n, len(all)) {
 		fd := firstInherited + i
 		unix.CloseOnExec(fd)
-		if other, is := kept[all[i]]; is {
+		if other, ok := inherited[all[i]]; ok {
 			_ = unix.Close(other)
 		}
-		kept[all[i]] = fd
+		inherited[all[i]] = fd
 	}
-	return kept
+	return inherited
 }
 
 // firstInherited is SD_LISTEN_FDS_START.

@@ -25,11 +25,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) == "" {
 		os.Exit(m.Run())
 	}
-	kept := InheritedDescriptors()
-	for _, name := range slices.Sorted(maps.Keys(kept)) {
+	inherited := InheritedDescriptors()
+	for _, name := range slices.Sorted(maps.Keys(inherited)) {
 		var stat unix.Stat_t
-		flags, err := unix.FcntlInt(uintptr(kept[name]), unix.F_GETFD, 0)
-		err = errors.Join(err, unix.Fstat(kept[name], &stat))
+		flags, err := unix.FcntlInt(uintptr(inherited[name]), unix.F_GETFD, 0)
+		err = errors.Join(err, unix.Fstat(inherited[name], &stat))
 		fmt.Println(name, stat.Ino, flags == unix.FD_CLOEXEC, err)
 	}
 	fmt.Println(len(InheritedDescriptors()), os.Getenv("LISTEN_FDS"))
@@ -76,7 +76,7 @@ func (m fakeManager) receive() (string, int) {
 func TestDescriptorStoreProtocol(t *testing.T) {
 	m := startFakeManager(t)
 	s := NewDescriptorStore()
-	file, err := os.Create(filepath.Join(t.TempDir(), "kept"))
+	file, err := os.Create(filepath.Join(t.TempDir(), "stored"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestDescriptorStoreProtocol(t *testing.T) {
 	text, fd := m.receive()
 	var sent, own unix.Stat_t
 	if err := errors.Join(unix.Fstat(fd, &sent), unix.Fstat(int(file.Fd()), &own)); err != nil || sent.Ino != own.Ino {
-		t.Errorf("the descriptor is not the one that was to be kept (%v)", err)
+		t.Errorf("another descriptor was received (%v)", err)
 	}
 	_ = unix.Close(fd)
 	if text != "FDSTORE=1\nFDNAME=port-8888" {
@@ -146,7 +146,7 @@ func TestInheritedDescriptors(t *testing.T) {
 	var files []*os.File
 	var inodes []any
 	for range 3 {
-		file, err := os.Create(filepath.Join(t.TempDir(), "kept"))
+		file, err := os.Create(filepath.Join(t.TempDir(), "stored"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,12 +39,12 @@ func TestNotifierProtocol(t *testing.T) {
 		return string(buf[:n])
 	}
 	var n Notifier
-	for want, say := range map[string]func() error{
+	for want, notify := range map[string]func() error{
 		"READY=1\nSTATUS=Serving: x":      func() error { return n.Ready("Serving: x") },
 		"STOPPING=1\nSTATUS=Stopping":     func() error { return n.Stopping("Stopping") },
 		"STATUS=Standby: another has it.": func() error { return n.Status("Standby: another has it.") },
 	} {
-		if err := say(); err != nil {
+		if err := notify(); err != nil {
 			t.Fatal(err)
 		}
 		if got := receive(); got != want {
@@ -67,7 +67,7 @@ func TestNotifierWithoutManager(t *testing.T) {
 	}
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
 	if err := (Notifier{}).Ready("x"); err == nil {
-		t.Error("a manager that is gone goes unnoticed")
+		t.Error("no error without a manager")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestWatchdogDisabled(t *testing.T) {
 	done()
 	t.Setenv("WATCHDOG_USEC", "soon")
 	if _, err := NewWatchdog(func(err error) { t.Error(err) }); err == nil {
-		t.Error("a broken WATCHDOG_USEC is taken")
+		t.Error("an invalid WATCHDOG_USEC is accepted")
 	}
 }
 
@@ -185,19 +185,19 @@ func TestHangingJournalDoesNotBlock(t *testing.T) {
 	for m := range passed {
 		got = append(got, m)
 	}
-	lost, owned := 0, false
+	dropped, reported := 0, false
 	for _, m := range got {
 		if n, found := strings.CutSuffix(m, " log entries were dropped: the journal was too slow"); found {
-			owned = true
+			reported = true
 			v, err := strconv.Atoi(n)
 			if err != nil {
 				t.Fatal(err)
 			}
-			lost += v
+			dropped += v
 		}
 	}
-	if !owned || len(got)-1+lost != 3*queueLength {
-		t.Errorf("%d passed on, %d owned up to as lost, of %d", len(got)-1, lost, 3*queueLength)
+	if !reported || len(got)-1+dropped != 3*queueLength {
+		t.Errorf("%d sent, %d reported as dropped, of %d", len(got)-1, dropped, 3*queueLength)
 	}
 	if got[0] != "0" {
 		t.Errorf("the first entry is %q", got[0])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ruleset describes the nftables table as a value: its sets, chains and rules for a
-// port and the VIPs that the host holds. The controller, `check` and the proxy's tests link
+// port and the VIPs that the host holds. The controller and `check` link
 // it.
 //
 // The table is described once. String prints it in nft(8) syntax, and package nftables

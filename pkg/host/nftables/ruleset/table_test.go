@@ -39,7 +39,7 @@ func TestNewIsCanonical(t *testing.T) {
 			want: parseAddrs("192.0.2.5"),
 		},
 		{
-			name: "what no host can hold",
+			name: "addresses that no host can hold",
 			held: append(parseAddrs("0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.18", "ff02::12", "fe80::5%eth0"), netip.Addr{}),
 		},
 	}
@@ -84,7 +84,7 @@ func TestTextFollowsValue(t *testing.T) {
 		}
 	}
 	if equal == 0 {
-		t.Fatal("no two tables were equal: the universe is too large to say anything")
+		t.Fatal("no two tables were equal: the universe is too large for this test")
 	}
 }
 
