@@ -189,7 +189,7 @@ func TestPortInUseNamesTheProcess(t *testing.T) {
 	s.start(nil)
 	s.awaitNotification("READY=1\nSTATUS=PortInUse: ")
 	r := s.awaitReason(report.PortInUse)
-	want := fmt.Sprintf("port 8888: it is taken by process %d (", os.Getpid())
+	want := fmt.Sprintf("port 8888: it is in use by process %d (", os.Getpid())
 	if !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q does not name process %d", r.Condition().Message, os.Getpid())
 	}
@@ -310,16 +310,16 @@ func TestStopCutsOffAfterDrainTimeout(t *testing.T) {
 	s := startService(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-r.Context().Done()
-	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"Drain": 100000000}`)
+	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"DrainTimeout": 100000000}`)
 	s.awaitNotification("READY=1")
 	sendChallenge(t)
 	<-asked
 	begin := time.Now()
 	s.stop()
 	t.Logf("stopped after %v", time.Since(begin).Round(time.Millisecond))
-	s.awaitLog("challenges in flight were cut off")
-	if strings.Contains(s.log.String(), "the gate does not answer") {
-		t.Error("the gate has not cut the challenge off itself")
+	s.awaitLog("requests in flight were cut off")
+	if strings.Contains(s.log.String(), "the proxy process does not answer") {
+		t.Error("the process has not cut the request off itself")
 	}
 }
 

@@ -85,7 +85,7 @@ func TestExpiryWatcher(t *testing.T) {
 	api.present(t, "", "cluster-signer", 30*day, 29*day)
 	api.present(t, apiName, "R11", 90*day, 8*day)
 	s := newService(t, withMetrics+"hosts: ["+apiName+"]\n")
-	s.start([]string{serviceTiming + `={"ExpiryTick": 50000000}`})
+	s.start([]string{serviceTiming + `={"ExpiryCheckInterval": 50000000}`})
 	r := s.await("both certificates seen", func(r report.Report) bool { return len(r.Certificates) == 2 })
 	for i, want := range []report.Certificate{{Name: "", Issuer: "cluster-signer"}, {Name: apiName, Issuer: "R11"}} {
 		if c := r.Certificates[i]; c.Address != vip+":6443" || c.Name != want.Name || c.Issuer != want.Issuer || c.Error != "" || time.Until(c.NotAfter) < 7*day {

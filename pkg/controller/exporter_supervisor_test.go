@@ -24,7 +24,7 @@ const (
 	metricsURL  = "http://127.0.0.1:9645/metrics"
 
 	// shortExporterBackoff makes the service start the next exporter soon.
-	shortExporterBackoff = serviceTiming + `={"ExporterBackOff": 50000000}`
+	shortExporterBackoff = serviceTiming + `={"ExporterBackoff": 50000000}`
 )
 
 // fetch fetches a page once, on a connection of its own.
@@ -168,7 +168,7 @@ func TestExporterExits(t *testing.T) {
 		must(t, syscall.Kill(old, syscall.SIGKILL))
 	}
 	s.awaitMetric("http01_proxy_up 1")
-	s.awaitLog("the exporter has ended (signal: killed)")
+	s.awaitLog("the exporter process has exited (signal: killed)")
 	s.awaitLog(fmt.Sprintf("exporter_pid=%d", first))
 	for text, want := range map[string]int{"metrics are served on ": 1, "metrics are not served on ": 1} {
 		if n := strings.Count(s.log.String(), text); n != want {
@@ -221,7 +221,7 @@ func TestMetricsFollowTheConfiguration(t *testing.T) {
 func TestMetricsPortInUse(t *testing.T) {
 	squatter := listen(t, ":9645")
 	s := startWithMetrics(t, shortExporterBackoff)
-	by := fmt.Sprintf("taken by process %d (", os.Getpid())
+	by := fmt.Sprintf("in use by process %d (", os.Getpid())
 	s.awaitLog(by)
 	s.await("the process that has the port", func(r report.Report) bool {
 		return !r.Metrics.Served && strings.HasSuffix(r.Metrics.Address, ":9645") && strings.Contains(r.Metrics.Error, by)

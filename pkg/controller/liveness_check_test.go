@@ -22,7 +22,7 @@ import (
 
 // shortLivenessTiming has the service's own requests follow one another faster. Their bound
 // has to hold for a gate that is well on a loaded machine.
-const shortLivenessTiming = serviceTiming + `={"ServingEvery": 200000000, "ServingAgain": 100000000, "ServingWithin": 1000000000, "GateSilence": 60000000000}`
+const shortLivenessTiming = serviceTiming + `={"LivenessInterval": 200000000, "LivenessRetryInterval": 100000000, "LivenessTimeout": 1000000000, "ProxySilenceLimit": 60000000000}`
 
 // runProxy is the gate, or one that lives and does not serve: as the file says whose
 // name is that of the program.
@@ -78,8 +78,8 @@ func answerWrongly(ln net.Listener, how string) {
 // A gate that lives and does not serve is noticed and replaced.
 func TestProxyDoesNotAnswer(t *testing.T) {
 	for _, tt := range []struct{ how, why string }{
-		{"silent", "(no answer in time)"},
-		{"wrong", "(the answer is another than 400)"},
+		{"silent", "(response timed out)"},
+		{"wrong", "(the response status is not 400)"},
 		{"reset", "(the connection was reset)"},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
@@ -104,11 +104,11 @@ func TestProxyDoesNotAnswer(t *testing.T) {
 			addVIP(t)
 			s.awaitReason(report.ProxyUnavailable)
 			s.awaitReason(report.Serving)
-			t.Logf("a gate that answers after %v", time.Since(begin).Round(time.Millisecond))
+			t.Logf("answered after %v", time.Since(begin).Round(time.Millisecond))
 			s.awaitNewProxy(pid)
 			s.awaitLog("has not answered 3 requests of this service in a row to port 80 of " + vip + " " + tt.why)
 			s.awaitLog("Serving: holds " + vip)
-			if text := s.log.String(); strings.Count(text, "Serving: ") != 1 || strings.Count(text, "event=gate\n") != 1 {
+			if text := s.log.String(); strings.Count(text, "Serving: ") != 1 || strings.Count(text, "event=proxy\n") != 1 {
 				t.Errorf("Serving before, or replaced more than once:\n%s", text)
 			}
 			s.stop()

@@ -25,7 +25,7 @@ import (
 // process's.
 const serviceDir = "HTTP01_PROXYD_TEST_SERVICE"
 
-// serviceTiming has waits of the service as JSON, see Options.Shorten.
+// serviceTiming has waits of the service as JSON, see Options.SetTiming.
 const serviceTiming = "HTTP01_PROXYD_TEST_TIMING"
 
 func TestMain(m *testing.M) {
@@ -81,7 +81,7 @@ func runService(dir string) int {
 		Log:               log,
 		Reload:            reload,
 	}
-	err := options.Shorten(os.Getenv(serviceTiming))
+	err := options.SetTiming(os.Getenv(serviceTiming))
 	if err == nil {
 		err = controller.Run(ctx, options)
 	}

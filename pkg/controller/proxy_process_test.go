@@ -193,15 +193,15 @@ func TestProxyIsKilled(t *testing.T) {
 	}
 	s.awaitNewProxy(pid)
 	l.finish()
-	t.Logf("%d answered, %d broken off by %d kills, %d refused", l.answered.Load(), l.failed.Load(), kills, l.refused.Load())
+	t.Logf("%d answered, %d failed by %d kills, %d refused", l.answered.Load(), l.failed.Load(), kills, l.refused.Load())
 	if l.refused.Load() > 0 || l.failed.Load() > kills*clients {
-		t.Errorf("%d refused; %d broken off, where %d can have been in flight", l.refused.Load(), l.failed.Load(), kills*clients)
+		t.Errorf("%d refused; %d failed, where %d can have been in flight", l.refused.Load(), l.failed.Load(), kills*clients)
 	}
 	answered(t, "afterwards")
-	s.awaitLog("has ended (signal: killed): challenges that it had accepted are lost; another takes over its ports")
+	s.awaitLog("has exited (signal: killed): requests in flight are lost; the next process takes over its ports")
 	// So many in a minute are a state of the service, though each has a successor.
 	r := s.await("the state", func(r report.Report) bool { return r.Condition().Reason == report.ProxyUnavailable })
-	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "the 5. within a minute") {
+	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "(exit 5 within a minute)") {
 		t.Errorf("%+v", r.Condition())
 	}
 	s.stop()
@@ -209,7 +209,7 @@ func TestProxyIsKilled(t *testing.T) {
 
 // A gate that hangs is replaced, as one that ends is.
 func TestProxyHangs(t *testing.T) {
-	s := startServing(t, serviceTiming+`={"GateSilence": 5000000000}`)
+	s := startServing(t, serviceTiming+`={"ProxySilenceLimit": 5000000000}`)
 	pid := s.awaitNewProxy(0)
 	must(t, unix.Kill(pid, unix.SIGSTOP))
 	// Until all of its threads have stopped it may accept a connection, which ends with it.
@@ -218,9 +218,9 @@ func TestProxyHangs(t *testing.T) {
 	}
 	begin := time.Now()
 	answered(t, "meanwhile")
-	t.Logf("a challenge that met a gate that hangs waited %v", time.Since(begin))
+	t.Logf("a challenge waited %v", time.Since(begin))
 	s.awaitNewProxy(pid)
-	s.awaitLog("has been silent for ")
+	s.awaitLog("has sent nothing for ")
 	s.awaitReason(report.Serving) // one is no more than an accident
 	s.stop()
 }

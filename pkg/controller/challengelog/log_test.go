@@ -68,47 +68,47 @@ func TestChallenges(t *testing.T) {
 				request(report.LetsEncrypt, 1, 130*time.Second, 200),
 			},
 			[]string{
-				"  " + title + ": cert-manager's self check from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
-				"  " + title + " is over: self check ok ×5, CA (Let's Encrypt) 5/5 → 200, 3.1 ms, 2 m 10 s",
+				"  " + title + ": cert-manager's self check from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
+				"  " + title + " has ended: self check ok ×5, CA (Let's Encrypt) 5/5 → 200, 3.1 ms, 2 m 10 s",
 			},
 		},
 		"of a route that comes": {
 			[]report.Challenge{request(report.CertManager, 1, 0, 503), request(report.CertManager, 1, time.Second, 503), request(report.CertManager, 1, 10*time.Second, 200)},
 			[]string{
-				"! " + title + ": cert-manager's self check from 203.0.113.9 is answered 503 by 192.0.2.6:80 in 3.1 ms (router-no-route: no route: mend it)",
-				"  " + title + ": cert-manager's self check from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms (before: 503 router-no-route)",
-				"  " + title + " is over: self check 1/3 ok, last → 200, 3.1 ms, 10 s",
+				"! " + title + ": cert-manager's self check from 203.0.113.9 got 503 from 192.0.2.6:80 in 3.1 ms (router-no-route: no route: mend it)",
+				"  " + title + ": cert-manager's self check from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms (before: 503 router-no-route)",
+				"  " + title + " has ended: self check 1/3 ok, last → 200, 3.1 ms, 10 s",
 			},
 		},
 		"of a failure": {
 			[]report.Challenge{request(report.Pebble, 1, 0, 200), request(report.Pebble, 1, 0, 502)},
 			[]string{
-				"  " + title + ": Pebble from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
-				"! " + title + ": Pebble from 203.0.113.9 is answered 502 in 3.1 ms (refused: it refuses: mend it) (before: 200)",
-				"! " + title + " is over: CA (Pebble) 1/2 ok, last → 502 refused, 3.1 ms, 0 s",
+				"  " + title + ": Pebble from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
+				"! " + title + ": Pebble from 203.0.113.9 got 502 in 3.1 ms (refused: it refuses: mend it) (before: 200)",
+				"! " + title + " has ended: CA (Pebble) 1/2 ok, last → 502 refused, 3.1 ms, 0 s",
 			},
 		},
 		"of a stranger": {
 			[]report.Challenge{request(report.OtherClient, 1, 0, 404)},
 			[]string{
-				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
+				"  " + title + ": a client from 203.0.113.9 got 404 from 192.0.2.6:80 in 3.1 ms",
 			},
 		},
 		"of check": {[]report.Challenge{request(report.CheckClient, 1, 0, 404)}, nil},
 		"of a stubborn stranger": {
 			[]report.Challenge{request(report.OtherClient, 1, 0, 404), request(report.OtherClient, 1, 3*time.Second, 404)},
 			[]string{
-				"  " + title + ": a client from 203.0.113.9 is answered 404 by 192.0.2.6:80 in 3.1 ms",
-				"  " + title + " is over: others 0/2 ok, last → 404, 3.1 ms, 3 s",
+				"  " + title + ": a client from 203.0.113.9 got 404 from 192.0.2.6:80 in 3.1 ms",
+				"  " + title + " has ended: others 0/2 ok, last → 404, 3.1 ms, 3 s",
 			},
 		},
 		"of two tokens": {
 			[]report.Challenge{request(report.StepCA, 1, 0, 200), request(report.StepCA, 2, time.Second, 200), request(report.StepCA, 1, time.Second, 200)},
 			[]string{
-				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
-				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 is answered 200 by 192.0.2.6:80 in 3.1 ms",
-				"  " + title + " is over: CA (step-ca or a Go program) 2/2 → 200, 3.1 ms, 1 s",
-				"  " + title + " is over: CA (step-ca or a Go program) 1/1 → 200, 3.1 ms, 0 s",
+				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
+				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
+				"  " + title + " has ended: CA (step-ca or a Go program) 2/2 → 200, 3.1 ms, 1 s",
+				"  " + title + " has ended: CA (step-ca or a Go program) 1/1 → 200, 3.1 ms, 0 s",
 			},
 		},
 	} {
@@ -127,7 +127,7 @@ func TestClientDisconnects(t *testing.T) {
 	c := request(report.OtherClient, 1, 0, 200)
 	c.Status, c.Outcome, c.Duration = 0, report.AnswerUnread, 1500*time.Millisecond
 	said := record(c)
-	if want := `  challenge evaGxfAD… for "api.example.com": a client from 203.0.113.9 is answered nothing: it went away after 1500 ms`; said[0] != want {
+	if want := `  challenge evaGxfAD… for "api.example.com": a client from 203.0.113.9 got no response: it disconnected after 1500 ms`; said[0] != want {
 		t.Errorf("got %s", said[0])
 	}
 }

@@ -41,14 +41,14 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	type all = []report.Certificate
 	const (
-		tail = "; look at its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
-		late = " of the 90d that it lives: whoever renews it is late" + tail
+		tail = "; see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
+		late = " of a lifetime of 90d: its renewal is late" + tail
 	)
 	for name, looks := range map[string][]reading{
 		"one that is renewed in time": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
 			{59, all{presents(vip4, api, "a", 0)}, nil},
-			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 			{61, all{presents(vip4, api, "b", 60)}, nil},
 		},
 		"one that is not": {
@@ -57,13 +57,13 @@ func TestEvents(t *testing.T) {
 			{71, all{presents(vip4, api, "a", 0)}, nil},
 			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late}},
 			{83, all{presents(vip4, api, "a", 0)}, nil},
-			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", has expired at 2026-05-30 00:00 UTC: clients refuse the API by now" + tail}},
+			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expired at 2026-05-30 00:00 UTC: clients reject it" + tail}},
 			{91, all{presents(vip4, api, "a", 0)}, nil},
-			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 		},
 		"one in many places is one line": {
 			{85, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0), presents(vip6, api, "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for no name, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late,
 			}},
 		},
 		"a list of names is cut": {
@@ -78,25 +78,25 @@ func TestEvents(t *testing.T) {
 		},
 		"an older one comes back": {
 			{0, all{presents(vip4, api, "b", 0)}, nil},
-			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com has changed, for one that is good until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was replaced by one that is valid until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
 		},
 		"an API server that is away ages all the same": {
 			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
-			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate, so that nobody sees when it expires: connection refused"}},
+			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
 			{2, all{unanswered(vip4, ""), unanswered(vip4, api)}, nil},
-			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for no name, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late}},
+			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late}},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
 				"INFO the API server at 192.0.2.5:6443 presents a certificate again",
-				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed: it is good until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
+				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
 			}},
 		},
 		"a name that is refused": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server presents no certificate on 192.0.2.5:6443 for api.example.com: connection refused"}},
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server does not present a certificate on 192.0.2.5:6443 for api.example.com: connection refused"}},
 			{1, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, nil},
 			{2, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
 		},
 		"a VIP that is away": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server at [2001:db8::5]:6443 does not present a certificate, so that nobody sees when it expires: connection refused"}},
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server at [2001:db8::5]:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
 		},
 		"nothing to look at": {
 			{0, nil, nil},
