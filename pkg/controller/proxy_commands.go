@@ -102,7 +102,7 @@ func (c openPort) execute(s *proxySupervisor) {
 }
 
 // closeExcept closes every port but one. A client whose handshake was under way when the
-// table changed still arrives at the old port: the process serves that one for a moment.
+// table changed still arrives at the old port: the process serves the old port for a moment.
 func (s *proxySupervisor) closeExcept(port uint16) { s.submit(closeOtherPorts{port}) }
 
 func (c closeOtherPorts) execute(s *proxySupervisor) {
@@ -119,7 +119,7 @@ func (c closeOtherPorts) execute(s *proxySupervisor) {
 	s.publishPorts()
 }
 
-// recordStopped opens a port again that was wanted while the process closed it.
+// recordStopped opens a port again that was requested while the process closed it.
 func (s *proxySupervisor) recordStopped(port uint16) {
 	c := s.closing[port]
 	delete(s.closing, port)

@@ -49,7 +49,7 @@ type proxySupervisor struct {
 
 	// Snapshots.
 	ports          atomic.Pointer[[]uint16]     // of the open listening sockets
-	serving        atomic.Pointer[proxyProcess] // the process that answers clients; nil while there is none
+	serving        atomic.Pointer[proxyProcess] // the process that answers clients, or nil
 	servingChanged trigger
 
 	// Owned by run, as the listeners are:
@@ -64,7 +64,7 @@ type proxySupervisor struct {
 	probeReply         chan []protocol.Reachability
 	flushReplies       []chan struct{}
 
-	process   *proxyProcess // nil while there is none
+	process   *proxyProcess // nil between two processes
 	events    <-chan proxyEvent
 	detached  chan struct{} // closed when the events of process are not read any more
 	connErr   error         // why events ended
