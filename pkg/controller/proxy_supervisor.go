@@ -55,8 +55,8 @@ type proxySupervisor struct {
 	// Owned by run, as the listeners are:
 	keep               bool // the listening sockets belong to the next service process
 	current            proxySettings
-	configured         bool   // current came after the last closeAll
-	minGeneration      uint64 // older settings belong to a closed proxy
+	configured         bool   // the process has current, unless the ports are closed
+	minGeneration      uint64 // older settings arrived after the start of a drain
 	sent               sentSettings
 	reducedConnections int // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
