@@ -58,8 +58,8 @@ func newCAWatcher(o Options, tracker *report.Tracker, save saveFunc, next func(p
 	}, nil
 }
 
-// run reads the files after file events, at intervals, and when the last read has asked
-// for it, until ctx ends.
+// run reads the files after file events, at intervals, and when the last read requests
+// it, until ctx ends.
 func (t *caWatcher) run(ctx context.Context) error {
 	tick := time.NewTicker(t.interval)
 	defer tick.Stop()

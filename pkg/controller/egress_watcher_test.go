@@ -25,12 +25,12 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // egressWatcherTest is an egress watcher with real files and a real prober process, and the
@@ -118,7 +118,9 @@ func (w *egressWatcherTest) write(name, text string) {
 	replace(w.t, filepath.Join(w.dir, name), text)
 }
 
-func (w *egressWatcherTest) status() report.EgressProxy { return w.tracker.Report(report.Table{}).EgressProxy }
+func (w *egressWatcherTest) status() report.EgressProxy {
+	return w.tracker.Report(report.Table{}).EgressProxy
+}
 
 func (w *egressWatcherTest) condition() report.Condition {
 	for _, c := range w.tracker.Report(report.Table{}).Conditions {
@@ -144,7 +146,7 @@ func (w *egressWatcherTest) await(reason report.Reason, ok func(report.EgressPro
 }
 
 // strictProxy is an egress proxy that requires credentials and the absolute form, and
-// resolves names that no other server knows.
+// resolves names that no DNS server has.
 type strictProxy struct {
 	mu          sync.Mutex
 	unavailable bool
@@ -238,7 +240,7 @@ func TestEgressLifecycle(t *testing.T) {
 	}
 	g.mu.Lock()
 	if !slices.Contains(g.requests, "GET http://ready.test/healthz?token=t0ken") {
-		t.Errorf("the proxy was asked for %q", g.requests)
+		t.Errorf("the proxy got requests for %q", g.requests)
 	}
 	g.mu.Unlock()
 

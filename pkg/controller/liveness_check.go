@@ -72,7 +72,7 @@ type livenessCheck struct {
 	proxy   checkedProxy
 	timing  timing
 	wake    trigger
-	table   atomic.Pointer[ruleset.Table] // in force; nil while there is none
+	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
 
 	// Owned by run:
 	checkedProcess     *proxyProcess // that answer is about
@@ -96,7 +96,7 @@ type requestFailure struct {
 	reason string
 }
 
-// failureKind says where the request has failed.
+// failureKind is where the request has failed.
 type failureKind int
 
 // The kinds of failures.
