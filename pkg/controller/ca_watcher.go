@@ -59,8 +59,8 @@ func newCAWatcher(o Options, tracker *tracker.Tracker, save saveFunc, next func(
 	}, nil
 }
 
-// run reads the files after file events, at intervals, and when the last read has asked
-// for it, until ctx ends.
+// run reads the files after file events, at intervals, and when the last read requests
+// it, until ctx ends.
 func (t *caWatcher) run(ctx context.Context) error {
 	tick := time.NewTicker(t.interval)
 	defer tick.Stop()

@@ -330,6 +330,7 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 		}
 	}()
 	want := []string{`the CA of ca-bundle.crt ("CN=A")`}
+	w.expectReceived(want...)
 	for i := range 6 {
 		name := fmt.Sprintf("N%d", i)
 		text := b.pem(name)

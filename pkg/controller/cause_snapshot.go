@@ -8,8 +8,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// causeSnapshot holds what this process knows of a failure that the proxy process
-// reports: the settings that it has sent.
+// causeSnapshot holds the settings that were sent to the proxy process: they complete the
+// failures that the process reports.
 type causeSnapshot struct{ context atomic.Pointer[cause.Context] }
 
 func newCauseSnapshot() *causeSnapshot {

@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // components are the parts of the service in the order of their construction: each one
-// knows only those before it.
+// uses only those before it.
 type components struct {
 	cleanup   cleanup // of what was constructed
 	tracker   *tracker.Tracker
@@ -267,7 +267,7 @@ func restartPossible(log *slog.Logger) bool {
 	defer cancel()
 	stopping, err := systemd.HasStopJob(ctx)
 	if err != nil {
-		log.Warn("cannot tell a stop from a restart: the table stays for the next start, or until http01-proxyd-table.service removes it after a stop", slog.String("event", "stopping"), slog.Any("error", err))
+		log.Warn("cannot distinguish a stop from a restart: the table stays for the next start, or until http01-proxyd-table.service removes it after a stop", slog.String("event", "stopping"), slog.Any("error", err))
 	}
 	return !stopping
 }

@@ -39,7 +39,9 @@ func (e *egressWatcher) readCAs(now time.Time, fileEvent bool) (roots [][]byte, 
 	e.readWithin(now, retry)
 	switch err := e.ca.Err(); {
 	case err == nil:
-		roots = trust.DER(e.ca.Roots())
+		if certificates := e.ca.Roots(); len(certificates) > 0 {
+			roots = trust.DER(certificates)
+		}
 		return roots, settings.DescribeCAs(len(roots), "egressProxy.trustedCA"), nil
 	case !errors.Is(err, fs.ErrPermission) || !slices.Contains(e.anchorDirs, filepath.Dir(e.ca.Path())):
 		return nil, "", err

@@ -27,7 +27,7 @@ const (
 // net/http.
 const proxyAuthRequired = 407
 
-// networkProber asks the network.
+// networkProber queries the network.
 type networkProber interface {
 	// probeEndpoints returns, for each probe, why it failed, or "".
 	probeEndpoints(ctx context.Context, probes []endpointProbe, roots [][]byte) []string
@@ -39,7 +39,7 @@ type endpointProbe struct {
 	target, proxy *url.URL
 }
 
-// childNetworkProber asks through a prober process, which ends with the probes.
+// childNetworkProber queries through a prober process, which ends with the probes.
 type childNetworkProber struct{ resolvConf, hosts string }
 
 func (c childNetworkProber) resolve(ctx context.Context, names []string) map[string]lookup {

@@ -40,7 +40,7 @@ const (
 
 // egressWatcher decides which ingress addresses are reached through the egress proxy: it
 // reads the files and the configuration, has the readiness endpoints probed, resolves
-// the names of proxies, and adds the routes to the settings of the proxy. The prober asks
+// the names of proxies, and adds the routes to the settings of the proxy. The prober queries
 // the network. Everything but the mailboxes belongs to the goroutine of run.
 type egressWatcher struct {
 	log              *slog.Logger
@@ -213,7 +213,7 @@ func (e *egressWatcher) waits(now time.Time) bool {
 	return false
 }
 
-// readFiles reads the files and takes the setting that they ask for.
+// readFiles reads the files and takes the setting that they request.
 func (e *egressWatcher) readFiles(now time.Time, fileEvent bool) {
 	if !e.configured {
 		return

@@ -25,12 +25,12 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // egressWatcherTest is an egress watcher with real files and a real prober process, and the
@@ -118,7 +118,9 @@ func (w *egressWatcherTest) write(name, text string) {
 	replace(w.t, filepath.Join(w.dir, name), text)
 }
 
-func (w *egressWatcherTest) status() report.EgressProxy { return w.tracker.Report(report.Table{}).EgressProxy }
+func (w *egressWatcherTest) status() report.EgressProxy {
+	return w.tracker.Report(report.Table{}).EgressProxy
+}
 
 func (w *egressWatcherTest) condition() report.Condition {
 	for _, c := range w.tracker.Report(report.Table{}).Conditions {
@@ -144,7 +146,7 @@ func (w *egressWatcherTest) await(reason report.Reason, ok func(report.EgressPro
 }
 
 // strictProxy is an egress proxy that requires credentials and the absolute form, and
-// resolves names that no other server knows.
+// resolves names that no DNS server has.
 type strictProxy struct {
 	mu          sync.Mutex
 	unavailable bool
@@ -238,7 +240,7 @@ func TestEgressLifecycle(t *testing.T) {
 	}
 	g.mu.Lock()
 	if !slices.Contains(g.requests, "GET http://ready.test/healthz?token=t0ken") {
-		t.Errorf("the proxy was asked for %q", g.requests)
+		t.Errorf("the proxy got requests for %q", g.requests)
 	}
 	g.mu.Unlock()
 
@@ -387,7 +389,7 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	if got := w.lastRoutes().AdditionalCAs; len(got.Roots) != 1 || got.Description != "the 1 CA of egressProxy.trustedCA" {
 		t.Errorf("CAs for TLS through the proxy: %d, %s", len(got.Roots), got.Description)
 	}
-	if !strings.Contains(s.Routes[0].Error, "names no DNS server") {
+	if !strings.Contains(s.Routes[0].Error, "no DNS server in") {
 		t.Errorf("%+v", s)
 	}
 	startDNSServer(t, map[string]string{"proxy.test.": "198.51.100.99"}, nil)
@@ -399,8 +401,8 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 		t.Errorf("passed on %v", got)
 	}
 	// A slow machine can add another reason: a timeout of the server.
-	if text := w.log.String(); strings.Count(text, "names no DNS server") != 1 {
-		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "names no DNS server"), text)
+	if text := w.log.String(); strings.Count(text, "no DNS server in") != 1 {
+		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "no DNS server in"), text)
 	}
 	logged := make(map[string]bool)
 	for _, value := range regexp.MustCompile(`\berror=("(?:[^"\\]|\\.)*"|\S+)`).FindAllString(w.log.String(), -1) {

@@ -34,7 +34,7 @@ const (
 )
 
 // expiryWatcher reads the certificates that the API server presents on the API VIPs, at
-// the start and every hour. A prober process asks, and ends with each read.
+// the start and every hour. A prober process reads them, and ends with each read.
 type expiryWatcher struct {
 	log              *slog.Logger
 	tracker          *tracker.Tracker
@@ -86,8 +86,8 @@ func (w *expiryWatcher) inputs() (hosts []string, vips []netip.Addr) {
 }
 
 // requests returns what to read: each name, and no name, on each VIP. The names are those
-// of the configuration or, without any, the API's name of this host. nameErr says why
-// there are no names.
+// of the configuration or, without any, the API's name of this host. nameErr is the
+// reason why there are no names.
 func (w *expiryWatcher) requests() (all []prober.CertificateRequest, nameErr error) {
 	names, vips := w.inputs()
 	if len(vips) == 0 {

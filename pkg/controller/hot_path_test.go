@@ -34,7 +34,7 @@ func TestVIPMoveDoesNotWait(t *testing.T) {
 	s.start(nil, strace, "-D", "-f", "-qqq", "-o", filepath.Join(s.dir, "trace"), "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=5000000")
 	s.awaitNotification("READY=1")
 	var slowest time.Duration
-	for i := range 5 {
+	for i := range 3 {
 		// A new configuration is saved, and its proxy has a new name.
 		s.configure(withProxy(fmt.Sprintf("proxy%d.test", i)))
 		s.awaitNotification("RELOADING=1")
@@ -54,5 +54,4 @@ func TestVIPMoveDoesNotWait(t *testing.T) {
 	if !strings.Contains(string(trace), "fsync(") {
 		t.Error("no fsync was delayed, so this shows nothing")
 	}
-	s.stop()
 }

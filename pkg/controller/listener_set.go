@@ -19,7 +19,7 @@ import (
 // store. They outlive a proxy process. It belongs to the goroutine of the supervisor.
 type listenerSet struct {
 	log   *slog.Logger
-	store *systemd.DescriptorStore // nil when there is none
+	store *systemd.DescriptorStore // nil without a store
 	fds   map[uint16]int
 }
 

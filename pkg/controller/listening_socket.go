@@ -73,7 +73,7 @@ func mutableOptions() map[int][]int {
 }
 
 // resetOptions gives a listening socket that a proxy process has shared the options of a
-// new one. The error says what cannot be reset.
+// new one. The error names what cannot be reset.
 func resetOptions(fd int) error {
 	if _, err := listeningPort(fd); err != nil {
 		return err

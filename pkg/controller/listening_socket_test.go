@@ -91,11 +91,11 @@ func TestListeningPort(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(plain) })
 	for name, fd := range map[string]int{
-		"a file":                    int(null.Fd()),
+		"a file":                        int(null.Fd()),
 		"a socket that does not listen": plain,
-		"one address alone":         socket(func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }),
-		"a unix socket":             socket(func() (net.Listener, error) { return net.Listen("unix", t.TempDir()+"/s") }),
-		"an invalid descriptor": 1 << 20,
+		"one address alone":             socket(func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }),
+		"a unix socket":                 socket(func() (net.Listener, error) { return net.Listen("unix", t.TempDir()+"/s") }),
+		"an invalid descriptor":         1 << 20,
 	} {
 		if port, err := listeningPort(fd); err == nil {
 			t.Errorf("%s: port %d", name, port)

@@ -72,7 +72,7 @@ type livenessCheck struct {
 	proxy   checkedProxy
 	timing  timing
 	wake    trigger
-	table   atomic.Pointer[ruleset.Table] // in force; nil while there is none
+	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
 
 	// Owned by run:
 	checkedProcess     *proxyProcess // that answer is about
@@ -96,7 +96,7 @@ type requestFailure struct {
 	reason string
 }
 
-// failureKind says where the request has failed.
+// failureKind is where the request has failed.
 type failureKind int
 
 // The kinds of failures.
@@ -353,7 +353,7 @@ func (t *observedTable) Apply(want ruleset.Table) error {
 		t.liveness.setTable(nil)
 		return err
 	}
-	if t.differs || !t.last.Equal(want) {
+	if t.differs || t.last != want {
 		t.last, t.differs = want, false
 		t.liveness.setTable(&want)
 	}

@@ -72,8 +72,8 @@ func (p *proxyClient) CloseExcept(port uint16) {
 func (p *proxyClient) Close(ctx context.Context) {
 	p.upstreams.setTargets(nil, 0)
 	p.last.serving = false
-	p.supervisor.drain(ctx)
-	p.supervisor.closeAll(p.last.generation)
+	p.supervisor.drain(ctx, p.last.generation)
+	p.supervisor.closeAll()
 }
 
 // HandOver implements reconcile.Proxy. The descriptor store keeps the sockets: later
@@ -81,5 +81,5 @@ func (p *proxyClient) Close(ctx context.Context) {
 func (p *proxyClient) HandOver(ctx context.Context) {
 	p.upstreams.setTargets(nil, 0)
 	p.supervisor.keepListeners()
-	p.supervisor.drain(ctx)
+	p.supervisor.drain(ctx, p.last.generation)
 }

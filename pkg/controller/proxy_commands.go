@@ -35,11 +35,12 @@ type (
 		reply chan error
 	}
 	closeOtherPorts struct{ port uint16 }
-	closeAllPorts   struct{ generation uint64 }
+	closeAllPorts   struct{}
 	keepPorts       struct{}
 	drainRequests   struct {
-		budget time.Duration
-		reply  chan string
+		generation uint64
+		budget     time.Duration
+		reply      chan string
 	}
 	probeUpstreams struct {
 		reply chan []protocol.Reachability
@@ -102,7 +103,7 @@ func (c openPort) execute(s *proxySupervisor) {
 }
 
 // closeExcept closes every port but one. A client whose handshake was under way when the
-// table changed still arrives at the old port: the process serves that one for a moment.
+// table changed still arrives at the old port: the process serves the old port for a moment.
 func (s *proxySupervisor) closeExcept(port uint16) { s.submit(closeOtherPorts{port}) }
 
 func (c closeOtherPorts) execute(s *proxySupervisor) {
@@ -119,7 +120,7 @@ func (c closeOtherPorts) execute(s *proxySupervisor) {
 	s.publishPorts()
 }
 
-// recordStopped opens a port again that was wanted while the process closed it.
+// recordStopped opens a port again that was requested while the process closed it.
 func (s *proxySupervisor) recordStopped(port uint16) {
 	c := s.closing[port]
 	delete(s.closing, port)
@@ -131,16 +132,13 @@ func (s *proxySupervisor) recordStopped(port uint16) {
 	}
 }
 
-// closeAll closes every port. Settings up to the generation do not count any more.
-func (s *proxySupervisor) closeAll(generation uint64) { s.submit(closeAllPorts{generation}) }
+// closeAll closes every port.
+func (s *proxySupervisor) closeAll() { s.submit(closeAllPorts{}) }
 
-func (c closeAllPorts) execute(s *proxySupervisor) {
-	s.configured, s.minGeneration = false, c.generation+1
+func (closeAllPorts) execute(s *proxySupervisor) {
+	s.configured = false
 	s.setServing(nil)
-	for _, port := range s.listeners.ports() {
-		s.listeners.close(port)
-	}
-	s.publishPorts()
+	closeOtherPorts{}.execute(s) // also of a process that started during the drain
 }
 
 // keepListeners leaves the listening sockets to the next service process.
@@ -149,13 +147,14 @@ func (s *proxySupervisor) keepListeners() { s.submit(keepPorts{}) }
 func (keepPorts) execute(s *proxySupervisor) { s.keep = true }
 
 // drain has the process close every port and complete the requests in flight, until ctx
-// ends at the latest. What was cut off is logged.
-func (s *proxySupervisor) drain(ctx context.Context) {
+// ends at the latest. What was cut off is logged. Settings up to the generation that arrive
+// later are dropped: they would give the process its listening sockets again.
+func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 	budget := time.Minute
 	if deadline, bounded := ctx.Deadline(); bounded {
 		budget = time.Until(deadline)
 	}
-	c := drainRequests{budget, make(chan string, 1)}
+	c := drainRequests{generation, budget, make(chan string, 1)}
 	if !s.submit(c) {
 		return
 	}
@@ -170,6 +169,7 @@ func (s *proxySupervisor) drain(ctx context.Context) {
 }
 
 func (c drainRequests) execute(s *proxySupervisor) {
+	s.minGeneration = c.generation + 1
 	if s.process == nil {
 		c.reply <- ""
 		return

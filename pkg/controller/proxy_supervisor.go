@@ -49,14 +49,14 @@ type proxySupervisor struct {
 
 	// Snapshots.
 	ports          atomic.Pointer[[]uint16]     // of the open listening sockets
-	serving        atomic.Pointer[proxyProcess] // the process that answers clients; nil while there is none
+	serving        atomic.Pointer[proxyProcess] // the process that answers clients, or nil
 	servingChanged trigger
 
 	// Owned by run, as the listeners are:
 	keep               bool // the listening sockets belong to the next service process
 	current            proxySettings
-	configured         bool   // current came after the last closeAll
-	minGeneration      uint64 // older settings belong to a closed proxy
+	configured         bool   // the process has current, unless the ports are closed
+	minGeneration      uint64 // older settings arrived after the start of a drain
 	sent               sentSettings
 	reducedConnections int // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
@@ -64,7 +64,7 @@ type proxySupervisor struct {
 	probeReply         chan []protocol.Reachability
 	flushReplies       []chan struct{}
 
-	process   *proxyProcess // nil while there is none
+	process   *proxyProcess // nil between two processes
 	events    <-chan proxyEvent
 	detached  chan struct{} // closed when the events of process are not read any more
 	connErr   error         // why events ended

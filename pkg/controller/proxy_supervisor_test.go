@@ -154,7 +154,8 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	s.attach(s.process)
 	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
 	s.applySettings(settings)
-	closeAllPorts{1}.execute(s.proxySupervisor)
+	drainRequests{generation: 1, reply: make(chan string, 1)}.execute(s.proxySupervisor)
+	closeAllPorts{}.execute(s.proxySupervisor)
 	s.applySettings(settings)
 	if process, _ := s.servingProcess(); process != nil || s.configured {
 		t.Error("settings of a closed proxy count")

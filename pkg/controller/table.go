@@ -32,8 +32,8 @@ type kernelTable struct {
 }
 
 // findInherited finds out whether the previous process has left a table, and the port that
-// it redirects to. If the kernel cannot be queried there is none, and the first Apply
-// reports the reason.
+// it redirects to. If the kernel cannot be queried the result is false, and the first
+// Apply reports the reason.
 func (k *kernelTable) findInherited() (port uint16, present bool) {
 	if k.open() != nil {
 		return 0, false

@@ -42,8 +42,7 @@ func clientName(k report.ClientKind) string {
 	}
 }
 
-// describeAnswer says what the client got, from where and how fast, and what is wrong with
-// it.
+// describeAnswer describes what the client got, from where and how fast, and its failure.
 func describeAnswer(c *report.Challenge) string {
 	if c.Status == 0 && c.Cause == "" {
 		return "no response: it disconnected after " + report.Milliseconds(c.Duration)

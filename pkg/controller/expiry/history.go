@@ -20,7 +20,7 @@ type Event struct {
 	Certificate report.Certificate // that it is about; the first of several equal ones
 }
 
-// History remembers what was read and logged. The zero value is empty.
+// History records what was read and logged. The zero value is empty.
 type History struct {
 	lastSeen   map[endpoint]report.Certificate
 	stages     map[identity]report.CertificateStage // of the certificates that are presented now
@@ -45,7 +45,7 @@ func identityOf(c report.Certificate) identity {
 
 // Record takes the results of one read, one for each endpoint, and returns what is known
 // now and what to log. An endpoint that does not answer keeps the certificate that it
-// presented before, because that one still approaches its expiry.
+// presented before, because its expiry still approaches.
 func (h *History) Record(results []report.Certificate, now time.Time) (known []report.Certificate, events []Event) {
 	events = h.silenceEvents(results)
 	known = slices.Clone(results)

@@ -94,15 +94,15 @@ type Notifier interface {
 
 // Dependencies are what a Loop works with. All but Drain are required.
 type Dependencies struct {
-	Log         *slog.Logger
-	Tracker     *tracker.Tracker
-	Addresses   Addresses
-	Files       Files
-	Table       Table
-	Proxy       Proxy
-	Loopback    LoopbackAddresses
-	Notifier    Notifier
-	Heartbeat   func() // called at least every 5 s while the loop lives
+	Log       *slog.Logger
+	Tracker   *tracker.Tracker
+	Addresses Addresses
+	Files     Files
+	Table     Table
+	Proxy     Proxy
+	Loopback  LoopbackAddresses
+	Notifier  Notifier
+	Heartbeat func() // called at least every 5 s while the loop lives
 	// Observed gets what each pass has seen, after the pass. It must not block.
 	Observed func(Observation)
 	// OnConfig gets the configuration in force, with the ports of the ingress routers,
