@@ -13,7 +13,7 @@ const (
 	// edited is a router elsewhere, which has the service take the node's port 80, and
 	// another internal address.
 	edited  = "node: {nodeIP: 192.0.2.11}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
-	pending = microShiftDir + "/config.yaml changed since MicroShift was started: in force after systemctl restart microshift"
+	pending = microShiftDir + "/config.yaml changed since MicroShift was started: it takes effect after systemctl restart microshift"
 )
 
 // microShiftRuns has a unit of MicroShift's name run. It is a stand-in, a process that
@@ -50,7 +50,7 @@ func (s *service) awaitStateWithoutPending(reason string) {
 	s.awaitState(reason, func(text string) bool { return !reportsPending(text) && !strings.Contains(text, lastGood) })
 }
 
-const lastGood = "MicroShift's last good configuration stays in force"
+const lastGood = "MicroShift's last good configuration stays in use"
 
 func reportsPending(text string) bool { return strings.Contains(text, pending) }
 

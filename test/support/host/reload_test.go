@@ -20,7 +20,7 @@ func TestReloadMovesThePort(t *testing.T) {
 	s.systemctl("reload", unit)
 	s.awaitPort(9888)
 	s.challenge()
-	const tells = "leads to port 9888"
+	const tells = "redirected to port 9888"
 	if shown := s.systemctl("status", unit); !strings.Contains(shown, tells) {
 		t.Errorf("systemctl status does not tell that it %s:\n%s", tells, shown)
 	}
