@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind is a kind of child process, or several: a set of bits.
+// Kind is a set of kinds of child processes: a bit mask.
 type Kind uint8
 
 // The kinds of child processes.
@@ -20,19 +20,19 @@ const (
 	allKinds = Proxy | Exporter | Prober
 )
 
-// allowedCall is a system call that some processes may make.
+// allowedCall is a system call that child processes of some kinds may make.
 type allowedCall struct {
 	name        string
 	number      uint32
 	kinds       Kind
 	reason      string
-	restriction string          // what the checks and options let through, in words
-	checks      []argumentCheck // of single arguments: all have to hold
-	options     []socketOption  // of setsockopt(2): one has to hold
+	restriction string          // describes the arguments that checks and options accept
+	checks      []argumentCheck // of single arguments: all must match
+	options     []socketOption  // of setsockopt(2): one must match
 }
 
-// argumentCheck holds for a call of which (argument & mask) is one of the values. It sees
-// the low 32 bits of the argument, as the kernel does of an int.
+// argumentCheck matches a call whose (argument & mask) is one of the values. It compares
+// the low 32 bits of the argument, as the kernel does for an int.
 type argumentCheck struct {
 	argument uint32
 	mask     uint32
@@ -44,15 +44,15 @@ type socketOption struct{ level, name uint32 }
 
 const fullMask = ^uint32(0)
 
-// fileCommands are those of fcntl(2) that say nothing to other processes. F_SETOWN
-// is not among them: by it the kernel would send signals for a child.
+// fileCommands returns the commands of fcntl(2) that have no effect on other processes.
+// F_SETOWN is not one of them: with it the kernel sends signals on behalf of a child.
 func fileCommands() []uint32 {
 	return []uint32{unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC}
 }
 
-// socketOptions are set by package net and by ours on sockets of their own. Those
-// that a child sets on a listening socket stay there, until the controller takes them
-// back for its successor.
+// socketOptions returns the options that package net and this program set on their own
+// sockets. An option that a child sets on a listening socket stays in force until the
+// controller resets it for the next child.
 func socketOptions() []socketOption {
 	return []socketOption{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
@@ -68,12 +68,13 @@ func socketOptions() []socketOption {
 	}
 }
 
-// threadFlags of clone(2): CLONE_THREAD, and no namespace.
+// threadFlags masks the flags of clone(2) that decide between a thread and a process,
+// and those that create a namespace.
 const threadFlags = unix.CLONE_THREAD |
 	unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// allowedCalls are all that a child process may do, the most frequent first. Whatever is
-// not here, or has other arguments, gets EPERM.
+// allowedCalls returns every system call that a child process may make, the most
+// frequent first. A call that is not listed, or has other arguments, fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
 		files    = "read and write sockets and pipes that it has"

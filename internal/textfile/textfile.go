@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// ErrTooLong says that a file is longer than the caller's limit.
+// ErrTooLong reports that a file is longer than the limit.
 var ErrTooLong = errors.New("file too long")
 
-// Read returns the content of a regular file of at most limit bytes, which is
-// not nil. Errors name the path and wrap fs.ErrNotExist, fs.ErrPermission or
-// ErrTooLong where these apply.
+// Read returns the content of a regular file of at most limit bytes, never nil. Errors
+// name the path and wrap fs.ErrNotExist, fs.ErrPermission or ErrTooLong where these
+// apply.
 func Read(path string, limit int) (data []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {

@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// families are all metrics but the histogram.
+// families returns all metrics but the histogram.
 func families(r report.Report) []*family {
 	up := gauge(prefix+"up", "1 while the service runs.")
 	up.set(1)
@@ -39,11 +39,11 @@ func heldFamily(vips []report.VIP) *family {
 	return f
 }
 
-// redirectFamily sums up the rules by which connections of others to the VIPs are led to
-// the gate. Those of the host itself go through the output chain, among them the
-// service's own requests, which are to be in no metric.
-// A rule of a nat chain sees the first packet of a connection only. A table that
-// cannot be read says nothing; the kernel's counters begin at 0 with every new table.
+// redirectFamily sums the counters of the rules that redirect connections of other hosts
+// and pods. Connections of the host itself, among them the service's own requests, pass
+// the output chain and are not counted. A rule of a nat chain counts the first packet of
+// each connection. A table that cannot be read has no series. The kernel's counters begin
+// at 0 with every new table.
 func redirectFamily(t report.Table) *family {
 	f := counter(prefix+"redirect_packets_total",
 		"Packets that the table has led from port 80 of the API VIPs to the service: the first of each connection of another host or a pod.", "family")
@@ -77,7 +77,7 @@ func requestFamily(r report.Report) *family {
 	for _, refusal := range refusalLabels() {
 		f.set(0, refusal, string(report.OtherClient))
 		if !report.Refusal(refusal).HeadParsed() {
-			continue // what cannot be read does not say who asks
+			continue // a head that cannot be parsed has no client kind
 		}
 		for _, client := range clientLabels() {
 			f.set(0, refusal, client)
@@ -115,14 +115,14 @@ func eventFamilies(e report.Events) []*family {
 	return []*family{moves, repairs, reloads}
 }
 
-// certificateFamilies takes, of those that one issuer has made for one name, the one that
-// expires first: addresses that present different ones are as bad as the worst.
+// certificateFamilies selects, by name and issuer, the certificate that expires first:
+// when addresses present different certificates, the worst one counts.
 func certificateFamilies(found []report.Certificate) []*family {
 	type identity struct{ name, issuer string }
 	first := make(map[identity]report.Certificate)
 	for _, c := range found {
 		if c.NotAfter.IsZero() {
-			continue // none was ever seen there
+			continue // no certificate was received
 		}
 		id := identity{c.Name, c.Issuer}
 		if other, is := first[id]; !is || c.NotAfter.Before(other.NotAfter) {
@@ -140,8 +140,8 @@ func certificateFamilies(found []report.Certificate) []*family {
 	return []*family{after, before}
 }
 
-// trustFamilies is what TLS to the ingress is verified by. Nothing is said of it before the
-// first look, nor where no TLS is spoken.
+// trustFamilies describes the CAs that verify TLS with the ingress. There are no series
+// before the first report of the CA watcher, and none without TLS.
 func trustFamilies(t report.Trust) []*family {
 	in := gauge(prefix+"trust_certificates", "CAs by which TLS to the ingress is verified, by where they come from.", "source")
 	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are left out.")
@@ -158,8 +158,8 @@ func trustFamilies(t report.Trust) []*family {
 	return []*family{in, out, loaded, refused}
 }
 
-// egressFamilies is the egress proxy. The endpoints are the configuration's, eight at the
-// most. Nothing is said before the first look.
+// egressFamilies describes the egress proxy. The configuration has eight endpoints at
+// most. There are no series before the first report of the egress watcher.
 func egressFamilies(e report.EgressProxy) []*family {
 	accepted := gauge(prefix+"egress_proxy_accepted", "1 while the egress proxy that is asked for, be it none, is the one in force, 0 while it is not accepted yet or refused.")
 	through := gauge(prefix+"egress_proxy_ingress_addresses", "Ingress addresses and ports that are reached through the egress proxy.")

@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// testContext is a controller with a proxy before its ingress.
+// testContext returns the context of a configuration with an egress proxy.
 func testContext() Context {
 	return Context{
 		Host: "api.example.com", VerifyNames: []string{"*.apps.example.com"},
@@ -32,7 +32,7 @@ func testContext() Context {
 
 func router() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.6:443") }
 
-// TestSentences: what an operator reads, after the report has come over the wire.
+// TestSentences compares what an operator reads, after the report was encoded and decoded.
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Failure{
@@ -73,7 +73,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestEachReason: each has its sentence, with no place that is not filled.
+// TestEachReason: each reason has a sentence, in which every parameter is filled in.
 func TestEachReason(t *testing.T) {
 	t.Parallel()
 	for r := range InvalidProxyURL + 2 {
@@ -90,7 +90,7 @@ func TestEachReason(t *testing.T) {
 	}
 }
 
-// TestInvalid: what no child of ours reports is refused.
+// TestInvalid: a report that no child process of this program sends is rejected.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	good := Failure{Cause: "refused", Addr: router()}
@@ -128,9 +128,9 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// FuzzReport: whatever a child sends, what is said of it is the catalogue's text, the
-// table's, and parameters that were checked: one line, without control characters,
-// and without a mark that a command or a URL of others takes.
+// FuzzReport: whatever a child process sends, the text consists of a finding, a sentence
+// of this package and validated parameters. It is one line without control characters,
+// and no parameter contains a character of a shell command or a URL.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
 		`{"cause":"refused"}`, `{"cause":"tls-name","addr":"192.0.2.6:443","why":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
@@ -162,13 +162,13 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// isFixedSuffix holds for what may follow a remediation.
+// isFixedSuffix reports whether s may follow a remediation.
 func isFixedSuffix(s string) bool {
 	return s == "" || strings.HasPrefix(s, "; then") || strings.HasPrefix(s, "; or, if the egress proxy looks into TLS")
 }
 
-// TestDetailsOf: errors of the system and of the table become typed, and no other says
-// anything.
+// TestDetailsOf: errors of the system and of this package keep their type. Every other
+// error loses its text.
 func TestDetailsOf(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[Reason]error{

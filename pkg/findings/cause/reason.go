@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Reason is a sentence of the table.
+// Reason is the number of a sentence.
 type Reason uint8
 
-// The reasons, in the order of the table.
+// The reasons, in the order of the sentences.
 const (
 	None Reason = iota
 	System
@@ -77,7 +77,7 @@ const (
 	InvalidProxyURL
 )
 
-// sentences are all that is said of reasons. What stands in braces is a parameter.
+// sentences returns the sentence of each reason. Parameters stand in braces.
 var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglobals // a table
 	return map[Reason]string{
 		None:                  "",
@@ -162,7 +162,7 @@ func alertName(number int) string {
 	return strconv.Itoa(number)
 }
 
-// statusText names a status of HTTP that proxies answer with themselves.
+// statusText names an HTTP status with which proxies answer themselves.
 func statusText(number int) string {
 	names := map[int]string{
 		302: "Found", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 407: "Proxy Authentication Required",
@@ -174,7 +174,7 @@ func statusText(number int) string {
 	return strconv.Itoa(number)
 }
 
-// invalidReason is what crypto/x509 means by an InvalidReason, which is number less 1.
+// invalidReason describes an InvalidReason of crypto/x509, which is number less 1.
 func invalidReason(number int) string {
 	names := []string{
 		"it was issued by a certificate that may issue none", "it is not valid now", "its CA may not issue for its names", "its chain is longer than a CA in it allows",

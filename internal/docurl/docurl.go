@@ -5,7 +5,7 @@
 // these addresses, and no path.
 package docurl
 
-// The documents, as addresses that work for everybody.
+// The documents, at URLs that everybody can open.
 const (
 	prefix = "https://github.com/http01-proxyd/http01-proxyd/blob/main/"
 
