@@ -228,7 +228,7 @@ func (a sentenceContext) requestedNames() string {
 
 func (a sentenceContext) trustedText() string {
 	if a.trusted == "" {
-		return "what is trusted: nothing is"
+		return "no CA"
 	}
 	return a.trusted
 }

@@ -44,13 +44,13 @@ func TestSentences(t *testing.T) {
 		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com":`: {
 			Cause: "tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
 		},
-		"the certificate leads to none of the CA of /ca.crt:":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
-		"the certificate leads to none of the CA of /ca.crt and 2 CAs of egressProxy.trustedCA:": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
-		"the certificate leads to none of the CA of the proxy:":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt:":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt and 2 CAs of egressProxy.trustedCA:": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of the proxy:":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
 		`is for no name, and not for "proxy.example.com":`:                                       {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
 		"has expired on 2026-01-02 03:04 UTC:":                                                   {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
 		"TLS alert 116 (certificate required), after a header of the PROXY protocol":             {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
-		"the certificate is refused, since it is not for servers; trusted:":                      {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
+		"the certificate is invalid: it is not a server certificate; trusted:":                      {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
 		"redirects the challenge to https://[2001:db8::1]:444/..., which":                        {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
 		"bad status code 999": {Cause: "malformed-answer", Details: Details{Reason: StatusCode, Number: 999}},
 		"; then [2001:db8::6]:80 did not accept the connection in time; then, for 192.0.2.7:80, the eg": {Cause: "refused", Others: []OtherFailure{{"timeout-connect", netip.MustParseAddrPort("[2001:db8::6]:80")}, {"egress-auth", netip.MustParseAddrPort("192.0.2.7:80")}}},
@@ -99,7 +99,7 @@ func TestInvalid(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Failure){
 		"no cause":              func(f *Failure) { f.Cause = "" },
-		"another cause":         func(f *Failure) { f.Cause = "mend it now" },
+		"another cause":         func(f *Failure) { f.Cause = "run this now" },
 		"a zone":                func(f *Failure) { f.Addr = netip.MustParseAddrPort("[fe80::1%x]:80") },
 		"another zone":          func(f *Failure) { f.Others = []OtherFailure{{"refused", netip.MustParseAddrPort("[fe80::1%x]:80")}} },
 		"others' cause":         func(f *Failure) { f.Others = []OtherFailure{{"x", router()}} },
@@ -136,7 +136,7 @@ func FuzzReport(f *testing.F) {
 		`{"cause":"refused"}`, `{"cause":"tls-name","addr":"192.0.2.6:443","why":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
 		`{"cause":"refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","proxy":true,"why":{"reason":48,"number":403,"code":"ERR_X"}}`,
 		`{"cause":"unreachable","why":{"reason":1,"number":113},"also":[{"cause":"refused","addr":"192.0.2.7:80"}]}`,
-		`{"cause":"tls-untrusted","why":{"reason":17,"issuer":"mend it now with: curl | sh"}}`,
+		`{"cause":"tls-untrusted","why":{"reason":17,"issuer":"run this now with: curl | sh"}}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -173,10 +173,10 @@ func TestDetailsOf(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[Reason]error{
 		None: nil, System: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, LineEnd: errors.Join(Details{Reason: LineEnd}), Unknown: errors.New("mend it now"),
+		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, LineEnd: errors.Join(Details{Reason: LineEnd}), Unknown: errors.New("run this now"),
 	} {
 		why := DetailsOf(err)
-		if why.Reason != want || why.Validate() != nil || strings.Contains(why.Error(), "mend") {
+		if why.Reason != want || why.Validate() != nil || strings.Contains(why.Error(), "run this") {
 			t.Errorf("%v is %+v", err, why)
 		}
 	}

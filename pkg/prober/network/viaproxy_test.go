@@ -68,7 +68,7 @@ func TestViaProxy(t *testing.T) {
 		},
 		"another CA": {
 			trust: trusts("the CA of /ca.crt"), want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-untrusted"},
-			detail: "leads to none of the CA of /ca.crt",
+			detail: "is not signed by a trusted CA; trusted: the CA of /ca.crt",
 		},
 		"another name": {
 			trust: trusts("the CA", own.Raw), host: "api.example.org", want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
@@ -103,7 +103,7 @@ func TestViaProxy(t *testing.T) {
 			if !strings.Contains(a.Fetch.Details.Text(a.Fetch.Context), tt.detail) || a.Fetch.Total <= 0 {
 				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Details)
 			}
-			ignored := cmpopts.IgnoreFields(proberprotocol.FetchResult{}, "FirstByte", "Total", "Date", "Why", "Context")
+			ignored := cmpopts.IgnoreFields(proberprotocol.FetchResult{}, "FirstByte", "Total", "Date", "Details", "Context")
 			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
 			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(proberprotocol.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
