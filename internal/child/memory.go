@@ -23,7 +23,7 @@ const (
 var totalMemory = debug.SetMemoryLimit(-1) //nolint:gochecknoglobals // see above
 
 // memoryLimit returns the share of the child process that runs a command. The proxy has
-// no limit when total is none.
+// no limit when total is no limit.
 func memoryLimit(command string, total int64) (limit int64, limited bool) {
 	switch {
 	case command != Proxy:

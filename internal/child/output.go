@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // The bounds of what is reported of a child's standard error. A crash of Go's runtime,
@@ -91,7 +91,7 @@ func (o *Output) markDropReported() bool {
 // nextLine reads a line and returns its beginning in printable form. An empty line is "".
 func nextLine(lines *bufio.Reader) (string, error) {
 	text, err := lines.ReadSlice('\n')
-	line := report.OneLine(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
+	line := printable.Line(strings.ToValidUTF8(strings.TrimSpace(string(text)), " "))
 	for errors.Is(err, bufio.ErrBufferFull) {
 		<-time.After(dropDelay) // a line may be endless
 		_, err = lines.ReadSlice('\n')

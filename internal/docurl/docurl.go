@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docurl owns where the documents are to be read. What is printed on a
-// host, or told by an alert, reaches somebody who has no checkout: it gives one of
-// these addresses, and no path.
 package docurl
 
 // The documents, at URLs that everybody can open.

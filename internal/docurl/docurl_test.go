@@ -46,7 +46,7 @@ func TestEveryURLResolves(t *testing.T) {
 	t.Parallel()
 	prefix := strings.TrimSuffix(docurl.Readme, "README.md")
 	address := regexp.MustCompile(regexp.QuoteMeta(prefix) + `([A-Za-z0-9./#-]*[A-Za-z0-9])`)
-	texts := map[string]string{"handbook": strings.Join([]string{docurl.Readme, docurl.Troubleshooting, docurl.CertificateExpired}, "\n")}
+	texts := map[string]string{"docurl": strings.Join([]string{docurl.Readme, docurl.Troubleshooting, docurl.CertificateExpired}, "\n")}
 	for path, text := range shipped(t) {
 		texts[path] = text
 	}

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The system calls are raw, so that the scheduler does not see them. Packages syscall and
-// net announce every call to the scheduler, which is needed only for a call that blocks.
-// Its monitor thread then looks for long calls, as often as every 20 µs under load, and
-// took a tenth of the proxy's time. Raw calls also allocate no memory for addresses, as
-// package unix does.
 package nonblock
 
 import (
@@ -16,6 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// The system calls are raw, so that the scheduler does not see them. Packages syscall and
+// net announce every call to the scheduler, which is needed only for a call that blocks.
+// Its monitor thread then looks for long calls, as often as every 20 µs under load, and
+// took a tenth of the proxy's time. Raw calls also allocate no memory for addresses, as
+// package unix does.
 
 // Accept accepts a connection, nonblocking and closed on exec. It returns the address of
 // the client.

@@ -2,13 +2,6 @@
 
 //go:build linux
 
-// A network namespace belongs to a thread, and the Go runtime moves goroutines between
-// threads. The namespace is therefore created around the whole test process: every
-// goroutine, and every child process such as nft or ip, is in it. The kernel removes it
-// with all tables and addresses when the process ends.
-//
-// Three processes run this program: the outer one, which `go test` started; the first one
-// of the PID namespace, which acts as init; and its child, which runs the tests.
 package nstest
 
 import (
@@ -17,6 +10,14 @@ import (
 	"strings"
 	"testing"
 )
+
+// A network namespace belongs to a thread, and the Go runtime moves goroutines between
+// threads. The namespace is therefore created around the whole test process: every
+// goroutine, and every child process such as nft or ip, is in it. The kernel removes it
+// with all tables and addresses when the process ends.
+//
+// Three processes run this program: the outer one, which `go test` started; the first one
+// of the PID namespace, which acts as init; and its child, which runs the tests.
 
 // marker names the variable that is set inside the fresh namespaces. Its value is the
 // process ID of the outer process.

@@ -2,8 +2,6 @@
 
 //go:build linux
 
-// Package rtnl asks the kernel about links, addresses, routes and
-// neighbours (rtnetlink(7)), and gives it orders about them.
 package rtnl
 
 import (

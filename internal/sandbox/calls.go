@@ -77,14 +77,14 @@ const threadFlags = unix.CLONE_THREAD |
 // frequent first. A call that is not listed, or has other arguments, fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
-		files    = "read and write sockets and pipes that it has"
-		sockets  = "ask a socket that it has, or shut it down"
+		files    = "read and write its sockets and pipes"
+		sockets  = "query or shut down its sockets"
 		poller   = "Go's network poller"
 		memory   = "Go's heap and stacks; nothing executable"
 		threads  = "Go's scheduler"
 		clocks   = "Go's timers"
 		signals  = "Go's runtime: preemption of its own threads, and crashes"
-		identity = "Go's runtime and libc name the process and the thread"
+		identity = "Go's runtime and libc identify the process and the thread"
 	)
 	family := argumentCheck{0, fullMask, []uint32{unix.AF_INET, unix.AF_INET6}}
 	of := func(types ...uint32) argumentCheck {
@@ -94,7 +94,7 @@ func allowedCalls() []allowedCall {
 	list := []allowedCall{
 		{"read", unix.SYS_READ, allKinds, files, "", nil, nil},
 		{"write", unix.SYS_WRITE, allKinds, files, "", nil, nil},
-		{"accept4", unix.SYS_ACCEPT4, Proxy | Exporter, "take a client's connection", "", nil, nil},
+		{"accept4", unix.SYS_ACCEPT4, Proxy | Exporter, "accept a client's connection", "", nil, nil},
 		{"close", unix.SYS_CLOSE, allKinds, files, "", nil, nil},
 		{"recvfrom", unix.SYS_RECVFROM, allKinds, files, "", nil, nil},
 		{"epoll_pwait", unix.SYS_EPOLL_PWAIT, allKinds, poller, "", nil, nil},
@@ -104,16 +104,16 @@ func allowedCalls() []allowedCall {
 		{"getsockname", unix.SYS_GETSOCKNAME, allKinds, sockets, "", nil, nil},
 		{"getsockopt", unix.SYS_GETSOCKOPT, allKinds, sockets, "", nil, nil},
 		{"shutdown", unix.SYS_SHUTDOWN, allKinds, sockets, "", nil, nil},
-		{"setsockopt", unix.SYS_SETSOCKOPT, allKinds, "package net's settings of a connection, and the reset of one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
-		{"connect", unix.SYS_CONNECT, Proxy | Prober, "reach the ingress, the egress proxy or what is probed", "", nil, nil},
+		{"setsockopt", unix.SYS_SETSOCKOPT, allKinds, "settings of package net for a connection, and resetting one", "TCP_NODELAY, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY and the options of TCP keep-alive", nil, socketOptions()},
+		{"connect", unix.SYS_CONNECT, Proxy | Prober, "connect to the ingress, the egress proxy or a probed server", "", nil, nil},
 		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress or the egress proxy", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []argumentCheck{family, of(unix.SOCK_STREAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP}}}, nil},
-		{"socket", unix.SYS_SOCKET, Prober, "TCP to what is probed, and UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
+		{"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
 		{"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL", []argumentCheck{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}}, nil},
 		{"getpeername", unix.SYS_GETPEERNAME, allKinds, sockets, "", nil, nil},
-		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller, and their descriptors", "", nil, nil},
+		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller with their descriptors", "", nil, nil},
 		{"writev", unix.SYS_WRITEV, allKinds, files, "", nil, nil},
-		{"fcntl", unix.SYS_FCNTL, allKinds, "descriptors that it has", "F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
-		{"fstat", unix.SYS_FSTAT, allKinds, "what a descriptor is", "", nil, nil},
+		{"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
+		{"fstat", unix.SYS_FSTAT, allKinds, "the type of a descriptor", "", nil, nil},
 		{"epoll_create1", unix.SYS_EPOLL_CREATE1, allKinds, poller, "", nil, nil},
 		{"eventfd2", unix.SYS_EVENTFD2, allKinds, poller, "", nil, nil},
 		{"clock_gettime", unix.SYS_CLOCK_GETTIME, allKinds, clocks, "", nil, nil},

@@ -41,11 +41,11 @@ func TestRead(t *testing.T) {
 	if err := os.Symlink("loop", path("loop")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := textfile.Read(path("loop"), 5); !errors.Is(err, syscall.ELOOP) || !strings.HasSuffix(err.Error(), ": let the symbolic link lead to a file, and not to itself") {
+	if _, err := textfile.Read(path("loop"), 5); !errors.Is(err, syscall.ELOOP) || !strings.HasSuffix(err.Error(), ": replace the symbolic link, which leads to itself, by a file") {
 		t.Errorf("a link to itself: %v", err)
 	}
 	for _, odd := range []string{path("fifo"), dir} { // Read must not wait for a writer
-		if _, err := textfile.Read(odd, 5); err == nil || err.Error() != odd+" is not a regular file: put one in its place" {
+		if _, err := textfile.Read(odd, 5); err == nil || err.Error() != odd+" is not a regular file: replace it by one" {
 			t.Errorf("%s: %v", odd, err)
 		}
 	}
