@@ -37,7 +37,7 @@ func Read(path string, limit int) (data []byte, err error) {
 		return nil, err
 	}
 	if len(data) > limit {
-		return nil, fmt.Errorf("%w: %s is longer than %d bytes", ErrTooLong, path, limit)
+		return nil, fmt.Errorf("%w: %s is longer than the %d bytes allowed", ErrTooLong, path, limit)
 	}
 	return data, nil
 }
