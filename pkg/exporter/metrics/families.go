@@ -68,7 +68,7 @@ func redirectFamily(t report.Table) *family {
 
 func requestFamily(r report.Report) *family {
 	f := counter(prefix+"requests_total",
-		"Requests, rejected ones included, by outcome and client kind.", "outcome", "client")
+		"Requests, refused ones included, by outcome and client kind.", "outcome", "client")
 	for _, outcome := range outcomeLabels() {
 		for _, client := range clientLabels() {
 			f.set(0, outcome, client)
