@@ -9,9 +9,5 @@ const auditArch = unix.AUDIT_ARCH_PPC64LE
 // cloneFlags is the index of the argument of clone(2) with the flags.
 const cloneFlags = 0
 
-<<<<<<< HEAD
 // architectureCalls returns the calls of this architecture only.
-=======
-// architectureCalls are the calls that the others do not have.
->>>>>>> main
 func architectureCalls() []allowedCall { return nil }

@@ -25,7 +25,6 @@ const (
 	callAccept4     = 18
 )
 
-<<<<<<< HEAD
 // architectureCalls returns the calls of this architecture only. Packages syscall and
 // unix make nearly all calls for sockets with socketcall(2). A pointer leads to its
 // arguments, which no filter can read: on s390x a child can create sockets of every
@@ -35,17 +34,6 @@ func architectureCalls() []allowedCall {
 	always := []uint32{callGetsockname, callGetpeername, callRecvfrom, callShutdown, callSetsockopt, callGetsockopt, callRecvmsg}
 	of := func(kind Kind, more ...uint32) allowedCall {
 		return allowedCall{"socketcall", unix.SYS_SOCKETCALL, kind, reason, restriction, []argumentCheck{{0, fullMask, append(more, always...)}}, nil}
-=======
-// architectureCalls are the calls that the others do not have. Packages syscall and
-// unix make nearly all calls for sockets by socketcall(2) here. Its arguments are
-// behind a pointer, where no filter sees them: on this architecture a child can make
-// sockets of every family and type, and set every option.
-func architectureCalls() []allowedCall {
-	const why, only = "the calls for sockets, on s390x", "the numbers of the calls above; their arguments cannot be seen"
-	always := []uint32{callGetsockname, callGetpeername, callRecvfrom, callShutdown, callSetsockopt, callGetsockopt, callRecvmsg}
-	of := func(kind Kind, more ...uint32) allowedCall {
-		return allowedCall{"socketcall", unix.SYS_SOCKETCALL, kind, why, only, []argumentCheck{{0, fullMask, append(more, always...)}}, nil}
->>>>>>> main
 	}
 	return []allowedCall{
 		of(Proxy, callSocket, callConnect, callAccept4),

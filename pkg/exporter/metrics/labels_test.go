@@ -22,11 +22,7 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 	}{
 		"outcomes": {"../../report/traffic.go", "Outcome", outcomeLabels()},
 		"refusals": {"../../report/challenge.go", "Refusal", refusalLabels()},
-<<<<<<< HEAD
 		"clients":  {"../../report/traffic.go", "ClientKind", clientLabels()},
-=======
-		"askers":   {"../../report/traffic.go", "ClientKind", clientLabels()},
->>>>>>> main
 		"causes":   {"../../proxy/upstream/cause.go", "Cause", causeLabels()},
 	} {
 		want := declaredConstants(t, tt.file, tt.kind)
