@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,28 +24,28 @@ func completed[T any](value T) *future[T] {
 }
 
 // pages of routers and of what is behind them.
-func noRoutePage() prober.FetchResult {
-	return prober.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
+func noRoutePage() protocol.FetchResult {
+	return protocol.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
 }
 
-func solverPage() prober.FetchResult {
+func solverPage() protocol.FetchResult {
 	body := "404 page not found\n"
-	return prober.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
 }
 
-func nginxPage() prober.FetchResult {
+func nginxPage() protocol.FetchResult {
 	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
-	return prober.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
 }
 
 // completedFetch is a page that was asked for.
-func completedFetch(f prober.FetchResult) *fetchFuture {
+func completedFetch(f protocol.FetchResult) *fetchFuture {
 	return &fetchFuture{completed(fetchResult{page: f})}
 }
 
 // hostWithIngress is a host whose ingress answers a made-up token with answer, and whose
 // service has passed these challenges on, the last one now.
-func hostWithIngress(answer prober.FetchResult, challenges ...report.RecentChallenge) *host {
+func hostWithIngress(answer protocol.FetchResult, challenges ...report.RecentChallenge) *host {
 	vip := netip.MustParseAddr("192.0.2.6")
 	said := report.Report{}
 	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, report: func() (report.Report, error) { return said, nil }}
@@ -80,7 +80,7 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 	cut := answered(report.CertManager, report.UpstreamError, 502, "malformed-answer")
 	cut.Detail = "192.0.2.6:80 sent no valid HTTP/1.x answer (bad status line): check that upstream.port is the router's plain HTTP port; then x"
 	for name, tt := range map[string]struct {
-		page       prober.FetchResult
+		page       protocol.FetchResult
 		challenges []report.RecentChallenge
 		want       findings.ID // a problem, unless it is name-served-already alone
 		says       string
@@ -107,7 +107,7 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 		"a solver":                         {page: solverPage()},
 		"what is no solver":                {page: nginxPage(), want: findings.NameAlreadyServed, says: `(status 404 by "nginx", an HTML page of 56 bytes)`},
 		"what is no solver, asked for it":  {page: nginxPage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameAlreadyServed, says: "with the challenge evaGxfAD…"},
-		"an ingress that does not connect": {page: prober.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
+		"an ingress that does not connect": {page: protocol.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -19,7 +19,7 @@ import (
 // displayName is an ingress VIP that was asked.
 type ingressResponse struct {
 	addr netip.AddrPort // whom it was asked last: a redirect may have been followed
-	page prober.FetchResult
+	page protocol.FetchResult
 }
 
 // ingressResponses waits for what the ingress VIPs say, but for those that are on no
@@ -118,7 +118,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 
 // connectionCause is the cause for which an ingress has not answered, empty where it has:
 // what is in an answer is the route's.
-func connectionCause(f prober.FetchResult) upstream.Cause {
+func connectionCause(f protocol.FetchResult) upstream.Cause {
 	switch cause := pageCause(f); cause {
 	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
 		return ""

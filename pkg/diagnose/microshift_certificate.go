@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -62,7 +63,7 @@ func (s signer) clientGroup() string {
 
 // certificateClient is somebody who asks the API server.
 type certificateClient struct {
-	prober.CertificateRequest
+	protocol.CertificateRequest
 
 	internal            bool
 	hasNamedCertificate bool // there is a certificate of the admin's for the name
@@ -79,7 +80,7 @@ func (c certificateClient) displayName() string {
 // outside and inside.
 func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
 	clients, unasked := h.certificateClients()
-	questions := make([]prober.CertificateRequest, len(clients))
+	questions := make([]protocol.CertificateRequest, len(clients))
 	for i, c := range clients {
 		questions[i] = c.CertificateRequest
 	}
@@ -132,11 +133,11 @@ const slowAnswer = time.Second
 // not silent: with all questions to one that drops what it is sent the time is up
 // before others are asked. Those that are not put have the first one's error.
 func queryServers(
-	ctx context.Context, questions []prober.CertificateRequest, ask func(context.Context, []prober.CertificateRequest) []prober.CertificateResult,
+	ctx context.Context, questions []protocol.CertificateRequest, ask func(context.Context, []protocol.CertificateRequest) []prober.CertificateResult,
 ) []prober.CertificateResult {
 	answers := make([]prober.CertificateResult, len(questions))
 	put := func(which []int) {
-		some := make([]prober.CertificateRequest, len(which))
+		some := make([]protocol.CertificateRequest, len(which))
 		for i, at := range which {
 			some[i] = questions[at]
 		}
@@ -199,7 +200,7 @@ func appendUnique(matches []findings.Finding, f findings.Finding) []findings.Fin
 // certificateClients are all who are to be asked for, and what of it is not.
 func (h *host) certificateClients() (all []certificateClient, unasked []string) {
 	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
-		c := certificateClient{prober.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+		c := certificateClient{protocol.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -249,7 +250,7 @@ func (h *host) hasAddress(addr netip.Addr) bool {
 func (c certificateClient) isService() bool { return c.Addr.Port() == servicePort }
 
 // result is the finding about what a client is handed, if there is one.
-func (c certificateClient) judge(got *prober.Certificate) (findings.Finding, bool) {
+func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, bool) {
 	by := signerOf(got.Issuer)
 	find := func(id findings.ID) (findings.Finding, bool) {
 		f := findings.New(id, "server", c.Addr.String(), "asked", c.displayName(), "issuer", strconv.Quote(got.Issuer), "domain", by.clientGroup())

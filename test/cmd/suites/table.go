@@ -142,6 +142,9 @@ type fuzzer struct {
 // bundles, proxy.env, cluster objects, MicroShift's files and child processes.
 func fuzzers() []fuzzer {
 	return []fuzzer{
+		{"pkg/proxy/protocol", "FuzzEvent", "100000x"},
+		{"pkg/exporter/protocol", "FuzzEvent", "100000x"},
+		{"pkg/prober/protocol", "FuzzResponse", "100000x"},
 		{"pkg/proxy/reqhead", "FuzzHead", "250000x"},
 		{"pkg/proxy/upstream", "FuzzAnswer", "150000x"},
 		{"pkg/proxy/upstream", "FuzzConnectAnswer", "150000x"},

@@ -40,7 +40,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 		want       []string
 		says       []string
 	}{
-		{"a proxy that does not answer", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: there was no answer in time"}},
+		{"a proxy that does not answer", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: no answer in time"}},
 		{"and a DNS server that does not answer", lab.EgressName, false, []string{"dns-silent"}, []string{lab.EgressName, "does not answer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -72,7 +72,7 @@ func startAttackedWith(t *testing.T, attack, config string) *service {
 	s.Service, err = s.node.LaunchService(lab.ServiceOptions{
 		Binary: shared.binary, Config: config, Env: lab.UnitEnvironment(),
 		// Its children inherit argv[0].
-		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:gate:" + attack},
+		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:proxy:" + attack},
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -210,12 +210,12 @@ func awaitExit(s *service) error {
 // TestLimits holds that the threads of a proxy (H1), its memory and its core files (H5) are
 // limited.
 func TestLimits(t *testing.T) {
-	s := startAttacked(t, "none-of-these:gate")
+	s := startAttacked(t, "none-of-these:proxy")
 	s.expectServing()
 	proxies := 0
 	for _, child := range lab.Children(s.PID()) {
 		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-		if err != nil || !strings.HasSuffix(string(command), "\x00gate\x00") {
+		if err != nil || !strings.HasSuffix(string(command), "\x00proxy\x00") {
 			continue // the prober, which runs briefly and has other limits
 		}
 		proxies++
