@@ -4,13 +4,13 @@ package diagnose
 
 import "context"
 
-// future is a value that is being found out.
+// future is a value that is being computed.
 type future[T any] struct {
 	done  chan struct{}
 	value T
 }
 
-// newFinding begins to find a value out. f ends by itself.
+// startFuture starts the computation of a value. f must end without help.
 func startFuture[T any](f func() T) *future[T] {
 	l := &future[T]{done: make(chan struct{})}
 	go func() {
@@ -20,7 +20,7 @@ func startFuture[T any](f func() T) *future[T] {
 	return l
 }
 
-// await waits for the value; known is false when ctx ends before.
+// await waits for the value; known is false if ctx ends first.
 func (l *future[T]) await(ctx context.Context) (value T, known bool) {
 	select {
 	case <-l.done:

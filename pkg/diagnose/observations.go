@@ -17,31 +17,32 @@ import (
 
 const (
 	connectTimeout = 3 * time.Second
-	// observeTimeout bounds what the checks share, so that they can still judge it.
+	// observeTimeout bounds the shared observations, so that the checks have time to
+	// evaluate them.
 	observeTimeout = networkTimeout - time.Second
-	// userAgent tells in others' logs who asks.
+	// userAgent identifies the requests in other programs' logs.
 	userAgent = report.CheckUserAgent
-	// placeholderName stands for the API's name where that is not known (RFC 6761).
+	// placeholderName replaces an unknown API name (RFC 6761).
 	placeholderName = "http01-proxyd-check.invalid"
 
 	httpPort        = 80
 	challengePrefix = "/.well-known/acme-challenge/"
 )
 
-// observed is what the network says to what several checks want to know. All of it is
-// asked for side by side, once.
+// observations are network observations that several checks use. Each is made once,
+// concurrently with the others.
 type observations struct {
 	names          *future[[]string]
 	vipHolders     map[netip.Addr]*future[vipHolders] // of each VIP
-	vipRoots       map[netip.Addr]*fetchFuture        // what each API VIP says to what is no challenge
-	ingressPages   map[netip.Addr]*fetchFuture        // what each ingress VIP says to a challenge
-	challengePages map[netip.Addr]*fetchFuture        // what each API VIP says to that of --token; empty without
+	vipRoots       map[netip.Addr]*fetchFuture        // response of each API VIP to a request that is not a challenge
+	ingressPages   map[netip.Addr]*fetchFuture        // response of each ingress VIP to a challenge
+	challengePages map[netip.Addr]*fetchFuture        // response of each API VIP to the challenge of --token; empty without one
 	dns            *future[dnsResult]
 	trust          *future[upstreamTrust]
-	viaProxy       *future[viaProxy] // how the ingress is asked
+	viaProxy       *future[viaProxy] // how requests to the ingress are sent
 }
 
-// observe begins to look. ctx lasts as long as the checks.
+// observe starts the observations. ctx lasts as long as the checks.
 func observe(ctx context.Context, h *host) *observations {
 	within := func(f func(context.Context)) {
 		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
@@ -99,7 +100,7 @@ func observe(ctx context.Context, h *host) *observations {
 	}
 	token := h.Token
 	if token == "" {
-		// Nobody has asked for this one: what answers it is no solver.
+		// This token does not exist, so that whatever responds is not its solver.
 		token = "http01-proxyd-check-" + rand.Text()
 	}
 	for _, vip := range h.vips.Ingress {
@@ -126,8 +127,8 @@ func (s *observations) apiName(ctx context.Context) string {
 	return placeholderName
 }
 
-// faulty reports whether a VIP is on no host that can be reached, or on two,
-// which the check of the VIPs says: what is seen there says nothing more.
+// vipFaulty reports whether a VIP is on no reachable host, or on two. The check of the
+// VIP holders reports that, and observations at the VIP add nothing.
 func (s *observations) vipFaulty(ctx context.Context, vip netip.Addr) bool {
 	l := s.vipHolders[vip]
 	if l == nil {
@@ -137,7 +138,7 @@ func (s *observations) vipFaulty(ctx context.Context, vip netip.Addr) bool {
 	return known && found.faulty()
 }
 
-// servedVIPs are the API VIPs on which there is to be a front door.
+// servedVIPs are the API VIPs that http01-proxyd must serve.
 func (h *host) servedVIPs() []netip.Addr {
 	if h.noUsableVIPs() {
 		return nil
@@ -148,27 +149,27 @@ func (h *host) servedVIPs() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(h.vips.API), func(vip netip.Addr) bool { return slices.Contains(h.vips.Ingress, vip) })
 }
 
-// fetchResult is a page that was asked for, or why it could not be.
+// fetchResult is a response, or the error of the request.
 type fetchResult struct {
 	page prober.FetchResult
 	err  error
 }
 
-// fetchFuture is a page that is being asked for.
+// fetchFuture is a request in progress.
 type fetchFuture struct{ future *future[fetchResult] }
 
-// await waits for the page; known is false when it could not be asked for, or not
+// await waits for the response; known is false if the request failed or is not finished
 // in time.
 func (f *fetchFuture) await(ctx context.Context) (page prober.FetchResult, known bool) {
 	got, known := f.future.await(ctx)
 	return got.page, known && got.err == nil
 }
 
-// errNoTime is a question that was not given the time that it takes.
-var errNoTime = errors.New("there was no time left to ask")
+// errNoTime: a request did not get the time that it needs.
+var errNoTime = errors.New("no time left for the request")
 
-// fetch asks for a page. An error means that it could not be asked for, which
-// says nothing of who should have answered.
+// fetch sends a request. An error means that the request was not sent, which indicates
+// nothing about the server.
 func (h *host) fetch(ctx context.Context, q prober.FetchRequest) (prober.FetchResult, error) {
 	q.UserAgent, q.ConnectTimeout = userAgent, connectTimeout
 	a, err := h.prober.Query(ctx, prober.Request{Fetch: &q})
@@ -182,10 +183,10 @@ func (h *host) fetch(ctx context.Context, q prober.FetchRequest) (prober.FetchRe
 	}
 }
 
-// timerSlack is by how much a timer may be early, or an answer late.
+// timerSlack is the tolerance for early timers and late responses.
 const timerSlack = 500 * time.Millisecond
 
-// deadlineNear reports whether ctx's deadline is what ended a question.
+// deadlineNear reports whether ctx's deadline ended a request.
 func deadlineNear(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return bounded && time.Until(deadline) < timerSlack

@@ -128,7 +128,7 @@ func (f *Failure) findingFor(who string, c Context) findings.Finding {
 	case f.ViaProxy && c.AdditionalCAs != "":
 		asked.trusted = c.AdditionalCAs
 	}
-	found := findings.New(id, "upstream", who, "error", f.Details.sentence(asked), "proxy", f.proxyName(c))
+	found := findings.New(id, findings.Values{"upstream": who, "error": f.Details.sentence(asked), "proxy": f.proxyName(c)})
 	if f.ViaProxy {
 		return found.ViaEgressProxy()
 	}
@@ -142,11 +142,12 @@ func (f *Failure) proxyName(c Context) string {
 	return "of an earlier configuration"
 }
 
-// Summary is the diagnosis and the remediation in one line. The other addresses come
-// last.
+// Summary is the message, the results of the other addresses and the remediation in
+// one line.
 func (f *Failure) Summary(c Context) string {
+	finding := f.Finding(c)
 	var b strings.Builder
-	b.WriteString(f.Finding(c).String())
+	b.WriteString(finding.Message)
 	for _, other := range f.Others {
 		reply := findings.ReplyForCause(other.Cause)
 		if isEgressCause(other.Cause) {
@@ -155,7 +156,8 @@ func (f *Failure) Summary(c Context) string {
 		}
 		fmt.Fprintf(&b, "; then %v %s", other.Addr, strings.TrimPrefix(reply, "upstream "))
 	}
-	return b.String()
+	finding.Message = b.String()
+	return finding.String()
 }
 
 const causeEgressTLS = "egress-tls"

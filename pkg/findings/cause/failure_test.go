@@ -39,16 +39,16 @@ func TestSentences(t *testing.T) {
 		"192.0.2.6:443 refuses connections":                                                  {Cause: "refused"},
 		"192.0.2.6:443 is unreachable (no route to host)":                                    {Cause: "unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
 		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":  {Cause: "refused", ViaProxy: true},
-		"the egress proxy proxy.example.com:3128 does not lead to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
-		"it answers 403 Forbidden (ERR_ACCESS_DENIED):":                                      {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
-		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com":`: {
+		"The egress proxy proxy.example.com:3128 does not forward to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
+		"it answers 403 Forbidden (ERR_ACCESS_DENIED). ":                                      {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
+		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com". `: {
 			Cause: "tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
 		},
-		"the certificate leads to none of the CA of /ca.crt:":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
-		"the certificate leads to none of the CA of /ca.crt and 2 CAs of egressProxy.trustedCA:": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
-		"the certificate leads to none of the CA of the proxy:":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
-		`is for no name, and not for "proxy.example.com":`:                                       {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
-		"has expired on 2026-01-02 03:04 UTC:":                                                   {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
+		"the certificate leads to none of the CA of /ca.crt. ":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
+		"the certificate leads to none of the CA of /ca.crt and 2 CAs of egressProxy.trustedCA. ": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		"the certificate leads to none of the CA of the proxy. ":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		`is for no name, and not for "proxy.example.com". `:                                       {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
+		"has expired on 2026-01-02 03:04 UTC. ":                                                   {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
 		"TLS alert 116 (certificate required), after a header of the PROXY protocol":             {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
 		"the certificate is refused, since it is not for servers; trusted:":                      {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
 		"redirects the challenge to https://[2001:db8::1]:444/..., which":                        {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
@@ -150,11 +150,11 @@ func FuzzReport(f *testing.F) {
 			t.Errorf("%s: %q", text, said)
 		}
 		id, _ := findings.ForCause(got.Cause)
-		mend := findings.Lookup(id).Remediation
-		if _, after, is := strings.Cut(said, ": "+mend); !is || !isFixedSuffix(after) {
+		entry, _ := findings.Lookup(id)
+		if _, after, is := strings.Cut(said, ". "+entry.Remediation); !is || !isFixedSuffix(after) {
 			t.Errorf("%s: %q lacks the remediation, or has more than that", text, said)
 		}
-		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(said, mend, ""), -1) {
+		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(said, entry.Remediation, ""), -1) {
 			if strings.ContainsAny(quoted, "|/\\;&$`<>") {
 				t.Errorf("%s: %q", text, quoted)
 			}
@@ -164,7 +164,7 @@ func FuzzReport(f *testing.F) {
 
 // isFixedSuffix holds for what may follow a remediation.
 func isFixedSuffix(s string) bool {
-	return s == "" || strings.HasPrefix(s, "; then") || strings.HasPrefix(s, "; or, if the egress proxy looks into TLS")
+	return s == "" || strings.HasPrefix(s, " If the egress proxy intercepts TLS")
 }
 
 // TestDetailsOf: errors of the system and of the table become typed, and no other says

@@ -11,7 +11,7 @@ import (
 
 // missing are the findings about what this lab does not have: an API server, a name
 // with addresses of both families, and a readiness endpoint of the egress proxy.
-var missing = []string{"api-server-absent", "dns-family-absent", "egress-without-readiness"}
+var missing = []string{"api-server-unreachable", "dns-family-missing", "egress-no-readiness-endpoints"}
 
 // check runs the check command on the holder. Beside those of missing, the report
 // must have exactly one finding, with one of the IDs, or none when there are no IDs.

@@ -163,7 +163,7 @@ func TestArbiter(t *testing.T) {
 		s.expectStates()
 		s.expectCertificates()
 		s.expectRouterAnswers()
-		s.expectFindings("arbiter keepalived-without-api")
+		s.expectFindings("arbiter keepalived-no-api-instance")
 	}
 	sound()
 	must(t, s.Masters[0].StopKeepalived(t.Context()))
