@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childActions are what this program does as a child.
+// childActions returns what this program does as a child, by name.
 func childActions() map[string]func() int {
 	acts := map[string]func() int{
 		"status": func() int {
@@ -52,7 +52,7 @@ func exitCode(err error) int {
 	return 0
 }
 
-// runConfined tries what a gate has no need of, and then what it does.
+// runConfined tries calls that the proxy does not need, and then those that it needs.
 func runConfined() int {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +62,7 @@ func runConfined() int {
 		return exitCode(err)
 	}
 	if err := sandbox.Confine(sandbox.Proxy); !errors.Is(err, unix.EPERM) {
-		return exitCode(fmt.Errorf("once more: %w", err))
+		return exitCode(fmt.Errorf("a second filter: %w", err))
 	}
 	_, opened := os.Open("/etc/passwd")
 	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -89,7 +89,7 @@ func runConfined() int {
 	return exitCode(exchangeBytes(ln))
 }
 
-// exchangeBytes is what has to go on working, on many threads.
+// exchangeBytes opens connections and uses many threads, which must work.
 func exchangeBytes(ln net.Listener) error {
 	echoed := make(chan error, 64)
 	for range cap(echoed) {
@@ -151,7 +151,7 @@ func startChild(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
 	return p, &out
 }
 
-// requireExecutable says why a child could not be run: root's is another user.
+// requireExecutable requires that others can run the file: a child of root is another user.
 func requireExecutable(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -174,11 +174,11 @@ func TestChildHasNoCapability(t *testing.T) {
 		}
 	}
 	if os.Geteuid() == 0 && !strings.Contains(out.String(), "\nUid:\t65520\t65520\t65520\t65520\n") {
-		t.Errorf("root's child is root's:\n%s", out)
+		t.Errorf("a child of root runs as root:\n%s", out)
 	}
 }
 
-// This process keeps what it has.
+// TestParentKeepsItsCapabilities: Start does not change the capabilities of this process.
 func TestParentKeepsItsCapabilities(t *testing.T) {
 	t.Parallel()
 	before, err := os.ReadFile("/proc/self/status")
@@ -206,7 +206,7 @@ func TestParentKeepsItsCapabilities(t *testing.T) {
 	}
 	<-p.Done()
 	if err := p.Kill(); err != nil {
-		t.Errorf("once more: %v", err)
+		t.Errorf("a second kill: %v", err)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// TestForbidden: each call that a kind of child may not make is refused from inside.
+// TestForbidden: each call that a kind of child must not make fails inside that child.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	for act := range sandbox.ForbiddenActions() {
@@ -240,7 +240,7 @@ func TestChildExit(t *testing.T) {
 	<-p.Done()
 	var exit *exec.ExitError
 	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
-		t.Errorf("it ended with %v", p.Err())
+		t.Errorf("the child ended with %v", p.Err())
 	}
 	if _, err := sandbox.Start(exec.Command("/nonexistent")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such program: %v", err)

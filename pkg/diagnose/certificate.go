@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -39,10 +40,10 @@ func checkCertificate(ctx context.Context, h *host) Result {
 	}
 	names, _ := h.observed.names.await(ctx)
 	names = append(slices.Clone(names[:min(len(names), maxNames)]), "")
-	var questions []prober.CertificateRequest
+	var questions []protocol.CertificateRequest
 	for _, addr := range h.apiServerAddresses(ctx) {
 		for _, name := range names {
-			questions = append(questions, prober.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
+			questions = append(questions, protocol.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name})
 		}
 	}
 	if len(questions) == 0 {

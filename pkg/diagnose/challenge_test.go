@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -24,28 +24,28 @@ func completed[T any](value T) *future[T] {
 }
 
 // Responses of routers and their back ends.
-func noRoutePage() prober.FetchResult {
-	return prober.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
+func noRoutePage() protocol.FetchResult {
+	return protocol.FetchResult{Connected: 1, Status: 503, ContentType: "text/html"}
 }
 
-func solverPage() prober.FetchResult {
+func solverPage() protocol.FetchResult {
 	body := "404 page not found\n"
-	return prober.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
 }
 
-func nginxPage() prober.FetchResult {
+func nginxPage() protocol.FetchResult {
 	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
-	return prober.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
 }
 
 // completedFetch is a completed request.
-func completedFetch(f prober.FetchResult) *fetchFuture {
+func completedFetch(f protocol.FetchResult) *fetchFuture {
 	return &fetchFuture{completed(fetchResult{page: f})}
 }
 
 // hostWithIngress is a host whose ingress gives this response to an invented token, and
 // whose service has forwarded these challenges, the last one now.
-func hostWithIngress(answer prober.FetchResult, challenges ...report.RecentChallenge) *host {
+func hostWithIngress(answer protocol.FetchResult, challenges ...report.RecentChallenge) *host {
 	vip := netip.MustParseAddr("192.0.2.6")
 	reported := report.Report{}
 	h := &host{vips: keepalived.VIPs{Ingress: []netip.Addr{vip}}, report: func() (report.Report, error) { return reported, nil }}
@@ -80,7 +80,7 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 	cut := answered(report.CertManager, report.UpstreamError, 502, "malformed-answer")
 	cut.Detail = "192.0.2.6:80 did not send a valid HTTP/1.x response (bad status line); then x. Check that upstream.port is the router's plain HTTP port."
 	for name, tt := range map[string]struct {
-		page       prober.FetchResult
+		page       protocol.FetchResult
 		challenges []report.RecentChallenge
 		want       findings.ID // a problem, except for name-already-served alone
 		message    string
@@ -107,7 +107,7 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 		"a solver":                           {page: solverPage()},
 		"not a solver":                       {page: nginxPage(), want: findings.NameAlreadyServed, message: `(status 404 by "nginx", an HTML page of 56 bytes)`},
 		"not a solver, with a challenge":     {page: nginxPage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameAlreadyServed, message: "for the challenge evaGxfAD… of cert-manager"},
-		"an ingress that does not connect":   {page: prober.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
+		"an ingress that does not connect":   {page: protocol.FetchResult{Cause: "refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const (
@@ -99,7 +100,7 @@ func (h *host) queryTimeServer(ctx context.Context, name string) clockReading {
 	if err != nil {
 		return clockReading{err: err}
 	}
-	a, err := h.prober.Query(ctx, prober.Request{Clock: &prober.ClockRequest{Addr: netip.AddrPortFrom(addr, ntpPort)}})
+	a, err := h.prober.Query(ctx, protocol.Request{Clock: &protocol.ClockRequest{Addr: netip.AddrPortFrom(addr, ntpPort)}})
 	if err != nil {
 		return clockReading{err: err}
 	}
@@ -139,7 +140,7 @@ func (h *host) lookupAny(ctx context.Context, s dnsServer, name string) (netip.A
 // API server.
 func (h *host) readDateHeaders(ctx context.Context) []clockReading {
 	var all []clockReading
-	add := func(addr netip.Addr, page prober.FetchResult, when time.Time) {
+	add := func(addr netip.Addr, page protocol.FetchResult, when time.Time) {
 		here := slices.ContainsFunc(h.addresses, func(a address.Address) bool { return a.IP == addr })
 		if here || page.Date.IsZero() {
 			return
@@ -150,7 +151,7 @@ func (h *host) readDateHeaders(ctx context.Context) []clockReading {
 		if h.observed.vipFaulty(ctx, vip) {
 			continue
 		}
-		page, _ := h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: h.observed.apiName(ctx), Path: "/readyz", TLS: true})
+		page, _ := h.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: h.observed.apiName(ctx), Path: "/readyz", TLS: true})
 		add(vip, page, time.Now())
 	}
 	for _, vip := range h.vips.Ingress {
@@ -158,7 +159,7 @@ func (h *host) readDateHeaders(ctx context.Context) []clockReading {
 			continue
 		}
 		u := h.config.Upstream
-		page, _ := h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Host: placeholderName, Path: "/", TLS: u.Scheme == config.SchemeHTTPS})
+		page, _ := h.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Host: placeholderName, Path: "/", TLS: u.Scheme == config.SchemeHTTPS})
 		add(vip, page, time.Now())
 	}
 	return all

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 // checkDNS checks whether the names of the API resolve to the VIPs, and whether the
@@ -81,8 +81,8 @@ func (v dnsView) complete() bool {
 	return !slices.ContainsFunc(v.records[:], func(r dnsRecord) bool { return r.err != nil || r.Failure != "" })
 }
 
-func failureText(f prober.LookupFailure) string {
-	if f == prober.ServerError {
+func failureText(f protocol.LookupFailure) string {
+	if f == protocol.ServerError {
 		return "returns an error, such as SERVFAIL,"
 	}
 	return "does not respond"
@@ -124,10 +124,10 @@ func (h *host) onLocalNetwork(addr netip.Addr) bool {
 }
 
 // fetchOtherAddress sends a request to an address that is not a VIP.
-func (h *host) fetchOtherAddress(ctx context.Context, addr netip.Addr) (prober.FetchResult, error) {
+func (h *host) fetchOtherAddress(ctx context.Context, addr netip.Addr) (protocol.FetchResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Second)
 	defer cancel()
-	return h.fetch(ctx, prober.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Host: placeholderName, Path: "/"})
+	return h.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Host: placeholderName, Path: "/"})
 }
 
 // judgeFamilies finds a VIP of the name that does not work while another does. On the

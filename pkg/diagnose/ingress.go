@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -19,7 +19,7 @@ import (
 // ingressResponse is the response of an ingress VIP.
 type ingressResponse struct {
 	addr netip.AddrPort // of the last request; a redirect may have been followed
-	page prober.FetchResult
+	page protocol.FetchResult
 }
 
 // ingressResponses waits for the responses of the ingress VIPs, except those of faulty
@@ -118,7 +118,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 
 // connectionCause is the cause of a missing response; empty if there is one. Causes in
 // a response belong to the check of the route.
-func connectionCause(f prober.FetchResult) upstream.Cause {
+func connectionCause(f protocol.FetchResult) upstream.Cause {
 	switch cause := pageCause(f); cause {
 	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
 		return ""

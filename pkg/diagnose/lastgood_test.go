@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -74,7 +74,7 @@ func TestNameNotAllowed(t *testing.T) {
 		"on a standby":   {"api.lab.test", []string{"other.example.com"}, nil, findings.Warning},
 		"without a name": {"", []string{"other.example.com"}, []netip.Addr{vip}, ""},
 	} {
-		h := hostWithChallenge(prober.FetchResult{}, prober.FetchResult{})
+		h := hostWithChallenge(protocol.FetchResult{}, protocol.FetchResult{})
 		h.Token, h.observed.challengePages = "", nil
 		h.APIName, h.config.Hosts, h.ownership = tt.name, tt.hosts, ownership.Decision{Held: tt.held}
 		var got findings.Level
@@ -97,12 +97,12 @@ func TestLinkDown(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.5")
 	down := vipHolders{local: true, link: "lo", linkDown: true}
 	for name, tt := range map[string]struct {
-		page prober.FetchResult
+		page protocol.FetchResult
 		want Outcome
 	}{
-		"no route":        {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, Skipped},
-		"a firewall":      {prober.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, Problem},
-		"nothing listens": {prober.FetchResult{Cause: "refused"}, Problem},
+		"no route":        {protocol.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, Skipped},
+		"a firewall":      {protocol.FetchResult{Cause: "unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, Problem},
+		"nothing listens": {protocol.FetchResult{Cause: "refused"}, Problem},
 	} {
 		h := hostWithIngress(tt.page)
 		h.observed.vipHolders = map[netip.Addr]*future[vipHolders]{vip: completed(down)}

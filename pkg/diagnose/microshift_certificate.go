@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -63,7 +64,7 @@ func (s signer) clientGroup() string {
 
 // certificateClient is a client of the API server.
 type certificateClient struct {
-	prober.CertificateRequest
+	protocol.CertificateRequest
 
 	internal            bool
 	hasNamedCertificate bool // the administrator has configured a certificate for the name
@@ -80,7 +81,7 @@ func (c certificateClient) displayName() string {
 // presents to external and internal clients.
 func checkMicroShiftCertificate(ctx context.Context, h *host) Result {
 	clients, unasked := h.certificateClients()
-	questions := make([]prober.CertificateRequest, len(clients))
+	questions := make([]protocol.CertificateRequest, len(clients))
 	for i, c := range clients {
 		questions[i] = c.CertificateRequest
 	}
@@ -133,11 +134,11 @@ const slowAnswer = time.Second
 // respond. Otherwise a server that drops packets would use up the time of all. Queries
 // that are not sent get the error of the first one.
 func queryServers(
-	ctx context.Context, questions []prober.CertificateRequest, ask func(context.Context, []prober.CertificateRequest) []prober.CertificateResult,
+	ctx context.Context, questions []protocol.CertificateRequest, ask func(context.Context, []protocol.CertificateRequest) []prober.CertificateResult,
 ) []prober.CertificateResult {
 	answers := make([]prober.CertificateResult, len(questions))
 	put := func(which []int) {
-		some := make([]prober.CertificateRequest, len(which))
+		some := make([]protocol.CertificateRequest, len(which))
 		for i, at := range which {
 			some[i] = questions[at]
 		}
@@ -200,7 +201,7 @@ func appendUnique(matches []findings.Finding, f findings.Finding) []findings.Fin
 // certificateClients are all clients to check, and the ones that are left out.
 func (h *host) certificateClients() (all []certificateClient, unasked []string) {
 	add := func(at netip.Addr, port uint16, name string, inside, named bool) {
-		c := certificateClient{prober.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
+		c := certificateClient{protocol.CertificateRequest{Addr: netip.AddrPortFrom(at, port), Name: name}, inside, named}
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -250,7 +251,7 @@ func (h *host) hasAddress(addr netip.Addr) bool {
 func (c certificateClient) isService() bool { return c.Addr.Port() == servicePort }
 
 // judge returns the finding about a client's certificate, if there is one.
-func (c certificateClient) judge(got *prober.Certificate) (findings.Finding, bool) {
+func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, bool) {
 	by := signerOf(got.Issuer)
 	find := func(id findings.ID) (findings.Finding, bool) {
 		f := findings.New(id, findings.Values{"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer), "domain": by.clientGroup()})

@@ -21,6 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -53,8 +54,8 @@ func TestPresentedCertificate(t *testing.T) {
 		"internal, by the localhost CA":         {name: "10.43.0.1", inside: true, issuer: string(localhostSigner), want: findings.MicroShiftInternalClientGetsExternal, level: findings.Problem},
 		"internal, by a public CA":              {name: "10.43.0.1", inside: true, issuer: "Public CA", want: findings.MicroShiftInternalClientGetsExternal, level: findings.Problem},
 	} {
-		c := certificateClient{prober.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
-		f, is := c.judge(&prober.Certificate{Issuer: tt.issuer, CoversName: tt.covers})
+		c := certificateClient{protocol.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.inside, tt.named}
+		f, is := c.judge(&protocol.Certificate{Issuer: tt.issuer, CoversName: tt.covers})
 		if f.ID != tt.want || f.Level != tt.level || is != (tt.want != "") {
 			t.Errorf("%s: %+v", about, f)
 		}
@@ -138,17 +139,17 @@ func TestQueryServers(t *testing.T) {
 		at := func(i int) netip.AddrPort {
 			return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), prober.APIPort)
 		}
-		var questions []prober.CertificateRequest
+		var questions []protocol.CertificateRequest
 		for name := range 3 {
 			for i := range servers {
-				questions = append(questions, prober.CertificateRequest{Addr: at(i), Name: strconv.Itoa(name)})
+				questions = append(questions, protocol.CertificateRequest{Addr: at(i), Name: strconv.Itoa(name)})
 			}
 		}
 		// The odd ones are unresponsive, and one rejects the first name. The real child
 		// is a separate process and not part of this clock.
 		queries := make(map[netip.AddrPort]int)
 		begin := time.Now()
-		answers := queryServers(ctx, questions, func(_ context.Context, some []prober.CertificateRequest) []prober.CertificateResult {
+		answers := queryServers(ctx, questions, func(_ context.Context, some []protocol.CertificateRequest) []prober.CertificateResult {
 			out := make([]prober.CertificateResult, len(some))
 			var group errgroup.Group
 			for i, q := range some {
@@ -162,7 +163,7 @@ func TestQueryServers(t *testing.T) {
 					case q.Addr == at(refuses) && q.Name == "0":
 						out[i].Err = errors.New("unrecognized name")
 					default:
-						out[i].Certificate = &prober.Certificate{Issuer: q.Name}
+						out[i].Certificate = &protocol.Certificate{Issuer: q.Name}
 					}
 					out[i].CheckedAt = time.Now()
 					return nil
@@ -194,10 +195,10 @@ func TestQueryServersTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	at := netip.MustParseAddrPort("192.0.2.9:6443")
 	round := 0
-	answers := queryServers(ctx, []prober.CertificateRequest{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
-		func(_ context.Context, some []prober.CertificateRequest) []prober.CertificateResult {
+	answers := queryServers(ctx, []protocol.CertificateRequest{{Addr: at, Name: "a"}, {Addr: at, Name: "b"}},
+		func(_ context.Context, some []protocol.CertificateRequest) []prober.CertificateResult {
 			if round++; round == 1 {
-				return []prober.CertificateResult{{CertificateRequest: some[0], Certificate: &prober.Certificate{}}}
+				return []prober.CertificateResult{{CertificateRequest: some[0], Certificate: &protocol.Certificate{}}}
 			}
 			cancel()
 			return []prober.CertificateResult{{CertificateRequest: some[0], Err: context.Canceled}}

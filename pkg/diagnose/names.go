@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const (
@@ -33,9 +34,9 @@ func (h *host) findAPINames(ctx context.Context) []string {
 	if name := kubeconfigName(h.Kubeconfig); name != "" {
 		return []string{name}
 	}
-	var questions []prober.CertificateRequest
+	var questions []protocol.CertificateRequest
 	for _, vip := range h.vips.API {
-		questions = append(questions, prober.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
+		questions = append(questions, protocol.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort)})
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()

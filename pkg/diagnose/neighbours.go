@@ -59,7 +59,7 @@ func (n neighbourProbe) queryMACs(ctx context.Context, addrs []netip.Addr) ([][]
 	var all sync.WaitGroup
 	for i, addr := range addrs {
 		all.Go(func() {
-			found, err := n.prober.Neighbours(ctx, prober.NeighboursRequest{
+			found, err := n.prober.Neighbours(ctx, prober.NeighboursQuery{
 				Addr: addr, LinkIndex: n.link.Index, LinkHardware: n.link.HardwareAddr, HostHardware: n.ownMACs, Source: n.source,
 			})
 			if errs[i] = err; err == nil {

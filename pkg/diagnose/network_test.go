@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 func writeFile(t *testing.T, text string) string {
@@ -81,7 +82,7 @@ func TestBestViews(t *testing.T) {
 	t.Parallel()
 	own := dnsServer{netip.MustParseAddrPort("192.0.2.11:53"), true}
 	first, second := dnsServer{netip.MustParseAddrPort("198.51.100.1:53"), false}, dnsServer{netip.MustParseAddrPort("198.51.100.2:53"), false}
-	well, silent, fails := dnsRecord{}, dnsRecord{LookupResult: prober.LookupResult{Failure: prober.ServerSilent}}, dnsRecord{LookupResult: prober.LookupResult{Failure: prober.ServerError}}
+	well, silent, fails := dnsRecord{}, dnsRecord{LookupResult: protocol.LookupResult{Failure: protocol.ServerSilent}}, dnsRecord{LookupResult: protocol.LookupResult{Failure: protocol.ServerError}}
 	unqueried := dnsRecord{err: errNoTime}
 	of := func(s dnsServer, a, aaaa dnsRecord) dnsView {
 		return dnsView{server: s, name: "a", records: [2]dnsRecord{a, aaaa}}
@@ -173,7 +174,7 @@ func TestCertificateDates(t *testing.T) {
 		"expired":                 {90 * day, -time.Second, findings.CertificateExpired},
 		"not yet valid":           {90 * day, 91 * day, findings.CertificateNotYetValid},
 	} {
-		p := presentedCertificate{prober.CertificateResult{Certificate: &prober.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
+		p := presentedCertificate{prober.CertificateResult{Certificate: &protocol.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got findings.ID
 		for _, f := range p.judgeDates(now) {
 			got = f.ID
@@ -209,7 +210,7 @@ func TestFamilyOrder(t *testing.T) {
 	t.Parallel()
 	v6, v4 := netip.MustParseAddrPort("[2001:db8::5]:80"), netip.MustParseAddrPort("192.0.2.5:80")
 	key := []byte("tok." + strings.Repeat("x", 43))
-	good := prober.FetchResult{Connected: 1, Status: 200, Body: key, Length: len(key)}
+	good := protocol.FetchResult{Connected: 1, Status: 200, Body: key, Length: len(key)}
 	h := &host{Options: Options{Token: "tok"}}
 	for name, tt := range map[string]struct {
 		ways []addressResponse
@@ -217,9 +218,9 @@ func TestFamilyOrder(t *testing.T) {
 		to   string
 	}{
 		"both":                        {[]addressResponse{{v6, good}, {v4, good}}, OK, v6.String()},
-		"IPv6 cannot be connected to": {[]addressResponse{{v6, prober.FetchResult{Cause: "refused"}}, {v4, good}}, OK, v4.String()},
-		"IPv6 connects and is silent": {[]addressResponse{{v6, prober.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Problem, v6.String()},
-		"neither":                     {[]addressResponse{{v6, prober.FetchResult{Cause: "refused"}}}, Problem, ""},
+		"IPv6 cannot be connected to": {[]addressResponse{{v6, protocol.FetchResult{Cause: "refused"}}, {v4, good}}, OK, v4.String()},
+		"IPv6 connects and is silent": {[]addressResponse{{v6, protocol.FetchResult{Connected: 1, Cause: "timeout-answer"}}, {v4, good}}, Problem, v6.String()},
+		"neither":                     {[]addressResponse{{v6, protocol.FetchResult{Cause: "refused"}}}, Problem, ""},
 		"no address":                  {nil, Problem, ""},
 	} {
 		got := h.letsEncryptStep(tt.ways)

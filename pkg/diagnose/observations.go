@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -77,19 +77,19 @@ func observe(ctx context.Context, h *host) *observations {
 		})
 		return g
 	})
-	begin := func(ask func(context.Context) (prober.FetchResult, error)) *fetchFuture {
+	begin := func(ask func(context.Context) (protocol.FetchResult, error)) *fetchFuture {
 		return &fetchFuture{startFuture(func() (f fetchResult) {
 			within(func(ctx context.Context) { f.page, f.err = ask(ctx) })
 			return f
 		})}
 	}
 	page := func(addr netip.AddrPort, path string, named bool) *fetchFuture {
-		return begin(func(ctx context.Context) (prober.FetchResult, error) {
+		return begin(func(ctx context.Context) (protocol.FetchResult, error) {
 			name := placeholderName
 			if named {
 				name = s.apiName(ctx)
 			}
-			return h.fetch(ctx, prober.FetchRequest{Addr: addr, Host: name, Path: path})
+			return h.fetch(ctx, protocol.FetchRequest{Addr: addr, Host: name, Path: path})
 		})
 	}
 	for _, vip := range h.servedVIPs() {
@@ -104,10 +104,10 @@ func observe(ctx context.Context, h *host) *observations {
 		token = "http01-proxyd-check-" + rand.Text()
 	}
 	for _, vip := range h.vips.Ingress {
-		s.ingressPages[vip] = begin(func(ctx context.Context) (prober.FetchResult, error) {
+		s.ingressPages[vip] = begin(func(ctx context.Context) (protocol.FetchResult, error) {
 			g, known := s.viaProxy.await(ctx)
 			if !known {
-				return prober.FetchResult{}, errNoTime
+				return protocol.FetchResult{}, errNoTime
 			}
 			return h.fetchViaProxy(ctx, g, vip, s.apiName(ctx), challengePrefix+token)
 		})
@@ -151,7 +151,7 @@ func (h *host) servedVIPs() []netip.Addr {
 
 // fetchResult is a response, or the error of the request.
 type fetchResult struct {
-	page prober.FetchResult
+	page protocol.FetchResult
 	err  error
 }
 
@@ -160,7 +160,7 @@ type fetchFuture struct{ future *future[fetchResult] }
 
 // await waits for the response; known is false if the request failed or is not finished
 // in time.
-func (f *fetchFuture) await(ctx context.Context) (page prober.FetchResult, known bool) {
+func (f *fetchFuture) await(ctx context.Context) (page protocol.FetchResult, known bool) {
 	got, known := f.future.await(ctx)
 	return got.page, known && got.err == nil
 }
@@ -170,14 +170,14 @@ var errNoTime = errors.New("no time left for the request")
 
 // fetch sends a request. An error means that the request was not sent, which indicates
 // nothing about the server.
-func (h *host) fetch(ctx context.Context, q prober.FetchRequest) (prober.FetchResult, error) {
+func (h *host) fetch(ctx context.Context, q protocol.FetchRequest) (protocol.FetchResult, error) {
 	q.UserAgent, q.ConnectTimeout = userAgent, connectTimeout
-	a, err := h.prober.Query(ctx, prober.Request{Fetch: &q})
+	a, err := h.prober.Query(ctx, protocol.Request{Fetch: &q})
 	switch {
 	case err != nil:
-		return prober.FetchResult{}, err
+		return protocol.FetchResult{}, err
 	case upstream.Cause(a.Fetch.Cause) == upstream.ConnectTimeout && a.Fetch.Total < connectTimeout-timerSlack && deadlineNear(ctx):
-		return prober.FetchResult{}, errNoTime
+		return protocol.FetchResult{}, errNoTime
 	default:
 		return *a.Fetch, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
@@ -16,7 +17,7 @@ import (
 
 // TestMain is the child process as well, which ends at once.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == prober.Command {
+	if len(os.Args) == 2 && os.Args[1] == child.Prober {
 		os.Exit(1)
 	}
 	nstest.Main(m)

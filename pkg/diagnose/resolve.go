@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 // lookupTimeout bounds the DNS queries.
@@ -16,7 +16,7 @@ const lookupTimeout = 3 * time.Second
 
 // dnsRecord is the response of a server for a name in one address family.
 type dnsRecord struct {
-	prober.LookupResult
+	protocol.LookupResult
 	took time.Duration
 	err  error // why there was no query
 }
@@ -43,7 +43,7 @@ type dnsView struct {
 func (v dnsView) rank() int {
 	said, known := 0, 0
 	for _, r := range v.records {
-		if r.err != nil || r.Failure == prober.ServerSilent {
+		if r.err != nil || r.Failure == protocol.ServerSilent {
 			continue
 		}
 		said++
@@ -130,7 +130,7 @@ func bestViews(views []dnsView) []dnsView {
 
 func (h *host) lookup(ctx context.Context, s dnsServer, name string, ipv6 bool) dnsRecord {
 	begin := time.Now()
-	a, err := h.prober.Query(ctx, prober.Request{Lookup: &prober.LookupRequest{Server: s.addr, Name: name, IPv6: ipv6}})
+	a, err := h.prober.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: s.addr, Name: name, IPv6: ipv6}})
 	r := dnsRecord{took: time.Since(begin), err: err}
 	if err == nil {
 		r.LookupResult = *a.Lookup

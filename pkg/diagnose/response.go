@@ -12,7 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -80,7 +80,7 @@ func (a ingressResponse) describe() string {
 }
 
 // pageCause is the cause that the proxy would report for a response, complete or not.
-func pageCause(f prober.FetchResult) upstream.Cause {
+func pageCause(f protocol.FetchResult) upstream.Cause {
 	if cause := cmp.Or(f.Cause, f.ResponseCause); cause != "" {
 		return upstream.Cause(cause)
 	}

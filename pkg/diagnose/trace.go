@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -38,7 +38,7 @@ func newStep(name, to string, well bool, took time.Duration, format string, args
 // addressResponse is the response that a validator gets at one address.
 type addressResponse struct {
 	addr netip.AddrPort
-	page prober.FetchResult
+	page protocol.FetchResult
 }
 
 // traceChallenge traces one challenge as a validator does: the addresses of the name, a
@@ -105,15 +105,15 @@ func (h *host) traceDNS(ctx context.Context, name string) (hops []TraceStep, add
 }
 
 // fetchChallenge requests the challenge at an address of the name.
-func (h *host) fetchChallenge(ctx context.Context, to netip.AddrPort) (prober.FetchResult, bool) {
+func (h *host) fetchChallenge(ctx context.Context, to netip.AddrPort) (protocol.FetchResult, bool) {
 	if l := h.observed.challengePages[to.Addr()]; l != nil {
 		return l.await(ctx)
 	}
-	page, err := h.fetch(ctx, prober.FetchRequest{Addr: to, Host: h.observed.apiName(ctx), Path: challengePrefix + h.Token})
+	page, err := h.fetch(ctx, protocol.FetchRequest{Addr: to, Host: h.observed.apiName(ctx), Path: challengePrefix + h.Token})
 	return page, err == nil
 }
 
-func describeConnection(f prober.FetchResult) string {
+func describeConnection(f protocol.FetchResult) string {
 	if f.Connected > 0 {
 		return "connected"
 	}
@@ -121,9 +121,9 @@ func describeConnection(f prober.FetchResult) string {
 }
 
 // isCompleteOK reports whether the response is 200 and complete.
-func isCompleteOK(f prober.FetchResult) bool { return f.Status == 200 && f.Cause == "" }
+func isCompleteOK(f protocol.FetchResult) bool { return f.Status == 200 && f.Cause == "" }
 
-func describeResponse(f prober.FetchResult) string {
+func describeResponse(f protocol.FetchResult) string {
 	if f.Cause != "" {
 		return describeFetch(f)
 	}
@@ -132,7 +132,7 @@ func describeResponse(f prober.FetchResult) string {
 
 // describeResponder reports whether the response came through http01-proxyd, which adds
 // a Via field.
-func describeResponder(f prober.FetchResult) string {
+func describeResponder(f protocol.FetchResult) string {
 	switch {
 	case f.Status == 0:
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	proberprotocol "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -126,15 +126,15 @@ func (h *host) automaticNoProxy() []string {
 }
 
 // fetchViaProxy requests a challenge from an ingress VIP like the proxy does.
-func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (prober.FetchResult, error) {
+func (h *host) fetchViaProxy(ctx context.Context, g viaProxy, vip netip.Addr, name, path string) (proberprotocol.FetchResult, error) {
 	if g.err != nil {
-		return prober.FetchResult{}, g.err
+		return proberprotocol.FetchResult{}, g.err
 	}
 	settings := settings.Configure(h.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
-	page, err := h.fetch(ctx, prober.FetchRequest{
+	page, err := h.fetch(ctx, proberprotocol.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, h.config.Upstream.InitialPort()), Host: name, Path: path,
-		ViaProxy: &prober.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
+		ViaProxy: &proberprotocol.ProxyExchange{Client: h.clientAddress(vip), VIP: h.apiVIPFor(vip), Configure: settings, Trust: g.trust, Egress: &g.egress},
 	})
 	if g.unresolved != nil {
 		page.Context.ProxyLookupError = g.unresolved.Error()

@@ -14,25 +14,25 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // isProxyResponse reports whether a response is that of http01-proxyd to a request that
 // is not a challenge.
-func isProxyResponse(f prober.FetchResult) bool {
+func isProxyResponse(f protocol.FetchResult) bool {
 	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == reqhead.OnlyChallenges
 }
 
 // forwardedByProxy reports whether http01-proxyd forwarded a response. It adds itself
 // to Via, except in its own responses.
-func forwardedByProxy(f prober.FetchResult) bool { return strings.Contains(f.Via, "http01-proxyd") }
+func forwardedByProxy(f protocol.FetchResult) bool { return strings.Contains(f.Via, "http01-proxyd") }
 
 // vipResponse is the response at port 80 of an API VIP.
 type vipResponse struct {
 	vip  netip.Addr
-	page prober.FetchResult
+	page protocol.FetchResult
 }
 
 func (d vipResponse) String() string { return netip.AddrPortFrom(d.vip, httpPort).String() }
@@ -159,7 +159,7 @@ func (h *host) judgeProxyPresent(ctx context.Context, d vipResponse) ([]findings
 
 // sameResponse reports whether two responses are equal. HTML pages may differ each
 // time.
-func sameResponse(a, b prober.FetchResult) bool {
+func sameResponse(a, b protocol.FetchResult) bool {
 	return a.Status == b.Status && (a.Status != 200 || strings.HasPrefix(a.ContentType, "text/html") || bytes.Equal(a.Body, b.Body))
 }
 

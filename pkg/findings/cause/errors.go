@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// DetailsOf is what an error of the system or of the table says, in a child process. One of
-// TLS is for those who speak it.
+// DetailsOf converts an error of the system or of this package, in a child process.
+// Errors of TLS are converted by the packages that use TLS.
 func DetailsOf(err error) Details {
 	var why Details
 	var number syscall.Errno

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
-// addLAN is a bridge here, with addresses of both families on it.
+// addLAN adds a bridge with addresses of both families.
 func addLAN(t *testing.T) *net.Interface {
 	t.Helper()
 	nstest.Require(t)
@@ -37,9 +37,9 @@ func addLAN(t *testing.T) *net.Interface {
 	return link
 }
 
-// TestNeighbours: no, one and two hosts answer for an address, over both families,
-// also when this host has it itself. The queries run side by side, since each waits
-// for late answers.
+// TestNeighbours: no, one and two hosts answer for an address, over both families, also
+// when this host has the address too. The requests run concurrently, since each waits for
+// late replies.
 func TestNeighbours(t *testing.T) {
 	link := addLAN(t)
 	c := startClient(t)
@@ -71,7 +71,7 @@ func TestNeighbours(t *testing.T) {
 	} {
 		for _, addr := range []string{"192.0.2." + tt.last, "2001:db8::" + tt.last} {
 			all.Go(func() {
-				found, err := c.Neighbours(withTimeout(t, testTimeout), prober.NeighboursRequest{
+				found, err := c.Neighbours(withTimeout(t, testTimeout), prober.NeighboursQuery{
 					Addr: netip.MustParseAddr(addr), LinkIndex: link.Index, LinkHardware: link.HardwareAddr, HostHardware: tt.mine, Source: netip.MustParseAddr("2001:db8::1"),
 				})
 				if err != nil {
@@ -93,8 +93,8 @@ func setOf(list []string) map[string]bool {
 	return s
 }
 
-// TestPath: a path that takes whole packets, one that drops large ones without a
-// word, one where a router says so, and a host that does not answer at all.
+// TestPath: a path that carries large packets, one that drops them silently, one where a
+// router reports it, and a host that does not answer.
 func TestPath(t *testing.T) {
 	addLAN(t)
 	near := addHost(t, "near")

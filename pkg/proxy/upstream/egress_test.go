@@ -231,8 +231,8 @@ func TestProxyDoesNotServe(t *testing.T) {
 	}{
 		"refuses":            {[]netip.AddrPort{gone.addr}, false, 502, "connection refused"},
 		"refuses, TLS":       {[]netip.AddrPort{gone.addr, gone.addr}, true, 502, "connection refused"},
-		"closes":             {[]netip.AddrPort{closes.addr}, false, 502, "it ended the connection"},
-		"closes, TLS":        {[]netip.AddrPort{closes.addr}, true, 502, "it ended the connection"},
+		"closes":             {[]netip.AddrPort{closes.addr}, false, 502, "the peer closed the connection"},
+		"closes, TLS":        {[]netip.AddrPort{closes.addr}, true, 502, "the peer closed the connection"},
 		"silent, TLS":        {[]netip.AddrPort{silent.addr}, true, 504, "timeout"},
 		"no address":         {nil, true, 502, "no address"},
 		"no address, either": {nil, false, 502, "no address"},

@@ -138,10 +138,14 @@ type fuzzer struct {
 	count string
 }
 
-// fuzzers read what a client, the ingress, keepalived's file, a bundle of CAs, the
-// file of the egress proxy, the cluster's objects and MicroShift's files can have.
+// fuzzers cover the messages of child processes, and what a client, the ingress,
+// keepalived's file, a CA bundle, the file of the egress proxy, the cluster's objects and
+// MicroShift's files can contain.
 func fuzzers() []fuzzer {
 	return []fuzzer{
+		{"pkg/proxy/protocol", "FuzzEvent", "100000x"},
+		{"pkg/exporter/protocol", "FuzzEvent", "100000x"},
+		{"pkg/prober/protocol", "FuzzResponse", "100000x"},
 		{"pkg/proxy/reqhead", "FuzzHead", "250000x"},
 		{"pkg/proxy/upstream", "FuzzAnswer", "150000x"},
 		{"pkg/proxy/upstream", "FuzzConnectAnswer", "150000x"},

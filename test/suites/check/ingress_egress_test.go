@@ -40,7 +40,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 		want       []string
 		says       []string
 	}{
-		{"a proxy that is silent", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: there was no answer in time"}},
+		{"a proxy that is silent", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: no answer in time"}},
 		{"and a DNS that is", lab.EgressName, false, []string{"dns-no-server"}, []string{lab.EgressName, "does not answer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -72,7 +72,7 @@ func startAttackedWith(t *testing.T, attack, config string) *service {
 	s.Service, err = s.node.LaunchService(lab.ServiceOptions{
 		Binary: shared.binary, Config: config, Env: lab.UnitEnvironment(),
 		// Its children have its argv[0].
-		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:gate:" + attack},
+		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:proxy:" + attack},
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -209,12 +209,12 @@ func awaitExit(s *service) error {
 
 // H1: a gate may have so many threads and no more, H5: so much memory, and no core.
 func TestLimits(t *testing.T) {
-	s := startAttacked(t, "none-of-these:gate")
+	s := startAttacked(t, "none-of-these:proxy")
 	s.expectServing()
 	gates := 0
 	for _, child := range lab.Children(s.PID()) {
 		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-		if err != nil || !strings.HasSuffix(string(command), "\x00gate\x00") {
+		if err != nil || !strings.HasSuffix(string(command), "\x00proxy\x00") {
 			continue // the prober is there for a moment, and has other limits
 		}
 		gates++

@@ -133,7 +133,7 @@ func TestTLSDiagnoses(t *testing.T) {
 			name: "a CA that is not in the bundle", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
 			config: directConfig(https, own.second), cause: "tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
 			details: []string{"Lab Intermediate CA", "Lab Second CA", "ca-bundle.crt"},
-			text:    `"lab server", issued by "Lab Intermediate CA", leads to none of the CA of `,
+			text:    `"lab server", issued by "Lab Intermediate CA", is not signed by a trusted CA; trusted: the CA of `,
 		},
 		{
 			name: "a private CA and the system's trust", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),

@@ -23,7 +23,7 @@ func startAttacked(t *testing.T, attack, settings string) *service {
 	const path = "/usr/local/bin/http01-proxyd-attacked"
 	s.requireNoError(s.master.Install(binary, path, 0o755))
 	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
-	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
+	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:proxy:" + attack + " run")
 	s.systemctl("start", unit)
 	return s
 }

