@@ -9,8 +9,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// requestChallenge has somebody ask for a challenge of the API's name, and waits until the
-// holder's service has counted it.
+// requestChallenge requests a challenge for the API's name and waits until the holder's
+// service has counted it.
 func (c *cluster) requestChallenge(agent, token string, status int) {
 	c.t.Helper()
 	answer, err := c.Internet.GetAs(c.t.Context(), agent, "http://"+apiName+acmePath+token)
@@ -21,15 +21,15 @@ func (c *cluster) requestChallenge(agent, token string, status int) {
 	_, err = c.Services[0].Await(c.t.Context(), "the challenge", func(s lab.Status) error {
 		n := len(s.Challenges.Recent)
 		if n == 0 || s.Challenges.Recent[n-1].TokenPrefix != token[:8] {
-			return fmt.Errorf("it is not counted yet: %+v", s.Challenges)
+			return fmt.Errorf("not counted yet: %+v", s.Challenges)
 		}
 		return nil
 	})
 	must(c.t, err)
 }
 
-// TestRecentChallenges: what cert-manager's self checks got a moment ago says why
-// they fail; what strangers and former checks got says nothing.
+// TestRecentChallenges holds that recent requests of cert-manager's self check explain a
+// failure. Requests of other clients and earlier checks do not.
 func TestRecentChallenges(t *testing.T) {
 	c := healthy(t, nil)
 	const stranger = "Mozilla/5.0"
@@ -40,9 +40,9 @@ func TestRecentChallenges(t *testing.T) {
 		}}
 	}
 	c.runFaults(t, []fault{
-		{name: "a stranger's made-up token", on: holder, want: []string{}, inject: func(c *cluster) { c.requestChallenge(stranger, "scanner123-and-more", 503) }},
+		{name: "a made-up token of another client", on: holder, want: []string{}, inject: func(c *cluster) { c.requestChallenge(stranger, "scanner123-and-more", 503) }},
 		{
-			name: "a former check of a token that there is not", on: holder, want: []string{},
+			name: "an earlier check of an unknown token", on: holder, want: []string{},
 			inject: func(c *cluster) {
 				c.expectFindings(c.holder(), []string{"route-missing"}, "--token", "made-up-token-of-a-check")
 			},

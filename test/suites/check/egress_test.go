@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestEgressReadiness: the proxy that the service is to use, where nobody listens:
-// the host itself refuses the connection.
+// TestEgressReadiness configures an egress proxy on which nothing listens: the host itself
+// refuses the connection.
 func TestEgressReadiness(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()

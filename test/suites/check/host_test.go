@@ -19,13 +19,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// eventually tries until it succeeds.
+// eventually calls try until it succeeds.
 func eventually(t *testing.T, try func() error) error {
 	t.Helper()
 	return lab.Eventually(t.Context(), t.Name(), func(context.Context) error { return try() })
 }
 
-// exitCode is that of a command that was run, 0 for one that went well.
+// exitCode returns the exit code of a command, 0 for success.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -34,8 +34,8 @@ func exitCode(err error) int {
 	return 0
 }
 
-// TestPortTaken: the service reports the process that has its port and installs
-// nothing, check reports the same, and the service serves once the port is free.
+// TestPortTaken holds that the service reports the process that uses its port and installs
+// no table. check reports the same. The service serves once the port is free.
 func TestPortTaken(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -58,8 +58,8 @@ func TestPortTaken(t *testing.T) {
 	c.awaitReason(s, "Serving")
 }
 
-// TestPortTakenWithoutService: so it is without the service too, which is then not
-// there either.
+// TestPortTakenWithoutService holds that check reports a used port while the service is
+// down.
 func TestPortTakenWithoutService(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
@@ -69,8 +69,8 @@ func TestPortTakenWithoutService(t *testing.T) {
 	c.expectFindings(c.holder(), []string{"port-in-use", "service-not-running"})
 }
 
-// TestMetricsPortTaken: metrics are not served where somebody else listens, and
-// challenges are answered all the same.
+// TestMetricsPortTaken holds that challenges are answered when another process uses the
+// metrics port.
 func TestMetricsPortTaken(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -101,8 +101,8 @@ func TestServiceDown(t *testing.T) {
 	c.expectFindings(c.holder(), []string{"service-not-running"})
 }
 
-// TestServiceHangs has a service that runs and does nothing any more. The process
-// that answers the clients goes on.
+// TestServiceHangs stops the controller with SIGSTOP. The proxy process continues to answer
+// clients.
 func TestServiceHangs(t *testing.T) {
 	c := healthy(t, nil)
 	c.freeze(c.Services[0])
@@ -110,8 +110,8 @@ func TestServiceHangs(t *testing.T) {
 	c.expectText(r, "service-unresponsive", "The service runs but does not respond: ", "timeout")
 }
 
-// TestServiceReportUnreadable has the status socket answer with something else than a
-// report: the service runs, and nobody is advised to stop what has its port.
+// TestServiceReportUnreadable has the status socket answer with something other than a
+// report. The service runs, so check does not advise to stop the process on its port.
 func TestServiceReportUnreadable(t *testing.T) {
 	c := healthy(t, nil)
 	path := filepath.Join(t.TempDir(), "status.sock")
@@ -131,15 +131,15 @@ func TestServiceReportUnreadable(t *testing.T) {
 	}
 }
 
-// freeze stops a service as a debugger does until the test ends.
+// freeze stops a service with SIGSTOP until the test ends.
 func (c *cluster) freeze(s *lab.Service) {
 	c.t.Helper()
 	must(c.t, s.Signal(unix.SIGSTOP))
 	c.onCleanup(func(context.Context) error { return s.Signal(unix.SIGCONT) })
 }
 
-// TestServiceNotReady: what the service complains about, and nothing else is seen
-// of, is a finding. Here it has another configuration than check.
+// TestServiceNotReady holds that check reports a condition of the service for which it
+// finds no other cause. Here the service uses another configuration than check.
 func TestServiceNotReady(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -150,7 +150,7 @@ func TestServiceNotReady(t *testing.T) {
 	c.expectText(r, "service-not-ready", "The service runs but is not ready: Disabled: ")
 }
 
-// TestServiceRestartsProxy has the process that answers the clients end again and again.
+// TestServiceRestartsProxy kills the proxy process repeatedly.
 func TestServiceRestartsProxy(t *testing.T) {
 	c := healthy(t, nil)
 	must(t, eventually(t, func() error {
@@ -167,7 +167,7 @@ func TestServiceRestartsProxy(t *testing.T) {
 	c.expectText(r, "service-not-ready", "GateUnavailable")
 }
 
-// TestEgressProxy: names are those of the configuration.
+// TestEgressProxy matches the names of the configuration against NO_PROXY.
 func TestEgressProxy(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()

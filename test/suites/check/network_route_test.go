@@ -21,8 +21,7 @@ const (
 	acmePath   = "/.well-known/acme-challenge/"
 )
 
-// TestIngress: what goes wrong at the ingress VIPs, at the router and with what
-// is behind it.
+// TestIngress puts faults into the ingress VIPs, the router and the backends.
 func TestIngress(t *testing.T) {
 	c := healthy(t, nil)
 	trace := []string{"--token", token}
@@ -42,9 +41,9 @@ func TestIngress(t *testing.T) {
 			c.startNginx(80, `default_type application/json; location / { return 503 '{"error": "no such app"}'; }`)
 		})
 	}
-	filtered := func(verdict string) func(*cluster) {
+	filtered := func(action string) func(*cluster) {
 		return func(c *cluster) {
-			c.loadFaultRules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 "+verdict+"; }")
+			c.loadFaultRules(c.Worker.Node, "chain input { type filter hook input priority 0; tcp dport 80 "+action+"; }")
 		}
 	}
 	c.runFaults(t, []fault{
@@ -80,15 +79,15 @@ func TestIngress(t *testing.T) {
 			inject: func(c *cluster) { c.replaceRouter(func() { c.serveBytes("SSH-2.0-OpenSSH_9.2\r\n") }) },
 		},
 		{
-			name: "an answer that breaks off", want: []string{"response-truncated"},
+			name: "a truncated answer", want: []string{"response-truncated"},
 			inject: func(c *cluster) {
 				c.replaceRouter(func() { c.serveBytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello") })
 			},
 		},
-		{name: "a page without an end", inject: endless, want: []string{"response-too-large"}},
-		{name: "a page without an end, followed", inject: endless, flags: trace, want: []string{"response-too-large"}},
+		{name: "an endless page", inject: endless, want: []string{"response-too-large"}},
+		{name: "an endless page, with --token", inject: endless, flags: trace, want: []string{"response-too-large"}},
 		{
-			name: "a route that leads back to the API VIP", want: []string{"route-loop"},
+			name: "a route back to the API VIP", want: []string{"route-loop"},
 			inject: func(c *cluster) {
 				r, err := c.Worker.AddRouteTo(c.t.Context(), apiName, "", c.API.V4, 80)
 				must(c.t, err)
@@ -103,8 +102,8 @@ func TestIngress(t *testing.T) {
 			},
 		},
 		{name: "no route for a pending challenge", inject: func(*cluster) {}, flags: trace, want: []string{"route-missing"}},
-		{name: "a router with a page of the cluster's own", inject: ownPage, want: []string{}},
-		{name: "no route, says a router with a page of the cluster's own", inject: ownPage, flags: trace, want: []string{"route-missing"}},
+		{name: "a custom error page", inject: ownPage, want: []string{}},
+		{name: "no route and a custom error page", inject: ownPage, flags: trace, want: []string{"route-missing"}},
 		{
 			name: "another route serves the name", want: []string{"name-already-served"},
 			inject: func(c *cluster) { c.startWebServer(200, "text/html", "<html>hello</html>"); c.addRoute("", webPort) },

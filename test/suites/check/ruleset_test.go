@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRuleset loads rulesets as admins have them on a node, and what Services do.
+// TestRuleset loads rulesets of administrators and of Kubernetes Services.
 func TestRuleset(t *testing.T) {
 	c := healthy(t, nil)
 	api, worker := c.API.V4, c.Ingress.V4
@@ -31,7 +31,7 @@ func TestRuleset(t *testing.T) {
 			[]string{"chain ip kube-proxy external-web", "dnat to 10.128.0.2:8080", "externalIPs"},
 		},
 		{
-			"a redirect for some",
+			"a redirect for some clients",
 			"table ip admin_nat {\nchain pre { type nat hook prerouting priority -150; ip saddr 10.0.0.0/8 tcp dport 80 redirect to :9445; }\n}\n",
 			[]string{"earlier-nat-for-some"},
 			[]string{"chain ip admin_nat pre", "ip saddr 10.0.0.0/8"},
@@ -56,7 +56,7 @@ func TestRuleset(t *testing.T) {
 			[]string{"chain inet admin_filter input", "tcp dport 8888 drop"},
 		},
 		{
-			"port 80 dropped at the door",
+			"port 80 dropped in prerouting",
 			"table inet admin_raw {\nchain pre { type filter hook prerouting priority raw; tcp dport 80 drop; }\n}\n",
 			[]string{"vip-port-dropped"},
 			[]string{"chain inet admin_raw pre", "tcp dport 80 drop"},
@@ -68,13 +68,13 @@ func TestRuleset(t *testing.T) {
 			[]string{"chain ip admin_nat pre", "tcp dport 80 drop"},
 		},
 		{
-			"port 80 out of connection tracking",
+			"port 80 without connection tracking",
 			"table inet admin_raw {\nchain pre { type filter hook prerouting priority raw; tcp dport { 80, 443 } notrack; }\n}\n",
 			[]string{"vip-port-untracked"},
 			[]string{"chain inet admin_raw pre", "tcp dport { 80, 443 } notrack", "port 80 of " + api.String()},
 		},
 		{
-			"port 80 out of connection tracking for some",
+			"port 80 without connection tracking for some clients",
 			"table inet admin_raw {\nchain pre { type filter hook prerouting priority raw; ip saddr 10.0.0.0/8 tcp dport 80 notrack; }\n}\n",
 			[]string{"vip-port-untracked-for-some"},
 			[]string{"chain inet admin_raw pre", "ip saddr 10.0.0.0/8 tcp dport 80 notrack"},
@@ -86,7 +86,7 @@ func TestRuleset(t *testing.T) {
 			[]string{"chain inet admin_out output", "tcp dport 8888 drop"},
 		},
 		{
-			"firewalld's way",
+			"rules of firewalld",
 			"table inet admin_filter {\nchain input { type filter hook input priority 10; ct state established,related accept; ct status dnat accept; iifname \"lo\" accept; " +
 				"meta l4proto { icmp, ipv6-icmp, vrrp } accept; reject with icmpx admin-prohibited; }\n}\n",
 			[]string{},
@@ -111,18 +111,19 @@ func TestRuleset(t *testing.T) {
 	}
 }
 
-// TestSkippedRules: what cannot be looked into is said beside what was found.
+// TestSkippedRules holds that check lists the rules that it cannot evaluate beside its
+// findings.
 func TestSkippedRules(t *testing.T) {
 	c := healthy(t, nil)
 	c.loadFaultRules(c.holder(), "chain marked { type filter hook input priority 4; meta mark 0x1 drop; }\n"+
 		"chain input { type filter hook input priority 5; tcp dport 8888 drop; }")
 	r := c.expectFindings(c.holder(), []string{"input-drops"})
 	if got := r.Check("ruleset").Unseen; !strings.Contains(got, " in chain inet fault marked") {
-		t.Errorf("not looked at: %q", got)
+		t.Errorf("unchecked: %q", got)
 	}
 	text, _, err := c.holder().CheckText(t.Context(), shared.binary)
 	must(t, err)
 	if !strings.Contains(text, "\n- ruleset       not checked: rule ") {
-		t.Errorf("it prints\n%s", text)
+		t.Errorf("output:\n%s", text)
 	}
 }

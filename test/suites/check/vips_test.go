@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// configFor is the configuration that points to another keepalived.conf.
+// configFor returns the configuration for another keepalived.conf.
 func configFor(path string) string { return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n", path) }
 
 const vrrpInstance = `vrrp_instance %s {
@@ -28,14 +28,14 @@ const vrrpInstance = `vrrp_instance %s {
 }
 `
 
-// TestKeepalivedConf has the service read files as they happen to be.
+// TestKeepalivedConf has the service read incomplete and unusual files.
 func TestKeepalivedConf(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	whole, err := os.ReadFile(n.KeepalivedConfig())
 	must(t, err)
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
-	// Without it, a host with ingress VIPs alone is a worker.
+	// Without the static pod, a host with ingress VIPs only is a worker.
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	for _, tt := range []struct {
 		name, text, reason, id string
@@ -73,8 +73,7 @@ func TestKeepalivedConf(t *testing.T) {
 	})
 }
 
-// TestLastGoodVIPs: the service goes on with the VIPs that it knows, and so does
-// check.
+// TestLastGoodVIPs holds that the service and check continue with the last good VIPs.
 func TestLastGoodVIPs(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -123,8 +122,8 @@ func TestSharedVIPs(t *testing.T) {
 	c.expectText(r, "vips-shared", fmt.Sprintf("share %s and %s", c.Ingress.V4, c.Ingress.V6))
 }
 
-// TestNotAClusterNode: on a host that has nothing to do with VIPs there is nothing to
-// check, and that is no failure.
+// TestNotAClusterNode holds that check has nothing to check on a host without VIPs, and
+// that this is no failure.
 func TestNotAClusterNode(t *testing.T) {
 	c := healthy(t, nil)
 	pod := c.Pods[0]
@@ -135,7 +134,8 @@ func TestNotAClusterNode(t *testing.T) {
 	}
 }
 
-// expectNothingToCheck wants check to find nothing to look at on a node, and to print a part of why.
+// expectNothingToCheck expects that check has nothing to check on a node, and that it
+// prints why.
 func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	c.t.Helper()
 	text, code, err := n.CheckText(c.t.Context(), shared.binary)
@@ -145,8 +145,7 @@ func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	}
 }
 
-// TestWorker: a worker's keepalived keeps ingress VIPs alone, and that is no
-// fault of it.
+// TestWorker holds that a worker with ingress VIPs only is no failure.
 func TestWorker(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.Worker.Node
@@ -155,15 +154,16 @@ func TestWorker(t *testing.T) {
 	must(t, n.WriteConfig(configFor(path)))
 	writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
 	c.expectNothingToCheck(n, " is a worker, ")
-	// An API server's static pod makes it a master, which lacks its API VIP.
+	// The static pod of an API server makes it a control-plane node, which lacks its API
+	// VIP.
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-no-api-instance") {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
 }
 
-// TestConfiguration has the file changed to what is refused, while the service
-// goes on with the last good one.
+// TestConfiguration writes an invalid configuration while the service continues with the
+// last good one.
 func TestConfiguration(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -197,8 +197,8 @@ func TestConfiguration(t *testing.T) {
 	})
 }
 
-// TestWithoutRoot: who may not look is told what was not looked at, and nothing
-// is a problem by that alone.
+// TestWithoutRoot holds that check without root lists what it could not check, and that
+// this alone is no problem.
 func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -208,7 +208,7 @@ func TestWithoutRoot(t *testing.T) {
 	}
 }
 
-// checkAsNobody runs check without root, on files that all may read.
+// checkAsNobody runs check without root on world-readable files.
 func checkAsNobody(t *testing.T, c *cluster, n *lab.Node) (text string, code int) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "http01-check-") //nolint:usetesting // not below a directory of root's alone

@@ -21,10 +21,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// What a child process of the service does once it is taken over. This file is built
-// into the program (-overlay): a child whose argv[0] names an attack runs that beside
-// its work, after it has given up its system calls, or in place of it. What it achieves
-// it writes to its standard error. Argv[0] of the service and its children is "http01-proxyd:CHILD:ATTACK".
+// This file makes a child process of the service attack. It is built into the program with
+// -overlay. A child whose argv[0] names an attack runs it besides its work after the filter
+// is installed, or in place of it. It reports its results on standard error. Argv[0] of the
+// service and its children is "http01-proxyd:CHILD:ATTACK".
 func init() {
 	fields := strings.Split(os.Args[0], ":")
 	if len(fields) != 3 || len(os.Args) < 2 || os.Args[1] != fields[1] {
@@ -46,7 +46,7 @@ func init() {
 	os.Exit(1)
 }
 
-// besideWork are attacks of a child process that otherwise does what it is to do.
+// besideWork returns attacks of a child process that otherwise works normally.
 func besideWork() map[string]func() {
 	return map[string]func(){
 		"fork":       fork,
@@ -74,7 +74,7 @@ func besideWork() map[string]func() {
 	}
 }
 
-// insteadOfWork are attacks of a child process that does nothing else.
+// insteadOfWork returns attacks of a child process that does nothing else.
 func insteadOfWork() map[string]func() {
 	return map[string]func(){
 		"mute":   pretend,
@@ -93,8 +93,8 @@ func tell(act string, err error) {
 	say(fmt.Sprintf("%s: refused: %v", act, err))
 }
 
-// awaitConfined returns once no file can be opened any more, and a moment later, so
-// that the child has been given what it works with.
+// awaitConfined waits until the process cannot open files, and then a moment longer, until
+// the child has its descriptors.
 func awaitConfined() {
 	for {
 		f, err := os.Open("/proc/self/status")
@@ -110,7 +110,7 @@ func awaitConfined() {
 	time.Sleep(time.Second)
 }
 
-// find returns the first descriptor for which is holds, and -1 without one.
+// find returns the first descriptor for which is returns true, or -1.
 func find(is func(fd int) bool) int {
 	for fd := range 1024 {
 		if is(fd) {
@@ -120,7 +120,7 @@ func find(is func(fd int) bool) int {
 	return -1
 }
 
-// listener is the listening socket that this process shares with the controller.
+// listener returns the listening socket that this process shares with the controller.
 func listener() int {
 	return find(func(fd int) bool {
 		listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
@@ -128,7 +128,7 @@ func listener() int {
 	})
 }
 
-// controlSocket is the connection to the controller.
+// controlSocket returns the connection to the controller.
 func controlSocket() int {
 	return find(func(fd int) bool {
 		domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
@@ -136,7 +136,8 @@ func controlSocket() int {
 	})
 }
 
-// messages is where messages to the controller go: a pipe, or the connection itself.
+// messages returns the descriptor for messages to the controller: a pipe, or the
+// connection.
 func messages() int {
 	pipe := find(func(fd int) bool {
 		var s unix.Stat_t
@@ -152,7 +153,7 @@ func messages() int {
 	return controlSocket()
 }
 
-// send sends one message, framed.
+// send sends one framed message.
 func send(text string) {
 	framed := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	fd := messages()
@@ -169,7 +170,7 @@ func send(text string) {
 	}
 }
 
-// fork makes copies of this process, which answer clients by themselves.
+// fork creates copies of this process that answer clients.
 func fork() {
 	fd := listener()
 	flags, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
@@ -179,7 +180,7 @@ func fork() {
 		runtime.LockOSThread()
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|flag, 0, 0, 0, 0, 0)
 		if errno == 0 && pid == 0 {
-			// The copy has one thread, and Go's runtime none to rely on.
+			// The copy has one thread and no working Go runtime.
 			unix.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFL, uintptr(flags&^unix.O_NONBLOCK))
 			for {
 				conn, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), 0, 0, 0, 0, 0)
@@ -199,7 +200,7 @@ func fork() {
 	runtime.KeepAlive(answer)
 }
 
-// threads takes every thread that it can get.
+// threads creates as many threads as possible.
 func threads() {
 	for range 5000 {
 		go func() {
@@ -212,8 +213,8 @@ func threads() {
 	time.Sleep(5 * time.Second)
 }
 
-// descriptor sends a socket that lingers beside the body of a message, where the
-// controller would close it.
+// descriptor sends a socket that lingers with the body of a message. The controller would
+// close it.
 func descriptor() {
 	local, err := unix.Getsockname(listener())
 	if err != nil {
@@ -227,7 +228,7 @@ func descriptor() {
 	case *unix.SockaddrInet6:
 		port = local.Port
 	}
-	// A connection to itself, whose other end nobody reads.
+	// A connection to itself whose other end is not read.
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		tell("socket", err)
@@ -252,7 +253,7 @@ func descriptor() {
 	_ = unix.Close(fd)
 }
 
-// options changes the listening socket for all who share it.
+// options changes the listening socket for all processes that share it.
 func options() {
 	fd := listener()
 	tell("IP_MINTTL", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255))
@@ -263,7 +264,7 @@ func options() {
 	tell("TCP_DEFER_ACCEPT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600))
 }
 
-// stderr writes what a terminal, or journald, would obey.
+// stderr writes control sequences for terminals and journald.
 func stderr() {
 	_, _ = os.Stderr.WriteString("\x1b]0;owned\x07\x1b[2J\n<0>the controller is broken\n\u202ereversed\nPassword: \n" + strings.Repeat("long ", 2000) + "\n")
 	answer := make([]byte, 64)
@@ -279,7 +280,7 @@ func stderr() {
 	_, _ = os.Stderr.WriteString(strings.Repeat("no end ", 10_000))
 }
 
-// flood sends messages as fast as the controller takes them.
+// flood sends messages as fast as the controller reads them.
 func flood() {
 	text := `{"heartbeat":{}}`
 	one := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
@@ -295,7 +296,7 @@ func flood() {
 	}
 }
 
-// memory takes memory without end.
+// memory allocates memory without limit.
 func memory() {
 	var all [][]byte
 	for range 4096 {
@@ -308,7 +309,7 @@ func memory() {
 	say(fmt.Sprintf("%d MiB: SUCCEEDS", len(all)))
 }
 
-// calls makes system calls that a child has no need of.
+// calls makes system calls that a child does not need.
 func calls() {
 	_, unixSocket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	_, packet := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
@@ -326,7 +327,7 @@ func calls() {
 	tell("executable memory", err)
 }
 
-// alive is a gate that says that it is.
+// alive starts a proxy that only sends heartbeats.
 func alive() (*wire.Child, error) {
 	conn, err := child.Connect()
 	if err == nil {
@@ -343,7 +344,7 @@ func alive() (*wire.Child, error) {
 	return conn, nil
 }
 
-// deaf is a gate that reads no command.
+// deaf is a proxy that reads no commands.
 func deaf() {
 	if _, err := alive(); err != nil {
 		say(err.Error())
@@ -352,7 +353,7 @@ func deaf() {
 	time.Sleep(time.Hour)
 }
 
-// pretend is a gate that does nothing for clients.
+// pretend is a proxy that ignores clients.
 func pretend() {
 	conn, err := alive()
 	if err != nil {
@@ -373,11 +374,11 @@ func pretend() {
 	}
 }
 
-// escape is a child that has no filter, as one that was taken over before: it leaves
-// processes behind, in sessions of their own, and ends.
+// escape is a child that is compromised before it has a filter: it starts processes in
+// their own sessions and ends.
 func escape() {
 	for range 3 {
-		// The shell ends, and what it has started goes on.
+		// The shell ends and its background process continues.
 		out, err := exec.Command("/bin/sh", "-c", "setsid sleep 3600 >/dev/null 2>&1 & echo $!").Output()
 		say(fmt.Sprintf("left process %s behind: %v", strings.TrimSpace(string(out)), err))
 	}
