@@ -38,7 +38,7 @@ func TestSystemMessage(t *testing.T) {
 	}
 	_, err := keepalived.Read(torn)
 	f, _ := (&host{vipsErr: err}).vipsFault()
-	if strings.Count(f.Message, "half-written") != 1 {
+	if strings.Count(f.Message, "is incomplete") != 1 {
 		t.Errorf("finding %+v", f)
 	}
 }

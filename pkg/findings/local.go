@@ -330,7 +330,7 @@ func serviceEntries() []Entry {
 		},
 		{
 			ID: ServiceReportUnreadable, Check: check, Level: Problem,
-			Symptom: "`http01-proxyd status` ends with `the status report of the service is not readable`.",
+			Symptom: "`http01-proxyd status` ends with `the service is running, but its report cannot be read`.",
 			Message: "The service runs, but its status report is not readable: {error}",
 			Remediation: "See the journal entry of the failed report (journalctl -u http01-proxyd EVENT=status-report). " +
 				"Run systemctl restart http01-proxyd, which refuses no connection and starts the installed version. Do not stop the process on the internal port, because it is the service.",

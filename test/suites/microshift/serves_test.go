@@ -163,12 +163,12 @@ func TestManaged(t *testing.T) {
 	h.run("route add 10.44.0.0/16 via "+h.Gateway.Addresses.V4.String(), "route del 10.44.0.0/16")
 	h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	r = h.check("microshift-internal-address-conflict")
-	h.expectFinding(r, "microshift-internal-address-conflict", "10.44.0.0", "the route 10.44.0.0/16 by ens3 leads to it", "network.serviceNetwork")
+	h.expectFinding(r, "microshift-internal-address-conflict", "10.44.0.0", "the route 10.44.0.0/16 via ens3 covers it", "network.serviceNetwork")
 
 	// The service does not add a configured advertiseAddress.
 	h.writeMicroShiftFile("config.d/50-forced.yaml", "apiServer: {advertiseAddress: 192.0.2.77}\n")
 	r = h.check("microshift-advertise-address-missing")
-	h.expectFinding(r, "microshift-advertise-address-missing", "192.0.2.77, which apiServer.advertiseAddress gives")
+	h.expectFinding(r, "microshift-advertise-address-missing", "192.0.2.77 (apiServer.advertiseAddress) is on no link")
 	if strings.Contains(h.lo(), "192.0.2.77") {
 		t.Errorf("on lo: %s", h.lo())
 	}
