@@ -107,31 +107,33 @@ func run(ctx context.Context, o Options, progress func(Progress)) (Report, error
 	if h.notApplicable() {
 		return h.notApplicableReport(), nil
 	}
-	if h.prober, err = prober.Start(); err != nil {
+	client, err := prober.Start()
+	if err != nil {
 		return Report{}, err
 	}
-	defer h.prober.Close()
-	h.observed = observe(bounded, h)
-	var trace *future[[]TraceStep]
+	defer client.Close()
+	h = h.withNetwork(bounded, client)
+	trace := newFuture(func() []TraceStep {
+		within, cancel := context.WithTimeout(bounded, networkTimeout)
+		defer cancel()
+		return h.traceChallenge(within)
+	})
+	h.observed.start()
 	if o.Token != "" {
-		trace = startFuture(func() []TraceStep {
-			within, cancel := context.WithTimeout(bounded, networkTimeout)
-			defer cancel()
-			return h.traceChallenge(within)
-		})
+		trace.start()
 	}
 	results := runAll(bounded, h, applicableChecks(h), progress)
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("check this host: %w", context.Cause(ctx))
 	}
-	var hops []TraceStep
-	if trace != nil {
-		var known bool
-		if hops, known = trace.await(bounded); !known {
-			hops = []TraceStep{newStep("dns", "", false, 0, "no time left to trace the challenge")}
-		}
+	if o.Token == "" {
+		return h.newReport(results, nil), nil
 	}
-	return h.newReport(results, hops), nil
+	steps, known := trace.await(bounded)
+	if !known {
+		steps = []TraceStep{newStep("dns", "", false, 0, "no time left to trace the challenge")}
+	}
+	return h.newReport(results, steps), nil
 }
 
 // runAll runs checks concurrently.

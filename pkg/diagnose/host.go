@@ -83,8 +83,8 @@ type host struct {
 	internalVIPs    []netip.Addr    // configured VIPs that are internal addresses of MicroShift's API server and not redirected
 	microShiftState microShiftState // MicroShift on this host
 	names           []string        // of the API, as far as known without network requests
-	prober          *prober.Client  // set while the checks run
-	observed        *observations   // shared network observations
+	prober          *prober.Client  // set by withNetwork
+	observed        *observations   // set by withNetwork
 	unit            func() (systemd.Unit, error)
 	fetchReport     func() (report.Report, error)     // queries the service, each time
 	report          func() (report.Report, error)     // the first report of the service, requested after the addresses were read
@@ -114,13 +114,14 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h.readAddresses = listAddresses
 	h.addresses, h.addressErr = h.readAddresses()
 	h.loadMicroShift(ctx)
-	h.fetchReport = func() (report.Report, error) {
+	fetchReport := func() (report.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
 		return report.Fetch(ctx, o.StatusSocket)
 	}
-	h.report = sync.OnceValues(h.fetchReport)
-	go func() { _, _ = h.report() }()
+	first := sync.OnceValues(fetchReport)
+	go func() { _, _ = first() }()
+	h.fetchReport, h.report = fetchReport, first
 	h.useLastGoodVIPs()
 	h.ownership = h.decideOwnership()
 	h.stillUnnoticed = sync.OnceValue(func() []netip.Addr { return h.findStillUnnoticed(ctx) })
@@ -137,6 +138,15 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 		return systemd.QueryUnit(ctx, unitName)
 	})
 	return h, nil
+}
+
+// withNetwork returns the host with access to the network. Its observations are complete
+// but not started.
+func (h *host) withNetwork(ctx context.Context, client *prober.Client) *host {
+	connected := *h
+	connected.prober = client
+	connected.observed = newObservations(ctx, &connected)
+	return &connected
 }
 
 // decideOwnership classifies the VIPs like the service does. MicroShift's router may

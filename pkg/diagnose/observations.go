@@ -30,7 +30,7 @@ const (
 )
 
 // observations are network observations that several checks use. Each is made once,
-// concurrently with the others.
+// concurrently with the others, and may use the results of others.
 type observations struct {
 	names          *future[[]string]
 	vipHolders     map[netip.Addr]*future[vipHolders] // of each VIP
@@ -40,62 +40,41 @@ type observations struct {
 	dns            *future[dnsResult]
 	trust          *future[upstreamTrust]
 	viaProxy       *future[viaProxy] // how requests to the ingress are sent
+
+	starts []func()
 }
 
-// observe starts the observations. ctx lasts as long as the checks.
-func observe(ctx context.Context, h *host) *observations {
-	within := func(f func(context.Context)) {
-		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-		defer cancel()
-		f(ctx)
-	}
+// newObservations prepares the observations of a host. Nothing runs before start, so that
+// no observation can use an incomplete value. ctx lasts as long as the checks.
+func newObservations(ctx context.Context, h *host) *observations {
 	s := &observations{
 		vipHolders: make(map[netip.Addr]*future[vipHolders]),
 		vipRoots:   make(map[netip.Addr]*fetchFuture), ingressPages: make(map[netip.Addr]*fetchFuture),
 		challengePages: make(map[netip.Addr]*fetchFuture),
 	}
-	s.names = startFuture(func() (names []string) {
-		within(func(ctx context.Context) { names = h.findAPINames(ctx) })
-		return names
-	})
+	s.names = observation(ctx, s, h.findAPINames)
 	for _, vip := range slices.Concat(h.vips.API, h.vips.Ingress) {
 		if s.vipHolders[vip] == nil {
-			s.vipHolders[vip] = startFuture(func() (found vipHolders) {
-				within(func(ctx context.Context) { found = h.findVIPHolders(ctx, vip) })
-				return found
-			})
+			s.vipHolders[vip] = observation(ctx, s, func(ctx context.Context) vipHolders { return h.findVIPHolders(ctx, vip) })
 		}
 	}
-	s.trust = startFuture(h.readTrust)
-	s.viaProxy = startFuture(func() (g viaProxy) {
-		within(func(ctx context.Context) {
-			if t, known := s.trust.await(ctx); known {
-				g = h.loadViaProxy(ctx, t)
-			} else {
-				g.err = errNoTime
-			}
-		})
-		return g
+	s.trust = observation(ctx, s, func(context.Context) upstreamTrust { return h.readTrust() })
+	s.viaProxy = observation(ctx, s, func(ctx context.Context) viaProxy {
+		t, known := s.trust.await(ctx)
+		if !known {
+			return viaProxy{err: errNoTime}
+		}
+		return h.loadViaProxy(ctx, t)
 	})
-	begin := func(ask func(context.Context) (protocol.FetchResult, error)) *fetchFuture {
-		return &fetchFuture{startFuture(func() (f fetchResult) {
-			within(func(ctx context.Context) { f.page, f.err = ask(ctx) })
-			return f
-		})}
-	}
-	page := func(addr netip.AddrPort, path string, named bool) *fetchFuture {
-		return begin(func(ctx context.Context) (protocol.FetchResult, error) {
-			name := placeholderName
-			if named {
-				name = s.apiName(ctx)
-			}
-			return h.fetch(ctx, protocol.FetchRequest{Addr: addr, Host: name, Path: path})
-		})
-	}
 	for _, vip := range h.servedVIPs() {
-		s.vipRoots[vip] = page(netip.AddrPortFrom(vip, httpPort), "/", false)
+		at := netip.AddrPortFrom(vip, httpPort)
+		s.vipRoots[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
+			return h.fetch(ctx, protocol.FetchRequest{Addr: at, Host: placeholderName, Path: "/"})
+		})
 		if h.Token != "" {
-			s.challengePages[vip] = page(netip.AddrPortFrom(vip, httpPort), challengePrefix+h.Token, true)
+			s.challengePages[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
+				return h.fetch(ctx, protocol.FetchRequest{Addr: at, Host: s.apiName(ctx), Path: challengePrefix + h.Token})
+			})
 		}
 	}
 	token := h.Token
@@ -104,19 +83,42 @@ func observe(ctx context.Context, h *host) *observations {
 		token = "http01-proxyd-check-" + rand.Text()
 	}
 	for _, vip := range h.vips.Ingress {
-		s.ingressPages[vip] = begin(func(ctx context.Context) (protocol.FetchResult, error) {
-			g, known := s.viaProxy.await(ctx)
+		s.ingressPages[vip] = s.fetch(ctx, func(ctx context.Context) (protocol.FetchResult, error) {
+			settings, known := s.viaProxy.await(ctx)
 			if !known {
 				return protocol.FetchResult{}, errNoTime
 			}
-			return h.fetchViaProxy(ctx, g, vip, s.apiName(ctx), challengePrefix+token)
+			return h.fetchViaProxy(ctx, settings, vip, s.apiName(ctx), challengePrefix+token)
 		})
 	}
-	s.dns = startFuture(func() (r dnsResult) {
-		within(func(ctx context.Context) { r = h.resolveNames(ctx, s) })
-		return r
-	})
+	s.dns = observation(ctx, s, func(ctx context.Context) dnsResult { return h.resolveNames(ctx, s) })
 	return s
+}
+
+// observation adds an observation that ends within observeTimeout.
+func observation[T any](ctx context.Context, s *observations, observe func(context.Context) T) *future[T] {
+	f := newFuture(func() T {
+		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+		defer cancel()
+		return observe(ctx)
+	})
+	s.starts = append(s.starts, f.start)
+	return f
+}
+
+// fetch adds a request.
+func (s *observations) fetch(ctx context.Context, request func(context.Context) (protocol.FetchResult, error)) *fetchFuture {
+	return &fetchFuture{observation(ctx, s, func(ctx context.Context) (f fetchResult) {
+		f.page, f.err = request(ctx)
+		return f
+	})}
+}
+
+// start starts all observations.
+func (s *observations) start() {
+	for _, start := range s.starts {
+		start()
+	}
 }
 
 // apiName is the first name of the API.

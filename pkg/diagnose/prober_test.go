@@ -38,7 +38,8 @@ func TestProberGone(t *testing.T) {
 	h.ResolvConf = writeFile(t, "nameserver 192.0.2.53\n")
 	h.config.Upstream.Port = 80
 	h.report = func() (report.Report, error) { return report.Report{}, errors.New("not running") }
-	h.observed = observe(t.Context(), h)
+	h = h.withNetwork(t.Context(), h.prober)
+	h.observed.start()
 	for _, c := range allChecks() {
 		if c.timeout != networkTimeout || c.name == "clock" {
 			continue

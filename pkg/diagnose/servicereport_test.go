@@ -27,7 +27,8 @@ func TestServiceReportTakesPrecedence(t *testing.T) {
 	var reported report.Report
 	var reportErr error
 	h.report = func() (report.Report, error) { return reported, reportErr }
-	h.observed = &observations{trust: startFuture(h.readTrust)}
+	h.observed = &observations{trust: newFuture(h.readTrust)}
+	h.observed.trust.start()
 	trust := func(want findings.ID, message string) {
 		t.Helper()
 		got := checkTrust(t.Context(), h)
