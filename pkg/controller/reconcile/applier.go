@@ -27,6 +27,8 @@ type applier struct {
 	lastVerifyError string        // the last complaint of verify
 	tableDiffers    bool          // the table was found to be other than it should be
 	onTableRepaired func()        // called when it has been built anew then
+
+	committed time.Time // when Apply has succeeded last
 }
 
 func newApplier(p Dependencies) applier {
@@ -66,6 +68,7 @@ func (h *applier) install(ctx context.Context, p plan) (report.Reason, string, b
 		h.closeUnreferenced(ctx, stood)
 		return report.NftablesUnavailable, err.Error(), false
 	}
+	h.committed = time.Now()
 	if h.port != port {
 		h.log.Info(fmt.Sprintf("port 80 of the API VIPs leads to port %d", port),
 			slog.String("event", "port"), slog.Int("port", int(port)))

@@ -47,6 +47,8 @@ type Addresses interface {
 	Snapshot() ([]address.Address, error)
 	Links() ([]address.Link, error)
 	Changed() <-chan struct{}
+	// TakeEventTime returns when the first event since the last call was received.
+	TakeEventTime() time.Time
 }
 
 // Files hints that a watched file may have changed.
@@ -179,9 +181,10 @@ func (l *Loop) Reload() {
 
 // passScope is what a pass has to do besides looking at the addresses.
 type passScope struct {
-	files  bool // read the files
-	reload bool // the manager asked for it
-	verify bool // compare the kernel's table with what should be there
+	files  bool      // read the files
+	reload bool      // the manager asked for it
+	verify bool      // compare the kernel's table with what should be there
+	event  time.Time // of an address, that woke the loop; zero without one
 }
 
 // schedule is when to do what without an event. Events come in between; they do
@@ -262,7 +265,7 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 		case <-ctx.Done():
 			return passScope{}, false
 		case <-l.Addresses.Changed():
-			return passScope{}, true
+			return passScope{event: l.Addresses.TakeEventTime()}, true
 		case <-l.Files.Changed():
 			return passScope{files: true}, true
 		case <-l.reload:
@@ -303,6 +306,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 			l.schedule.files = again
 		}
 	}
+	l.recordRuleDelay(w.event, p)
 	l.publish(p, a.reason, a.message+said)
 	l.Observed(Observation{VIPs: l.vips, Addresses: s.addresses})
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
