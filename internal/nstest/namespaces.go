@@ -112,7 +112,7 @@ func setUp() error {
 	return nil
 }
 
-func exitWithError(act string, err error) int {
-	fmt.Fprintf(os.Stderr, "nstest: %s: %v\n", act, err)
+func exitWithError(action string, err error) int {
+	fmt.Fprintf(os.Stderr, "nstest: %s: %v\n", action, err)
 	return 1
 }

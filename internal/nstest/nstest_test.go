@@ -153,17 +153,17 @@ func awaitEmpty(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
 	for {
-		left := processesIn(t, namespace)
-		if len(left) == 0 {
+		remaining := processesIn(t, namespace)
+		if len(remaining) == 0 {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("still there: %v", left)
+			t.Fatalf("still there: %v", remaining)
 		}
 	}
 }

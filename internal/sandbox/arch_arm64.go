@@ -10,4 +10,4 @@ const auditArch = unix.AUDIT_ARCH_AARCH64
 const cloneFlags = 0
 
 // architectureCalls returns the calls of this architecture only.
-func architectureCalls() []call { return nil }
+func architectureCalls() []allowedCall { return nil }

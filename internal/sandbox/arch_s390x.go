@@ -29,13 +29,13 @@ const (
 // unix make nearly all calls for sockets with socketcall(2). A pointer leads to its
 // arguments, which no filter can read: on s390x a child can create sockets of every
 // family and type, and set every option.
-func architectureCalls() []call {
-	const why, only = "the calls for sockets, on s390x", "the numbers of the calls above; their arguments cannot be seen"
+func architectureCalls() []allowedCall {
+	const reason, restriction = "the calls for sockets, on s390x", "the numbers of the calls above; a filter cannot read their arguments"
 	always := []uint32{callGetsockname, callGetpeername, callRecvfrom, callShutdown, callSetsockopt, callGetsockopt, callRecvmsg}
-	of := func(kind Kind, more ...uint32) call {
-		return call{"socketcall", unix.SYS_SOCKETCALL, kind, why, only, []check{{0, all, append(more, always...)}}, nil}
+	of := func(kind Kind, more ...uint32) allowedCall {
+		return allowedCall{"socketcall", unix.SYS_SOCKETCALL, kind, reason, restriction, []argumentCheck{{0, fullMask, append(more, always...)}}, nil}
 	}
-	return []call{
+	return []allowedCall{
 		of(Proxy, callSocket, callConnect, callAccept4),
 		of(Exporter, callAccept4),
 		of(Prober, callSocket, callConnect, callSendto),

@@ -26,16 +26,16 @@ func kinds() map[string]Kind {
 
 // ForbiddenActions returns what this test program does as a confined child, by name.
 func ForbiddenActions() map[string]func() int {
-	acts := make(map[string]func() int)
+	actions := make(map[string]func() int)
 	for name, kind := range kinds() {
-		acts["forbidden to "+name] = func() int {
+		actions["forbidden to "+name] = func() int {
 			if err := Confine(kind); err != nil {
 				return report(err.Error())
 			}
 			return report(forbiddenCalls(kind)...)
 		}
 	}
-	return acts
+	return actions
 }
 
 func report(faults ...string) int {
@@ -152,15 +152,15 @@ func TestTable(t *testing.T) {
 func table() string {
 	lines := []string{}
 	for _, c := range allowedCalls() {
-		var who []string
+		var processes []string
 		for name, kind := range kinds() {
 			if c.kinds&kind != 0 {
-				who = append(who, name)
+				processes = append(processes, name)
 			}
 		}
-		slices.Sort(who)
-		text := strings.Join(who, ", ")
-		if len(who) == len(kinds()) {
+		slices.Sort(processes)
+		text := strings.Join(processes, ", ")
+		if len(processes) == len(kinds()) {
 			text = "all"
 		}
 		only := c.restriction

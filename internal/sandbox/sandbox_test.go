@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
-		if act, ok := childActions()[os.Args[1]]; ok {
-			os.Exit(act())
+		if action, ok := childActions()[os.Args[1]]; ok {
+			os.Exit(action())
 		}
 	}
 	os.Exit(m.Run())
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // childActions returns what this program does as a child, by name.
 func childActions() map[string]func() int {
-	acts := map[string]func() int{
+	actions := map[string]func() int{
 		"status": func() int {
 			text, err := os.ReadFile("/proc/self/status")
 			fmt.Print(string(text))
@@ -40,8 +40,8 @@ func childActions() map[string]func() int {
 		"sleep":    func() int { <-time.After(time.Hour); return 0 },
 		"fail":     func() int { return 3 },
 	}
-	maps.Copy(acts, sandbox.ForbiddenActions())
-	return acts
+	maps.Copy(actions, sandbox.ForbiddenActions())
+	return actions
 }
 
 func exitCode(err error) int {
@@ -67,7 +67,7 @@ func runConfined() int {
 	_, opened := os.Open("/etc/passwd")
 	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	_, netlink := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0)
-	for act, err := range map[string]error{
+	for action, err := range map[string]error{
 		"open a file":      opened,
 		"a unix socket":    socket,
 		"a netlink socket": netlink,
@@ -83,7 +83,7 @@ func runConfined() int {
 		"make a directory": os.Mkdir("/tmp/http01-proxyd-sandbox", 0o700),
 	} {
 		if !errors.Is(err, unix.EPERM) {
-			return exitCode(fmt.Errorf("%s: %v, want EPERM", act, err)) //nolint:errorlint // may be nil
+			return exitCode(fmt.Errorf("%s: %v, want EPERM", action, err)) //nolint:errorlint // may be nil
 		}
 	}
 	return exitCode(exchangeBytes(ln))
@@ -131,7 +131,7 @@ func exchangeBytes(ln net.Listener) error {
 	return nil
 }
 
-func startChild(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
+func startChild(t *testing.T, action string) (*sandbox.Process, *strings.Builder) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -140,7 +140,7 @@ func startChild(t *testing.T, act string) (*sandbox.Process, *strings.Builder) {
 	if os.Geteuid() == 0 {
 		requireExecutable(t, exe)
 	}
-	cmd := exec.Command("/proc/self/exe", act)
+	cmd := exec.Command("/proc/self/exe", action)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	p, err := sandbox.Start(cmd)
@@ -222,10 +222,10 @@ func TestConfined(t *testing.T) {
 // TestForbidden: each call that a kind of child must not make fails inside that child.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	for act := range sandbox.ForbiddenActions() {
-		t.Run(act, func(t *testing.T) {
+	for action := range sandbox.ForbiddenActions() {
+		t.Run(action, func(t *testing.T) {
 			t.Parallel()
-			p, out := startChild(t, act)
+			p, out := startChild(t, action)
 			<-p.Done()
 			if p.Err() != nil {
 				t.Errorf("%v\n%s", p.Err(), out)

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
-// responseMargin is the time left for the response to come back, also on a busy host:
+// responseMargin is the time remaining for the response to come back, also on a busy host:
 // at most a tenth of the whole.
 const responseMargin = time.Second
 
@@ -77,9 +77,9 @@ func (c *Client) send(ctx context.Context, q protocol.Request, response chan pro
 	if !bounded {
 		return 0, errors.New("query the prober: the request has no deadline")
 	}
-	left := time.Until(deadline)
+	remaining := time.Until(deadline)
 	// The response must arrive before the deadline, also when it reports a timeout.
-	q.Timeout = left - min(left/10, responseMargin)
+	q.Timeout = remaining - min(remaining/10, responseMargin)
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()

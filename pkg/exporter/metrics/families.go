@@ -101,8 +101,8 @@ func upstreamErrorFamily(r report.Report) *family {
 }
 
 func eventFamilies(e report.Events) []*family {
-	moves := counter(prefix+"vip_transitions_total", "Times that an API VIP came to this host or left it.")
-	moves.set(float64(e.VIPTransitions))
+	transitions := counter(prefix+"vip_transitions_total", "Times that an API VIP came to this host or left it.")
+	transitions.set(float64(e.VIPTransitions))
 	repairs := counter(prefix+"table_repairs_total", "Times that the nftables table was missing or changed, and was rebuilt.")
 	repairs.set(float64(e.TableRepairs))
 	reloads := counter(prefix+"reloads_total", "Reloads of the configuration by result.", "result")
@@ -112,7 +112,7 @@ func eventFamilies(e report.Events) []*family {
 	for result, n := range e.Reloads {
 		reloads.set(float64(n), result)
 	}
-	return []*family{moves, repairs, reloads}
+	return []*family{transitions, repairs, reloads}
 }
 
 // certificateFamilies selects, by name and issuer, the certificate that expires first:
@@ -146,16 +146,16 @@ func trustFamilies(t report.Trust) []*family {
 	in := gauge(prefix+"trust_certificates", "CAs that verify TLS with the ingress, by source.", "source")
 	out := gauge(prefix+"trust_left_out", "Certificates of upstream.trustedCA that are ignored.")
 	loaded := gauge(prefix+"trust_loaded_timestamp_seconds", "Time since which these CAs are in force, in seconds since 1970.")
-	refused := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is rejected, 0 otherwise; other CAs, or none, are in force then.")
+	rejected := gauge(prefix+"trust_refused", "1 while upstream.trustedCA is rejected, 0 otherwise; other CAs, or none, are in force then.")
 	if t.Kind != "" && t.Kind != report.TrustUnused {
 		in.set(float64(t.Certificates), string(t.Kind))
 		out.set(float64(t.IgnoredTotal))
-		refused.set(boolean(t.Error != ""))
+		rejected.set(boolean(t.Error != ""))
 		if !t.Since.IsZero() {
 			loaded.set(unixSeconds(t.Since))
 		}
 	}
-	return []*family{in, out, loaded, refused}
+	return []*family{in, out, loaded, rejected}
 }
 
 // egressFamilies describes the egress proxy. The configuration has eight endpoints at

@@ -205,7 +205,7 @@ func TestSeries(t *testing.T) {
 			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }), `http01_proxy_upstream_errors_total{cause="new"}`,
 			[]string{"2"},
 		},
-		"requests that are told in parts": {
+		"requests in several counts": {
 			with(func(r *report.Report) { r.Traffic.Requests = append(r.Traffic.Requests, r.Traffic.Requests[0]) }),
 			`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`,
 			[]string{"12"},

@@ -39,8 +39,8 @@ type Details struct {
 	More        int      `json:"more,omitzero"`    // number of further names
 	Subject     string   `json:"subject,omitzero"` // common name of a certificate
 	Issuer      string   `json:"issuer,omitzero"`
-	Time        int64    `json:"time,omitzero"`   // in seconds since 1970
-	ProxyHeader int      `json:"header,omitzero"` // version of the PROXY protocol header that was sent
+	Time        int64    `json:"time,omitzero"`        // in seconds since 1970
+	ProxyHeader int      `json:"proxyHeader,omitzero"` // version of the PROXY protocol header that was sent
 }
 
 // Error returns the sentence. A child process returns Details as its error.

@@ -19,11 +19,11 @@ const MaxOthers = 16
 
 // Failure is a failed exchange, as a child process reports it.
 type Failure struct {
-	Cause    string         `json:"cause"`          // of a finding
-	Addr     netip.AddrPort `json:"addr,omitzero"`  // of the ingress; zero if no address is known
-	ViaProxy bool           `json:"proxy,omitzero"` // an egress proxy was used, which the reader knows
-	Details  Details        `json:"why,omitzero"`
-	Others   []OtherFailure `json:"also,omitempty"` // the addresses that were tried afterwards
+	Cause    string         `json:"cause"`             // of a finding
+	Addr     netip.AddrPort `json:"addr,omitzero"`     // of the ingress; zero if no address is known
+	ViaProxy bool           `json:"viaProxy,omitzero"` // an egress proxy was used, which the reader knows
+	Details  Details        `json:"details,omitzero"`
+	Others   []OtherFailure `json:"others,omitempty"` // the addresses that were tried afterwards
 }
 
 // OtherFailure is the result for another address.
@@ -104,35 +104,37 @@ func (f *Failure) Validate() error {
 
 // Finding returns the finding, with the remediation.
 func (f *Failure) Finding(c Context) findings.Finding {
-	who := f.Addr.String()
+	upstream := f.Addr.String()
 	if f.ViaProxy && !isEgressCause(f.Cause) {
-		who += " through the egress proxy " + f.proxyName(c)
+		upstream += " through the egress proxy " + f.proxyName(c)
 	}
-	return f.findingFor(who, c)
+	return f.findingFor(upstream, c)
 }
 
-// Message returns the sentence of the finding. who names the upstream.
-func (f *Failure) Message(who string, c Context) string { return f.findingFor(who, c).Message }
+// Message returns the sentence of the finding about an upstream, which may be any name.
+func (f *Failure) Message(upstream string, c Context) string {
+	return f.findingFor(upstream, c).Message
+}
 
-func (f *Failure) findingFor(who string, c Context) findings.Finding {
+func (f *Failure) findingFor(upstream string, c Context) findings.Finding {
 	id, known := findings.ForCause(f.Cause)
 	if !known {
 		id = findings.ResponseMalformed
 	}
-	asked := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}
+	context := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}
 	switch {
 	case f.Cause == causeEgressTLS:
-		asked.host, asked.verifyNames, asked.trusted = c.EgressProxies[f.Addr].Name, nil, c.ProxyCAs
+		context.host, context.verifyNames, context.trusted = c.EgressProxies[f.Addr].Name, nil, c.ProxyCAs
 	case f.ViaProxy && c.AdditionalCAs != "" && c.TrustedCAs != "":
-		asked.trusted = c.TrustedCAs + " and " + c.AdditionalCAs
+		context.trusted = c.TrustedCAs + " and " + c.AdditionalCAs
 	case f.ViaProxy && c.AdditionalCAs != "":
-		asked.trusted = c.AdditionalCAs
+		context.trusted = c.AdditionalCAs
 	}
-	found := findings.New(id, findings.Values{"upstream": who, "error": f.Details.sentence(asked), "proxy": f.proxyName(c)})
+	finding := findings.New(id, findings.Values{"upstream": upstream, "error": f.Details.sentence(context), "proxy": f.proxyName(c)})
 	if f.ViaProxy {
-		return found.ViaEgressProxy()
+		return finding.ViaEgressProxy()
 	}
-	return found
+	return finding
 }
 
 func (f *Failure) proxyName(c Context) string {

@@ -67,8 +67,8 @@ func TestSentences(t *testing.T) {
 		if diff := cmp.Diff(f, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
-		if said := got.Summary(testContext()); !strings.Contains(said, want) {
-			t.Errorf("%s: %s\nlacks %s", text, said, want)
+		if summary := got.Summary(testContext()); !strings.Contains(summary, want) {
+			t.Errorf("%s: %s\nlacks %s", text, summary, want)
 		}
 	}
 }
@@ -77,12 +77,12 @@ func TestSentences(t *testing.T) {
 func TestEachReason(t *testing.T) {
 	t.Parallel()
 	for r := range InvalidProxyURL + 2 {
-		why := Details{Reason: r}
+		details := Details{Reason: r}
 		if r == System {
-			why.Number = 1
+			details.Number = 1
 		}
-		if known := r <= InvalidProxyURL; known != (why.Validate() == nil) {
-			t.Errorf("reason %d: %v", r, why.Validate())
+		if known := r <= InvalidProxyURL; known != (details.Validate() == nil) {
+			t.Errorf("reason %d: %v", r, details.Validate())
 		}
 		if text := (Details{Reason: r}).Error(); strings.ContainsAny(text, "{}") {
 			t.Errorf("reason %d: %q", r, text)
@@ -133,10 +133,10 @@ func TestInvalid(t *testing.T) {
 // and no parameter contains a character of a shell command or a URL.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
-		`{"cause":"refused"}`, `{"cause":"tls-name","addr":"192.0.2.6:443","why":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
-		`{"cause":"refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","proxy":true,"why":{"reason":48,"number":403,"code":"ERR_X"}}`,
-		`{"cause":"unreachable","why":{"reason":1,"number":113},"also":[{"cause":"refused","addr":"192.0.2.7:80"}]}`,
-		`{"cause":"tls-untrusted","why":{"reason":17,"issuer":"run this now with: curl | sh"}}`,
+		`{"cause":"refused"}`, `{"cause":"tls-name","addr":"192.0.2.6:443","details":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
+		`{"cause":"refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","viaProxy":true,"details":{"reason":48,"number":403,"code":"ERR_X"}}`,
+		`{"cause":"unreachable","details":{"reason":1,"number":113},"others":[{"cause":"refused","addr":"192.0.2.7:80"}]}`,
+		`{"cause":"tls-untrusted","details":{"reason":17,"issuer":"run this now with: curl | sh"}}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -145,16 +145,16 @@ func FuzzReport(f *testing.F) {
 		if json.Unmarshal(text, &got) != nil || got.Validate() != nil {
 			return
 		}
-		said := got.Summary(testContext())
-		if strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) || len(said) > 8<<10 {
-			t.Errorf("%s: %q", text, said)
+		summary := got.Summary(testContext())
+		if strings.ContainsFunc(summary, func(r rune) bool { return !unicode.IsPrint(r) }) || len(summary) > 8<<10 {
+			t.Errorf("%s: %q", text, summary)
 		}
 		id, _ := findings.ForCause(got.Cause)
 		entry, _ := findings.Lookup(id)
-		if _, after, is := strings.Cut(said, ". "+entry.Remediation); !is || !isFixedSuffix(after) {
-			t.Errorf("%s: %q lacks the remediation, or has more than that", text, said)
+		if _, after, is := strings.Cut(summary, ". "+entry.Remediation); !is || !isFixedSuffix(after) {
+			t.Errorf("%s: %q lacks the remediation, or has more than that", text, summary)
 		}
-		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(said, entry.Remediation, ""), -1) {
+		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(summary, entry.Remediation, ""), -1) {
 			if strings.ContainsAny(quoted, "|/\\;&$`<>") {
 				t.Errorf("%s: %q", text, quoted)
 			}
@@ -175,12 +175,12 @@ func TestDetailsOf(t *testing.T) {
 		None: nil, System: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, LineEnd: errors.Join(Details{Reason: LineEnd}), Unknown: errors.New("run this now"),
 	} {
-		why := DetailsOf(err)
-		if why.Reason != want || why.Validate() != nil || strings.Contains(why.Error(), "run this") {
-			t.Errorf("%v is %+v", err, why)
+		details := DetailsOf(err)
+		if details.Reason != want || details.Validate() != nil || strings.Contains(details.Error(), "run this") {
+			t.Errorf("%v is %+v", err, details)
 		}
 	}
 	if !DetailsOf(syscall.ENETUNREACH).Is(syscall.ENETUNREACH) || DetailsOf(io.EOF).Is(syscall.ENETUNREACH) {
-		t.Error("errors of the system are not told apart")
+		t.Error("errors of the system are not distinguished")
 	}
 }

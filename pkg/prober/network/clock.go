@@ -19,15 +19,15 @@ func queryClock(ctx context.Context, q *protocol.ClockRequest) (*protocol.ClockR
 		return (&net.Dialer{}).DialContext(ctx, "udp", remote)
 	}}
 	for {
-		said, err := ntp.QueryWithOptions(q.Addr.String(), o)
+		response, err := ntp.QueryWithOptions(q.Addr.String(), o)
 		if err == nil {
-			err = said.Validate()
+			err = response.Validate()
 		}
 		if err == nil {
-			return &protocol.ClockResult{Offset: said.ClockOffset}, nil
+			return &protocol.ClockResult{Offset: response.ClockOffset}, nil
 		}
 		if deadline, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded || time.Until(deadline) < o.Timeout {
-			return nil, fmt.Errorf("ask %v: %w", q.Addr, err)
+			return nil, fmt.Errorf("query %v: %w", q.Addr, err)
 		}
 	}
 }

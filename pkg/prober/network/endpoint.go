@@ -103,10 +103,10 @@ func dialFirst(ctx context.Context, addrs []netip.AddrPort, t *protocol.Endpoint
 }
 
 // dialWithShare leaves time for the remaining addresses.
-func dialWithShare(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
+func dialWithShare(ctx context.Context, addr netip.AddrPort, addrs int) (net.Conn, error) {
 	if end, bounded := ctx.Deadline(); bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(addrs))
 		defer cancel()
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", addr.String())
@@ -126,12 +126,12 @@ func dialOnce(conn net.Conn) func(context.Context, string, string) (net.Conn, er
 // errorDetails returns why there was no answer. Errors of net/http quote the network and
 // may contain a URL with credentials: their text is dropped.
 func errorDetails(err error) cause.Details {
-	if about, is := upstream.ExplainCertificate(nil, err, time.Now()); is {
-		return about
+	if details, ok := upstream.ExplainCertificate(nil, err, time.Now()); ok {
+		return details
 	}
-	switch said := upstream.Explain(err); {
-	case said.Reason != cause.Unknown:
-		return said
+	switch details := upstream.Explain(err); {
+	case details.Reason != cause.Unknown:
+		return details
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return cause.Details{Reason: cause.PlainHTTP}
 	default:

@@ -57,16 +57,16 @@ func TestEndpointSilentAddress(t *testing.T) {
 	t.Parallel()
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(proxy.Close)
-	there := netip.MustParseAddrPort(proxy.Listener.Addr().String())
+	proxyAddr := netip.MustParseAddrPort(proxy.Listener.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	got, err := queryEndpoint(ctx, &protocol.EndpointRequest{
-		URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{silentAddress(t), there},
+		URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{silentAddress(t), proxyAddr},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Status != 200 || got.LastAddr != there {
+	if got.Status != 200 || got.LastAddr != proxyAddr {
 		t.Errorf("%+v", got)
 	}
 }

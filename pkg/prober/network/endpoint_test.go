@@ -117,7 +117,7 @@ func TestEndpoint(t *testing.T) {
 			_, _ = io.WriteString(conn, r.Header.Get("Proxy-Authorization")+"\r\n\r\n")
 		}
 	})
-	told := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = io.WriteString(conn, "no \xff here\r\n\r\n") })
+	quotes := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = io.WriteString(conn, "no \xff here\r\n\r\n") })
 	for _, s := range []*httptest.Server{plain, secure, open, locked, lockedTLS} {
 		s.Config.ErrorLog = nil
 		t.Cleanup(s.Close)
@@ -132,10 +132,10 @@ func TestEndpoint(t *testing.T) {
 	nobody := netip.MustParseAddrPort(free.Addr().String())
 	_ = free.Close()
 	tests := []struct {
-		name string
-		q    protocol.EndpointRequest
-		want protocol.EndpointResult
-		says string
+		name     string
+		q        protocol.EndpointRequest
+		want     protocol.EndpointResult
+		sentence string
 	}{
 		{"absolute form", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{Status: 200}, ""},
 		{"a redirect", protocol.EndpointRequest{URL: "http://plain.test/moved", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{Status: 302}, ""},
@@ -156,7 +156,7 @@ func TestEndpoint(t *testing.T) {
 		{"no address is known", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128"}, protocol.EndpointResult{}, "no address is known"},
 		{"silent", protocol.EndpointRequest{URL: "http://silent.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(silent.String())}, protocol.EndpointResult{}, "in time"},
 		{"it echoes the credentials", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(echo.String())}, protocol.EndpointResult{}, "not HTTP/1.x"},
-		{"and are quoted", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128", Addrs: addrs(told.String())}, protocol.EndpointResult{}, "not HTTP/1.x"},
+		{"and are quoted", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128", Addrs: addrs(quotes.String())}, protocol.EndpointResult{}, "not HTTP/1.x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestEndpoint(t *testing.T) {
 			if diff := cmp.Diff(&tt.want, a.Endpoint, cmpopts.IgnoreFields(protocol.EndpointResult{}, "LastAddr", "Details", "Total")); diff != "" {
 				t.Errorf("(-want +got):\n%s%v", diff, a.Endpoint.Details)
 			}
-			if got := a.Endpoint.Details.Text(cause.Context{Host: "other.test", TrustedCAs: "what is trusted"}); !strings.Contains(got, tt.says) || (tt.says == "") != (got == "") || strings.Contains(got, "s3cret") {
-				t.Errorf("it says %q, want %q", got, tt.says)
+			if got := a.Endpoint.Details.Text(cause.Context{Host: "other.test", TrustedCAs: "what is trusted"}); !strings.Contains(got, tt.sentence) || (tt.sentence == "") != (got == "") || strings.Contains(got, "s3cret") {
+				t.Errorf("sentence %q, want %q", got, tt.sentence)
 			}
 			if len(tt.q.Addrs) > 0 && a.Endpoint.LastAddr != tt.q.Addrs[len(tt.q.Addrs)-1] {
 				t.Errorf("%v was tried", a.Endpoint.LastAddr)

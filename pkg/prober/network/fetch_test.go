@@ -133,7 +133,7 @@ func TestFetchSendsAValidatorsRequest(t *testing.T) {
 func TestLookup(t *testing.T) {
 	c := startClient(t)
 	server := startDNSServer(t)
-	ask := func(name string, ipv6 bool) (*protocol.LookupResult, error) {
+	lookup := func(name string, ipv6 bool) (*protocol.LookupResult, error) {
 		a, err := c.Query(withTimeout(t, 3*time.Second), protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
 		return a.Lookup, err
 	}
@@ -149,7 +149,7 @@ func TestLookup(t *testing.T) {
 		{"failing.test", false, protocol.LookupResult{Failure: protocol.ServerError}},
 		{"silent.test", false, protocol.LookupResult{Failure: protocol.ServerSilent}},
 	} {
-		got, err := ask(tt.name, tt.ipv6)
+		got, err := lookup(tt.name, tt.ipv6)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue

@@ -19,8 +19,8 @@ func parseNeighbours(q *protocol.NeighboursRequest) *protocol.NeighboursResult {
 	}
 	found := &protocol.NeighboursResult{Hardware: []string{}}
 	for _, packet := range q.Packets {
-		who := sender(packet)
-		if name := net.HardwareAddr(who).String(); who != nil && !isOwnHardware(q, who) &&
+		hardware := sender(packet)
+		if name := net.HardwareAddr(hardware).String(); hardware != nil && !isOwnHardware(q, hardware) &&
 			!slices.Contains(found.Hardware, name) && len(found.Hardware) < protocol.MaxNeighbours {
 			found.Hardware = append(found.Hardware, name)
 		}
@@ -29,8 +29,8 @@ func parseNeighbours(q *protocol.NeighboursRequest) *protocol.NeighboursResult {
 }
 
 // isOwnHardware: a host with several links in one network receives its own packets.
-func isOwnHardware(q *protocol.NeighboursRequest, who []byte) bool {
-	return slices.ContainsFunc(q.HostHardware, func(own []byte) bool { return bytes.Equal(own, who) })
+func isOwnHardware(q *protocol.NeighboursRequest, hardware []byte) bool {
+	return slices.ContainsFunc(q.HostHardware, func(host []byte) bool { return bytes.Equal(host, hardware) })
 }
 
 // arpSender returns the sender's hardware address in an Ethernet frame (RFC 826).

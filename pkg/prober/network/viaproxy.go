@@ -67,9 +67,9 @@ func proxySettings(q *protocol.FetchRequest) upstream.Settings {
 
 // proxyRequest returns the request that the proxy makes of a client's request.
 func proxyRequest(ctx context.Context, q *protocol.FetchRequest) (*upstream.Request, error) {
-	var asked reqhead.Request
+	var head reqhead.Request
 	text := []byte(requestText(q))
-	if _, fault := asked.Parse(text); fault != reqhead.None {
+	if _, fault := head.Parse(text); fault != reqhead.None {
 		return nil, cause.Details{Reason: cause.InvalidRequest}
 	}
 	deadline, _ := ctx.Deadline()
@@ -77,9 +77,9 @@ func proxyRequest(ctx context.Context, q *protocol.FetchRequest) (*upstream.Requ
 		Deadline: deadline,
 		VIP:      q.ViaProxy.VIP,
 		Client:   q.ViaProxy.Client,
-		Head:     asked.Append(nil, q.ViaProxy.Client.Addr(), q.ViaProxy.VIP.Addr()),
-		Host:     string(asked.Hostname()),
-		Target:   asked.Target(),
+		Head:     head.Append(nil, q.ViaProxy.Client.Addr(), q.ViaProxy.VIP.Addr()),
+		Host:     string(head.Hostname()),
+		Target:   head.Target(),
 	}, nil
 }
 

@@ -24,7 +24,7 @@ const challenge = "/.well-known/acme-challenge/token"
 
 // startRouter starts a TLS server with a certificate for example.com, and a server that
 // redirects to it. The response contains the X-Forwarded fields.
-func startRouter(t *testing.T) (plain, secure netip.AddrPort, own *x509.Certificate) {
+func startRouter(t *testing.T) (plain, secure netip.AddrPort, certificate *x509.Certificate) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.Host, "elsewhere.example.com") {
@@ -43,14 +43,14 @@ func startRouter(t *testing.T) (plain, secure netip.AddrPort, own *x509.Certific
 	return netip.MustParseAddrPort(leads.Listener.Addr().String()), secure, s.Certificate()
 }
 
-// TestViaProxy requests pages from the ingress with the proxy's own code, in a child that
+// TestViaProxy requests pages from the ingress with the proxy's certificate code, in a child that
 // is confined as the proxy is.
 func TestViaProxy(t *testing.T) {
 	c := startClient(t)
-	plain, secure, own := startRouter(t)
+	plain, secure, certificate := startRouter(t)
 	refusing := refusingProxy(t)
-	trusts := func(about string, roots ...[]byte) *protocol.CABundle {
-		return &protocol.CABundle{Roots: roots, Description: about}
+	trusts := func(description string, roots ...[]byte) *protocol.CABundle {
+		return &protocol.CABundle{Roots: roots, Description: description}
 	}
 	good := proberprotocol.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
 	for name, tt := range map[string]struct {
@@ -61,9 +61,9 @@ func TestViaProxy(t *testing.T) {
 		want   proberprotocol.FetchResult
 		detail string
 	}{
-		"a redirect that is followed": {trust: trusts("the CA", own.Raw), want: good},
+		"a redirect that is followed": {trust: trusts("the CA", certificate.Raw), want: good},
 		"one that is not": {
-			trust: trusts("the CA", own.Raw), change: func(c *protocol.Configure) { c.FollowRedirects = false },
+			trust: trusts("the CA", certificate.Raw), change: func(c *protocol.Configure) { c.FollowRedirects = false },
 			want: proberprotocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "redirect-to-https"},
 		},
 		"another CA": {
@@ -71,16 +71,16 @@ func TestViaProxy(t *testing.T) {
 			detail: "is not signed by a trusted CA; trusted: the CA of /ca.crt",
 		},
 		"another name": {
-			trust: trusts("the CA", own.Raw), host: "api.example.org", want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
+			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: proberprotocol.FetchResult{UpstreamAddr: secure, Cause: "tls-name"},
 			detail: `and not for "api.example.org"`,
 		},
 		"TLS, and a redirect elsewhere": {
-			trust: trusts("the CA", own.Raw), host: "elsewhere.example.com",
+			trust: trusts("the CA", certificate.Raw), host: "elsewhere.example.com",
 			change: func(c *protocol.Configure) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
 			want:   proberprotocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "redirect-elsewhere"},
 		},
 		"a proxy that refuses": {
-			trust: trusts("the CA", own.Raw), change: func(c *protocol.Configure) { c.TLS = true },
+			trust: trusts("the CA", certificate.Raw), change: func(c *protocol.Configure) { c.TLS = true },
 			egress: &protocol.EgressRoutes{Routes: []protocol.EgressRoute{{Ingress: secure, Proxy: protocol.EgressProxy{
 				Name: "proxy.example.com", Addrs: []netip.AddrPort{refusing}, Authorization: "Basic c2VjcmV0",
 			}}}},
@@ -133,7 +133,7 @@ func proxyFetchRequest(plain, secure netip.AddrPort, trust *protocol.CABundle, e
 	}
 }
 
-// refusingProxy answers with the credentials that it was sent.
+// refusingProxy answers with the credentials that it received.
 func refusingProxy(t *testing.T) netip.AddrPort {
 	t.Helper()
 	return startServer(t, func(conn *net.TCPConn, _ []byte) {
@@ -141,8 +141,8 @@ func refusingProxy(t *testing.T) netip.AddrPort {
 	})
 }
 
-// TestViaProxyTimeout: who is silent takes the question's time and no more, and is named
-// for it.
+// TestViaProxyTimeout: a silent server takes the time of the request and no more, and the
+// cause names it.
 func TestViaProxyTimeout(t *testing.T) {
 	c := startClient(t)
 	silent := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) })

@@ -24,7 +24,7 @@ func main() {
 	before := flag.String("before", "", "path of another http01-proxyd to compare with (default: none)")
 	out := flag.String("out", "", "folder for the report and its chart (default: print only)")
 	quick := flag.Bool("quick", false, "run everything once briefly, without meaningful figures (default false)")
-	doors := flag.String("proxies", "", "comma-separated keys of the proxies (default: all)")
+	proxies := flag.String("proxies", "", "comma-separated keys of the proxies (default: all)")
 	connections := flag.String("connections", "", "comma-separated numbers of wrk's connections (default 1,16,64,256)")
 	rounds := flag.Int("rounds", keepDefault, "number of rounds (default 7)")
 	cell := flag.Duration("cell", keepDefault, "duration of one measurement in whole seconds (default 3s)")
@@ -39,8 +39,8 @@ func main() {
 	set(&o.Cell, *cell)
 	set(&o.HalfHeads, *open)
 	set(&o.Pairs, *pairs)
-	if *doors != "" {
-		o.Proxies = strings.Split(*doors, ",")
+	if *proxies != "" {
+		o.Proxies = strings.Split(*proxies, ",")
 	}
 	if *connections != "" {
 		o.Connections = nil

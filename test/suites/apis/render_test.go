@@ -98,13 +98,13 @@ type expectedDifference struct {
 // differences returns all intended differences by case.
 func differences() map[string]expectedDifference {
 	const (
-		oneReader = "the renderer rejects ambiguous values, which oc never prints"
-		oneFault  = "one error about the type is enough"
-		asYAML12  = "YAML 1.2 strings, booleans for the API server; neither is a mode"
-		allFaults = "the renderer reports all errors; the API server stops before its rules or after unknown fields"
-		itsPlace  = "the renderer reports the position and the type"
-		notOurs   = "the renderer does not validate other fields of the platform"
-		aFile     = "the renderer accepts any file"
+		ambiguous    = "the renderer rejects ambiguous values, which oc never prints"
+		oneError     = "one error about the type is enough"
+		asYAML12     = "YAML 1.2 strings, booleans for the API server; neither is a mode"
+		allErrors    = "the renderer reports all errors; the API server stops before its rules or after unknown fields"
+		position     = "the renderer reports the position and the type"
+		notValidated = "the renderer does not validate other fields of the platform"
+		anyFile      = "the renderer accepts any file"
 	)
 	wrongType := func(path, got, want string) string {
 		return path + `: Invalid value: "` + got + `": ` + path + ` in body must be of type ` + want + `: "` + got + `"`
@@ -115,37 +115,37 @@ func differences() map[string]expectedDifference {
 	const low, high = "greater than or equal to 1024", "less than or equal to 65535"
 	unsupported := func(mode string) string { return field + ".mode: Unsupported value: " + mode + ": " + modes }
 	return map[string]expectedDifference{
-		"a merge of nothing": {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"a merged mode":      {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"an anchor":          {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"a mode in base64":   {oneReader, []string{unsupported(`"RGVmYXVsdERlcGxveW1lbnQ="`)}},
-		"the mode twice":     {itsPlace, []string{`the key "mode" stands twice`}},
+		"a merge of nothing": {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
+		"a merged mode":      {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
+		"an anchor":          {ambiguous, []string{"anchors, aliases and merge keys are not taken"}},
+		"a mode in base64":   {ambiguous, []string{unsupported(`"RGVmYXVsdERlcGxveW1lbnQ="`)}},
+		"the mode twice":     {position, []string{`the key "mode" stands twice`}},
 
-		"a truth value as mode": {oneFault, []string{wrongType(field+".mode", "boolean", "string")}},
-		"a number as mode":      {oneFault, []string{wrongType(field+".mode", "integer", "string")}},
-		"a list of modes":       {oneFault, []string{wrongType(field+".mode", "array", "string")}},
-		"yes as mode":           {asYAML12, []string{unsupported(`"yes"`)}},
-		"off as mode":           {asYAML12, []string{unsupported(`"off"`)}},
-		"y as mode":             {asYAML12, []string{unsupported(`"y"`)}},
+		"a boolean as mode": {oneError, []string{wrongType(field+".mode", "boolean", "string")}},
+		"a number as mode":  {oneError, []string{wrongType(field+".mode", "integer", "string")}},
+		"a list of modes":   {oneError, []string{wrongType(field+".mode", "array", "string")}},
+		"yes as mode":       {asYAML12, []string{unsupported(`"yes"`)}},
+		"off as mode":       {asYAML12, []string{unsupported(`"off"`)}},
+		"y as mode":         {asYAML12, []string{unsupported(`"y"`)}},
 
-		"beyond int32":                    {oneFault, []string{bounds("2147483648", high)}},
-		"a port below zero, beyond int32": {oneFault, []string{bounds("-2147483649", low)}},
-		"beyond int64":                    {oneFault, []string{bounds("100000000000000000000", high)}},
-		"beyond uint64, below zero":       {oneFault, []string{bounds("-100000000000000000000", low)}},
-		"a port with a fraction":          {oneFault, []string{wrongType(portPath, "number", "integer")}},
-		"a truth value as port":           {itsPlace, []string{wrongType(portPath, "boolean", "integer")}},
-		"no number":                       {itsPlace, []string{wrongType(portPath, "number", "integer")}},
-		"a port without an end":           {itsPlace, []string{wrongType(portPath, "number", "integer")}},
-		"a list of one":                   {oneFault, []string{wrongType(field, "array", "object")}},
-		"settings as a list of one":       {oneFault, []string{wrongType(field+".customDeployment", "array", "object")}},
-		"default with empty settings":     {allFaults, []string{union, portPath + ": Required value"}},
-		"disabled with empty settings":    {allFaults, []string{union, portPath + ": Required value"}},
-		"the port beside the mode":        {allFaults, []string{`unknown field "` + field + `.internalPort"`, union}},
-		"the mode in another case":        {allFaults, []string{`unknown field "` + field + `.Mode"`, field + ".mode: Required value"}},
-		"with a fault elsewhere too":      {notOurs, []string{unsupported(`"Disabled"`)}},
-		"no name":                         {aFile, []string{"metadata.name: Required value"}},
-		"another kind":                    {aFile, []string{`"KubeAPIServer" of "config.openshift.io/v1" is not an APIServer of config.openshift.io/v1`}},
-		"another version":                 {aFile, []string{`"APIServer" of "config.openshift.io/v2" is not an APIServer of config.openshift.io/v1`}},
+		"beyond int32":                    {oneError, []string{bounds("2147483648", high)}},
+		"a port below zero, beyond int32": {oneError, []string{bounds("-2147483649", low)}},
+		"beyond int64":                    {oneError, []string{bounds("100000000000000000000", high)}},
+		"beyond uint64, below zero":       {oneError, []string{bounds("-100000000000000000000", low)}},
+		"a port with a fraction":          {oneError, []string{wrongType(portPath, "number", "integer")}},
+		"a boolean as port":               {position, []string{wrongType(portPath, "boolean", "integer")}},
+		"not a number":                    {position, []string{wrongType(portPath, "number", "integer")}},
+		"an infinite port":                {position, []string{wrongType(portPath, "number", "integer")}},
+		"a list of one":                   {oneError, []string{wrongType(field, "array", "object")}},
+		"settings as a list of one":       {oneError, []string{wrongType(field+".customDeployment", "array", "object")}},
+		"default with empty settings":     {allErrors, []string{union, portPath + ": Required value"}},
+		"disabled with empty settings":    {allErrors, []string{union, portPath + ": Required value"}},
+		"the port beside the mode":        {allErrors, []string{`unknown field "` + field + `.internalPort"`, union}},
+		"the mode in another case":        {allErrors, []string{`unknown field "` + field + `.Mode"`, field + ".mode: Required value"}},
+		"with an error elsewhere too":     {notValidated, []string{unsupported(`"Disabled"`)}},
+		"no name":                         {anyFile, []string{"metadata.name: Required value"}},
+		"another kind":                    {anyFile, []string{`"KubeAPIServer" of "config.openshift.io/v1" is not an APIServer of config.openshift.io/v1`}},
+		"another version":                 {anyFile, []string{`"APIServer" of "config.openshift.io/v2" is not an APIServer of config.openshift.io/v1`}},
 	}
 }
 
@@ -154,7 +154,7 @@ func differences() map[string]expectedDifference {
 // server accepts.
 func TestRendererAgrees(t *testing.T) {
 	render, differ := buildRenderer(t), differences()
-	judged := func(t *testing.T, name string, document []byte, messages []string, stored string) {
+	agrees := func(t *testing.T, name string, document []byte, messages []string, stored string) {
 		t.Helper()
 		d, differs := differ[name]
 		delete(differ, name)
@@ -175,7 +175,7 @@ func TestRendererAgrees(t *testing.T) {
 			return
 		}
 		for _, m := range messages {
-			if !slices.ContainsFunc(got.messages, func(said string) bool { return strings.HasPrefix(said, m+": ") }) {
+			if !slices.ContainsFunc(got.messages, func(got string) bool { return strings.HasPrefix(got, m+": ") }) {
 				t.Errorf("messages %q, want %q", got.messages, m)
 			}
 		}
@@ -185,7 +185,7 @@ func TestRendererAgrees(t *testing.T) {
 	}
 	for _, tt := range objectCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			judged(t, tt.name, objectWith(tt.value), tt.messages(), string(objectWith(tt.storedField())))
+			agrees(t, tt.name, objectWith(tt.value), tt.messages(), string(objectWith(tt.storedField())))
 		})
 	}
 	for _, tt := range wholeCases() {
@@ -194,7 +194,7 @@ func TestRendererAgrees(t *testing.T) {
 			if tt.want != "" {
 				messages = []string{tt.want}
 			}
-			judged(t, tt.name, []byte(tt.object), messages, tt.object)
+			agrees(t, tt.name, []byte(tt.object), messages, tt.object)
 		})
 	}
 	for name, d := range differ {

@@ -177,7 +177,7 @@ func TestFork(t *testing.T) {
 // TestOrphanedProcesses (H1) holds that processes of a child that was compromised before it
 // had a filter end with it, also in another session.
 func TestOrphanedProcesses(t *testing.T) {
-	s := startAttacked(t, "escape")
+	s := startAttacked(t, "leaves-processes")
 	must(t, awaitExit(s))
 	left := regexp.MustCompile(`left process (\d+) behind: <nil>`).FindAllStringSubmatch(s.log(), -1)
 	if len(left) == 0 {
@@ -291,7 +291,7 @@ func TestMemory(t *testing.T) {
 // TestProxySilent (H6) holds that a live proxy that does not serve is detected and
 // replaced.
 func TestProxySilent(t *testing.T) {
-	s := startAttacked(t, "mute")
+	s := startAttacked(t, "ignores-clients")
 	s.expectRecovery("has not answered")
 	if _, err := s.AwaitReason(t.Context(), "GateUnavailable"); err != nil {
 		t.Error(err)
@@ -334,7 +334,7 @@ func TestProxyIgnoresCommands(t *testing.T) {
 	config := shared.lab.Masters[0].DefaultConfig() + "hosts:\n" + hosts.String()
 	for i := range 3 {
 		t.Run(fmt.Sprintf("start-%d", i), func(t *testing.T) {
-			s := startAttackedWith(t, "deaf", config)
+			s := startAttackedWith(t, "ignores-commands", config)
 			_, err := s.Await(t.Context(), "the VIPs in the table", func(status lab.Status) error {
 				if n := len(status.Table.Elements); n != 2 {
 					return fmt.Errorf("the table has %d elements: %v", n, status.Table.Elements)

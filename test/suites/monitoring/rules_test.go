@@ -196,7 +196,7 @@ func TestRulesUseKnownNames(t *testing.T) {
 	for _, file := range []string{"pkg/report/condition.go", "pkg/report/traffic.go", "pkg/report/challenge.go"} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
-		for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(?:Reason|Outcome|Refusal|Asker)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(?:Reason|Outcome|Refusal|ClientKind)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
 			known[m[1]] = true
 		}
 	}

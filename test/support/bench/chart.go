@@ -81,7 +81,7 @@ func (s *svg) legend(rows []Row) {
 }
 
 func (s *svg) panel(rows []Row, p panel, top float64) {
-	doors, groups := distinct(rows, keyOf), distinct(rows, connectionsOf)
+	proxies, groups := distinct(rows, keyOf), distinct(rows, connectionsOf)
 	if len(groups) == 0 {
 		return
 	}
@@ -94,14 +94,14 @@ func (s *svg) panel(rows []Row, p panel, top float64) {
 		s.text(plotLeft-8, y+4, "end", 11, short(tick))
 	}
 	group := float64(plotWidth) / float64(len(groups))
-	slot := group * 0.86 / float64(len(doors))
+	slot := group * 0.86 / float64(len(proxies))
 	for g, first := range groups {
 		connections := first.Connections
 		left := plotLeft + group*(float64(g)+0.07)
-		s.text(left+slot*float64(len(doors))/2, bottom+18, "middle", 12, counted(connections))
-		for d, door := range doors {
+		s.text(left+slot*float64(len(proxies))/2, bottom+18, "middle", 12, counted(connections))
+		for d, proxy := range proxies {
 			for _, row := range rows {
-				if v := p.value(row); row.Key == door.Key && row.Connections == connections && v > 0 {
+				if v := p.value(row); row.Key == proxy.Key && row.Connections == connections && v > 0 {
 					s.mark(row, p, left+slot*float64(d), slot, bottom, bottom-plotHeight*scale.part(v))
 				}
 			}

@@ -37,8 +37,8 @@ func sample() Report {
 func TestTables(t *testing.T) {
 	r := sample()
 	for name, c := range map[string]struct{ got, want string }{
-		"front doors": {r.Table(), `
-| front door      | connections | requests/s | to HAProxy | p50 ms | p99 ms | p99.9 ms | CPU µs/request |      errors | Pss idle MiB | Pss with 10,000 open MiB |
+		"proxies": {r.Table(), `
+| proxy           | connections | requests/s | to HAProxy | p50 ms | p99 ms | p99.9 ms | CPU µs/request |      errors | Pss idle MiB | Pss with 10,000 open MiB |
 | --------------- | ----------: | ---------: | ---------: | -----: | -----: | -------: | -------------: | ----------: | -----------: | -----------------------: |
 | HAProxy         |          64 |     10,000 |       1.00 |   3.00 |   8.00 |    12.00 |           66.0 |           0 |          8.6 |                     63.3 |
 | nginx ⚠         |          64 |     12,000 |       1.20 |   2.00 |  10.00 |    11.00 |           50.0 | 36 (0.10 %) |          4.5 |   50.0 (9,000 left open) |

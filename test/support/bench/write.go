@@ -17,7 +17,7 @@ var reportTemplate string
 // Names of the files that Write creates.
 const (
 	reportFile = "README.md"
-	chartFile  = "front-doors.svg"
+	chartFile  = "proxies.svg"
 )
 
 // Markdown renders the whole report.

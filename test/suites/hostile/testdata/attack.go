@@ -30,19 +30,19 @@ func init() {
 	if len(fields) != 3 || len(os.Args) < 2 || os.Args[1] != fields[1] {
 		return
 	}
-	if instead := insteadOfWork()[fields[2]]; instead != nil {
-		instead()
+	if attack := insteadOfWork()[fields[2]]; attack != nil {
+		attack()
 		os.Exit(1)
 	}
-	if beside := besideWork()[fields[2]]; beside != nil {
+	if attack := besideWork()[fields[2]]; attack != nil {
 		go func() {
 			awaitConfined()
-			beside()
-			say("the attack is over")
+			attack()
+			printResult("the attack is over")
 		}()
 		return
 	}
-	say("no such attack: " + fields[2])
+	printResult("no such attack: " + fields[2])
 	os.Exit(1)
 }
 
@@ -77,20 +77,20 @@ func besideWork() map[string]func() {
 // insteadOfWork returns attacks of a child process that does nothing else.
 func insteadOfWork() map[string]func() {
 	return map[string]func(){
-		"mute":   pretend,
-		"deaf":   deaf,
-		"escape": escape,
+		"ignores-clients":  ignoreClients,
+		"ignores-commands": ignoreCommands,
+		"leaves-processes": leaveProcesses,
 	}
 }
 
-func say(what string) { fmt.Fprintln(os.Stderr, "ATTACK: "+what) }
+func printResult(text string) { fmt.Fprintln(os.Stderr, "ATTACK: "+text) }
 
-func tell(act string, err error) {
+func printOutcome(act string, err error) {
 	if err == nil {
-		say(act + ": SUCCEEDS")
+		printResult(act + ": SUCCEEDS")
 		return
 	}
-	say(fmt.Sprintf("%s: refused: %v", act, err))
+	printResult(fmt.Sprintf("%s: refused: %v", act, err))
 }
 
 // awaitConfined waits until the process cannot open files, and then a moment longer, until
@@ -110,10 +110,10 @@ func awaitConfined() {
 	time.Sleep(time.Second)
 }
 
-// find returns the first descriptor for which is returns true, or -1.
-func find(is func(fd int) bool) int {
+// find returns the first descriptor for which matches returns true, or -1.
+func find(matches func(fd int) bool) int {
 	for fd := range 1024 {
-		if is(fd) {
+		if matches(fd) {
 			return fd
 		}
 	}
@@ -163,7 +163,7 @@ func send(text string) {
 		case errors.Is(err, unix.EAGAIN):
 			time.Sleep(time.Millisecond)
 		case err != nil:
-			tell("send", err)
+			printOutcome("send", err)
 			return
 		}
 		framed = framed[max(n, 0):]
@@ -192,9 +192,9 @@ func fork() {
 		}
 		runtime.UnlockOSThread()
 		if errno == 0 {
-			tell(name, nil)
+			printOutcome(name, nil)
 		} else {
-			tell(name, errno)
+			printOutcome(name, errno)
 		}
 	}
 	runtime.KeepAlive(answer)
@@ -218,7 +218,7 @@ func threads() {
 func descriptor() {
 	local, err := unix.Getsockname(listener())
 	if err != nil {
-		tell("the port", err)
+		printOutcome("the port", err)
 		return
 	}
 	port := 0
@@ -231,11 +231,11 @@ func descriptor() {
 	// A connection to itself whose other end is not read.
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		tell("socket", err)
+		printOutcome("socket", err)
 		return
 	}
 	if err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil && !errors.Is(err, unix.EINPROGRESS) {
-		tell("connect", err)
+		printOutcome("connect", err)
 	}
 	time.Sleep(100 * time.Millisecond)
 	for range 1000 {
@@ -247,21 +247,21 @@ func descriptor() {
 	text := `{"heartbeat":{}}`
 	to := controlSocket()
 	_ = unix.Sendmsg(to, binary.BigEndian.AppendUint32(nil, uint32(len(text))), nil, nil, 0)
-	tell("a descriptor over the socket", unix.Sendmsg(to, []byte(text), unix.UnixRights(fd), nil, 0))
+	printOutcome("a descriptor over the socket", unix.Sendmsg(to, []byte(text), unix.UnixRights(fd), nil, 0))
 	_, err = unix.Write(to, []byte{0})
-	tell("a byte over the socket", err)
+	printOutcome("a byte over the socket", err)
 	_ = unix.Close(fd)
 }
 
 // options changes the listening socket for all processes that share it.
 func options() {
 	fd := listener()
-	tell("IP_MINTTL", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255))
-	tell("IPV6_MINHOPCOUNT", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT, 255))
-	tell("SO_BINDTODEVICE", unix.BindToDevice(fd, "lo"))
+	printOutcome("IP_MINTTL", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255))
+	printOutcome("IPV6_MINHOPCOUNT", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT, 255))
+	printOutcome("SO_BINDTODEVICE", unix.BindToDevice(fd, "lo"))
 	none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-	tell("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none}))
-	tell("TCP_DEFER_ACCEPT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600))
+	printOutcome("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none}))
+	printOutcome("TCP_DEFER_ACCEPT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600))
 }
 
 // stderr writes control sequences for terminals and journald.
@@ -270,9 +270,9 @@ func stderr() {
 	answer := make([]byte, 64)
 	n, err := unix.Read(2, answer)
 	if n > 0 {
-		say(fmt.Sprintf("read %q", answer[:n]))
+		printResult(fmt.Sprintf("read %q", answer[:n]))
 	}
-	tell("read standard error", err)
+	printOutcome("read standard error", err)
 	for range 10_000 {
 		_, _ = os.Stderr.WriteString("flood\n")
 	}
@@ -290,7 +290,7 @@ func flood() {
 		if _, err := unix.Write(fd, many); errors.Is(err, unix.EAGAIN) {
 			time.Sleep(time.Millisecond)
 		} else if err != nil {
-			tell("flood", err)
+			printOutcome("flood", err)
 			return
 		}
 	}
@@ -306,7 +306,7 @@ func memory() {
 		}
 		all = append(all, block)
 	}
-	say(fmt.Sprintf("%d MiB: SUCCEEDS", len(all)))
+	printResult(fmt.Sprintf("%d MiB: SUCCEEDS", len(all)))
 }
 
 // calls makes system calls that a child does not need.
@@ -315,20 +315,20 @@ func calls() {
 	_, packet := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
 	_, udp := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	tell("unix socket", unixSocket)
-	tell("packet socket", packet)
-	tell("UDP socket", udp)
+	printOutcome("unix socket", unixSocket)
+	printOutcome("packet socket", packet)
+	printOutcome("UDP socket", udp)
 	if err == nil {
-		tell("bind", unix.Bind(fd, &unix.SockaddrInet4{Port: 22623}))
-		tell("MSG_OOB", unix.Sendto(fd, []byte{0}, unix.MSG_OOB, &unix.SockaddrInet4{}))
+		printOutcome("bind", unix.Bind(fd, &unix.SockaddrInet4{Port: 22623}))
+		printOutcome("MSG_OOB", unix.Sendto(fd, []byte{0}, unix.MSG_OOB, &unix.SockaddrInet4{}))
 	}
-	tell("bind of the control socket", unix.Bind(controlSocket(), &unix.SockaddrUnix{Name: "/tmp/hostile"}))
+	printOutcome("bind of the control socket", unix.Bind(controlSocket(), &unix.SockaddrUnix{Name: "/tmp/hostile"}))
 	_, err = unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
-	tell("executable memory", err)
+	printOutcome("executable memory", err)
 }
 
-// alive starts a proxy that only sends heartbeats.
-func alive() (*wire.Child, error) {
+// startHeartbeats starts a proxy that only sends heartbeats.
+func startHeartbeats() (*wire.Child, error) {
 	conn, err := child.Connect()
 	if err == nil {
 		err = sandbox.Confine(sandbox.Proxy)
@@ -344,20 +344,20 @@ func alive() (*wire.Child, error) {
 	return conn, nil
 }
 
-// deaf is a proxy that reads no commands.
-func deaf() {
-	if _, err := alive(); err != nil {
-		say(err.Error())
+// ignoreCommands is a proxy that reads no commands.
+func ignoreCommands() {
+	if _, err := startHeartbeats(); err != nil {
+		printResult(err.Error())
 		return
 	}
 	time.Sleep(time.Hour)
 }
 
-// pretend is a proxy that ignores clients.
-func pretend() {
-	conn, err := alive()
+// ignoreClients is a proxy that ignores clients.
+func ignoreClients() {
+	conn, err := startHeartbeats()
 	if err != nil {
-		say(err.Error())
+		printResult(err.Error())
 		return
 	}
 	for {
@@ -374,13 +374,13 @@ func pretend() {
 	}
 }
 
-// escape is a child that is compromised before it has a filter: it starts processes in
+// leaveProcesses is a child that is compromised before it has a filter: it starts processes in
 // their own sessions and ends.
-func escape() {
+func leaveProcesses() {
 	for range 3 {
 		// The shell ends and its background process continues.
 		out, err := exec.Command("/bin/sh", "-c", "setsid sleep 3600 >/dev/null 2>&1 & echo $!").Output()
-		say(fmt.Sprintf("left process %s behind: %v", strings.TrimSpace(string(out)), err))
+		printResult(fmt.Sprintf("left process %s behind: %v", strings.TrimSpace(string(out)), err))
 	}
 	time.Sleep(time.Second)
 }
