@@ -22,24 +22,24 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// What is read is bounded far above anything real.
+// Limits of the input, far above real sizes.
 const (
 	maxReport    = 4 << 20
 	maxCondition = 64 << 10 // its message has at most 32 KiB
 	maxHosts     = 1000
 )
 
-// Exit codes of condition.
+// The exit codes of condition.
 const (
 	exitNotTrue     command.ExitCode = 1
 	exitNoCondition command.ExitCode = 3
 )
 
-// defaultMaxAge is how old a report may be: one is asked after the other, and monitoring
-// asks them all again within minutes.
+// defaultMaxAge is the maximal age of a report. Hosts are queried one after another,
+// and monitoring queries them again within minutes.
 const defaultMaxAge = 5 * time.Minute
 
-// conditionFlags are those of condition.
+// conditionFlags are the flags of condition.
 type conditionFlags struct {
 	format, previous, hosts string
 	maxAge                  time.Duration
@@ -135,8 +135,8 @@ func (f conditionFlags) validate(files []string) error {
 	return err
 }
 
-// expectedHosts are the hosts that there are. A report of another is a mistake: it may be
-// left over by a host that is gone.
+// expectedHosts parses --hosts. A report of a host that is not listed is an error: it
+// may be a file of a former host.
 func (f conditionFlags) expectedHosts(reported []string) (condition.Expectation, error) {
 	if f.hosts == "" {
 		return condition.Expectation{}, nil
@@ -166,7 +166,7 @@ func (f conditionFlags) expectedHosts(reported []string) (condition.Expectation,
 	return condition.Expectation{Names: names}, nil
 }
 
-// run prints the condition and gives its status.
+// run prints the condition and returns its status.
 func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (string, error) {
 	previous, err := f.readPrevious()
 	if err != nil {
@@ -187,8 +187,8 @@ func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (strin
 	return c.Status, writeCondition(out, c, f.format)
 }
 
-// printable keeps a message to one line, and a terminal from being told something by
-// a host.
+// printable replaces characters that would break the line or control the terminal: a
+// host could send them.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

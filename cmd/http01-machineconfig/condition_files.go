@@ -20,12 +20,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// hostName is whose report a file holds.
+// hostName returns the name of the host whose report a file contains.
 func hostName(file string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(filepath.Base(file), ".json"), "status-")
 }
 
-// isPattern holds for a pattern that the shell has left as it is, for want of a file.
+// isPattern reports whether a name is a pattern that the shell has not expanded,
+// because no file matched.
 func isPattern(file string) bool {
 	if !strings.ContainsAny(file, "*?[") {
 		return false
@@ -34,8 +35,8 @@ func isPattern(file string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readHostReport reads a host's report, which was asked for when its file was written. One
-// that cannot be read is a host that has not answered.
+// readHostReport reads the report of a host. The time of the file is the time of the
+// query. A report that cannot be read counts as a host that has not answered.
 func readHostReport(file string) condition.HostReport {
 	name := hostName(file)
 	h := condition.HostReport{Name: name}
@@ -57,7 +58,7 @@ func readHostReport(file string) condition.HostReport {
 	return h
 }
 
-// readReport reads a regular file: another could keep us waiting.
+// readReport reads a regular file: reading another type of file could block.
 func readReport(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
@@ -86,7 +87,7 @@ func readAtMost(file string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// readPrevious reads what an earlier run has printed; no name is none.
+// readPrevious reads the output of an earlier run, nil without one.
 func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if f.previous == "" {
 		return nil, nil //nolint:nilnil // none was given

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command http01-machineconfig is the admin's side of http01-proxyd: it renders
-// the MachineConfigs that deliver the service, looks after their entries in the
-// cluster's NodeDisruptionPolicy, and folds what the hosts report into one
-// condition. It talks to no cluster.
+// Command http01-machineconfig is the administrator's tool of http01-proxyd. It renders
+// the MachineConfigs that install the service, prints the entries of the cluster's node
+// disruption policy, and combines the reports of the hosts into one condition. It does
+// not connect to a cluster.
 package main
 
 import (
@@ -27,15 +27,15 @@ or failed, 2 the command line is wrong; condition has codes of its own.`,
 	}
 }
 
-// indentedError is an error whose message tells all problems at once, a line each:
-// those after the first are indented, as belonging to the same message.
+// indentedError prints several problems, one per line. The lines after the first are
+// indented, to show that they belong to the same message.
 type indentedError struct{ error }
 
 func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(), "\n", "\n  ") }
 
 func (r indentedError) Unwrap() error { return r.error }
 
-// indentProblems makes a refusal of an error, and nothing of none.
+// indentProblems wraps an error, and returns nil for nil.
 func indentProblems(err error) error {
 	if err == nil {
 		return nil

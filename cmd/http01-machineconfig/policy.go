@@ -14,7 +14,7 @@ import (
 // maxPolicy is above what etcd takes for one object.
 const maxPolicy = 2 << 20
 
-// policyFlags are those of policy.
+// policyFlags are the flags of policy.
 type policyFlags struct {
 	merge, remove           string
 	release, force, layered bool

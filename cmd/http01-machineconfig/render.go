@@ -16,16 +16,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// What is read is bounded far above anything real.
+// Limits of the input, far above real sizes.
 const (
 	maxConfig = 256 << 10 // as on the host
 	maxSums   = 1 << 20
 	maxBinary = 64 << 20
-	// etcd takes no object of more than 1.5 MiB, and YAML indents it.
+	// etcd accepts objects up to 1.5 MiB, and YAML adds indentation.
 	maxManifest = 2 << 20
 )
 
-// renderFlags are those of render.
+// renderFlags are the flags of render.
 type renderFlags struct {
 	image, config, pool, sums, out, binary, format string
 	trustedCA, proxy, domain                       string
@@ -99,7 +99,7 @@ Examples:
 	}
 }
 
-// validate refuses flags that do not go together.
+// validate refuses combinations of flags that have no meaning.
 func (f renderFlags) validate(given map[string]bool) error {
 	if f.format != "text" && f.format != "json" {
 		return command.UsageError(fmt.Sprintf("output format %q: use text or json", f.format))
@@ -130,7 +130,7 @@ func (f renderFlags) validate(given map[string]bool) error {
 	return nil
 }
 
-// stdinCount counts the files that are to be read from the standard input.
+// stdinCount returns the number of files to read from standard input.
 func (f renderFlags) stdinCount() (n int) {
 	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.apiServer}
 	if !f.sameFile() {
@@ -171,7 +171,7 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 	return f.report(s.Out, outputs, f.out)
 }
 
-// printNotes says what the files do not show, and an admin has to know.
+// printNotes prints warnings and notes that the files do not show.
 func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	for _, o := range outputs {
 		for _, warning := range o.Warnings {
@@ -189,7 +189,7 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	}
 }
 
-// readSite reads what is particular to a cluster.
+// readSite reads the settings of the cluster.
 func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	configuration, configErr := readConfig(in, f.config)
 	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
@@ -199,7 +199,8 @@ func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
 	return site, errors.Join(configErr, trustedErr, proxyErr, clusterErr)
 }
 
-// sameFile reports whether one file is given for both objects, in whichever spelling.
+// sameFile reports whether one file is given for both objects, possibly under two
+// paths.
 func (f renderFlags) sameFile() bool {
 	if f.infrastructure == f.apiServer || f.infrastructure == stdin || f.apiServer == stdin {
 		return f.infrastructure == f.apiServer
@@ -209,7 +210,7 @@ func (f renderFlags) sameFile() bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// readCluster reads the cluster's own objects, of which both may be in one file.
+// readCluster reads the cluster's objects, which may be in one file.
 func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, error) {
 	if f.apiServer == "" && f.infrastructure == "" {
 		return nil, nil //nolint:nilnil // none was asked for
@@ -225,7 +226,7 @@ func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, e
 	return &c, errors.Join(apiErr, infrastructureErr)
 }
 
-// render makes everything in memory.
+// render creates all files in memory.
 func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	site, siteErr := f.readSite(in)
 	if f.fcos {
@@ -265,7 +266,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each in a folder of its own: oc takes all files of the one that it is given.
+	// Each in a separate folder: oc applies all files of a folder.
 	return append(outputs, policyOutput("policy/policy.yaml", manifest), policyOutput("policy/removal/policy.yaml", release)), nil
 }
 
@@ -273,8 +274,8 @@ func policyOutput(file string, text []byte) outputFile {
 	return outputFile{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
 }
 
-// uncovered names what reboots a host when it changes. A layered host's unit
-// does so by design.
+// uncovered returns the files and units whose change reboots a host. For a layered
+// host, changes of units always come with a reboot.
 func uncovered(policy disruption.Policy, o machineconfig.Object, layered bool) []string {
 	units := o.Units
 	if layered {

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Exit codes of check.
+// The exit codes of check.
 const (
 	exitProblems      command.ExitCode = 1
 	exitNotRun        command.ExitCode = 2
@@ -108,14 +108,14 @@ func writeReport(result diagnose.Report, format string, w io.Writer) error {
 	return result.WriteText(w, diagnose.TextOptions{Colour: command.SupportsColour(w), Width: width})
 }
 
-// progressLine is one line on a terminal that is refreshed in place.
+// progressLine is one line on a terminal that is rewritten in place.
 type progressLine struct {
 	w     io.Writer
 	width int
 	on    bool
 }
 
-// show is for one call at a time.
+// show must not be called concurrently.
 func (l progressLine) show(p diagnose.Progress) {
 	if !l.on {
 		return
@@ -124,7 +124,7 @@ func (l progressLine) show(p diagnose.Progress) {
 	if len(p.Pending) > 0 {
 		text += ", waiting for " + strings.Join(p.Pending, ", ")
 	}
-	// A line that is as long as the terminal is wide would go on in the next.
+	// A line as wide as the terminal would wrap.
 	if room := l.width - 1; l.width > 0 && len(text) > room {
 		text = text[:max(0, room-3)] + "..."
 	}

@@ -60,9 +60,9 @@ func removeAddresses(ctx context.Context, s command.Streams, socket string) erro
 	return err
 }
 
-// serviceIsRunning reports whether a service takes connections at its status socket. A process
-// that may not even ask, as that of http01-proxyd-table.service, is started when the
-// service has ended.
+// serviceIsRunning reports whether a service accepts connections on its status socket.
+// A process without permission to connect, such as http01-proxyd-table.service, runs
+// only after the service has ended.
 func serviceIsRunning(ctx context.Context, socket string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// Where things are on a cluster's host.
+// Paths on a host of a cluster.
 const (
 	defaultConfig            = "/etc/http01-proxyd/config.yaml"
 	defaultState             = "/var/lib/http01-proxyd/state"
@@ -34,9 +34,9 @@ const (
 	defaultHosts             = "/etc/hosts"
 )
 
-// gcPercent keeps the garbage of reports small: the keeper waits most of the time,
-// and with a scrape or a status every few seconds it would take 5 MiB more. The
-// gate, which has work to do, has the runtime's own setting.
+// gcPercent limits the garbage of status reports. The controller is idle most of the
+// time, and a scrape or a status every few seconds would cost 5 MiB more. The proxy
+// uses the default of the runtime.
 const gcPercent = 50
 
 func runCommand() command.Command {
@@ -97,9 +97,9 @@ Examples:
 	}
 }
 
-// requireParent refuses a directory of a flag that was given which would have to be made
-// together with its parent: that is a slip of the keyboard, which root would not
-// notice. (Those of the unit are systemd's to make.)
+// requireParent refuses a directory of a given flag whose parent does not exist either:
+// that is probably a typing error, and root could create it unnoticed. systemd creates
+// the directories of the unit.
 func requireParent(flags *flag.FlagSet, name, dir string) error {
 	given := false
 	flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
@@ -121,8 +121,8 @@ func requireParent(flags *flag.FlagSet, name, dir string) error {
 	return nil
 }
 
-// makeAbsolute makes paths absolute: messages name them whole, and files are
-// watched by them.
+// makeAbsolute makes paths absolute: messages contain them, and files are watched by
+// them.
 func makeAbsolute(paths ...*string) error {
 	for _, path := range paths {
 		whole, err := filepath.Abs(*path)

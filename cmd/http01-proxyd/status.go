@@ -14,14 +14,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Bounds of --interval.
+// The bounds of --interval.
 const (
 	defaultInterval = 2 * time.Second
 	minInterval     = 200 * time.Millisecond
 	maxInterval     = time.Hour
 )
 
-// statusFlags are what `status` was asked.
+// statusFlags are the flags of status.
 type statusFlags struct {
 	socket   string
 	format   string
@@ -95,7 +95,7 @@ func (f statusFlags) validate(flags *flag.FlagSet) error {
 	return nil
 }
 
-// shortDuration is a time span as a person writes it: 1h rather than 1h0m0s.
+// shortDuration formats a duration without zero units: 1h instead of 1h0m0s.
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

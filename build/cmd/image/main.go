@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image makes the container image that carries the host binary, and
-// pushes it.
+// Command image builds the container image that delivers the host binary, and pushes
+// it.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/build/internal/program"
 )
 
-// pushTimeout bounds a push to a registry that stalls: some 10 MB.
+// pushTimeout limits an upload of about 10 MB to a registry that stalls.
 const pushTimeout = 15 * time.Minute
 
 func main() { imageProgram().Main() }
@@ -97,7 +97,8 @@ func (f *flags) run(ctx context.Context, out, notes io.Writer) error {
 	return nil
 }
 
-// build makes the image, and writes it and its digest where no other release is.
+// build builds the image, and writes it with its digest unless the directory contains
+// another release.
 func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 	index, err := image.Build(options)
 	if err != nil {
@@ -122,7 +123,8 @@ func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 	return index, digest, nil
 }
 
-// describe says what is in the image, and when nobody else could make it.
+// describe reports the version in the image, and warns about an image that cannot be
+// built again.
 func describe(notes io.Writer, version string, commit binary.Commit) {
 	fmt.Fprintf(notes, "image: http01-proxyd %s\n", version)
 	switch {
@@ -134,8 +136,7 @@ func describe(notes io.Writer, version string, commit binary.Commit) {
 	}
 }
 
-// options takes what the image is made of from the binaries, and the commit
-// that they are of.
+// options returns the inputs of the image and the commit of the binaries.
 func (f *flags) options() (image.Options, binary.Commit, error) {
 	binaries, err := binary.ReadAll(f.binaries, "http01-proxyd-linux-*")
 	if err != nil {
@@ -157,8 +158,8 @@ func (f *flags) options() (image.Options, binary.Commit, error) {
 	return o, commit, nil
 }
 
-// withTag adds the version as a tag to a reference that has none. A tag cannot
-// hold all that a version can
+// withTag adds the version as a tag to a reference without a tag. A tag allows fewer
+// characters than a version
 // (https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md#pulling-manifests).
 func withTag(ref, version string) string {
 	if strings.Contains(ref[strings.LastIndex(ref, "/")+1:], ":") {

@@ -15,12 +15,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// What is taken of a cluster's object. Real ones are of a few KiB and nest less
-// than ten deep, the fields' managers included.
+// Limits of a cluster object. Real objects have a few KiB and fewer than ten levels,
+// including managedFields.
 const (
 	MaxObject = 1 << 20
 	maxDepth  = 64
-	// A file that is something else altogether has a problem in every line.
+	// A file of another kind has a problem in every line.
 	maxProblems = 50
 )
 
@@ -31,14 +31,14 @@ const (
 	singleton          = "cluster" // the name of either: there is one in a cluster
 )
 
-// clusterObject is one object, and the file that it is in.
+// clusterObject is one object and the file that contains it.
 type clusterObject struct {
 	file string
 	kind string
 	node *yaml.Node
 }
 
-// clusterReader collects every problem that it meets.
+// clusterReader reads objects and collects all problems.
 type clusterReader struct {
 	strict          bool
 	warnings        []warning
@@ -54,8 +54,8 @@ func (r *clusterReader) refuse(where, message, mend string) {
 	r.problems = append(r.problems, Problem{where, message, mend})
 }
 
-// joinedProblems tells all problems, and then what was left out: a field that is missed may
-// be one of those, in other letters.
+// joinedProblems returns all problems and then the unknown fields: a field that is
+// missing may be present with a misspelt name.
 func (r *clusterReader) joinedProblems() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -74,7 +74,8 @@ func position(file string, n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d:%d", file, max(n.Line, 1), max(n.Column, 1))
 }
 
-// readObjects finds both objects. One that is missing or unfit is a problem, and nil.
+// readObjects finds both objects. A missing or invalid object is recorded as a problem
+// and returned as nil.
 func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure *clusterObject) {
 	flags := map[*Input][]string{} // which kinds a file was given for
 	var files []*Input
@@ -121,7 +122,7 @@ func ocGetCommand(kind string) string {
 	return "oc get " + strings.ToLower(kind) + " " + singleton + " -o yaml"
 }
 
-// objectRemediation says where objects of these kinds come from.
+// objectRemediation names the command that prints objects of these kinds.
 func objectRemediation(kinds ...string) string {
 	if len(kinds) == 1 {
 		return fmt.Sprintf("give what \"%s\" prints", ocGetCommand(kinds[0]))
@@ -129,8 +130,8 @@ func objectRemediation(kinds ...string) string {
 	return `give what "oc get apiserver/cluster infrastructure/cluster -o yaml" prints`
 }
 
-// checkFile reads the objects of one file, which was given for these kinds. It reports
-// whether the file is fit.
+// readFile reads the objects of a file that was given for these kinds. It reports
+// whether the file is valid.
 func (r *clusterReader) readFile(in Input, kinds []string) (all []clusterObject, ok bool) {
 	mend := objectRemediation(kinds...)
 	before := len(r.problems) + r.omittedProblems
@@ -168,7 +169,7 @@ func (r *clusterReader) listItems(file string, list *yaml.Node, mend string) []*
 	return items.Content
 }
 
-// section takes what is one of the kinds.
+// readObject returns the object if it has one of the kinds.
 func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, mend string) (clusterObject, bool) {
 	if n.Kind != yaml.MappingNode {
 		r.refuse(position(file, n), "not an object", mend)
@@ -203,8 +204,8 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, me
 	return clusterObject{}, false
 }
 
-// checkEnvelope judges what every object has: the name, which is the same in each
-// cluster, and what may stand beside it.
+// checkEnvelope validates the fields that every object has, and the name, which is the
+// same in each cluster.
 func (r *clusterReader) checkEnvelope(o clusterObject) {
 	r.checkFields(o)
 	metadata := nonNullMember(o.node, "metadata")
@@ -228,8 +229,8 @@ func (r *clusterReader) checkEnvelope(o clusterObject) {
 
 const nameRemediation = "write metadata: {name: " + singleton + "}"
 
-// recordUnknownField is a field that the API server would leave out, and say so; meant is what
-// it may have been meant as.
+// recordUnknownField records a field that the API server would drop with a warning.
+// suggestion is a known field with a similar name, if there is one.
 func (r *clusterReader) recordUnknownField(file string, key *yaml.Node, path, meant string) {
 	message := fmt.Sprintf("unknown field %.200q", path)
 	switch {
@@ -240,7 +241,7 @@ func (r *clusterReader) recordUnknownField(file string, key *yaml.Node, path, me
 	}
 }
 
-// warning is of what was left out.
+// warning describes an unknown field that was left out.
 type warning struct{ where, message, suggestion string }
 
 func (w warning) String() string {
@@ -250,7 +251,7 @@ func (w warning) String() string {
 	return w.where + ": " + w.message + ": " + w.suggestion
 }
 
-// readDocument returns the file's one document, which is sound, or nil.
+// readDocument returns the file's one document, or nil if it is invalid.
 func (r *clusterReader) readDocument(in Input, mend string) *yaml.Node {
 	if len(in.Text) > MaxObject {
 		r.refuse(in.Name, fmt.Sprintf("longer than %d bytes", MaxObject), mend)
@@ -286,8 +287,8 @@ func (r *clusterReader) readDocument(in Input, mend string) *yaml.Node {
 	return root
 }
 
-// singleDocument returns the one document that holds something. Those that hold nothing are
-// left over by tools that write "---" around each.
+// singleDocument returns the one document with content. Empty documents are ignored:
+// some tools write "---" around each document.
 func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend string) (*yaml.Node, bool) {
 	var found *yaml.Node
 	for {
@@ -312,8 +313,8 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend st
 	}
 }
 
-// refuseDuplicateKeys refuses keys that stand twice in one mapping: which of the two counts is
-// every reader's own choice.
+// refuseDuplicateKeys refuses keys that appear twice in one mapping: parsers differ in
+// the value that they use.
 func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, mend string) {
 	if n.Kind == yaml.MappingNode {
 		seen := make(map[string]bool, len(n.Content)/2)
@@ -333,8 +334,9 @@ func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, mend stri
 	}
 }
 
-// refuseSyntax places what the YAML library says. The name of an anchor is left out: the
-// file may be another one than the admin thinks, and hold secrets.
+// refuseSyntax records an error of the YAML library with its position. The name of an
+// anchor is omitted: the administrator may have given another file by mistake, with
+// secrets in it.
 func (r *clusterReader) refuseSyntax(file string, err error, mend string) {
 	var load *yaml.LoadError
 	where, said := file, err.Error()
@@ -347,10 +349,10 @@ func (r *clusterReader) refuseSyntax(file string, err error, mend string) {
 	r.refuse(where, "not valid YAML: "+said, mend)
 }
 
-// yamlLimits bound what the YAML library does for a file.
+// yamlLimits bounds the work of the YAML library.
 type yamlLimits struct{}
 
-// CheckDepth bounds how deep things nest.
+// CheckDepth limits the nesting.
 func (yamlLimits) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth > maxDepth {
 		return fmt.Errorf("it nests more than %d deep", maxDepth)
@@ -358,13 +360,13 @@ func (yamlLimits) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	return nil
 }
 
-// CheckAlias has nothing to bound: aliases are not taken, and nodes do not follow
+// CheckAlias accepts everything: aliases are refused later, and nodes do not resolve
 // them.
 func (yamlLimits) CheckAlias(int, int) error { return nil }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// stringValue is a scalar's, if there is one.
+// stringValue returns the text of a string scalar, or an empty text.
 func stringValue(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
 		return ""
@@ -372,7 +374,7 @@ func stringValue(n *yaml.Node) string {
 	return n.Value
 }
 
-// quotedValue is a text for a message.
+// quotedValue returns the text of a scalar for a message.
 func quotedValue(n *yaml.Node) string {
 	if stringValue(n) == "" {
 		return `""`

@@ -22,8 +22,8 @@ const (
 	externalControlPlane = "External" // controlPlaneTopology of a hosted control plane
 )
 
-// keepalivedPlatforms are those whose hosts run keepalived for the VIPs
-// (machine-config-operator, templates/common/on-prem), and the key of each below
+// keepalivedPlatforms maps each platform whose hosts run keepalived for the VIPs
+// (machine-config-operator, templates/common/on-prem) to its key below
 // status.platformStatus.
 func keepalivedPlatforms() map[string]string {
 	return map[string]string{
@@ -31,7 +31,8 @@ func keepalivedPlatforms() map[string]string {
 	}
 }
 
-// unsupportedPlatforms say why there is nothing to do on a host, and what to do instead.
+// unsupportedPlatforms maps the other platforms to the reason why they are not
+// supported, and the remediation.
 func unsupportedPlatforms() map[string][2]string {
 	cloud := [2]string{"a load balancer of the cloud has the API's address, and no host", "lead port 80 of that address to the routers, or use DNS-01 for the API's name"}
 	own := [2]string{
@@ -46,15 +47,15 @@ func unsupportedPlatforms() map[string][2]string {
 	}
 }
 
-// platformPath is what the VIPs are below.
+// platformPath is the parent of the VIPs.
 const platformPath = "status.platformStatus"
 
-// readVIPs are the cluster's virtual IPs, at most one of each family in either list.
+// clusterVIPs are the virtual IPs of a cluster, at most one per family in each list.
 type clusterVIPs struct {
 	api, ingress []netip.Addr
 }
 
-// readVIPs takes them out of the status of an Infrastructure.
+// readVIPs reads the VIPs from the status of an Infrastructure.
 func (r *clusterReader) readVIPs(o clusterObject) clusterVIPs {
 	const path = platformPath
 	if topology := nodeAt(o.node, []string{"status", "controlPlaneTopology"}); topology != nil && stringValue(topology) == externalControlPlane {
@@ -91,7 +92,7 @@ func noVIPsRemediation(platform string) string {
 	return fmt.Sprintf("a %s cluster without VIPs has a load balancer of your own: lead port 80 of the API's address to the routers there", platform)
 }
 
-// releasePlatform finds the key of a platform whose hosts run keepalived.
+// readPlatform returns the key of a platform whose hosts run keepalived.
 func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (key string, ok bool) {
 	const path = "status.platformStatus.type"
 	name := stringValue(platform)
@@ -110,7 +111,7 @@ func (r *clusterReader) readPlatform(file string, status, platform *yaml.Node) (
 	return "", false
 }
 
-// checkManagement refuses VIPs that keepalived does not hold.
+// checkManagement refuses VIPs that keepalived does not manage.
 func (r *clusterReader) checkManagement(file string, section *yaml.Node, path string) bool {
 	for _, one := range []struct {
 		keys           []string
@@ -146,7 +147,7 @@ func (r *clusterReader) checkManagement(file string, section *yaml.Node, path st
 	return true
 }
 
-// readVIPPairs takes both lists. Each family of the one has to be in the other.
+// readVIPPairs reads both lists. Each address family of one list must be in the other.
 func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mendNone string) clusterVIPs {
 	before := len(r.problems) + r.omittedProblems
 	api := r.readAddresses(file, section, path, "API", "apiServerInternalIPs", "apiServerInternalIP", mendNone)
@@ -159,7 +160,8 @@ func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mend
 	return clusterVIPs{addrsOf(api), addrsOf(ingress)}
 }
 
-// checkPaired refuses what has no address of its family in the other list.
+// checkPaired refuses addresses without an address of the same family in the other
+// list.
 func (r *clusterReader) checkPaired(file string, list, others []positionedAddr, what, other string) {
 	for _, a := range list {
 		if !slices.ContainsFunc(others, func(b positionedAddr) bool { return a.addr.Is4() == b.addr.Is4() }) {
@@ -168,7 +170,7 @@ func (r *clusterReader) checkPaired(file string, list, others []positionedAddr, 
 	}
 }
 
-// positionedAddr is an address and where it stands.
+// positionedAddr is an address and its node.
 type positionedAddr struct {
 	addr netip.Addr
 	node *yaml.Node
@@ -189,8 +191,8 @@ func familyOf(a netip.Addr) string {
 	return "IPv6"
 }
 
-// readAddresses takes a list of VIPs, or the single one that clusters have whose
-// Infrastructure is older than the list (before OpenShift 4.12).
+// readAddresses reads a list of VIPs, or the single VIP of clusters that were installed
+// before OpenShift 4.12, whose Infrastructure may have no list.
 func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, what, list, single, mendNone string) (all []positionedAddr) {
 	n, name := member(section, list), path+"."+list
 	var nodes []*yaml.Node
@@ -227,7 +229,7 @@ func (r *clusterReader) readAddresses(file string, section *yaml.Node, path, wha
 	return all
 }
 
-// readAddress judges one VIP as a host does in its configuration.
+// readAddress validates one VIP by the rules of the host's configuration.
 func (r *clusterReader) readAddress(file string, n *yaml.Node, where string) (netip.Addr, bool) {
 	refuse := func(mend, message string) (netip.Addr, bool) {
 		r.refuse(position(file, n), fmt.Sprintf("%s: %s %s", where, quotedValue(n), message), mend)

@@ -4,9 +4,9 @@ package machineconfig
 
 import "strings"
 
-// imageDropinText is the part of the installer's unit that differs from one
-// rendering to the next. No character of a reference or a checksum means
-// anything to systemd.
+// imageDropinText returns the drop-in of the installer's unit, the only part of the
+// unit that differs between renderings. References and checksums contain no character
+// that is special to systemd.
 func imageDropinText(image string, sums checksums) []byte {
 	var b strings.Builder
 	b.WriteString(`# SPDX-License-Identifier: Apache-2.0

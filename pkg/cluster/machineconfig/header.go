@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fileHeader opens a rendered file for a reader who finds it somewhere.
+// fileHeader returns the comment at the top of a rendered file.
 func fileHeader(name, source, about string, size int, example bool) []byte {
 	var b strings.Builder
 	b.WriteString("# SPDX-License-Identifier: Apache-2.0\n#\n")
@@ -26,13 +26,13 @@ func fileHeader(name, source, about string, size int, example bool) []byte {
 	return []byte(b.String())
 }
 
-// exampleHeader says, as YAML comments, that a file is no use as it stands.
+// exampleHeader marks a file that cannot be used unchanged, as YAML comments.
 const exampleHeader = `# EXAMPLE, for an image that does not exist. Render your own:
 #   make machineconfigs IMAGE=registry.example.com/name@sha256:... OUT=rendered
 #
 `
 
-// LimitShare gives a size as a part of OperatorLimit, in percent.
+// LimitShare returns a size as a percentage of OperatorLimit.
 func LimitShare(size int) string {
 	return fmt.Sprintf("%.2f %%", 100*float64(size)/OperatorLimit)
 }

@@ -12,7 +12,7 @@ import (
 
 const imageForm = "registry.example.com/name@sha256:<64 lower-case hexadecimal digits>"
 
-// checkImage wants a whole reference that means the same bytes for ever.
+// checkImage requires a complete reference that always means the same bytes.
 func checkImage(image string, allowTag bool) error {
 	problem := func(mend, format string, args ...any) error {
 		return Problem{Where: fmt.Sprintf("image %q", image), Message: fmt.Sprintf(format, args...), Remediation: mend}
@@ -46,8 +46,8 @@ func checkImage(image string, allowTag bool) error {
 	}
 }
 
-// hasRegistry holds when the first component is a host, told apart as the
-// reference grammar's own normalisation does (a dot, a port, or localhost).
+// hasRegistry reports whether the first component is a host, by the rule of the
+// reference grammar (a dot, a port, or localhost).
 func hasRegistry(named reference.Named) bool {
 	domain := reference.Domain(named)
 	return domain == "localhost" || strings.ContainsAny(domain, ".:")

@@ -16,8 +16,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// bundleKey is the one key of a ConfigMap with CAs (the ingress operator's, and the
-// cluster-wide proxy's trustedCA).
+// bundleKey is the key of a ConfigMap with CAs. The ingress operator and the trustedCA
+// of the cluster-wide proxy use it.
 const bundleKey = "ca-bundle.crt"
 
 // manifest is an object as "oc get -o yaml" prints it.
@@ -30,8 +30,8 @@ type manifest struct {
 	Status     egressProxySpec   `yaml:"status"`
 }
 
-// egressProxySpec is the setting in a Proxy of config.openshift.io/v1. It may hold
-// credentials.
+// egressProxySpec holds the settings of a Proxy of config.openshift.io/v1. It may
+// contain credentials.
 type egressProxySpec struct {
 	HTTP    string `yaml:"httpProxy"`
 	HTTPS   string `yaml:"httpsProxy"`
@@ -40,7 +40,7 @@ type egressProxySpec struct {
 
 func (p egressProxySpec) isEmpty() bool { return p.HTTP == "" && p.HTTPS == "" }
 
-// hasCredentials reports whether it holds credentials.
+// hasCredentials reports whether one of the URLs contains credentials.
 func (p egressProxySpec) hasCredentials() bool {
 	return slices.ContainsFunc([]string{p.HTTP, p.HTTPS}, func(text string) bool {
 		u, err := config.ParseProxyURL(text)
@@ -48,7 +48,7 @@ func (p egressProxySpec) hasCredentials() bool {
 	})
 }
 
-// edits puts the proxy into a configuration.
+// edits returns the edits that put the proxy into a configuration.
 func (p egressProxySpec) edits(name string) configEdits {
 	one := func(key, value string) configEdit {
 		return configEdit{keys: []string{"egressProxy", key}, value: value, source: name}
@@ -56,8 +56,7 @@ func (p egressProxySpec) edits(name string) configEdits {
 	return configEdits{one("httpProxy", p.HTTP), one("httpsProxy", p.HTTPS), one("noProxy", p.NoProxy)}
 }
 
-// readManifest reads the one object of a file. Nothing of its content stands in an
-// error.
+// readManifest reads the one object of a file. Errors never quote the content.
 func readManifest(in Input, apiVersion, kind string, examples ...string) (manifest, error) {
 	mend := fmt.Sprintf("give what \"%s\" prints", strings.Join(examples, `" or "`))
 	loader, err := yaml.NewLoader(bytes.NewReader(in.Text))
@@ -81,7 +80,7 @@ func readManifest(in Input, apiVersion, kind string, examples ...string) (manife
 	return m, nil
 }
 
-// findAlias finds the first anchor or alias below a node.
+// findAlias returns the first anchor or alias below a node, or nil.
 func findAlias(n *yaml.Node) *yaml.Node {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Tag == "!!merge" {
 		return n
@@ -94,7 +93,7 @@ func findAlias(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// bundleFromConfigMap takes the bundle out of a ConfigMap.
+// bundleFromConfigMap returns the bundle in a ConfigMap.
 func bundleFromConfigMap(in Input) ([]byte, error) {
 	m, err := readManifest(in, "v1", "ConfigMap", "oc get configmap NAME -n NAMESPACE -o yaml", "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml")
 	if err != nil {
@@ -117,8 +116,8 @@ func bundleFromConfigMap(in Input) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// readEgressProxy takes what the cluster has accepted out of a Proxy. What its spec asks
-// for may not work.
+// readEgressProxy returns the proxy in the status, which the cluster has accepted. The
+// proxy in the spec may not work.
 func readEgressProxy(in Input) (egressProxySpec, error) {
 	m, err := readManifest(in, "config.openshift.io/v1", "Proxy", "oc get proxy cluster -o yaml")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Render makes the two MachineConfigs of a pool, service and configuration,
-// out of the Butane files in sources (butane/*.bu, and the files below
-// butane/ and systemd/ that these name). The same request and sources give the
-// same bytes. The error holds every problem that was found.
+// Render returns the two MachineConfigs of a pool, service and configuration. sources
+// contains the Butane files (butane/*.bu) and the files below butane/ and systemd/ that
+// they name. The same request and sources give the same bytes. The error contains all
+// problems.
 func Render(sources fs.FS, r Request) ([]Object, error) {
 	sums, site, err := r.validate(sources)
 	if err != nil {
@@ -82,12 +82,12 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	return o, nil
 }
 
-// annotationLimit is what all annotations of an object may have
-// (k8s.io/apimachinery, TotalAnnotationSizeLimitB), in which oc apply keeps a copy of
-// what it applies.
+// annotationLimit is the maximal size of all annotations of an object
+// (k8s.io/apimachinery, TotalAnnotationSizeLimitB). Client-side oc apply stores a copy
+// of the object in an annotation.
 const annotationLimit = 256 << 10
 
-// checkTotalSize keeps our share of a pool's configuration small.
+// checkTotalSize enforces TotalLimit.
 func checkTotalSize(objects []Object) error {
 	total := 0
 	for _, o := range objects {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Where things stand below the files directory that the Butane sources speak
-// of; a checkout is one.
+// Paths below the files directory of the Butane sources. A checkout is such a
+// directory.
 const (
 	serviceSource = "butane/service.bu"
 	configSource  = "butane/config.bu"
@@ -27,11 +27,10 @@ const (
 	binaryFile  = "bin/http01-proxyd"
 )
 
-// bundlePath is where a host has its bundle, which is what upstream.trustedCA is by
-// default.
+// bundlePath is the bundle on a host, and the default of upstream.trustedCA.
 const bundlePath = "/etc/http01-proxyd/ca-bundle.crt"
 
-// files are those that the Butane sources name and a site brings.
+// files returns the generated files that the Butane sources name.
 func (s resolvedSite) files() map[string][]byte {
 	files := map[string][]byte{configFile: s.configuration.Text}
 	if s.bundle != nil {
@@ -40,8 +39,8 @@ func (s resolvedSite) files() map[string][]byte {
 	return files
 }
 
-// insertBundle adds the bundle to a Butane source, behind the configuration: Butane
-// has no files that may be absent. The lines before it keep their numbers.
+// insertBundle adds the bundle to a Butane source, after the configuration: Butane does
+// not support optional files. The lines before it keep their numbers.
 func insertBundle(source string, text []byte) ([]byte, error) {
 	const behind = "        local: " + configFile + "\n"
 	before, after, found := bytes.Cut(text, []byte(behind))
@@ -56,8 +55,8 @@ func insertBundle(source string, text []byte) ([]byte, error) {
 	return slices.Concat(before, []byte(behind), []byte(file), after), nil
 }
 
-// withStagedFiles puts a files directory together out of the sources and the generated
-// files, which win, and removes it after use.
+// withStagedFiles creates a files directory from the sources and the generated files,
+// which take precedence, and removes it after use.
 func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "http01-machineconfig-*") // mode 0700
 	if err != nil {
@@ -69,7 +68,7 @@ func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir st
 	}
 	for name, text := range generated {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		// An embedded file is copied read-only: replace it, do not write to it.
+		// An embedded file is copied read-only, so it must be replaced.
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("replace %s: %w", name, err)
 		}

@@ -22,14 +22,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// maxFile bounds one file on the host. Larger ones fit, but a MachineConfig is
-// kept, merged and read again many times.
+// maxFile limits one file on the host. Larger files would fit, but a MachineConfig is
+// stored, merged and read many times.
 const maxFile = 256 << 10
 
-// validateMachineConfig refuses what the machine-config-operator refuses, what would make its
-// daemon call a node degraded, and what would reboot a host. Names of its
-// functions stand for github.com/openshift/machine-config-operator. Butane
-// has most of these rules too; the verdict must not depend on its version.
+// validateMachineConfig refuses content that the machine-config-operator refuses, that
+// would make its daemon mark a node degraded, or that would reboot a host. Function
+// names in comments are those of github.com/openshift/machine-config-operator. Butane
+// has most of these rules too, but the result must not depend on its version.
 func validateMachineConfig(source string, m machineConfig) (types.Config, error) {
 	j := validator{source: source}
 	for _, key := range slices.Sorted(maps.Keys(m.section("spec"))) {
@@ -54,7 +54,7 @@ func validateMachineConfig(source string, m machineConfig) (types.Config, error)
 	return c, j.joinedProblems()
 }
 
-// validator collects the reasons against one object.
+// validator collects the problems of one object.
 type validator struct {
 	source   string
 	problems []error
@@ -77,9 +77,9 @@ func (v *validator) checkConfig(c types.Config) {
 	}
 }
 
-// checkSections holds the rules about whole sections (pkg/controller/common/
-// reconcile.go, isConfigReconcilable and validatePasswdChanges): a change of
-// any of them is refused on a host that is already there.
+// checkSections holds the rules about whole sections
+// (pkg/controller/common/reconcile.go, isConfigReconcilable and validatePasswdChanges):
+// the daemon refuses a change of these sections on an existing host.
 func (v *validator) checkSections(c types.Config) {
 	const mend = "take it out; files and units are what a running host takes"
 	ignitionSection := c.Ignition
@@ -104,7 +104,7 @@ func (v *validator) checkSections(c types.Config) {
 	}
 }
 
-// checkUsers wants what the daemon can change: keys and password of one user.
+// checkUsers accepts only what the daemon can change: keys and password of one user.
 func (v *validator) checkUsers(users []types.PasswdUser) {
 	for _, u := range users {
 		name := u.Name
@@ -115,7 +115,7 @@ func (v *validator) checkUsers(users []types.PasswdUser) {
 	}
 }
 
-// isUnset holds for what says nothing: no field set, at any depth.
+// isUnset reports whether no field is set, at any depth.
 func isUnset(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Struct:
@@ -145,16 +145,16 @@ func (v *validator) checkFile(f types.File) {
 	v.checkContents(f)
 }
 
-// checkOwner wants root: a name that is missing on one host fails the update there
-// (pkg/controller/file_writers.go, getFileOwnership), and what another user owns
-// that user can change, which the daemon takes for a drifted host.
+// checkOwner requires root. If a host does not know the name, the update fails there
+// (pkg/daemon/file_writers.go, getFileOwnership). Another owner could change the file,
+// which the daemon reports as configuration drift.
 func (v *validator) checkOwner(file, kind string, id *int, name *string) {
 	if (id != nil && *id != 0) || (name != nil && *name != "" && *name != "root") {
 		v.addProblem(file, "belongs to a "+kind+" other than root", "leave "+kind+" out, or give root")
 	}
 }
 
-// listContents wants what the daemon can write: inline, gzip or nothing around it
+// checkContents accepts what the daemon can write: inline data, gzip or no compression
 // (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
 func (v *validator) checkContents(f types.File) {
 	const inline = "use inline or local contents"
@@ -195,8 +195,8 @@ func (v *validator) checkContents(f types.File) {
 	}
 }
 
-// hostWrittenPaths names the files, and the directories with all that is in them,
-// that systemd/http01-proxyd-install and the service write, rename and remove.
+// hostWrittenPaths lists the files, and the directories with all their files, that
+// systemd/http01-proxyd-install and the service write, rename and remove.
 func hostWrittenPaths() []string {
 	return []string{
 		"/usr/local/bin/http01-proxyd",
@@ -212,11 +212,12 @@ func hostWrittenPaths() []string {
 	}
 }
 
-// restrictedPath is a directory, or a file, and why nothing in it can be delivered.
+// restrictedPath is a directory or file to which nothing can be delivered, with reason
+// and remediation.
 type restrictedPath struct{ path, reason, remediation string }
 
-// checkPath refuses places that cannot be written, do not last, or are somebody
-// else's. The first root that holds the path speaks.
+// checkPath refuses paths that are read-only, do not survive a reboot, or belong to
+// another program. The first entry that matches is reported.
 func (v *validator) checkPath(file string) {
 	const (
 		daemon    = "it is the machine-config-daemon's own"
@@ -256,8 +257,8 @@ func (v *validator) checkPath(file string) {
 	}
 }
 
-// checkUnit holds what the daemon makes of units (pkg/controller/file_writers.go,
-// writeUnit and writeDropins; pkg/controller/update.go for enabling).
+// checkUnit holds the rules about units (pkg/daemon/file_writers.go, writeUnit and
+// writeDropins; pkg/daemon/update.go for enabling).
 func (v *validator) checkUnit(u types.Unit) {
 	has := u.Contents != nil && *u.Contents != ""
 	masked := u.Mask != nil && *u.Mask

@@ -15,7 +15,7 @@ const (
 	markTail  = "-----"
 )
 
-// block is what stands between two marks, with these.
+// block is the text between two marks, including the marks.
 type block struct {
 	line int // of the first mark
 	kind string
@@ -23,9 +23,8 @@ type block struct {
 	flaw string // why it cannot be read
 }
 
-// splitBlocks finds the blocks of a text. Whatever stands between them is nobody's
-// business. A text that ends inside a block is refused: who writes it is not done,
-// or was broken off.
+// splitBlocks returns the blocks of a text. Text between blocks is ignored. A text that
+// ends inside a block is refused: the file may be incomplete.
 func splitBlocks(text []byte) ([]block, error) {
 	var s blockSplitter
 	for number := 1; len(text) > 0; number++ {
@@ -52,7 +51,7 @@ type blockSplitter struct {
 	truncatedMark int // the last line, if it is the beginning of a mark
 }
 
-// addLine takes one line; whole is it with its end, if it has one.
+// addLine processes one line; whole includes the line ending, if there is one.
 func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 	text := strings.TrimRight(string(line[:min(len(line), maxMark)]), " \t\r")
 	mark := strings.TrimLeft(text, " \t")
@@ -67,7 +66,7 @@ func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 		s.blocks = append(s.blocks, block{line: number, flaw: "there is an END line without a BEGIN line"})
 	case s.open == nil:
 	default:
-		// From one text, so what is between is as it was.
+		// All slices are of one text, so this extends the block by the line.
 		s.open.text = s.open.text[:len(s.open.text)+len(whole)]
 		if !ends {
 			return
@@ -82,10 +81,10 @@ func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 	}
 }
 
-// maxMark is far above any mark's length.
+// maxMark is larger than any mark.
 const maxMark = 256
 
-// isTruncatedMark holds for the beginning of a mark that lacks its end.
+// isTruncatedMark reports whether a line is the start of a mark without its end.
 func isTruncatedMark(mark string) bool {
 	if mark == "" {
 		return false
@@ -104,7 +103,7 @@ func (s *blockSplitter) beginBlock(number int, text, mark string, whole []byte) 
 	}
 }
 
-// closeBlock ends the block, which has that flaw unless it has had one before.
+// closeBlock ends the block. The flaw applies unless the block already has one.
 func (s *blockSplitter) closeBlock(flaw string) {
 	if s.open == nil {
 		return
@@ -116,7 +115,7 @@ func (s *blockSplitter) closeBlock(flaw string) {
 	s.open = nil
 }
 
-// wrongKind is the flaw of a block that is no certificate.
+// wrongKind returns the flaw of a block that is not a certificate.
 func (b block) wrongKind() string {
 	return fmt.Sprintf("it is a block %q, and no CERTIFICATE", printable(b.kind, maxKind))
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// minRSA is what auditors ask for, and Go's TLS soon.
+// minRSA is the minimal size that auditors require, and that Go's TLS will require.
 const minRSA = 2048
 
-// bundleFilter goes through the blocks of one file.
+// bundleFilter processes the blocks of one file.
 type bundleFilter struct {
 	now    time.Time
 	seen   map[[32]byte]int // the line of each certificate
@@ -27,7 +27,7 @@ type bundleFilter struct {
 	bundle Bundle
 }
 
-// accept judges one block.
+// addBlock adds the certificate of a block, or skips it.
 func (j *bundleFilter) addBlock(b block) error {
 	certificate, flaw := parseBlock(b)
 	if flaw != "" {
@@ -53,7 +53,7 @@ func (j *bundleFilter) addBlock(b block) error {
 	if j.size += len(certificate.Raw); j.size > maxDER {
 		return &Refusal{Line: b.line, Message: fmt.Sprintf("there are more than %d KiB of certificates up to here", maxDER>>10), Remediation: "leave only the CAs in it that issue the ingress's certificates"}
 	}
-	// Copies: what the parser returns keeps all that it has parsed alive.
+	// A copy: the parsed certificate keeps the whole file in memory.
 	j.bundle.Roots = append(j.bundle.Roots, Certificate{DER: bytes.Clone(certificate.Raw), Subject: out.Subject})
 	return nil
 }
@@ -65,7 +65,8 @@ func (j *bundleFilter) skip(l Skipped) {
 	}
 }
 
-// parseBlock returns the certificate of a block, or why there is none.
+// parseBlock returns the certificate of a block, or the reason why the block is
+// refused.
 func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	switch {
 	case b.flaw != "":
@@ -82,13 +83,13 @@ func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	}
 	certificate, err := x509.ParseCertificate(found.Bytes)
 	if err != nil {
-		// Of the parser's own words, which quote nothing.
+		// The error texts of the parser quote nothing of the file.
 		return nil, "what it holds is not a certificate: " + printable(strings.TrimPrefix(err.Error(), "x509: "), maxSubject)
 	}
 	return certificate, ""
 }
 
-// unsuitable tells why a certificate can never be trusted.
+// unsuitable returns the reason why a certificate can never be trusted.
 func unsuitable(c *x509.Certificate) string {
 	if !c.BasicConstraintsValid || !c.IsCA {
 		return "it is not a CA's (no CA:TRUE in its basic constraints)"
@@ -108,8 +109,8 @@ func unsuitable(c *x509.Certificate) string {
 	return ""
 }
 
-// isForgeable holds for signatures that somebody else can make. Those of self-issued
-// certificates prove nothing anyway: there it does not matter.
+// isForgeable reports whether other parties can forge such a signature. The signature
+// of a self-issued certificate proves nothing, so its algorithm does not matter.
 func isForgeable(a x509.SignatureAlgorithm) bool {
 	switch a {
 	case x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1:
@@ -119,10 +120,10 @@ func isForgeable(a x509.SignatureAlgorithm) bool {
 	}
 }
 
-// outsideValidity tells why a certificate is not trusted now, and takes note of when that
-// changes.
+// outsideValidity returns the reason why a certificate is not trusted now, and records
+// when that changes.
 func (j *bundleFilter) outsideValidity(c *x509.Certificate) string {
-	// The last moment at which it is valid is NotAfter itself (RFC 5280, 4.1.2.5).
+	// NotAfter itself is still valid (RFC 5280, 4.1.2.5).
 	ends := c.NotAfter.Add(1)
 	j.recordBoundary(c.NotBefore)
 	j.recordBoundary(ends)
@@ -136,7 +137,7 @@ func (j *bundleFilter) outsideValidity(c *x509.Certificate) string {
 	}
 }
 
-// recordBoundary takes note of a moment at which the verdict changes.
+// recordBoundary records a time at which the result changes.
 func (j *bundleFilter) recordBoundary(at time.Time) {
 	b := &j.bundle
 	switch {
@@ -149,7 +150,7 @@ func (j *bundleFilter) recordBoundary(at time.Time) {
 	}
 }
 
-// ValidAt reports whether the verdict is the same at that time. A clock may have been
+// ValidAt reports whether the result is the same at that time. The clock may have been
 // set since.
 func (b *Bundle) ValidAt(now time.Time) bool {
 	return !now.Before(b.Since) && (b.Until.IsZero() || now.Before(b.Until))
@@ -162,10 +163,11 @@ const (
 	maxSerial  = 64
 )
 
-// formatSerial is limited by RFC 5280 to 20 bytes, but not by who makes certificates.
+// formatSerial limits the length. RFC 5280 allows 20 bytes, but certificates can
+// contain more.
 func formatSerial(c *x509.Certificate) string { return printable(c.SerialNumber.Text(16), maxSerial) }
 
-// printable is a text of somebody else in one line of at most limit bytes.
+// printable returns a text from outside as one line of at most limit bytes.
 func printable(text string, limit int) string {
 	const cut = "…"
 	text = report.OneLine(strings.ToValidUTF8(text, "\uFFFD"))
