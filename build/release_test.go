@@ -280,12 +280,12 @@ func TestReleaseRefuses(t *testing.T) {
 		},
 		"no version":      {nothing, nil, []string{"VERSION=v1.2.3 is missing"}},
 		"a rehearsal too": {nothing, []string{"ALLOW_DIRTY=1"}, []string{"VERSION=v1.2.3 is missing"}},
-		"half a version":  {nothing, []string{"VERSION=v0.98"}, []string{"VERSION=v0.98 is no version", "v1.2.3-rc.1"}},
-		"no v":            {nothing, []string{"VERSION=0.98.7", "ALLOW_DIRTY=1"}, []string{"VERSION=0.98.7 is no version"}},
-		"leading zero":    {nothing, []string{"VERSION=v0.98.7-rc.01"}, []string{"is no version"}},
-		"no image's tag":  {nothing, []string{"VERSION=v0.98.7+1"}, []string{"is no version"}},
+		"half a version":  {nothing, []string{"VERSION=v0.98"}, []string{"VERSION=v0.98 is not a version", "v1.2.3-rc.1"}},
+		"no v":            {nothing, []string{"VERSION=0.98.7", "ALLOW_DIRTY=1"}, []string{"VERSION=0.98.7 is not a version"}},
+		"leading zero":    {nothing, []string{"VERSION=v0.98.7-rc.01"}, []string{"is not a version"}},
+		"no image's tag":  {nothing, []string{"VERSION=v0.98.7+1"}, []string{"is not a version"}},
 		"neither yes nor no": {
-			nothing, []string{"VERSION=" + version, "ALLOW_DIRTY=maybe"}, []string{"ALLOW_DIRTY=maybe says neither yes nor no"},
+			nothing, []string{"VERSION=" + version, "ALLOW_DIRTY=maybe"}, []string{"invalid ALLOW_DIRTY=maybe"},
 		},
 		"no such tag": {nothing, []string{"VERSION=v0.99.9"}, []string{"this commit has no tag v0.99.9", "git tag -s v0.99.9"}},
 		"the commit after the tag": {func(t *testing.T, dir string) {

@@ -112,7 +112,7 @@ func (o Options) annotations() map[string]string {
 	const prefix = "org.opencontainers.image."
 	all := map[string]string{
 		prefix + "title":       "http01-proxyd",
-		prefix + "description": "ACME HTTP-01 front door on the API VIP: the binary for the host, to be copied out",
+		prefix + "description": "ACME HTTP-01 challenge proxy on the API VIP: the binary for the host, to be copied out",
 		prefix + "source":      Source,
 		prefix + "licenses":    "Apache-2.0",
 		prefix + "created":     o.Created.UTC().Format(time.RFC3339),

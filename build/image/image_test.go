@@ -125,7 +125,7 @@ func TestImageMetadata(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{
 		"org.opencontainers.image.title":       "http01-proxyd",
-		"org.opencontainers.image.description": "ACME HTTP-01 front door on the API VIP: the binary for the host, to be copied out",
+		"org.opencontainers.image.description": "ACME HTTP-01 challenge proxy on the API VIP: the binary for the host, to be copied out",
 		"org.opencontainers.image.source":      "https://github.com/http01-proxyd/http01-proxyd",
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 		"org.opencontainers.image.created":     "2026-03-04T05:06:07Z",
