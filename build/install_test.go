@@ -165,7 +165,7 @@ func TestInstallNamesMissingFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	out, err := admin(t, nil, "install", "DESTDIR="+root, "BINARY="+root+"/missing")
-	if err == nil || !strings.Contains(out, root+"/missing is not there: run make build first") {
+	if err == nil || !strings.Contains(out, root+"/missing does not exist: run make build first") {
 		t.Errorf("got %v and %q", err, out)
 	}
 	if got := installed(t, root); len(got) > 0 {

@@ -80,7 +80,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	t.Run("another commit", func(t *testing.T) { checkReleaseStays(t, other, next(t, out), got["image.digest"]) })
 	t.Run("a tag that is no version of the module", func(t *testing.T) {
 		succeed(t, one, "git", "tag", "v9.0.0")
-		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the binaries say that they are "+version+" and not v9.0.0") {
+		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the version of the binaries is "+version+", not v9.0.0") {
 			t.Errorf("got %v and\n%s", err, out)
 		}
 	})
@@ -228,7 +228,7 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 		"made":   nil,
 	} {
 		out, err := run(t, dir, nil, command[0], append(slices.Clone(command[1:]), push...)...)
-		want := "holds a release, whose MachineConfigs name " + strings.TrimSpace(digest) + "; to push that one, check its commit out"
+		want := "contains a release whose MachineConfigs name " + strings.TrimSpace(digest) + "; to push its image, check out its commit"
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: got %v, want %q in\n%s", name, err, want, out)
 		}
@@ -247,7 +247,7 @@ func TestRehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"This was a rehearsal.", "say that they are v0.0.0-20260304050607-", "git tag -s " + version, "make -f build/release.mk release VERSION=" + version} {
+	for _, want := range []string{"This was a rehearsal.", "version of the binaries is v0.0.0-20260304050607-", "git tag -s " + version, "make -f build/release.mk release VERSION=" + version} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}

@@ -92,7 +92,7 @@ func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 				return nil, err
 			}
 			if err := b.checkConsistent(all); err != nil {
-				return nil, fmt.Errorf("%s %w; run: make binaries", file, err)
+				return nil, fmt.Errorf("%s %w; run make binaries", file, err)
 			}
 			all = append(all, b)
 		}
@@ -103,7 +103,7 @@ func ReadAll(dir string, patterns ...string) ([]Binary, error) {
 // checkConsistent reports whether the binary matches its name and the other binaries.
 func (b Binary) checkConsistent(others []Binary) error {
 	if name := b.Name(); filepath.Base(b.File) != name {
-		return fmt.Errorf("holds what should be called %s", name)
+		return fmt.Errorf("has the contents of %s", name)
 	}
 	if len(others) == 0 {
 		return nil

@@ -48,7 +48,7 @@ func Architectures() []string {
 // architecture. Equal contents and options give an equal digest.
 func Build(o Options) (v1.ImageIndex, error) {
 	if len(o.Binaries) == 0 {
-		return nil, errors.New("build the image: there is no binary to put into it")
+		return nil, errors.New("build the image: no binary given")
 	}
 	if o.Created.IsZero() {
 		o.Created = time.Unix(0, 0)

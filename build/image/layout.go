@@ -45,7 +45,7 @@ func refuseOtherContents(dir string) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, layoutMarker)); err != nil {
-		return errors.New("the directory holds something else: name another one, or empty it")
+		return errors.New("the directory has other contents: give another one, or empty it")
 	}
 	return nil
 }

@@ -64,11 +64,11 @@ func remediation(err error, target name.Reference) string {
 	)
 	switch {
 	case errors.As(err, &answer) && slices.Contains([]int{unauthorized, forbidden}, answer.StatusCode):
-		return "; log in as someone who may push there: podman login " + target.Context().RegistryStr()
+		return "; log in with permission to push: podman login " + target.Context().RegistryStr()
 	case errors.As(err, &untrusted):
-		return "; name the file with the certificate of the CA that signed the registry's: SSL_CERT_FILE=ca.pem in the environment"
+		return "; set SSL_CERT_FILE=ca.pem in the environment, with the CA of the registry's certificate"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "; if the registry is to be one without TLS: PLAIN_HTTP=1 for make, --plain-http here"
+		return "; for a registry without TLS, use PLAIN_HTTP=1 of make or --plain-http"
 	}
 	return ""
 }
@@ -99,7 +99,7 @@ func (o PushOptions) parse(ref string, digest v1.Hash) (name.Reference, error) {
 	}
 	tag, err := name.NewTag(ref, options...)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no reference to push to (%w): %s", ref, err, referenceForm)
+		return nil, fmt.Errorf("%q is not a reference for a push (%w): %s", ref, err, referenceForm)
 	}
 	return tag, nil
 }

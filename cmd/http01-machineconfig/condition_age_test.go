@@ -29,7 +29,7 @@ func holderReport(said time.Time) string {
 // by its file's, where it says none or one that is to come.
 func TestReportAge(t *testing.T) {
 	t.Parallel()
-	const good, ahead = "192.0.2.5 is held and served by m0; 1 host has reported\n", "192.0.2.5 is held and served by m0; the report of m0 is of "
+	const good, ahead = "192.0.2.5 is held and served by m0; 1 host has reported\n", "192.0.2.5 is held and served by m0; the report of m0 is from "
 	now := time.Now()
 	old := func(by time.Duration) time.Time { return now.Add(-by) }
 	for name, tt := range map[string]struct {
@@ -40,15 +40,15 @@ func TestReportAge(t *testing.T) {
 	}{
 		"new":                      {now, now, nil, command.OK, ": " + good},
 		"new, in an old file":      {now, old(time.Hour), nil, command.OK, ": " + good},
-		"old":                      {old(time.Hour + 2*time.Minute), now, nil, exitNotTrue, "=Unknown (NotReachable) since " + old(57*time.Minute).UTC().Format("2006-01-02T15:04") + "*: the report of m0 is of * ago: ask it again, *; 0 of 1 hosts have reported\n"},
+		"old":                      {old(time.Hour + 2*time.Minute), now, nil, exitNotTrue, "=Unknown (NotReachable) since " + old(57*time.Minute).UTC().Format("2006-01-02T15:04") + "*: the report of m0 is from * ago: query the host again, *; 0 of 1 hosts have reported\n"},
 		"of earlier":               {old(2 * time.Minute), now, nil, command.OK, ": " + good},
-		"of earlier, too old":      {old(2 * time.Minute), now, []string{"--max-age", "1m"}, exitNotTrue, ": the report of m0 is of *, 2m*s ago: ask it again, "},
+		"of earlier, too old":      {old(2 * time.Minute), now, []string{"--max-age", "1m"}, exitNotTrue, ": the report of m0 is from *, 2m*s ago: query the host again, "},
 		"old, and it may be":       {old(time.Hour), now, []string{"--max-age", "2h"}, command.OK, ": " + good},
 		"however old":              {old(900 * time.Hour), now, []string{"--max-age", "0"}, command.OK, ": " + good},
 		"of no time":               {time.Time{}, now, nil, command.OK, ": " + good},
-		"of no time, in an old":    {time.Time{}, old(time.Hour), nil, exitNotTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, "},
-		"of later":                 {old(-time.Hour), now, nil, command.OK, ": " + ahead + "*: its clock is ahead by *, if the one here is right; 1 host has reported\n"},
-		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, exitNotTrue, ": the report of m0 is of *, 1h0m*s ago: ask it again, *; the report of m0 is of *: its clock is ahead by *, "},
+		"of no time, in an old":    {time.Time{}, old(time.Hour), nil, exitNotTrue, ": the report of m0 is from *, 1h0m*s ago: query the host again, "},
+		"of later":                 {old(-time.Hour), now, nil, command.OK, ": " + ahead + "*: its clock is ahead by *, or the clock of this machine is behind; 1 host has reported\n"},
+		"of later, in an old file": {old(-time.Hour), old(time.Hour), nil, exitNotTrue, ": the report of m0 is from *, 1h0m*s ago: query the host again, *; the report of m0 is from *: its clock is ahead by *, "},
 	} {
 		path := filepath.Join(t.TempDir(), "status-m0.json")
 		must(t, os.WriteFile(path, []byte(holderReport(tt.said)), 0o600))

@@ -69,7 +69,7 @@ func readReport(file string) ([]byte, error) {
 		text, err = readAtMost(file, maxReport)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read a report: %w: give a file with what \"http01-proxyd status -o json\" prints on the host", err)
+		return nil, fmt.Errorf("read a report: %w: give a file with the output of \"http01-proxyd status -o json\" on the host", err)
 	}
 	return text, nil
 }
@@ -92,7 +92,7 @@ func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if f.previous == "" {
 		return nil, nil //nolint:nilnil // none was given
 	}
-	const mend = "give what an earlier run has printed with -o json or -o yaml, or remove it"
+	const mend = "give the output of an earlier run with -o json or -o yaml, or remove the file"
 	text, err := readAtMost(f.previous, maxCondition)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // it is the first run
@@ -102,8 +102,8 @@ func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, machineconfig.Problem{
 			Where:       f.previous,
-			Message:     "empty, as a shell makes the file that it writes into",
-			Remediation: "remove it, and have the condition written into another file first, as --help shows",
+			Message:     "empty: the shell may have truncated the file",
+			Remediation: "remove it, and write the condition to another file first, as --help shows",
 		}
 	}
 	var fields map[string]string // JSON is YAML

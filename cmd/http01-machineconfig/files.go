@@ -62,7 +62,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 
 // readError adds the remediation to an error of a file that cannot be read.
 func readError(err error) error {
-	return fmt.Errorf("%w: name a file that is there and can be read, or - for the standard input", err)
+	return fmt.Errorf("%w: name a readable file, or - for standard input", err)
 }
 
 // readAll reads at most limit bytes.
@@ -72,7 +72,7 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, readError(err)
 	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("read %s: it is longer than %d bytes: is it the right file?", name, limit)
+		return nil, fmt.Errorf("read %s: longer than %d bytes: check that it is the right file", name, limit)
 	}
 	return text, nil
 }
@@ -113,7 +113,7 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 	}
 	return machineconfig.Problem{
 		Where:       dir,
-		Message:     fmt.Sprintf("another rendering has left %s, which \"oc apply -f %s\" would apply too", strings.Join(left, " and "), dir),
+		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(left, " and "), dir),
 		Remediation: "give another folder with --out, or remove them",
 	}
 }
@@ -147,11 +147,11 @@ func printStream(w io.Writer, outputs []outputFile) error {
 	for i, o := range outputs {
 		if i > 0 {
 			if _, err := io.WriteString(w, "---\n"); err != nil {
-				return fmt.Errorf("print: %w", err)
+				return fmt.Errorf("write the output: %w", err)
 			}
 		}
 		if _, err := w.Write(o.Text); err != nil {
-			return fmt.Errorf("print: %w", err)
+			return fmt.Errorf("write the output: %w", err)
 		}
 	}
 	return nil

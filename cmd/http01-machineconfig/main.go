@@ -17,12 +17,12 @@ func main() { program().Main() }
 func program() command.Program {
 	return command.Program{
 		Name: "http01-machineconfig",
-		Head: `http01-machineconfig renders the MachineConfigs that put http01-proxyd on the
-hosts of a pool, and the NodeDisruptionPolicy that lets them change without a
-reboot; and it folds what the hosts report into one condition. It reads and
-writes files and talks to no cluster.`,
-		Foot: `"http01-machineconfig COMMAND --help" tells more. Exit codes: 0 done, 1 refused
-or failed, 2 the command line is wrong; condition has codes of its own.`,
+		Head: `http01-machineconfig renders the MachineConfigs that install http01-proxyd on the
+hosts of a pool, and the node disruption policy with which they change without a
+reboot. It also combines the reports of the hosts into one condition. It reads and
+writes files, and does not connect to a cluster.`,
+		Foot: `"http01-machineconfig COMMAND --help" describes a command. Exit codes: 0 success,
+1 failure, 2 the command line is wrong. The help of condition lists additional codes.`,
 		Commands: []command.Command{renderCommand(), policyCommand(), conditionCommand()},
 	}
 }

@@ -178,7 +178,7 @@ func TestEveryChangeIsCovered(t *testing.T) {
 	if missing := policy.Uncovered(paths, units); len(missing) > 0 {
 		t.Errorf("a change of %q reboots the hosts", missing)
 	}
-	if len(policy.Units) != len(units) || len(policy.Files) != len(paths) || len(policy.Delivered) != len(paths)+1 { // and a bundle of CAs, where one is given
+	if len(policy.Units) != len(units) || len(policy.Files) != len(paths) {
 		t.Errorf("the policy has %v, delivered are %q and %q", policy, paths, units)
 	}
 }
@@ -210,7 +210,7 @@ func TestReport(t *testing.T) {
 	text := runLine(t, "", "render", "--image", image, "--pool", "infra", "--out", dir)
 	for _, want := range []string{
 		dir + "/98-infra-http01-proxyd.yaml",
-		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) + " of the 1572864 that the machine-config-operator takes for a pool",
+		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) + " of the machine-config-operator's limit of 1572864 for a pool",
 	} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("no %q in\n%s", want, text.out)
@@ -233,7 +233,7 @@ func TestPrintToStdout(t *testing.T) {
 	if diff := cmp.Diff(want, printed.out); diff != "" {
 		t.Errorf("(-files +stream):\n%s", diff)
 	}
-	if !strings.Contains(printed.err, "MachineConfigs together") {
+	if !strings.Contains(printed.err, "all MachineConfigs") {
 		t.Errorf("the report: %s", printed.err)
 	}
 }
@@ -279,9 +279,9 @@ func TestStaleFilesAreRefused(t *testing.T) {
 	}
 	before := tree(t, dir)
 	for _, more := range [][]string{{"--image", image, "--pool", "worker"}, {"--layered", "--pool", "worker"}} {
-		want := outcome{command.Failure, "", "http01-machineconfig render: " + dir + ": another rendering has left " +
-			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml, which \"oc apply -f " + dir +
-			"\" would apply too: give another folder with --out, or remove them\n"}
+		want := outcome{command.Failure, "", "http01-machineconfig render: " + dir + ": the folder has " +
+			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml of another rendering, which \"oc apply -f " + dir +
+			"\" would also apply: give another folder with --out, or remove them\n"}
 		if diff := cmp.Diff(want, render(more...), cmp.AllowUnexported(outcome{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", more, diff)
 		}
@@ -353,7 +353,7 @@ func TestLayered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	got := runLine(t, "", "render", "--layered", "--out", dir)
-	if got.code != command.OK || !strings.HasPrefix(got.err, "note: a cluster has one policy, and so one way") || strings.Contains(got.out, "warning") {
+	if got.code != command.OK || !strings.HasPrefix(got.err, "note: a cluster has one policy for all pools") || strings.Contains(got.out, "warning") {
 		t.Fatalf("%+v", got)
 	}
 	files := tree(t, dir)
@@ -398,43 +398,6 @@ func TestFCOS(t *testing.T) {
 	must(t, json.Unmarshal([]byte(tree(t, dir)["http01-proxyd.ign"]), &ignition))
 	if ignition.Ignition.Version != "3.4.0" || len(ignition.Storage.Files) != 3 {
 		t.Errorf("%+v", ignition)
-	}
-}
-
-// TestPolicyStream: the object goes through, what was done is told beside it.
-func TestPolicyStream(t *testing.T) {
-	t.Parallel()
-	current, err := os.ReadFile("testdata/current.yaml")
-	must(t, err)
-	merged := runLine(t, string(current), "policy", "--merge", "-")
-	if merged.code != command.OK || strings.Count(merged.err, "added ") != 7 || !strings.Contains(merged.out, "    # chrony") {
-		t.Errorf("%+v", merged)
-	}
-	byName := runLine(t, "", "policy", "--merge", "testdata/current.yaml")
-	if diff := cmp.Diff(merged, byName, cmp.AllowUnexported(outcome{})); diff != "" {
-		t.Errorf("(-stream +file):\n%s", diff)
-	}
-	removed := runLine(t, merged.out, "policy", "--remove", "-")
-	if diff := cmp.Diff(outcome{
-		command.OK, string(current),
-		"removed files /etc/http01-proxyd\nremoved files /usr/local/bin/http01-proxyd-install\nremoved files /usr/local/lib/systemd/catalog/http01-proxyd.catalog\n" +
-			"removed units http01-proxyd.service\nremoved units http01-proxyd-table.service\nremoved units http01-proxyd-install.service\nremoved units http01-proxyd-install.timer\n",
-	}, removed, cmp.AllowUnexported(outcome{})); diff != "" {
-		t.Errorf("removal (-want +got):\n%s", diff)
-	}
-	idle := runLine(t, string(current), "policy", "--remove", "-")
-	if diff := cmp.Diff(outcome{command.OK, string(current), "nothing to change\n"}, idle, cmp.AllowUnexported(outcome{})); diff != "" {
-		t.Errorf("nothing to remove (-want +got):\n%s", diff)
-	}
-}
-
-// TestPolicyForced: what is replaced is told.
-func TestPolicyForced(t *testing.T) {
-	t.Parallel()
-	got := runLine(t, "", "policy", "--force", "--merge", "testdata/conflict.yaml")
-	want := "replaced the actions of files /etc/http01-proxyd, which were [Drain], by [None]\n"
-	if got.code != command.OK || !strings.HasPrefix(got.err, want) || !strings.Contains(got.err, "warning: a change of /etc/http01-proxyd/config.yaml is followed by [Reboot]") {
-		t.Errorf("%+v", got)
 	}
 }
 

@@ -73,11 +73,11 @@ func (r conditionReport) text(w io.Writer) error {
 		fmt.Fprintf(table, "%s\t%d bytes\t%s\n", f.Path, f.Bytes, remark)
 	}
 	if r.TotalBytes > 0 {
-		fmt.Fprintf(table, "MachineConfigs together\t%d bytes\t%s of the %d that the machine-config-operator takes for a pool\n", r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
+		fmt.Fprintf(table, "all MachineConfigs\t%d bytes\t%s of the machine-config-operator's limit of %d for a pool\n", r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
 	}
 	for _, f := range r.Files {
 		for _, name := range f.Reboots {
-			fmt.Fprintf(table, "warning: a change of %s reboots every host: the policy has no entry for it\n", name)
+			fmt.Fprintf(table, "warning: a change of %s reboots every host, because the policy has no entry for it\n", name)
 		}
 	}
 	if err := table.Flush(); err != nil {

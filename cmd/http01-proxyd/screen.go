@@ -61,7 +61,7 @@ func (s screen) draw(text string) error {
 	_, rows := s.size()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > rows {
-		lines = append(lines[:rows-1], fmt.Sprintf("… and %d lines more", len(lines)-rows+1))
+		lines = append(lines[:rows-1], fmt.Sprintf("… %d more lines", len(lines)-rows+1))
 	}
 	// Between the lines only: behind the last row, a new line would scroll.
 	return s.write(cursorHome + strings.Join(lines, clearRight+"\r\n") + clearRight + clearBelow)

@@ -99,7 +99,7 @@ func TestWatchOnTerminal(t *testing.T) {
 			defer s.start(reports())()
 			at = w.await(at, "asked 2 times")
 			terminal.resize(60, 12)
-			at = w.await(at, " lines more")
+			at = w.await(at, " more lines")
 			terminal.resize(200, 60)
 			at = w.await(at, "api0.example.com")
 			w.signal(unix.SIGTSTP) // nobody would continue the leader of a session
@@ -210,9 +210,9 @@ func TestWatchBounds(t *testing.T) {
 	for line, want := range map[string]string{
 		"-w --interval 100ms":   "use 200ms to 1h;",
 		"-w --interval 1h0m1s":  "use 200ms to 1h;",
-		"--interval 5s":         "--interval is for --watch",
+		"--interval 5s":         "--interval requires --watch",
 		"-w --interval often":   "--interval takes DURATION",
-		"-w -o prometheus":      "metrics are shown once",
+		"-w -o prometheus":      "-o prometheus cannot be used with --watch",
 		"-w --interval 5s -o x": "use text, json or prometheus",
 	} {
 		var out, err strings.Builder

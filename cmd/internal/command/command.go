@@ -57,7 +57,7 @@ func (c Command) execute(ctx context.Context, program string, args []string, s S
 		return complain(fmt.Sprintf("takes no argument, got %q", flags.Arg(0)))
 	}
 	if name := firstEmptyFlag(flags); name != "" {
-		return complain(flagName(name) + " is empty: give it a value or leave it out")
+		return complain(flagName(name) + " is empty: give a value or remove the flag")
 	}
 	err = run(ctx, s)
 	var usage UsageError

@@ -34,7 +34,7 @@ func (h HostReport) applyMaxAge(maxAge time.Duration, now time.Time) HostReport 
 	}
 	return HostReport{
 		Name: h.Name, Reported: h.Reported, Observed: h.Observed.Add(maxAge), stale: true,
-		Problem: fmt.Sprintf("the report of %s is of %s, %v ago: ask it again, or set its clock if that is behind",
+		Problem: fmt.Sprintf("the report of %s is from %s, %v ago: query the host again, or correct its clock if it is behind",
 			h.Name, h.Observed.UTC().Format(time.RFC3339), age.Truncate(time.Second)),
 	}
 }
@@ -52,7 +52,7 @@ func (h HostReport) clockAhead(now time.Time) time.Duration {
 func clockRemarks(hosts []HostReport, now time.Time) (all []string) {
 	for _, h := range hosts {
 		if by := h.clockAhead(now); by > 0 {
-			all = append(all, fmt.Sprintf("the report of %s is of %s: its clock is ahead by %v, if the one here is right", h.Name, h.Reported.UTC().Format(time.RFC3339), by))
+			all = append(all, fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name, h.Reported.UTC().Format(time.RFC3339), by))
 		}
 	}
 	return all

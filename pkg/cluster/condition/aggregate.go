@@ -48,7 +48,7 @@ func Aggregate(hosts []HostReport, expected Expectation, previous *report.Condit
 // missingHosts returns the hosts without a report. For a count of hosts the names are
 // unknown, and one entry stands for all of them.
 func (e Expectation) missingHosts(hosts []HostReport) (all []HostReport) {
-	const problem = "there is no report"
+	const problem = "no report was given"
 	for _, name := range e.Names {
 		if !slices.ContainsFunc(hosts, func(h HostReport) bool { return h.Name == name }) {
 			all = append(all, HostReport{Name: name, Problem: problem})
@@ -88,7 +88,7 @@ type result struct {
 
 func evaluate(hosts []HostReport) result {
 	if len(hosts) == 0 {
-		return result{"Unknown", report.NotReachable, []string{"there is no report of any host"}, time.Time{}, nil}
+		return result{"Unknown", report.NotReachable, []string{"no report was given"}, time.Time{}, nil}
 	}
 	silent := filter(hosts, func(h HostReport) bool { return !h.answered() })
 	vips := requiredVIPs(hosts)
@@ -96,7 +96,7 @@ func evaluate(hosts []HostReport) result {
 		if holders := vipHolders(hosts, vip); len(holders) > 1 {
 			return result{
 				"False", VIPHeldTwice,
-				[]string{fmt.Sprintf("%v is held by %s: see that keepalived on them hears each other, or ask them again if it has just moved", vip, joinNames(holders))},
+				[]string{fmt.Sprintf("%v is held by %s: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved", vip, joinNames(holders))},
 				latest(holders, func(h HostReport) time.Time { return h.vipSince(vip) }), nil,
 			}
 		}
@@ -128,7 +128,7 @@ func evaluate(hosts []HostReport) result {
 		if len(silent) == 0 {
 			// The VIP was released when the last of them had lost it.
 			at := latest(hosts, func(h HostReport) time.Time { return h.vipSince(vip) })
-			return result{"False", VIPNotHeld, []string{fmt.Sprintf("%v is held by no host: see keepalived on %s", vip, joinNames(hosts))}, at, nil}
+			return result{"False", VIPNotHeld, []string{fmt.Sprintf("no host holds %v: check keepalived on %s", vip, joinNames(hosts))}, at, nil}
 		}
 	}
 	if len(silent) > 0 {

@@ -94,12 +94,12 @@ func TestAggregate(t *testing.T) {
 			[]condition.HostReport{host(t, "m0", report.Serving, 4, held6, shared4), host(t, "m1", report.Standby, 5, standby6, shared4)},
 			"True", report.Serving, 4, "2001:db8::5 is held and served by m0",
 		},
-		"held twice":          {[]condition.HostReport{serving("m0", 1), standby("m1", 9), serving("m2", 5)}, "False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m2: see that keepalived on them hears each other, or ask them again if it has just moved"},
-		"held twice, by sick": {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.PortInUse, 2, held4)}, "False", condition.VIPHeldTwice, 2, "192.0.2.5 is held by m0 and m1: see that keepalived on them hears each other, or ask them again if it has just moved; m1 is not ready (PortInUse): it says PortInUse"},
-		"held by none":        {[]condition.HostReport{standby("m0", 1), standby("m1", 7)}, "False", condition.VIPNotHeld, 7, "192.0.2.5 is held by no host: see keepalived on m0 and m1"},
+		"held twice":          {[]condition.HostReport{serving("m0", 1), standby("m1", 9), serving("m2", 5)}, "False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m2: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved"},
+		"held twice, by sick": {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.PortInUse, 2, held4)}, "False", condition.VIPHeldTwice, 2, "192.0.2.5 is held by m0 and m1: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved; m1 is not ready (PortInUse): it says PortInUse"},
+		"held by none":        {[]condition.HostReport{standby("m0", 1), standby("m1", 7)}, "False", condition.VIPNotHeld, 7, "no host holds 192.0.2.5: check keepalived on m0 and m1"},
 		"one family by none": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4, standby6), host(t, "m1", report.Standby, 2, standby4, standby6)},
-			"False", condition.VIPNotHeld, 2, "2001:db8::5 is held by no host: see keepalived on m0 and m1",
+			"False", condition.VIPNotHeld, 2, "no host holds 2001:db8::5: check keepalived on m0 and m1",
 		},
 		"held, not served":            {[]condition.HostReport{host(t, "m0", report.UpstreamUnreachable, 6, held4), standby("m1", 9)}, "False", report.UpstreamUnreachable, 6, "m0: it says UpstreamUnreachable"},
 		"a standby that is ill":       {[]condition.HostReport{serving("m0", 1), host(t, "m1", report.PortInUse, 9, standby4)}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; m1 is not ready (PortInUse): it says PortInUse"},
@@ -122,7 +122,7 @@ func TestAggregate(t *testing.T) {
 		"other versions":         {[]condition.HostReport{serving("m0", 1), standby("m1", 2), newer}, "True", report.Serving, 1, "192.0.2.5 is held and served by m0; the versions differ: 1.0 on m0 and m1, 1.1 on m2"},
 		"other VIPs": {
 			[]condition.HostReport{serving("m0", 1), host(t, "m1", report.Standby, 2, standby4, standby6)},
-			"False", condition.VIPNotHeld, 2, "2001:db8::5 is held by no host: see keepalived on m0 and m1; the API VIPs differ: 192.0.2.5 on m0, 192.0.2.5 2001:db8::5 on m1",
+			"False", condition.VIPNotHeld, 2, "no host holds 2001:db8::5: check keepalived on m0 and m1; the API VIPs differ: 192.0.2.5 on m0, 192.0.2.5 2001:db8::5 on m1",
 		},
 		"served since it moved": {
 			[]condition.HostReport{host(t, "m0", report.Standby, 1, vip4+" Standby 8"), host(t, "m1", report.Serving, 2, vip4+" Held 8")},
@@ -138,13 +138,13 @@ func TestAggregate(t *testing.T) {
 		},
 		"held by none since the last lost it": {
 			[]condition.HostReport{host(t, "m0", report.Standby, 1, vip4+" Standby 6"), host(t, "m1", report.Standby, 2, vip4+" Standby 2")},
-			"False", condition.VIPNotHeld, 6, "192.0.2.5 is held by no host: see keepalived on m0 and m1",
+			"False", condition.VIPNotHeld, 6, "no host holds 192.0.2.5: check keepalived on m0 and m1",
 		},
 		"held twice since the second took it": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 9, vip4+" Held 3"), host(t, "m1", report.Serving, 1, vip4+" Held 5")},
-			"False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m1: see that keepalived on them hears each other, or ask them again if it has just moved",
+			"False", condition.VIPHeldTwice, 5, "192.0.2.5 is held by m0 and m1: check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved",
 		},
-		"no host": {nil, "Unknown", report.NotReachable, 59, "there is no report of any host"},
+		"no host": {nil, "Unknown", report.NotReachable, 59, "no report was given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,10 +194,10 @@ func TestExpected(t *testing.T) {
 	}{
 		"all, counted":      {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 2}, "True", "192.0.2.5 is held and served by m0; 2 hosts have reported"},
 		"all, by name":      {[]condition.HostReport{serving, standby}, condition.Expectation{Names: []string{"m0", "m1"}}, "True", "192.0.2.5 is held and served by m0; 2 hosts have reported"},
-		"one is missing":    {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 3}, "Unknown", "another host: there is no report; 2 of 3 hosts have reported"},
-		"two are missing":   {[]condition.HostReport{standby}, condition.Expectation{Count: 3}, "Unknown", "2 other hosts: there is no report; 1 of 3 hosts have reported"},
-		"missing, by name":  {[]condition.HostReport{serving}, condition.Expectation{Names: []string{"m0", "m1"}}, "Unknown", "m1: there is no report; 1 of 2 hosts have reported"},
-		"missing, and down": {[]condition.HostReport{host(t, "m0", report.PortInUse, 1, vip4+" Held")}, condition.Expectation{Names: []string{"m0", "m1"}}, "False", "m0: it says PortInUse; m1 is not ready (NotReachable): there is no report; 1 of 2 hosts have reported"},
+		"one is missing":    {[]condition.HostReport{serving, standby}, condition.Expectation{Count: 3}, "Unknown", "another host: no report was given; 2 of 3 hosts have reported"},
+		"two are missing":   {[]condition.HostReport{standby}, condition.Expectation{Count: 3}, "Unknown", "2 other hosts: no report was given; 1 of 3 hosts have reported"},
+		"missing, by name":  {[]condition.HostReport{serving}, condition.Expectation{Names: []string{"m0", "m1"}}, "Unknown", "m1: no report was given; 1 of 2 hosts have reported"},
+		"missing, and down": {[]condition.HostReport{host(t, "m0", report.PortInUse, 1, vip4+" Held")}, condition.Expectation{Names: []string{"m0", "m1"}}, "False", "m0: it says PortInUse; m1 is not ready (NotReachable): no report was given; 1 of 2 hosts have reported"},
 	} {
 		got := condition.Aggregate(tt.hosts, tt.expected, nil, at(59))
 		if got.Status != tt.status || got.Message != tt.message {
@@ -254,8 +254,8 @@ func TestTransitions(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":      "there is no report: the service has not answered",
-		"hello": `not a report of the service: invalid character 'h' looking for beginning of value: give what "http01-proxyd status -o json" prints`,
+		"":      "the report is empty: the service has not answered",
+		"hello": `not a report of the service: invalid character 'h' looking for beginning of value: give the output of "http01-proxyd status -o json"`,
 		"{}":    "not a report of the service: it has no condition HTTP01ChallengeProxyReady",
 		"null":  "not a report of the service: it has no condition HTTP01ChallengeProxyReady",
 		`{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True"}]}`:                           "not a report of the service: its condition HTTP01ChallengeProxyReady has no reason",

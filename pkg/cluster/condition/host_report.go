@@ -41,10 +41,10 @@ func Parse(name string, text []byte) (HostReport, error) {
 		VIPs       []report.VIP       `json:"vips"`
 	}
 	if len(text) == 0 {
-		return HostReport{}, errors.New("there is no report: the service has not answered")
+		return HostReport{}, errors.New("the report is empty: the service has not answered")
 	}
 	if err := json.Unmarshal(text, &parsed); err != nil {
-		return HostReport{}, fmt.Errorf("not a report of the service: %w: give what \"http01-proxyd status -o json\" prints", err)
+		return HostReport{}, fmt.Errorf("not a report of the service: %w: give the output of \"http01-proxyd status -o json\"", err)
 	}
 	h := HostReport{Name: name, Version: parsed.Version, Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time}
 	for _, v := range h.VIPs {

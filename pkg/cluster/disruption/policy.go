@@ -3,7 +3,6 @@
 package disruption
 
 import (
-	"fmt"
 	"path"
 	"strings"
 )
@@ -27,13 +26,6 @@ type Action struct {
 	Service string // of Restart and Reload
 }
 
-func (a Action) String() string {
-	if a.Service == "" {
-		return a.Type
-	}
-	return a.Type + " " + a.Service
-}
-
 // Entry lists the actions for a change of a file or unit.
 type Entry struct {
 	Key     string // a path, exact or a directory above, or a unit's name
@@ -43,8 +35,6 @@ type Entry struct {
 // Policy is a set of entries. It is immutable.
 type Policy struct {
 	Files, Units []Entry
-	// Delivered are the files that the MachineConfigs put on a host.
-	Delivered []string
 }
 
 // journalCatalog explains the journal entries to readers. The service does not need it.
@@ -60,7 +50,7 @@ func InstallerPolicy() Policy {
 		Files: []Entry{
 			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches it
 			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
-			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer takes it in
+			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer compiles it
 		},
 		Units: []Entry{
 			{"http01-proxyd.service", install},
@@ -68,7 +58,6 @@ func InstallerPolicy() Policy {
 			{"http01-proxyd-install.service", install},
 			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", "/usr/local/bin/http01-proxyd-install", journalCatalog},
 	}
 }
 
@@ -78,9 +67,8 @@ func LayeredPolicy() Policy {
 	return Policy{
 		Files: []Entry{
 			{"/etc/http01-proxyd", []Action{{Type: None}}},
-			{journalCatalog, []Action{{Type: None}}}, // taken in at the next boot
+			{journalCatalog, []Action{{Type: None}}}, // compiled at the next boot
 		},
-		Delivered: []string{"/etc/http01-proxyd/config.yaml", "/etc/http01-proxyd/ca-bundle.crt", journalCatalog},
 	}
 }
 
@@ -124,12 +112,4 @@ func closestEntry(entries []Entry, file string) *Entry {
 		}
 	}
 	return found
-}
-
-func describe(actions []Action) string {
-	words := make([]string, len(actions))
-	for i, a := range actions {
-		words[i] = a.String()
-	}
-	return fmt.Sprintf("[%s]", strings.Join(words, ", "))
 }

@@ -46,7 +46,7 @@ type clusterSettings struct {
 
 // absentMessage describes the effect of an absent field.
 func (w clusterSettings) absentMessage() string {
-	return fmt.Sprintf("%s: %s is absent: the configuration disables the front door", w.modeSource, challengeProxyField)
+	return fmt.Sprintf("%s: %s is absent: the configuration disables the proxy", w.modeSource, challengeProxyField)
 }
 
 // resolve reads and validates the objects.
@@ -68,11 +68,11 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 		w.warnings = append(w.warnings, left.String())
 	}
 	if owner := openShiftPorts()[w.proxy.port]; owner != "" && !w.proxy.disabled() {
-		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is that of OpenShift's %s: hosts where it listens say PortInUse", w.modeSource, w.proxy.port, owner))
+		w.warnings = append(w.warnings, fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.modeSource, w.proxy.port, owner))
 	}
 	w.maybeMisspelt = apiServer != nil && !w.proxy.present && slices.ContainsFunc(r.warnings, func(left warning) bool { return strings.HasPrefix(left.where, apiServer.file+":") })
 	if w.maybeMisspelt {
-		w.warnings = append(w.warnings, w.absentMessage()+"; is it one of the unknown fields that were left out?")
+		w.warnings = append(w.warnings, w.absentMessage()+"; it may be one of the unknown fields that were left out")
 	}
 	return w, r.joinedProblems()
 }
@@ -140,7 +140,7 @@ func (w clusterSettings) notes() []string {
 	case !w.proxy.present:
 		return []string{w.absentMessage()}
 	case w.proxy.disabled():
-		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the front door", w.modeSource, field)}
+		return []string{fmt.Sprintf("%s: %s.mode is \"\": the configuration disables the proxy", w.modeSource, field)}
 	}
 	from := ""
 	if w.vipsSource != w.modeSource {
@@ -152,9 +152,9 @@ func (w clusterSettings) notes() []string {
 	switch {
 	case len(shared) == 0:
 	case len(shared) == len(w.vips.api):
-		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, whose port 80 is the routers' already: hosts do nothing and say NotRequired", w.vipsSource, strings.Join(addrStrings(shared), " and ")))
+		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: hosts report NotRequired", w.vipsSource, strings.Join(addrStrings(shared), " and ")))
 	default:
-		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, whose port 80 is the routers' already: hosts leave it alone", w.vipsSource, shared[0]))
+		notes = append(notes, fmt.Sprintf("%s: API and ingress share %s, where the routers already use port 80: hosts do not redirect it", w.vipsSource, shared[0]))
 	}
 	return notes
 }

@@ -78,7 +78,7 @@ func suggestField(kind, path, key string, known []string) string {
 			challengeProxyName: "spec", "mode": challengeProxyField, "customDeployment": challengeProxyField, "internalPort": challengeProxyField + ".customDeployment",
 		}
 		if home := homes[key]; home != "" && home != path {
-			return "move it below " + home
+			return "move it to " + home
 		}
 	}
 	near := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(key, k) })

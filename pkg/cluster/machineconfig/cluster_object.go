@@ -98,7 +98,7 @@ func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure
 		unfit = unfit || !ok
 		for _, o := range all {
 			if first := found[o.kind]; first != nil {
-				r.refuse(position(o.file, o.node), "a second "+o.kind+", after that of "+position(first.file, first.node), "give one")
+				r.refuse(position(o.file, o.node), "a second "+o.kind+", after the one at "+position(first.file, first.node), "give one")
 				continue
 			}
 			found[o.kind] = &o
@@ -110,10 +110,10 @@ func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure
 		}
 		in := []*Input{c.APIServer, c.Infrastructure}[i]
 		if in != nil {
-			r.refuse(in.Name, "holds no "+kind, objectRemediation(kind))
+			r.refuse(in.Name, "contains no "+kind, objectRemediation(kind))
 			continue
 		}
-		r.refuse(files[0].Name, "holds no "+kind+" beside the other object", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with what \"%s\" prints", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
+		r.refuse(files[0].Name, "contains no "+kind+"", fmt.Sprintf("give --%s FILE (%s=FILE of make) too, with the output of \"%s\"", strings.ToLower(kind), strings.ToUpper(kind), ocGetCommand(kind)))
 	}
 	return found[kindAPIServer], found[kindInfrastructure]
 }
@@ -125,9 +125,9 @@ func ocGetCommand(kind string) string {
 // objectRemediation names the command that prints objects of these kinds.
 func objectRemediation(kinds ...string) string {
 	if len(kinds) == 1 {
-		return fmt.Sprintf("give what \"%s\" prints", ocGetCommand(kinds[0]))
+		return fmt.Sprintf("give the output of \"%s\"", ocGetCommand(kinds[0]))
 	}
-	return `give what "oc get apiserver/cluster infrastructure/cluster -o yaml" prints`
+	return `give the output of "oc get apiserver/cluster infrastructure/cluster -o yaml"`
 }
 
 // readFile reads the objects of a file that was given for these kinds. It reports
@@ -163,7 +163,7 @@ func (r *clusterReader) listItems(file string, list *yaml.Node, mend string) []*
 	case items == nil || isNull(items):
 		return nil
 	case items.Kind != yaml.SequenceNode:
-		r.refuse(position(file, items), "items is no list", mend)
+		r.refuse(position(file, items), "items is not a list", mend)
 		return nil
 	}
 	return items.Content
@@ -193,11 +193,11 @@ func (r *clusterReader) readObject(file string, n *yaml.Node, kinds []string, me
 	}
 	switch what := withArticle(strings.Join(kinds, " or ")) + " of " + configGroup; {
 	case kind == nil && apiVersion == nil:
-		r.refuse(position(file, place), "has no kind and no apiVersion, and is to be "+what, mend)
+		r.refuse(position(file, place), "has no kind and no apiVersion, but must be "+what, mend)
 	case kind == nil:
-		r.refuse(position(file, place), "has no kind, and is to be "+what, mend)
+		r.refuse(position(file, place), "has no kind, but must be "+what, mend)
 	case apiVersion == nil:
-		r.refuse(position(file, place), "has no apiVersion, and is to be "+what, mend)
+		r.refuse(position(file, place), "has no apiVersion, but must be "+what, mend)
 	default:
 		r.refuse(position(file, place), fmt.Sprintf("%s of %s is not %s", quotedValue(kind), quotedValue(apiVersion), what), mend)
 	}
@@ -220,10 +220,10 @@ func (r *clusterReader) checkEnvelope(o clusterObject) {
 	case name == nil:
 		r.refuse(position(o.file, metadata), "metadata.name: Required value", nameRemediation)
 	case stringValue(name) != singleton:
-		r.refuse(position(o.file, name), fmt.Sprintf("the name is %s, and a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
+		r.refuse(position(o.file, name), fmt.Sprintf("the name is %s, but a cluster has only the %s %q", quotedValue(name), o.kind, singleton), objectRemediation(o.kind))
 	}
 	if namespace := nonNullMember(metadata, "namespace"); namespace != nil && !isBlank(namespace) {
-		r.refuse(position(o.file, namespace), "metadata.namespace: Forbidden: not allowed on this type", "delete it: there is one for the whole cluster")
+		r.refuse(position(o.file, namespace), "metadata.namespace: Forbidden: not allowed on this type", "delete it: the object is cluster-scoped")
 	}
 }
 
@@ -235,7 +235,7 @@ func (r *clusterReader) recordUnknownField(file string, key *yaml.Node, path, me
 	message := fmt.Sprintf("unknown field %.200q", path)
 	switch {
 	case r.strict:
-		r.refuse(position(file, key), message, cmp.Or(meant, "take it out, or leave --strict (STRICT of make) out to have it left out"))
+		r.refuse(position(file, key), message, cmp.Or(meant, "remove it, or leave out --strict (STRICT of make) to ignore it"))
 	case len(r.warnings) < maxProblems:
 		r.warnings = append(r.warnings, warning{position(file, key), message, meant})
 	}
@@ -276,7 +276,7 @@ func (r *clusterReader) readDocument(in Input, mend string) *yaml.Node {
 		return nil
 	}
 	if alias := findAlias(doc); alias != nil {
-		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not taken", mend)
+		r.refuse(position(in.Name, alias), "anchors, aliases and merge keys are not supported", mend)
 		return nil
 	}
 	before := len(r.problems) + r.omittedProblems
@@ -296,7 +296,7 @@ func (r *clusterReader) singleDocument(file string, loader *yaml.Loader, mend st
 		err := loader.Load(&doc)
 		switch {
 		case errors.Is(err, io.EOF) && found == nil:
-			r.refuse(file, "holds no object", mend)
+			r.refuse(file, "contains no object", mend)
 			return nil, false
 		case errors.Is(err, io.EOF):
 			return found, true
@@ -322,9 +322,9 @@ func (r *clusterReader) refuseDuplicateKeys(file string, n *yaml.Node, mend stri
 			key := n.Content[i]
 			switch {
 			case key.Kind != yaml.ScalarNode:
-				r.refuse(position(file, key), "a key that is no text", mend)
+				r.refuse(position(file, key), "a key that is not a text", mend)
 			case seen[key.Value]:
-				r.refuse(position(file, key), fmt.Sprintf("the key %.100q stands twice", key.Value), "keep one of the two")
+				r.refuse(position(file, key), fmt.Sprintf("duplicate key %.100q", key.Value), "remove one of the two")
 			}
 			seen[key.Value] = true
 		}
@@ -355,7 +355,7 @@ type yamlLimits struct{}
 // CheckDepth limits the nesting.
 func (yamlLimits) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth > maxDepth {
-		return fmt.Errorf("it nests more than %d deep", maxDepth)
+		return fmt.Errorf("nested more than %d levels deep", maxDepth)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func isBlank(n *yaml.Node) bool {
 func conflictProblem(name string, keys []string, at *yaml.Node, source string) error {
 	return Problem{
 		fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column),
-		fmt.Sprintf("%s stands beside what %s gives", strings.Join(keys, "."), source), "keep one of the two",
+		fmt.Sprintf("%s is also set by %s", strings.Join(keys, "."), source), "remove one of the two",
 	}
 }
 

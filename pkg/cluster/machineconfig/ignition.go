@@ -46,7 +46,7 @@ func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 // of the binary.
 func checkBinary(binary Input) (architecture string, err error) {
 	refuse := func(format string, args ...any) (string, error) {
-		return "", Problem{binary.Name, fmt.Sprintf(format, args...), `give the http01-proxyd that "make build" or a release has made for Linux`}
+		return "", Problem{binary.Name, fmt.Sprintf(format, args...), `give an http01-proxyd for Linux, from "make build" or a release`}
 	}
 	content := bytes.NewReader(binary.Text)
 	file, err := elf.NewFile(content)

@@ -65,7 +65,7 @@ func TestIgnition(t *testing.T) {
 
 func TestIgnitionRefuses(t *testing.T) {
 	t.Parallel()
-	const mend = `: give the http01-proxyd that "make build" or a release has made for Linux`
+	const mend = `: give an http01-proxyd for Linux, from "make build" or a release`
 	for name, tt := range map[string]struct {
 		binary []byte
 		config *machineconfig.Input

@@ -27,13 +27,13 @@ func checkImage(image string, allowTag bool) error {
 	named, ok := parsed.(reference.Named)
 	if !ok || !hasRegistry(named) {
 		return problem("begin with the registry, as in "+imageForm,
-			"no registry stands before the name, and podman would have to guess one")
+			"the name has no registry, so podman would have to guess one")
 	}
 	tagged, byTag := parsed.(reference.Tagged)
 	digested, byDigest := parsed.(reference.Digested)
 	switch {
 	case byTag && byDigest:
-		return problem("leave :"+tagged.Tag()+" out", "a tag beside the digest says nothing")
+		return problem("leave :"+tagged.Tag()+" out", "a tag has no effect beside a digest")
 	case byDigest && digested.Digest().Algorithm() != digest.SHA256:
 		return problem("give the sha256 digest", "podman pulls by sha256, not by %s", digested.Digest().Algorithm())
 	case byDigest, allowTag && byTag:

@@ -58,7 +58,7 @@ func (p egressProxySpec) edits(name string) configEdits {
 
 // readManifest reads the one object of a file. Errors never quote the content.
 func readManifest(in Input, apiVersion, kind string, examples ...string) (manifest, error) {
-	mend := fmt.Sprintf("give what \"%s\" prints", strings.Join(examples, `" or "`))
+	mend := fmt.Sprintf("give the output of \"%s\"", strings.Join(examples, `" or "`))
 	loader, err := yaml.NewLoader(bytes.NewReader(in.Text))
 	if err != nil {
 		return manifest{}, Problem{in.Name, "not valid YAML", mend}
@@ -71,7 +71,7 @@ func readManifest(in Input, apiVersion, kind string, examples ...string) (manife
 		return manifest{}, Problem{in.Name, "more than one object", mend}
 	}
 	if at := findAlias(&doc); at != nil {
-		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not taken", mend}
+		return manifest{}, Problem{fmt.Sprintf("%s:%d:%d", in.Name, at.Line, at.Column), "anchors, aliases and merge keys are not supported", mend}
 	}
 	var m manifest
 	if err := doc.Load(&m); err != nil || m.APIVersion != apiVersion || m.Kind != kind {
@@ -105,9 +105,9 @@ func bundleFromConfigMap(in Input) ([]byte, error) {
 	_, binary := m.BinaryData[bundleKey]
 	switch {
 	case binary:
-		return nil, Problem{in.Name, bundleKey + " is binary, as a certificate in DER is", "convert it and make the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return nil, Problem{in.Name, bundleKey + " is binary, probably a certificate in DER", "convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
 	case len(others) > 0:
-		return nil, Problem{in.Name, fmt.Sprintf("the ConfigMap has the key %.100q", others[0]), "keep the one key " + bundleKey + ", which holds all CAs in PEM"}
+		return nil, Problem{in.Name, fmt.Sprintf("the ConfigMap has the additional key %.100q", others[0]), "keep only the key " + bundleKey + ", with all CAs in PEM"}
 	case !is:
 		return nil, Problem{in.Name, "the ConfigMap has no data", "put the CAs in PEM under the key " + bundleKey}
 	case strings.TrimSpace(text) == "":
@@ -126,14 +126,14 @@ func readEgressProxy(in Input) (egressProxySpec, error) {
 	p := m.Status
 	switch {
 	case p.isEmpty() && !m.Spec.isEmpty():
-		return egressProxySpec{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `see "oc describe clusteroperator network", and give the Proxy again when its status has the proxy`}
+		return egressProxySpec{}, Problem{in.Name, "the cluster has not accepted the proxy of its spec: the status has none", `check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`}
 	case p.isEmpty():
 		return egressProxySpec{}, Problem{in.Name, "the cluster has no egress proxy: the status has none", "leave --proxy out"}
 	}
 	var problems []error
 	for key, text := range map[string]string{"httpProxy": p.HTTP, "httpsProxy": p.HTTPS} {
 		if _, err := config.ParseProxyURL(text); text != "" && err != nil {
-			problems = append(problems, Problem{in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; in user and password, special characters are written as % and two digits"})
+			problems = append(problems, Problem{in.Name, fmt.Sprintf("status.%s %v", key, err), "correct the cluster's Proxy; percent-encode special characters in user and password"})
 		}
 	}
 	return p, errors.Join(problems...)

@@ -73,8 +73,8 @@ func (m machineConfig) setPool(pool, source string) error {
 	name := m.name()
 	if role == "" || !strings.Contains(name, "-"+role+"-") {
 		return Problem{
-			source, fmt.Sprintf("metadata.name %q does not hold the role %q of its label %s", name, role, roleLabel),
-			"let it, as in 98-master-http01-proxyd",
+			source, fmt.Sprintf("metadata.name %q does not contain the role %q of its label %s", name, role, roleLabel),
+			"use a name like 98-master-http01-proxyd",
 		}
 	}
 	metadata["name"] = strings.Replace(name, "-"+role+"-", "-"+pool+"-", 1)

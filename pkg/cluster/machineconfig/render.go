@@ -73,10 +73,10 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 		}
 		about, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings
 	case layeredSource:
-		about = "Image: the operating system's own, with the binary in /usr/bin"
+		about = "Image: the operating system image, with the binary in /usr/bin"
 	}
 	if o.Size > annotationLimit {
-		o.Notes = append(o.Notes, o.File+" is too large for the annotation that oc apply makes: apply it with oc apply --server-side")
+		o.Notes = append(o.Notes, o.File+" is too large for the annotation of client-side oc apply: use oc apply --server-side")
 	}
 	o.Text = append(fileHeader(m.name(), source, about, o.Size, r.Image == ExampleImage), body...)
 	return o, nil
@@ -98,7 +98,7 @@ func checkTotalSize(objects []Object) error {
 	}
 	return Problem{
 		"MachineConfigs",
-		fmt.Sprintf("together %d bytes of JSON, %s of the %d that the machine-config-operator takes for a whole pool; theirs may be %d, %s", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)),
-		"give a smaller configuration or bundle of CAs, or take files out of butane/*.bu",
+		fmt.Sprintf("together %d bytes of JSON, %s of the machine-config-operator's limit of %d for a pool; at most %d, %s, are allowed", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)),
+		"use a smaller configuration or CA bundle, or remove files from butane/*.bu",
 	}
 }

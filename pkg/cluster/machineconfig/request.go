@@ -76,7 +76,7 @@ func checkPool(pool string) error {
 	}
 	return Problem{
 		Where:       fmt.Sprintf("pool %q", pool),
-		Message:     "not a name that a MachineConfigPool can have",
+		Message:     "not a valid name of a MachineConfigPool",
 		Remediation: `give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 	}
 }

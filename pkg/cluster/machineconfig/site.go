@@ -90,7 +90,7 @@ func (s Site) clusterEdits(configuration Input, w clusterSettings, found *resolv
 func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, notes []string, err error) {
 	name := s.TrustedCA.Name
 	if accepted, err := config.Parse(configuration.Name, configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
-		return nil, nil, Problem{name, "the configuration has upstream.trustedCA: " + accepted.Upstream.TrustedCA, "leave that key out: the bundle is put at " + bundlePath}
+		return nil, nil, Problem{name, "the configuration has upstream.trustedCA: " + accepted.Upstream.TrustedCA, "remove that key: the bundle is written to " + bundlePath}
 	}
 	text, err := bundleFromConfigMap(*s.TrustedCA)
 	if err != nil {
@@ -138,15 +138,15 @@ func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite)
 	case err != nil:
 		return nil, err
 	case len(given) > 0 && s.Domain != "" && !slices.Contains(given, names):
-		found.notes = append(found.notes, "the configuration has upstream.verifyNames, and so --cluster-domain adds nothing to it")
+		found.notes = append(found.notes, "the configuration sets upstream.verifyNames, so --cluster-domain has no effect")
 	case len(given) > 0:
 	case names != "":
 		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{names}})
 	case withTLS && derived.name != "":
 		c = append(c, configEdit{keys: []string{"upstream", "verifyNames"}, list: []string{appsWildcard(derived.name)}})
-		found.notes = append(found.notes, fmt.Sprintf("%s: the ingress's certificate may be for %s, by %s: give --cluster-domain (CLUSTER_DOMAIN of make) for another", derived.file, appsWildcard(derived.name), apiServerURLPath))
+		found.notes = append(found.notes, fmt.Sprintf("%s: the certificate of the ingress may be for %s, from %s; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain", derived.file, appsWildcard(derived.name), apiServerURLPath))
 	case withTLS:
-		found.notes = append(found.notes, "the ingress's certificate will have to be for the API's own name, and routers as a rule have one for *.apps of the cluster's domain: give --cluster-domain (CLUSTER_DOMAIN of make)")
+		found.notes = append(found.notes, "the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)")
 	}
 	return c, nil
 }
@@ -164,13 +164,13 @@ func (s Site) egressProxyEdits(configuration Input, accepted config.Config, foun
 		return nil, conflictProblem(configuration.Name, file, at, s.Proxy.Name)
 	}
 	if accepted.EgressProxy.Upstream == config.EgressNever {
-		found.notes = append(found.notes, "hosts use the proxy for nothing unless the configuration has egressProxy.upstream: auto")
+		found.notes = append(found.notes, "hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto")
 	}
 	if len(accepted.EgressProxy.ReadinessEndpoints) == 0 {
-		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without having tried it")
+		found.notes = append(found.notes, "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it")
 	}
 	if proxy.hasCredentials() {
-		found.notes = append(found.notes, "the proxy's URL holds credentials, and so does the MachineConfig now: without --proxy, hosts read the same from /etc/mco/proxy.env")
+		found.notes = append(found.notes, "the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the same settings from /etc/mco/proxy.env")
 	}
 	return append(proxy.edits(s.Proxy.Name), configEdit{keys: file, remove: true}), nil
 }
@@ -181,7 +181,7 @@ func (s Site) certificateNames(c config.Config) (string, error) {
 	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
 	if s.Domain != "" {
 		if !isClusterDomain(domain) {
-			return "", Problem{fmt.Sprintf("cluster domain %q", s.Domain), "not the name of a cluster", "give that below which api. and apps. are, such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it"}
+			return "", Problem{fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster", "give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o jsonpath={.spec.baseDomain}\" prints it"}
 		}
 		return appsWildcard(domain), nil
 	}

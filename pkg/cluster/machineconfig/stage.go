@@ -45,7 +45,7 @@ func insertBundle(source string, text []byte) ([]byte, error) {
 	const behind = "        local: " + configFile + "\n"
 	before, after, found := bytes.Cut(text, []byte(behind))
 	if !found || bytes.Contains(after, []byte(behind)) {
-		return nil, Problem{source, "does not have the configuration's file once, with " + strings.TrimSpace(behind), sourceRemediation(source)}
+		return nil, Problem{source, "must contain the configuration file exactly once, with " + strings.TrimSpace(behind), sourceRemediation(source)}
 	}
 	file := "    - path: " + bundlePath + "\n      mode: 0644\n"
 	if bytes.Contains(before, []byte("      overwrite: true\n")) {
@@ -64,7 +64,7 @@ func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir st
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := os.CopyFS(dir, sources); err != nil {
-		return fmt.Errorf("lay the sources out for Butane: %w", err)
+		return fmt.Errorf("copy the sources for Butane: %w", err)
 	}
 	for name, text := range generated {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -73,10 +73,10 @@ func withStagedFiles(sources fs.FS, generated map[string][]byte, use func(dir st
 			return fmt.Errorf("replace %s: %w", name, err)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return fmt.Errorf("make room for %s: %w", name, err)
+			return fmt.Errorf("create the directory of %s: %w", name, err)
 		}
 		if err := os.WriteFile(path, text, 0o600); err != nil {
-			return fmt.Errorf("lay %s out for Butane: %w", name, err)
+			return fmt.Errorf("write %s for Butane: %w", name, err)
 		}
 	}
 	return use(dir)

@@ -56,7 +56,7 @@ func parseSums(in Input) (checksums, error) {
 			continue
 		}
 		if other, twice := sums[variable]; twice && other != sum {
-			problems = append(problems, Problem{where, path.Base(found[2]) + " stands twice, with two checksums", "keep that of the image's binary"})
+			problems = append(problems, Problem{where, path.Base(found[2]) + " has two different checksums", "keep the checksum of the image's binary"})
 		}
 		sums[variable] = sum
 	}

@@ -53,11 +53,11 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // Reasons to refuse a file.
 var (
-	errTruncated = errors.New("the file ends inside this line, which is half-written: see who writes it, or end the line")
-	errQuote     = errors.New("a quote that begins here is not closed before the file ends: close it, or see why the file is half-written")
-	errNUL       = errors.New("there is a NUL byte: write plain text")
-	errUTF8      = errors.New("this is not UTF-8: write plain text")
-	errTooLong   = fmt.Errorf("the file is longer than the %d bytes that it may have: see what has been written to it", MaxFile)
+	errTruncated = errors.New("the file ends inside this line: check the program that writes it, or complete the line")
+	errQuote     = errors.New("the quote that begins here is not closed: close it, or check the program that writes the file")
+	errNUL       = errors.New("NUL byte: write plain text")
+	errUTF8      = errors.New("not UTF-8: write plain text")
+	errTooLong   = fmt.Errorf("the file is longer than %d bytes: check what was written to it", MaxFile)
 )
 
 // ReadEnvironment parses a file of variables as systemd does for EnvironmentFile=

@@ -78,11 +78,11 @@ func TestReadEnvironmentRefuses(t *testing.T) {
 		line int
 		says string
 	}{
-		{"HTTP_PROXY=a\nNO_PRO", 2, "half-written"},
+		{"HTTP_PROXY=a\nNO_PRO", 2, "the file ends inside this line"},
 		{"HTTP_PROXY=\"s3cret\nOTHER=1\n", 1, "quote"},
 		{"#\r\n\r\nHTTP_PROXY='s3cret", 3, "quote"},
 		{"#\r\rHTTP_PROXY=\"s3cret\\", 3, "quote"},
-		{"OTHER=1\nHTTP_PROXY=s3cret\\", 2, "half-written"},
+		{"OTHER=1\nHTTP_PROXY=s3cret\\", 2, "the file ends inside this line"},
 		{"OTHER=1\nHTTP_PROXY=s3cret\x00\n", 2, "NUL"},
 		{"OTHER=1\nHTTP_PROXY=s3cret\xff\n", 2, "UTF-8"},
 		{strings.Repeat("s3cret=1\n", egress.MaxFile/9+1), 1 + egress.MaxFile/9, "longer than"},

@@ -77,7 +77,7 @@ func (c content) requiredDelay() time.Duration {
 func (f *File) Settings() (ProxySettings, error) {
 	switch {
 	case f.accepted == nil:
-		return ProxySettings{}, fmt.Errorf("%s has not been looked at", f.path)
+		return ProxySettings{}, fmt.Errorf("%s has not been read", f.path)
 	case f.accepted.readError != "":
 		return ProxySettings{}, errors.New(f.accepted.readError)
 	default:
@@ -91,7 +91,7 @@ func (f *File) read() (c content) {
 		c.sum, c.empty = sha256.Sum256(text), len(text) == 0
 		c.settings, err = ParseSettings(f.path, text)
 	} else if errors.Is(err, fs.ErrPermission) {
-		err = fmt.Errorf("%w: the service is not root: make it world-readable (chmod 0644), or give the proxy in egressProxy of config.yaml", err)
+		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644), or set the proxy in egressProxy of config.yaml", err)
 	}
 	if err != nil {
 		c.readError = err.Error()

@@ -66,7 +66,7 @@ func TestFileSettles(t *testing.T) {
 	says("http://two")
 	now = now.Add(time.Second)
 	look(false)
-	says(path + ": line 1: a quote that begins here is not closed before the file ends: close it, or see why the file is half-written")
+	says(path + ": line 1: the quote that begins here is not closed: close it, or check the program that writes the file")
 	write("HTTP_PROXY=http://two\n")
 	look(true)
 	now = now.Add(time.Second)

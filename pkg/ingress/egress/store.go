@@ -50,7 +50,7 @@ func (k Store) Load() (Configuration, time.Time, error) {
 	var from storedConfiguration
 	if json.Unmarshal(text, &from) != nil {
 		// The error of the parser may quote the file.
-		return Configuration{}, time.Time{}, fmt.Errorf("%s is not what this service writes: it is passed over", k.path)
+		return Configuration{}, time.Time{}, fmt.Errorf("%s was not written by this service: ignored", k.path)
 	}
 	s, err := FromConfiguration(from.HTTPProxy, from.HTTPSProxy, from.NoProxy)
 	if err != nil {
@@ -69,7 +69,7 @@ func (k Store) Save(s Configuration, at time.Time) error {
 		err = textfile.Replace(k.path, text)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the accepted egress proxy: %w", err)
+		return fmt.Errorf("save the accepted egress proxy: %w", err)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (k Store) LoadAddresses() (map[string][]netip.Addr, error) {
 	}
 	var all map[string][]netip.Addr
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("%s is not what this service writes: it is passed over", k.addresses)
+		return nil, fmt.Errorf("%s was not written by this service: ignored", k.addresses)
 	}
 	return all, nil
 }
@@ -94,7 +94,7 @@ func (k Store) SaveAddresses(all map[string][]netip.Addr) error {
 		err = textfile.Replace(k.addresses, text)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the addresses of the egress proxy: %w", err)
+		return fmt.Errorf("save the addresses of the egress proxy: %w", err)
 	}
 	return nil
 }

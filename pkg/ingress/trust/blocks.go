@@ -39,7 +39,7 @@ func splitBlocks(text []byte) ([]block, error) {
 			line = s.open.line
 		}
 		return nil, &Refusal{
-			Line: line, Message: "the file ends inside the certificate that begins here", Remediation: "write it whole; best beside it, and rename it then", Truncated: true,
+			Line: line, Message: "the file ends inside the certificate that begins here", Remediation: "write the file under a temporary name and rename it", Truncated: true,
 		}
 	}
 	return s.blocks, nil
@@ -60,10 +60,10 @@ func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 	case s.open == nil && !ended && isTruncatedMark(mark):
 		s.truncatedMark = number
 	case begins:
-		s.closeBlock("it does not end before the next one begins")
+		s.closeBlock("no END line before the next BEGIN line")
 		s.beginBlock(number, text, mark, whole)
 	case s.open == nil && ends:
-		s.blocks = append(s.blocks, block{line: number, flaw: "there is an END line without a BEGIN line"})
+		s.blocks = append(s.blocks, block{line: number, flaw: "END line without a BEGIN line"})
 	case s.open == nil:
 	default:
 		// All slices are of one text, so this extends the block by the line.
@@ -76,7 +76,7 @@ func (s *blockSplitter) addLine(number int, line, whole []byte, ended bool) {
 		case whose == s.open.kind+markTail:
 			s.closeBlock("")
 		case ended:
-			s.closeBlock("its END line is not that of its BEGIN line")
+			s.closeBlock("the END line does not match the BEGIN line")
 		}
 	}
 }
@@ -97,9 +97,9 @@ func (s *blockSplitter) beginBlock(number int, text, mark string, whole []byte) 
 	s.open = &block{line: number, kind: kind, text: whole}
 	switch {
 	case !is:
-		s.closeBlock("its BEGIN line does not end with " + markTail)
+		s.closeBlock("the BEGIN line does not end with " + markTail)
 	case text != mark:
-		s.open.flaw = "it is indented: its lines must begin in the first column"
+		s.open.flaw = "indented: lines must begin in the first column"
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *blockSplitter) closeBlock(flaw string) {
 
 // wrongKind returns the flaw of a block that is not a certificate.
 func (b block) wrongKind() string {
-	return fmt.Sprintf("it is a block %q, and no CERTIFICATE", printable(b.kind, maxKind))
+	return fmt.Sprintf("a block %q, not a CERTIFICATE", printable(b.kind, maxKind))
 }
 
 const maxKind = 40

@@ -39,7 +39,7 @@ func (j *bundleFilter) addBlock(b block) error {
 	first, again := j.seen[id]
 	switch {
 	case again:
-		out.Reason = fmt.Sprintf("a duplicate of that in line %d", first)
+		out.Reason = fmt.Sprintf("duplicate of line %d", first)
 	default:
 		j.seen[id] = b.line
 		if out.Reason = unsuitable(certificate); out.Reason == "" {
@@ -51,7 +51,7 @@ func (j *bundleFilter) addBlock(b block) error {
 		return nil
 	}
 	if j.size += len(certificate.Raw); j.size > maxDER {
-		return &Refusal{Line: b.line, Message: fmt.Sprintf("there are more than %d KiB of certificates up to here", maxDER>>10), Remediation: "leave only the CAs in it that issue the ingress's certificates"}
+		return &Refusal{Line: b.line, Message: fmt.Sprintf("more than %d KiB of certificates up to this line", maxDER>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
 	}
 	// A copy: the parsed certificate keeps the whole file in memory.
 	j.bundle.Roots = append(j.bundle.Roots, Certificate{DER: bytes.Clone(certificate.Raw), Subject: out.Subject})
@@ -77,14 +77,14 @@ func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	found, rest := pem.Decode(b.text)
 	switch {
 	case found == nil || len(rest) > 0:
-		return nil, "what it holds is not base64"
+		return nil, "invalid base64"
 	case len(found.Headers) > 0:
-		return nil, "it has header lines"
+		return nil, "header lines are not supported"
 	}
 	certificate, err := x509.ParseCertificate(found.Bytes)
 	if err != nil {
 		// The error texts of the parser quote nothing of the file.
-		return nil, "what it holds is not a certificate: " + printable(strings.TrimPrefix(err.Error(), "x509: "), maxSubject)
+		return nil, "not a certificate: " + printable(strings.TrimPrefix(err.Error(), "x509: "), maxSubject)
 	}
 	return certificate, ""
 }
@@ -92,19 +92,19 @@ func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 // unsuitable returns the reason why a certificate can never be trusted.
 func unsuitable(c *x509.Certificate) string {
 	if !c.BasicConstraintsValid || !c.IsCA {
-		return "it is not a CA's (no CA:TRUE in its basic constraints)"
+		return "not a CA certificate (no CA:TRUE in the basic constraints)"
 	}
 	if c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0 {
-		return "it is not a CA's (its key usage does not let it sign certificates)"
+		return "not a CA certificate (the key usage does not allow signing certificates)"
 	}
 	if c.PublicKeyAlgorithm == x509.UnknownPublicKeyAlgorithm || c.PublicKeyAlgorithm == x509.DSA {
-		return "its key is of a kind that signs no certificate of today"
+		return "unsupported type of key"
 	}
 	if key, is := c.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() < minRSA {
-		return fmt.Sprintf("its RSA key has less than %d bits", minRSA)
+		return fmt.Sprintf("the RSA key has fewer than %d bits", minRSA)
 	}
 	if !bytes.Equal(c.RawIssuer, c.RawSubject) && isForgeable(c.SignatureAlgorithm) {
-		return fmt.Sprintf("it is signed with %v, which can be forged", c.SignatureAlgorithm)
+		return fmt.Sprintf("signed with %v, which can be forged", c.SignatureAlgorithm)
 	}
 	return ""
 }
@@ -129,9 +129,9 @@ func (j *bundleFilter) outsideValidity(c *x509.Certificate) string {
 	j.recordBoundary(ends)
 	switch {
 	case j.now.Before(c.NotBefore):
-		return "it is not valid before " + formatDate(c.NotBefore)
+		return "not valid before " + formatDate(c.NotBefore)
 	case !j.now.Before(ends):
-		return "it has expired on " + formatDate(c.NotAfter)
+		return "expired on " + formatDate(c.NotAfter)
 	default:
 		return ""
 	}

@@ -90,7 +90,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 		return Bundle{}, err
 	}
 	if len(blocks) == 0 {
-		return Bundle{}, &Refusal{Message: "there is no certificate in it", Remediation: "put the CAs' certificates into it, in PEM (-----BEGIN CERTIFICATE-----)"}
+		return Bundle{}, &Refusal{Message: "the file contains no certificate", Remediation: "add the CA certificates in PEM (-----BEGIN CERTIFICATE-----)"}
 	}
 	j := bundleFilter{now: now, seen: make(map[[32]byte]int)}
 	for _, b := range blocks {
@@ -100,7 +100,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 	}
 	if len(j.bundle.Roots) == 0 {
 		return j.bundle, &Refusal{
-			Message: "no certificate in it can be trusted: " + j.bundle.SkippedSummary(), Remediation: "put the certificate of the CA that has issued the ingress's certificate into it",
+			Message: "no certificate in the file can be trusted: " + j.bundle.SkippedSummary(), Remediation: "add the certificate of the CA that issued the ingress's certificate",
 			NoneTrusted: true,
 		}
 	}
@@ -137,23 +137,23 @@ func checkFile(pem []byte, limit int) error {
 	case len(pem) > limit:
 		return TooLarge(limit)
 	case len(bytes.TrimSpace(pem)) == 0:
-		return &Refusal{Message: "it is empty", Remediation: "put the CAs' certificates into it, or remove the file to trust what this host trusts"}
+		return &Refusal{Message: "the file is empty", Remediation: "add the CA certificates, or remove the file to use the CAs of this host"}
 	}
 	if line := findPrivateKey(pem); line > 0 {
-		return &Refusal{Line: line, Message: "there is a private key in it", Remediation: "take it out, leave only certificates, and replace the key if others could read the file"}
+		return &Refusal{Line: line, Message: "the file contains a private key", Remediation: "remove it, and replace the key if others could read the file"}
 	}
 	switch {
 	case bytes.HasPrefix(pem, []byte(utf16Little)), bytes.HasPrefix(pem, []byte(utf16Big)):
-		return &Refusal{Message: "it is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
+		return &Refusal{Message: "the file is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
 	case pem[0] == derSequence && !bytes.Contains(pem, []byte(beginMark)):
-		return &Refusal{Message: "it is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return &Refusal{Message: "the file is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
 	}
 	return nil
 }
 
 // TooLarge is the refusal of a file of more than limit bytes.
 func TooLarge(limit int) *Refusal {
-	return &Refusal{Message: fmt.Sprintf("it is larger than %d KiB", limit>>10), Remediation: "leave only the CAs in it that issue the ingress's certificates"}
+	return &Refusal{Message: fmt.Sprintf("the file is larger than %d KiB", limit>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
 }
 
 // findPrivateKey returns the line of the first private key, or 0. It also accepts marks

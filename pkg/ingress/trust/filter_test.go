@@ -53,95 +53,95 @@ func TestFilterKeepsAndSkips(t *testing.T) {
 		"duplicate": {
 			a + b + a,
 			[]string{"CN=A", "CN=B"},
-			[]string{fmt.Sprintf(`line %d: "CN=A", serial abc: a duplicate of that in line 1`, 1+2*lines)},
+			[]string{fmt.Sprintf(`line %d: "CN=A", serial abc: duplicate of line 1`, 1+2*lines)},
 		},
 		"expired": {
 			validCA(t, "Bad", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Second) }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it has expired on 2026-06-01 11:59 UTC")},
+			[]string{sub("abc", "expired on 2026-06-01 11:59 UTC")},
 		},
 		"not yet valid": {
 			validCA(t, "Bad", func(c *x509.Certificate) { c.NotBefore = noon.Add(time.Minute) }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not valid before 2026-06-01 12:01 UTC")},
+			[]string{sub("abc", "not valid before 2026-06-01 12:01 UTC")},
 		},
 		"not a CA": {
 			validCA(t, "Bad", notCA) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
+			[]string{sub("abc", "not a CA certificate (no CA:TRUE in the basic constraints)")},
 		},
 		"no basic constraints": {
 			validCA(t, "Bad", notCA, func(c *x509.Certificate) { c.BasicConstraintsValid = false }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not a CA's (no CA:TRUE in its basic constraints)")},
+			[]string{sub("abc", "not a CA certificate (no CA:TRUE in the basic constraints)")},
 		},
 		"a CA that may not sign": {
 			validCA(t, "Bad", func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is not a CA's (its key usage does not let it sign certificates)")},
+			[]string{sub("abc", "not a CA certificate (the key usage does not allow signing certificates)")},
 		},
-		"RSA 1024": {smallRSA + a, []string{"CN=A"}, []string{sub("abc", "its RSA key has less than 2048 bits")}},
+		"RSA 1024": {smallRSA + a, []string{"CN=A"}, []string{sub("abc", "the RSA key has fewer than 2048 bits")}},
 		"SHA-1": {
 			forgeableCA(t, "Bad", otherIssuer, sha1WithRSA) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is signed with SHA1-RSA, which can be forged")},
+			[]string{sub("abc", "signed with SHA1-RSA, which can be forged")},
 		},
 		"MD5": {
 			forgeableCA(t, "Bad", otherIssuer, md5WithRSA) + a,
 			[]string{"CN=A"},
-			[]string{sub("abc", "it is signed with MD5-RSA, which can be forged")},
+			[]string{sub("abc", "signed with MD5-RSA, which can be forged")},
 		},
 		"SHA-1, self-issued":            {forgeableCA(t, "Old Root", nil, sha1WithRSA), []string{"CN=Old Root"}, nil},
 		"an intermediate of its issuer": {block("CERTIFICATE", signed(t, ca("Sub"), otherIssuer, key(t).Public(), key(t))), []string{"CN=Sub"}, nil},
 		"broken base64": {
 			strings.Replace(a, "\nMI", "\n*I", 1) + b,
 			[]string{"CN=B"},
-			[]string{"line 1: what it holds is not base64"},
+			[]string{"line 1: invalid base64"},
 		},
 		"broken ASN.1": {
 			block("CERTIFICATE", []byte("\x30\x03abc")) + b,
 			[]string{"CN=B"},
-			[]string{"line 1: what it holds is not a certificate: malformed tbs certificate"},
+			[]string{"line 1: not a certificate: malformed tbs certificate"},
 		},
 		"bytes behind the certificate": {
 			block("CERTIFICATE", append(signed(t, ca("T"), nil, key(t).Public(), key(t)), 0)) + b,
 			[]string{"CN=B"},
-			[]string{"line 1: what it holds is not a certificate: trailing data"},
+			[]string{"line 1: not a certificate: trailing data"},
 		},
 		"another kind": {
 			block("X509 CRL", []byte("abc")) + block("TRUSTED CERTIFICATE", []byte("abc")) + b,
 			[]string{"CN=B"},
-			[]string{`line 1: it is a block "X509 CRL", and no CERTIFICATE`, `line 4: it is a block "TRUSTED CERTIFICATE", and no CERTIFICATE`},
+			[]string{`line 1: a block "X509 CRL", not a CERTIFICATE`, `line 4: a block "TRUSTED CERTIFICATE", not a CERTIFICATE`},
 		},
 		"headers": {
 			"-----BEGIN CERTIFICATE-----\nProc-Type: 4,ENCRYPTED\n\n" + strings.SplitN(a, "\n", 2)[1] + b,
 			[]string{"CN=B"},
-			[]string{"line 1: it has header lines"},
+			[]string{"line 1: header lines are not supported"},
 		},
 		"indented": {
 			"  " + strings.ReplaceAll(strings.TrimSpace(a), "\n", "\n  ") + "\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: it is indented: its lines must begin in the first column"},
+			[]string{"line 1: indented: lines must begin in the first column"},
 		},
 		"no end, then another": {
 			"-----BEGIN CERTIFICATE-----\nAAAA\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: it does not end before the next one begins"},
+			[]string{"line 1: no END line before the next BEGIN line"},
 		},
 		"another end": {
 			"-----BEGIN CERTIFICATE-----\nAAAA\n-----END X-----\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: its END line is not that of its BEGIN line"},
+			[]string{"line 1: the END line does not match the BEGIN line"},
 		},
 		"an end alone": {
 			"-----END CERTIFICATE-----\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: there is an END line without a BEGIN line"},
+			[]string{"line 1: END line without a BEGIN line"},
 		},
 		"a begin without its end": {
 			"-----BEGIN CERTIFICATE\n" + b,
 			[]string{"CN=B"},
-			[]string{"line 1: its BEGIN line does not end with -----"},
+			[]string{"line 1: the BEGIN line does not end with -----"},
 		},
 		"a name that is no line": {
 			validCA(t, "evil\x1b[2J\nname\u202e"+strings.Repeat("x", 1000)),
@@ -178,25 +178,25 @@ func TestFilterRefuses(t *testing.T) {
 	}
 	lines := strings.Count(a, "\n")
 	for name, c := range map[string]struct{ text, says string }{
-		"empty":              {"", "it is empty: "},
-		"only spaces":        {" \r\n\n", "it is empty: "},
-		"no block":           {"hello\n", "there is no certificate in it: "},
-		"10 MiB":             {strings.Repeat("#", 10<<20), "it is larger than 1024 KiB: "},
-		"10,000":             {strings.Repeat(a, 10000), "it is larger than 1024 KiB: "},
-		"DER":                {string(signed(t, ca("A"), nil, key(t).Public(), key(t))), "it is binary (DER), not PEM: convert it: openssl x509 -inform der"},
-		"UTF-16":             {"\xff\xfe-\x00-\x00", "it is UTF-16 text: "},
-		"a private key":      {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"an EC key, first":   {block("EC PRIVATE KEY", secret) + a, "line 1: there is a private key in it: "},
-		"a key, indented":    {a + "\t" + block("RSA PRIVATE KEY", secret), fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, cut short":   {a + "-----BEGIN ENCRYPTED PRIVATE KEY-----\nabc", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key of OpenSSH":   {"-----BEGIN OPENSSH PRIVATE KEY-----\r\nabc\r\n-----END OPENSSH PRIVATE KEY-----\r\n", "line 1: there is a private key in it: "},
-		"a key of PGP":       {a + "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key of SSH2":      {a + "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nabc\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, misspelt":    {a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, small":       {a + "-----begin private key-----\nabc\n", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"a key, as a part":   {a + "a private key -----BEGIN PRIVATE KEY-----abc", fmt.Sprintf("line %d: there is a private key in it: ", 1+lines)},
-		"nothing left":       {validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in it can be trusted: line 1: "CN=Old", serial abc: it has expired on `},
-		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: it is a block \"X\", and no CERTIFICATE; and 19997 more: "},
+		"empty":              {"", "the file is empty: "},
+		"only spaces":        {" \r\n\n", "the file is empty: "},
+		"no block":           {"hello\n", "the file contains no certificate: "},
+		"10 MiB":             {strings.Repeat("#", 10<<20), "the file is larger than 1024 KiB: "},
+		"10,000":             {strings.Repeat(a, 10000), "the file is larger than 1024 KiB: "},
+		"DER":                {string(signed(t, ca("A"), nil, key(t).Public(), key(t))), "the file is binary (DER), not PEM: convert it: openssl x509 -inform der"},
+		"UTF-16":             {"\xff\xfe-\x00-\x00", "the file is UTF-16 text: "},
+		"a private key":      {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"an EC key, first":   {block("EC PRIVATE KEY", secret) + a, "line 1: the file contains a private key: "},
+		"a key, indented":    {a + "\t" + block("RSA PRIVATE KEY", secret), fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, cut short":   {a + "-----BEGIN ENCRYPTED PRIVATE KEY-----\nabc", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key of OpenSSH":   {"-----BEGIN OPENSSH PRIVATE KEY-----\r\nabc\r\n-----END OPENSSH PRIVATE KEY-----\r\n", "line 1: the file contains a private key: "},
+		"a key of PGP":       {a + "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key of SSH2":      {a + "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nabc\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, misspelt":    {a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, small":       {a + "-----begin private key-----\nabc\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"a key, as a part":   {a + "a private key -----BEGIN PRIVATE KEY-----abc", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
+		"nothing left":       {validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in the file can be trusted: line 1: "CN=Old", serial abc: expired on `},
+		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: a block \"X\", not a CERTIFICATE; and 19997 more: "},
 		"a begin and no end": {a + "-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
 		"dashes at the end":  {a + "---", fmt.Sprintf("line %d: the file ends inside", 1+lines)},
 		"an end cut short":   {strings.TrimRight(a, "-\n"), "line 1: the file ends inside"},
@@ -296,7 +296,7 @@ func FuzzFilter(f *testing.F) {
 		}
 		var refusal *trust.Refusal
 		if bytes.Contains(text, []byte("PRIVATE KEY-----")) && len(text) <= trust.MaxBundle &&
-			(!errors.As(err, &refusal) || refusal.Message != "there is a private key in it" || bundle.SkippedCount > 0) {
+			(!errors.As(err, &refusal) || refusal.Message != "the file contains a private key" || bundle.SkippedCount > 0) {
 			t.Fatalf("a private key: %v", err)
 		}
 		others := make(map[string]bool)

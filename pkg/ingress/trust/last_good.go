@@ -55,7 +55,7 @@ func (k LastGoodCopy) load() (origin string, certificates []byte, err error) {
 		origin, err = strconv.Unquote(quoted)
 	}
 	if !is || err != nil {
-		return "", nil, fmt.Errorf("%s is not what this service writes: it is passed over", k.path)
+		return "", nil, fmt.Errorf("%s was not written by this service: ignored", k.path)
 	}
 	return origin, certificates, nil
 }
@@ -76,7 +76,7 @@ func (k LastGoodCopy) save(text []byte) error {
 		return nil
 	}
 	if err := textfile.Replace(k.path, text); err != nil {
-		return fmt.Errorf("keep the last good CAs: %w", err)
+		return fmt.Errorf("save the last good CAs: %w", err)
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func (s *Source) read(now time.Time) (bundle Bundle, found content, refused erro
 	case errors.Is(err, textfile.ErrTooLong):
 		err = fmt.Errorf("%s: %w", s.path, TooLarge(s.limit))
 	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w: the service is not root: make it world-readable (chmod 0644)", err)
+		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644)", err)
 	case err == nil:
 		found.sum = sha256.Sum256(text)
 		if bundle, err = filter(text, s.limit, now); err != nil {

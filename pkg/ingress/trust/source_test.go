@@ -114,7 +114,7 @@ func TestSourceFollowsItsFile(t *testing.T) {
 	if took := s.refresh(); took < time.Second {
 		t.Errorf("a refused file counts after %v: it may be amid its replacement", took)
 	}
-	s.expect("A B", "it is empty")
+	s.expect("A B", "the file is empty")
 	if !s.UsesLastGood() || s.Absent() {
 		t.Error("the last good one is in force, and this is not said")
 	}
@@ -131,7 +131,7 @@ func TestSourceFollowsItsFile(t *testing.T) {
 	s.expect("", "")
 	write(t, s.Path(), "x")
 	s.refresh()
-	s.expect("", "there is no certificate in it")
+	s.expect("", "the file contains no certificate")
 	if !s.Absent() {
 		t.Error("before the refused file there was none")
 	}
@@ -179,13 +179,13 @@ func TestSourceAfterRestart(t *testing.T) {
 	write(t, s.Path(), "x")
 	s = restarted(s)
 	s.refresh()
-	if s.expect("", "there is no certificate in it"); !s.Absent() {
+	if s.expect("", "the file contains no certificate"); !s.Absent() {
 		t.Error("the last run had no file")
 	}
 	must(t, os.RemoveAll(filepath.Join(s.dir, "state")))
 	s = restarted(s)
 	s.refresh()
-	if s.expect("", "there is no certificate in it"); s.Loaded() || s.Absent() {
+	if s.expect("", "the file contains no certificate"); s.Loaded() || s.Absent() {
 		t.Error("nothing was ever good: this is not as if there were no file")
 	}
 	if left, err := filepath.Glob(filepath.Join(s.dir, "state", ".*")); err != nil || len(left) > 0 {
@@ -212,7 +212,7 @@ func TestSourceSavesOnlyTrusted(t *testing.T) {
 		write(t, s.Path(), "x")
 		s = restarted(s)
 		s.refresh()
-		if s.expect("", "there is no certificate in it"); s.Loaded() {
+		if s.expect("", "the file contains no certificate"); s.Loaded() {
 			t.Errorf("taken: %q", other)
 		}
 	}
@@ -230,7 +230,7 @@ func TestSourceOfAnotherPath(t *testing.T) {
 	s.Source = trust.NewSource(filepath.Join(s.dir, "a \n\"b\".crt"), kept)
 	write(t, s.Path(), "x")
 	s.refresh()
-	if s.expect("A", "there is no certificate in it"); s.Origin() != first || !s.UsesLastGood() {
+	if s.expect("A", "the file contains no certificate"); s.Origin() != first || !s.UsesLastGood() {
 		t.Errorf("in force is that of %s", s.Origin())
 	}
 	if _, whose := trust.EffectiveRoots(s.Source, nil); whose != first {
@@ -245,7 +245,7 @@ func TestSourceOfAnotherPath(t *testing.T) {
 	s.Source = trust.NewSource(first, kept)
 	write(t, first, "x")
 	s.refresh()
-	if s.expect("B", "there is no certificate in it"); s.Origin() != second {
+	if s.expect("B", "the file contains no certificate"); s.Origin() != second {
 		t.Errorf("in force is that of %s", s.Origin())
 	}
 }
@@ -257,7 +257,7 @@ func TestSourceWithWrongClock(t *testing.T) {
 	write(t, s.Path(), validCA(t, "A"))
 	s.now = noon.Add(-24 * time.Hour)
 	s.refresh()
-	if s.expect("", "it is not valid before"); s.Loaded() {
+	if s.expect("", "not valid before"); s.Loaded() {
 		t.Error("something is in force")
 	}
 	if changed, again := s.Refresh(noon, false); !changed || again != time.Hour+1 {
@@ -268,7 +268,7 @@ func TestSourceWithWrongClock(t *testing.T) {
 	if changed, _ := s.Refresh(noon.Add(2*time.Hour), false); !changed {
 		t.Error("the end of its time is not seen")
 	}
-	s.expect("A", "it has expired")
+	s.expect("A", "expired")
 }
 
 func TestSourceReadsOnlyChangedFile(t *testing.T) { //nolint:paralleltest // counts allocations
@@ -293,7 +293,7 @@ func TestSourceWithOtherFiles(t *testing.T) {
 	}{
 		"a directory": {func(p string) error { return os.Mkdir(p, 0o700) }, "not a regular file"},
 		"a pipe":      {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "not a regular file"},
-		"10 MiB":      {func(p string) error { return os.WriteFile(p, make([]byte, 10<<20), 0o600) }, "it is larger than 1024 KiB"},
+		"10 MiB":      {func(p string) error { return os.WriteFile(p, make([]byte, 10<<20), 0o600) }, "the file is larger than 1024 KiB"},
 		"a loop":      {func(p string) error { return os.Symlink(p, p) }, "too many levels"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -114,11 +114,11 @@ func differences() map[string]expectedDifference {
 	const low, high = "greater than or equal to 1024", "less than or equal to 65535"
 	unsupported := func(mode string) string { return field + ".mode: Unsupported value: " + mode + ": " + modes }
 	return map[string]expectedDifference{
-		"a merge of nothing": {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"a merged mode":      {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
-		"an anchor":          {oneReader, []string{"anchors, aliases and merge keys are not taken"}},
+		"a merge of nothing": {oneReader, []string{"anchors, aliases and merge keys are not supported"}},
+		"a merged mode":      {oneReader, []string{"anchors, aliases and merge keys are not supported"}},
+		"an anchor":          {oneReader, []string{"anchors, aliases and merge keys are not supported"}},
 		"a mode in base64":   {oneReader, []string{unsupported(`"RGVmYXVsdERlcGxveW1lbnQ="`)}},
-		"the mode twice":     {itsPlace, []string{`the key "mode" stands twice`}},
+		"the mode twice":     {itsPlace, []string{`duplicate key "mode"`}},
 
 		"a truth value as mode": {oneFault, []string{wrongType(field+".mode", "boolean", "string")}},
 		"a number as mode":      {oneFault, []string{wrongType(field+".mode", "integer", "string")}},

@@ -41,7 +41,7 @@ func TestTrustedCA(t *testing.T) {
 		ids, says          []string
 	}{
 		{"nothing was ever good", "nothing", "NothingTrusted", []string{"trust-none"}, []string{bundle + ": there is no certificate in it"}},
-		{"one left out", good + old, "InForce", []string{"trust-left-out"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
+		{"one left out", good + old, "InForce", []string{"trust-left-out"}, []string{`"CN=Old CA", serial `, `: expired on `}},
 		{"refused", "nothing", "Refused", []string{"trust-refused"}, []string{bundle + ": there is no certificate in it"}},
 		{"nothing left", old, "NothingLeft", []string{"trust-refused"}, []string{"what was trusted before stays in force", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},
