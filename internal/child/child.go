@@ -40,7 +40,7 @@ type Process struct {
 	*sandbox.Process
 }
 
-// Start runs a command of this program, such as "gate", as a child: without
+// Start runs a command of this program, such as "proxy", as a child: without
 // capabilities, without environment, and killed by the kernel when this process
 // ends. The command takes its end of the connection with [Inherited]. What it writes
 // to its standard error comes to output.

@@ -15,7 +15,7 @@ import (
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	for cores, want := range map[int]string{1: "GOMAXPROCS=1", 2: "GOMAXPROCS=2", 64: "GOMAXPROCS=2"} {
-		got := childEnvironment("probe", []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
+		got := childEnvironment("prober", []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, cores)
 		if diff := cmp.Diff([]string{"GOGC=50", "GOMEMLIMIT=32MiB", want}, got); diff != "" {
 			t.Errorf("%d cores (-want +got):\n%s", cores, diff)
 		}
@@ -28,7 +28,7 @@ func TestProxyMemoryLimit(t *testing.T) {
 		"240MiB": "GOMEMLIMIT=128MiB", "1GiB": "GOMEMLIMIT=912MiB", "251658240": "GOMEMLIMIT=128MiB", "245760KiB": "GOMEMLIMIT=128MiB",
 		"100MiB": "GOMEMLIMIT=64MiB", "": "", "off": "", "-1": "", "99999999999TiB": "",
 	} {
-		if got, is := memoryLimitEntry("gate", whole); got != want || is != (want != "") {
+		if got, is := memoryLimitEntry("proxy", whole); got != want || is != (want != "") {
 			t.Errorf("of %q: %q, want %q", whole, got, want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestMemoryLimitsFitTheUnit(t *testing.T) {
 	}
 	whole, hard := setting("Environment=GOMEMLIMIT="), setting("MemoryMax=")
 	sum := int64(ControllerMemory)
-	for _, command := range []string{"gate", "exporter", "probe"} {
+	for _, command := range []string{"proxy", "exporter", "prober"} {
 		entry, _ := memoryLimitEntry(command, strconv.FormatInt(whole, 10))
 		limit, is := parseMemory(strings.TrimPrefix(entry, memoryLimitVariable+"="))
 		if !is {

@@ -26,7 +26,7 @@ const memoryLimitVariable = "GOMEMLIMIT"
 // the gate.
 func memoryLimitEntry(command, whole string) (entry string, is bool) {
 	limit := int64(smallChildMemory)
-	if command == "gate" {
+	if command == "proxy" {
 		all, is := parseMemory(whole)
 		if !is {
 			return "", false

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // children are the commands that the service starts.
 func children() map[string]func(context.Context, *protocol.Conn) error {
 	return map[string]func(context.Context, *protocol.Conn) error{
-		"gate": runProxy, "exporter": exporter.RunConfined, prober.Command: answers.RunConfined,
+		"proxy": runProxy, "exporter": exporter.RunConfined, prober.Command: answers.RunConfined,
 	}
 }
 

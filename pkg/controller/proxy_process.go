@@ -15,7 +15,7 @@ import (
 type proxyProcess struct{ *child.Process }
 
 func startProxy(output *child.Output) (*proxyProcess, error) {
-	process, err := child.Start("gate", output)
+	process, err := child.Start("proxy", output)
 	if err != nil {
 		return nil, err
 	}

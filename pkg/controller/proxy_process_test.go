@@ -37,7 +37,7 @@ func startServing(t *testing.T, env ...string) *service {
 }
 
 // process is the process number of the service's gate, of which there is one.
-func (s *service) gate() int { return s.childPID("gate") }
+func (s *service) gate() int { return s.childPID("proxy") }
 
 // childPID is the process number of the service's one child that runs a command; 0
 // while there is none, or more than one.

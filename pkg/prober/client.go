@@ -19,7 +19,7 @@ import (
 const responseMargin = time.Second
 
 // Command is the program's command that the child runs.
-const Command = "probe"
+const Command = "prober"
 
 // Client asks a child. Its methods may be called from many goroutines.
 type Client struct {

@@ -19,7 +19,7 @@ import (
 
 // TestMain is the gate as well, as the keeper starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "gate" {
+	if len(os.Args) == 2 && os.Args[1] == "proxy" {
 		conn, err := child.InheritedConn()
 		if err == nil {
 			err = RunConfined(context.Background(), conn)
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // verifies routers by what it is told to trust, and by nothing that this host trusts.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
-	gate, err := child.Start("gate", child.NewOutput(func(line string) { t.Log(line) }))
+	gate, err := child.Start("proxy", child.NewOutput(func(line string) { t.Log(line) }))
 	if err != nil {
 		t.Fatal(err)
 	}

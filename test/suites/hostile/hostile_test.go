@@ -72,7 +72,7 @@ func startAttackedWith(t *testing.T, attack, config string) *service {
 	s.Service, err = s.node.LaunchService(lab.ServiceOptions{
 		Binary: shared.binary, Config: config, Env: lab.UnitEnvironment(),
 		// Its children have its argv[0].
-		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:gate:" + attack},
+		Wrap: []string{"bash", "-c", `exec -a "$0" "$@"`, "http01-proxyd:proxy:" + attack},
 	})
 	must(t, err)
 	t.Cleanup(func() {

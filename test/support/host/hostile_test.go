@@ -23,7 +23,7 @@ func startAttacked(t *testing.T, attack, settings string) *service {
 	const path = "/usr/local/bin/http01-proxyd-attacked"
 	s.requireNoError(s.master.Install(binary, path, 0o755))
 	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
-	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:gate:" + attack + " run")
+	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:proxy:" + attack + " run")
 	s.systemctl("start", unit)
 	return s
 }
@@ -52,7 +52,7 @@ func TestHostileStandardError(t *testing.T) {
 		if p := e["PRIORITY"]; p < "3" {
 			t.Errorf("priority %s: %q", p, message)
 		}
-		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" || !strings.HasPrefix(message, "the gate wrote to its standard error: ")) {
+		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" || !strings.HasPrefix(message, "the proxy wrote to its standard error: ")) {
 			t.Errorf("%v", e)
 		}
 		if strings.ContainsAny(message, "\x1b\x07\u202e\n") {
