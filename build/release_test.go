@@ -110,7 +110,7 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 	if runtime.GOOS == "linux" {
 		out := succeed(t, dist, "./http01-proxyd-linux-"+runtime.GOARCH, "version")
 		if !strings.HasPrefix(out, "http01-proxyd "+version+" ") {
-			t.Errorf("the binary says that it is %q, want %s", out, version)
+			t.Errorf("the binary's version is %q, want %s", out, version)
 		}
 	}
 
@@ -157,7 +157,7 @@ func checkLayout(t *testing.T, dist string, all map[string]string) {
 	index := must1(root.ImageIndex(outer.Manifests[0].Digest))(t)
 	manifest := must1(index.IndexManifest())(t)
 	if got := manifest.Annotations["org.opencontainers.image.version"]; got != version {
-		t.Errorf("the image says that it is %s, want %s", got, version)
+		t.Errorf("the image's version is %s, want %s", got, version)
 	}
 	var archs []string
 	for _, m := range manifest.Manifests {
@@ -184,19 +184,19 @@ func checkLayout(t *testing.T, dist string, all map[string]string) {
 	}
 }
 
-// next is what a release tells to do next, without the reference.
+// next returns the commands that a release prints, without the reference.
 func next(t *testing.T, out string) []string {
 	t.Helper()
 	_, command, found := strings.Cut(out, "\nNext:\n")
 	words := strings.Fields(command)
 	if !found || len(words) < 2 || words[len(words)-1] != "PUSH="+repository+":"+version {
-		t.Fatalf("the release does not tell how to push it as %s:%s:\n%s", repository, version, out)
+		t.Fatalf("the release does not print how to push it as %s:%s:\n%s", repository, version, out)
 	}
 	return words[:len(words)-1]
 }
 
-// checkPush does what the release tells to do next: the image in the registry is
-// the one that the MachineConfigs name.
+// checkPush runs the printed commands: the registry then has the image that the
+// MachineConfigs name.
 func checkPush(t *testing.T, dir string, command []string, digest string) {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -220,7 +220,7 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 	t.Helper()
 	succeed(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("the registry is asked: %s %s", r.Method, r.URL)
+		t.Errorf("request to the registry: %s %s", r.Method, r.URL)
 	}))
 	t.Cleanup(server.Close)
 	for name, push := range map[string][]string{
@@ -239,7 +239,7 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 	}
 }
 
-// TestRehearsal: what looks like a release and is none says so.
+// TestRehearsal: a rehearsal is reported as a rehearsal.
 func TestRehearsal(t *testing.T) {
 	t.Parallel()
 	dir := clone(t, snapshot(t), "clone")
@@ -249,12 +249,12 @@ func TestRehearsal(t *testing.T) {
 	}
 	for _, want := range []string{"This was a rehearsal.", "version of the binaries is v0.0.0-20260304050607-", "git tag -s " + version, "make -f build/release.mk release VERSION=" + version} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("missing %q in:\n%s", want, out)
 		}
 	}
 	for _, wrong := range []string{"PUSH=", "Next:"} {
 		if strings.Contains(out, wrong) {
-			t.Errorf("it says %q:\n%s", wrong, out)
+			t.Errorf("unexpected %q in:\n%s", wrong, out)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type Binary struct {
 // Commit is the recorded source of a binary. Without a git clone no field is set.
 type Commit struct {
 	Version  string    // the tag, or a pseudo-version of the commit; "(devel)" if unknown
-	Revision string    // the commit's hash, with "-dirty" if there were changes beside it
+	Revision string    // the commit's hash, with "-dirty" if there were uncommitted changes
 	Time     time.Time // the commit's
 }
 

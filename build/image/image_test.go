@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/build/image"
 )
 
-// made is when the images of these tests say that they were made.
+// made is the creation time of the images.
 func made() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 
 // write puts files into a new directory.
@@ -167,7 +167,7 @@ func TestImageMetadata(t *testing.T) {
 	}
 }
 
-// checkImage compares what the image for one platform says of itself.
+// checkImage compares the metadata of the image for one platform.
 func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, labels map[string]string) {
 	t.Helper()
 	own := must1(img.Manifest())(t)
@@ -179,7 +179,7 @@ func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, 
 	}
 	config := must1(img.ConfigFile())(t)
 	if config.OS != "linux" || config.Architecture != m.Platform.Architecture || !config.Created.Equal(created) {
-		t.Errorf("the config says %s/%s, %s", config.OS, config.Architecture, config.Created)
+		t.Errorf("the config has %s/%s, %s", config.OS, config.Architecture, config.Created)
 	}
 	if diff := cmp.Diff(v1.Config{Entrypoint: []string{"/usr/bin/http01-proxyd"}, Labels: labels}, config.Config); diff != "" {
 		t.Errorf("config, -want +got:\n%s", diff)

@@ -7,7 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http" //nolint:depguard // no host binary: what a registry's client fails with
+	"net/http" //nolint:depguard // not the host binary: errors of the registry client
 	"slices"
 	"strings"
 

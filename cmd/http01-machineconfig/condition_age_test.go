@@ -14,8 +14,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 )
 
-// holderReport is what a host prints that serves the VIP; of no time, as earlier
-// versions do, without one.
+// holderReport is the report of a host that serves the VIP. Without a time it is a
+// report of an earlier version.
 func holderReport(said time.Time) string {
 	own := ""
 	if !said.IsZero() {
@@ -25,8 +25,8 @@ func holderReport(said time.Time) string {
 "lastTransitionTime": "2026-01-02T03:04:05Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": "Held"}]}`, own)
 }
 
-// TestReportAge: a report counts as long as --max-age says, by its own time, or else
-// by its file's, where it says none or one that is to come.
+// TestReportAge: the age of a report comes from its own time, or from its file if the
+// time is missing or in the future.
 func TestReportAge(t *testing.T) {
 	t.Parallel()
 	const good, ahead = "192.0.2.5 is held and served by m0; 1 host has reported\n", "192.0.2.5 is held and served by m0; the report of m0 is from "
@@ -60,7 +60,8 @@ func TestReportAge(t *testing.T) {
 	}
 }
 
-// inOrder reports whether the text has the pieces between the stars, one after the other.
+// inOrder reports whether the text contains the pieces between the stars, in that
+// order.
 func inOrder(text, pieces string) bool {
 	for piece := range strings.SplitSeq(pieces, "*") {
 		_, rest, found := strings.Cut(text, piece)
@@ -72,12 +73,12 @@ func inOrder(text, pieces string) bool {
 	return true
 }
 
-// failingWriter is a disk that is full.
+// failingWriter behaves like a full disk.
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// TestOutputFails: a condition that is not printed has an exit code of its own.
+// TestOutputFails: a condition that cannot be printed has a separate exit code.
 func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status-m0.json")

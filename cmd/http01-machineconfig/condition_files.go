@@ -45,7 +45,7 @@ func readHostReport(file string) condition.HostReport {
 		var report condition.HostReport
 		if report, err = condition.Parse(name, text); err == nil {
 			h = report
-		} else if file != name { // the host's name stands before it
+		} else if file != name { // the error already contains the host's name
 			err = fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -90,12 +90,12 @@ func readAtMost(file string, limit int64) ([]byte, error) {
 // readPrevious reads the output of an earlier run, nil without one.
 func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if f.previous == "" {
-		return nil, nil //nolint:nilnil // none was given
+		return nil, nil //nolint:nilnil // not requested
 	}
 	const mend = "give the output of an earlier run with -o json or -o yaml, or remove the file"
 	text, err := readAtMost(f.previous, maxCondition)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // it is the first run
+		return nil, nil //nolint:nilnil // the first run
 	} else if err != nil {
 		return nil, fmt.Errorf("read the previous condition: %w: %s", err, mend)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// writeReport writes what a host's `status -o json` prints.
+// writeReport writes the output of `status -o json` of a host.
 func writeReport(t *testing.T, dir, name string, look report.ReconcileResult, since time.Time) string {
 	t.Helper()
 	b := report.NewTracker("1.0", since, func(_, _ report.Condition) {})
@@ -30,8 +30,8 @@ func writeReport(t *testing.T, dir, name string, look report.ReconcileResult, si
 	return path
 }
 
-// TestCondition: of the service's own reports, in every format, with the exit code;
-// and the same again.
+// TestCondition combines reports of the service, in every format, with the exit code,
+// twice.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestCondition(t *testing.T) {
 			t.Errorf("%s, again: %+v, want %+v", format, again, got)
 		}
 	}
-	// The first time there is no previous one, and nothing is left to it.
+	// In the first run there is no previous condition, and no temporary file remains.
 	if first := runLine(t, "", "condition", "-o", "text", "--previous", filepath.Join(dir, "absent"), "--hosts", "master0,master1", holder, other); first.code != command.OK || !strings.Contains(first.out, message) {
 		t.Errorf("%+v", first)
 	}
@@ -85,8 +85,8 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// TestUnreadableReports: a host whose report is no report has not answered, since the
-// file is as it is.
+// TestUnreadableReports: a host with an unreadable report has not answered since the
+// time of the file.
 func TestUnreadableReports(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -118,7 +118,7 @@ func TestUnreadableReports(t *testing.T) {
 	}
 }
 
-// TestFileNamedAsHost: the name of a file that is called as nothing else is said once.
+// TestFileNamedAsHost: the name of a file that is named like its host appears once.
 func TestFileNamedAsHost(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, os.WriteFile("t.txt", []byte("Serving\n"), 0o600))

@@ -30,7 +30,7 @@ func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
 		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
 	var problems config.Problems
-	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // those say what to do
+	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // they contain a remediation
 		err = readError(err)
 	}
 	return &machineconfig.Input{Name: path, Text: text}, err
@@ -41,7 +41,7 @@ func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
 func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, error) {
 	switch path {
 	case "":
-		return nil, nil //nolint:nilnil // none was asked for
+		return nil, nil //nolint:nilnil // not requested
 	case stdin:
 		text, err := readAll(in, "standard input", limit)
 		return &machineconfig.Input{Name: "standard input", Text: text}, err

@@ -26,7 +26,7 @@ import (
 
 const image = "registry.example.com/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// outcome is what one command line gives.
+// outcome is the result of one command line.
 type outcome struct {
 	code     int
 	out, err string
@@ -44,7 +44,7 @@ func TestCommandLine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
-		out, err string // what each stream has to contain; "" wants it empty
+		out, err string // required content of each stream; "" requires it empty
 	}{
 		"nothing":           {nil, command.Usage, "", "Commands:"},
 		"help":              {[]string{"--help"}, command.OK, "Commands:", ""},
@@ -70,8 +70,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestMessages runs the script in testdata/messages.txt: command lines that
-// are refused, every line of the answer and the exit code.
+// TestMessages runs the script in testdata/messages.txt: command lines that are
+// refused, with the whole message and the exit code.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("testdata/messages.txt")
@@ -107,7 +107,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestHelpOfEveryCommand: help is how an admin meets a flag.
+// TestHelpOfEveryCommand: help is available for every command, and its lines are short.
 func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range program().Commands {
@@ -140,8 +140,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// TestCommittedFilesAreCurrent: rendering again gives what is committed, byte for
-// byte, and there is nothing besides.
+// TestCommittedFilesAreCurrent: rendering again gives the committed files, byte for
+// byte, and no other file exists.
 func TestCommittedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,9 +164,8 @@ func TestCommittedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestEveryChangeIsCovered: nothing that is delivered lacks an entry in the
-// policy that goes with it, or a change of it would reboot the hosts; and the
-// policy speaks of nothing that is not delivered.
+// TestEveryChangeIsCovered: every delivered file and unit has an entry in the policy,
+// or its change would reboot hosts. The policy has no other entry.
 func TestEveryChangeIsCovered(t *testing.T) {
 	t.Parallel()
 	objects := must1(machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master"}))(t)
@@ -218,8 +217,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPrintToStdout: one stream with the MachineConfigs and nothing else in it; the
-// policy has to come first and by itself.
+// TestPrintToStdout: the stream contains only the MachineConfigs. The policy must be
+// applied first, separately.
 func TestPrintToStdout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -238,8 +237,8 @@ func TestPrintToStdout(t *testing.T) {
 	}
 }
 
-// TestPolicyIsWrittenFirst: a rendering names no folder that another one may be in,
-// and each policy its own command, once.
+// TestPolicyIsWrittenFirst: rendered files name no folder, which may be another one,
+// and each policy contains its command once.
 func TestPolicyIsWrittenFirst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -261,7 +260,7 @@ func TestPolicyIsWrittenFirst(t *testing.T) {
 	}
 }
 
-// TestStaleFilesAreRefused: what oc would apply besides is named and stays.
+// TestStaleFilesAreRefused: files that oc would also apply are named and not changed.
 func TestStaleFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -291,7 +290,7 @@ func TestStaleFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestNoFolder: what --out says cannot be a folder.
+// TestNoFolder: --out is not a folder and cannot become one.
 func TestNoFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -309,7 +308,8 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
-// TestConfigurationFromStdin: it is judged, and named, as one from a file.
+// TestConfigurationFromStdin: a configuration from standard input is validated like one
+// from a file.
 func TestConfigurationFromStdin(t *testing.T) {
 	t.Parallel()
 	good := runLine(t, "mode: \"\"\n", "render", "--image", image, "--config", "-", "--out", "-")
@@ -322,8 +322,8 @@ func TestConfigurationFromStdin(t *testing.T) {
 	}
 }
 
-// TestFilesAreReplacedAtomically: files are replaced, not written to, readable by all, and
-// nothing else is left in the directory.
+// TestFilesAreReplacedAtomically: files are replaced, not overwritten. They are
+// world-readable, and no other file remains in the directory.
 func TestFilesAreReplacedAtomically(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -369,7 +369,7 @@ func TestLayered(t *testing.T) {
 
 func TestFCOS(t *testing.T) {
 	t.Parallel()
-	module := t.TempDir() // a small service, with what the toolchain says about any
+	module := t.TempDir() // a small program with build information
 	for name, text := range map[string]string{"go.mod": "module example.com/fork\n", "cmd/http01-proxyd/main.go": "package main\n\nfunc main() {}\n"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(module, name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
@@ -408,7 +408,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// must1 gives what a call returned, unless that was an error.
+// must1 returns the value of a call that must succeed.
 func must1[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -18,7 +18,7 @@ import (
 
 // Limits of the input, far above real sizes.
 const (
-	maxConfig = 256 << 10 // as on the host
+	maxConfig = 256 << 10 // the limit of the host
 	maxSums   = 1 << 20
 	maxBinary = 64 << 20
 	// etcd accepts objects up to 1.5 MiB, and YAML adds indentation.
@@ -159,7 +159,7 @@ func (f renderFlags) run(ctx context.Context, s command.Streams) error {
 		f.printNotes(s.Err, outputs)
 		return f.report(s.Err, outputs, "")
 	}
-	if !f.fcos { // oc does not read an Ignition configuration, nor Ignition a folder
+	if !f.fcos { // oc does not read Ignition configurations, and Ignition does not read folders
 		if err := checkStaleFiles(f.out, outputs); err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (f renderFlags) sameFile() bool {
 // readCluster reads the cluster's objects, which may be in one file.
 func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, error) {
 	if f.apiServer == "" && f.infrastructure == "" {
-		return nil, nil //nolint:nilnil // none was asked for
+		return nil, nil //nolint:nilnil // not requested
 	}
 	c := machineconfig.ClusterObjects{Strict: f.strict}
 	var apiErr, infrastructureErr error
@@ -255,7 +255,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	for _, o := range objects {
 		outputs = append(outputs, outputFile{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
 	}
-	if f.out == "-" { // the policy has to be in force first: not one stream
+	if f.out == "-" { // the policy must be in force first, so it is not part of the stream
 		return outputs, nil
 	}
 	manifest, err := policy.Manifest()

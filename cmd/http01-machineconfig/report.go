@@ -15,16 +15,16 @@ import (
 // outputFile is one file to write.
 type outputFile struct {
 	machineconfig.Object
-	machineConfig bool     // counts against the operator's limit
-	uncovered     []string // what has no entry in the policy
+	machineConfig bool     // counted in the operator's limit
+	uncovered     []string // files and units without an entry in the policy
 }
 
 // reportedFile is one file in the JSON report.
 type reportedFile struct {
 	Path    string   `json:"path"`
-	Bytes   int      `json:"bytes"`             // a MachineConfig's as JSON, another file's own
+	Bytes   int      `json:"bytes"`             // of a MachineConfig as JSON, of another file as it is
 	Percent *float64 `json:"percent,omitempty"` // of the operator's limit
-	Reboots []string `json:"reboots,omitempty"` // what reboots a host when it changes
+	Reboots []string `json:"reboots,omitempty"` // files and units whose change reboots a host
 
 	Architecture string `json:"architecture,omitempty"` // GOARCH of the binary in it
 }
@@ -39,7 +39,7 @@ type conditionReport struct {
 
 func percent(size int) float64 { return 100 * float64(size) / machineconfig.OperatorLimit }
 
-// report tells what was written below dir, and how large it is.
+// report lists the files below dir and their sizes.
 func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error {
 	r := conditionReport{LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
 	for _, o := range outputs {

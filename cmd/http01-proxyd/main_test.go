@@ -19,7 +19,7 @@ func TestCommandLine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
-		out, err string // what each stream has to contain; "" wants it empty
+		out, err string // required content of each stream; "" requires it empty
 	}{
 		"nothing":            {nil, command.Usage, "", "Commands:"},
 		"help":               {[]string{"--help"}, command.OK, "Commands:", ""},
@@ -59,7 +59,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// emptyPaths are flags for check on a host that has nothing to do with VIPs.
+// emptyPaths are flags for check on a host without VIPs.
 func emptyPaths(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func emptyPaths(t *testing.T) []string {
 	}
 }
 
-// TestProgressLine: it never takes more than the one line that it clears.
+// TestProgressLine: the line never exceeds the one line that is cleared.
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
 	p := diagnose.Progress{Done: 3, Total: 17, Pending: []string{"dns", "holder", "certificate"}}
@@ -97,7 +97,7 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-// TestHelpOfEveryCommand: help is how an admin meets a flag.
+// TestHelpOfEveryCommand: help is available for every command, and its lines are short.
 func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range program().Commands {

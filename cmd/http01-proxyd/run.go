@@ -82,7 +82,7 @@ Examples:
 				if os.Getenv("GOGC") == "" {
 					debug.SetGCPercent(gcPercent)
 				}
-				if os.Getenv("GOMEMLIMIT") != "" { // of all processes together
+				if os.Getenv("GOMEMLIMIT") != "" { // the limit of all processes
 					debug.SetMemoryLimit(child.ControllerMemory)
 				}
 				if err := sandbox.BecomeSubreaper(); err != nil {
@@ -109,7 +109,7 @@ func requireParent(flags *flag.FlagSet, name, dir string) error {
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		info, err := os.Stat(d)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && d == dir: // it will be made
+		case errors.Is(err, fs.ErrNotExist) && d == dir: // created later
 		case errors.Is(err, fs.ErrNotExist):
 			return command.UsageError(fmt.Sprintf("--%s: %s does not exist: create it, or give another directory", name, d))
 		case err != nil:

@@ -13,11 +13,11 @@ import (
 
 // Control sequences (xterm's ctlseqs) that all terminals in use support.
 const (
-	alternateScreen = "\x1b[?1049h" // the alternate screen: what stood there comes back
+	alternateScreen = "\x1b[?1049h" // the alternate screen: the previous contents return after it
 	normalScreen    = "\x1b[?1049l"
 	hideCursor      = "\x1b[?25l"
 	showCursor      = "\x1b[?25h"
-	disableWrap     = "\x1b[?7l" // a line that is too long all the same stays one
+	disableWrap     = "\x1b[?7l" // a line that is too long is cut
 	enableWrap      = "\x1b[?7h"
 	cursorHome      = "\x1b[H"
 	clearRight      = "\x1b[K" // to the end of the line

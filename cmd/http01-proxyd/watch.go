@@ -41,15 +41,15 @@ type watcher struct {
 	out  io.Writer
 	host string
 
-	last         report.Report // of the service; without a condition before the first
-	lastFetched  time.Time     // when it told that
-	missingSince time.Time     // since when it has not answered; zero when it does
+	last         report.Report // the last report, without a condition before the first one
+	lastFetched  time.Time     // time of the last report
+	missingSince time.Time     // zero while the service answers
 	fetchError   error
 	shown        bool
 }
 
-// run asks and shows. A signal shows what is known once more; nil as a channel
-// never comes.
+// run fetches and shows reports. A signal repaints the last report. A nil channel
+// disables that.
 func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-chan os.Signal) error {
 	next := time.NewTicker(w.interval)
 	defer next.Stop()
@@ -125,7 +125,7 @@ func (w *watcher) view(columns, rows int) report.View {
 	return report.View{Colour: command.SupportsColour(w.out), Width: columns, Height: rows}
 }
 
-// runOnTerminal is the watch in a terminal, which is as it was before when it ends.
+// runOnTerminal repaints the terminal, and restores it at the end.
 func (w *watcher) runOnTerminal(ctx context.Context) (err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
@@ -158,8 +158,8 @@ func (w *watcher) suspend() error {
 	return terminal.enter()
 }
 
-// draw puts a title, and what is known, onto the screen. While the service does
-// not answer, what it told last stays in sight.
+// draw writes a title and the report to the screen. While the service does not answer,
+// the last report stays.
 func (w *watcher) draw(terminal screen, now time.Time) error {
 	columns, rows := terminal.size()
 	var text strings.Builder
@@ -175,7 +175,7 @@ func (w *watcher) draw(terminal screen, now time.Time) error {
 			text.WriteByte('\n')
 			return terminal.draw(text.String())
 		}
-		fmt.Fprintf(&text, "; what it told at %s:\n\n", w.lastFetched.Format(time.TimeOnly))
+		fmt.Fprintf(&text, "; last report at %s:\n\n", w.lastFetched.Format(time.TimeOnly))
 	}
 	view.Height = max(1, rows-strings.Count(text.String(), "\n"))
 	if err := w.last.WriteText(&text, now, view); err != nil {

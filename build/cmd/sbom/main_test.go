@@ -15,7 +15,7 @@ func TestCommandLine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args     []string
 		code     int
-		out, err string // what each stream has to contain; "" wants it empty
+		out, err string // what each stream has to contain; "" requires it empty
 	}{
 		"help":      {[]string{"--help"}, program.OK, "--image REFERENCE", ""},
 		"no binary": {[]string{"--binaries", empty}, program.Failure, "", "no binary found in " + empty + "; run make binaries"},

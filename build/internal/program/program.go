@@ -26,7 +26,7 @@ const (
 // Program is one command.
 type Program struct {
 	Name string
-	Help string // what it does, and examples
+	Help string // description and examples
 	// Setup adds the flags and returns the function that runs after parsing. It writes
 	// the result for the caller to out, and notes for people to notes.
 	Setup func(*flag.FlagSet) Run

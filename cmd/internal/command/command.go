@@ -16,8 +16,8 @@ import (
 type Command struct {
 	Name    string
 	Summary string // one line for the program's list of commands
-	Help    string // what it does, and examples; no newline at the end
-	Files   string // what its arguments are, such as "FILE..."; empty: it takes none
+	Help    string // description and examples; no newline at the end
+	Files   string // the arguments in the usage, such as "FILE..."; empty without arguments
 	// Setup adds the flags and returns the function that runs after parsing, until its
 	// context ends. It is also called for help, and must have no other effect. The
 	// returned function returns a UsageError for wrong flags.

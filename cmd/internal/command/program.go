@@ -14,9 +14,9 @@ import (
 
 // The exit codes.
 const (
-	OK      = 0 // done, help and version included
+	OK      = 0 // success, including help and version
 	Failure = 1 // the command ran and returned an error
-	Usage   = 2 // the command line is wrong: nothing was done
+	Usage   = 2 // the command line is wrong, and the command has not run
 )
 
 // Program is one binary. It is immutable, and can run several command lines

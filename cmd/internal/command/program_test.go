@@ -27,7 +27,7 @@ func tool() command.Program {
 	}
 }
 
-// copyCommand has flags of all kinds, reads and writes.
+// copyCommand has flags of all kinds, and reads and writes.
 func copyCommand() command.Command {
 	return command.Command{
 		Name: "copy", Summary: "give the input back", Help: "Copy it.\n\nExample:\n  tool copy -u",
@@ -50,7 +50,7 @@ func copyCommand() command.Command {
 	}
 }
 
-// breakCommand returns an error, which --usage makes one of the command line.
+// breakCommand returns an error, with --usage a UsageError.
 func breakCommand() command.Command {
 	return command.Command{
 		Name: "breaking", Summary: "fail", Help: "Fail.",
@@ -109,7 +109,7 @@ Usage:
 `
 )
 
-// TestExecute compares all that command lines print, to the byte.
+// TestExecute compares the whole output of command lines.
 func TestExecute(t *testing.T) {
 	t.Parallel()
 	type outcome struct {

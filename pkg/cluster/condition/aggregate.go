@@ -17,14 +17,14 @@ import (
 // The reasons that no single host can report.
 const (
 	VIPHeldTwice report.Reason = "VIPHeldTwice" // two hosts hold one VIP
-	VIPNotHeld   report.Reason = "VIPNotHeld"   // none does
+	VIPNotHeld   report.Reason = "VIPNotHeld"   // no host holds a VIP
 )
 
 // Expectation describes the expected reports. The zero value expects nothing.
 type Expectation struct {
-	Count  int           // of the hosts that there are
-	Names  []string      // theirs
-	MaxAge time.Duration // of a report
+	Count  int           // number of hosts
+	Names  []string      // names of the hosts
+	MaxAge time.Duration // maximal age of a report
 }
 
 // Aggregate combines the reports of all hosts into one condition. It is True when every
@@ -82,8 +82,8 @@ type result struct {
 	status    string
 	reason    report.Reason
 	message   []string
-	since     time.Time    // since when it is so, as the hosts tell; zero if they do not
-	mentioned []HostReport // of whose own state the message tells already
+	since     time.Time    // time of the change in the hosts' reports; zero if unknown
+	mentioned []HostReport // hosts whose state is in the message
 }
 
 func evaluate(hosts []HostReport) result {
@@ -260,7 +260,7 @@ func transitionTime(v result, hosts []HostReport, previous *report.Condition, cl
 	if known && at.Before(previous.LastTransitionTime) {
 		at = previous.LastTransitionTime
 	}
-	return earlier(at, clock).UTC().Truncate(time.Second) // a host's clock may be ahead
+	return earlier(at, clock).UTC().Truncate(time.Second) // the clock of a host may be ahead
 }
 
 func latest(hosts []HostReport, when func(HostReport) time.Time) (at time.Time) {

@@ -19,10 +19,10 @@ type HostReport struct {
 	Version   string
 	Condition report.Condition // the zero value: the host has not answered
 	VIPs      []report.VIP
-	Problem   string    // why there is no report
-	Observed  time.Time // when it was asked, by the clock here; zero when that is not known
-	Reported  time.Time // when it has answered, by its own clock; zero when it does not say
-	stale     bool      // its report was too old; the problem names the host
+	Problem   string    // the reason why there is no report
+	Observed  time.Time // time of the query, by this machine's clock; zero if unknown
+	Reported  time.Time // time in the report, by the host's clock; zero if missing
+	stale     bool      // the report was too old; Problem names the host
 }
 
 // reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition),

@@ -23,12 +23,12 @@ const (
 // Action is one step of the machine-config-daemon.
 type Action struct {
 	Type    string
-	Service string // of Restart and Reload
+	Service string // for Restart and Reload
 }
 
 // Entry lists the actions for a change of a file or unit.
 type Entry struct {
-	Key     string // a path, exact or a directory above, or a unit's name
+	Key     string // the path of a file or a parent directory, or the name of a unit
 	Actions []Action
 }
 
@@ -48,7 +48,7 @@ func InstallerPolicy() Policy {
 	install := []Action{{Type: DaemonReload}, {Type: Restart, Service: "http01-proxyd-install.service"}}
 	return Policy{
 		Files: []Entry{
-			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches it
+			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches the files
 			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
 			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer compiles it
 		},

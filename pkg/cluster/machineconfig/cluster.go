@@ -38,10 +38,10 @@ type clusterSettings struct {
 	proxy challengeProxy
 	vips  clusterVIPs
 	apiDomain
-	modeSource    string // where the mode is from, in messages
+	modeSource    string // the file with the mode, for messages
 	vipsSource    string
 	warnings      []string
-	maybeMisspelt bool // the field is absent, and one of the unknown ones may be it
+	maybeMisspelt bool // the field is absent, but may be one of the unknown fields
 }
 
 // absentMessage describes the effect of an absent field.
@@ -89,7 +89,7 @@ func openShiftPorts() map[uint16]string {
 // edits returns the edits that put the settings into a configuration. They replace the
 // values of the default configuration.
 func (w clusterSettings) edits() configEdits {
-	// The comments tell readers of the file on a host which object to change.
+	// The comments name the object that readers of the file on a host must change.
 	const doorFrom, vipsFrom = "from the " + kindAPIServer + " " + singleton + ", " + challengeProxyField, "from the " + kindInfrastructure + " " + singleton + ", " + platformPath
 	c := configEdits{{keys: modeKeys(), value: string(w.proxy.mode), tag: "!!str", replace: true, comment: doorFrom}}
 	if !w.proxy.present {
@@ -124,7 +124,7 @@ func (w clusterSettings) checkConflicts(configuration Input) error {
 	if vipsFrom == "" {
 		vipsFrom = w.modeSource
 	}
-	refuse(modeKeys(), w.modeSource, true) // an empty one disables
+	refuse(modeKeys(), w.modeSource, true) // an empty mode disables the proxy
 	refuse([]string{"customDeployment"}, w.modeSource, false)
 	refuse([]string{"vips", "api"}, vipsFrom, false)
 	refuse([]string{"vips", "ingress"}, vipsFrom, false)
@@ -136,7 +136,7 @@ func (w clusterSettings) notes() []string {
 	const field = challengeProxyField
 	switch {
 	case w.maybeMisspelt:
-		return nil // a warning says it
+		return nil // a warning is printed
 	case !w.proxy.present:
 		return []string{w.absentMessage()}
 	case w.proxy.disabled():

@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// TestClusterDomain: where routers have TLS, the Infrastructure tells the cluster's
-// domain, unless an admin does.
+// TestClusterDomain: for routers with TLS, the Infrastructure provides the cluster's
+// domain, unless --cluster-domain does.
 func TestClusterDomain(t *testing.T) {
 	t.Parallel()
 	const told = "i.yaml: the certificate of the ingress may be for *.apps.ocp.example.com, from status.apiServerURL; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain"

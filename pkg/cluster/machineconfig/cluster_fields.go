@@ -94,7 +94,7 @@ func suggestField(kind, path, key string, known []string) string {
 // isMisspelling reports whether one name may be a misspelling of the other: apart from
 // case, they differ in few characters for their length.
 func isMisspelling(a, b string) bool {
-	const most = 64 // longer ones are nobody's
+	const most = 64 // longer than any field
 	if len(a) > most {
 		return false
 	}

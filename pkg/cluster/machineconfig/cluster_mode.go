@@ -31,8 +31,8 @@ func challengeProxyModes() []configv1.HTTP01ChallengeProxyMode {
 
 // challengeProxy is the content of spec.http01ChallengeProxy.
 type challengeProxy struct {
-	present bool // the field is there
-	valid   bool // the mode is known
+	present bool // the field exists
+	valid   bool // the mode is a known value
 	mode    configv1.HTTP01ChallengeProxyMode
 	port    uint16
 }
@@ -129,7 +129,7 @@ func (r *clusterReader) readInternalPort(file string, custom *yaml.Node) uint16 
 	}
 	port, err := strconv.ParseInt(whole, 0, 64)
 	shown := strconv.FormatInt(port, 10)
-	if errors.Is(err, strconv.ErrRange) { // port is as far as an integer goes
+	if errors.Is(err, strconv.ErrRange) { // port has the limit of its type
 		shown, err = fmt.Sprintf("%.40s", whole), nil
 	}
 	switch {

@@ -28,7 +28,7 @@ const (
 	configGroup        = "config.openshift.io/v1"
 	kindAPIServer      = "APIServer"
 	kindInfrastructure = "Infrastructure"
-	singleton          = "cluster" // the name of either: there is one in a cluster
+	singleton          = "cluster" // the name of both objects
 )
 
 // clusterObject is one object and the file that contains it.
@@ -43,7 +43,7 @@ type clusterReader struct {
 	strict          bool
 	warnings        []warning
 	problems        []error
-	omittedProblems int // problems that are counted only
+	omittedProblems int // number of problems beyond the limit
 }
 
 func (r *clusterReader) refuse(where, message, mend string) {
@@ -77,7 +77,7 @@ func position(file string, n *yaml.Node) string {
 // readObjects finds both objects. A missing or invalid object is recorded as a problem
 // and returned as nil.
 func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure *clusterObject) {
-	flags := map[*Input][]string{} // which kinds a file was given for
+	flags := map[*Input][]string{} // the kinds that a file was given for
 	var files []*Input
 	for _, given := range []struct {
 		in   *Input
@@ -105,7 +105,7 @@ func (r *clusterReader) readObjects(c ClusterObjects) (apiServer, infrastructure
 		}
 	}
 	for i, kind := range []string{kindAPIServer, kindInfrastructure} {
-		if found[kind] != nil || unfit { // that file may be the one that has it
+		if found[kind] != nil || unfit { // an invalid file may contain it
 			continue
 		}
 		in := []*Input{c.APIServer, c.Infrastructure}[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// apiServer is one as oc prints it, with this below its spec.
+// apiServer is an APIServer as oc prints it, with this text below its spec.
 func apiServer(spec string) string {
 	return `apiVersion: config.openshift.io/v1
 kind: APIServer
@@ -40,7 +40,7 @@ const (
 	disabled    = "  http01ChallengeProxy: {mode: \"\"}\n"
 )
 
-// infrastructure is one of a platform, with this below its own section.
+// infrastructure is an Infrastructure of a platform, with this text below its section.
 func infrastructure(platform, section, text string) string {
 	return `apiVersion: config.openshift.io/v1
 kind: Infrastructure
@@ -63,7 +63,7 @@ const (
 	twoFamily = "apiServerInternalIPs: ['2001:db8::5', 192.0.2.5], ingressIPs: [192.0.2.6, '2001:db8::6'], loadBalancer: {type: OpenShiftManagedDefault}"
 )
 
-// asList is what "oc get" of several objects prints.
+// asList is the output of "oc get" for several objects.
 func asList(objects ...string) string {
 	var b strings.Builder
 	b.WriteString("apiVersion: v1\nitems:\n")
@@ -88,7 +88,7 @@ func clusterOf(apiServer, infrastructure string) *machineconfig.ClusterObjects {
 	return &c
 }
 
-// TestCluster: hosts get what the objects ask for.
+// TestCluster: the configuration contains the settings of the objects.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	const byDoor, byStatus = " # from the APIServer cluster, spec.http01ChallengeProxy", " # from the Infrastructure cluster, status.platformStatus\n"
@@ -245,8 +245,8 @@ const (
 	union             = `spec.http01ChallengeProxy: Invalid value: customDeployment is required when mode is CustomDeployment, and forbidden otherwise: `
 )
 
-// TestClusterRefused: every problem of both objects is told, with its place and its
-// mend.
+// TestClusterRefused: every problem of both objects is reported, with its position and
+// its remediation.
 func TestClusterRefused(t *testing.T) {
 	t.Parallel()
 	metal := infrastructure("BareMetal", "baremetal", oneFamily)
@@ -379,7 +379,7 @@ func TestClusterRefused(t *testing.T) {
 	}
 }
 
-// refused renders, and compares all that is said.
+// refused renders and compares all problems.
 func refused(t *testing.T, site machineconfig.Site, want []string) {
 	t.Helper()
 	said := refusal(t, sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: site})
@@ -388,7 +388,7 @@ func refused(t *testing.T, site machineconfig.Site, want []string) {
 	}
 }
 
-// TestClusterStrict: what is a warning otherwise.
+// TestClusterStrict: unknown fields are errors.
 func TestClusterStrict(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(apiServer("  http01ChallengeProxy: {mode: CustomDeployment, x: 1, customDeployment: {internalPort: 9888, y: 2}}\n  HTTP01ChallengeProxy: {}\n"), infrastructure("BareMetal", "baremetal", oneFamily))
@@ -401,8 +401,7 @@ func TestClusterStrict(t *testing.T) {
 	})
 }
 
-// TestClusterUnknownFields: a field that is called otherwise where something is read
-// is told, however it is mistyped, and refused with Strict.
+// TestClusterUnknownFields: a misspelt field is reported, and refused with Strict.
 func TestClusterUnknownFields(t *testing.T) {
 	t.Parallel()
 	const absent = "a.yaml: spec.http01ChallengeProxy is absent: the configuration disables the proxy; it may be one of the unknown fields that were left out"
@@ -446,7 +445,7 @@ func TestClusterUnknownFields(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 			if want := "# Configuration: a.yaml, i.yaml\n"; !strings.Contains(string(object.Text), want) {
-				t.Errorf("it does not say %q", want)
+				t.Errorf("no %q", want)
 			}
 			c.Strict = true
 			_, err := machineconfig.Render(sources.Files, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{Cluster: c}})
@@ -459,8 +458,8 @@ func TestClusterUnknownFields(t *testing.T) {
 	}
 }
 
-// TestClusterConflictsWithConfiguration: a configuration says nothing of what the objects
-// give, and the result is judged as a whole.
+// TestClusterConflictsWithConfiguration: a configuration must not set the values of the
+// objects, and the result is validated as a whole.
 func TestClusterConflictsWithConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -489,8 +488,8 @@ func TestClusterConflictsWithConfiguration(t *testing.T) {
 	}
 }
 
-// TestClusterBounds: the longest file is taken, and one with a problem in each line
-// tells of the first ones.
+// TestClusterBounds: a file of the maximal size is accepted. Of a file with a problem
+// in each line, the first ones are reported.
 func TestClusterBounds(t *testing.T) {
 	t.Parallel()
 	asked := apiServer(defaultDoor)
@@ -507,8 +506,8 @@ func TestClusterBounds(t *testing.T) {
 	}
 }
 
-// FuzzCluster: whatever the objects are, they are refused with their place, or give
-// a configuration that a host takes and that asks for what they ask.
+// FuzzCluster: objects are either refused with a position, or give a configuration that
+// a host accepts, with their settings.
 func FuzzCluster(f *testing.F) {
 	metal := infrastructure("BareMetal", "baremetal", twoFamily)
 	for _, door := range []string{"", defaultDoor, customDoor, disabled} {

@@ -153,7 +153,7 @@ func (r *clusterReader) readVIPPairs(file string, section *yaml.Node, path, mend
 	api := r.readAddresses(file, section, path, "API", "apiServerInternalIPs", "apiServerInternalIP", mendNone)
 	ingress := r.readAddresses(file, section, path, "ingress", "ingressIPs", "ingressIP", mendNone)
 	if len(r.problems)+r.omittedProblems > before {
-		return clusterVIPs{} // the one that is missed may be the one that has a problem
+		return clusterVIPs{} // a missing address may be one with a problem
 	}
 	r.checkPaired(file, api, ingress, "API", "ingress")
 	r.checkPaired(file, ingress, api, "ingress", "API")

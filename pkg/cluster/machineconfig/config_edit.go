@@ -18,14 +18,14 @@ import (
 // configuration is a conflict, unless that value is blank.
 type configEdit struct {
 	keys   []string
-	value  string   // the value, or
+	value  string   // the value as text, or
 	list   []string // the value
-	source string   // of the value, in messages; empty: what the configuration says counts
-	remove bool     // takes the key away instead
+	source string   // the file with the value, for messages; empty: the configuration takes precedence
+	remove bool     // remove the key instead
 
-	tag     string // of a value in a plain style; empty: a quoted text
-	replace bool   // whatever is there
-	comment string // behind the value, in place of what is there; empty leaves that
+	tag     string // the tag of a plain value; empty for a quoted text
+	replace bool   // replace an existing value
+	comment string // line comment; empty keeps the existing comment
 }
 
 type configEdits []configEdit
@@ -47,7 +47,7 @@ func (c configEdits) applyTo(configuration Input) (Input, error) {
 		return configuration, err
 	}
 	var text bytes.Buffer
-	if whole == root { // it had nothing but comments
+	if whole == root { // the configuration has only comments
 		text.Write(configuration.Text)
 	}
 	dumper, err := yaml.NewDumper(&text, yaml.WithIndent(2))

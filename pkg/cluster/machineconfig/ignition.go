@@ -60,7 +60,7 @@ func checkBinary(binary Input) (architecture string, err error) {
 	if err != nil {
 		return refuse("not http01-proxyd (%v)", err)
 	}
-	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") { // a fork's module has another name
+	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") { // the module of a fork has another name
 		return refuse("not http01-proxyd, but built from %q", built.Path)
 	}
 	settings := make(map[string]string)

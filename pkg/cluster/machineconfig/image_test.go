@@ -20,7 +20,7 @@ func TestImage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		image    string
 		allowTag bool
-		want     string // the message after the image; "" wants acceptance
+		want     string // the message after the image; "" for an accepted reference
 	}{
 		"digest":              {"quay.io/a/b@sha256:" + sum, false, ""},
 		"example":             {machineconfig.ExampleImage, false, ""},
@@ -63,8 +63,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// FuzzImage: what is accepted stands in a unit as one word that systemd takes
-// literally.
+// FuzzImage: an accepted reference is one word in a unit, without special characters of
+// systemd.
 func FuzzImage(f *testing.F) {
 	f.Add(machineconfig.ExampleImage)
 	f.Add("localhost:5000/a/b:v1.2_3-x")

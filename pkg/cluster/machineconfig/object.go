@@ -25,11 +25,11 @@ const roleLabel = "machineconfiguration.openshift.io/role"
 
 // Object is one rendered file.
 type Object struct {
-	File  string   // a name for it, without a directory
-	Text  []byte   // the whole file
-	Size  int      // bytes of its JSON, which is what limits count
-	Paths []string // of the files that it puts on a host
-	Units []string // that it puts on a host
+	File  string   // the file name, without a directory
+	Text  []byte   // the content
+	Size  int      // bytes as JSON, to which limits apply
+	Paths []string // of the files on a host
+	Units []string // on a host
 	// Architecture is the GOARCH of the binary in the file, if there is one.
 	Architecture string
 	// Notes inform the administrator about the content, one line each.

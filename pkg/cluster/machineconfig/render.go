@@ -68,7 +68,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	switch source {
 	case configSource:
 		from := site.sources
-		if len(from) == 0 || site.configuration.Name != configFile { // the default one says nothing that the objects do not
+		if len(from) == 0 || site.configuration.Name != configFile { // the default one adds nothing to the objects
 			from = append([]string{path.Base(site.configuration.Name)}, from...)
 		}
 		about, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings

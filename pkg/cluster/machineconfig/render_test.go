@@ -29,10 +29,10 @@ import (
 
 const image = "registry.example.com:5000/http01-proxyd@sha256:" + sum
 
-// catalog is a file that explains the journal's entries, and its mode.
+// catalog is the file with the explanations of journal entries, and its mode.
 const catalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog -rw-r--r--"
 
-// rendered is a MachineConfig read back.
+// rendered is a parsed MachineConfig.
 type rendered struct {
 	Name, Role string
 	Ignition   types.Config
@@ -61,8 +61,7 @@ func read(t *testing.T, o machineconfig.Object) rendered {
 	return rendered{object.Metadata.Name, object.Metadata.Labels["machineconfiguration.openshift.io/role"], c}
 }
 
-// onHost gives what a host gets: files by path with their mode, units and
-// drop-ins by their path.
+// onHost returns the files by path with their mode, and units and drop-ins by path.
 func onHost(t *testing.T, c types.Config) map[string]string {
 	t.Helper()
 	got := make(map[string]string)
@@ -102,7 +101,7 @@ func render(t *testing.T, r machineconfig.Request) []machineconfig.Object {
 	return must1(machineconfig.Render(sources.Files, r))(t)
 }
 
-// refusal is what is said when nothing is rendered.
+// refusal returns the error of a rendering that fails.
 func refusal(t *testing.T, from fs.FS, r machineconfig.Request) string {
 	t.Helper()
 	objects, err := machineconfig.Render(from, r)
@@ -183,7 +182,7 @@ func TestDeliveredFilesAndUnits(t *testing.T) {
 	}
 }
 
-// TestReproducible: a rendering depends on nothing but request and sources.
+// TestReproducible: a rendering depends only on the request and the sources.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
 	r := machineconfig.Request{Image: image, Pool: "master"}
@@ -192,8 +191,8 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// TestSize: both objects together stay far below what an API request takes,
-// with every checksum, as files and as JSON.
+// TestSize: both objects together are far below the limit of an API request, with every
+// checksum, as files and as JSON.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	var sums bytes.Buffer
@@ -208,7 +207,7 @@ func TestSize(t *testing.T) {
 		must(t, yaml.Load(o.Text, &object))
 		text := must1(json.Marshal(object))(t)
 		if len(text) != o.Size {
-			t.Errorf("%s says %d bytes and has %d", o.File, o.Size, len(text))
+			t.Errorf("%s: header has %d bytes, file has %d", o.File, o.Size, len(text))
 		}
 	}
 	t.Logf("%d bytes of YAML, %d of JSON", files, objects)
@@ -217,7 +216,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestImageIsPlainText: a mirror's or an auditor's tool finds it.
+// TestImageIsPlainText: tools for mirrors and audits find the reference.
 func TestImageIsPlainText(t *testing.T) {
 	t.Parallel()
 	o := render(t, machineconfig.Request{Image: image, Pool: "master"})[0]
@@ -226,7 +225,7 @@ func TestImageIsPlainText(t *testing.T) {
 	}
 }
 
-// TestExampleIsMarked: the mark follows from the image, in every file.
+// TestExampleIsMarked: the mark depends on the image, in every file.
 func TestExampleIsMarked(t *testing.T) {
 	t.Parallel()
 	for image, want := range map[string]bool{machineconfig.ExampleImage: true, image: false} {
@@ -238,8 +237,8 @@ func TestExampleIsMarked(t *testing.T) {
 	}
 }
 
-// TestSourcesTranslateUnmodified: with a checkout as Butane's files directory the
-// sources give what the renderer gives for the example.
+// TestSourcesTranslateUnmodified: with a checkout as Butane's files directory, the
+// sources give the rendered example.
 func TestSourcesTranslateUnmodified(t *testing.T) {
 	t.Parallel()
 	for _, o := range render(t, machineconfig.Request{Image: machineconfig.ExampleImage, Pool: "master"}) {
@@ -259,8 +258,8 @@ func TestDefaultConfigurationIsTheDefault(t *testing.T) {
 	}
 }
 
-// TestStageIsRemoved: the files directory, which may hold what is not for
-// all eyes, goes with the rendering, a refused one too.
+// TestStageIsRemoved: the files directory, which may contain secrets, is removed after
+// every rendering, also after an error.
 func TestStageIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -272,7 +271,7 @@ func TestStageIsRemoved(t *testing.T) {
 	}
 }
 
-// TestAllProblemsAtOnce: what is wrong with a request comes in one answer.
+// TestAllProblemsAtOnce: one error contains all problems of a request.
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	said := refusal(t, sources.Files, machineconfig.Request{
@@ -292,7 +291,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-// edited gives the sources with one text in one file replaced.
+// edited returns the sources with one text in one file replaced.
 func edited(t *testing.T, name, old, replacement string) fstest.MapFS {
 	t.Helper()
 	all := make(fstest.MapFS)
@@ -320,7 +319,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// must1 gives what a call returned, unless that was an error.
+// must1 returns the value of a call that must succeed.
 func must1[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -19,7 +19,7 @@ const ExampleImage = "quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcde
 
 // Input is the text of a file that the administrator has given.
 type Input struct {
-	Name string // in messages
+	Name string // for messages
 	Text []byte
 }
 
@@ -41,7 +41,7 @@ type Request struct {
 
 // Problem is one reason why the input is refused, and its remediation.
 type Problem struct {
-	Where       string // a file with line and column, or what the problem is about
+	Where       string // a file with line and column, or the object of the problem
 	Message     string
 	Remediation string
 }

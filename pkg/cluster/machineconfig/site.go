@@ -38,10 +38,10 @@ type Site struct {
 // resolvedSite is a validated site: the files for the hosts.
 type resolvedSite struct {
 	configuration Input
-	bundle        []byte   // of CAs; nil for none
-	notes         []string // what an admin has to know of it
-	warnings      []string // what was left out
-	sources       []string // the files besides the configuration that it comes from
+	bundle        []byte   // CA certificates; nil for none
+	notes         []string // information for the administrator
+	warnings      []string // input that was left out
+	sources       []string // source files other than the configuration
 }
 
 // resolve validates the inputs of a site and combines them.
@@ -125,7 +125,7 @@ func encodeBundle(roots []trust.Certificate) []byte {
 func (s Site) edits(configuration Input, derived apiDomain, found *resolvedSite) (c configEdits, err error) {
 	accepted, err := config.Parse(configuration.Name, configuration.Text)
 	if err != nil {
-		return nil, nil //nolint:nilerr // it is a problem already
+		return nil, nil //nolint:nilerr // already reported
 	}
 	if s.Proxy != nil {
 		if c, err = s.egressProxyEdits(configuration, accepted, found); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// ca makes a CA's certificate, in PEM, that ends then.
+// ca returns a CA's certificate in PEM, valid until ends.
 func ca(t *testing.T, name string, ends time.Time) string {
 	t.Helper()
 	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -35,7 +35,7 @@ func ca(t *testing.T, name string, ends time.Time) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// configMap is one as oc prints it.
+// configMap is a ConfigMap as oc prints it.
 func configMap(bundle string) *machineconfig.Input {
 	text := `apiVersion: v1
 data:
@@ -79,7 +79,7 @@ func given(text string) *machineconfig.Input {
 	return &machineconfig.Input{Name: "my.yaml", Text: []byte(text)}
 }
 
-// TestSite: what is particular to a cluster comes onto the hosts.
+// TestSite: the settings of the cluster are in the files for the hosts.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
@@ -156,7 +156,7 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// TestSiteOnFCOS: the same goes into an Ignition configuration.
+// TestSiteOnFCOS: an Ignition configuration contains the same settings.
 func TestSiteOnFCOS(t *testing.T) {
 	t.Parallel()
 	bundle := ca(t, "Lab CA", time.Now().Add(time.Hour))
@@ -167,8 +167,8 @@ func TestSiteOnFCOS(t *testing.T) {
 	}
 }
 
-// TestSiteRefused: nothing is rendered of what a host would refuse, and no secret is
-// in a message.
+// TestSiteRefused: input that a host would refuse is not rendered, and messages contain
+// no secret.
 func TestSiteRefused(t *testing.T) {
 	t.Parallel()
 	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
@@ -232,8 +232,8 @@ func TestSiteRefused(t *testing.T) {
 	}
 }
 
-// TestBundleIsInConfigurationObject: where a source has no configuration, there is
-// no place for a bundle.
+// TestBundleIsInConfigurationObject: a source without the configuration has no position
+// for a bundle.
 func TestBundleIsInConfigurationObject(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "local: butane/config.yaml", "local: ./butane/config.yaml")
@@ -244,8 +244,8 @@ func TestBundleIsInConfigurationObject(t *testing.T) {
 	}
 }
 
-// TestLargeBundle: what hosts take is rendered, if it fits beside the rest; and an
-// admin is told how to apply it.
+// TestLargeBundle: a bundle that hosts accept is rendered if it fits, with a note how
+// to apply it.
 func TestLargeBundle(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder

@@ -14,7 +14,7 @@ import (
 // releasePlatform is a platform of the host binary.
 type releasePlatform struct {
 	file     string // the binary's name in a release
-	variable string // what the installer reads its checksum from: uname -m in upper case
+	variable string // of the installer: uname -m in upper case
 }
 
 func releasePlatforms() []releasePlatform {

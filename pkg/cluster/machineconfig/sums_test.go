@@ -57,7 +57,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// FuzzSums: what is accepted is fit for a unit, and comes from the text.
+// FuzzSums: an accepted checksum is valid in a unit, and comes from the text.
 func FuzzSums(f *testing.F) {
 	f.Add(sum + "  http01-proxyd-linux-amd64\n")
 	f.Add("# x\r\n" + sum + " *a/http01-proxyd-linux-s390x")

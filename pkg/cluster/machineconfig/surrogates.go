@@ -19,17 +19,17 @@ func replaceSurrogates(text []byte) []byte {
 	}
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
-		if text[0] != '\\' { // in JSON there is one within a string only
+		if text[0] != '\\' { // in JSON it occurs only in strings
 			out, text = append(out, text[0]), text[1:]
 			continue
 		}
 		one, is := decodeEscape(text)
-		if !is || !utf16.IsSurrogate(one) { // or a pair of which the second is no escape
+		if !is || !utf16.IsSurrogate(one) { // not a surrogate
 			out, text = append(out, text[:2]...), text[2:]
 			continue
 		}
 		text = text[len(`\u0000`):]
-		pair := utf16.DecodeRune(one, 0) // U+FFFD, as for whoever reads JSON, but for a pair
+		pair := utf16.DecodeRune(one, 0) // U+FFFD without a second half, as in JSON parsers
 		if two, is := decodeEscape(text); is {
 			if r := utf16.DecodeRune(one, two); r != pair {
 				pair, text = r, text[len(`\u0000`):]

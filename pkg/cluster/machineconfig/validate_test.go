@@ -21,7 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// checkFile is an acceptable one with one thing changed.
+// file returns a valid configuration with a changed file.
 func file(change func(*types.File)) types.Config {
 	f := types.File{
 		Node:          types.Node{Path: "/etc/x"},
@@ -46,8 +46,8 @@ func unit(u types.Unit) types.Config {
 	return types.Config{Systemd: types.Systemd{Units: []types.Unit{u}}}
 }
 
-// TestValidateIgnition holds the verdict on what Butane would not let through, so that it
-// does not hang on Butane's version.
+// TestValidateIgnition checks rules that Butane has too, so that the result does not
+// depend on its version.
 func TestValidateIgnition(t *testing.T) {
 	t.Parallel()
 	const (
@@ -59,7 +59,7 @@ func TestValidateIgnition(t *testing.T) {
 	at := func(path string) types.Config { return file(func(f *types.File) { f.Path = path }) }
 	for name, tt := range map[string]struct {
 		config types.Config
-		want   string // "" wants acceptance
+		want   string // "" for an accepted configuration
 	}{
 		"nothing":       {types.Config{Ignition: types.Ignition{Version: "3.4.0"}}, ""},
 		"file":          {file(func(*types.File) {}), ""},
@@ -143,9 +143,9 @@ func TestValidateIgnition(t *testing.T) {
 	}
 }
 
-// TestHostWrittenPaths: nothing that the installer names can be delivered,
-// but for the folders of others and the installer itself. The names are read
-// from the script, with the values that its variables have.
+// TestHostWrittenPaths: no file that the installer names can be delivered, except the
+// folders of other programs and the installer itself. The names come from the script,
+// with the values of its variables.
 func TestHostWrittenPaths(t *testing.T) {
 	t.Parallel()
 	script := source(t, "systemd/http01-proxyd-install")
@@ -180,8 +180,8 @@ func TestHostWrittenPaths(t *testing.T) {
 	}
 }
 
-// TestValidateSpec: what lies beside the Ignition configuration, and what
-// Ignition's own validation says.
+// TestValidateSpec: fields beside the Ignition configuration, and the errors of
+// Ignition's own validation.
 func TestValidateSpec(t *testing.T) {
 	t.Parallel()
 	ignition := func(version string, files ...any) map[string]any {
@@ -220,7 +220,7 @@ func TestValidateSpec(t *testing.T) {
 	}
 }
 
-// noise does not compress.
+// noise returns text that does not compress.
 func noise(size int) []byte {
 	out := make([]byte, size)
 	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(out); i++ {
@@ -229,8 +229,8 @@ func noise(size int) []byte {
 	return out
 }
 
-// TestTotalSize: two files of the largest size that do not compress are too many
-// together, and the refusal says what to do.
+// TestTotalSize: two files of the maximal size that do not compress are too large
+// together.
 func TestTotalSize(t *testing.T) {
 	t.Parallel()
 	var files strings.Builder
@@ -246,8 +246,8 @@ func TestTotalSize(t *testing.T) {
 	}
 }
 
-// TestAdditionalFiles: a user's own file beside ours is rendered, and
-// named for the policy.
+// TestAdditionalFiles: an additional file of the user is rendered, and listed for the
+// policy.
 func TestAdditionalFiles(t *testing.T) {
 	t.Parallel()
 	changed := edited(t, "butane/config.bu", "  files:", "  files:\n    - path: /etc/mine\n      contents:\n        local: butane/mine")

@@ -19,7 +19,7 @@ type Configuration struct {
 	Settings         ProxySettings
 	Endpoints        []string // URLs that must answer
 	Roots            [][]byte // DER, of egressProxy.trustedCA
-	RootsDescription string   // what Roots are; it does not tell settings apart
+	RootsDescription string   // a description of Roots, ignored by Equal
 }
 
 // Equal reports whether both request the same.
@@ -31,24 +31,24 @@ func (s Configuration) Equal(o Configuration) bool {
 type Endpoint struct {
 	URL     string
 	OK      bool
-	Error   string    // why not
-	Checked time.Time // zero: not asked yet
+	Error   string    // empty on success
+	Checked time.Time // zero: not requested yet
 }
 
 // Acceptance separates the requested from the accepted configuration, as spec and
 // status of OpenShift's Proxy do: only an accepted configuration is used. It is pure.
 // The zero value has no configuration.
 type Acceptance struct {
-	spec       *Configuration // nil: none was seen, or it is refused
+	spec       *Configuration // nil: none, or rejected
 	accepted   *Configuration
 	acceptedAt time.Time // of the acceptance
-	specSince  time.Time // spec, or the refusal, is as it is
+	specSince  time.Time // time of the last change of spec or rejection
 	rejection  error
-	generation uint64 // tells answers to former specs apart
+	generation uint64 // identifies the spec of a result
 	probing    bool
 	failures   int
 	nextProbe  time.Time
-	endpoints  []Endpoint // of the spec; of the accepted setting once that is the spec
+	endpoints  []Endpoint // results for the spec
 }
 
 // Restore sets the configuration that a former process has accepted.
@@ -131,7 +131,7 @@ func (a *Acceptance) NextProbe(now time.Time) (turn uint64, s *Configuration) {
 // failure, or "". It reports whether the configuration is accepted now.
 func (a *Acceptance) RecordResults(turn uint64, answers []string, now time.Time) (accepted bool) {
 	if turn != a.generation || !a.probing || len(answers) != len(a.endpoints) {
-		return false // of a setting that is not asked for any more
+		return false // a result for an earlier spec
 	}
 	a.probing = false
 	all := true
@@ -150,13 +150,13 @@ func (a *Acceptance) RecordResults(turn uint64, answers []string, now time.Time)
 
 // AcceptanceState is a snapshot for the status.
 type AcceptanceState struct {
-	Spec       *Configuration // nil: none was seen, or it is refused
+	Spec       *Configuration // nil: none, or rejected
 	Accepted   *Configuration // nil: none
 	AcceptedAt time.Time
-	SpecSince  time.Time  // what is asked for is as it is
-	Rejection  error      // why what is asked for is not even tried
-	NextProbe  time.Time  // the next try; zero: none, or it is under way
-	Failures   int        // that have failed
+	SpecSince  time.Time  // time of the last change of Spec
+	Rejection  error      // the reason why the spec is invalid
+	NextProbe  time.Time  // the next attempt; zero: none, or in progress
+	Failures   int        // number of failed attempts
 	Endpoints  []Endpoint // of the spec
 }
 

@@ -218,7 +218,7 @@ func (r *environmentReader) unescape(b *strings.Builder) {
 	switch c := r.text[r.at]; c {
 	case '"', '\\', '`', '$':
 		b.WriteByte(c)
-	case '\n': // the line goes on
+	case '\n': // a continuation line
 	default:
 		b.WriteByte('\\')
 		b.WriteByte(c)
@@ -240,7 +240,7 @@ func (r *environmentReader) readUnquoted(b *strings.Builder) (string, error) {
 				return "", r.lineError(r.at-1, errTruncated)
 			}
 			if c = r.text[r.at]; isNewline(c) {
-				continue // the line goes on
+				continue // a continuation line
 			}
 			b.WriteByte(c)
 			keep = b.Len()

@@ -27,14 +27,14 @@ const (
 type File struct {
 	path           string
 	accepted       *content
-	unsettled      *content // what the last look found, while that has not settled
+	unsettled      *content // the last content, while it has not settled
 	unsettledSince time.Time
 }
 
 type content struct {
 	sum       [sha256.Size]byte
 	settings  ProxySettings
-	readError string // why it is refused
+	readError string // the reason why the file is refused
 	empty     bool   // or absent
 }
 

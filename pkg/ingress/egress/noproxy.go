@@ -15,9 +15,9 @@ const maxSubnets = 256
 // DirectDestinations are the addresses of this host and its cluster that are never
 // reached through a proxy.
 type DirectDestinations struct {
-	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived keeps
-	Subnets       []netip.Prefix // the host's own
-	ClusterDomain string         // the domain after "api." and "api-int."; empty: not known
+	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived manages
+	Subnets       []netip.Prefix // of the host
+	ClusterDomain string         // the domain after "api." and "api-int."; empty if unknown
 }
 
 // NoProxy returns the automatic part of the no-proxy list. OpenShift adds the same

@@ -19,7 +19,7 @@ import (
 // none even where it cannot call methods.
 type ProxySettings struct {
 	http, https *url.URL
-	NoProxy     string // of the admin; the automatic entries are not in here
+	NoProxy     string // of the administrator, without the automatic entries
 	Source      string // a file's path or "configuration"
 }
 

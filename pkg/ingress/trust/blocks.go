@@ -20,7 +20,7 @@ type block struct {
 	line int // of the first mark
 	kind string
 	text []byte
-	flaw string // why it cannot be read
+	flaw string // the reason why it cannot be used
 }
 
 // splitBlocks returns the blocks of a text. Text between blocks is ignored. A text that
@@ -48,7 +48,7 @@ func splitBlocks(text []byte) ([]block, error) {
 type blockSplitter struct {
 	blocks        []block
 	open          *block
-	truncatedMark int // the last line, if it is the beginning of a mark
+	truncatedMark int // the last line, if it is a truncated mark
 }
 
 // addLine processes one line; whole includes the line ending, if there is one.

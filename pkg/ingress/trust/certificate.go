@@ -23,7 +23,7 @@ const minRSA = 2048
 type bundleFilter struct {
 	now    time.Time
 	seen   map[[32]byte]int // the line of each certificate
-	size   int              // of what is kept
+	size   int              // of the accepted certificates
 	bundle Bundle
 }
 

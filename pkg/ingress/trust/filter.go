@@ -26,7 +26,7 @@ const (
 type Bundle struct {
 	Roots        []Certificate
 	Skipped      []Skipped // the first 100 of them
-	SkippedCount int       // how many were left out altogether
+	SkippedCount int       // number of all skipped parts
 
 	// The result is valid from Since until before Until; the zero value means
 	// unlimited.
@@ -36,13 +36,13 @@ type Bundle struct {
 // Certificate is a trusted certificate.
 type Certificate struct {
 	DER     []byte
-	Subject string // printable, and not long
+	Subject string // printable and short
 }
 
 // Skipped is a part of a file that is not used.
 type Skipped struct {
-	Line    int    // at which it begins, from 1
-	Subject string // printable, and not long; empty where it cannot be read
+	Line    int    // first line, from 1
+	Subject string // printable and short; empty if unreadable
 	Serial  string // in hexadecimal, as openssl prints it
 	Reason  string
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
-// outcome is a bundle in words.
+// outcome returns a bundle as text.
 func outcome(b trust.Bundle) (kept, left []string) {
 	for _, c := range b.Roots {
 		kept = append(kept, c.Subject)
@@ -163,7 +163,7 @@ func TestFilterKeepsAndSkips(t *testing.T) {
 				t.Errorf("left out (-want +got):\n%s", diff)
 			}
 			if bundle.SkippedCount != len(left) {
-				t.Errorf("%d are said to be left out", bundle.SkippedCount)
+				t.Errorf("SkippedCount is %d", bundle.SkippedCount)
 			}
 		})
 	}
@@ -218,8 +218,8 @@ func TestFilterRefuses(t *testing.T) {
 	}
 }
 
-// TestFilterRefusesTruncated: a good bundle that ends at any of its bytes is
-// refused, or has the certificates that stand before that whole.
+// TestFilterRefusesTruncated: a valid bundle that is truncated at any byte is refused,
+// or gives the complete certificates before that byte.
 func TestFilterRefusesTruncated(t *testing.T) {
 	t.Parallel()
 	a, b := validCA(t, "A"), validCA(t, "B")
@@ -232,13 +232,13 @@ func TestFilterRefusesTruncated(t *testing.T) {
 		}
 		var refusal *trust.Refusal
 		if at > 0 && inside && (!errors.As(err, &refusal) || !refusal.Truncated) {
-			t.Fatalf("cut at byte %d: %v does not tell that it is not finished", at, err)
+			t.Fatalf("cut at byte %d: %v is not marked as truncated", at, err)
 		}
 	}
 }
 
-// TestAssessmentBoundaries: the next look is due when a certificate begins or ceases to be
-// valid, and not before.
+// TestAssessmentBoundaries: the next refresh is due when a certificate becomes valid or
+// expires, and not before.
 func TestAssessmentBoundaries(t *testing.T) {
 	t.Parallel()
 	later := noon.Add(10 * time.Minute)
@@ -270,8 +270,8 @@ func TestAssessmentBoundaries(t *testing.T) {
 	}
 }
 
-// FuzzFilter: what is kept, others find in the same text, too; and a private key is
-// never taken, nor shown.
+// FuzzFilter: other parsers find the same certificates in the text, and a private key
+// is never accepted or printed.
 func FuzzFilter(f *testing.F) {
 	a, b := validCA(f, "A"), validCA(f, "B")
 	secret, err := x509.MarshalPKCS8PrivateKey(key(f))
@@ -300,7 +300,7 @@ func FuzzFilter(f *testing.F) {
 			t.Fatalf("a private key: %v", err)
 		}
 		others := make(map[string]bool)
-		// From each mark by itself: a broken one before it has the library pass over it.
+		// Starting at each mark: a malformed mark before it makes the library skip it.
 		for i := range text {
 			if !bytes.HasPrefix(text[i:], []byte("-----BEGIN CERTIFICATE")) {
 				continue

@@ -36,18 +36,18 @@ type Source struct {
 
 	// The result of the last accepted file content.
 	accepted   *content
-	assessment Bundle // of the file, its Roots aside
+	assessment Bundle // of the file, without its Roots
 	err        error  // why the file is refused
 
 	roots        []Certificate // in force
-	loaded       bool          // something is: a look has found a good file, or none
-	usesLastGood bool          // what is in force is an earlier text's
-	origin       string        // the path of what is in force
+	loaded       bool          // a good file, or that there is no file, is in force
+	usesLastGood bool          // an earlier file is in force
+	origin       string        // the path of the file in force
 
-	stamp          fileStamp // of the file when it was read last
-	unsettled      *content  // what the last look found, if that has not settled
+	stamp          fileStamp // of the last read
+	unsettled      *content  // the last content, while it has not settled
 	unsettledSince time.Time
-	pendingCopy    []byte // the copy that is still to be written; not nil while there is one
+	pendingCopy    []byte // the copy that must still be written, or nil
 }
 
 // NewSource returns the source of an administrator's bundle. lastGood stores a copy of
@@ -88,7 +88,7 @@ type content struct {
 	absent     bool
 	readError  string // the read error
 	refused    bool
-	unreadable bool // for want of permission, or because the disk fails
+	unreadable bool // missing permission, or a disk error
 }
 
 // fileStamp usually differs after a change of the file.
@@ -215,7 +215,7 @@ func (s *Source) useLastGood(now time.Time) bool {
 		return false
 	}
 	var bundle Bundle
-	if len(certificates) > 0 { // or it had no file
+	if len(certificates) > 0 { // otherwise there was no file
 		if bundle, err = filter(certificates, maxCopy, now); err != nil {
 			return false
 		}

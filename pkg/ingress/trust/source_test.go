@@ -30,7 +30,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// sourceTest is one, with a clock of its own.
+// sourceTest is a source with its own clock.
 type sourceTest struct {
 	*trust.Source
 	t   *testing.T
@@ -44,13 +44,13 @@ func newSource(t *testing.T) *sourceTest {
 	return restarted(&sourceTest{t: t, now: noon, dir: dir})
 }
 
-// restarted is the source of another run.
+// restarted is the source after a restart.
 func restarted(s *sourceTest) *sourceTest {
 	return &sourceTest{trust.NewSource(filepath.Join(s.dir, "ca-bundle.crt"), trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt")), s.t, s.now, s.dir}
 }
 
-// refresh has it look until nothing is to settle any more, and returns how long that took
-// until something was taken; 0 for nothing.
+// refresh calls Refresh until the file has settled, and returns how long that took
+// until a change; 0 for no change.
 func (s *sourceTest) refresh() (took time.Duration) {
 	s.t.Helper()
 	begin := s.now
@@ -77,7 +77,7 @@ func (s *sourceTest) names() string {
 	return strings.Join(names, " ")
 }
 
-// expect fails unless these are in force, and the error says that.
+// expect fails unless these certificates are in force and the error contains the text.
 func (s *sourceTest) expect(names, says string) {
 	s.t.Helper()
 	switch err := s.Err(); {
@@ -116,13 +116,13 @@ func TestSourceFollowsItsFile(t *testing.T) {
 	}
 	s.expect("A B", "the file is empty")
 	if !s.UsesLastGood() || s.Absent() {
-		t.Error("the last good one is in force, and this is not said")
+		t.Error("the last good copy is in force, but not reported")
 	}
 	write(t, s.Path(), b)
 	s.refresh()
 	s.expect("B", "")
 	if s.UsesLastGood() {
-		t.Error("the file is in force, and this is not said")
+		t.Error("the file is in force, but not reported")
 	}
 	must(t, os.Remove(s.Path()))
 	if took := s.refresh(); took < time.Second {
@@ -133,12 +133,12 @@ func TestSourceFollowsItsFile(t *testing.T) {
 	s.refresh()
 	s.expect("", "the file contains no certificate")
 	if !s.Absent() {
-		t.Error("before the refused file there was none")
+		t.Error("no file existed before the refused one")
 	}
 }
 
-// TestSourceIgnoresPartialWrites: who writes in place, with pauses, block by
-// block, is waited for.
+// TestSourceIgnoresPartialWrites: the source waits for a file that is written in place,
+// block by block.
 func TestSourceIgnoresPartialWrites(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -172,7 +172,7 @@ func TestSourceAfterRestart(t *testing.T) {
 	s.refresh()
 	s.expect("A", "the file ends inside")
 	if !s.UsesLastGood() {
-		t.Error("the last good one is in force, and this is not said")
+		t.Error("the last good copy is in force, but not reported")
 	}
 	must(t, os.Remove(s.Path()))
 	s.refresh()
@@ -193,8 +193,8 @@ func TestSourceAfterRestart(t *testing.T) {
 	}
 }
 
-// TestSourceSavesOnlyTrusted: whatever else is in the file does not get to the
-// state directory, and a copy that is not this service's is none.
+// TestSourceSavesOnlyTrusted: other contents of the file are not copied to the state
+// directory, and a copy of another program is ignored.
 func TestSourceSavesOnlyTrusted(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -218,8 +218,8 @@ func TestSourceSavesOnlyTrusted(t *testing.T) {
 	}
 }
 
-// TestSourceOfAnotherPath: what was kept of one file is in force while another is
-// refused, and said to be the former one's.
+// TestSourceOfAnotherPath: the copy of an earlier path is in force while the new file
+// is refused, and its origin is reported.
 func TestSourceOfAnotherPath(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -250,7 +250,7 @@ func TestSourceOfAnotherPath(t *testing.T) {
 	}
 }
 
-// TestSourceWithWrongClock: at boot it may stand before all certificates.
+// TestSourceWithWrongClock: at boot the clock may be before all certificates.
 func TestSourceWithWrongClock(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -264,7 +264,7 @@ func TestSourceWithWrongClock(t *testing.T) {
 		t.Errorf("after the clock was set: %v, the next look in %v", changed, again)
 	}
 	s.expect("A", "")
-	// Its time ends: it is refused, and nothing better is known.
+	// The certificate expires: the file is refused, and nothing replaces it.
 	if changed, _ := s.Refresh(noon.Add(2*time.Hour), false); !changed {
 		t.Error("the end of its time is not seen")
 	}
@@ -320,7 +320,7 @@ func TestSystem(t *testing.T) {
 		t.Errorf("no file: %v", s.Err())
 	}
 	if changed, _ := s.Refresh(noon, true); changed {
-		t.Error("that there is none is said twice")
+		t.Error("the absence is reported twice")
 	}
 	write(t, second, "# comment\n"+validCA(t, "A"))
 	if changed, _ := s.Refresh(noon, true); !changed || s.Err() != nil || len(s.Source().Roots()) != 1 {
@@ -339,7 +339,7 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// TestSystemOfThisHost: what its distribution has made is good, nearly all of it.
+// TestSystemOfThisHost: nearly all certificates of the distribution are usable.
 func TestSystemOfThisHost(t *testing.T) {
 	t.Parallel()
 	s := trust.NewSystem(trust.SystemFiles())
@@ -367,12 +367,12 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestLargestBundle is judged in time, and stays within what is handed over.
+// TestLargestBundle is filtered quickly, and stays within the limit of a message.
 func TestLargestBundle(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for i := 0; ; i++ {
-		// One certificate whose bytes differ is as good as another.
+		// Different bytes are sufficient: the certificates are not verified.
 		one := validCA(t, "CA", func(c *x509.Certificate) { c.SerialNumber.SetInt64(int64(i + 1)) })
 		if text.Len()+len(one) > trust.MaxBundle {
 			break

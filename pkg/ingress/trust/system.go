@@ -29,7 +29,7 @@ func SystemFiles() []string {
 type System struct {
 	paths        []string
 	source       *Source
-	reportedNone bool // that there is none of them
+	reportedNone bool // the absence of all files was reported
 }
 
 // NewSystem returns the trust store at these paths.
