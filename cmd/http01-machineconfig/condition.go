@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -186,23 +186,12 @@ func (f conditionFlags) run(out io.Writer, files []string, now time.Time) (strin
 	return c.Status, writeCondition(out, c, f.format)
 }
 
-// printable replaces characters that would break the line or control the terminal: a
-// host could send them.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-}
-
 func writeCondition(w io.Writer, c report.Condition, format string) error {
 	var text []byte
 	var err error
 	switch format {
 	case "text":
-		text = fmt.Appendf(nil, "%s=%s (%s) since %s: %s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), printable(c.Message))
+		text = fmt.Appendf(nil, "%s=%s (%s) since %s: %s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), printable.Line(c.Message))
 	case "yaml":
 		text, err = yaml.Dump(map[string]string{
 			"type": c.Type, "status": c.Status, "reason": string(c.Reason), "message": c.Message,

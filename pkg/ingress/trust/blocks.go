@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // The marks of RFC 7468, section 3.
@@ -117,7 +119,7 @@ func (s *blockSplitter) closeBlock(flaw string) {
 
 // wrongKind returns the flaw of a block that is not a certificate.
 func (b block) wrongKind() string {
-	return fmt.Sprintf("a block %q, not a CERTIFICATE", printable(b.kind, maxKind))
+	return fmt.Sprintf("a block %q, not a CERTIFICATE", printable.Truncate(b.kind, maxKind))
 }
 
 const maxKind = 40

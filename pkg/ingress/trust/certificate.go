@@ -11,9 +11,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // minRSA is the minimal size that auditors require, and that Go's TLS will require.
@@ -34,7 +33,7 @@ func (j *bundleFilter) addBlock(b block) error {
 		j.skip(Skipped{Line: b.line, Reason: flaw})
 		return nil
 	}
-	out := Skipped{Line: b.line, Subject: printable(certificate.Subject.String(), maxSubject), Serial: formatSerial(certificate)}
+	out := Skipped{Line: b.line, Subject: printable.Truncate(certificate.Subject.String(), maxSubject), Serial: formatSerial(certificate)}
 	id := sha256.Sum256(certificate.Raw)
 	first, again := j.seen[id]
 	switch {
@@ -84,7 +83,7 @@ func parseBlock(b block) (certificate *x509.Certificate, flaw string) {
 	certificate, err := x509.ParseCertificate(found.Bytes)
 	if err != nil {
 		// The error texts of the parser quote nothing of the file.
-		return nil, "not a certificate: " + printable(strings.TrimPrefix(err.Error(), "x509: "), maxSubject)
+		return nil, "not a certificate: " + printable.Truncate(strings.TrimPrefix(err.Error(), "x509: "), maxSubject)
 	}
 	return certificate, ""
 }
@@ -165,18 +164,4 @@ const (
 
 // formatSerial limits the length. RFC 5280 allows 20 bytes, but certificates can
 // contain more.
-func formatSerial(c *x509.Certificate) string { return printable(c.SerialNumber.Text(16), maxSerial) }
-
-// printable returns a text from outside as one line of at most limit bytes.
-func printable(text string, limit int) string {
-	const cut = "…"
-	text = report.OneLine(strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(cut)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + cut
-}
+func formatSerial(c *x509.Certificate) string { return printable.Truncate(c.SerialNumber.Text(16), maxSerial) }

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -247,10 +247,10 @@ const (
 
 // Describe names certificates in one line, for diagnoses.
 func Describe(whose string, roots []Certificate) string {
-	whose = report.OneLine(whose)
+	whose = printable.Line(whose)
 	names := make([]string, 0, maxDescribedNames+1)
 	for _, c := range roots[:min(maxDescribedNames, len(roots))] {
-		names = append(names, strconv.Quote(printable(c.Subject, maxDescribedSubject)))
+		names = append(names, strconv.Quote(printable.Truncate(c.Subject, maxDescribedSubject)))
 	}
 	if len(roots) > maxDescribedNames {
 		names = append(names, "…")
