@@ -16,7 +16,7 @@ import (
 // TestMake: the flags that `make machineconfigs` passes for its variables.
 func TestMake(t *testing.T) {
 	t.Parallel()
-	const missing = "IMAGE is missing: give IMAGE=registry.example.com/name@sha256:...; what is rendered without one is an example, and goes into machineconfigs only.  Stop."
+	const missing = "IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example in machineconfigs can be rendered.  Stop."
 	example := []string{"--image", machineconfig.ExampleImage, "--out", "machineconfigs"}
 	for name, tt := range map[string]struct {
 		env, args []string
