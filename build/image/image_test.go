@@ -257,7 +257,7 @@ func TestBuildRefuses(t *testing.T) {
 		binaries map[string]string
 		want     string
 	}{
-		"no binary":     {nil, "there is no binary to put into it"},
+		"no binary":     {nil, "no binary given"},
 		"a missing one": {map[string]string{"arm64": missing}, "build the image for arm64: open " + missing},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func (b *bill) addImage(ref string, contents []string) (string, error) {
 	repository, digest, found := strings.Cut(ref, "@")
 	algorithm, sum, _ := strings.Cut(digest, ":")
 	if raw, err := hex.DecodeString(sum); !found || algorithm != "sha256" || err != nil || len(raw) != sha256.Size {
-		return "", fmt.Errorf("image %q has no digest: use the form REGISTRY/NAME@sha256:HEX", ref)
+		return "", fmt.Errorf("image %q has no sha256 digest: use the form REGISTRY/NAME@sha256:HEX", ref)
 	}
 	name := path.Base(repository)
 	purl := fmt.Sprintf("pkg:oci/%s@%s%%3A%s?repository_url=%s", name, algorithm, sum, strings.ReplaceAll(repository, ":", "%3A"))

@@ -239,11 +239,11 @@ func TestNewRefuses(t *testing.T) {
 		options sbom.Options
 		want    string
 	}{
-		"no binary":      {sbom.Options{}, "there is no binary"},
+		"no binary":      {sbom.Options{}, "no binary given"},
 		"a missing file": {sbom.Options{Binaries: []binary.Binary{gone}}, gone.File},
-		"a tag":          {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b:v1"}, "name it as REGISTRY/NAME@sha256:HEX"},
-		"another digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha512:00"}, "name it as REGISTRY/NAME@sha256:HEX"},
-		"a short digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha256:00"}, "name it as REGISTRY/NAME@sha256:HEX"},
+		"a tag":          {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b:v1"}, "use the form REGISTRY/NAME@sha256:HEX"},
+		"another digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha512:00"}, "use the form REGISTRY/NAME@sha256:HEX"},
+		"a short digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha256:00"}, "use the form REGISTRY/NAME@sha256:HEX"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

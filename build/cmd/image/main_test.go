@@ -59,8 +59,8 @@ func TestImageChecksReferenceFirst(t *testing.T) {
 	for ref, want := range map[string]string{
 		"http01-proxyd":                `"http01-proxyd" does not begin with a registry`,
 		"some/http01-proxyd:latest":    `"some/http01-proxyd:latest" does not begin with a registry`,
-		"quay.io/some/HTTP01:latest":   `"quay.io/some/HTTP01:latest" is no reference to push to`,
-		"quay.io/some/http01@sha256:0": `"quay.io/some/http01@sha256:0" is no reference to push to`,
+		"quay.io/some/HTTP01:latest":   `"quay.io/some/HTTP01:latest" is not a reference for a push`,
+		"quay.io/some/http01@sha256:0": `"quay.io/some/http01@sha256:0" is not a reference for a push`,
 	} {
 		t.Run(ref, func(t *testing.T) {
 			t.Parallel()
