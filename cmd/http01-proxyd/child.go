@@ -10,12 +10,12 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 )
 
 // childCommand is a command that the controller or check starts as a child process,
 // with a connection to it. run drops all privileges before it reads a byte.
-func childCommand(name, summary, help string, run func(context.Context, *protocol.Conn) error) command.Command {
+func childCommand(name, summary, help string, run func(context.Context, *wire.Child) error) command.Command {
 	return command.Command{
 		Name: name, Summary: summary, Help: help,
 		Setup: func(*flag.FlagSet) func(context.Context, command.Streams) error {
@@ -23,7 +23,7 @@ func childCommand(name, summary, help string, run func(context.Context, *protoco
 				// The parent process decides when the child ends. A service manager and
 				// a terminal also send signals to the child, which are ignored.
 				signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-				conn, err := child.InheritedConn()
+				conn, err := child.Connect()
 				if err != nil {
 					return err
 				}

@@ -4,11 +4,12 @@ package main
 
 import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/command"
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
 
 func proxyCommand() command.Command {
-	return childCommand("proxy", "serve clients (internal; started by \"run\")", `Read requests from clients and forward challenges. This is a child process of "run",
+	return childCommand(child.Proxy, "serve clients (internal; started by \"run\")", `Read requests from clients and forward challenges. This is a child process of "run",
 which passes the listening sockets and replaces the process when it ends. It has no
 capability and opens no file.
 

@@ -27,6 +27,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -343,11 +344,11 @@ func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 }
 
 // newConnPair are both ends of a connection to a gate.
-func newConnPair(t *testing.T) (near, gate *protocol.Conn) {
+func newConnPair(t *testing.T) (near *wire.Parent, gate *wire.Child) {
 	t.Helper()
-	near, far, err := protocol.NewPair()
+	near, far, err := wire.NewPair()
 	must(t, err)
-	gate, err = protocol.FromFiles(far)
+	gate, err = wire.NewChild(far)
 	must(t, err)
 	t.Cleanup(func() {
 		_ = near.Close()
@@ -357,7 +358,7 @@ func newConnPair(t *testing.T) (near, gate *protocol.Conn) {
 }
 
 // newProxyManagerTest is a door whose gate is in the test's hand.
-func newProxyManagerTest(t *testing.T) (d *proxyManager, near, gate *protocol.Conn, g *proxyProcess) {
+func newProxyManagerTest(t *testing.T) (d *proxyManager, near *wire.Parent, gate *wire.Child, g *proxyProcess) {
 	t.Helper()
 	near, gate = newConnPair(t)
 	// What runs does not matter: the test has its end of the connection.
@@ -368,7 +369,7 @@ func newProxyManagerTest(t *testing.T) (d *proxyManager, near, gate *protocol.Co
 		<-process.Done()
 	})
 	d = &proxyManager{log: slog.New(slog.DiscardHandler), onUpstreamChange: func([]netip.Addr, uint16) {}, beforeConfigure: func([]netip.Addr) {}, closing: make(map[uint16]chan struct{})}
-	return d, near, gate, &proxyProcess{&child.Process{Conn: near, Process: process}}
+	return d, near, gate, &proxyProcess{&child.Process{Parent: near, Process: process}}
 }
 
 // TestEgressIsSentWithConfiguration: the gate is to hold what leads through a
@@ -405,7 +406,7 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 
 // expectCommands sends a last order, and checks those that the gate has received before. An
 // order whose text is "" is left out.
-func expectCommands(t *testing.T, near, gate *protocol.Conn, want []string, text func(protocol.Command) string) {
+func expectCommands(t *testing.T, near *wire.Parent, gate *wire.Child, want []string, text func(protocol.Command) string) {
 	t.Helper()
 	must(t, near.Send(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1))
 	var all []string

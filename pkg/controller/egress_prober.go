@@ -14,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
 const (
@@ -104,11 +105,11 @@ func (q endpointProbe) run(ctx context.Context, client *prober.Client, r resolve
 	if err != nil {
 		return err.Error()
 	}
-	question := prober.EndpointRequest{URL: q.target.String(), Proxy: through, Roots: roots}
+	question := protocol.EndpointRequest{URL: q.target.String(), Proxy: through, Roots: roots}
 	for _, addr := range addrs {
 		question.Addrs = append(question.Addrs, netip.AddrPortFrom(addr, egress.Port(to)))
 	}
-	a, err := client.Query(ctx, prober.Request{Endpoint: &question})
+	a, err := client.Query(ctx, protocol.Request{Endpoint: &question})
 	if err != nil {
 		return err.Error()
 	}
@@ -116,7 +117,7 @@ func (q endpointProbe) run(ctx context.Context, client *prober.Client, r resolve
 }
 
 // failureReason says in words why an answer does not count, if it does not.
-func (q endpointProbe) failureReason(t *prober.EndpointResult) string {
+func (q endpointProbe) failureReason(t *protocol.EndpointResult) string {
 	known := cause.Context{Host: q.target.Hostname(), TrustedCAs: "what is trusted for the egress proxy (egressProxy.trustedCA, and what this host trusts)"}
 	proxy := "nobody"
 	if q.proxy != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -38,7 +39,7 @@ const (
 type expiryWatcher struct {
 	log              *slog.Logger
 	tracker          *report.Tracker
-	readCertificates func(context.Context, []prober.CertificateRequest) ([]report.Certificate, error)
+	readCertificates func(context.Context, []protocol.CertificateRequest) ([]report.Certificate, error)
 	history          expiry.History
 	lastError        string // why the last look was none
 	lastNameError    string // why the last look was without a name, for run alone
@@ -82,7 +83,7 @@ func (w *expiryWatcher) serverNames() (names []string, why error) {
 
 // queries are what there is to look at: each name, and no name, on each VIP. why
 // tells why there are no names.
-func (w *expiryWatcher) queries() (all []prober.CertificateRequest, why error) {
+func (w *expiryWatcher) queries() (all []protocol.CertificateRequest, why error) {
 	vips := w.tracker.VIPs()
 	if len(vips) == 0 {
 		return nil, nil
@@ -91,10 +92,10 @@ func (w *expiryWatcher) queries() (all []prober.CertificateRequest, why error) {
 	names = append([]string{""}, names...)
 	for _, v := range vips[:min(len(vips), maxExpiryVIPs)] {
 		for _, name := range names[:min(len(names), maxExpiryNames)] {
-			all = append(all, prober.CertificateRequest{Addr: netip.AddrPortFrom(v.Address, prober.APIPort), Name: name})
+			all = append(all, protocol.CertificateRequest{Addr: netip.AddrPortFrom(v.Address, prober.APIPort), Name: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b prober.CertificateRequest) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(all, func(a, b protocol.CertificateRequest) int { return a.Addr.Compare(b.Addr) })
 	return all, why
 }
 
@@ -117,7 +118,7 @@ func (w *expiryWatcher) logMissingName(why error) {
 func (w *expiryWatcher) run(ctx context.Context) error {
 	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
-	var looked, last []prober.CertificateRequest
+	var looked, last []protocol.CertificateRequest
 	var next time.Time
 	again := minCertificateRetry
 	for {
@@ -147,7 +148,7 @@ func (w *expiryWatcher) run(ctx context.Context) error {
 }
 
 // setObservation takes one look, and reports whether every API server has answered.
-func (w *expiryWatcher) readAll(ctx context.Context, questions []prober.CertificateRequest) bool {
+func (w *expiryWatcher) readAll(ctx context.Context, questions []protocol.CertificateRequest) bool {
 	found, err := w.readCertificates(ctx, questions)
 	if ctx.Err() != nil {
 		return false // what our own end has broken off says nothing
@@ -178,7 +179,7 @@ func (w *expiryWatcher) logEvent(l expiry.Event) {
 }
 
 // queryCertificates starts a child, asks it all questions, and ends it.
-func queryCertificates(ctx context.Context, questions []prober.CertificateRequest) ([]report.Certificate, error) {
+func queryCertificates(ctx context.Context, questions []protocol.CertificateRequest) ([]report.Certificate, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -180,7 +181,7 @@ func (e *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) e
 	}
 	defer process.KillAndClose()
 	served, works := make(chan error, 1), make(chan struct{})
-	go func() { served <- e.answerRequests(process.Conn, works) }()
+	go func() { served <- e.answerRequests(process.Parent, works) }()
 	var proven <-chan time.Time
 	for {
 		select {
@@ -216,39 +217,35 @@ func startExporter(output *child.Output, at netip.AddrPort) (*child.Process, err
 		return nil, err
 	}
 	defer unix.Close(fd)
-	process, err := child.Start("exporter", output)
+	process, err := child.Start(child.Exporter, output)
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Send(protocol.ExporterCommand{Serve: &protocol.Serve{}}, fd); err != nil {
+	if err := process.Send(protocol.Command{Serve: &protocol.Serve{}}, fd); err != nil {
 		process.KillAndClose()
 		return nil, err
 	}
 	return process, nil
 }
 
-// answerRequests answers an exporter until its connection ends, and closes works when the
-// exporter says that it is at work. One that asks more often than ours has to wait.
-func (e *exporterSupervisor) answerRequests(conn *protocol.Conn, works chan<- struct{}) error {
+// answerRequests answers an exporter until its connection ends, and closes ready when the
+// exporter reports that it is ready. Requests that come too often have to wait.
+func (s *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
 	for {
-		var ask protocol.ReportRequest
-		fd, err := conn.Receive(&ask)
-		if fd >= 0 {
-			return errors.Join(errors.New("it has sent a descriptor"), unix.Close(fd))
-		}
-		if err != nil {
+		var e protocol.Event
+		if err := conn.Receive(&e); err != nil {
 			return err
 		}
-		if ask.ID == protocol.ReadyID {
-			if works == nil {
-				return errors.New("it has said twice that it is at work")
+		if e.Ready != nil {
+			if ready == nil {
+				return errors.New("it has reported twice that it is ready")
 			}
-			close(works)
-			works = nil
+			close(ready)
+			ready = nil
 			continue
 		}
 		next := time.After(protocol.MaxReportAge)
-		if err := conn.Send(protocol.ExporterCommand{Report: &protocol.ReportResponse{ID: ask.ID, Report: metricsReport(e.report())}}, -1); err != nil {
+		if err := conn.Send(protocol.Command{Report: &protocol.Report{ID: e.Request.ID, Report: metricsReport(s.report())}}, -1); err != nil {
 			return err
 		}
 		<-next

@@ -116,7 +116,7 @@ func TestTooLargeCommand(t *testing.T) {
 	near, gate := newConnPair(t)
 	log := &nstest.Log{}
 	// There is no process that could be killed.
-	d := &proxyManager{log: slog.New(slog.NewTextHandler(log, nil)), process: &proxyProcess{&child.Process{Conn: near}}}
+	d := &proxyManager{log: slog.New(slog.NewTextHandler(log, nil)), process: &proxyProcess{&child.Process{Parent: near}}}
 	large := [][]byte{make([]byte, 9<<20+1)} // 12 MiB as text, which is what a message holds
 	d.SetTrust(&protocol.CABundle{Roots: large})
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
@@ -127,7 +127,8 @@ func TestTooLargeCommand(t *testing.T) {
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}
-	o, _, err := gate.ReceiveCommand()
+	var o protocol.Command
+	_, err := gate.Receive(&o)
 	if err != nil || o.Egress == nil || len(o.Egress.Routes) != 1 || len(o.Egress.AdditionalCAs.Roots) != 0 {
 		t.Errorf("the gate is told %+v, %v", o, err)
 	}
@@ -212,7 +213,8 @@ func TestListenersOfNextProxy(t *testing.T) {
 				d.attach(g)
 				var sockets []int
 				for len(sockets) < want {
-					o, fd, err := gate.ReceiveCommand()
+					var o protocol.Command
+					fd, err := gate.Receive(&o)
 					must(t, err)
 					if o.Listen != nil {
 						sockets = append(sockets, fd)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -26,24 +27,25 @@ const shortLivenessTiming = serviceTiming + `={"ServingEvery": 200000000, "Servi
 
 // runProxy is the gate, or one that lives and does not serve: as the file says whose
 // name is that of the program.
-func runProxy(ctx context.Context, conn *protocol.Conn) error {
+func runProxy(ctx context.Context, conn *wire.Child) error {
 	how, err := os.ReadFile(os.Args[0])
 	if filepath.Base(os.Args[0]) != "gate-acts" || err != nil {
 		return proxy.RunConfined(ctx, conn)
 	}
 	go func() {
 		for range time.Tick(time.Second) {
-			_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}, -1)
+			_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}})
 		}
 	}()
-	_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}, -1)
+	_ = conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}})
 	for {
-		order, fd, err := conn.ReceiveCommand()
+		var order protocol.Command
+		fd, err := conn.Receive(&order)
 		if err != nil {
 			return nil //nolint:nilerr // its end
 		}
 		if order.Flush != nil {
-			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}}, -1)
+			_ = conn.Send(protocol.Event{Flushed: &protocol.Flushed{}})
 		}
 		if order.Listen == nil {
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
@@ -147,7 +148,7 @@ func (d *proxyManager) send(o protocol.Command, fd int) {
 		return
 	}
 	switch err := d.process.Send(o, fd); {
-	case errors.Is(err, protocol.ErrTooLarge):
+	case errors.Is(err, wire.ErrTooLarge):
 		d.sendReduced(o, err)
 	case err != nil:
 		_ = d.process.Kill()

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
 // proxyProcess is a gate that was started, and the connection to it.
 type proxyProcess struct{ *child.Process }
 
 func startProxy(output *child.Output) (*proxyProcess, error) {
-	process, err := child.Start("proxy", output)
+	process, err := child.Start(child.Proxy, output)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,8 @@ const proxyStartTimeout = 5 * time.Second
 func (g *proxyProcess) awaitAlive() error {
 	first := make(chan error, 1)
 	go func() {
-		word, err := g.ReceiveEvent()
+		var word protocol.Event
+		err := g.Receive(&word)
 		if err == nil && word.Heartbeat == nil {
 			err = errors.New("its first word is not that it is alive")
 		}

@@ -146,8 +146,8 @@ func (w *proxySupervisor) supervise(g *proxyProcess) (why string) {
 	go func() {
 		defer close(words)
 		for {
-			word, err := g.ReceiveEvent()
-			if err != nil {
+			var word protocol.Event
+			if err := g.Receive(&word); err != nil {
 				broken = err
 				return
 			}

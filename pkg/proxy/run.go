@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
@@ -31,12 +32,12 @@ const (
 
 // Run obeys the keeper until it closes the connection, and returns nil then.
 // Connections in flight are cut off: the keeper has drained them if it wanted.
-func Run(ctx context.Context, conn *protocol.Conn) error {
+func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
 	p.server = server.New(server.Settings{MaxConnections: 1}, upstreamAdapter{p.upstream}, p.stats)
-	p.heartbeat = systemd.NewHeartbeat(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
+	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.server.Stats, p.sendStats)
 		return nil
@@ -55,12 +56,12 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 type process struct {
 	ctx       context.Context // ends with the connection to the keeper
 	group     *errgroup.Group
-	conn      *protocol.Conn
+	conn      *wire.Child
 	stats     *statsCollector
 	server    *server.Server
 	upstream  *upstream.Client
 	route     route.Builder // that is in force
-	heartbeat *systemd.Watchdog
+	heartbeat *heartbeat.Monitor
 	listening map[uint16]*listener
 	stopping  []*listener // that are accepted from for a moment more
 }
@@ -68,7 +69,7 @@ type process struct {
 // send tells the keeper a word. A connection that does not take it is of no use
 // any more, and this process ends with it.
 func (p *process) send(w protocol.Event) {
-	if err := p.conn.Send(w, -1); err != nil {
+	if err := p.conn.Send(w); err != nil {
 		_ = p.conn.Close()
 	}
 }
@@ -93,7 +94,7 @@ func (p *process) runCommands() error {
 	go func() {
 		for {
 			var r received
-			r.command, r.fd, r.err = p.conn.ReceiveCommand()
+			r.fd, r.err = p.conn.Receive(&r.command)
 			select {
 			case orders <- r:
 			case <-p.ctx.Done():
@@ -192,7 +193,7 @@ func (p *process) probeUpstreams() {
 
 // RunConfined is Run after giving up every system call that it does not need:
 // a process can be the gate, and nothing else, from then on.
-func RunConfined(ctx context.Context, conn *protocol.Conn) error {
+func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
 		return fmt.Errorf("confine the gate: %w", err)
 	}

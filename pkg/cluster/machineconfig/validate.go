@@ -34,7 +34,7 @@ func validateMachineConfig(source string, m machineConfig) (types.Config, error)
 	j := validator{source: source}
 	for _, key := range slices.Sorted(maps.Keys(m.section("spec"))) {
 		if key != "config" {
-			// pkg/controller/update.go, calculatePostConfigChangeNodeDisruptionAction
+			// pkg/daemon/update.go, calculatePostConfigChangeNodeDisruptionAction
 			j.addProblem("spec."+key, "a change of it reboots every host, regardless of the policy", "put it in a MachineConfig of its own")
 		}
 	}
@@ -137,7 +137,7 @@ func (v *validator) checkFile(f types.File) {
 	if f.Mode != nil && (*f.Mode < 0 || *f.Mode > 0o777) { // validateIgn3FileModes
 		v.addProblem(f.Path, fmt.Sprintf("mode %#o", *f.Mode), "give one up to 0777, without set-user-ID, set-group-ID and sticky bit")
 	}
-	if len(f.Append) > 0 { // pkg/controller/file_writers.go, writeFiles
+	if len(f.Append) > 0 { // pkg/daemon/file_writers.go, writeFiles
 		v.addProblem(f.Path, "appends to a file", "write the whole file")
 	}
 	v.checkOwner(f.Path, "user", f.User.ID, f.User.Name)

@@ -13,17 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEveryLabelValueHasASeries: a value that is added to a set is a series from the start.
+// TestEveryLabelValueHasASeries: a value that is added to a set has a series from the start.
 func TestEveryLabelValueHasASeries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		file, kind string
 		got        []string
 	}{
-		"outcomes": {"../status/traffic.go", "Outcome", outcomeLabels()},
-		"refusals": {"../status/challenge.go", "Refusal", refusalLabels()},
-		"askers":   {"../status/traffic.go", "Asker", clientLabels()},
-		"causes":   {"../upstream/cause.go", "Cause", causeLabels()},
+		"outcomes": {"../../report/traffic.go", "Outcome", outcomeLabels()},
+		"refusals": {"../../report/challenge.go", "Refusal", refusalLabels()},
+		"clients":  {"../../report/traffic.go", "ClientKind", clientLabels()},
+		"causes":   {"../../proxy/upstream/cause.go", "Cause", causeLabels()},
 	} {
 		want := declaredConstants(t, tt.file, tt.kind)
 		slices.Sort(want)
@@ -34,7 +34,7 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 	}
 }
 
-// declaredConstants are the values of a file's constants of a type.
+// declaredConstants returns the values of a file's constants of a type.
 func declaredConstants(t *testing.T, file, kind string) (values []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
