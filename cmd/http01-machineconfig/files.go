@@ -102,18 +102,18 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 	for _, o := range outputs {
 		ours[o.File] = true
 	}
-	var left []string
+	var stale []string
 	for _, e := range entries {
 		if isMachineConfig(e.Name()) && !ours[e.Name()] {
-			left = append(left, filepath.Join(dir, e.Name()))
+			stale = append(stale, filepath.Join(dir, e.Name()))
 		}
 	}
-	if len(left) == 0 {
+	if len(stale) == 0 {
 		return nil
 	}
 	return machineconfig.Problem{
 		Where:       dir,
-		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(left, " and "), dir),
+		Message:     fmt.Sprintf("the folder has %s of another rendering, which \"oc apply -f %s\" would also apply", strings.Join(stale, " and "), dir),
 		Remediation: "give another folder with --out, or remove them",
 	}
 }

@@ -146,9 +146,9 @@ func (f *flags) options() (image.Options, binary.Commit, error) {
 	for _, b := range binaries {
 		o.Binaries[b.Arch] = b.File
 	}
-	lacking := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
-	if len(lacking) > 0 {
-		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run make binaries", f.binaries, strings.Join(lacking, ", "))
+	missing := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
+	if len(missing) > 0 {
+		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run make binaries", f.binaries, strings.Join(missing, ", "))
 	}
 	commit := binaries[0].Commit // of all of them
 	o.Version, o.Revision, o.Created = commit.Version, commit.Revision, commit.Time
