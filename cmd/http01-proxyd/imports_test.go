@@ -92,7 +92,9 @@ func TestImportRules(t *testing.T) {
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
 		"pkg/proxy/upstream":          {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
+		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets; package nftables reads only its own table
+		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
+		"pkg/diagnose/conntrack":      {"pkg/findings"},
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},

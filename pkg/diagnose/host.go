@@ -18,6 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
@@ -136,7 +137,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	h.unit = sync.OnceValues(func() (systemd.Unit, error) {
 		ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 		defer cancel()
-		return systemd.QueryUnit(ctx, unitName)
+		return systemd.QueryUnit(ctx, unit.Name)
 	})
 	return h, nil
 }

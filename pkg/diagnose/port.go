@@ -10,16 +10,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-const (
-	unitName    = "http01-proxyd.service" // in systemd
-	programName = "http01-proxyd"         // process name in the kernel
-)
+// programName is the process name in the kernel.
+const programName = "http01-proxyd"
 
 // checkPorts checks which programs use the internal port and the metrics port.
 func checkPorts(_ context.Context, h *host) Result {
@@ -44,7 +43,7 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 		return findings.Finding{}, false
 	}
 	owner := socketowner.DescribeTCPPort(at.Port())
-	if strings.Contains(owner, unitName) || strings.Contains(owner, "("+programName+")") {
+	if strings.Contains(owner, unit.Name) || strings.Contains(owner, "("+programName+")") {
 		return findings.Finding{}, false
 	}
 	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": owner}), true
@@ -75,7 +74,7 @@ func checkInternalPort(h *host) Result {
 	owner := socketowner.DescribeTCPPort(port)
 	_, err = h.report()
 	switch {
-	case strings.Contains(owner, unitName):
+	case strings.Contains(owner, unit.Name):
 		return okResult("port %d belongs to the service: %s", port, owner)
 	case errors.Is(err, client.ErrInvalidReport):
 		return skippedResult("the service runs, but its report is not readable; port %d is in use by %s", port, owner)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
@@ -162,69 +162,11 @@ func (h *host) mayRun() bool {
 // unitState describes the state of the unit.
 func (h *host) unitState() string {
 	u, err := h.unit()
-	switch {
-	case err != nil:
+	if err != nil {
 		return systemMessage(h.reportError())
-	case u.LoadState == "not-found":
-		return unitName + " is not installed on this host"
-	case u.LoadState != "loaded":
-		return fmt.Sprintf("%s is %s", unitName, u.LoadState)
-	case u.ConditionFailed:
-		return fmt.Sprintf("a condition of %s is not met, for example that %s exists", unitName, u.ExecPath)
 	}
-	state := fmt.Sprintf("%s is %s", unitName, u.ActiveState)
-	if u.UnitFileState != "" {
-		state += " and " + u.UnitFileState
-	}
-	if end := lastExit(u); end != "" {
-		state += ", and " + end
-	}
-	return state
+	return unit.Describe(u)
 }
-
-// lastExit describes the end of the last run, if that was a failure.
-func lastExit(u systemd.Unit) string {
-	if u.Result == "success" && u.ExecMainStatus == 0 {
-		return ""
-	}
-	const exited = 1 // CLD_EXITED of sigaction(2)
-	description := fmt.Sprintf("its last run ended by signal %d", u.ExecMainStatus)
-	if u.ExecMainCode == exited {
-		description = fmt.Sprintf("its last run ended with exit code %d", u.ExecMainStatus)
-		if name := exitName(u.ExecMainStatus); name != "" {
-			description += "/" + name
-		}
-	}
-	if u.Restarts > 0 {
-		description += fmt.Sprintf(" after %d restarts", u.Restarts)
-	}
-	return description
-}
-
-// exitName is systemd's name for one of its exit codes (systemd.exec(5), "Process Exit
-// Codes"), for those that indicate a sandbox fault.
-func exitName(code int) string {
-	switch code {
-	case exitExec:
-		return "EXEC"
-	case 217:
-		return "USER"
-	case 218:
-		return "CAPABILITIES"
-	case 226:
-		return "NAMESPACE"
-	case 228:
-		return "SECCOMP"
-	case 233:
-		return "RUNTIME_DIRECTORY"
-	case 238:
-		return "STATE_DIRECTORY"
-	default:
-		return ""
-	}
-}
-
-const exitExec = 203
 
 // sandboxFindings are the permissions that a service that is not ready lacks.
 func (h *host) sandboxFindings() []findings.Finding {
@@ -237,11 +179,11 @@ func (h *host) sandboxFindings() []findings.Finding {
 		}
 		matches = append(matches, findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(denied, "; "), "source": source}))
 	}
-	path := programPath
+	path := unit.ProgramPath
 	if u, err := h.unit(); err == nil && u.ExecPath != "" {
 		path = u.ExecPath
 	}
-	return append(matches, readSELinux(path).findings(path, time.Now())...)
+	return append(matches, unit.SELinuxFindings(path, time.Now())...)
 }
 
 // deniedBySandbox lists what the unit's sandbox denies a service that is not ready.
@@ -250,8 +192,5 @@ func (h *host) deniedBySandbox() []string {
 	if err != nil || u.LoadState != "loaded" || h.serviceReady() {
 		return nil
 	}
-	return sandboxFaults(u)
+	return unit.SandboxFaults(u)
 }
-
-// programPath is the path of the program in the unit.
-const programPath = "/usr/local/bin/http01-proxyd"
