@@ -75,7 +75,7 @@ type host struct {
 	config          config.Config // from the file; if that is invalid, the last accepted one, or the defaults
 	configErr       error         // why the file is invalid
 	vips            keepalived.VIPs
-	vipsErr         error             // why there are none
+	vipsErr         error             // why there are no VIPs
 	lastGoodInForce bool              // the VIPs are the last good ones of the service, despite vipsErr
 	addresses       []address.Address // of this host
 	addressErr      error             // why the addresses are unknown
@@ -95,11 +95,11 @@ type host struct {
 // serviceState is reason and message that the running service reports; empty if it does
 // not respond.
 func (h *host) serviceState() (report.Reason, string) {
-	said, err := h.report()
+	reported, err := h.report()
 	if err != nil {
 		return "", ""
 	}
-	return said.Condition().Reason, said.Condition().Message
+	return reported.Condition().Reason, reported.Condition().Message
 }
 
 // inspectHost collects the state that the checks share.

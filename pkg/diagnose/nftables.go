@@ -15,9 +15,9 @@ import (
 // checkNftables evaluates the service's report. If the service has no table, it tests
 // whether the kernel supports the parts of the table.
 func checkNftables(_ context.Context, h *host) Result {
-	said, unheard := h.report()
+	reported, reportErr := h.report()
 	switch {
-	case unheard == nil && said.Table.Present && said.Table.Owned:
+	case reportErr == nil && reported.Table.Present && reported.Table.Owned:
 		return okResult("the service's table is in place")
 	case !h.privileged:
 		return skippedResult("only a process with %s can check it (run it as root)", capability)

@@ -42,11 +42,11 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if listens, err := socketowner.IsListening(at.Port()); err != nil || !listens {
 		return findings.Finding{}, false
 	}
-	who := socketowner.DescribeTCPPort(at.Port())
-	if strings.Contains(who, unitName) || strings.Contains(who, "("+programName+")") {
+	owner := socketowner.DescribeTCPPort(at.Port())
+	if strings.Contains(owner, unitName) || strings.Contains(owner, "("+programName+")") {
 		return findings.Finding{}, false
 	}
-	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": who}), true
+	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": owner}), true
 }
 
 func checkInternalPort(h *host) Result {
@@ -71,17 +71,17 @@ func checkInternalPort(h *host) Result {
 		return okResult("port %d is free for the service", port)
 	}
 	// Sockets that systemd stores for the service were created in its cgroup.
-	who := socketowner.DescribeTCPPort(port)
+	owner := socketowner.DescribeTCPPort(port)
 	_, err = h.report()
 	switch {
-	case strings.Contains(who, unitName):
-		return okResult("port %d belongs to the service: %s", port, who)
+	case strings.Contains(owner, unitName):
+		return okResult("port %d belongs to the service: %s", port, owner)
 	case errors.Is(err, report.ErrInvalidReport):
-		return skippedResult("the service runs, but its report is not readable; port %d is in use by %s", port, who)
+		return skippedResult("the service runs, but its report is not readable; port %d is in use by %s", port, owner)
 	case h.serviceUnresponsive():
-		return skippedResult("the service does not respond; port %d is in use by %s", port, who)
+		return skippedResult("the service does not respond; port %d is in use by %s", port, owner)
 	case errors.Is(err, fs.ErrPermission):
-		return skippedResult("port %d is in use by %s; only root can identify the service", port, who)
+		return skippedResult("port %d is in use by %s; only root can identify the service", port, owner)
 	default:
 		return taken()
 	}

@@ -22,13 +22,13 @@ import (
 // evaluates its unit and SELinux.
 func checkService(_ context.Context, h *host) Result {
 	reason, message := h.serviceState()
-	said := fmt.Sprintf("%s: %s", reason, message)
+	reported := fmt.Sprintf("%s: %s", reason, message)
 	if unnoticed := h.unnoticedVIPs(); len(unnoticed) > 0 {
-		said += ", but this host holds " + joinAddresses(unnoticed)
+		reported += ", but this host holds " + joinAddresses(unnoticed)
 	}
 	switch {
 	case h.serviceReady():
-		return okResult("%s", said)
+		return okResult("%s", reported)
 	case reason == "" && errors.Is(h.reportError(), fs.ErrPermission) && h.mayRun():
 		return skippedResult("only root can query the service")
 	}
@@ -44,7 +44,7 @@ func checkService(_ context.Context, h *host) Result {
 	case reason == "":
 		return findingsResult([]findings.Finding{findings.New(findings.ServiceNotRunning, findings.Values{"state": h.unitState()})}, "")
 	default:
-		f := findings.New(findings.ServiceNotReady, findings.Values{"state": said})
+		f := findings.New(findings.ServiceNotReady, findings.Values{"state": reported})
 		// Other checks may have found the cause. A file that root can read may be
 		// inaccessible to the service's user.
 		f.CausedBy = reasonCauses(reason)
@@ -61,11 +61,11 @@ func (h *host) reportError() error {
 // serviceUnresponsive reports whether the service runs but does not respond.
 func (h *host) serviceUnresponsive() bool {
 	err := h.reportError()
-	var late net.Error
+	var timeout net.Error
 	switch {
 	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrInvalidReport):
 		return false
-	case errors.As(err, &late) && late.Timeout():
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return true
 	default:
 		u, unknown := h.unit()
@@ -95,21 +95,21 @@ const reactionTime = 500 * time.Millisecond
 // queried while a VIP moved. A VIP counts only if this host holds it before and after
 // the service reports standby, twice.
 func (h *host) findStillUnnoticed(ctx context.Context) []netip.Addr {
-	left := h.stillHeld(h.ownership.Held)
-	if len(left) == 0 {
+	vips := h.stillHeld(h.ownership.Held)
+	if len(vips) == 0 {
 		return nil
 	}
 	wait := time.NewTimer(reactionTime)
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
-		return left
+		return vips
 	case <-wait.C:
 	}
 	if again, err := h.fetchReport(); err == nil && again.Condition().Reason != report.Standby {
 		return nil
 	}
-	return h.stillHeld(left)
+	return h.stillHeld(vips)
 }
 
 // stillHeld are the VIPs that this host still holds; all of them if its addresses
@@ -187,17 +187,17 @@ func lastExit(u systemd.Unit) string {
 		return ""
 	}
 	const exited = 1 // CLD_EXITED of sigaction(2)
-	how := fmt.Sprintf("its last run ended by signal %d", u.ExecMainStatus)
+	description := fmt.Sprintf("its last run ended by signal %d", u.ExecMainStatus)
 	if u.ExecMainCode == exited {
-		how = fmt.Sprintf("its last run ended with exit code %d", u.ExecMainStatus)
+		description = fmt.Sprintf("its last run ended with exit code %d", u.ExecMainStatus)
 		if name := exitName(u.ExecMainStatus); name != "" {
-			how += "/" + name
+			description += "/" + name
 		}
 	}
 	if u.Restarts > 0 {
-		how += fmt.Sprintf(" after %d restarts", u.Restarts)
+		description += fmt.Sprintf(" after %d restarts", u.Restarts)
 	}
-	return how
+	return description
 }
 
 // exitName is systemd's name for one of its exit codes (systemd.exec(5), "Process Exit
@@ -228,13 +228,13 @@ const exitExec = 203
 // sandboxFindings are the permissions that a service that is not ready lacks.
 func (h *host) sandboxFindings() []findings.Finding {
 	var matches []findings.Finding
-	if kept := h.deniedBySandbox(); len(kept) > 0 {
+	if denied := h.deniedBySandbox(); len(denied) > 0 {
 		u, _ := h.unit()
-		dropIns := strings.Join(u.DropIns, ", ")
-		if dropIns == "" {
-			dropIns = "there is none; it is in the unit itself"
+		source := "the unit itself"
+		if len(u.DropIns) > 0 {
+			source = "the drop-in (" + strings.Join(u.DropIns, ", ") + ")"
 		}
-		matches = append(matches, findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(kept, "; "), "dropins": dropIns}))
+		matches = append(matches, findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(denied, "; "), "source": source}))
 	}
 	path := programPath
 	if u, err := h.unit(); err == nil && u.ExecPath != "" {
