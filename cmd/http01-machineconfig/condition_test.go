@@ -98,11 +98,11 @@ func TestUnreadableReports(t *testing.T) {
 		write func() error
 		want  string
 	}{
-		"absent":   {func() error { return nil }, "read a report: stat " + path + ": no such file or directory" + mend},
-		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "read a report: " + path + " is not a regular file" + mend},
+		"absent":   {func() error { return nil }, "cannot read the report: stat " + path + ": no such file or directory" + mend},
+		"a folder": {func() error { return os.Mkdir(path, 0o700) }, "cannot read the report: " + path + " is not a regular file" + mend},
 		"empty":    {func() error { return os.WriteFile(path, nil, 0o600) }, path + ": the report is empty: the service has not answered"},
 		"a text":   {func() error { return os.WriteFile(path, []byte("Serving: holds 192.0.2.5\n"), 0o600) }, path + ": not a report of the service: invalid character 'S' looking for beginning of value: give the output of \"http01-proxyd status -o json\""},
-		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("read a report: %s is longer than %d bytes%s", path, maxReport, mend)},
+		"too long": {func() error { return os.WriteFile(path, make([]byte, maxReport+1), 0o600) }, fmt.Sprintf("cannot read the report: %s is longer than %d bytes%s", path, maxReport, mend)},
 	} {
 		must(t, os.RemoveAll(path))
 		must(t, tt.write())

@@ -60,8 +60,9 @@ func TestImportRules(t *testing.T) {
 		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
 		"pkg/ingress/settings":        {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
 		"pkg/ingress/egress":          {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
-		"pkg/cluster/condition":       {"pkg/report"},                                                                  // folds the hosts' conditions
-		"pkg/config":                  {"internal/textfile"},                                                           // also judges files on the admin's machine
+		"pkg/cluster":                 nil,
+		"pkg/cluster/condition":       {"pkg/report"},        // folds the hosts' conditions
+		"pkg/config":                  {"internal/textfile"}, // also judges files on the admin's machine
 		"pkg/cluster/disruption":      nil,
 		"pkg/proxy/protocol":          {"pkg/findings/cause", "pkg/report"},
 		"pkg/controller/expiry":       {"pkg/report"}, // what is to be said of a certificate
