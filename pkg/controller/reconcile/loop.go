@@ -180,9 +180,9 @@ func (l *Loop) Reload() {
 
 // passScope is the work of a pass besides reading the addresses.
 type passScope struct {
-	files  bool // read the files
-	reload bool // the administrator requested it
-	verify bool // compare the table in the kernel with the applied one
+	files  bool      // read the files
+	reload bool      // the administrator requested it
+	verify bool      // compare the table in the kernel with the applied one
 	event  time.Time // of the address event that started the pass; zero if there was no event
 }
 
