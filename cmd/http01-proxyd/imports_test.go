@@ -44,15 +44,16 @@ func listPackages(t *testing.T, args ...string) []listedPackage {
 func TestImportRules(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
-		"cmd/internal/command": nil, // both binaries start with it
-		"pkg/host/address":     {"internal/rtnl"},
-		"pkg/apis/config/v1":   nil,                                 // the API's types
-		"pkg/host/apiname":     {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
-		"pkg/findings":         {"internal/docurl"},
-		"pkg/diagnose":         nil,                                                                                              // may import all: it looks at all of them
-		"internal/child":       {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
-		"pkg/findings/cause":   {"pkg/findings"},                                                                                 // what a child reports, and its sentences: both sides link it
-		"pkg/prober":           {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
+		"cmd/internal/command":  nil,            // both binaries start with it
+		"cmd/internal/terminal": {"pkg/report"}, // the text of the report
+		"pkg/host/address":      {"internal/rtnl"},
+		"pkg/apis/config/v1":    nil,                                 // the API's types
+		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
+		"pkg/findings":          {"internal/docurl"},
+		"pkg/diagnose":          nil,                                                                                              // may import all: it looks at all of them
+		"internal/child":        {"pkg/proxy/protocol", "internal/sandbox", "pkg/report"},                                         // a line of text is made printable in one way
+		"pkg/findings/cause":    {"pkg/findings"},                                                                                 // what a child reports, and its sentences: both sides link it
+		"pkg/prober":            {"internal/child", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/host/resolve", "pkg/report"}, // texts are made printable in one way
 		// Tells causes apart in upstream's words, and asks the ingress as the gate does.
 		"pkg/prober/network":          {"pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/reqhead", "pkg/prober", "internal/sandbox", "pkg/proxy/upstream", "pkg/proxy/route"},
 		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
@@ -80,6 +81,8 @@ func TestImportRules(t *testing.T) {
 		"pkg/host/nftables/ruleset":   nil,
 		"internal/sandbox":            nil,
 		"pkg/report":                  nil,
+		"pkg/report/client":           {"pkg/report"},
+		"pkg/controller/tracker":      {"pkg/report"},
 		"pkg/host/systemd":            {"pkg/findings/messageid"},
 		"pkg/ingress/trust":           {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
 		"pkg/findings/messageid":      {"internal/docurl"},
@@ -89,7 +92,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report"},
+		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
 		"pkg/controller":              nil, // may import all: it joins the parts
 		"internal/docurl":             nil, // addresses, for all that is printed
 		"internal/nonblock":           nil,
