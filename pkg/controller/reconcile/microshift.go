@@ -180,7 +180,7 @@ func (e *observer) computeMicroShift(links []address.Link, found []address.Addre
 	if !m.Present || !m.Known {
 		return nil
 	}
-	h, err := MicroShiftHost(links, found, e.procNetDir)
+	h, err := microshift.NewHost(links, found, e.procNetDir)
 	if err != nil {
 		return err
 	}
@@ -189,21 +189,6 @@ func (e *observer) computeMicroShift(links []address.Link, found []address.Addre
 		e.observation.rememberedInternal = m.computed.Internal
 	}
 	return nil
-}
-
-// MicroShiftHost is what DefaultMicroShiftDir looks at of a host; routes is the directory in
-// which the kernel tells of the default ones.
-func MicroShiftHost(links []address.Link, found []address.Address, routes string) (h microshift.Host, err error) {
-	for _, l := range links {
-		h.Links = append(h.Links, microshift.Link(l))
-	}
-	for _, a := range found {
-		if !a.DADFailed {
-			h.Addresses = append(h.Addresses, microshift.Address{IP: a.IP, Bits: a.Bits, Link: a.Link})
-		}
-	}
-	h.DefaultLinks4, h.DefaultLinks6, err = microshift.DefaultRouteLinks(routes)
-	return h, err
 }
 
 // MicroShiftPlan is what the service does on a DefaultMicroShiftDir host, for those who look at one

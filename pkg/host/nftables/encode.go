@@ -107,16 +107,22 @@ func redirectExprs(r ruleset.Redirect) []expr.Any {
 		&expr.Lookup{SourceRegister: reg, SetName: r.Set()},
 	}
 	rule = append(rule, matchTCPDestination(r.From)...)
-	return append(rule,
+	rule = append(rule,
 		// fib daddr type local
 		&expr.Fib{Register: reg, FlagDADDR: true, ResultADDRTYPE: true},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressTypeData(unix.RTN_LOCAL)},
 		// counter
 		&expr.Counter{},
-		// dnat to :8888 (only the port is specified, so the address does not change)
-		&expr.Immediate{Register: reg, Data: binaryutil.BigEndian.PutUint16(r.To)},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_INET, RegProtoMin: reg, Specified: true},
 	)
+	return append(rule, dnatExprs(r.To)...)
+}
+
+// dnatExprs encodes: dnat to :8888. Only the port is specified, so the address does not change.
+func dnatExprs(port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: reg, Data: binaryutil.BigEndian.PutUint16(port)},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_INET, RegProtoMin: reg, Specified: true},
+	}
 }
 
 // acceptRedirectedExprs encodes: ct direction original tcp dport 8888 ct status dnat accept.

@@ -5,6 +5,8 @@
 package nftables
 
 import (
+	"errors"
+
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -65,7 +67,7 @@ func features() []feature {
 		},
 		{
 			"the nat expression in an inet table (modprobe nft_nat)",
-			rule(nat, tail(redirectExprs(ruleset.Redirect{Family: ruleset.IPv4, From: 80, To: 8888}), 2)...),
+			rule(nat, dnatExprs(8888)...),
 		},
 		{
 			"the reject expression in an inet table (modprobe nft_reject_inet)",
@@ -73,8 +75,6 @@ func features() []feature {
 		},
 	}
 }
-
-func tail(exprs []expr.Any, n int) []expr.Any { return exprs[len(exprs)-n:] }
 
 // missingFeature tests the features one by one. It returns the name of the first one that the
 // kernel rejects as unknown, or "" if the kernel accepts all of them or does not answer. Each
@@ -97,4 +97,27 @@ func (c *Conn) missingFeature() string {
 		}
 	}
 	return ""
+}
+
+// CheckSupport reports whether the kernel supports everything that the table requires. It
+// leaves nothing in the kernel: each feature is deleted in the batch that adds it. The error
+// is ErrUnavailable and names the missing feature or the reason why it could not be tested.
+func CheckSupport() (err error) {
+	c, err := Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	return c.checkSupport()
+}
+
+func (c *Conn) checkSupport() error {
+	const action = "nftables cannot be used"
+	if missing := c.missingFeature(); missing != "" {
+		return &unavailableError{action: action, kind: ErrUnsupported, remediation: "the kernel lacks " + missing}
+	}
+	if _, err := c.getTable(); err != nil {
+		return c.explain(action, err)
+	}
+	return nil
 }
