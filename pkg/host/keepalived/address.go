@@ -4,15 +4,13 @@ package keepalived
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // maxLabelBytes is the longest address label: IFNAMSIZ minus the terminating NUL.
 const maxLabelBytes = 15
-
-// quote prepares a token of the configuration for a one-line message.
-func quote(s string) string { return strconv.Quote(s) }
 
 // parseVIP parses ADDRESS or ADDRESS/MASK. The mask is ignored: keepalived logs a mask that
 // is out of range and keeps the address (parse_ipaddress of vrrp_ipaddress.c).
@@ -37,11 +35,11 @@ func checkAddressOptions(addr netip.Addr, w []token) string {
 	devs := 0
 	for i := 0; i < len(w); i++ {
 		key := w[i].text
-		if !optionTakesValue(key) {
+		if !slices.Contains(optionsWithValue, key) {
 			continue
 		}
 		if i++; i == len(w) {
-			return quote(key) + " requires a value"
+			return strconv.Quote(key) + " requires a value"
 		}
 		value := w[i].text
 		switch {
@@ -58,14 +56,7 @@ func checkAddressOptions(addr netip.Addr, w []token) string {
 	return ""
 }
 
-func optionTakesValue(key string) bool {
-	switch key {
-	case "dev", "scope", "broadcast", "brd", "label", "peer", "preferred_lft":
-		return true
-	default:
-		return false
-	}
-}
+var optionsWithValue = []string{"dev", "scope", "broadcast", "brd", "label", "peer", "preferred_lft"}
 
 func validBroadcast(addr netip.Addr, value string) bool {
 	if !addr.Is4() {
