@@ -32,10 +32,11 @@ func parseVIP(s string) (addr netip.Addr, reason string) {
 // it, or "". Keepalived logs unknown options and keeps the address (alloc_ipaddress of
 // vrrp_ipaddress.c).
 func checkAddressOptions(addr netip.Addr, w []token) string {
+	withValue := []string{"dev", "scope", "broadcast", "brd", "label", "peer", "preferred_lft"}
 	devs := 0
 	for i := 0; i < len(w); i++ {
 		key := w[i].text
-		if !slices.Contains(optionsWithValue, key) {
+		if !slices.Contains(withValue, key) {
 			continue
 		}
 		if i++; i == len(w) {
@@ -55,8 +56,6 @@ func checkAddressOptions(addr netip.Addr, w []token) string {
 	}
 	return ""
 }
-
-var optionsWithValue = []string{"dev", "scope", "broadcast", "brd", "label", "peer", "preferred_lft"}
 
 func validBroadcast(addr netip.Addr, value string) bool {
 	if !addr.Is4() {

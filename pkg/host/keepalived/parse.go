@@ -29,9 +29,18 @@ const (
 	noBlock // outside all blocks
 )
 
-// instanceBlocks are the blocks of a vrrp_instance with a meaning in this package.
-var instanceBlocks = map[string]blockKind{
-	"virtual_ipaddress": blockVIPs, "virtual_ipaddress_excluded": blockExcluded, "unicast_peer": blockPeers,
+// instanceBlock returns the kind of a block of a vrrp_instance.
+func instanceBlock(keyword string) blockKind {
+	switch keyword {
+	case "virtual_ipaddress":
+		return blockVIPs
+	case "virtual_ipaddress_excluded":
+		return blockExcluded
+	case "unicast_peer":
+		return blockPeers
+	default:
+		return blockOther
+	}
 }
 
 // block is an open block.
@@ -155,7 +164,7 @@ func (p *parser) blockKindOf(l line) blockKind {
 	case inside == noBlock && w[0].text == "vrrp_instance":
 		return blockInstance
 	case inside == blockInstance && p.current != nil:
-		return instanceBlocks[w[0].text]
+		return instanceBlock(w[0].text)
 	}
 	return blockOther
 }
