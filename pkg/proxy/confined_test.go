@@ -19,8 +19,8 @@ import (
 
 // TestMain is the gate as well, as the keeper starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "gate" {
-		conn, err := child.InheritedConn()
+	if len(os.Args) == 2 && os.Args[1] == child.Proxy {
+		conn, err := child.Connect()
 		if err == nil {
 			err = RunConfined(context.Background(), conn)
 		}
@@ -37,17 +37,17 @@ func TestMain(m *testing.M) {
 // verifies routers by what it is told to trust, and by nothing that this host trusts.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
-	gate, err := child.Start("gate", child.NewOutput(func(line string) { t.Log(line) }))
+	gate, err := child.Start(child.Proxy, child.NewOutput(func(line string) { t.Log(line) }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(gate.KillAndClose)
-	k := &testController{T: t, Conn: gate.Conn, events: make(chan protocol.Event, 100)}
+	k := &testController{T: t, Parent: gate.Parent, events: make(chan protocol.Event, 100)}
 	go func() {
 		defer close(k.events)
 		for {
-			w, err := gate.ReceiveEvent()
-			if err != nil {
+			var w protocol.Event
+			if err := gate.Receive(&w); err != nil {
 				return
 			}
 			k.events <- w

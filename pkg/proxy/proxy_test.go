@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
@@ -34,7 +35,7 @@ const (
 // testController is the other side, in the test's hand.
 type testController struct {
 	*testing.T
-	*protocol.Conn
+	*wire.Parent
 	events chan protocol.Event
 	ended  chan error
 	url    string
@@ -43,15 +44,15 @@ type testController struct {
 // startProxy starts a front door with a listening socket and an ingress.
 func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	t.Helper()
-	near, far, err := protocol.NewPair()
+	near, far, err := wire.NewPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := protocol.FromFiles(far)
+	theirs, err := wire.NewChild(far)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &testController{T: t, Conn: near, events: make(chan protocol.Event, 100), ended: make(chan error, 1)}
+	k := &testController{T: t, Parent: near, events: make(chan protocol.Event, 100), ended: make(chan error, 1)}
 	go func() {
 		defer theirs.Close()
 		k.ended <- Run(t.Context(), theirs)
@@ -59,8 +60,8 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 	go func() {
 		defer close(k.events)
 		for {
-			w, err := near.ReceiveEvent()
-			if err != nil {
+			var w protocol.Event
+			if err := near.Receive(&w); err != nil {
 				return
 			}
 			k.events <- w

@@ -15,6 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/route"
@@ -31,7 +32,7 @@ const (
 
 // Run obeys the keeper until it closes the connection, and returns nil then.
 // Connections in flight are cut off: the keeper has drained them if it wanted.
-func Run(ctx context.Context, conn *protocol.Conn) error {
+func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
@@ -55,7 +56,7 @@ func Run(ctx context.Context, conn *protocol.Conn) error {
 type process struct {
 	ctx       context.Context // ends with the connection to the keeper
 	group     *errgroup.Group
-	conn      *protocol.Conn
+	conn      *wire.Child
 	stats     *statsCollector
 	server    *server.Server
 	upstream  *upstream.Client
@@ -68,7 +69,7 @@ type process struct {
 // send tells the keeper a word. A connection that does not take it is of no use
 // any more, and this process ends with it.
 func (p *process) send(w protocol.Event) {
-	if err := p.conn.Send(w, -1); err != nil {
+	if err := p.conn.Send(w); err != nil {
 		_ = p.conn.Close()
 	}
 }
@@ -93,7 +94,7 @@ func (p *process) runCommands() error {
 	go func() {
 		for {
 			var r received
-			r.command, r.fd, r.err = p.conn.ReceiveCommand()
+			r.fd, r.err = p.conn.Receive(&r.command)
 			select {
 			case orders <- r:
 			case <-p.ctx.Done():
@@ -192,7 +193,7 @@ func (p *process) probeUpstreams() {
 
 // RunConfined is Run after giving up every system call that it does not need:
 // a process can be the gate, and nothing else, from then on.
-func RunConfined(ctx context.Context, conn *protocol.Conn) error {
+func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
 		return fmt.Errorf("confine the gate: %w", err)
 	}

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Command is what the keeper wants of the gate: one field is set, besides Hold.
+// Command is a message of the controller. Exactly one field is set.
 type Command struct {
 	Configure     *Configure     `json:"configure,omitempty"`
 	Trust         *CABundle      `json:"trust,omitempty"`
 	Egress        *EgressRoutes  `json:"egress,omitempty"`
-	Listen        *Listen        `json:"listen,omitempty"` // comes with the listening socket
-	StopListening *StopListening `json:"leave,omitempty"`
+	Listen        *Listen        `json:"listen,omitempty"` // the listening socket comes with it
+	StopListening *StopListening `json:"stopListening,omitempty"`
 	Drain         *Drain         `json:"drain,omitempty"`
-	ProbeIngress  *ProbeIngress  `json:"probe,omitempty"`
-	Flush         *Flush         `json:"tell,omitempty"`
+	ProbeIngress  *ProbeIngress  `json:"probeIngress,omitempty"`
+	Flush         *Flush         `json:"flush,omitempty"`
 
 	// Hold has what Egress says count together with the next Configure, and not
 	// before: one without the other leads nowhere, or past the proxy.
 	DeferUntilConfigured bool `json:"hold,omitempty"`
 }
 
-// Configure puts settings in force for connections that are accepted from now
-// on. It comes before any other order but [Trust] and [Egress].
+// Configure applies settings to connections that are accepted from now on. Only
+// [CABundle] and [EgressRoutes] may precede the first Configure.
 type Configure struct {
 	Hosts          []string      `json:"hosts"`
 	MaxConnections int           `json:"maxConnections"`
@@ -38,65 +38,66 @@ type Configure struct {
 	Port           uint16        `json:"port"`
 	ConnectTimeout time.Duration `json:"connectTimeout"`
 
-	TLS             bool     `json:"secure,omitempty"` // TLS from the start, to HTTPSPort
+	TLS             bool     `json:"secure,omitempty"` // TLS from the start, with HTTPSPort
 	HTTPSPort       uint16   `json:"httpsPort"`
 	FollowRedirects bool     `json:"followRedirects,omitempty"`
-	ProxyProtocol   int      `json:"proxyProtocol,omitempty"` // its version; 0: none
+	ProxyProtocol   int      `json:"proxyProtocol,omitempty"` // version; 0: none
 	VerifyNames     []string `json:"verifyNames,omitempty"`
 }
 
-// CABundle says which CAs an ingress that speaks TLS may have its certificate from.
+// CABundle holds the CAs that verify TLS with the ingress.
 type CABundle struct {
-	Roots       [][]byte `json:"roots"` // certificates in DER; without any nothing is trusted
-	Description string   `json:"-"`     // what they are, in one line, for diagnoses: the controller writes these
+	Roots       [][]byte `json:"roots"` // certificates in DER; none: no certificate is trusted
+	Description string   `json:"-"`     // in one line, for diagnoses of the controller
 }
 
-// EgressRoutes says which ingress addresses are reached through a proxy: those that are
-// not named are reached directly.
+// EgressRoutes lists the ingress addresses that are reached through an egress proxy. All
+// others are reached directly.
 type EgressRoutes struct {
 	Routes        []EgressRoute `json:"through,omitempty"`
-	ProxyCAs      CABundle      `json:"proxies,omitzero"` // for TLS with a proxy itself; what an ingress has to lead to is of no use there
-	AdditionalCAs CABundle      `json:"beyond,omitzero"`  // besides the [Trust] of all, for what comes through a proxy, which may look into TLS
+	ProxyCAs      CABundle      `json:"proxies,omitzero"` // verify TLS with the proxy itself, instead of the CAs for the ingress
+	AdditionalCAs CABundle      `json:"beyond,omitzero"`  // added to the [CABundle] for connections through a proxy, which may intercept TLS
 }
 
-// EgressRoute is the way to one ingress address and port.
+// EgressRoute is the route to one ingress address and port.
 type EgressRoute struct {
 	Ingress netip.AddrPort `json:"ingress"`
 	Proxy   EgressProxy    `json:"proxy"`
 }
 
-// EgressProxy is a proxy and what it wants to know. Its Authorization is a secret.
+// EgressProxy is an egress proxy with its credentials. Authorization is a secret.
 type EgressProxy struct {
-	Name          string           `json:"name"`             // of its host, for TLS with it and for diagnoses
+	Name          string           `json:"name"`             // host name, for TLS and for diagnoses
 	TLS           bool             `json:"secure,omitempty"` // TLS with the proxy itself
-	Addrs         []netip.AddrPort `json:"addrs"`            // the gate resolves no names
+	Addrs         []netip.AddrPort `json:"addrs"`            // the proxy process resolves no names
 	Authorization string           `json:"authorization,omitempty"`
 }
 
-// Format writes the proxy without its secret, whatever the verb is.
+// Format prints the proxy without its secret, whatever the verb is.
 func (p EgressProxy) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "proxy %s at %v", p.Name, p.Addrs)
 }
 
-// Listen gives the gate a listening socket to serve.
+// Listen passes a listening socket to the proxy.
 type Listen struct {
 	Port uint16 `json:"port"`
 }
 
-// StopListening tells that nobody is led to this port any more: what waits in its
-// backlog is still served, then the gate closes it and says [Gone].
+// StopListening announces that no connection is redirected to this port any more. The
+// proxy serves its backlog, closes the port and reports [Stopped].
 type StopListening struct {
 	Port uint16 `json:"port"`
 }
 
-// Drain tells to serve what waits in the backlogs, close every port, let the
-// challenges in flight end, for Budget at the longest, and say [Drained].
+// Drain makes the proxy serve the backlogs, close every port and wait for challenges in
+// flight, for Budget at most. [Drained] reports the end.
 type Drain struct {
 	Budget time.Duration `json:"budget"`
 }
 
-// ProbeIngress asks which ingress addresses take connections; [Probed] answers.
+// ProbeIngress requests a connection attempt to each ingress address. [IngressProbed]
+// answers.
 type ProbeIngress struct{}
 
-// Flush asks for the [News] that there is, if any, and then for [Told].
+// Flush requests the pending [Stats], if any, followed by [Flushed].
 type Flush struct{}

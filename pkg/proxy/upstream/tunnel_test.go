@@ -92,9 +92,9 @@ func TestConnectAnswers(t *testing.T) {
 		"in its own field":  {answer: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, says: "it answers 407 Proxy Authentication Required"},
 		"a text as error":   {answer: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, says: "it answers 403 Forbidden"},
 
-		"switches":            {answer: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed answer: it switches protocols, which was not asked for"},
-		"interim for ever":    {answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed answer: more than 8 interim answers"},
-		"TLS":                 {answer: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed answer: it does not begin with HTTP/1.x"},
+		"switches":            {answer: "HTTP/1.1 101 Switching Protocols\r\n\r\n", says: "malformed answer: unrequested protocol switch"},
+		"interim for ever":    {answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), says: "malformed answer: more than 8 interim responses"},
+		"TLS":                 {answer: "\x15\x03\x03\x00\x02\x02\x28", says: "malformed answer: its answer does not begin with HTTP/1.x"},
 		"LF":                  {answer: "HTTP/1.1 200 OK\n\n", says: "malformed answer: a line does not end in CRLF"},
 		"an endless head":     {answer: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), says: "malformed answer: its head is longer than 16384 bytes"},
 		"many fields":         {answer: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), says: "malformed answer: more than 128 fields"},
