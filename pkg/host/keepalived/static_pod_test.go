@@ -68,8 +68,8 @@ func TestStaticPodIngress(t *testing.T) {
 		"flag without value":         {"spec: {containers: [{command: ['--ingress-vips']}]}", nil, ""},
 		"empty value":                {"spec: {containers: [{command: ['--ingress-vips', '']}]}", nil, ""},
 		"no address":                 {"spec: {containers: [{command: ['--ingress-vips', 'a.example']}]}", nil, `--ingress-vips contains "a.example"`},
-		"half-written":               {half, nil, "keepalived.yaml: "},
-		"a list of other use":        {"spec: {containers: 3}", nil, "keepalived.yaml: "},
+		"truncated":                  {half, nil, "keepalived.yaml: "},
+		"another type":               {"spec: {containers: 3}", nil, "keepalived.yaml: "},
 		"bad API VIPs do not matter": {"spec: {containers: [{args: ['--api-vips=x', '--ingress-vips=192.0.2.6']}]}", parseAddrs("192.0.2.6"), ""},
 		"loopback":                   {"spec: {containers: [{args: ['--ingress-vips=127.0.0.1']}]}", nil, `"127.0.0.1", which is not a VIP`},
 		"link-local":                 {"spec: {containers: [{args: ['--ingress-vips=fe80::1']}]}", nil, `"fe80::1", which is not a VIP`},
@@ -100,10 +100,10 @@ func TestWithMissingIngress(t *testing.T) {
 		lacks bool
 		want  []netip.Addr
 	}{
-		"complete":              {VIPs{API: parseAddrs("192.0.2.5"), Ingress: parseAddrs("192.0.2.6")}, false, parseAddrs("192.0.2.6")},
-		"no ingress at all":     {VIPs{API: parseAddrs("192.0.2.5")}, true, parseAddrs("192.0.2.4")},
-		"one family lacks":      {VIPs{API: parseAddrs("192.0.2.5", "2001:db8::5"), Ingress: parseAddrs("192.0.2.6")}, true, parseAddrs("192.0.2.6", "2001:db8::4")},
-		"no API, nothing to do": {VIPs{}, false, nil},
+		"complete":                 {VIPs{API: parseAddrs("192.0.2.5"), Ingress: parseAddrs("192.0.2.6")}, false, parseAddrs("192.0.2.6")},
+		"no ingress at all":        {VIPs{API: parseAddrs("192.0.2.5")}, true, parseAddrs("192.0.2.4")},
+		"no ingress of one family": {VIPs{API: parseAddrs("192.0.2.5", "2001:db8::5"), Ingress: parseAddrs("192.0.2.6")}, true, parseAddrs("192.0.2.6", "2001:db8::4")},
+		"no API VIP":               {VIPs{}, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

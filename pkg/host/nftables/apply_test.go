@@ -218,10 +218,10 @@ func TestDescribeOwner(t *testing.T) {
 		port uint32
 		want string
 	}{
-		"the first socket of a process": {first.sock.port, us},
-		"another, whose port is no pid": {second.sock.port, us},
-		"process 1 has no such socket":  {1, "the netlink socket with port ID 1 (see /proc/net/netlink, protocol 12)"},
-		"no socket has this ID":         {1 << 30, "the netlink socket with port ID 1073741824 (see /proc/net/netlink, protocol 12)"},
+		"the first socket of a process":              {first.sock.port, us},
+		"another socket, whose port ID is not a PID": {second.sock.port, us},
+		"process 1 has no such socket":               {1, "the netlink socket with port ID 1 (see /proc/net/netlink, protocol 12)"},
+		"no socket has this ID":                      {1 << 30, "the netlink socket with port ID 1073741824 (see /proc/net/netlink, protocol 12)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := describeOwner(tt.port); got != tt.want {
