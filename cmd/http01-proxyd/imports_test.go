@@ -60,8 +60,9 @@ func TestImportRules(t *testing.T) {
 		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
 		"pkg/ingress/settings":        {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
 		"pkg/ingress/egress":          {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
-		"pkg/cluster/condition":       {"pkg/report"},                                                                  // folds the hosts' conditions
-		"pkg/config":                  {"internal/textfile"},                                                           // also judges files on the admin's machine
+		"pkg/cluster":                 nil,
+		"pkg/cluster/condition":       {"pkg/report"},        // folds the hosts' conditions
+		"pkg/config":                  {"internal/textfile"}, // also judges files on the admin's machine
 		"pkg/cluster/disruption":      nil,
 		"pkg/proxy/protocol":          {"pkg/findings/cause", "pkg/report"},
 		"pkg/controller/expiry":       {"pkg/report"}, // what is to be said of a certificate
@@ -88,11 +89,13 @@ func TestImportRules(t *testing.T) {
 		"pkg/report/client":           {"pkg/report"},
 		"pkg/controller/tracker":      {"pkg/report"},
 		"pkg/host/systemd":            {"pkg/findings/messageid"},
-		"pkg/ingress/trust":           {"internal/textfile", "pkg/report"}, // also judges files on the admin's machine
+		"pkg/ingress/trust":           {"internal/printable", "internal/textfile"}, // the administrator's tool filters files too
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
 		"pkg/proxy/upstream":          {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
-		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets by itself: package nftable knows its own table
+		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets; package nftables reads only its own table
+		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
+		"pkg/diagnose/conntrack":      {"pkg/findings"},
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
