@@ -119,7 +119,7 @@ func (h *host) computeMicroShift(c microshift.Config) (microshift.Computed, erro
 	if err != nil {
 		return microshift.Computed{}, err
 	}
-	on, err := reconcile.MicroShiftHost(links, h.addresses, routesDir)
+	on, err := microshift.NewHost(links, h.addresses, routesDir)
 	if err != nil {
 		return microshift.Computed{}, err
 	}
