@@ -43,7 +43,7 @@ func run(ctx context.Context, l *lab.Lab, binary string, count, starts int) erro
 func measureStarts(ctx context.Context, l *lab.Lab, binary string, starts int) error {
 	var took []time.Duration
 	for range starts {
-		s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
+		s, err := l.ControlPlane[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ const settle = 5 * time.Second
 
 // measureMemory measures the memory of the idle service.
 func measureMemory(ctx context.Context, l *lab.Lab, binary string) error {
-	s, err := l.Masters[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
+	s, err := l.ControlPlane[0].StartService(ctx, lab.ServiceOptions{Binary: binary})
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type bench struct {
 // and cert-manager's solver. A client tries every 50 µs after the event.
 func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int) error {
 	b := &bench{
-		lab: l, node: l.Pods[0], client: l.Masters[0].Node,
+		lab: l, node: l.Pods[0], client: l.ControlPlane[0].Node,
 		vips: lab.Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")},
 		host: "moving." + l.Domain,
 	}

@@ -99,7 +99,7 @@ func table() map[string]suite {
 				"TestSpecAndAccepted": 12, "TestProxyProtocolDiagnoses": 11,
 			},
 		},
-		"test/support/judge": {onlyAll: true},
+		"test/support/validator": {onlyAll: true},
 		"test/support/lab": {
 			processes: 3,
 			main: []string{

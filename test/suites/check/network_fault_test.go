@@ -61,7 +61,7 @@ func (c *cluster) forSubtest(t *testing.T) *cluster {
 func holder(c *cluster) *lab.Node { return c.holder() }
 
 // standby returns a control-plane node without an API VIP.
-func (c *cluster) standby() *lab.Node { return c.Masters[2].Node }
+func (c *cluster) standby() *lab.Node { return c.ControlPlane[2].Node }
 
 // replaceRouter stops the router, starts a replacement, and restores the router when the
 // test ends.

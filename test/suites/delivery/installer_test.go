@@ -20,7 +20,7 @@ import (
 
 // node is one control-plane host under a machine-config-daemon, for tests of failures.
 type node struct {
-	*site
+	*testbed
 	*host.Host
 
 	t      *testing.T
@@ -33,7 +33,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	s := useCluster(t)
-	n := &node{site: s, Host: s.Masters[1], t: t, daemon: &mcd.Daemon{Machine: s.Masters[1]}, shell: newShell(t, nil)}
+	n := &node{testbed: s, Host: s.ControlPlane[1], t: t, daemon: &mcd.Daemon{Machine: s.ControlPlane[1]}, shell: newShell(t, nil)}
 	before := must1(snapshot(t.Context(), n.Host))(t)
 	t.Cleanup(func() {
 		ctx := context.Background()

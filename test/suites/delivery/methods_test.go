@@ -23,7 +23,7 @@ const byItself = "On a host by itself"
 // installMethod tests one installation method on the VIP holder, where an issued
 // certificate shows that the service serves.
 type installMethod struct {
-	*site
+	*testbed
 	*host.Host
 	*shell
 
@@ -33,9 +33,9 @@ type installMethod struct {
 	before host.Snapshot
 }
 
-func newInstallMethod(t *testing.T, s *site, handlers map[string]oc.Handler) *installMethod {
+func newInstallMethod(t *testing.T, s *testbed, handlers map[string]oc.Handler) *installMethod {
 	t.Helper()
-	w := &installMethod{site: s, Host: s.Masters[0], shell: newShell(t, handlers), t: t, book: openInstallDocument(t), bin: t.TempDir()}
+	w := &installMethod{testbed: s, Host: s.ControlPlane[0], shell: newShell(t, handlers), t: t, book: openInstallDocument(t), bin: t.TempDir()}
 	var err error
 	w.before, err = snapshot(t.Context(), w.Host)
 	must(t, err)
@@ -148,7 +148,7 @@ func commands(m *host.Host) map[string]oc.Handler {
 
 func TestStandaloneHost(t *testing.T) {
 	s := useCluster(t)
-	w := newInstallMethod(t, s, commands(s.Masters[0]))
+	w := newInstallMethod(t, s, commands(s.ControlPlane[0]))
 	// Commands of the administrator on the host work on its disk.
 	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
 	w.block(byItself, 0, 3, build)

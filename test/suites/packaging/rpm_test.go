@@ -37,7 +37,7 @@ const (
 // it, and that the removal disables it also without a running systemd, as in an image
 // build.
 func TestPreset(t *testing.T) {
-	h := useSite(t).edge
+	h := useTestbed(t).edge
 	const preset = "/etc/systemd/system-preset/50-edge.preset"
 	must(t, h.WriteFile(preset, "enable "+service+"\n", 0o644))
 	t.Cleanup(func() { must(t, h.RemoveFile(preset)) })
@@ -54,7 +54,7 @@ func TestPreset(t *testing.T) {
 
 // TestLifecycle installs, upgrades, downgrades and removes the package.
 func TestLifecycle(t *testing.T) {
-	s := useSite(t)
+	s := useTestbed(t)
 	h := s.edge
 	sums := map[string]string{}
 	for _, release := range releases() {
@@ -123,7 +123,7 @@ func TestLifecycle(t *testing.T) {
 // TestRemovalResetsFailedUnit holds that the removal resets a failed unit, which systemd
 // lists until then, also without its file.
 func TestRemovalResetsFailedUnit(t *testing.T) {
-	h := useSite(t).edge
+	h := useTestbed(t).edge
 	const dropin = "/etc/systemd/system/" + service + ".d/10-once.conf"
 	runOnHost(t, h, "rpm", "--upgrade", packageFile(secondInRPM))
 	must(t, h.WriteFile(dropin, "[Service]\nRestart=no\n", 0o644))

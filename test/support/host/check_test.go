@@ -15,7 +15,7 @@ import (
 
 // check runs the check command on the master.
 func (s *service) check(ctx context.Context) (lab.CheckReport, error) {
-	out, err := s.master.Run(ctx, binaryPath, "check", "--name", apiName, "-o", "json")
+	out, err := s.node.Run(ctx, binaryPath, "check", "--name", apiName, "-o", "json")
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
 		return lab.CheckReport{}, err
@@ -68,7 +68,7 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 			s.awaitFinding("sandbox-denies", tt.says+": remove that setting from the drop-in ("+dropIn+")")
 		})
 	}
-	s.requireNoError(s.master.RemoveFile(dropIn))
+	s.requireNoError(s.node.RemoveFile(dropIn))
 	s.systemctl("daemon-reload")
 	s.systemctl("restart", unit)
 	s.awaitStatus("Serving: holds ")

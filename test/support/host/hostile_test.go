@@ -21,8 +21,8 @@ func startAttacked(t *testing.T, attack, settings string) *service {
 	binary, err := lab.BuildServiceWith(t.Context(), "../../suites/hostile/testdata/attack.go")
 	s.requireNoError(err)
 	const path = "/usr/local/bin/http01-proxyd-attacked"
-	s.requireNoError(s.master.Install(binary, path, 0o755))
-	t.Cleanup(func() { s.requireNoError(s.master.RemoveFile(path)) })
+	s.requireNoError(s.node.Install(binary, path, 0o755))
+	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(path)) })
 	s.override(settings + "\nExecStart=\nExecStart=@" + path + " http01-proxyd:proxy:" + attack + " run")
 	s.systemctl("start", unit)
 	return s

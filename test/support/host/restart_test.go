@@ -182,13 +182,13 @@ func TestRestarts(t *testing.T) {
 func TestRestartWhileAFileIsWritten(t *testing.T) {
 	s := startServing(t)
 	l := s.load()
-	s.requireNoError(s.master.WriteFile(keepalivedConf, "vrrp_instance torn {\n", 0o644))
+	s.requireNoError(s.node.WriteFile(keepalivedConf, "vrrp_instance torn {\n", 0o644))
 	s.systemctl("restart", "--no-block", unit)
 	s.awaitProperties(map[string]string{"ActiveState": "activating"})
 	if !s.hasTable() {
 		t.Error("no table during the restart")
 	}
-	s.requireNoError(s.master.WriteFile(keepalivedConf, s.masterKeepalived(), 0o644))
+	s.requireNoError(s.node.WriteFile(keepalivedConf, s.keepalivedConf(), 0o644))
 	s.awaitStatus("Serving: holds ")
 	l.end()
 	t.Log(l)
@@ -216,7 +216,7 @@ func TestKills(t *testing.T) {
 			}
 			return nil
 		})
-		pid, err := s.master.PID(victim)
+		pid, err := s.node.PID(victim)
 		s.requireNoError(err)
 		before := l.inFlight()
 		s.requireNoError(unix.Kill(pid, unix.SIGKILL))
@@ -224,7 +224,7 @@ func TestKills(t *testing.T) {
 		// lost ones were reset before.
 		flying += max(before, l.inFlight())
 		s.until("the replacement", func(ctx context.Context) error {
-			p, err := s.master.Properties(ctx, unit, "MainPID", "ActiveState")
+			p, err := s.node.Properties(ctx, unit, "MainPID", "ActiveState")
 			if err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func TestSandbox(t *testing.T) {
 		}
 	}
 
-	kept, err := s.master.ReadFile("/var/lib/private/http01-proxyd/state/last-accepted.yaml")
+	kept, err := s.node.ReadFile("/var/lib/private/http01-proxyd/state/last-accepted.yaml")
 	if err != nil || kept != onPort9889 {
 		t.Errorf("last accepted configuration: %q, %v", kept, err)
 	}

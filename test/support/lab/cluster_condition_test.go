@@ -132,7 +132,7 @@ func TestClusterCondition(t *testing.T) {
 		}
 		return nil
 	}))
-	down := make(map[*Master]bool)
+	down := make(map[*ControlPlaneNode]bool)
 	t.Cleanup(func() {
 		for m := range down {
 			if err := m.StartKeepalived(context.Background()); err != nil {
@@ -142,8 +142,8 @@ func TestClusterCondition(t *testing.T) {
 	})
 	stopped := before(time.Now())
 	for _, i := range []int{1, 2, 0} {
-		must(t, l.Masters[i].StopKeepalived(t.Context()))
-		down[l.Masters[i]] = true
+		must(t, l.ControlPlane[i].StopKeepalived(t.Context()))
+		down[l.ControlPlane[i]] = true
 	}
 	awaitNobody(t, services, both[0].String(), both[1].String())
 	text, lost := f.expect(text, "False", "VIPNotHeld", "is held by no host: see keepalived on master0, master1 and master2")
@@ -152,8 +152,8 @@ func TestClusterCondition(t *testing.T) {
 	}
 
 	moved := before(time.Now())
-	must(t, l.Masters[1].StartKeepalived(t.Context()))
-	delete(down, l.Masters[1])
+	must(t, l.ControlPlane[1].StartKeepalived(t.Context()))
+	delete(down, l.ControlPlane[1])
 	awaitHolder(t, l, services, 1)
 	text, served := f.expect(text, "True", "Serving", held(1))
 	if served.Before(moved) {

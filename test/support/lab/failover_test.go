@@ -24,8 +24,8 @@ func TestFailover(t *testing.T) {
 		}
 	}
 	renew(0)
-	must(t, l.Masters[0].Unplug(t.Context()))
+	must(t, l.ControlPlane[0].Unplug(t.Context()))
 	renew(1)
-	must(t, l.Masters[0].Plug(t.Context()))
+	must(t, l.ControlPlane[0].Plug(t.Context()))
 	renew(0)
 }

@@ -24,7 +24,7 @@ func TestSideBySide(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, second.Close()) })
 	for _, l := range []*Lab{first, second} {
-		start(t, l.Masters[0].Node, ServiceOptions{Binary: binary})
+		start(t, l.ControlPlane[0].Node, ServiceOptions{Binary: binary})
 	}
 	for _, l := range []*Lab{first, second} {
 		name := publishName(t, l, "side-by-side", l.API)
