@@ -8,7 +8,7 @@ import (
 )
 
 // The shares of the memory limit that the unit sets by GOMEMLIMIT for all processes
-// together. Without shares the unit's hard limit would end one of the processes, and not
+// together. Without shares, the unit's hard limit would end any of the processes, not only
 // the one that exceeds its share. Memory that clients occupy is the proxy's, so that it
 // gets what the others leave.
 const (

@@ -125,7 +125,7 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 	kept := inheritedListeners(o.Log, store)
 	s := &service{tracker: report.NewTracker(o.Version, time.Now(), logTransition(o.Log)), table: &kernelTable{persistent: store != nil, log: o.Log}}
 	var err error
-	if s.watchdog, err = systemd.NewWatchdog(); err != nil {
+	if s.watchdog, err = systemd.NewWatchdog(func(err error) { o.Log.Warn("cannot send a heartbeat to systemd's watchdog", slog.String("event", "notify"), slog.Any("error", err)) }); err != nil {
 		return nil, err
 	}
 	if s.files, err = filewatch.New(o.Log); err != nil {

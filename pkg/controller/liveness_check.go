@@ -383,7 +383,7 @@ func (t *observedTable) Apply(want ruleset.Table) error {
 		t.liveness.setTable(nil)
 		return err
 	}
-	if t.differs || !t.last.Equal(want) {
+	if t.differs || t.last != want {
 		t.last, t.differs = want, false
 		t.liveness.setTable(&want)
 	}

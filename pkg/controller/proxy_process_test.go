@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -37,7 +38,7 @@ func startServing(t *testing.T, env ...string) *service {
 }
 
 // process is the process number of the service's gate, of which there is one.
-func (s *service) gate() int { return s.childPID("gate") }
+func (s *service) gate() int { return s.childPID(child.Proxy) }
 
 // childPID is the process number of the service's one child that runs a command; 0
 // while there is none, or more than one.

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
@@ -37,7 +37,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*listener)}
 	p.server = server.New(server.Settings{MaxConnections: 1}, upstreamAdapter{p.upstream}, p.stats)
-	p.heartbeat = systemd.NewHeartbeat(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
+	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.server.Stats, p.sendStats)
 		return nil
@@ -61,7 +61,7 @@ type process struct {
 	server    *server.Server
 	upstream  *upstream.Client
 	route     route.Builder // that is in force
-	heartbeat *systemd.Watchdog
+	heartbeat *heartbeat.Monitor
 	listening map[uint16]*listener
 	stopping  []*listener // that are accepted from for a moment more
 }

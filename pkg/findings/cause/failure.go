@@ -130,7 +130,7 @@ func (f *Failure) findingFor(upstream string, c Context) findings.Finding {
 	case f.ViaProxy && c.AdditionalCAs != "":
 		context.trusted = c.AdditionalCAs
 	}
-	finding := findings.New(id, "upstream", upstream, "error", f.Details.sentence(context), "proxy", f.proxyName(c))
+	finding := findings.New(id, findings.Values{"upstream": upstream, "error": f.Details.sentence(context), "proxy": f.proxyName(c)})
 	if f.ViaProxy {
 		return finding.ViaEgressProxy()
 	}
@@ -144,11 +144,12 @@ func (f *Failure) proxyName(c Context) string {
 	return "of an earlier configuration"
 }
 
-// Summary returns the diagnosis and the remediation in one line. The other addresses
-// come last.
+// Summary is the message, the results of the other addresses and the remediation in
+// one line.
 func (f *Failure) Summary(c Context) string {
+	finding := f.Finding(c)
 	var b strings.Builder
-	b.WriteString(f.Finding(c).String())
+	b.WriteString(finding.Message)
 	for _, other := range f.Others {
 		reply := findings.ReplyForCause(other.Cause)
 		if isEgressCause(other.Cause) {
@@ -157,7 +158,8 @@ func (f *Failure) Summary(c Context) string {
 		}
 		fmt.Fprintf(&b, "; then %v %s", other.Addr, strings.TrimPrefix(reply, "upstream "))
 	}
-	return b.String()
+	finding.Message = b.String()
+	return finding.String()
 }
 
 const causeEgressTLS = "egress-tls"

@@ -36,22 +36,22 @@ func router() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.6:443") }
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Failure{
-		"192.0.2.6:443 refuses connections":                                                  {Cause: "refused"},
-		"192.0.2.6:443 is unreachable (no route to host)":                                    {Cause: "unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
-		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":  {Cause: "refused", ViaProxy: true},
-		"the egress proxy proxy.example.com:3128 does not lead to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
-		"it answers 403 Forbidden (ERR_ACCESS_DENIED):":                                      {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
-		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com":`: {
+		"192.0.2.6:443 refuses connections":                                                     {Cause: "refused"},
+		"192.0.2.6:443 is unreachable (no route to host)":                                       {Cause: "unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
+		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":     {Cause: "refused", ViaProxy: true},
+		"The egress proxy proxy.example.com:3128 does not forward to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
+		"it answers 403 Forbidden (ERR_ACCESS_DENIED). ":                                        {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
+		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com". `: {
 			Cause: "tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
 		},
-		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt:":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
-		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt and 2 CAs of egressProxy.trustedCA:": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
-		"the certificate is not signed by a trusted CA; trusted: the CA of the proxy:":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
-		`is for no name, and not for "proxy.example.com":`:                                                              {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
-		"has expired on 2026-01-02 03:04 UTC:":                                                                          {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
-		"TLS alert 116 (certificate required), after a header of the PROXY protocol":                                    {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
-		"the certificate is invalid: it is not a server certificate; trusted:":                                          {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
-		"redirects the challenge to https://[2001:db8::1]:444/..., which":                                               {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt. ":                                    {Cause: "tls-untrusted", Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt and 2 CAs of egressProxy.trustedCA. ": {Cause: "tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		"the certificate is not signed by a trusted CA; trusted: the CA of the proxy. ":                                  {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: UnknownCA}},
+		`is for no name, and not for "proxy.example.com". `:                                                              {Cause: "egress-tls", ViaProxy: true, Details: Details{Reason: NameMismatch}},
+		"has expired on 2026-01-02 03:04 UTC. ":                                                                          {Cause: "tls-expired", Details: Details{Reason: Expired, Time: 1767323045}},
+		"TLS alert 116 (certificate required), after a header of the PROXY protocol":                                     {Cause: "tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
+		"the certificate is invalid: it is not a server certificate; trusted:":                                           {Cause: "tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
+		"redirects the challenge to https://[2001:db8::1]:444/..., which":                                                {Cause: "redirect-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
 		"bad status code 999": {Cause: "malformed-answer", Details: Details{Reason: StatusCode, Number: 999}},
 		"; then [2001:db8::6]:80 did not accept the connection in time; then, for 192.0.2.7:80, the eg": {Cause: "refused", Others: []OtherFailure{{"timeout-connect", netip.MustParseAddrPort("[2001:db8::6]:80")}, {"egress-auth", netip.MustParseAddrPort("192.0.2.7:80")}}},
 	} {
@@ -150,11 +150,11 @@ func FuzzReport(f *testing.F) {
 			t.Errorf("%s: %q", text, summary)
 		}
 		id, _ := findings.ForCause(got.Cause)
-		remediation := findings.Lookup(id).Remediation
-		if _, after, is := strings.Cut(summary, ": "+remediation); !is || !isFixedSuffix(after) {
+		entry, _ := findings.Lookup(id)
+		if _, after, is := strings.Cut(summary, ". "+entry.Remediation); !is || !isFixedSuffix(after) {
 			t.Errorf("%s: %q lacks the remediation, or has more than that", text, summary)
 		}
-		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(summary, remediation, ""), -1) {
+		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(summary, entry.Remediation, ""), -1) {
 			if strings.ContainsAny(quoted, "|/\\;&$`<>") {
 				t.Errorf("%s: %q", text, quoted)
 			}
@@ -164,7 +164,7 @@ func FuzzReport(f *testing.F) {
 
 // isFixedSuffix reports whether s may follow a remediation.
 func isFixedSuffix(s string) bool {
-	return s == "" || strings.HasPrefix(s, "; then") || strings.HasPrefix(s, "; or, if the egress proxy looks into TLS")
+	return s == "" || strings.HasPrefix(s, " If the egress proxy intercepts TLS")
 }
 
 // TestDetailsOf: errors of the system and of this package keep their type. Every other

@@ -15,17 +15,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// maxAddresses bounds those of a name.
+// maxAddresses limits the addresses of a name.
 const maxAddresses = 16
 
-// Resolver finds addresses. Ask asks one DNS server for those of one family; none
-// without an error: the name has none.
+// Resolver finds the addresses of names. Query sends one DNS server a query for the addresses of one
+// family. No address and no error means that the name has none.
 type Resolver struct {
-	ConfPath, HostsPath string // paths
+	ConfPath, HostsPath string // paths of resolv.conf(5) and hosts(5)
 	Query               func(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error)
 }
 
-// Lookup are those of a name, at least one, or an error.
+// Lookup returns the addresses of a name: at least one, or an error. It returns when ctx
+// ends, even if Query does not.
 func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{addr.Unmap()}, nil
@@ -41,7 +42,7 @@ func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	}
 	c := parseResolvConf(string(text))
 	if len(c.servers) == 0 {
-		return nil, fmt.Errorf("resolve %s: %s names no DNS server: put one into it, or give the address", name, r.ConfPath)
+		return nil, fmt.Errorf("resolve %s: no DNS server in %s: add one, or configure the address", name, r.ConfPath)
 	}
 	for _, candidate := range c.absoluteNames(name) {
 		found, err := r.queryServers(ctx, c.servers, candidate)
@@ -52,10 +53,10 @@ func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error)
 			return found[:min(len(found), maxAddresses)], nil
 		}
 	}
-	return nil, fmt.Errorf("resolve %s: the DNS knows no address of it: correct the name, or give it one", name)
+	return nil, fmt.Errorf("resolve %s: the name has no address in the DNS: correct the name, or add an A or AAAA record", name)
 }
 
-// query asks one server after the other until one knows.
+// queryServers queries the servers in order until one answers.
 func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, name string) ([]netip.Addr, error) {
 	var failed []string
 	for _, server := range servers {
@@ -68,7 +69,8 @@ func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, na
 	return nil, errors.New(strings.Join(failed, ", "))
 }
 
-// queryBothFamilies asks for both families side by side. Those of one are enough.
+// queryBothFamilies queries both families concurrently. The addresses of one family are
+// sufficient.
 func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
 	var found [2][]netip.Addr
 	var failed [2]error
@@ -84,7 +86,7 @@ func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, 
 	return nil, errors.Join(failed[0], unlessEqual(failed[1], failed[0]))
 }
 
-// unlessEqual is err, unless it says what another one does.
+// unlessEqual returns err unless its text equals that of other.
 func unlessEqual(err, other error) error {
 	if err != nil && other != nil && err.Error() == other.Error() {
 		return nil

@@ -16,14 +16,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 )
 
-// fakeDNS stands in for servers: tests of those that ask have real ones.
+// fakeDNS replaces DNS servers. Tests of package prober use real ones.
 type fakeDNS map[string][]string // "server name family" → addresses, or "!" and an error
 
 func (d fakeDNS) query(_ context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
 	var found []netip.Addr
 	for _, text := range d[fmt.Sprintf("%v %s %v", server.Addr(), name, map[bool]int{false: 4, true: 6}[ipv6])] {
-		if why, is := strings.CutPrefix(text, "!"); is {
-			return nil, errors.New(why)
+		if message, ok := strings.CutPrefix(text, "!"); ok {
+			return nil, errors.New(message)
 		}
 		found = append(found, netip.MustParseAddr(text))
 	}
@@ -66,7 +66,7 @@ func TestLookup(t *testing.T) {
 		"second.test":     "2001:db8::52",
 		"short":           "192.0.2.53",
 		"top":             "192.0.2.54",
-		"in-comment.test": "resolve in-comment.test: the DNS knows no address of it: correct the name, or give it one",
+		"in-comment.test": "resolve in-comment.test: the name has no address in the DNS: correct the name, or add an A or AAAA record",
 		"dead.test":       "resolve dead.test: the DNS server 192.0.2.1 is silent, the DNS server 2001:db8::1 fails",
 	} {
 		found, err := r.Lookup(t.Context(), name)
@@ -82,7 +82,7 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	write(conf, "")
-	if _, err := r.Lookup(t.Context(), "both.test"); err == nil || !strings.Contains(err.Error(), "names no DNS server") {
+	if _, err := r.Lookup(t.Context(), "both.test"); err == nil || !strings.Contains(err.Error(), "no DNS server in") {
 		t.Errorf("without a server: %v", err)
 	}
 	if found, err := r.Lookup(t.Context(), "in-hosts"); err != nil || !slices.Contains(found, netip.MustParseAddr("192.0.2.77")) {

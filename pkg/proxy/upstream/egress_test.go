@@ -52,7 +52,7 @@ func TestPlainThroughProxy(t *testing.T) {
 		},
 		"tells the password": {
 			proxy: &fakeEgressProxy{answer: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
-			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden:",
+			talk: answersWith(okAnswer), want: EgressDenied, code: 502, says: "403 Forbidden. ",
 		},
 		"no HTTP":      {proxy: &fakeEgressProxy{answer: "\r\n"}, talk: answersWith(okAnswer), want: MalformedAnswer, code: 502, says: "through the egress proxy " + proxyName},
 		"router's 404": {talk: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
@@ -154,7 +154,7 @@ func TestTLSThroughProxy(t *testing.T) {
 				readRequest(b)
 				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nProxy-Status: router; error=destination_unavailable\r\nContent-Length: 0\r\n\r\n")
 			},
-			want: EgressDenied, code: 502, says: "an ingress that names an error in Proxy-Status",
+			want: EgressDenied, code: 502, says: "An ingress that sets an error in Proxy-Status",
 		},
 		"looks into it, not trusted": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, want: TLSUntrusted, code: 502, says: "egressProxy.trustedCA"},
 		"of another root":            {config: man.config(t, api), want: TLSUntrusted, code: 502, says: "through the egress proxy " + proxyName},

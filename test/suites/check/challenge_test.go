@@ -44,23 +44,23 @@ func TestRecentChallenges(t *testing.T) {
 		{
 			name: "an earlier check of an unknown token", on: holder, want: []string{},
 			inject: func(c *cluster) {
-				c.expectFindings(c.holder(), []string{"route-none"}, "--token", "made-up-token-of-a-check")
+				c.expectFindings(c.holder(), []string{"route-missing"}, "--token", "made-up-token-of-a-check")
 			},
 		},
-		failing("no-route", 503, func(*cluster) {}, []string{"route-none"}, map[string]string{"route-none": "with the challenge selfchec…, for cert-manager"}),
+		failing("no-route", 503, func(*cluster) {}, []string{"route-missing"}, map[string]string{"route-missing": "for the challenge selfchec… of cert-manager"}),
 		failing("error", 500, func(c *cluster) {
 			c.startWebServer(500, "text/plain", "oops")
 			c.addRoute(acmePath+"selfcheck-of-error", webPort)
-		}, []string{"answer-status"}, map[string]string{"answer-status": "answered status 500"}),
+		}, []string{"response-status"}, map[string]string{"response-status": "answered status 500"}),
 		failing("redirect", 302, func(c *cluster) {
 			end, err := c.Worker.RedirectElsewhere(c.t.Context(), apiName, "https://elsewhere.lab.test/", false)
 			must(c.t, err)
 			c.onCleanup(end)
-		}, []string{"route-redirects-elsewhere"}, map[string]string{"route-redirects-elsewhere": "for cert-manager"}),
+		}, []string{"route-redirects-elsewhere"}, map[string]string{"route-redirects-elsewhere": "of cert-manager"}),
 		failing("claimed", 404, func(c *cluster) {
 			c.startWebServer(404, "text/html", "<html>not here</html>")
 			c.addRoute("", webPort)
-		}, []string{"name-served-already"}, map[string]string{"name-served-already": "for cert-manager"}),
+		}, []string{"name-already-served"}, map[string]string{"name-already-served": "of cert-manager"}),
 		{
 			name: "well again", on: holder, want: []string{},
 			inject: func(c *cluster) {

@@ -52,8 +52,8 @@ func TestPortTaken(t *testing.T) {
 	if p := seen.Condition(); p.Status != "False" || !strings.Contains(p.Message, "8888") || !strings.Contains(p.Message, strconv.Itoa(os.Getpid())) || seen.Table.Present {
 		t.Errorf("%+v with the table %+v", p, seen.Table)
 	}
-	r := c.expectFindings(n, []string{"port-taken"})
-	c.expectText(r, "port-taken", "port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
+	r := c.expectFindings(n, []string{"port-in-use"})
+	c.expectText(r, "port-in-use", "Port 8888", "("+strings.TrimSpace(string(self))+")", "internalPort")
 	must(t, listener.Close())
 	c.awaitReason(s, "Serving")
 }
@@ -66,7 +66,7 @@ func TestPortTakenWithoutService(t *testing.T) {
 	listener, err := c.holder().Listen(t.Context(), ":8888")
 	must(t, err)
 	defer listener.Close()
-	c.expectFindings(c.holder(), []string{"port-taken", "service-down"})
+	c.expectFindings(c.holder(), []string{"port-in-use", "service-not-running"})
 }
 
 // TestMetricsPortTaken holds that challenges are answered when another process uses the
@@ -79,8 +79,8 @@ func TestMetricsPortTaken(t *testing.T) {
 	c.configure(n.DefaultConfig()+"metrics: {listenAddress: \":9645\"}\n", "Serving")
 	self, err := os.ReadFile("/proc/self/comm")
 	must(t, err)
-	r := c.expectFindings(n, []string{"metrics-port-taken"})
-	c.expectText(r, "metrics-port-taken", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
+	r := c.expectFindings(n, []string{"metrics-port-in-use"})
+	c.expectText(r, "metrics-port-in-use", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
 	if p := r.Check("port"); p.Outcome != "warning" {
 		t.Errorf("%+v", p)
 	}
@@ -98,7 +98,7 @@ func TestMetricsPortTaken(t *testing.T) {
 func TestServiceDown(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
-	c.expectFindings(c.holder(), []string{"service-down"})
+	c.expectFindings(c.holder(), []string{"service-not-running"})
 }
 
 // TestServiceHangs stops the controller with SIGSTOP. The proxy process continues to answer
@@ -106,8 +106,8 @@ func TestServiceDown(t *testing.T) {
 func TestServiceHangs(t *testing.T) {
 	c := healthy(t, nil)
 	c.freeze(c.Services[0])
-	r := c.expectFindings(c.holder(), []string{"service-hangs"})
-	c.expectText(r, "service-hangs", "the service runs and does not answer: ", "timeout")
+	r := c.expectFindings(c.holder(), []string{"service-unresponsive"})
+	c.expectText(r, "service-unresponsive", "The service runs but does not respond: ", "timeout")
 }
 
 // TestServiceReportUnreadable has the status socket answer with something other than a
@@ -125,7 +125,7 @@ func TestServiceReportUnreadable(t *testing.T) {
 		}
 	}()
 	r := c.expectFindings(c.holder(), []string{"service-report-unreadable"}, "--status-socket", path)
-	c.expectText(r, "service-report-unreadable", "does not say how it is: ", "year outside of range")
+	c.expectText(r, "service-report-unreadable", "its status report is not readable: ", "year outside of range")
 	if p := r.Check("port"); p.Outcome != "skipped" {
 		t.Errorf("%+v", p)
 	}
@@ -146,8 +146,8 @@ func TestServiceNotReady(t *testing.T) {
 	c.configure(n.DefaultConfig()+"mode: \"\"\n", "Disabled")
 	other := filepath.Join(t.TempDir(), "config.yaml")
 	must(t, os.WriteFile(other, []byte(n.DefaultConfig()), 0o600))
-	r := c.expectFindings(n, []string{"service-unwell"}, "--config", other)
-	c.expectText(r, "service-unwell", "the service runs and is not ready: Disabled: ")
+	r := c.expectFindings(n, []string{"service-not-ready"}, "--config", other)
+	c.expectText(r, "service-not-ready", "The service runs but is not ready: Disabled: ")
 }
 
 // TestServiceRestartsProxy kills the proxy process repeatedly.
@@ -163,8 +163,8 @@ func TestServiceRestartsProxy(t *testing.T) {
 		}
 		return err
 	}))
-	r := c.expectFindings(c.holder(), []string{"service-unwell"})
-	c.expectText(r, "service-unwell", "GateUnavailable")
+	r := c.expectFindings(c.holder(), []string{"service-not-ready"})
+	c.expectText(r, "service-not-ready", "GateUnavailable")
 }
 
 // TestEgressProxy matches the names of the configuration against NO_PROXY.
@@ -175,7 +175,7 @@ func TestEgressProxy(t *testing.T) {
 		name, text string
 		ids        []string
 	}{
-		{"not covered", "HTTP_PROXY=http://user:secret@proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\nNO_PROXY=.cluster.local,.svc,192.0.2.0/24\n", []string{"egress-proxy-takes-api"}},
+		{"not covered", "HTTP_PROXY=http://user:secret@proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\nNO_PROXY=.cluster.local,.svc,192.0.2.0/24\n", []string{"no-proxy-lacks-api"}},
 		{"covered by its domain", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=\".cluster.local,.lab.test\"\n", []string{}},
 		{"covered by name", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=api.lab.test\n", []string{}},
 		{"https alone", "HTTPS_PROXY=http://proxy.lab.test:3128\n", []string{}},
@@ -184,12 +184,12 @@ func TestEgressProxy(t *testing.T) {
 			must(t, os.WriteFile(n.ProxyEnv(), []byte(tt.text), 0o600))
 			defer os.Remove(n.ProxyEnv())
 			r := c.expectFindings(n, tt.ids, "--name", "api.lab.test")
-			if len(tt.ids) > 0 && tt.ids[0] == "egress-proxy-takes-api" {
+			if len(tt.ids) > 0 && tt.ids[0] == "no-proxy-lacks-api" {
 				c.expectText(r, tt.ids[0], "http://api.lab.test", "http://xxxxx@proxy.lab.test:3128", n.ProxyEnv())
 			}
 		})
 	}
 	t.Run("a directory", func(t *testing.T) {
-		c.expectFindings(n, []string{"egress-proxy-unreadable"}, "--name", "api.lab.test", "--proxy-env", t.TempDir())
+		c.expectFindings(n, []string{"proxy-file-invalid"}, "--name", "api.lab.test", "--proxy-env", t.TempDir())
 	})
 }

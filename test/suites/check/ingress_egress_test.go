@@ -41,7 +41,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 		says       []string
 	}{
 		{"a proxy that does not answer", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: no answer in time"}},
-		{"and a DNS server that does not answer", lab.EgressName, false, []string{"dns-silent"}, []string{lab.EgressName, "does not answer"}},
+		{"and a DNS server that does not answer", lab.EgressName, false, []string{"dns-no-server"}, []string{lab.EgressName, "does not answer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := c.forSubtest(t)
@@ -51,7 +51,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 			if !tt.dns {
 				c.loadFaultRules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
 			}
-			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-without-readiness"}, tt.want...), "--token", token)
+			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-no-readiness-endpoints"}, tt.want...), "--token", token)
 			c.expectText(r, "egress-unreachable", tt.says...)
 			c.expectDuration(r)
 		})

@@ -78,16 +78,16 @@ func TestNftablesMissing(t *testing.T) {
 	}
 	r, parsed := lab.ParseCheck(out)
 	must(t, parsed)
-	c.expectReport(r, exitCode(err), []string{"nftables-missing"})
-	c.expectText(r, "nftables-missing", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
+	c.expectReport(r, exitCode(err), []string{"nftables-unsupported"})
+	c.expectText(r, "nftables-unsupported", "the kernel needs CONFIG_NETFILTER_NETLINK (modprobe nfnetlink)")
 }
 
 // TestNftablesDenied runs the service without its capability.
 func TestNftablesDenied(t *testing.T) {
 	c := healthy(t, nil)
 	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
-	r := c.expectFindings(c.holder(), []string{"nftables-denied"})
-	c.expectText(r, "nftables-denied", "no CAP_NET_ADMIN in its effective set")
+	r := c.expectFindings(c.holder(), []string{"nftables-permission-denied"})
+	c.expectText(r, "nftables-permission-denied", "no CAP_NET_ADMIN in its effective set")
 }
 
 // TestNftablesRefused runs a second service on a host where the first one owns the table.
@@ -109,6 +109,6 @@ func TestNftablesRefused(t *testing.T) {
 		}
 		return err
 	}))
-	r := c.expectFindings(n, []string{"nftables-refused"}, flags...)
-	c.expectText(r, "nftables-refused", "the table belongs to process", "(http01-proxyd)")
+	r := c.expectFindings(n, []string{"nftables-rejected"}, flags...)
+	c.expectText(r, "nftables-rejected", "the table belongs to process", "(http01-proxyd)")
 }

@@ -24,17 +24,17 @@ func TestDNS(t *testing.T) {
 	c.runFaults(t, []fault{
 		{
 			name: "AAAA fails", want: []string{"dns-server-fails"}, inject: serve(a, fails),
-			texts: map[string]string{"dns-server-fails": "192.0.2.1 answers with an error, such as SERVFAIL, when it is asked for the AAAA record of api.lab.test"},
+			texts: map[string]string{"dns-server-fails": "192.0.2.1 returns an error, such as SERVFAIL, to a query for the AAAA record of api.lab.test"},
 		},
 		{
 			name: "no answer for A", want: []string{"dns-server-fails"}, inject: serve(silent, aaaa),
-			texts: map[string]string{"dns-server-fails": "192.0.2.1 does not answer when it is asked for the A record of api.lab.test"},
+			texts: map[string]string{"dns-server-fails": "192.0.2.1 does not respond to a query for the A record of api.lab.test"},
 		},
 		{name: "both fail", want: []string{"dns-server-fails", "dns-server-fails"}, inject: serve(fails, fails)},
 		{name: "the outside server does not answer", want: []string{}, inject: serve(silent, silent)},
 		{
 			name: "many unused addresses", want: []string{
-				"dns-elsewhere-unreachable", "dns-elsewhere-unreachable", "dns-elsewhere-unreachable", "dns-elsewhere-unreachable", "dns-family-absent",
+				"dns-other-address-unreachable", "dns-other-address-unreachable", "dns-other-address-unreachable", "dns-other-address-unreachable", "dns-family-missing",
 			},
 			inject: func(c *cluster) {
 				var many []netip.Addr

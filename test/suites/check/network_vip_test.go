@@ -18,31 +18,31 @@ func TestVIP(t *testing.T) {
 	c := healthy(t, nil)
 	c.runFaults(t, []fault{
 		{
-			name: "on no host", want: []string{"vip-nobody", "vip-nobody"}, inject: stopAllKeepalived,
+			name: "on no host", want: []string{"vip-unassigned", "vip-unassigned"}, inject: stopAllKeepalived,
 		},
-		{name: "on two hosts, seen from a third", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders},
-		{name: "on two hosts, seen from one of them", want: []string{"vip-two-hosts", "vip-two-hosts"}, inject: twoHolders, on: holder},
+		{name: "on two hosts, seen from a third", want: []string{"vip-duplicate", "vip-duplicate"}, inject: twoHolders},
+		{name: "on two hosts, seen from one of them", want: []string{"vip-duplicate", "vip-duplicate"}, inject: twoHolders, on: holder},
 		{name: "on a host with two NICs in one network, seen from another", want: []string{}, inject: secondNICs},
 		{name: "on a host with two NICs in one network, seen from itself", want: []string{}, inject: secondNICs, on: holder},
 		{
-			name: "on two hosts, one with two NICs", want: []string{"vip-two-hosts", "vip-two-hosts"},
+			name: "on two hosts, one with two NICs", want: []string{"vip-duplicate", "vip-duplicate"},
 			inject: func(c *cluster) { secondNICs(c); twoHolders(c) },
 		},
 		{
 			// The control-plane node has no neighbour entry for the worker.
-			name: "on an unknown host with two NICs", want: []string{"vip-two-addresses"},
+			name: "on an unknown host with two NICs", want: []string{"vip-two-macs"},
 			inject: func(c *cluster) {
 				c.secondNIC(c.Worker.Node)
 				c.suppressARP(c.Worker.Node, c.standby())
 				_, err := c.standby().Run(c.t.Context(), "ip", "neighbour", "flush", "to", c.Worker.Addresses.V4.String())
 				must(c.t, err)
 			},
-			texts: map[string]string{"vip-two-addresses": "answer for the ingress VIP 192.0.2.6: two hosts have it, or one host with two NICs"},
+			texts: map[string]string{"vip-two-macs": "answer for the ingress VIP 192.0.2.6. Two hosts have it, or one host with two NICs"},
 		},
 		{name: "beside a router with proxy ARP, seen from the holder", want: []string{}, inject: proxyARP, on: holder},
 		{name: "beside a router with proxy ARP, seen from another", want: []string{}, inject: proxyARP},
 		{
-			name: "on no host, beside a router with proxy ARP", want: []string{"vip-nobody", "vip-nobody"},
+			name: "on no host, beside a router with proxy ARP", want: []string{"vip-unassigned", "vip-unassigned"},
 			inject: func(c *cluster) { proxyARP(c); stopAllKeepalived(c) },
 		},
 		{
@@ -50,7 +50,7 @@ func TestVIP(t *testing.T) {
 			inject: func(c *cluster) { c.useSingleIPv6Address(c.ControlPlane[2]) },
 		},
 		{
-			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-nobody", "vip-nobody"},
+			name: "on no host, where IPv6 addresses are single ones", want: []string{"vip-unassigned", "vip-unassigned"},
 			inject: func(c *cluster) { c.useSingleIPv6Address(c.ControlPlane[2]); stopAllKeepalived(c) },
 		},
 		{
@@ -58,7 +58,7 @@ func TestVIP(t *testing.T) {
 			inject: func(c *cluster) {
 				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left", c.API.V4), "ip link delete left")
 			},
-			texts: map[string]string{"vip-link-down": "the API VIP 192.0.2.5 is on left of this host, which is down"},
+			texts: map[string]string{"vip-link-down": "The API VIP 192.0.2.5 is on left of this host, and this link is down"},
 		},
 	})
 }
@@ -204,7 +204,7 @@ func TestProxyReachability(t *testing.T) {
 		{
 			name: "clients on the host are blocked", on: holder, want: []string{"self-check-fails", "self-check-fails"},
 			inject: dropHostClients,
-			texts:  map[string]string{"self-check-fails": "this host itself finds no front door at 192.0.2.5:80"},
+			texts:  map[string]string{"self-check-fails": "it does not reach the proxy at 192.0.2.5:80"},
 		},
 		{
 			name: "only clients on the host are blocked", on: holder, want: []string{"self-check-differs", "self-check-differs"},
@@ -222,30 +222,30 @@ func TestProxyReachability(t *testing.T) {
 				})
 				must(c.t, err)
 			},
-			texts: map[string]string{"self-check-differs": "; the front door has answered 198.51.100.10:"},
+			texts: map[string]string{"self-check-differs": ", 198.51.100.10:"},
 		},
 		{
-			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"front-door-answer-differs"},
+			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"proxy-response-differs"},
 			inject: func(c *cluster) {
 				c.startSolver(token)
 				c.startNginx(webPort, `location / { return 400 "Only /.well-known/acme-challenge/* is allowed\n"; } location /.well-known/ { return 404; }`)
 				c.loadFaultRules(c.standby(), fmt.Sprintf("chain output { type nat hook output priority -100; ip daddr %s tcp dport 80 dnat ip to %s:%d; }",
 					c.API.V4, c.Worker.Addresses.V4, webPort))
 			},
-			texts: map[string]string{"front-door-answer-differs": "through the front door at 192.0.2.5:80 (status 404"},
+			texts: map[string]string{"proxy-response-differs": "The proxy at 192.0.2.5:80 and the ingress at 192.0.2.6:80 give different responses to the challenge: status 404"},
 		},
 		{
-			name: "a firewall before the VIP", want: []string{"front-door-closed", "front-door-closed"},
+			name: "a firewall before the VIP", want: []string{"proxy-unreachable", "proxy-unreachable"},
 			inject: func(c *cluster) {
 				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; "+port80+" }")
 			},
 		},
 		{
-			name: "one family is blocked", want: []string{"family-broken"},
+			name: "one family is blocked", want: []string{"address-family-broken"},
 			inject: func(c *cluster) {
 				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; meta nfproto ipv6 tcp dport 80 drop; }")
 			},
-			texts: map[string]string{"family-broken": "api.lab.test has addresses of both families, and [fd4e:5f2a:9c01:1::5]:80 does not work " +
+			texts: map[string]string{"address-family-broken": "api.lab.test has addresses of both families, and [fd4e:5f2a:9c01:1::5]:80 does not work " +
 				"(it does not reply to connection attempts), while 192.0.2.5:80 does"},
 		},
 	})
@@ -278,7 +278,7 @@ func TestHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [other.lab.test]\n" })
 	c.startSolver(token)
 	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
-	c.expectText(r, "name-not-in-hosts", "the front door at 192.0.2.5:80 does not answer for api.lab.test")
+	c.expectText(r, "name-not-in-hosts", "The proxy at 192.0.2.5:80 does not accept challenges for api.lab.test")
 	// The configuration alone shows it, also without a token and on a node without a VIP.
 	c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)
 	c.expectFindings(c.standby(), []string{"name-not-in-hosts"}, "--name", apiName)
@@ -288,10 +288,10 @@ func TestHosts(t *testing.T) {
 func TestVIPNotServed(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
-	c.expectFindings(c.standby(), []string{"front-door-closed", "front-door-closed"})
+	c.expectFindings(c.standby(), []string{"proxy-unreachable", "proxy-unreachable"})
 	// A stopped service on another host is not the cause.
 	c.stop(c.Services[2])
-	c.expectFindings(c.standby(), []string{"front-door-closed", "front-door-closed", "service-down"})
+	c.expectFindings(c.standby(), []string{"proxy-unreachable", "proxy-unreachable", "service-not-running"})
 }
 
 // TestTrace compares the hops of a working challenge and of an answer with an extra line
@@ -303,7 +303,7 @@ func TestTrace(t *testing.T) {
 		c := c.forSubtest(t)
 		c.startSolver(token)
 		r := c.expectFindings(c.holder(), []string{}, "--token", token)
-		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
 			"solver ok", "solver ok", "lets-encrypt ok", "cert-manager ok")
 		text, _, err := c.holder().CheckText(t.Context(), shared.binary, "--token", token)
 		must(t, err)
@@ -313,8 +313,8 @@ func TestTrace(t *testing.T) {
 		c := c.forSubtest(t)
 		c.startWebServer(200, "text/plain", key+"\n")
 		c.addRoute(acmePath+token, webPort)
-		r := c.expectFindings(c.standby(), []string{"answer-trailing-space"}, "--token", token)
-		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "front-door ok", "connect ok", "front-door ok", "ingress ok", "ingress ok",
+		r := c.expectFindings(c.standby(), []string{"response-trailing-space"}, "--token", token)
+		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
 			"solver problem", "solver problem", "lets-encrypt ok", "cert-manager problem")
 	})
 }

@@ -40,10 +40,10 @@ func TestTrustedCA(t *testing.T) {
 		name, text, reason string
 		ids, says          []string
 	}{
-		{"never a valid bundle", "nothing", "NothingTrusted", []string{"trust-none"}, []string{bundle + ": there is no certificate in it"}},
-		{"one left out", good + old, "InForce", []string{"trust-left-out"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
-		{"refused", "nothing", "Refused", []string{"trust-refused"}, []string{bundle + ": there is no certificate in it"}},
-		{"nothing left", old, "NothingLeft", []string{"trust-refused"}, []string{"what was trusted before stays in force", `"CN=Old CA"`}},
+		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": there is no certificate in it"}},
+		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: it has expired on `}},
+		{"refused", "nothing", "Refused", []string{"ca-bundle-invalid"}, []string{bundle + ": there is no certificate in it"}},
+		{"nothing left", old, "NothingLeft", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
 		{"good", good, "InForce", []string{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,12 +41,12 @@ func TestKeepalivedConf(t *testing.T) {
 		name, text, reason, id string
 		says                   string
 	}{
-		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-half-written", path},
-		{"empty", "\n", "NoVIPs", "keepalived-half-written", path},
-		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-without-api", path},
+		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-config-incomplete", path},
+		{"empty", "\n", "NoVIPs", "keepalived-config-incomplete", path},
+		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-no-api-instance", path},
 		{
-			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "vips-without-ingress",
-			fmt.Sprintf("gives API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
+			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "ingress-vip-missing",
+			fmt.Sprintf("has the API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,14 +61,14 @@ func TestKeepalivedConf(t *testing.T) {
 		must(t, os.MkdirAll(path, 0o750))
 		t.Cleanup(func() { must(t, os.Remove(path)) })
 		c.configure(configFor(path), "NoVIPs")
-		c.expectFindings(n, []string{"keepalived-unreadable"})
+		c.expectFindings(n, []string{"keepalived-config-unreadable"})
 		c.configure(n.DefaultConfig(), "Serving")
 	})
 	t.Run("absent", func(t *testing.T) {
 		writeTestFile(t, filepath.Join(n.Manifests(), "keepalived.yaml"), "spec: {}\n")
 		c.configure(configFor(path), "NoVIPs")
-		r := c.expectFindings(n, []string{"keepalived-absent"})
-		c.expectText(r, "keepalived-absent", path, n.Manifests())
+		r := c.expectFindings(n, []string{"keepalived-config-missing"})
+		c.expectText(r, "keepalived-config-missing", path, n.Manifests())
 		c.configure(n.DefaultConfig(), "Serving")
 	})
 }
@@ -94,7 +94,7 @@ func TestLastGoodVIPs(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			r := c.expectFindings(n, []string{"keepalived-half-written"})
+			r := c.expectFindings(n, []string{"keepalived-config-incomplete"})
 			for _, result := range r.Checks {
 				if result.Name != "vips" && result.Outcome != "ok" {
 					t.Errorf("%s: %s: %s", result.Name, result.Outcome, result.Text)
@@ -110,7 +110,7 @@ func TestUserManaged(t *testing.T) {
 	writeTestFile(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
 	c.awaitReason(c.Services[0], "ExternalLoadBalancer")
 	r := c.expectFindings(c.holder(), []string{"vips-user-managed"})
-	c.expectText(r, "vips-user-managed", filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+" is where OpenShift has put keepalived aside")
+	c.expectText(r, "vips-user-managed", "OpenShift has disabled keepalived ("+filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+")")
 }
 
 // TestSharedVIPs has API and ingress share their addresses, as on a single node.
@@ -157,7 +157,7 @@ func TestWorker(t *testing.T) {
 	// The static pod of an API server makes it a control-plane node, which lacks its API
 	// VIP.
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
-	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-without-api") {
+	if r, code := c.check(n); code != 1 || !slices.Contains(r.IDs(), "keepalived-no-api-instance") {
 		t.Errorf("exit code %d: %+v", code, r)
 	}
 }
@@ -173,12 +173,12 @@ func TestConfiguration(t *testing.T) {
 	}{
 		{
 			"one mistake", n.DefaultConfig() + "upstream:\n  prot: 80\n", "InvalidConfig",
-			[]string{"config-refused"},
-			[]string{"config.yaml:4:3: ", `"prot"`, "; the service takes the file up by itself"},
+			[]string{"config-invalid"},
+			[]string{"config.yaml:4:3: ", `"prot"`, " A corrected file is reloaded automatically."},
 		},
 		{
 			"two mistakes", n.DefaultConfig() + "upstream:\n  port: 99999\nhosts: [a b]\n", "InvalidConfig",
-			[]string{"config-refused", "config-refused"},
+			[]string{"config-invalid", "config-invalid"},
 			[]string{"config.yaml:4:9: "},
 		},
 		{"switched off", n.DefaultConfig() + "mode: \"\"\n", "Disabled", []string{"disabled"}, []string{"config.yaml"}},
@@ -203,7 +203,7 @@ func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	text, code := checkAsNobody(t, c, n)
-	if code != 0 || !strings.Contains(text, "Run it as root to have everything looked at.") || !strings.Contains(text, "- ruleset ") {
+	if code != 0 || !strings.Contains(text, "Run it as root to include all checks.") || !strings.Contains(text, "- ruleset ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }

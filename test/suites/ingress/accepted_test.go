@@ -214,7 +214,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("the line does not name %s: %q", vip, line)
 		}
 	}
-	if n := strings.Count(line, "through the egress proxy "+lab.EgressName); n != strings.Count(line, "answers in") || n == 0 {
+	if n := strings.Count(line, "through the egress proxy "+lab.EgressName); n != strings.Count(line, "responds in") || n == 0 {
 		t.Errorf("the line names the proxy %d times: %q", n, line)
 	}
 	for i, bad := range []string{

@@ -232,7 +232,7 @@ func TestRedirectLoop(t *testing.T) {
 	if n := strings.Count(log, token); n != 4 {
 		t.Errorf("%d requests at the router, want 4:\n%s", n, log)
 	}
-	p.check(t, []string{"route-redirect-loops"}, "--token", token)
+	p.check(t, []string{"route-redirect-loop"}, "--token", token)
 }
 
 // TestProxyProtocolDiagnoses uses the PROXY protocol on one side only.
@@ -251,14 +251,14 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	p.runDiagnoses(t, []diagnosisCase{
 		{
 			name: "expected while it is off", router: lab.RouterOptions{ProxyProtocol: true},
-			config: directConfig(""), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, details: []string{"upstream.proxyProtocol"},
+			config: directConfig(""), cause: closes, finds: "ingress-closed-connection|ingress-reset-connection", status: 502, details: []string{"upstream.proxyProtocol"},
 			text: "set upstream.proxyProtocol to v2 or v1",
 		},
 		unexpected("v1"),
 		unexpected("v2"),
 		{
 			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
-			config: directConfig(https, shared.pki.root), cause: closes, finds: "ingress-closed|ingress-reset", status: 502, details: []string{"upstream.proxyProtocol"},
+			config: directConfig(https, shared.pki.root), cause: closes, finds: "ingress-closed-connection|ingress-reset-connection", status: 502, details: []string{"upstream.proxyProtocol"},
 			text: "set upstream.proxyProtocol to v2 or v1",
 		},
 		{
@@ -314,7 +314,7 @@ func TestEgressDiagnoses(t *testing.T) {
 		says(untrusted, "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
 		{
 			name: "an absolute form that loops", router: router,
-			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loops", status: 502,
+			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loop", status: 502,
 		},
 		{
 			name: "an intercepting proxy with an untrusted CA", router: router,

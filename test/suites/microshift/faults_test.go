@@ -55,36 +55,36 @@ func TestFaults(t *testing.T) {
 	for _, f := range []fault{
 		{
 			name: "a configuration that is refused", config: "node: {nodeIP: nonsense}\n", reason: "NoVIPs",
-			want: []string{"microshift-config-refused"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
+			want: []string{"microshift-config-invalid"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
 		},
 		{
 			name: "no address behind the service network", config: "network: {serviceNetwork: [255.255.0.0/16]}\n", reason: "NoVIPs",
-			want: []string{"microshift-config-refused"}, firstTexts: []string{"no address behind network.serviceNetwork 255.255.0.0/16"},
+			want: []string{"microshift-config-invalid"}, firstTexts: []string{"no address behind network.serviceNetwork 255.255.0.0/16"},
 		},
 		{
 			name: "no router", config: "ingress: {status: Removed}\n", reason: "UpstreamUnreachable", documented: true,
-			want: []string{"microshift-without-router"}, firstTexts: []string{"Managed"},
+			want: []string{"microshift-router-removed"}, firstTexts: []string{"Managed"},
 		},
 		{
 			name: "a router on an address that is not here", config: "ingress: {listenAddress: [192.0.2.99]}\n", reason: "UpstreamUnreachable", documented: true,
-			want: []string{"microshift-router-nowhere"},
+			want: []string{"microshift-router-no-address"},
 		},
 		{
 			name: "a node's address that is not here", config: "node: {nodeIP: 192.0.2.99}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", documented: true,
-			want: []string{"microshift-node-address-absent", "microshift-api-server-silent"}, firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
+			want: []string{"microshift-node-address-missing", "microshift-api-server-unreachable"}, firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
 		},
 		{
 			name: "a router that does not listen where it should", config: "ingress: {ports: {http: 8080}}\n", reason: "UpstreamUnreachable",
-			want:       []string{"microshift-router-silent"},
+			want:       []string{"microshift-router-unreachable"},
 			firstTexts: []string{node + ":8080", "openshift-ingress"},
 		},
 		{
 			name:   "the node's address is the internal one, and the router on another port",
 			config: "apiServer: {advertiseAddress: " + node + "}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", router: lab.RouterOptions{Port: 8080},
 			edit:        func(_ *host, s *servingCertificates) { less(&s.external, node); s.service = append(s.service, node) },
-			want:        []string{"microshift-node-address-internal", "microshift-outside-gets-internal"},
-			firstTexts:  []string{node + " is the internal address"},
-			secondTexts: []string{node + " (without SNI)", "for the service network alone", "kube-apiserver-service-network-signer"},
+			want:        []string{"microshift-node-address-internal", "microshift-external-client-gets-internal"},
+			firstTexts:  []string{node + " is also the internal address"},
+			secondTexts: []string{node + " (without SNI)", "for the service network only", "kube-apiserver-service-network-signer"},
 		},
 		{
 			name: "the node's address is the internal one, and among the external names",
@@ -92,26 +92,26 @@ func TestFaults(t *testing.T) {
 			// of an earlier start remain.
 			config:     "apiServer: {advertiseAddress: " + node + "}\n",
 			edit:       func(_ *host, s *servingCertificates) { s.service = append(s.service, node) },
-			want:       []string{"microshift-inside-gets-external"},
-			firstTexts: []string{"10.43.0.1 (without SNI)", "for clients outside, issued by \"kube-apiserver-external-signer\""},
+			want:       []string{"microshift-internal-client-gets-external"},
+			firstTexts: []string{"10.43.0.1 (without SNI)", "for external clients, issued by \"kube-apiserver-external-signer\""},
 		},
 		{
 			name:       "a name that is missing",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.external, apiName) },
-			want:       []string{"microshift-name-absent"},
+			want:       []string{"microshift-name-missing"},
 			firstTexts: []string{"for " + apiName, "issued by \"kube-apiserver-service-network-signer\", for the service network", "apiServer.subjectAltNames"},
 		},
 		{
 			name: "an address of the node that is missing", config: "node: {nodeIP: " + node + ", nodeIPv6: '" + node6 + "'}\n" +
 				"network: {clusterNetwork: [10.42.0.0/16, 'fd01::/48'], serviceNetwork: [10.43.0.0/16, 'fd02::/112']}\n",
 			edit:       func(h *host, s *servingCertificates) { h.addInternal("fd02::1:0"); less(&s.external, node6) },
-			want:       []string{"microshift-name-absent"},
+			want:       []string{"microshift-name-missing"},
 			firstTexts: []string{"[" + node6 + "]:6443 presents for " + node6 + " (without SNI)"},
 		},
 		{
 			name:       "an external name in the certificate of the service network",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.external, "api.example.com") },
-			want:       []string{"microshift-outside-gets-internal"},
+			want:       []string{"microshift-external-client-gets-internal"},
 			firstTexts: []string{"api.example.com", "the service network"},
 		},
 		{
@@ -120,19 +120,19 @@ func TestFaults(t *testing.T) {
 				less(&s.external, apiName)
 				s.localhost = append(s.localhost, apiName)
 			},
-			want:       []string{"microshift-outside-gets-internal"},
-			firstTexts: []string{apiName, "for localhost alone, issued by \"kube-apiserver-localhost-signer\""},
+			want:       []string{"microshift-external-client-gets-internal"},
+			firstTexts: []string{apiName, "for localhost only, issued by \"kube-apiserver-localhost-signer\""},
 		},
 		{
 			name:       "the service's address is missing",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "10.43.0.1") },
-			want:       []string{"microshift-inside-name-absent"},
+			want:       []string{"microshift-service-name-missing"},
 			firstTexts: []string{"10.44.0.0:6443 presents for 10.43.0.1 (without SNI)"},
 		},
 		{
 			name:       "the service's name is missing",
 			edit:       func(_ *host, s *servingCertificates) { less(&s.service, "kubernetes.default.svc") },
-			want:       []string{"microshift-inside-name-absent"},
+			want:       []string{"microshift-service-name-missing"},
 			firstTexts: []string{"kubernetes.default.svc"},
 		},
 		{
@@ -161,12 +161,12 @@ func TestFaults(t *testing.T) {
 		},
 		{
 			name: "a certificate for another name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName}, 80*day, false),
-			want:       []string{"microshift-name-absent"},
+			want:       []string{"microshift-name-missing"},
 			firstTexts: []string{"issued by \"Public CA\", for clients that trust that issuer"},
 		},
 		{
 			name: "a certificate that was not renewed", edit: admins("Public CA", []string{apiName}, []string{apiName}, 8*day, false),
-			want: []string{"certificate-expires-now"},
+			want: []string{"certificate-expiry-urgent"},
 		},
 		{
 			name: "an internal address in use", config: "network: {serviceNetwork: [10.53.0.0/16]}\n",
@@ -174,8 +174,8 @@ func TestFaults(t *testing.T) {
 				h.run("address add 10.54.0.0/24 dev ens3", "address del 10.54.0.0/24 dev ens3")
 				s.service = append(s.service, "10.54.0.0", "10.53.0.1")
 			},
-			want:       []string{"microshift-internal-address-taken"},
-			firstTexts: []string{"10.54.0.0", "it is on ens3, as 10.54.0.0/24"},
+			want:       []string{"microshift-internal-address-conflict"},
+			firstTexts: []string{"10.54.0.0", "ens3 has 10.54.0.0/24"},
 		},
 	} {
 		t.Run(f.name, func(t *testing.T) {
@@ -224,8 +224,8 @@ func TestAPIServerSilent(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.addInternal("10.44.0.0")
 	h.start(h.config(""), "NotRequired")
-	r := h.check("microshift-api-server-silent")
-	h.expectFinding(r, "microshift-api-server-silent", h.v4().String()+":6443", "connection refused", "; the same with 10.44.0.0:6443", "systemctl status microshift")
+	r := h.check("microshift-api-server-unreachable")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused", "; the same with 10.44.0.0:6443", "systemctl status microshift")
 }
 
 // TestNamedCertificateRenewed renews a certificate while the API server runs. The server
@@ -240,7 +240,7 @@ func TestNamedCertificateRenewed(t *testing.T) {
 	s.named = []namedPair{{cert: cert, key: key}}
 	serveAPI(t, h.node(), s)
 	h.start(h.config(""), "NotRequired")
-	h.expectFinding(h.check("certificate-expires-now"), "certificate-expires-now", apiName)
+	h.expectFinding(h.check("certificate-expiry-urgent"), "certificate-expiry-urgent", apiName)
 
 	cert2, key2 := issueCertificate(t, t.TempDir(), "Renewed CA", []string{apiName}, now.Add(-day), now.Add(89*day))
 	for from, to := range map[string]string{cert2: cert, key2: key} {
@@ -267,8 +267,8 @@ func TestServersSilent(t *testing.T) {
 		"chain output { type filter hook output priority 0; ip daddr 10.43.0.1 drop; }; }\n", "nft", "-f", "-")
 	must(t, err)
 	h.start(h.config(""), "NotRequired")
-	r := h.check("microshift-api-server-silent")
-	h.expectFinding(r, "microshift-api-server-silent", h.v4().String()+":6443", "; the same with ["+h.v6().String()+"]:6443", "; the same with 10.44.0.0:6443")
+	r := h.check("microshift-api-server-unreachable")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "; the same with ["+h.v6().String()+"]:6443", "; the same with 10.44.0.0:6443")
 	if c := r.Check("certificate"); strings.Contains(c.Text+c.Unseen, "time") {
 		t.Errorf("not enough time: %+v", c)
 	}

@@ -164,7 +164,7 @@ func TestArbiter(t *testing.T) {
 		s.expectStates()
 		s.expectCertificates()
 		s.expectRouterAnswers()
-		s.expectFindings("arbiter keepalived-without-api")
+		s.expectFindings("arbiter keepalived-no-api-instance")
 	}
 	healthy()
 	must(t, s.ControlPlane[0].StopKeepalived(t.Context()))

@@ -31,7 +31,7 @@ func TestJournalCatalog(t *testing.T) {
 	token := s.challenge()[0]
 
 	want := []string{
-		"Subject: A challenge for " + apiName + " has begun", "Defined-By: http01-proxyd",
+		"Subject: A challenge for " + apiName + " has started", "Defined-By: http01-proxyd",
 		"asked from " + s.client[0].String() + ":", "and got 200.",
 	}
 	s.until("the explanation of the challenge", func(ctx context.Context) error {

@@ -38,7 +38,7 @@ func (s *service) awaitFinding(id, part string) {
 			}
 		}
 		c := r.Check("service")
-		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+": "+c.Findings[0].Remediation, part) {
+		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+". "+c.Findings[0].Remediation, part) {
 			return fmt.Errorf("service: %+v", c)
 		}
 		return nil
@@ -65,7 +65,7 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 			s.override(tt.setting)
 			// The service may not become ready, and systemd restarts it.
 			s.systemctl("restart", "--no-block", unit)
-			s.awaitFinding("sandbox-denies", tt.says+": remove that setting from the drop-in ("+dropIn+")")
+			s.awaitFinding("sandbox-denies", tt.says+". Remove that setting from the drop-in ("+dropIn+")")
 		})
 	}
 	s.requireNoError(s.node.RemoveFile(dropIn))
@@ -74,5 +74,5 @@ func TestCheckNamesTheSandbox(t *testing.T) {
 	s.awaitStatus("Serving: holds ")
 	// check does not report the shipped unit as the cause of a stopped service.
 	s.systemctl("stop", unit)
-	s.awaitFinding("service-down", unit+" is inactive")
+	s.awaitFinding("service-not-running", unit+" is inactive")
 }

@@ -23,7 +23,7 @@ type CheckReport struct {
 
 // CheckHop is one step of a challenge.
 type CheckHop struct {
-	Hop     string  `json:"hop"`
+	Hop     string  `json:"step"`
 	To      string  `json:"to"`
 	Outcome string  `json:"outcome"`
 	Text    string  `json:"text"`
@@ -35,7 +35,7 @@ type CheckResult struct {
 	Name     string         `json:"name"`
 	Outcome  string         `json:"outcome"`
 	Text     string         `json:"text"`
-	Unseen   string         `json:"unseen"`
+	Unseen   string         `json:"notChecked"`
 	Findings []CheckFinding `json:"findings"`
 }
 
@@ -43,8 +43,8 @@ type CheckResult struct {
 type CheckFinding struct {
 	ID          string `json:"id"`
 	Level       string `json:"level"`
-	Message     string `json:"says"`
-	Remediation string `json:"mend"`
+	Message     string `json:"message"`
+	Remediation string `json:"remediation"`
 }
 
 // IDs returns the IDs of all findings in the order of the checks.
@@ -63,7 +63,7 @@ func (r CheckReport) Texts(id string) (texts []string) {
 	for _, c := range r.Checks {
 		for _, f := range c.Findings {
 			if f.ID == id {
-				texts = append(texts, f.Message+": "+f.Remediation)
+				texts = append(texts, f.Message+". "+f.Remediation)
 			}
 		}
 	}
