@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
-var update = flag.Bool("update", false, "write machineconfigs/crd anew")
+var update = flag.Bool("update", false, "regenerate machineconfigs/crd")
 
 // TestPatchIsGenerated holds that the committed patch is the output of controller-gen for
 // the types: `make crd`.

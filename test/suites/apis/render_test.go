@@ -206,8 +206,8 @@ func TestRendererAgrees(t *testing.T) {
 // disabled.
 func wantConfig(t *testing.T, document []byte) any {
 	t.Helper()
-	if asked := proxyField(t, document); asked != nil {
-		return asked
+	if value := proxyField(t, document); value != nil {
+		return value
 	}
 	return map[string]any{"mode": ""}
 }

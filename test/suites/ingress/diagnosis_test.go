@@ -41,7 +41,7 @@ func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 			s := p.serve(t, tt.config(t, p))
 			p.forEachFamily(t, func(t *testing.T, vip netip.Addr) {
 				t.Helper()
-				token := fmt.Sprintf("%d-asked-in-vain", vip.BitLen()+100000000)
+				token := fmt.Sprintf("%d-without-answer", vip.BitLen()+100000000)
 				answer := p.requestChallenge(t, vip, token)
 				c := awaitChallenge(t, s, token)
 				if !slices.Contains(strings.Split(tt.cause, "|"), c.Cause) {
@@ -219,7 +219,7 @@ func TestRedirectDiagnoses(t *testing.T) {
 func TestRedirectLoop(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
-	const token = "asked-in-a-circle"
+	const token = "redirected-in-a-loop"
 	redirectTo("https://"+apiName+acmePath+token, true)(t, p)
 	s := p.serve(t, directConfig("", shared.pki.root)(t, p))
 	answer := p.requestChallenge(t, p.API.V4, token)

@@ -225,21 +225,21 @@ func expectTamperingDetected(t *testing.T, h *host.Host) {
 	awaitStatus(t, h, "UpstreamUnreachable: ")
 }
 
-// checkTable returns an error unless the kernel has our table, or has none, as wanted.
-func checkTable(t *testing.T, h *host.Host, wanted bool) error {
+// checkTable returns an error unless the kernel has our table, or has none, as required.
+func checkTable(t *testing.T, h *host.Host, required bool) error {
 	t.Helper()
 	out, err := h.Run(t.Context(), "nft", "list", "tables")
-	if err == nil && strings.Contains(out, "http01-proxyd") != wanted {
+	if err == nil && strings.Contains(out, "http01-proxyd") != required {
 		err = errors.New("the tables are: " + out)
 	}
 	return err
 }
 
-// checkOnLo returns an error unless the internal address is on lo, or is not, as wanted.
-func checkOnLo(t *testing.T, h *host.Host, wanted bool) error {
+// checkOnLo returns an error unless the internal address is on lo, or is not, as required.
+func checkOnLo(t *testing.T, h *host.Host, required bool) error {
 	t.Helper()
 	out, err := h.Run(t.Context(), "ip", "-o", "address", "show", "dev", "lo")
-	if err == nil && strings.Contains(out, " "+internal+"/32 ") != wanted {
+	if err == nil && strings.Contains(out, " "+internal+"/32 ") != required {
 		err = errors.New("lo has: " + out)
 	}
 	return err

@@ -76,9 +76,9 @@ func (s *service) reset(ctx context.Context) {
 }
 
 // keepalived runs keepalived with the API VIPs on the host, or removes it.
-func (s *service) keepalived(wanted bool) {
+func (s *service) keepalived(running bool) {
 	s.t.Helper()
-	if !wanted {
+	if !running {
 		s.systemctl("stop", "keepalived.service")
 		s.requireNoError(s.node.RemoveFile(keepalivedConf))
 		return
@@ -245,8 +245,8 @@ func (s *service) challenge() (tokens []string) {
 		if err != nil || status != http.StatusOK || body != keyAuthorization(token) {
 			s.t.Fatalf("challenge through %v: %d %q %v, want 200 with %q", vip, status, body, err, keyAuthorization(token))
 		}
-		if asked := s.router.requests(token); len(asked) != 1 || asked[0].Host != apiName {
-			s.t.Fatalf("requests at the ingress for token %s: %v, want one for %s", token, asked, apiName)
+		if requests := s.router.requests(token); len(requests) != 1 || requests[0].Host != apiName {
+			s.t.Fatalf("requests at the ingress for token %s: %v, want one for %s", token, requests, apiName)
 		}
 		tokens = append(tokens, token)
 	}

@@ -162,13 +162,13 @@ func TestClusterCondition(t *testing.T) {
 
 	// A stopped service does not answer. The transition time is that of its report file,
 	// and stays.
-	asked := before(time.Now())
+	start := before(time.Now())
 	stop(t, services[2])
 	f.collectReports()
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(text), 0o600))
 	unknown, c := f.run("--previous", "previous.json")
-	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: there is no report") || c.LastTransitionTime.Time.Before(asked) {
-		t.Errorf("with one stopped since %v: %s", asked, unknown)
+	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: status-master2.json: there is no report") || c.LastTransitionTime.Time.Before(start) {
+		t.Errorf("with one stopped since %v: %s", start, unknown)
 	}
 	must(t, os.WriteFile(filepath.Join(f.dir, "previous.json"), []byte(unknown), 0o600))
 	must(t, os.Chtimes(filepath.Join(f.dir, "status-master2.json"), time.Time{}, time.Now().Add(time.Hour)))
