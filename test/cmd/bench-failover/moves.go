@@ -56,7 +56,7 @@ func measureMoves(ctx context.Context, l *lab.Lab, binary string, count int) err
 		return fmt.Errorf("%w\n%s", err, b.service.Tail(20))
 	}
 	for _, series := range t.series(b.vips) {
-		report(series.what, series.took)
+		report(series.what, series.elapsed)
 	}
 	return b.service.Stop(ctx)
 }
@@ -136,7 +136,7 @@ func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing,
 // timing has the times of one move.
 type timing struct {
 	vip           netip.Addr
-	requested         time.Time // just before the request to add the address
+	requested     time.Time // just before the request to add the address
 	announced     time.Time // RTM_NEWADDR arrived at this program
 	answered      time.Time // last byte of the first correct answer
 	answeredAgain time.Time // last byte of a second answer right after it
@@ -146,8 +146,8 @@ type times []timing
 
 // series is one line of the report.
 type series struct {
-	what string
-	took []time.Duration
+	what    string
+	elapsed []time.Duration
 }
 
 func (t times) series(vips lab.Pair) []series {

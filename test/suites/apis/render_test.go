@@ -230,8 +230,8 @@ func TestRendererWarns(t *testing.T) {
 			if err != nil {
 				return
 			}
-			for i, said := range got.messages { // the remediation follows
-				got.messages[i] = regexp.MustCompile(`": .*$`).ReplaceAllString(said, `"`)
+			for i, output := range got.messages { // the remediation follows
+				got.messages[i] = regexp.MustCompile(`": .*$`).ReplaceAllString(output, `"`)
 			}
 			if diff := cmp.Diff(warnings, got.messages); diff != "" {
 				t.Errorf("warnings (-API server +renderer):\n%s", diff)

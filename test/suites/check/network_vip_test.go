@@ -16,7 +16,7 @@ import (
 // TestVIP places VIPs on no host, on two hosts, and on a link that is down.
 func TestVIP(t *testing.T) {
 	c := healthy(t, nil)
-	c.runFaults(t, []fault{
+	c.runFaults(t, []faultCase{
 		{
 			name: "on no host", want: []string{"vip-unassigned", "vip-unassigned"}, inject: stopAllKeepalived,
 		},
@@ -200,7 +200,7 @@ func twoHolders(c *cluster) {
 func TestProxyReachability(t *testing.T) {
 	c := healthy(t, nil)
 	const port80 = "tcp dport 80 ip daddr 192.0.2.5 drop; tcp dport 80 ip6 daddr fd4e:5f2a:9c01:1::5 drop;"
-	c.runFaults(t, []fault{
+	c.runFaults(t, []faultCase{
 		{
 			name: "clients on the host are blocked", on: holder, want: []string{"self-check-fails", "self-check-fails"},
 			inject: dropHostClients,

@@ -28,8 +28,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
-// foreignPolicy is the policy of the cluster's administrator.
-const foreignPolicy = `apiVersion: operator.openshift.io/v1
+// otherPolicy is the policy of the cluster's administrator.
+const otherPolicy = `apiVersion: operator.openshift.io/v1
 kind: MachineConfiguration
 metadata:
   name: cluster
@@ -46,8 +46,8 @@ spec:
       actions: [{type: DaemonReload}]
 `
 
-// foreignConfig is another MachineConfig of the pool.
-const foreignConfig = `apiVersion: machineconfiguration.openshift.io/v1
+// otherConfig is another MachineConfig of the pool.
+const otherConfig = `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
   name: 50-master-motd
@@ -105,7 +105,7 @@ func newAdmin(t *testing.T) *admin {
 			Shuffle: rand.New(rand.NewPCG(seed, uint64(i))).Shuffle,
 		}})
 	}
-	c := must1(oc.New(t.Context(), []byte(foreignPolicy), nodes, []byte(foreignConfig)))(t)
+	c := must1(oc.New(t.Context(), []byte(otherPolicy), nodes, []byte(otherConfig)))(t)
 	c.Rollouts() // of the base configuration
 	a := &admin{testbed: s, t: t, book: openInstallDocument(t), cluster: c, began: time.Now()}
 	handlers := nextReleaseHandlers()
@@ -136,8 +136,8 @@ func (a *admin) step(name string, want expect, act func()) {
 	before := a.serviceStarts()
 	begin := time.Now()
 	act()
-	took := time.Since(begin)
-	fmt.Printf("%6.2f s  %s (%.2f s)\n", begin.Sub(a.began).Seconds(), name, took.Seconds())
+	elapsed := time.Since(begin)
+	fmt.Printf("%6.2f s  %s (%.2f s)\n", begin.Sub(a.began).Seconds(), name, elapsed.Seconds())
 	rollouts := a.cluster.Rollouts()
 	nodes := 0
 	if want.changes {
@@ -307,11 +307,11 @@ func checkLeftovers(ctx context.Context, m *host.Host) error {
 		return fmt.Errorf("files after the reboot: %w", err)
 	}
 	for command, want := range map[string]string{
-		"systemctl list-units --failed --plain --no-legend":               "",
-		"systemctl list-units --state=active --plain --no-legend " + ours: "",
-		"systemctl show --property=LoadState --value " + service:          "not-found\n",
-		"systemctl show --property=LoadState --value " + timer:            "not-found\n",
-		"nft list tables | grep http01-proxyd || true":                    "",
+		"systemctl list-units --failed --plain --no-legend":                      "",
+		"systemctl list-units --state=active --plain --no-legend " + unitPattern: "",
+		"systemctl show --property=LoadState --value " + service:                 "not-found\n",
+		"systemctl show --property=LoadState --value " + timer:                   "not-found\n",
+		"nft list tables | grep http01-proxyd || true":                           "",
 	} {
 		got, err := m.Run(ctx, "sh", "-c", command)
 		if err != nil {
@@ -454,7 +454,7 @@ func (a *admin) failingUpgrades() {
 		name   string
 		sums   string
 		outage registry.Outage
-		says   string
+		want   string
 	}{
 		{"wrong checksum", wrong, registry.None, "has the checksum"},
 		{"registry away", a.checksums[third], registry.Refused, "cannot pull"},
@@ -466,7 +466,7 @@ func (a *admin) failingUpgrades() {
 		})
 		a.awaitRelease(second)
 		for _, m := range a.ControlPlane {
-			a.awaitInstallerOn(m, tt.says, "status=1/FAILURE")
+			a.awaitInstallerOn(m, tt.want, "status=1/FAILURE")
 			if got, err := m.Properties(ctx, timer, "ActiveState"); err != nil || got["ActiveState"] != "active" {
 				a.t.Errorf("%s: the retry timer is %v: %v", m, got, err)
 			}
@@ -566,7 +566,7 @@ func (a *admin) remove(before []host.Snapshot) {
 		if err := m.Reboot(ctx); err != nil {
 			return err
 		}
-		out, err := m.Run(ctx, "find", "/run/systemd/system", "-name", ours)
+		out, err := m.Run(ctx, "find", "/run/systemd/system", "-name", unitPattern)
 		if err == nil && out != "" {
 			err = fmt.Errorf("%s has units of the service after a boot: %s", m, out)
 		}

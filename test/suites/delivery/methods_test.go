@@ -166,12 +166,12 @@ func TestStandaloneHost(t *testing.T) {
 
 	// With DESTDIR make does not call systemctl. Here it must call the host's.
 	inside := w.Root + "/usr/local"
-	place := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside + "/lib/systemd/catalog"
-	if out, err := w.run(t.Context(), "make uninstall", place); err == nil || !strings.Contains(out, "is active or enabled") {
+	directory := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside + "/lib/systemd/catalog"
+	if out, err := w.run(t.Context(), "make uninstall", directory); err == nil || !strings.Contains(out, "is active or enabled") {
 		t.Errorf("make uninstall of a running service: %v\n%s", err, out)
 	}
 	w.expectServing(binary, w.builtChecksum(), "by-itself-still")
-	w.block(byItself, 2, 3, place)
+	w.block(byItself, 2, 3, directory)
 	// make keeps the directories that it created, because others may use them.
 	w.runOnHost("rmdir", "/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/usr/local/lib/systemd")
 	w.expectUnchanged()

@@ -29,7 +29,7 @@ const (
 	// catalogUnit installs the journal catalog on hosts without the installer.
 	catalogUnit = "http01-proxyd-catalog.service"
 	binary      = "/usr/local/bin/http01-proxyd"
-	ours        = "http01-proxyd*" // the pattern of the service's units
+	unitPattern = "http01-proxyd*" // the pattern of the service's units
 	renderer    = "http01-machineconfig"
 
 	// unitStarted is the ID of systemd's message that a unit has started
@@ -166,7 +166,7 @@ func (s *testbed) snapshots(t *testing.T) []host.Snapshot {
 // snapshot returns a snapshot of a host without the files of the machine-config-daemon and
 // of the removal unit.
 func snapshot(ctx context.Context, m *host.Host) (host.Snapshot, error) {
-	s, err := m.Snapshot(ctx, ours)
+	s, err := m.Snapshot(ctx, unitPattern)
 	return withoutRemover(withoutDaemon(s)), err
 }
 

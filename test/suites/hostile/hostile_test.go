@@ -26,11 +26,11 @@ var shared struct {
 }
 
 // given names a program that attacks, such as an older one, in place of the built one.
-const given = "HTTP01_PROXYD_HOSTILE"
+const binaryVariable = "HTTP01_PROXYD_HOSTILE"
 
 func TestMain(m *testing.M) {
 	labtest.Shared(m, func(l *lab.Lab, _ string) (err error) {
-		shared.lab, shared.binary = l, os.Getenv(given)
+		shared.lab, shared.binary = l, os.Getenv(binaryVariable)
 		if shared.binary == "" {
 			shared.binary, err = lab.BuildServiceWith(context.Background(), "testdata/attack.go")
 		}

@@ -53,7 +53,7 @@ func TestVersions(t *testing.T) {
 		"not ours, told": {[]string{"BINARY=/bin/ls", "VERSION=" + first}, "make rpm: /usr/bin/ls does not say that it is http01-proxyd: name another with BINARY="},
 		"the admin's":    {[]string{"BINARY=/root/" + adminTool}, "make rpm: /root/" + adminTool + " is " + adminTool + ", and not http01-proxyd: name another with BINARY="},
 		"architecture":   {[]string{"ARCHITECTURE=mips", "VERSION=" + first}, "ARCHITECTURE=mips is none of a release"},
-		"another's":      {[]string{"ARCHITECTURE=" + foreign, "VERSION=" + first}, "is no program for " + foreign},
+		"another's":      {[]string{"ARCHITECTURE=" + otherArchitecture, "VERSION=" + first}, "is no program for " + otherArchitecture},
 		"as rpm says it": {[]string{"ARCHITECTURE=" + rpmArchitecture, "VERSION=" + first}, "." + rpmArchitecture + ".rpm"},
 		"no date":        {[]string{"SOURCE_DATE_EPOCH=", "VERSION=" + first}, "give SOURCE_DATE_EPOCH"},
 	} {

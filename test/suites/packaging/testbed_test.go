@@ -170,9 +170,9 @@ func runOnHost(t *testing.T, h *host.Host, name string, args ...string) string {
 }
 
 // eventually calls try until it returns nil.
-func eventually(t *testing.T, what string, ask func() error) {
+func eventually(t *testing.T, what string, attempt func() error) {
 	t.Helper()
-	must(t, lab.Eventually(t.Context(), what, func(context.Context) error { return ask() }))
+	must(t, lab.Eventually(t.Context(), what, func(context.Context) error { return attempt() }))
 }
 
 // expectProperties expects these values of a unit's properties.

@@ -10,9 +10,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// TestForeignNATAfter loads nat chains after ours, one of which redirects every port 80.
+// TestOtherNATAfter loads nat chains after ours, one of which redirects every port 80.
 // The first mapping wins.
-func TestForeignNATAfter(t *testing.T) {
+func TestOtherNATAfter(t *testing.T) {
 	s := startServices(t, lab.Layout{})
 	holder := s.Preferred(s.API.V4)
 	must(t, holder.LoadNodeRules(t.Context()))
@@ -36,9 +36,9 @@ const earlier = `table inet earlier {
 }
 `
 
-// TestForeignNATBefore loads a nat table before ours. It is harmless for other ports, and
+// TestOtherNATBefore loads a nat table before ours. It is harmless for other ports, and
 // check reports it when it maps port 80 of the VIPs.
-func TestForeignNATBefore(t *testing.T) {
+func TestOtherNATBefore(t *testing.T) {
 	s := startServices(t, lab.Layout{})
 	s.awaitPlacement()
 	for _, m := range s.ControlPlane {

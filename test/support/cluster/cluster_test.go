@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	unit       = "http01-proxyd.service"
-	unitPath   = "/etc/systemd/system/" + unit
-	companion  = "http01-proxyd-table.service"
-	binaryPath = "/usr/local/bin/http01-proxyd"
-	ours       = "http01-proxyd*" // the pattern of the service's units
+	unit        = "http01-proxyd.service"
+	unitPath    = "/etc/systemd/system/" + unit
+	companion   = "http01-proxyd-table.service"
+	binaryPath  = "/usr/local/bin/http01-proxyd"
+	unitPattern = "http01-proxyd*" // the pattern of the service's units
 
 	companionPath = "/etc/systemd/system/" + companion
 )
@@ -42,7 +42,7 @@ func TestHostsMatchCoreOS(t *testing.T) {
 		"keepalived":               {[]string{"systemctl", "is-active", "keepalived.service"}, "active"},
 		"systemd's generation":     {[]string{"sh", "-c", "systemctl --version | cut -d' ' -f2 | head -n 1"}, "252"},
 		"the credentials' mode":    {[]string{"stat", "-c", "%a %U", "/var/lib/kubelet/config.json"}, "600 root"},
-		"no unit of http01-proxyd": {[]string{"systemctl", "list-units", "--all", "--no-legend", ours}, ""},
+		"no unit of http01-proxyd": {[]string{"systemctl", "list-units", "--all", "--no-legend", unitPattern}, ""},
 		"the default routes":       {[]string{"sh", "-c", "ip route show default; ip -6 route show default"}, "default via 192.0.2.1 dev host0 proto static \ndefault via fd4e:5f2a:9c01:1::1 dev host0 proto static metric 1024 pref medium"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func snapshots(t *testing.T, c *cluster.Cluster) []host.Snapshot {
 	t.Helper()
 	all := make([]host.Snapshot, len(c.ControlPlane))
 	each(t, c, func(ctx context.Context, i int, m *host.Host) (err error) {
-		all[i], err = m.Snapshot(ctx, ours)
+		all[i], err = m.Snapshot(ctx, unitPattern)
 		return err
 	})
 	return all

@@ -157,9 +157,9 @@ func expectStatus(t *testing.T, c *cluster.Cluster, url string, want int) {
 func serveCertificate(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
 	const day = 24 * time.Hour
-	late := must1(lab.Issue("late", 90*day, 18*day, name))(t)
+	expiring := must1(lab.Issue("late", 90*day, 18*day, name))(t)
 	for _, m := range c.ControlPlane {
-		server := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return late }))(t)
+		server := must1(lab.ServeAPI(t.Context(), m.Listen, func(string, netip.Addr) *tls.Certificate { return expiring }))(t)
 		t.Cleanup(func() {
 			if err := server.Close(); err != nil {
 				t.Error(err)
@@ -184,11 +184,11 @@ func startPrometheus(t *testing.T, c *cluster.Cluster) *prometheus {
 	t.Helper()
 	var object struct{ Spec json.RawMessage }
 	must(t, yaml.Unmarshal(repositoryFile(t, manifests+"prometheusrule.yaml"), &object))
-	var ours, theirs strings.Builder
+	var proxyTargets, nodeTargets strings.Builder
 	for i, m := range c.ControlPlane {
 		address := c.Lab.ControlPlaneAddresses(i)[0].Addr()
-		fmt.Fprintf(&ours, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9645), m)
-		fmt.Fprintf(&theirs, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9100), m)
+		fmt.Fprintf(&proxyTargets, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9645), m)
+		fmt.Fprintf(&nodeTargets, "  - {targets: [%q], labels: {instance: %s}}\n", netip.AddrPortFrom(address, 9100), m)
 	}
 	worker := c.Lab.Worker.Node
 	dir := filepath.Join(worker.Dir, "prometheus")
@@ -199,9 +199,9 @@ rule_files: [rules.yaml]
 scrape_configs:
 - job_name: http01-proxyd
   static_configs:
-`+ours.String()+`- job_name: node-exporter
+`+proxyTargets.String()+`- job_name: node-exporter
   static_configs:
-`+theirs.String()), 0o600))
+`+nodeTargets.String()), 0o600))
 	p := &prometheus{node: worker, address: netip.AddrPortFrom(worker.Addresses.V4, 9090).String(), controlPlaneHosts: len(c.ControlPlane)}
 	process, err := worker.Start(lab.Command{Name: "prometheus", Path: "prometheus", Args: []string{
 		"--config.file=" + filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path=" + filepath.Join(dir, "data"),

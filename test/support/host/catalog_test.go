@@ -55,9 +55,9 @@ func TestJournalCatalog(t *testing.T) {
 	}
 }
 
-// TestBrokenForeignCatalog holds that an unreadable catalog of another package only
+// TestOtherCatalogBroken holds that an unreadable catalog of another package only
 // prevents explanations: no unit fails.
-func TestBrokenForeignCatalog(t *testing.T) {
+func TestOtherCatalogBroken(t *testing.T) {
 	s := newService(t, false)
 	s.installCatalog()
 	const broken = "/usr/local/lib/systemd/catalog/broken.catalog"

@@ -166,9 +166,9 @@ func TestRestarts(t *testing.T) {
 	if running := s.run("sh", "-c", "tail -qn "+strconv.Itoa(restarts/10)+" /proc/"+s.property("MainPID")+"/exe | grep -cx release"); running != strconv.Itoa(restarts/10)+"\n" {
 		t.Errorf("%s of %d changed binaries were installed and run", running, restarts/10)
 	}
-	took := time.Since(begin) / restarts
+	elapsed := time.Since(begin) / restarts
 	l.end()
-	t.Logf("%d restarts at %d connections/s, %v each: %v", restarts, perSecond, took.Round(time.Millisecond), l)
+	t.Logf("%d restarts at %d connections/s, %v each: %v", restarts, perSecond, elapsed.Round(time.Millisecond), l)
 	if l.refused.Load() > 0 || l.lost.Load() > 0 || l.answered.Load() < restarts {
 		t.Errorf("%v: %q", l, l.failures)
 	}
@@ -237,9 +237,9 @@ func TestKills(t *testing.T) {
 			return nil
 		})
 	}
-	took := time.Since(begin) / kills
+	elapsed := time.Since(begin) / kills
 	l.end()
-	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond, took.Round(time.Millisecond), flying, l)
+	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond, elapsed.Round(time.Millisecond), flying, l)
 	if l.refused.Load() > 0 || l.lost.Load() > flying || l.answered.Load() < kills {
 		t.Errorf("%v: %q", l, l.failures)
 	}

@@ -45,22 +45,22 @@ func (p pair) onLink() []netip.Prefix {
 // testbed is a booted control-plane host and a worker, with this process as a client on their
 // network.
 type testbed struct {
-	cell               *host.Cell
-	api, ingress       pair // the VIPs
-	client             pair
-	masterIP, workerIP pair
+	cell             *host.Cell
+	api, ingress     pair // the VIPs
+	client           pair
+	nodeIP, workerIP pair
 
 	node, worker *host.Host
 	router       *router
 }
 
 func newTestbed(ctx context.Context, c *host.Cell, tree, binary string) (*testbed, error) {
-	s := &testbed{cell: c, api: address(5), ingress: address(6), client: address(100), masterIP: address(11), workerIP: address(21)}
+	s := &testbed{cell: c, api: address(5), ingress: address(6), client: address(100), nodeIP: address(11), workerIP: address(21)}
 	if err := c.AddBridge(ctx, bridge, s.client.onLink()...); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.node, err = c.NewHost(host.Options{Name: "master", Tree: tree, Bridge: bridge, Addresses: s.masterIP.onLink()}); err != nil {
+	if s.node, err = c.NewHost(host.Options{Name: "master", Tree: tree, Bridge: bridge, Addresses: s.nodeIP.onLink()}); err != nil {
 		return nil, err
 	}
 	if s.worker, err = c.NewHost(host.Options{Name: "worker", Tree: tree, Bridge: bridge, Addresses: s.workerIP.onLink()}); err != nil {
@@ -100,8 +100,8 @@ func (s *testbed) keepalivedConf() string {
 	var all []lab.VRRPInstance
 	for i := range 2 {
 		all = append(all,
-			instance(fmt.Sprintf("lab_API_%d", i), 57, 40, s.masterIP[i], s.workerIP[i], s.api[i]),
-			instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 20, s.masterIP[i], s.workerIP[i], s.ingress[i]))
+			instance(fmt.Sprintf("lab_API_%d", i), 57, 40, s.nodeIP[i], s.workerIP[i], s.api[i]),
+			instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 20, s.nodeIP[i], s.workerIP[i], s.ingress[i]))
 	}
 	return render(all)
 }
@@ -109,7 +109,7 @@ func (s *testbed) keepalivedConf() string {
 func (s *testbed) workerKeepalived() string {
 	var all []lab.VRRPInstance
 	for i := range 2 {
-		all = append(all, instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 40, s.workerIP[i], s.masterIP[i], s.ingress[i]))
+		all = append(all, instance(fmt.Sprintf("lab_INGRESS_%d", i), 58, 40, s.workerIP[i], s.nodeIP[i], s.ingress[i]))
 	}
 	return render(all)
 }

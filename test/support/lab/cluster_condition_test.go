@@ -145,7 +145,7 @@ func TestClusterCondition(t *testing.T) {
 		must(t, l.ControlPlane[i].StopKeepalived(t.Context()))
 		down[l.ControlPlane[i]] = true
 	}
-	awaitNobody(t, services, both[0].String(), both[1].String())
+	awaitNoVIP(t, services, both[0].String(), both[1].String())
 	text, lost := f.expect(text, "False", "VIPNotHeld", "is held by no host: see keepalived on master0, master1 and master2")
 	if lost.Before(stopped) {
 		t.Errorf("lost at %v, and keepalived was stopped at %v", lost, stopped)
@@ -184,8 +184,8 @@ func TestClusterCondition(t *testing.T) {
 	}
 }
 
-// awaitNobody waits until no control-plane node has any of the VIPs.
-func awaitNobody(t *testing.T, services []*Service, vips ...string) {
+// awaitNoVIP waits until no control-plane node has any of the VIPs.
+func awaitNoVIP(t *testing.T, services []*Service, vips ...string) {
 	t.Helper()
 	for _, s := range services {
 		_, err := s.Await(t.Context(), "no VIP", func(seen Status) error {
