@@ -192,7 +192,7 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.write("ca-bundle.crt", "") // refused: the last good one stays, and nothing is sent
 	w.awaitReason(report.TrustRefused, "False")
 	w.awaitReport("last good", func(s report.Trust, _ report.Condition) bool {
-		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": it is empty")
+		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": the file is empty")
 	})
 	w.write("ca-bundle.crt", b.pem("old1"))
 	w.awaitReason(report.NoUsableCertificate, "False")
@@ -211,7 +211,7 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.write("system.crt", b.pem("S1"))
 	w.expectReceived(system, a, both, system, `the CA of this host, in system.crt ("CN=S1")`)
 	for text, n := range map[string]int{
-		"event=trust ": 5, "event=trust-refused ": 2, "event=trust-left-out ": 2, `subject="CN=old1" serial=1 reason="it has expired on `: 1, `subject="CN=old2" serial=2 `: 1,
+		"event=trust ": 5, "event=trust-refused ": 2, "event=trust-left-out ": 2, `subject="CN=old1" serial=1 reason="expired on `: 1, `subject="CN=old2" serial=2 `: 1,
 	} {
 		// The last line is written after the gate has been told.
 		if !nstest.Poll(func() bool { return w.log.Count(text) == n }) {

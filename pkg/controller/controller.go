@@ -137,7 +137,7 @@ func newComponents(ctx context.Context, o Options) (*service, error) {
 	if s.statusSocket, err = report.Listen(ctx, o.StatusSocket); err != nil {
 		return nil, errors.Join(err, s.addresses.Close())
 	}
-	s.proxyOutput = newChildOutput(o.Log, "gate")
+	s.proxyOutput = newChildOutput(o.Log, "proxy")
 	if s.gate, err = startProxy(s.proxyOutput); err == nil {
 		err = s.gate.awaitAlive()
 	}

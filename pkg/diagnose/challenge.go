@@ -11,7 +11,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -67,12 +66,13 @@ func isRelevant(c report.RecentChallenge, all []report.RecentChallenge) bool {
 // challengeFinding is the fault of a challenge, unless the check of the ingress reports
 // it.
 func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
-	switch causeID := upstream.Cause(c.Cause); causeID {
-	case "":
+	if c.Cause == "" {
 		return statusFinding(c)
-	case upstream.NoUpstream, upstream.Refused, upstream.ConnectTimeout, upstream.Unreachable, upstream.Stopped,
-		upstream.TLSUntrusted, upstream.TLSName, upstream.TLSExpired, upstream.TLSHandshake, upstream.ProxyProtocolUnexpected,
-		upstream.EgressUnreachable, upstream.EgressTLS, upstream.EgressAuth, upstream.EgressDenied, upstream.EgressLoop:
+	}
+	switch id, _ := findings.ForCause(c.Cause); id {
+	case findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.ExchangeStopped,
+		findings.IngressTLSUntrusted, findings.IngressTLSName, findings.IngressTLSExpired, findings.IngressTLSHandshake, findings.IngressPROXYProtocol,
+		findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied, findings.EgressLoop:
 		return findings.Finding{}, false
 	default:
 		addr, _ := netip.ParseAddrPort(c.Upstream)

@@ -12,7 +12,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/settings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -45,27 +44,27 @@ func (h *host) ingressResponses(ctx context.Context) []ingressResponse {
 func checkIngress(ctx context.Context, h *host) Result {
 	return judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
 		g, _ := h.observed.viaProxy.await(ctx)
-		cause := connectionCause(a.page)
+		fault := connectionFault(a.page)
 		switch {
-		case cause == "":
+		case fault == "":
 			return nil, h.describeIngress(a, g)
-		case cause == upstream.TLSUntrusted && g.trustUnreadable != nil:
+		case fault == findings.IngressTLSUntrusted && g.trustUnreadable != nil:
 			return nil, fmt.Sprintf("cannot be verified: %v", g.trustUnreadable)
-		case cause == upstream.TLSName && h.observed.apiName(ctx) == placeholderName:
+		case fault == findings.IngressTLSName && h.observed.apiName(ctx) == placeholderName:
 			return nil, "responds with TLS; its certificate cannot be compared without the API's name (set --name)"
 		}
-		if f, is := h.routerUnreachable(a, cause); is {
+		if f, is := h.routerUnreachable(a, fault); is {
 			return []findings.Finding{f}, ""
 		}
-		f := h.attributeToLink(ctx, a.newFinding(cause), a)
+		f := h.attributeToLink(ctx, a.newFinding(fault), a)
 		return []findings.Finding{h.attributeToEgress(f, a)}, ""
 	})
 }
 
 // routerUnreachable is the finding about a MicroShift router that does not accept
 // connections.
-func (h *host) routerUnreachable(a ingressResponse, cause upstream.Cause) (findings.Finding, bool) {
-	if !h.microShiftState.active || cause != upstream.Refused && cause != upstream.ConnectTimeout && cause != upstream.Unreachable {
+func (h *host) routerUnreachable(a ingressResponse, fault findings.ID) (findings.Finding, bool) {
+	if !h.microShiftState.active || fault != findings.IngressRefused && fault != findings.IngressTimeout && fault != findings.IngressUnreachable {
 		return findings.Finding{}, false
 	}
 	return findings.New(findings.MicroShiftRouterUnreachable, findings.Values{"upstream": a.addr.String(), "how": describeFetch(a.page)}), true
@@ -104,7 +103,7 @@ func checkRoute(ctx context.Context, h *host) Result {
 		return skippedResult("the API's name is unknown (set --name)")
 	}
 	r := judgeEachIngress(ctx, h, func(a ingressResponse) ([]findings.Finding, string) {
-		if connectionCause(a.page) != "" {
+		if connectionFault(a.page) != "" {
 			return nil, "" // reported by the check of the ingress
 		}
 		v := a.judgeChallenge(name, h.Token)
@@ -116,24 +115,25 @@ func checkRoute(ctx context.Context, h *host) Result {
 	return r
 }
 
-// connectionCause is the cause of a missing response; empty if there is one. Causes in
+// connectionFault is the reason for a missing response; empty if there is one. Faults in
 // a response belong to the check of the route.
-func connectionCause(f protocol.FetchResult) upstream.Cause {
-	switch cause := pageCause(f); cause {
-	case upstream.MalformedAnswer, upstream.AnswerTruncated, upstream.AnswerTooLarge:
+func connectionFault(f protocol.FetchResult) findings.ID {
+	switch fault := pageFault(f); fault {
+	case findings.ResponseMalformed, findings.ResponseTruncated, findings.ResponseTooLarge:
 		return ""
-	case upstream.ProxyProtocolUnexpected, upstream.EgressLoop:
-		return cause
+	case findings.IngressPROXYProtocol, findings.EgressLoop:
+		return fault
 	default:
-		if cause.IsForwarded() {
+		if e, _ := findings.Lookup(fault); e.Forwarded() {
 			return ""
 		}
-		return cause
+		return fault
 	}
 }
 
-func (a ingressResponse) newFinding(cause upstream.Cause) findings.Finding {
-	f := a.page.Failure(string(cause), a.addr).Finding(a.page.Context)
+func (a ingressResponse) newFinding(fault findings.ID) findings.Finding {
+	e, _ := findings.Lookup(fault)
+	f := a.page.Failure(e.Cause, a.addr).Finding(a.page.Context)
 	if a.page.Location != "" {
 		f.Message += fmt.Sprintf(" (its Location is %q)", a.page.Location)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -188,7 +187,7 @@ func (h *host) letsEncryptStep(ways []addressResponse) TraceStep {
 	switch {
 	case w.page.Cause != "":
 		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: %s", describeFetch(w.page))
-	case pageCause(w.page) == upstream.RedirectToHTTPS:
+	case pageFault(w.page) == findings.RouteRedirectsHTTPS:
 		return newStep(who, w.addr.String(), false, 0, "it would follow the redirect to %q, where nothing serves the challenge", w.page.Location)
 	case w.page.Status != 200:
 		return newStep(who, w.addr.String(), false, 0, "it would reject the challenge: status %d", w.page.Status)
@@ -211,7 +210,7 @@ func (h *host) certManagerStep(ways []addressResponse) TraceStep {
 	}
 	w := ways[i]
 	switch {
-	case w.page.Cause != "" && upstream.Cause(w.page.Cause) != upstream.AnswerTruncated:
+	case w.page.Cause != "" && pageFault(w.page) != findings.ResponseTruncated:
 		return newStep(who, w.addr.String(), false, 0, "the self check would fail: %s", describeFetch(w.page))
 	case w.page.Status != 200:
 		return newStep(who, w.addr.String(), false, 0, "the self check would fail: status %d", w.page.Status)

@@ -15,14 +15,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
+
+// proxyBody is the body of http01-proxyd's response to a request that is not a challenge
+// (reqhead.OnlyChallenges).
+const proxyBody = "Only /.well-known/acme-challenge/* is allowed"
 
 // isProxyResponse reports whether a response is that of http01-proxyd to a request that
 // is not a challenge.
 func isProxyResponse(f protocol.FetchResult) bool {
-	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == reqhead.OnlyChallenges
+	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == proxyBody
 }
 
 // forwardedByProxy reports whether http01-proxyd forwarded a response. It adds itself

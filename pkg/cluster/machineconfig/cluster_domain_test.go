@@ -12,12 +12,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// TestClusterDomain: where routers have TLS, the Infrastructure tells the cluster's
-// domain, unless an admin does.
+// TestClusterDomain: for routers with TLS, the Infrastructure provides the cluster's
+// domain, unless --cluster-domain does.
 func TestClusterDomain(t *testing.T) {
 	t.Parallel()
-	const told = "i.yaml: the ingress's certificate may be for *.apps.ocp.example.com, by status.apiServerURL: give --cluster-domain (CLUSTER_DOMAIN of make) for another"
-	const missing = "the ingress's certificate will have to be for the API's own name, and routers as a rule have one for *.apps of the cluster's domain: give --cluster-domain (CLUSTER_DOMAIN of make)"
+	const told = "i.yaml: the certificate of the ingress may be for *.apps.ocp.example.com, from status.apiServerURL; use --cluster-domain (CLUSTER_DOMAIN of make) for another domain"
+	const missing = "the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)"
 	const asked = "a.yaml: DefaultDeployment, port 8888; i.yaml: API VIP 192.0.2.5, ingress VIP 192.0.2.6"
 	const usual = "https://api.OCP.example.com:6443"
 	bundle := configMap(ca(t, "Lab CA", time.Now().Add(time.Hour)))

@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// program is the least that counts as a Linux program: an ELF header, and what
-// the Go linker leaves about a build for debug/buildinfo, in the one segment.
+// program is a minimal Linux program: an ELF header, and the build information of the
+// Go linker in the only segment.
 func program(kind uint16, path, goos, goarch string) []byte {
 	build := "path\t" + path + "\nbuild\tGOARCH=" + goarch + "\nbuild\tGOOS=" + goos + "\n"
 	info := append([]byte("\xff Go buildinf:\x08\x02"), make([]byte, 16)...) // strings follow inline
@@ -37,8 +37,8 @@ func program(kind uint16, path, goos, goarch string) []byte {
 
 const servicePath = "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd"
 
-// TestIgnition: what a host gets, of a fork's binary too (ET_DYN). No limit that is
-// meant for MachineConfigs applies.
+// TestIgnition: the files of a host, also with the binary of a fork (ET_DYN). The
+// limits of MachineConfigs do not apply.
 func TestIgnition(t *testing.T) {
 	t.Parallel()
 	text := append(program(3, "example.com/fork/cmd/http01-proxyd", "linux", "s390x"), noise(machineconfig.TotalLimit+1)...)
@@ -65,7 +65,7 @@ func TestIgnition(t *testing.T) {
 
 func TestIgnitionRefuses(t *testing.T) {
 	t.Parallel()
-	const mend = `: give the http01-proxyd that "make build" or a release has made for Linux`
+	const mend = `: give an http01-proxyd for Linux, from "make build" or a release`
 	for name, tt := range map[string]struct {
 		binary []byte
 		config *machineconfig.Input

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
-// TestFileSettles: what is amid its replacement does not count.
+// TestFileSettles: a file that is being replaced is not used.
 func TestFileSettles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "proxy.env")
@@ -34,7 +34,7 @@ func TestFileSettles(t *testing.T) {
 			got = err.Error()
 		}
 		if got != want {
-			t.Errorf("it says %q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	look := func(waits bool) {
@@ -66,7 +66,7 @@ func TestFileSettles(t *testing.T) {
 	says("http://two")
 	now = now.Add(time.Second)
 	look(false)
-	says(path + ": line 1: a quote that begins here is not closed before the file ends: close it, or see why the file is half-written")
+	says(path + ": line 1: the quote that begins here is not closed: close it, or check the program that writes the file")
 	write("HTTP_PROXY=http://two\n")
 	look(true)
 	now = now.Add(time.Second)
