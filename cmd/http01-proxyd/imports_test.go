@@ -92,6 +92,8 @@ func TestImportRules(t *testing.T) {
 		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets; package nftables reads only its own table
 		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
 		"pkg/diagnose/conntrack":      {"pkg/findings"},
+		"pkg/diagnose/obstacles":      {"pkg/diagnose/simulator", "pkg/findings", "pkg/host/nftables/ruleset"},
+		"pkg/diagnose/discovery":      {"pkg/config", "pkg/host/keepalived"},
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},

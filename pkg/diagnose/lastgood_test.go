@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/discovery"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -44,8 +45,8 @@ func TestLastGoodVIPs(t *testing.T) {
 		"incomplete, and it is on standby": {keepalived.ErrIncomplete, reported(report.Standby, whole), whole},
 		"incomplete from the start":        {keepalived.ErrIncomplete, reported(report.NoVIPs, none), none},
 		"no VIPs any more":                 {keepalived.ErrNoAPIInstance, reported(report.NoVIPs, whole), none},
-		"user-managed":                     {errVIPsUserManaged, reported(report.ExternalLoadBalancer, none), none},
-		"no node":                          {errNoNode, reported(report.Serving, whole), none},
+		"user-managed":                     {discovery.ErrUserManaged, reported(report.ExternalLoadBalancer, none), none},
+		"no node":                          {discovery.ErrNoNode, reported(report.Serving, whole), none},
 	} {
 		h := &host{vipsErr: tt.err, report: func() (report.Report, error) { return tt.report, nil }}
 		h.useLastGoodVIPs()
