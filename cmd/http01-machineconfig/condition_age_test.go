@@ -85,7 +85,7 @@ func TestOutputFails(t *testing.T) {
 	must(t, os.WriteFile(path, []byte(holderReport(time.Now())), 0o600))
 	var reported strings.Builder
 	code := program().Execute(t.Context(), []string{"condition", path}, command.Streams{Out: failingWriter{}, Err: &reported})
-	if want := "http01-machineconfig condition: print the condition: short write\n"; code != int(exitNoCondition) || reported.String() != want {
+	if want := "http01-machineconfig condition: cannot print the condition: short write\n"; code != int(exitNoCondition) || reported.String() != want {
 		t.Errorf("exit code %d: %s", code, &reported)
 	}
 }

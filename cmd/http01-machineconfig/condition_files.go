@@ -69,7 +69,7 @@ func readReport(file string) ([]byte, error) {
 		text, err = readAtMost(file, maxReport)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read a report: %w: give a file with the output of \"http01-proxyd status -o json\" on the host", err)
+		return nil, fmt.Errorf("cannot read the report: %w: give a file with the output of \"http01-proxyd status -o json\" on the host", err)
 	}
 	return text, nil
 }
@@ -97,7 +97,7 @@ func (f conditionFlags) readPrevious() (*report.Condition, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // the first run
 	} else if err != nil {
-		return nil, fmt.Errorf("read the previous condition: %w: %s", err, remediation)
+		return nil, fmt.Errorf("cannot read the previous condition: %w: %s", err, remediation)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, machineconfig.Problem{

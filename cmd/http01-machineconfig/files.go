@@ -72,7 +72,7 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, readError(err)
 	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("read %s: longer than %d bytes: check that it is the right file", name, limit)
+		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, limit)
 	}
 	return text, nil
 }
@@ -82,7 +82,7 @@ func writeFiles(dir string, outputs []outputFile) error {
 	for _, o := range outputs {
 		path := filepath.Join(dir, filepath.FromSlash(o.File))
 		if err := replaceFile(path, o.Text); err != nil {
-			return fmt.Errorf("write %s: %w: give another folder with --out", path, err)
+			return fmt.Errorf("cannot write %s: %w: give another folder with --out", path, err)
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for other renderings: %w: give another folder with --out", err)
+		return fmt.Errorf("cannot list the folder: %w: give another folder with --out", err)
 	}
 	ours := make(map[string]bool)
 	for _, o := range outputs {
@@ -147,11 +147,11 @@ func printStream(w io.Writer, outputs []outputFile) error {
 	for i, o := range outputs {
 		if i > 0 {
 			if _, err := io.WriteString(w, "---\n"); err != nil {
-				return fmt.Errorf("write the output: %w", err)
+				return fmt.Errorf("cannot write the output: %w", err)
 			}
 		}
 		if _, err := w.Write(o.Text); err != nil {
-			return fmt.Errorf("write the output: %w", err)
+			return fmt.Errorf("cannot write the output: %w", err)
 		}
 	}
 	return nil

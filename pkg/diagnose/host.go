@@ -25,6 +25,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // Options are the settings of the command line.
@@ -119,7 +120,7 @@ func inspectHost(ctx context.Context, o Options) (*host, error) {
 	fetchReport := func() (report.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
-		return report.Fetch(ctx, o.StatusSocket)
+		return client.Fetch(ctx, o.StatusSocket)
 	}
 	first := sync.OnceValues(fetchReport)
 	go func() { _, _ = first() }()

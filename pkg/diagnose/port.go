@@ -14,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // programName is the process name in the kernel.
@@ -75,7 +76,7 @@ func checkInternalPort(h *host) Result {
 	switch {
 	case strings.Contains(owner, unit.Name):
 		return okResult("port %d belongs to the service: %s", port, owner)
-	case errors.Is(err, report.ErrInvalidReport):
+	case errors.Is(err, client.ErrInvalidReport):
 		return skippedResult("the service runs, but its report is not readable; port %d is in use by %s", port, owner)
 	case h.serviceUnresponsive():
 		return skippedResult("the service does not respond; port %d is in use by %s", port, owner)

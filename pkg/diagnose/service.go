@@ -16,6 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/unit"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // checkService evaluates the service's own report. If the service is not ready, it also
@@ -32,7 +33,7 @@ func checkService(_ context.Context, h *host) Result {
 	case reason == "" && errors.Is(h.reportError(), fs.ErrPermission) && h.mayRun():
 		return skippedResult("only root can query the service")
 	}
-	if errors.Is(h.reportError(), report.ErrInvalidReport) {
+	if errors.Is(h.reportError(), client.ErrInvalidReport) {
 		return findingsResult([]findings.Finding{findings.New(findings.ServiceReportUnreadable, findings.Values{"error": h.reportError().Error()})}, "")
 	}
 	if findings := h.sandboxFindings(); len(findings) > 0 {
@@ -63,7 +64,7 @@ func (h *host) serviceUnresponsive() bool {
 	err := h.reportError()
 	var timeout net.Error
 	switch {
-	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, report.ErrInvalidReport):
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, client.ErrInvalidReport):
 		return false
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return true

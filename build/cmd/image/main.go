@@ -106,7 +106,7 @@ func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 	}
 	hash, err := index.Digest()
 	if err != nil {
-		return nil, "", fmt.Errorf("find the image's digest: %w", err)
+		return nil, "", fmt.Errorf("cannot find the image's digest: %w", err)
 	}
 	digest := hash.String()
 	if f.released != "" && digest != f.released {
@@ -118,7 +118,7 @@ func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 		return nil, "", err
 	}
 	if err := os.WriteFile(filepath.Clean(f.out)+".digest", []byte(digest+"\n"), 0o644); err != nil { //nolint:gosec // to be read by anyone
-		return nil, "", fmt.Errorf("write the image's digest: %w", err)
+		return nil, "", fmt.Errorf("cannot write the image's digest: %w", err)
 	}
 	return index, digest, nil
 }

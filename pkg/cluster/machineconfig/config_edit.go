@@ -58,7 +58,7 @@ func (c configEdits) applyTo(configuration Input) (Input, error) {
 		_, err = config.Parse(configuration.Name, text.Bytes())
 	}
 	if err != nil {
-		return configuration, fmt.Errorf("complete %s: %w", configuration.Name, err)
+		return configuration, fmt.Errorf("cannot edit %s: %w", configuration.Name, err)
 	}
 	return Input{Name: configuration.Name, Text: text.Bytes()}, nil
 }

@@ -209,7 +209,7 @@ func readConfiguration(sources fs.FS, given *Input) (Input, error) {
 	if given == nil {
 		text, err := fs.ReadFile(sources, configFile)
 		if err != nil {
-			return Input{}, fmt.Errorf("read the default configuration: %w", err)
+			return Input{}, fmt.Errorf("cannot read the default configuration: %w", err)
 		}
 		given = &Input{Name: configFile, Text: text}
 	}

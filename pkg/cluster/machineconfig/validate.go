@@ -40,7 +40,7 @@ func validateMachineConfig(source string, m machineConfig) (types.Config, error)
 	}
 	text, err := json.Marshal(m.section("spec")["config"])
 	if err != nil {
-		return types.Config{}, fmt.Errorf("write the Ignition part of %s: %w", source, err)
+		return types.Config{}, fmt.Errorf("cannot write the Ignition part of %s: %w", source, err)
 	}
 	c, remarks, err := ignition.ParseCompatibleVersion(text)
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // publish puts the result of a pass on the board.
 func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	reason, message = l.withConfigError(reason, message)
-	look := report.ReconcileResult{
+	look := tracker.ReconcileResult{
 		Reason:             reason,
 		Message:            message,
 		UnreachableMessage: p.unreachableMessage,
@@ -24,8 +25,8 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		VIPs:               reportVIPs(p.decision),
 		Config:             l.observer.configuration.report(),
 	}
-	old := l.Tracker.VIPs()
-	l.reportVIPChanges(old, look.VIPs)
+	l.reportVIPChanges(l.vips, look.VIPs)
+	l.vips = look.VIPs
 	l.Tracker.SetReconcileResult(look, time.Now())
 }
 
@@ -51,7 +52,6 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 	was, is := vipsInState(before, report.VIPHeld), vipsInState(after, report.VIPHeld)
 	if !slices.Equal(was, is) {
-		l.OnVIPChange()
 		l.Tracker.CountVIPTransitions(countMissing(was, is) + countMissing(is, was))
 	}
 	for _, vip := range is {

@@ -228,15 +228,15 @@ func (s *Source) useLastGood(now time.Time) bool {
 // file.
 func (s *Source) UsesLastGood() bool { return s.usesLastGood }
 
-// SaveLastGood writes the copy of the last accepted file, if that is pending. It waits
-// for the disk, so it must not run in the hot path.
-func (s *Source) SaveLastGood() error {
-	text := s.pendingCopy
+// UnsavedCopy returns what writes the copy of the last good CAs, or nil if the copy is up
+// to date. It can be called in another goroutine, because an fsync can take seconds.
+func (s *Source) UnsavedCopy() (write func() error) {
+	text, lastGood := s.pendingCopy, s.lastGood
 	if text == nil {
 		return nil
 	}
 	s.pendingCopy = nil
-	return s.lastGood.save(text)
+	return func() error { return lastGood.save(text) }
 }
 
 // maxDescribedNames is how many CAs a diagnosis names, and how much of each name.
