@@ -44,9 +44,9 @@ func checkRuleset(ctx context.Context, h *host) Result {
 // inputLink is the link by which external packets for a VIP arrive: the one with the
 // VIP, or the one towards it.
 func (h *host) inputLink(vip netip.Addr) simulator.Link {
-	w, err := h.pathTo(vip, h.addresses)
-	if err != nil || w.link.Flags&net.FlagLoopback != 0 {
+	w, err := h.pathTo(vip)
+	if err != nil || w.Link.Flags&net.FlagLoopback != 0 {
 		return simulator.Link{} // rules with this link are not simulated
 	}
-	return simulator.Link{Index: w.link.Index, Name: w.link.Name}
+	return simulator.Link{Index: w.Link.Index, Name: w.Link.Name}
 }
