@@ -71,9 +71,9 @@ func TestImportRules(t *testing.T) {
 		"pkg/exporter/metrics":        {"pkg/report", "pkg/proxy/upstream"}, // the labels' values
 		"internal/httpfield":          nil,                                  // one grammar for both directions
 		"internal/printable":          nil,
+		"internal/settled":            nil,
 		"internal/wire":               nil,
 		"internal/filewatch":          nil,
-		"internal/settled":          nil,
 		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
 		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                                            // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
@@ -97,6 +97,9 @@ func TestImportRules(t *testing.T) {
 		"pkg/diagnose/simulator":      nil,                                                                               // reads all rulesets; package nftables reads only its own table
 		"pkg/diagnose/unit":           {"pkg/findings", "pkg/host/systemd"},
 		"pkg/diagnose/conntrack":      {"pkg/findings"},
+		"pkg/diagnose/obstacles":      {"pkg/diagnose/simulator", "pkg/findings", "pkg/host/nftables/ruleset"},
+		"pkg/diagnose/discovery":      {"pkg/config", "pkg/host/keepalived"},
+		"pkg/diagnose/network":        {"pkg/findings", "pkg/host/address", "pkg/host/route", "pkg/prober"},
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},

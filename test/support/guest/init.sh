@@ -1,6 +1,6 @@
 #!/bin/sh
-# The guest's only process of its own: it runs the script that it was given, says
-# how that ended, and switches the machine off.
+# The guest's init process: runs the given script, prints its exit status and powers
+# the machine off.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
