@@ -59,7 +59,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/prober/protocol":         {"internal/printable", "pkg/findings/cause", "pkg/proxy/protocol"},
 		"pkg/proxy/route":             {"pkg/proxy/protocol", "pkg/proxy/upstream"},                                    // orders become settings, for the gate and the probe
 		"pkg/ingress/settings":        {"pkg/config", "pkg/proxy/protocol", "pkg/ingress/egress", "pkg/ingress/trust"}, // the keeper gives them, and check asks by them
-		"pkg/ingress/egress":          {"pkg/config", "internal/textfile"},                                             // what a proxy's URL is, is the configuration's to say
+		"pkg/ingress/egress":          {"internal/settled", "pkg/config", "internal/textfile"},                         // what a proxy's URL is, is the configuration's to say
 		"pkg/cluster":                 nil,
 		"pkg/cluster/condition":       {"pkg/report"},        // folds the hosts' conditions
 		"pkg/config":                  {"internal/textfile"}, // also judges files on the admin's machine
@@ -90,7 +90,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/report/client":           {"pkg/report"},
 		"pkg/controller/tracker":      {"pkg/report"},
 		"pkg/host/systemd":            {"pkg/findings/messageid"},
-		"pkg/ingress/trust":           {"internal/printable", "internal/textfile"}, // the administrator's tool filters files too
+		"pkg/ingress/trust":           {"internal/settled", "internal/printable", "internal/textfile"}, // the administrator's tool filters files too
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
 		"pkg/proxy/upstream":          {"pkg/findings", "pkg/findings/cause", "internal/httpfield", "internal/nonblock"}, // the gate knows it through an interface of its own
