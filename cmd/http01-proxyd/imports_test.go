@@ -44,8 +44,8 @@ func listPackages(t *testing.T, args ...string) []listedPackage {
 func TestImportRules(t *testing.T) {
 	t.Parallel()
 	siblings := map[string][]string{
-		"cmd/internal/command":  nil,            // both binaries start with it
-		"cmd/internal/terminal": {"pkg/report"}, // the text of the report
+		"cmd/internal/command":  nil,                                  // both binaries start with it
+		"cmd/internal/terminal": {"internal/printable", "pkg/report"}, // the text of the report
 		"pkg/host/address":      {"internal/rtnl"},
 		"pkg/apis/config/v1":    nil,                                 // the API's types
 		"pkg/host/apiname":      {"pkg/config", "internal/textfile"}, // what a name is, is the configuration's to say
@@ -74,22 +74,22 @@ func TestImportRules(t *testing.T) {
 		"internal/settled":            nil,
 		"internal/wire":               nil,
 		"internal/filewatch":          nil,
-		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
-		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                                            // the parser must be readable, and fuzzed, by itself
+		"pkg/proxy":                   {"internal/heartbeat", "internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
+		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                                                                  // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
 		"pkg/host/keepalived":         {"internal/settled", "internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/host/microshift":         {"internal/settled", "internal/textfile"},
+		"pkg/host/microshift":         {"pkg/host/address", "internal/settled", "internal/textfile"},
 		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/controller/ownership":    nil,
 		"pkg/host/route":              {"internal/rtnl"},
 		"pkg/host/resolve":            {"internal/textfile"},
 		"pkg/host/nftables/ruleset":   nil,
 		"internal/sandbox":            nil,
-		"pkg/report":                  nil,
-		"pkg/report/client":           {"pkg/report"},
+		"pkg/report":                  {"internal/printable"},
+		"pkg/report/client":           {"internal/printable", "pkg/report"},
 		"pkg/controller/tracker":      {"pkg/report"},
-		"pkg/host/systemd":            {"pkg/findings/messageid"},
+		"pkg/host/systemd":            {"internal/heartbeat", "pkg/findings/messageid"},
 		"pkg/ingress/trust":           {"internal/settled", "internal/printable", "internal/textfile"}, // the administrator's tool filters files too
 		"pkg/findings/messageid":      {"internal/docurl"},
 		"pkg/controller/challengelog": {"pkg/report"},
