@@ -88,6 +88,7 @@ func TestImportRules(t *testing.T) {
 		"internal/sandbox":            nil,
 		"pkg/report":                  {"internal/printable"},
 		"pkg/report/client":           {"internal/printable", "pkg/report"},
+		"pkg/controller/statussocket": {"internal/printable", "pkg/report"},
 		"pkg/controller/tracker":      {"pkg/report"},
 		"pkg/host/systemd":            {"internal/heartbeat", "pkg/findings/messageid"},
 		"pkg/ingress/trust":           {"internal/settled", "internal/printable", "internal/textfile"}, // the administrator's tool filters files too
