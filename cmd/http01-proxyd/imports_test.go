@@ -73,12 +73,13 @@ func TestImportRules(t *testing.T) {
 		"internal/printable":          nil,
 		"internal/wire":               nil,
 		"internal/filewatch":          nil,
+		"internal/settled":          nil,
 		"pkg/proxy":                   {"internal/wire", "pkg/proxy/protocol", "pkg/findings/cause", "pkg/proxy/server", "pkg/proxy/tcp", "internal/sandbox", "pkg/report", "pkg/host/systemd", "pkg/proxy/upstream", "pkg/proxy/route"}, // the process that faces the network
 		"pkg/proxy/reqhead":           {"internal/httpfield"},                                                                                                                                                                            // the parser must be readable, and fuzzed, by itself
 		"pkg/host/socketowner":        nil,
-		"pkg/host/keepalived":         {"internal/textfile"},
+		"pkg/host/keepalived":         {"internal/settled", "internal/textfile"},
 		"pkg/cluster/machineconfig":   {"pkg/apis/config/v1", "pkg/config", "pkg/ingress/trust"}, // what is delivered is judged as on the host, and what the API asks for as by its server
-		"pkg/host/microshift":         {"internal/textfile"},
+		"pkg/host/microshift":         {"internal/settled", "internal/textfile"},
 		"pkg/host/loopback":           {"pkg/host/address", "pkg/host/microshift", "pkg/host/route"}, // an address is put where nobody has it and no route leads
 		"pkg/controller/ownership":    nil,
 		"pkg/host/route":              {"internal/rtnl"},
@@ -99,7 +100,7 @@ func TestImportRules(t *testing.T) {
 		"pkg/proxy/tcp":               {"internal/nonblock"},
 		"pkg/proxy/server":            {"pkg/findings/cause", "internal/httpfield", "pkg/proxy/reqhead", "pkg/proxy/tcp", "pkg/report"},
 		"pkg/host/nftables":           {"pkg/host/socketowner", "pkg/host/nftables/ruleset"},
-		"pkg/controller/reconcile":    {"pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
+		"pkg/controller/reconcile":    {"internal/settled", "pkg/host/address", "pkg/config", "pkg/host/keepalived", "pkg/host/microshift", "pkg/controller/ownership", "pkg/host/nftables/ruleset", "pkg/report", "pkg/controller/tracker"},
 		"pkg/controller":              nil, // may import all: it joins the parts
 		"internal/docurl":             nil, // addresses, for all that is printed
 		"internal/nonblock":           nil,
